@@ -1,0 +1,54 @@
+//! Time and declared work: wall time on real ranks, simulated time under SimGrid.
+//!
+//! Nothing else in the runtime reads a clock, so that one program runs on both.
+
+use std::time::{Duration, Instant};
+
+/// A rank's clock. Cheap to copy; readings of different ranks are not comparable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Clock {
+    /// Wall time since the clock was made.
+    Wall(Instant),
+    /// The simulator's time.
+    #[cfg(feature = "mpi")]
+    Simulated,
+}
+
+impl Clock {
+    /// A wall clock that starts now.
+    pub(crate) fn wall() -> Self {
+        Clock::Wall(Instant::now())
+    }
+
+    /// Time since this clock's start.
+    #[inline]
+    pub(crate) fn now(&self) -> Duration {
+        match self {
+            Clock::Wall(start) => start.elapsed(),
+            #[cfg(feature = "mpi")]
+            Clock::Simulated => crate::transport::mpi::simgrid::now(),
+        }
+    }
+
+    /// True under the simulator, where computing costs nothing unless it is declared.
+    pub(crate) fn is_simulated(&self) -> bool {
+        !matches!(self, Clock::Wall(_))
+    }
+}
+
+/// Does `work` and accounts for it: on a real machine the work takes the time it takes; under the
+/// simulator, where computing is free, `flops` floating-point operations are charged to this rank's host.
+///
+/// `flops` is what the work would cost on any host; it is ignored on a real machine.
+///
+/// ```
+/// let sum: u64 = armature::declare(1_000.0, || (0..1_000u64).sum());
+/// assert_eq!(sum, 499_500);
+/// ```
+pub fn declare<R>(flops: f64, work: impl FnOnce() -> R) -> R {
+    #[cfg(feature = "mpi")]
+    crate::transport::mpi::simgrid::charge(flops);
+    #[cfg(not(feature = "mpi"))]
+    let _ = flops;
+    work()
+}

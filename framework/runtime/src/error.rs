@@ -1,0 +1,156 @@
+//! The one error type of the runtime.
+
+use std::fmt;
+
+/// What user code may return as its error: anything that can be shown and sent between threads.
+pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
+
+/// Result of the runtime's own calls.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why a run could not go on.
+///
+/// The type is opaque: read it with [`kind`](Error::kind), [`rank`](Error::rank), [`stage`](Error::stage)
+/// and [`item`](Error::item), or show it. An error that left user code always carries all three.
+pub struct Error {
+    // Boxed, so that a `Result` on the path of every message stays one word wide.
+    inner: Box<Inner>,
+}
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    rank: Option<usize>,
+    stage: Option<String>,
+    item: Option<u64>,
+}
+
+/// What sort of failure an [`Error`] is; new kinds may be added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A setting, an argument or an environment variable has a value that cannot be used.
+    Config,
+    /// A mapping names stages or ranks that do not exist, or breaks a rule of the pipeline.
+    Mapping,
+    /// A file could not be read or written.
+    Io,
+    /// The message layer failed, or was started in a way that cannot work.
+    Transport,
+    /// A frame from another rank could not be understood.
+    Wire,
+    /// User code returned an `Err`.
+    User,
+    /// User code panicked.
+    Panic,
+    /// Another rank failed; the message says which and why.
+    Peer,
+    /// A wait reached its limit; the message says who waited for whom.
+    Timeout,
+    /// The run was asked to stop by a signal.
+    Interrupted,
+}
+
+impl Error {
+    /// An error of the given kind. The message says what is wrong, where, and what was expected.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        let inner = Inner { kind, message: message.into(), rank: None, stage: None, item: None };
+        Error { inner: Box::new(inner) }
+    }
+
+    /// The same error, with the rank on which it happened (kept if it is known already).
+    pub fn at_rank(mut self, rank: usize) -> Self {
+        self.inner.rank.get_or_insert(rank);
+        self
+    }
+
+    /// The same error, with the stage in which it happened (kept if it is known already).
+    pub fn in_stage(mut self, stage: &str) -> Self {
+        self.inner.stage.get_or_insert_with(|| stage.to_string());
+        self
+    }
+
+    /// The same error, with the number of the item (from 0, in the source's order) that was processed.
+    pub fn on_item(mut self, item: u64) -> Self {
+        self.inner.item.get_or_insert(item);
+        self
+    }
+
+    /// What sort of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.inner.kind
+    }
+
+    /// The message alone, without rank, stage and item.
+    pub fn message(&self) -> &str {
+        &self.inner.message
+    }
+
+    /// The rank on which it happened, if it is known.
+    pub fn rank(&self) -> Option<usize> {
+        self.inner.rank
+    }
+
+    /// The stage in which it happened, if it happened in one.
+    pub fn stage(&self) -> Option<&str> {
+        self.inner.stage.as_deref()
+    }
+
+    /// The number of the item that was processed, if there was one.
+    pub fn item(&self) -> Option<u64> {
+        self.inner.item
+    }
+}
+
+impl Clone for Error {
+    fn clone(&self) -> Self {
+        Error { inner: self.inner.clone() }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { kind, message, rank, stage, item } = &*self.inner;
+        if let Some(rank) = rank {
+            write!(f, "rank {rank}: ")?;
+        }
+        if let Some(stage) = stage {
+            write!(f, "stage {stage}: ")?;
+        }
+        if let Some(item) = item {
+            write!(f, "item {item}: ")?;
+        }
+        if *kind == ErrorKind::Panic {
+            write!(f, "panicked: ")?;
+        }
+        f.write_str(message)
+    }
+}
+
+// `main` that returns an `Error` prints it with `Debug`: a person reads it, so it is the same text.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self} [{:?}]", self.inner.kind)
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_names_rank_stage_and_item_in_that_order() {
+        let e = Error::new(ErrorKind::Panic, "index 7 out of range").on_item(12).in_stage("seg").at_rank(3);
+        assert_eq!(e.to_string(), "rank 3: stage seg: item 12: panicked: index 7 out of range");
+        assert_eq!(e.kind(), ErrorKind::Panic);
+    }
+
+    #[test]
+    fn the_first_place_named_is_kept() {
+        let e = Error::new(ErrorKind::User, "no").at_rank(1).at_rank(2);
+        assert_eq!(e.rank(), Some(1));
+    }
+}
