@@ -1,0 +1,14 @@
+# shellcheck shell=bash
+# What the scripts of ci/ share. Sourced, never run: sets ROOT (the repository) and CI_DIR.
+
+CI_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+ROOT=$(dirname "$CI_DIR")
+
+# say TEXT...: a line about what happens next, told apart from the output of the tools.
+say() { printf '==> %s\n' "$*"; }
+
+# die TEXT...: says what is wrong and ends the script.
+die() { printf 'error: %s\n' "$*" >&2; exit 1; }
+
+# seconds: whole seconds since the epoch.
+seconds() { date +%s; }

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Installs what armature needs on Debian 12 and is not there yet; may be run again at any time.
+#
+#   ci/setup.sh [build|demo|bench|test]     (default: test, which needs most)
+#
+# As root it installs by apt. As anyone else it prints the command to run and exits with 1.
+# Rust (by rustup) is the one thing it does not install. ARMATURE_SETUP=skip leaves the packages alone, for
+# systems that are not Debian.
+set -euo pipefail
+# shellcheck source=ci/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# cc and headers; Open MPI; libclang for the MPI bindings; hwloc for the topology.
+BUILD=(gcc libc6-dev pkg-config libopenmpi-dev openmpi-bin libclang-dev libhwloc-dev)
+# Real pictures to search in.
+DEMO=("${BUILD[@]}" tango-icon-theme)
+# The second MPI, the simulator, and a batch system (with setpriv and unshare from util-linux).
+TEST=("${DEMO[@]}" libmpich-dev mpich libsimgrid-dev slurm-wlm slurm-client munge util-linux)
+
+need_rust() {
+  if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then
+    die "cargo is installed but not on the PATH; run: . \"${CARGO_HOME:-$HOME/.cargo}/env\""
+  fi
+  command -v cargo >/dev/null || die "Rust is missing. Install it with rustup (https://rustup.rs), then run this again."
+  local want have
+  want=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml")
+  have=$(rustc --version | cut -d' ' -f2)
+  [ "$(printf '%s\n' "$want" "$have" | sort -V | head -n1)" = "$want" ] ||
+    die "Rust $have is too old, armature needs $want or newer; run: rustup update stable"
+}
+
+need_components() {
+  cargo fmt --version >/dev/null 2>&1 || die "cargo fmt is missing; run: rustup component add rustfmt"
+  cargo clippy --version >/dev/null 2>&1 || die "cargo clippy is missing; run: rustup component add clippy"
+}
+
+installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+need_packages() {
+  local missing=() p
+  command -v dpkg-query >/dev/null ||
+    die "this is no Debian; install the like of these and set ARMATURE_SETUP=skip: $*"
+  for p in "$@"; do installed "$p" || missing+=("$p"); done
+  [ ${#missing[@]} -eq 0 ] && return
+  if [ "$(id -u)" -ne 0 ]; then
+    printf 'error: packages are missing. As root, run:\n  apt-get update && apt-get install -y --no-install-recommends %s\n' \
+      "${missing[*]}" >&2
+    exit 1
+  fi
+  say "installing ${missing[*]}"
+  apt-get update -qq </dev/null
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" </dev/null >/dev/null
+  for p in "${missing[@]}"; do installed "$p" || die "apt-get did not install $p"; done
+}
+
+for_what=${1:-test}
+case $for_what in
+  build|bench) packages=("${BUILD[@]}") ;;
+  demo) packages=("${DEMO[@]}") ;;
+  test) packages=("${TEST[@]}") ;;
+  *) die "usage: ci/setup.sh [build|demo|bench|test], not '$for_what'" ;;
+esac
+need_rust
+[ "$for_what" = test ] && need_components
+[ "${ARMATURE_SETUP:-}" = skip ] || need_packages "${packages[@]}"
+say "set up for $for_what: $(rustc --version | cut -d' ' -f1,2), ${#packages[@]} packages present"
