@@ -26,8 +26,8 @@ probe() {
     *) echo "failed with $code"; cat "$work/log" >&2 ;;
   esac
 }
-for bytes in 8 200; do
+for bytes in 16 200; do
   [ "$(probe 60 $bytes)" = ran ] || die "$mpi: $bytes bytes should have been sent eagerly"
   [ "$(probe 4 $bytes --no-eager)" = hung ] || die "$mpi: $bytes bytes went eagerly although that was forbidden"
 done
-say "$mpi: eager sends of 8 and 200 bytes happen by default and not with --no-eager"
+say "$mpi: eager sends of 16 and 200 bytes happen by default and not with --no-eager"
