@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Starts a real Slurm cluster of several nodes on this machine, without systemd. Run it again and it starts
+# what is missing. ci/slurm/down.sh ends it.
+#
+#   ci/slurm/up.sh DIR        keeps keys, logs and state in DIR; then: export SLURM_CONF=DIR/slurm.conf
+#
+#   SLURM_NODES   number of nodes, n1, n2, ...                           (default 4)
+#   SLURM_CPUS    CPUs that each node claims                             (default 2)
+#   SLURM_PORT    TCP port of the controller; node i listens i above it  (default 16817)
+#
+# As root, each node sees itself as a host of its own: its own host name, /etc/hosts and /dev/shm, in namespaces
+# that end with its processes. Otherwise all nodes share this machine's host name, which must resolve.
+set -euo pipefail
+# shellcheck source=ci/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+[ $# = 1 ] || die "usage: ci/slurm/up.sh DIR"
+mkdir -p "$1"
+run=$(cd "$1" && pwd)
+nodes=${SLURM_NODES:-4} cpus=${SLURM_CPUS:-2} port=${SLURM_PORT:-16817}
+export PATH=$PATH:/usr/sbin:/sbin
+for tool in munged slurmctld slurmd scontrol; do command -v $tool >/dev/null || die "$tool is missing; run ci/setup.sh test"; done
+
+names=()
+for ((i = 1; i <= nodes; i++)); do names+=("n$i"); done
+mkdir -p "$run"/{munge,state,spool,tmp}
+chmod 755 "$run" "$run/state" "$run/spool"
+chmod 711 "$run/munge"
+
+# --- hosts
+{
+  echo "127.0.0.1 localhost"
+  for name in "${names[@]}"; do echo "127.0.0.1 $name"; done
+} >"$run/hosts"
+if unshare --uts --mount true 2>/dev/null; then
+  controller=n1
+  # on NODE COMMAND...: runs the command on the node.
+  on() {
+    # shellcheck disable=SC2016  # expanded inside
+    unshare --uts --mount --propagation private sh -c '
+      hostname "$1" && mount --bind "$2/hosts" /etc/hosts && mount -t tmpfs -o size=1g,mode=1777 tmpfs /dev/shm
+      shift 2; exec "$@"' - "$1" "$run" "${@:2}"
+  }
+  host_of() { echo "$1"; }
+else
+  controller=$(hostname -s)
+  getent hosts "$controller" >/dev/null ||
+    die "this machine's host name does not resolve, and Slurm needs it; as root: echo '127.0.0.1 $controller' >> /etc/hosts"
+  on() { shift; "$@"; }
+  host_of() { hostname -s; }
+fi
+
+# alive PIDFILE NAME: the process runs. Its name is compared because pids are used again.
+alive() {
+  local pid
+  pid=$(cat "$1" 2>/dev/null) && [ -n "$pid" ] && [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = "$2" ] &&
+    ! grep -q '^State:.Z' "/proc/$pid/status"
+}
+# wait_for COMMAND...: tries it for up to 20 seconds.
+wait_for() {
+  local i
+  for ((i = 0; i < 200; i++)); do
+    if "$@" >/dev/null 2>&1; then return; fi
+    sleep 0.1
+  done
+  die "still waiting after 20 seconds: $*"
+}
+
+# --- munge, with a key and a socket of its own
+munge=$run/munge
+if [ ! -s "$munge/munge.key" ]; then
+  (umask 077 && head -c 1024 /dev/urandom >"$munge/munge.key")
+fi
+if ! alive "$munge/munged.pid" munged; then
+  rm -f "$munge"/munge.socket.2*
+  # --force: a directory in /tmp, which others may write to, is refused otherwise.
+  munged --force --key-file="$munge/munge.key" --socket="$munge/munge.socket.2" --pid-file="$munge/munged.pid" \
+    --log-file="$munge/munged.log" --seed-file="$munge/munged.seed" --num-threads=2 2>"$munge/munged.err" ||
+    die "munged did not start: $(cat "$munge/munged.err")"
+fi
+key_works() { munge -n --socket="$munge/munge.socket.2" | unmunge --socket="$munge/munge.socket.2"; }
+wait_for key_works
+
+# --- configuration
+lines=""
+for ((i = 1; i <= nodes; i++)); do
+  name=${names[i - 1]}
+  lines+="NodeName=$name NodeHostname=$(host_of "$name") NodeAddr=127.0.0.1 Port=$((port + i)) CPUs=$cpus RealMemory=1000 State=UNKNOWN"$'\n'
+done
+list=$(IFS=,; echo "${names[*]}")
+sed -e "s|@HOST@|$controller|" -e "s|@PORT@|$port|" -e "s|@USER@|$(id -un)|" -e "s|@RUN@|$run|" -e "s|@NODELIST@|$list|" \
+  "$CI_DIR/slurm/slurm.conf" | awk -v nodes="$lines" '$0 == "@NODES@" { printf "%s", nodes; next } { print }' >"$run/slurm.conf.new"
+if alive "$run/slurmctld.pid" slurmctld && ! cmp -s "$run/slurm.conf.new" "$run/slurm.conf"; then
+  die "a cluster with another configuration runs in $run; end it first: ci/slurm/down.sh $run"
+fi
+mv "$run/slurm.conf.new" "$run/slurm.conf"
+export SLURM_CONF=$run/slurm.conf
+touch "$run/jobcomp.txt"
+
+# --- daemons, each of which goes into the background by itself
+if ! alive "$run/slurmctld.pid" slurmctld; then on "$controller" slurmctld -f "$SLURM_CONF" </dev/null; fi
+wait_for scontrol ping
+for name in "${names[@]}"; do
+  mkdir -p "$run/spool/$name" "$run/tmp/$name"
+  if ! alive "$run/slurmd.$name.pid" slurmd; then on "$name" slurmd -f "$SLURM_CONF" -N "$name" </dev/null; fi
+done
+all_up() { [ "$(sinfo -h -N -o %T | grep -cE '^(idle|allocated|mixed|completing)$')" = "$nodes" ]; }
+wait_for all_up
+say "Slurm is up with $nodes nodes: export SLURM_CONF=$SLURM_CONF"
