@@ -17,6 +17,8 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 
+#[cfg(test)]
+mod conformance;
 pub(crate) mod local;
 #[cfg(feature = "mpi")]
 pub(crate) mod mpi;

@@ -1,0 +1,313 @@
+//! What every transport must do, as one test body that runs on all of them.
+//!
+//! Each rank of a world calls [`everything`] with its transport; a broken promise panics on the rank that
+//! sees it. The caller supplies the watchdog: a transport that hangs is not noticed from in here.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::{Message, Transport};
+
+/// Runs all checks. `bulk` is the size in bytes of a large part: above the transport's eager and split sizes.
+pub(crate) fn everything<T: Transport>(transport: &mut T, bulk: usize) {
+    let mut peer = Peer::new(transport);
+    peer.knows_the_world();
+    peer.keeps_the_order_of_small_messages(2_000);
+    peer.carries_messages_of_no_bytes();
+    peer.keeps_the_order_behind_large_messages(bulk);
+    peer.exchanges_large_messages_both_ways_at_once(bulk);
+    peer.takes_many_parts();
+    peer.queues_more_than_the_receiver_takes(bulk);
+    peer.finds_its_way_through_a_random_mixture(0x5EED, bulk);
+    peer.wakes_early_and_waits_no_longer_than_told();
+}
+
+/// A rank with what has arrived for it, by sender, so that a check reads whom it likes first.
+struct Peer<'a, T> {
+    transport: &'a mut T,
+    arrived: Vec<VecDeque<Message>>,
+}
+
+/// Bytes that depend on sender, number and length, so that a mix-up is seen.
+fn pattern(from: usize, number: usize, length: usize) -> Bytes {
+    let mut state = (from as u64 + 1) << 32 | (number as u64 + 1) ^ (length as u64) << 20;
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length {
+        state = next(state);
+        let word = state.to_le_bytes();
+        bytes.extend_from_slice(&word[..word.len().min(length - bytes.len())]);
+    }
+    bytes.into()
+}
+
+/// Marsaglia's xorshift generator.
+fn next(mut x: u64) -> u64 {
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^ x << 17
+}
+
+fn same(found: &Message, expected: &Message, what: &str) {
+    // Not assert_eq: nobody wants to read megabytes of difference.
+    let sizes = |m: &Message| (m.head.len(), m.parts.iter().map(Bytes::len).collect::<Vec<_>>());
+    assert_eq!(sizes(found), sizes(expected), "{what}: sizes of head and parts");
+    assert!(found == expected, "{what}: the bytes differ");
+}
+
+impl<'a, T: Transport> Peer<'a, T> {
+    fn new(transport: &'a mut T) -> Self {
+        let arrived = vec![VecDeque::new(); transport.size()];
+        Peer { transport, arrived }
+    }
+
+    fn rank(&self) -> usize {
+        self.transport.rank()
+    }
+
+    fn others(&self) -> impl Iterator<Item = usize> + use<T> {
+        let rank = self.rank();
+        (0..self.transport.size()).filter(move |&other| other != rank)
+    }
+
+    fn send(&mut self, to: usize, message: Message) {
+        self.transport.send(to, message).expect("send");
+    }
+
+    /// Polls once, sleeping a little if there was nothing.
+    fn step(&mut self) {
+        match self.transport.poll().expect("poll") {
+            Some((from, message)) => self.arrived[from].push_back(message),
+            None => self.transport.wait(Some(Duration::from_micros(50))).expect("wait"),
+        }
+    }
+
+    /// The next message of `from`.
+    fn receive(&mut self, from: usize) -> Message {
+        loop {
+            if let Some(message) = self.arrived[from].pop_front() {
+                return message;
+            }
+            self.step();
+        }
+    }
+
+    /// Ends a check: every rank has got here, all sends have left and nothing is left over.
+    fn meet(&mut self, what: &str) {
+        for to in 0..self.transport.size() {
+            self.send(to, Message::new(what.as_bytes().to_vec()));
+        }
+        for from in 0..self.transport.size() {
+            let message = self.receive(from);
+            assert!(message.head == what.as_bytes(), "rank {from} is not at the end of `{what}`");
+        }
+        while !self.transport.sends_done().expect("sends_done") {
+            self.step();
+        }
+    }
+
+    fn knows_the_world(&mut self) {
+        assert!(self.rank() < self.transport.size());
+        assert!(!self.transport.describe().is_empty());
+        let error = self.transport.send(self.transport.size(), Message::default());
+        assert!(error.is_err(), "a message to a rank that does not exist");
+        self.meet("knows_the_world");
+    }
+
+    fn keeps_the_order_of_small_messages(&mut self, count: usize) {
+        let rank = self.rank();
+        for number in 0..count {
+            for to in 0..self.transport.size() {
+                let head = pattern(rank, number, number % 300);
+                self.send(to, Message::new(head));
+            }
+            if number % 7 == 0 {
+                self.step();
+            }
+        }
+        for from in 0..self.transport.size() {
+            for number in 0..count {
+                let found = self.receive(from);
+                let expected = Message::new(pattern(from, number, number % 300));
+                same(&found, &expected, &format!("small message {number} of rank {from}"));
+            }
+        }
+        self.meet("keeps_the_order_of_small_messages");
+    }
+
+    fn carries_messages_of_no_bytes(&mut self) {
+        let empty = [
+            Message::default(),
+            Message { head: Bytes::new(), parts: vec![Bytes::new()] },
+            Message { head: Bytes::new(), parts: vec![Bytes::new(); 3] },
+            Message { head: Bytes::from_static(b"x"), parts: vec![Bytes::new()] },
+        ];
+        for to in 0..self.transport.size() {
+            for message in &empty {
+                self.send(to, message.clone());
+            }
+        }
+        for from in 0..self.transport.size() {
+            for message in &empty {
+                same(&self.receive(from), message, "an empty message");
+            }
+        }
+        self.meet("carries_messages_of_no_bytes");
+    }
+
+    /// Large and small messages of one sender in turn: a small one is complete earlier, but comes later.
+    fn keeps_the_order_behind_large_messages(&mut self, bulk: usize) {
+        let message = |from: usize, number: usize| {
+            let head = pattern(from, number, 16);
+            let large = || pattern(from, number + 100, bulk + number);
+            match number % 4 {
+                0 => Message { head, parts: vec![large()] },
+                1 => Message::new(head),
+                2 => Message { head, parts: vec![Bytes::from_static(b"small"), large(), Bytes::new()] },
+                _ => Message::new(large()),
+            }
+        };
+        for to in 0..self.transport.size() {
+            for number in 0..12 {
+                let message = message(self.rank(), number);
+                self.send(to, message);
+            }
+        }
+        for from in 0..self.transport.size() {
+            for number in 0..12 {
+                let found = self.receive(from);
+                same(&found, &message(from, number), &format!("message {number} of rank {from}"));
+            }
+        }
+        self.meet("keeps_the_order_behind_large_messages");
+    }
+
+    /// Everybody sends to everybody before anybody receives: whoever waits in a send hangs here.
+    fn exchanges_large_messages_both_ways_at_once(&mut self, bulk: usize) {
+        let message = |from: usize, round: usize| Message {
+            head: pattern(from, round, 100),
+            parts: vec![pattern(from, round, 4 * bulk)],
+        };
+        for round in 0..3 {
+            for to in 0..self.transport.size() {
+                let message = message(self.rank(), round);
+                self.send(to, message);
+            }
+        }
+        for round in 0..3 {
+            for from in 0..self.transport.size() {
+                same(&self.receive(from), &message(from, round), &format!("round {round} from rank {from}"));
+            }
+        }
+        self.meet("exchanges_large_messages_both_ways_at_once");
+    }
+
+    fn takes_many_parts(&mut self) {
+        let message = |from: usize, parts: usize, length: usize| Message {
+            head: pattern(from, parts, 32),
+            parts: (0..parts).map(|i| pattern(from, i, (i * 37) % length)).collect(),
+        };
+        let shapes = [(3, 10), (5_000, 20), (100, 3_000), (100, 10_000)];
+        for to in 0..self.transport.size() {
+            for (parts, length) in shapes {
+                let message = message(self.rank(), parts, length);
+                self.send(to, message);
+            }
+        }
+        for from in 0..self.transport.size() {
+            for (parts, length) in shapes {
+                let found = self.receive(from);
+                same(&found, &message(from, parts, length), &format!("{parts} parts of rank {from}"));
+            }
+        }
+        self.meet("takes_many_parts");
+    }
+
+    /// Rank 0 is slow: it looks at nothing until everybody else has queued everything.
+    fn queues_more_than_the_receiver_takes(&mut self, bulk: usize) {
+        const MANY: usize = 500;
+        let message = |from: usize, number: usize| match number % 50 {
+            0 => Message { head: Bytes::new(), parts: vec![pattern(from, number, bulk)] },
+            _ => Message::new(pattern(from, number, 600)),
+        };
+        if self.rank() == 0 {
+            if !self.transport.clock().is_simulated() {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            for from in self.others() {
+                for number in 0..MANY {
+                    let found = self.receive(from);
+                    same(&found, &message(from, number), &format!("message {number} of rank {from}"));
+                }
+            }
+        } else {
+            for number in 0..MANY {
+                let message = message(self.rank(), number);
+                self.send(0, message);
+            }
+        }
+        self.meet("queues_more_than_the_receiver_takes");
+    }
+
+    /// Sizes around every threshold, to and from everybody, in an order that only the seed knows.
+    fn finds_its_way_through_a_random_mixture(&mut self, seed: u64, bulk: usize) {
+        const MANY: usize = 150;
+        let message = |from: usize, to: usize, number: usize| {
+            let mut state = seed ^ ((from * 1_000 + to) * 1_000 + number + 1) as u64;
+            for _ in 0..4 {
+                state = next(state);
+            }
+            let mut length = || {
+                state = next(state);
+                let r = state >> 8;
+                let most = [1, 64, 4_096, 4_100, 20_000, bulk / 2 + 1];
+                (r >> 16) as usize % most[r as usize % most.len()]
+            };
+            let parts = [0, 0, 0, 1, 1, 2, 5][length() % 7];
+            Message {
+                head: pattern(from, number, length()),
+                parts: (0..parts).map(|i| pattern(from, number + i, length())).collect(),
+            }
+        };
+        let (rank, size) = (self.rank(), self.transport.size());
+        for number in 0..MANY {
+            for to in (0..size).map(|i| (i + number + rank) % size) {
+                self.send(to, message(rank, to, number));
+            }
+            for _ in 0..number % 5 {
+                self.step();
+            }
+        }
+        for number in 0..MANY {
+            for from in 0..size {
+                let found = self.receive(from);
+                same(&found, &message(from, rank, number), &format!("message {number} of rank {from}"));
+            }
+        }
+        self.meet("finds_its_way_through_a_random_mixture");
+    }
+
+    fn wakes_early_and_waits_no_longer_than_told(&mut self) {
+        // Simulated time has no second thread that could wake anybody.
+        if !self.transport.clock().is_simulated() {
+            let waker = self.transport.waker();
+            let start = Instant::now();
+            let thread = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(20));
+                waker.wake();
+            });
+            // A wait may end early for no reason; it may not last.
+            self.transport.wait(Some(Duration::from_secs(20))).expect("wait");
+            assert!(start.elapsed() < Duration::from_secs(10), "nobody woke it");
+            thread.join().expect("join");
+            let start = Instant::now();
+            for _ in 0..3 {
+                self.transport.wait(Some(Duration::from_millis(2))).expect("wait");
+                self.transport.wait(Some(Duration::ZERO)).expect("wait");
+            }
+            assert!(start.elapsed() < Duration::from_secs(5), "it waits longer than it is told");
+        }
+        self.meet("wakes_early_and_waits_no_longer_than_told");
+    }
+}

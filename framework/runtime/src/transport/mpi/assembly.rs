@@ -1,0 +1,339 @@
+//! Putting messages together in each sender's order, and receiving their bulk data.
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::ffi::c_int;
+
+use ::mpi::ffi;
+use bytes::Bytes;
+
+use super::call::check;
+use super::envelope::{self, Announced, Kind, Number, wire};
+use super::receive::{Control, count, empty_status};
+use crate::error::Result;
+use crate::transport::Message;
+
+/// The tag of all bulk data; it has a communicator of its own.
+pub(super) const BULK_TAG: c_int = 0;
+
+/// Most receives of bulk data that are posted at a time for one sender.
+const POSTED: usize = 64;
+
+/// How many receives one look tests.
+const WINDOW: usize = 64;
+
+/// Messages with the rank that sent each, in the order in which they became complete.
+pub(super) type Ready = VecDeque<(usize, Message)>;
+
+/// What is on its way, by sender, and the receives that are posted for it.
+///
+/// Invariant: `requests[i]` writes to a piece of the message that `owners[i]` names, and that piece's buffer
+/// is neither grown nor freed before the request is complete.
+pub(super) struct Assembly {
+    comm: ffi::MPI_Comm,
+    split: usize,
+    largest: u64,
+    senders: Vec<Sender>,
+    requests: Vec<ffi::MPI_Request>,
+    owners: Vec<Owner>,
+    cursor: usize,
+    done: [c_int; WINDOW],
+    statuses: Vec<ffi::MPI_Status>,
+}
+
+/// Whose data a posted receive waits for.
+#[derive(Clone, Copy)]
+struct Owner {
+    from: usize,
+    serial: u64,
+    bytes: usize,
+}
+
+/// The messages of one sender that are not complete, and those behind them.
+#[derive(Default)]
+struct Sender {
+    /// The number of the next control message.
+    expected: Number,
+    /// Control messages that overtook another in the slots.
+    early: Vec<(Number, Kind, Bytes)>,
+    queue: VecDeque<Arriving>,
+    /// Serial number of the queue's first message.
+    first: u64,
+    /// Serial number of the first message that may have receives left to post.
+    posting: u64,
+    /// Receives posted.
+    posted: usize,
+}
+
+/// A message on its way.
+struct Arriving {
+    pieces: Vec<Piece>,
+    /// True while the one piece is the envelope itself.
+    far: bool,
+    /// The piece and the offset in it from which on receives must still be posted.
+    next: (usize, usize),
+    /// Receives posted and not complete.
+    outstanding: usize,
+}
+
+enum Piece {
+    Here(Bytes),
+    /// `length` bytes are to arrive in a buffer that is allocated when its first receive is posted.
+    Landing {
+        buffer: Vec<u8>,
+        length: usize,
+    },
+}
+
+impl Arriving {
+    fn new(announced: Vec<Announced>, far: bool) -> Self {
+        let pieces = announced.into_iter().map(|piece| match piece {
+            Announced::Here(bytes) => Piece::Here(bytes),
+            Announced::Bulk(length) => Piece::Landing { buffer: Vec::new(), length },
+        });
+        let mut message = Arriving { pieces: pieces.collect(), far, next: (0, 0), outstanding: 0 };
+        message.skip();
+        message
+    }
+
+    /// Moves `next` to a piece that has bulk data left to post, or to the end.
+    fn skip(&mut self) {
+        while let Some(piece) = self.pieces.get(self.next.0) {
+            match piece {
+                Piece::Landing { length, .. } if self.next.1 < *length => break,
+                _ => self.next = (self.next.0 + 1, 0),
+            }
+        }
+    }
+
+    fn all_posted(&self) -> bool {
+        self.next.0 == self.pieces.len()
+    }
+
+    fn complete(&self) -> bool {
+        self.all_posted() && self.outstanding == 0
+    }
+
+    /// The pieces of a complete message.
+    fn into_bytes(self) -> impl Iterator<Item = Bytes> {
+        debug_assert!(self.complete());
+        self.pieces.into_iter().map(|piece| match piece {
+            Piece::Here(bytes) => bytes,
+            Piece::Landing { mut buffer, length } => {
+                // SAFETY: the message is complete, so MPI has written all of the `length` bytes for which
+                // the buffer was allocated (each receive's count was checked).
+                unsafe { buffer.set_len(length) };
+                Bytes::from(buffer)
+            }
+        })
+    }
+}
+
+impl Assembly {
+    pub(super) fn new(comm: ffi::MPI_Comm, ranks: usize, split: usize, largest: u64) -> Self {
+        Assembly {
+            comm,
+            split,
+            largest,
+            senders: (0..ranks).map(|_| Sender::default()).collect(),
+            requests: Vec::new(),
+            owners: Vec::new(),
+            cursor: 0,
+            done: [0; WINDOW],
+            statuses: vec![empty_status(); WINDOW],
+        }
+    }
+
+    /// Takes a control message up; what is complete by it goes to `ready`.
+    #[inline]
+    pub(super) fn accept(&mut self, control: Control, ready: &mut Ready) -> Result<()> {
+        let Control { from, tag, data } = control;
+        let (kind, number) = envelope::read_tag(tag).map_err(|e| e.at_rank(from))?;
+        let ranks = self.senders.len();
+        let Some(sender) = self.senders.get_mut(from) else {
+            return Err(wire(format!("a message arrived from rank {from} of {ranks}")));
+        };
+        if number != sender.expected {
+            sender.early.push((number, kind, data));
+            return Ok(());
+        }
+        sender.expected = number.next();
+        self.in_order(from, kind, data, ready)?;
+        while let Some(sender) = self.senders.get_mut(from)
+            && let Some(at) = sender.early.iter().position(|(number, ..)| *number == sender.expected)
+        {
+            let (number, kind, data) = sender.early.swap_remove(at);
+            sender.expected = number.next();
+            self.in_order(from, kind, data, ready)?;
+        }
+        Ok(())
+    }
+
+    fn in_order(&mut self, from: usize, kind: Kind, data: Bytes, ready: &mut Ready) -> Result<()> {
+        let sender = &mut self.senders[from];
+        let message = match kind {
+            Kind::Head if sender.queue.is_empty() => {
+                ready.push_back((from, Message { head: data, parts: Vec::new() }));
+                return Ok(());
+            }
+            Kind::Head => Arriving::new(vec![Announced::Here(data)], false),
+            Kind::Envelope => Arriving::new(envelope::read(data, self.largest)?, false),
+            Kind::Far => Arriving::new(vec![Announced::Bulk(envelope::read_far(&data)?)], true),
+        };
+        sender.queue.push_back(message);
+        self.post(from)?;
+        self.deliver(from, ready);
+        Ok(())
+    }
+
+    /// Posts receives for `from`'s bulk data in the order in which it is sent, as many as are allowed.
+    fn post(&mut self, from: usize) -> Result<()> {
+        let sender = &mut self.senders[from];
+        while sender.posted < POSTED {
+            let serial = sender.posting;
+            let Some(message) = sender.queue.get_mut((serial - sender.first) as usize) else { break };
+            if message.all_posted() {
+                // What follows a far envelope is known only when that has been read.
+                if message.far {
+                    break;
+                }
+                sender.posting += 1;
+                continue;
+            }
+            let (piece, offset) = message.next;
+            let Piece::Landing { buffer, length } = &mut message.pieces[piece] else {
+                message.skip();
+                continue;
+            };
+            if offset == 0 {
+                let no_room = |e| wire(format!("no memory for {length} bytes from rank {from}: {e}"));
+                buffer.try_reserve_exact(*length).map_err(no_room)?;
+            }
+            let bytes = (*length - offset).min(self.split);
+            // SAFETY: reading a constant of the MPI library after MPI_Init.
+            let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
+            // SAFETY: the buffer's capacity is at least `length`, `offset + bytes <= length`, `bytes` fits a
+            // C int because `split` does, and no other receive covers the same bytes. The buffer stays as it
+            // is until the request is complete or the transport leaks it.
+            let code = unsafe {
+                ffi::MPI_Irecv(
+                    buffer.as_mut_ptr().add(offset).cast(),
+                    bytes as c_int,
+                    ffi::RSMPI_UINT8_T,
+                    from as c_int,
+                    BULK_TAG,
+                    self.comm,
+                    &mut request,
+                )
+            };
+            check(code, "MPI_Irecv of bulk data")?;
+            self.requests.push(request);
+            self.owners.push(Owner { from, serial, bytes });
+            message.outstanding += 1;
+            message.next = (piece, offset + bytes);
+            message.skip();
+            sender.posted += 1;
+        }
+        Ok(())
+    }
+
+    /// Hands over the messages of `from` that are complete, in order.
+    fn deliver(&mut self, from: usize, ready: &mut Ready) {
+        let sender = &mut self.senders[from];
+        while sender.queue.front().is_some_and(|message| message.complete() && !message.far) {
+            let Some(message) = sender.queue.pop_front() else { break };
+            sender.first += 1;
+            sender.posting = sender.posting.max(sender.first);
+            let mut pieces = message.into_bytes();
+            let head = pieces.next().unwrap_or_default();
+            ready.push_back((from, Message { head, parts: pieces.collect() }));
+        }
+    }
+
+    /// Looks at some of the posted receives and takes up those that are complete.
+    pub(super) fn look(&mut self, ready: &mut Ready) -> Result<()> {
+        if self.requests.is_empty() {
+            return Ok(());
+        }
+        if self.cursor >= self.requests.len() {
+            self.cursor = 0;
+        }
+        let from = self.cursor;
+        let window = (self.requests.len() - from).min(WINDOW);
+        let mut found: c_int = 0;
+        // SAFETY: `window` active requests start at the cursor; indices and statuses have room for as many.
+        let code = unsafe {
+            ffi::MPI_Testsome(
+                window as c_int,
+                self.requests.as_mut_ptr().add(from),
+                &mut found,
+                self.done.as_mut_ptr(),
+                self.statuses.as_mut_ptr(),
+            )
+        };
+        check(code, "MPI_Testsome of receives")?;
+        // MPI_UNDEFINED, "none is active", is negative.
+        let found = usize::try_from(found).unwrap_or(0);
+        self.cursor += window - found;
+        if found == 0 {
+            return Ok(());
+        }
+        let mut done = [(0, 0); WINDOW];
+        for ((done, &index), status) in done.iter_mut().zip(&self.done).zip(&self.statuses).take(found) {
+            *done = (index as usize, count(status)?);
+        }
+        // From the last to the first, so that filling a gap from the end moves no receive that is done.
+        let done = &mut done[..found];
+        done.sort_unstable();
+        for &(index, bytes) in done.iter().rev() {
+            self.arrived(from + index, bytes, ready)?;
+        }
+        Ok(())
+    }
+
+    /// The receive `index` is complete with `bytes` bytes.
+    pub(super) fn arrived(&mut self, index: usize, bytes: usize, ready: &mut Ready) -> Result<()> {
+        self.requests.swap_remove(index);
+        let owner = self.owners.swap_remove(index);
+        let from = owner.from;
+        if bytes != owner.bytes {
+            return Err(wire(format!(
+                "{bytes} bytes arrived from rank {from}, {} were expected",
+                owner.bytes
+            )));
+        }
+        let sender = &mut self.senders[from];
+        sender.posted -= 1;
+        let Some(message) = sender.queue.get_mut((owner.serial - sender.first) as usize) else {
+            return Err(wire(format!("data arrived from rank {from} for a message that is over")));
+        };
+        message.outstanding -= 1;
+        if message.far && message.complete() {
+            let arrived = std::mem::replace(message, Arriving::new(Vec::new(), false));
+            let envelope = arrived.into_bytes().next().unwrap_or_default();
+            *message = Arriving::new(envelope::read(envelope, self.largest)?, false);
+        }
+        self.post(from)?;
+        self.deliver(from, ready);
+        Ok(())
+    }
+
+    /// The requests in flight; an index into them is good for [`arrived`](Assembly::arrived).
+    pub(super) fn requests(&self) -> &[ffi::MPI_Request] {
+        &self.requests
+    }
+
+    /// True when nothing is on its way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.senders.iter().all(|sender| sender.queue.is_empty() && sender.early.is_empty())
+    }
+}
+
+impl Drop for Assembly {
+    fn drop(&mut self) {
+        if !self.requests.is_empty() {
+            // MPI may still write to these.
+            std::mem::forget(std::mem::take(&mut self.senders));
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! What is said about a message before its bulk data: tags and envelopes. Pure; `README.md` has the protocol.
+
+use bytes::{BufMut, Bytes, BytesMut};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::transport::Message;
+
+/// Pieces up to this many bytes travel inside the envelope: copying them is cheaper than a message each.
+pub(super) const INLINE: usize = 4096;
+
+/// All inline pieces of one envelope together are at most this many bytes.
+const INLINE_TOTAL: usize = 16 << 20;
+
+/// Most parts of one message.
+pub(super) const MOST_PARTS: usize = 1 << 20;
+
+/// Message numbers count modulo this. MPI guarantees tags up to 32767: two bits say the kind, the rest count.
+const NUMBERS: u16 = 1 << 13;
+
+/// Marks the length of a piece that follows as bulk data instead of standing in the envelope.
+const BULK: u64 = 1 << 63;
+
+/// What the bytes of a control message are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The head of a message without parts: the whole message.
+    Head = 0,
+    /// An envelope.
+    Envelope = 1,
+    /// The length of an envelope that is itself the first piece of bulk data.
+    Far = 2,
+}
+
+/// Number of a message among those from one rank to another, modulo [`NUMBERS`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Number(u16);
+
+impl Number {
+    /// The number after this one.
+    pub(super) fn next(self) -> Self {
+        Number((self.0 + 1) % NUMBERS)
+    }
+}
+
+/// The MPI tag of a control message.
+pub(super) fn tag(kind: Kind, number: Number) -> i32 {
+    (i32::from(number.0) << 2) | kind as i32
+}
+
+/// Kind and number from a tag.
+pub(super) fn read_tag(tag: i32) -> Result<(Kind, Number)> {
+    let kind = match tag & 3 {
+        0 => Kind::Head,
+        1 => Kind::Envelope,
+        2 => Kind::Far,
+        _ => return Err(wire(format!("tag {tag} is none that armature sends"))),
+    };
+    match u16::try_from(tag >> 2) {
+        Ok(number) if number < NUMBERS => Ok((kind, Number(number))),
+        _ => Err(wire(format!("tag {tag} is none that armature sends"))),
+    }
+}
+
+/// How a message is sent: one control message, then bulk pieces in order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) kind: Kind,
+    pub(super) control: Bytes,
+    pub(super) bulk: Vec<Bytes>,
+}
+
+/// Decides how `message` is sent when control messages hold at most `slot` bytes.
+pub(super) fn plan(message: Message, slot: usize) -> Result<Plan> {
+    let Message { head, parts } = message;
+    if parts.is_empty() && head.len() <= slot {
+        return Ok(Plan { kind: Kind::Head, control: head, bulk: Vec::new() });
+    }
+    if parts.len() > MOST_PARTS {
+        let text =
+            format!("a message of {} parts is not sent: at most {MOST_PARTS} are allowed", parts.len());
+        return Err(wire(text));
+    }
+    let pieces = || std::iter::once(&head).chain(&parts);
+    let inline = pieces().map(Bytes::len).filter(|&n| n <= INLINE).sum::<usize>().min(INLINE_TOTAL);
+    let mut envelope = BytesMut::with_capacity(8 * (parts.len() + 2) + inline);
+    envelope.put_u64_le(parts.len() as u64 + 1);
+    let mut room = INLINE_TOTAL;
+    let mut stands_inline = |piece: &Bytes| {
+        let fits = piece.is_empty() || (piece.len() <= INLINE && piece.len() <= room);
+        room -= if fits { piece.len() } else { 0 };
+        fits
+    };
+    let places: Vec<bool> = pieces().map(&mut stands_inline).collect();
+    for (piece, &inline) in pieces().zip(&places) {
+        envelope.put_u64_le(piece.len() as u64 | if inline { 0 } else { BULK });
+    }
+    for (piece, _) in pieces().zip(&places).filter(|(_, inline)| **inline) {
+        envelope.put_slice(piece);
+    }
+    let envelope = envelope.freeze();
+    let far = envelope.len() > slot;
+    let mut bulk = Vec::with_capacity(parts.len() + 2);
+    let (kind, control) = if far {
+        let length = Bytes::copy_from_slice(&(envelope.len() as u64).to_le_bytes());
+        bulk.push(envelope);
+        (Kind::Far, length)
+    } else {
+        (Kind::Envelope, envelope)
+    };
+    let all = std::iter::once(head).chain(parts);
+    bulk.extend(all.zip(places).filter(|(_, inline)| !inline).map(|(piece, _)| piece));
+    Ok(Plan { kind, control, bulk })
+}
+
+/// A piece of a message as its envelope announces it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Announced {
+    /// Stood in the envelope.
+    Here(Bytes),
+    /// So many bytes follow as bulk data.
+    Bulk(usize),
+}
+
+/// Reads an envelope; the first piece is the head. Nothing is allocated that the envelope does not pay for
+/// with bytes of its own.
+///
+/// # Errors
+/// [`ErrorKind::Wire`] if the lengths do not add up, or the bulk pieces are more than `largest` bytes together.
+pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> {
+    let size = envelope.len();
+    let broken = |why: String| wire(format!("an envelope of {size} bytes cannot be read: {why}"));
+    if size < 8 {
+        return Err(broken("it is too short for a count of pieces".into()));
+    }
+    let count = word(&envelope.split_to(8));
+    if count == 0 || count > MOST_PARTS as u64 + 1 || count > envelope.len() as u64 / 8 {
+        return Err(broken(format!("it announces {count} pieces")));
+    }
+    // The cast keeps the value: it was just compared with a usize.
+    let words = envelope.split_to(8 * count as usize);
+    let mut total = 0u64;
+    let mut pieces = Vec::with_capacity(count as usize);
+    for chunk in words.chunks_exact(8) {
+        let length = word(chunk);
+        if length & BULK == 0 {
+            if length > envelope.len() as u64 {
+                return Err(broken(format!("a piece of {length} bytes is missing from it")));
+            }
+            pieces.push(Announced::Here(envelope.split_to(length as usize)));
+            continue;
+        }
+        let length = length & !BULK;
+        total = total.saturating_add(length);
+        if length == 0 || total > largest {
+            return Err(broken(format!(
+                "it announces {total} bytes of bulk data, where 1 to {largest} are expected"
+            )));
+        }
+        let length =
+            usize::try_from(length).map_err(|_| broken(format!("{length} bytes do not fit memory")))?;
+        pieces.push(Announced::Bulk(length));
+    }
+    if !envelope.is_empty() {
+        return Err(broken(format!("{} bytes are left over", envelope.len())));
+    }
+    Ok(pieces)
+}
+
+/// Reads the length of a far envelope.
+///
+/// # Errors
+/// [`ErrorKind::Wire`] if no envelope that armature writes is that long.
+pub(super) fn read_far(control: &[u8]) -> Result<usize> {
+    const LONGEST: u64 = 8 * (MOST_PARTS as u64 + 2) + INLINE_TOTAL as u64;
+    match control.len() {
+        8 if (1..=LONGEST).contains(&word(control)) => Ok(word(control) as usize),
+        8 => {
+            Err(wire(format!("an envelope of {} bytes is announced; {LONGEST} are possible", word(control))))
+        }
+        n => Err(wire(format!("the length of an envelope takes 8 bytes, not {n}"))),
+    }
+}
+
+/// The first eight bytes as a number; shorter input reads as if followed by zeros.
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let n = bytes.len().min(8);
+    word[..n].copy_from_slice(&bytes[..n]);
+    u64::from_le_bytes(word)
+}
+
+pub(super) fn wire(message: String) -> Error {
+    Error::new(ErrorKind::Wire, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SLOT: usize = 256;
+    const LARGEST: u64 = 1 << 30;
+
+    fn bytes(n: usize) -> Bytes {
+        (0..n).map(|i| (i * 7 + n) as u8).collect()
+    }
+
+    /// What the receiver makes of a plan, without MPI between.
+    fn arrive(plan: Plan) -> Message {
+        let mut bulk = plan.bulk.into_iter();
+        let envelope = match plan.kind {
+            Kind::Head => return Message::new(plan.control),
+            Kind::Envelope => plan.control,
+            Kind::Far => {
+                let envelope = bulk.next().unwrap();
+                assert_eq!(read_far(&plan.control).unwrap(), envelope.len());
+                envelope
+            }
+        };
+        let mut pieces = read(envelope, LARGEST).unwrap().into_iter().map(|piece| match piece {
+            Announced::Here(bytes) => bytes,
+            Announced::Bulk(n) => {
+                let bytes = bulk.next().unwrap();
+                assert_eq!(bytes.len(), n);
+                bytes
+            }
+        });
+        let message = Message { head: pieces.next().unwrap(), parts: pieces.by_ref().collect() };
+        assert!(bulk.next().is_none());
+        message
+    }
+
+    #[test]
+    fn a_small_head_is_its_own_control_message() {
+        let head = bytes(SLOT);
+        let plan = plan(Message::new(head.clone()), SLOT).unwrap();
+        assert_eq!((plan.kind, plan.bulk.len()), (Kind::Head, 0));
+        assert_eq!(plan.control.as_ptr(), head.as_ptr(), "not copied");
+    }
+
+    #[test]
+    fn bulk_pieces_are_not_copied() {
+        let part = bytes(INLINE + 1);
+        let message = Message { head: bytes(10), parts: vec![part.clone()] };
+        let plan = plan(message, SLOT).unwrap();
+        assert_eq!((plan.kind, plan.bulk.len()), (Kind::Envelope, 1));
+        assert_eq!(plan.bulk[0].as_ptr(), part.as_ptr());
+    }
+
+    #[test]
+    fn tags_come_back_and_wrap_below_the_guaranteed_bound() {
+        let mut number = Number::default();
+        for _ in 0..NUMBERS {
+            for kind in [Kind::Head, Kind::Envelope, Kind::Far] {
+                let tag = tag(kind, number);
+                assert!((0..=32767).contains(&tag));
+                assert_eq!(read_tag(tag).unwrap(), (kind, number));
+            }
+            number = number.next();
+        }
+        assert_eq!(number, Number::default());
+        assert_eq!(read_tag(3).unwrap_err().kind(), ErrorKind::Wire);
+        assert_eq!(read_tag(-4).unwrap_err().kind(), ErrorKind::Wire);
+        assert_eq!(read_tag(1 << 15).unwrap_err().kind(), ErrorKind::Wire);
+    }
+
+    #[test]
+    fn absurd_envelopes_are_errors() {
+        let words = |words: &[u64]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Bytes>();
+        let absurd = [
+            words(&[]),
+            words(&[0]),
+            words(&[1]),
+            words(&[u64::MAX]),
+            words(&[2, 0]),
+            words(&[1, 1]),
+            words(&[1, BULK]),
+            words(&[1, u64::MAX]),
+            words(&[1, BULK | (LARGEST + 1)]),
+            words(&[2, BULK | LARGEST, BULK | 1]),
+            words(&[1, 0, 0]),
+        ];
+        for envelope in absurd {
+            assert_eq!(read(envelope.clone(), LARGEST).unwrap_err().kind(), ErrorKind::Wire, "{envelope:?}");
+        }
+        for far in [&[][..], &[1; 7], &[0; 8], &[255; 8], &[1; 9]] {
+            assert_eq!(read_far(far).unwrap_err().kind(), ErrorKind::Wire, "{far:?}");
+        }
+        let parts = vec![Bytes::new(); MOST_PARTS + 1];
+        let many = Message { head: Bytes::new(), parts };
+        assert_eq!(plan(many, SLOT).unwrap_err().kind(), ErrorKind::Wire);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_planned_arrives(head in 0usize..6000, parts in prop::collection::vec(0usize..6000, 0..50)) {
+            let message = Message { head: bytes(head), parts: parts.into_iter().map(bytes).collect() };
+            let plan = plan(message.clone(), SLOT).unwrap();
+            prop_assert!(plan.control.len() <= SLOT);
+            prop_assert_eq!(arrive(plan), message);
+        }
+
+        #[test]
+        fn any_bytes_are_an_envelope_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let size = bytes.len();
+            if let Ok(pieces) = read(bytes.into(), LARGEST) {
+                prop_assert!(8 + 8 * pieces.len() <= size);
+            }
+        }
+    }
+}

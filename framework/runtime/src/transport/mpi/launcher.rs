@@ -1,0 +1,157 @@
+//! Who started this process, told from the environment that launchers set. Pure.
+
+/// What the environment says about the launcher of this process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LauncherFacts {
+    /// The launcher's name, for messages.
+    pub(crate) launcher: &'static str,
+    /// How many ranks the launcher says it started, if it says so.
+    pub(crate) size: Option<usize>,
+    /// This process's rank according to the launcher, if it says so.
+    pub(crate) rank: Option<usize>,
+}
+
+/// Open MPI's `mpirun`.
+pub(super) const OPEN_MPI: &str = "Open MPI's mpirun";
+/// MPICH's `mpiexec` (Hydra), or another that speaks PMI.
+pub(super) const PMI: &str = "MPICH's mpiexec";
+/// Slurm's `srun` with a PMI plug-in.
+pub(super) const SRUN_PMI: &str = "srun --mpi";
+/// Slurm's `srun` without a plug-in.
+pub(super) const SRUN: &str = "srun";
+/// A PMIx server that is none of the above.
+pub(super) const PMIX: &str = "a PMIx launcher";
+/// SimGrid's `smpirun`.
+pub(super) const SMPI: &str = "SimGrid's smpirun";
+
+/// Tells from the environment (`lookup` of a variable) and from whether this process is `simulated` if an
+/// MPI launcher started it. `None` means that it was started by hand.
+///
+/// A launcher that runs inside another's allocation wins: `mpirun` in a Slurm job is `mpirun`.
+pub(super) fn read(lookup: impl Fn(&str) -> Option<String>, simulated: bool) -> Option<LauncherFacts> {
+    let number = |name: &str| lookup(name).and_then(|value| value.trim().parse::<usize>().ok());
+    let facts = |launcher, size, rank| Some(LauncherFacts { launcher, size, rank });
+    if simulated {
+        return facts(SMPI, None, None);
+    }
+    let in_slurm_step = lookup("SLURM_STEP_ID").is_some() && lookup("SLURM_PROCID").is_some();
+    // SLURM_NTASKS is the job's and is set in batch scripts too; the step's own count is the promise.
+    let step_size = number("SLURM_STEP_NUM_TASKS").or_else(|| number("SLURM_NTASKS"));
+    if let Some(size) = number("OMPI_COMM_WORLD_SIZE") {
+        return facts(OPEN_MPI, Some(size), number("OMPI_COMM_WORLD_RANK"));
+    }
+    if lookup("PMI_RANK").is_some() || lookup("PMI_SIZE").is_some() || lookup("PMI_FD").is_some() {
+        let launcher = if in_slurm_step && lookup("MPI_LOCALNRANKS").is_none() { SRUN_PMI } else { PMI };
+        return facts(launcher, number("PMI_SIZE"), number("PMI_RANK"));
+    }
+    if let Some(rank) = lookup("PMIX_RANK") {
+        let rank = rank.trim().parse().ok();
+        return match in_slurm_step {
+            true => facts(SRUN_PMI, step_size, rank),
+            false => facts(PMIX, None, rank),
+        };
+    }
+    if lookup("MPI_LOCALNRANKS").is_some() {
+        return facts(PMI, None, None);
+    }
+    // A step of one task is how an interactive shell on a node looks (`srun --pty bash`).
+    if in_slurm_step && step_size.is_some_and(|size| size > 1) {
+        return facts(SRUN, step_size, number("SLURM_PROCID"));
+    }
+    None
+}
+
+/// Why a world of `size` ranks cannot be what the launcher meant; `library` is the MPI library's first line.
+pub(super) fn broken_promise(facts: &LauncherFacts, size: usize, library: &str) -> Option<String> {
+    let promised = facts.size.filter(|&promised| promised > 1 && size == 1)?;
+    let remedy = if facts.launcher == SRUN || facts.launcher == SRUN_PMI {
+        if library.contains("Open MPI") {
+            "start it with `srun --mpi=pmix`, or with mpirun inside the allocation"
+        } else {
+            "start it with `srun --mpi=pmi2`, or with mpiexec inside the allocation"
+        }
+    } else if library.contains("Open MPI") {
+        "start it with Open MPI's own launcher (on Debian: mpirun.openmpi)"
+    } else if library.contains("MPICH") {
+        "start it with MPICH's own launcher (on Debian: mpirun.mpich)"
+    } else {
+        "start it with that library's own launcher"
+    };
+    Some(format!(
+        "started as one of {promised} ranks by {}, but the MPI library that this program is linked to ({library}) \
+         sees one rank only: {remedy}",
+        facts.launcher
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(env: &[(&str, &str)]) -> Option<LauncherFacts> {
+        read(|name| env.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string()), false)
+    }
+
+    #[track_caller]
+    fn launched(env: &[(&str, &str)], launcher: &str, size: Option<usize>, rank: Option<usize>) {
+        let found = facts(env).expect("launched");
+        assert_eq!((found.launcher, found.size, found.rank), (launcher, size, rank));
+    }
+
+    const STEP: [(&str, &str); 4] =
+        [("SLURM_STEP_ID", "0"), ("SLURM_PROCID", "2"), ("SLURM_NTASKS", "8"), ("SLURM_STEP_NUM_TASKS", "4")];
+
+    #[test]
+    fn by_hand_and_in_a_batch_script_nobody_launched() {
+        assert_eq!(facts(&[]), None);
+        assert_eq!(facts(&[("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")]), None);
+        assert_eq!(
+            facts(&[("SLURM_STEP_ID", "0"), ("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "1")]),
+            None
+        );
+    }
+
+    #[test]
+    fn each_launcher_is_known() {
+        launched(&[("OMPI_COMM_WORLD_SIZE", "4"), ("OMPI_COMM_WORLD_RANK", "1")], OPEN_MPI, Some(4), Some(1));
+        launched(&[("PMI_SIZE", "3"), ("PMI_RANK", "0")], PMI, Some(3), Some(0));
+        launched(&[("MPI_LOCALNRANKS", "3")], PMI, None, None);
+        launched(&[("PMIX_RANK", "1")], PMIX, None, Some(1));
+        launched(&STEP, SRUN, Some(4), Some(2));
+        let simulated = read(|_| None, true).expect("launched");
+        assert_eq!(simulated.launcher, SMPI);
+    }
+
+    #[test]
+    fn the_inner_launcher_wins_over_slurm() {
+        let with = |more: &[(&'static str, &'static str)]| [&STEP[..], more].concat();
+        launched(
+            &with(&[("OMPI_COMM_WORLD_SIZE", "6"), ("OMPI_COMM_WORLD_RANK", "5"), ("PMIX_RANK", "5")]),
+            OPEN_MPI,
+            Some(6),
+            Some(5),
+        );
+        launched(
+            &with(&[("PMI_SIZE", "6"), ("PMI_RANK", "5"), ("MPI_LOCALNRANKS", "3")]),
+            PMI,
+            Some(6),
+            Some(5),
+        );
+        launched(&with(&[("PMIX_RANK", "2")]), SRUN_PMI, Some(4), Some(2));
+        launched(&with(&[("PMI_RANK", "2"), ("PMI_SIZE", "4")]), SRUN_PMI, Some(4), Some(2));
+    }
+
+    #[test]
+    fn a_broken_promise_names_launcher_library_and_remedy() {
+        let mpich = facts(&[("PMI_SIZE", "4"), ("PMI_RANK", "0")]).expect("launched");
+        let text = broken_promise(&mpich, 1, "Open MPI v4.1.4").expect("broken");
+        assert!(text.contains("one of 4 ranks by MPICH's mpiexec"), "{text}");
+        assert!(text.contains("mpirun.openmpi"), "{text}");
+        assert_eq!(broken_promise(&mpich, 4, "MPICH Version: 4.0.2"), None);
+        let single = facts(&[("PMI_SIZE", "1"), ("PMI_RANK", "0")]).expect("launched");
+        assert_eq!(broken_promise(&single, 1, "Open MPI v4.1.4"), None);
+        let srun = facts(&STEP).expect("launched");
+        assert!(broken_promise(&srun, 1, "Open MPI v4.1.4").expect("broken").contains("--mpi=pmix"));
+        assert!(broken_promise(&srun, 1, "MPICH Version: 4.0.2").expect("broken").contains("--mpi=pmi2"));
+    }
+}

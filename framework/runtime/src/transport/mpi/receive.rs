@@ -1,0 +1,167 @@
+//! Receives posted ahead for control messages of any sender, and taking what has arrived.
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::ffi::c_int;
+
+use ::mpi::ffi;
+use bytes::Bytes;
+
+use super::call::{check, transport};
+use crate::error::Result;
+
+/// A control message as it arrived.
+pub(super) struct Control {
+    pub(super) from: usize,
+    pub(super) tag: i32,
+    pub(super) data: Bytes,
+}
+
+/// Receives for control messages, always posted, so that a message that arrives finds its buffer.
+///
+/// Invariant: each slot's request is active and writes to that slot's buffer, which has room for `room`
+/// bytes and is neither grown nor freed before the request is complete.
+pub(super) struct Slots {
+    comm: ffi::MPI_Comm,
+    room: usize,
+    /// In the order of posting, which is the order in which MPI fills them.
+    slots: VecDeque<Slot>,
+    /// Which slot besides the first is tested next.
+    turn: usize,
+}
+
+struct Slot {
+    request: ffi::MPI_Request,
+    buffer: Vec<u8>,
+}
+
+impl Slots {
+    /// Posts `count` receives of up to `room` bytes, which must be at most `i32::MAX`.
+    pub(super) fn post(comm: ffi::MPI_Comm, count: usize, room: usize) -> Result<Self> {
+        let mut slots = Slots { comm, room, slots: VecDeque::with_capacity(count + 1), turn: 0 };
+        for _ in 0..count {
+            slots.add(Vec::with_capacity(room))?;
+        }
+        Ok(slots)
+    }
+
+    fn add(&mut self, mut buffer: Vec<u8>) -> Result<()> {
+        debug_assert!(buffer.capacity() >= self.room);
+        // SAFETY: reading a constant of the MPI library after MPI_Init.
+        let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
+        // SAFETY: the buffer has room for `room` bytes on the heap and is kept in a slot until the request
+        // is complete or the transport leaks it.
+        let code = unsafe {
+            ffi::MPI_Irecv(
+                buffer.as_mut_ptr().cast(),
+                self.room as c_int,
+                ffi::RSMPI_UINT8_T,
+                ffi::RSMPI_ANY_SOURCE,
+                ffi::RSMPI_ANY_TAG,
+                self.comm,
+                &mut request,
+            )
+        };
+        check(code, "MPI_Irecv")?;
+        self.slots.push_back(Slot { request, buffer });
+        Ok(())
+    }
+
+    /// The message in the slot that was posted first, if it is complete.
+    #[inline]
+    pub(super) fn first(&mut self) -> Result<Option<Control>> {
+        self.test(0)
+    }
+
+    /// The message in one of the other slots, a different one at each call, if it is complete.
+    ///
+    /// A slot that is filled slowly (its sender computes) must not hide one of another sender behind it.
+    pub(super) fn another(&mut self) -> Result<Option<Control>> {
+        if self.slots.len() < 2 {
+            return Ok(None);
+        }
+        self.turn = self.turn % (self.slots.len() - 1) + 1;
+        self.test(self.turn)
+    }
+
+    fn test(&mut self, index: usize) -> Result<Option<Control>> {
+        let Some(slot) = self.slots.get_mut(index) else { return Ok(None) };
+        let mut done = 0;
+        let mut status = empty_status();
+        // SAFETY: the request is active and the pointers are valid for the call.
+        let code = unsafe { ffi::MPI_Test(&mut slot.request, &mut done, &mut status) };
+        check(code, "MPI_Test of a receive")?;
+        if done == 0 { Ok(None) } else { self.take(index, &status).map(Some) }
+    }
+
+    /// Takes the message out of a slot whose request is complete, and posts the slot anew.
+    pub(super) fn take(&mut self, index: usize, status: &ffi::MPI_Status) -> Result<Control> {
+        let length = count(status)?;
+        let none = || transport(format!("a receive that was never posted is complete (slot {index})"));
+        let mut buffer = self.slots.remove(index).ok_or_else(none)?.buffer;
+        if length > buffer.capacity() {
+            return Err(transport(format!("{length} bytes arrived in a buffer of {}", buffer.capacity())));
+        }
+        // SAFETY: MPI has written `length` bytes, which is within the capacity.
+        unsafe { buffer.set_len(length) };
+        // A message that fills much of its buffer keeps it; copying a small one is cheaper than a buffer.
+        let data = if length > self.room / 2 {
+            let full = std::mem::replace(&mut buffer, Vec::with_capacity(self.room));
+            Bytes::from(full)
+        } else {
+            Bytes::copy_from_slice(&buffer)
+        };
+        buffer.clear();
+        self.add(buffer)?;
+        Ok(Control { from: sender(status)?, tag: status.MPI_TAG, data })
+    }
+
+    /// The posted requests; an index into them is good for [`take`](Slots::take).
+    pub(super) fn requests(&self) -> impl Iterator<Item = ffi::MPI_Request> + '_ {
+        self.slots.iter().map(|slot| slot.request)
+    }
+
+    /// Withdraws all receives. Returns how many messages arrived that nobody will read.
+    pub(super) fn withdraw(&mut self) -> Result<usize> {
+        let mut unread = 0;
+        while let Some(slot) = self.slots.front_mut() {
+            let mut status = empty_status();
+            let mut cancelled = 0;
+            // SAFETY: the request is active; after MPI_Cancel, MPI_Wait is local and ends at once.
+            unsafe {
+                check(ffi::MPI_Cancel(&mut slot.request), "MPI_Cancel")?;
+                check(ffi::MPI_Wait(&mut slot.request, &mut status), "MPI_Wait")?;
+                check(ffi::MPI_Test_cancelled(&status, &mut cancelled), "MPI_Test_cancelled")?;
+            }
+            unread += usize::from(cancelled == 0);
+            self.slots.pop_front();
+        }
+        Ok(unread)
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        // MPI may still write to these.
+        std::mem::forget(std::mem::take(&mut self.slots));
+    }
+}
+
+/// A status for MPI to fill in.
+pub(super) fn empty_status() -> ffi::MPI_Status {
+    // SAFETY: MPI_Status is a C struct of numbers, for which zeros are valid.
+    unsafe { std::mem::zeroed() }
+}
+
+/// Bytes that a completed receive has written.
+pub(super) fn count(status: &ffi::MPI_Status) -> Result<usize> {
+    let mut length: c_int = 0;
+    // SAFETY: both pointers are valid for the call.
+    check(unsafe { ffi::MPI_Get_count(status, ffi::RSMPI_UINT8_T, &mut length) }, "MPI_Get_count")?;
+    usize::try_from(length).map_err(|_| transport(format!("a message of {length} bytes arrived")))
+}
+
+fn sender(status: &ffi::MPI_Status) -> Result<usize> {
+    let from = status.MPI_SOURCE;
+    usize::try_from(from).map_err(|_| transport(format!("a message arrived from rank {from}")))
+}

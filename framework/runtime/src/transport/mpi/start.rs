@@ -1,0 +1,102 @@
+//! Starting MPI: thread level, communicators of our own, and whether the launcher's promise was kept.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::mem::ManuallyDrop;
+
+use ::mpi::environment::{Threading, Universe};
+use ::mpi::ffi;
+
+use super::call::{check, transport};
+use super::{launcher, simgrid};
+use crate::error::Result;
+
+/// MPI, initialised, as one rank sees it.
+pub(super) struct World {
+    /// Never dropped on the way of a panic: rsmpi finalises MPI in `drop`, which would wait for the others.
+    pub(super) universe: ManuallyDrop<Universe>,
+    /// Control messages.
+    pub(super) control: ffi::MPI_Comm,
+    /// Bulk data.
+    pub(super) bulk: ffi::MPI_Comm,
+    pub(super) rank: usize,
+    pub(super) size: usize,
+    /// First line of the library's version text.
+    pub(super) library: String,
+    /// Whether other threads may compute while this one communicates.
+    pub(super) threads_allowed: bool,
+}
+
+/// Name and version of the MPI library, on one line.
+pub(super) fn library() -> String {
+    let text = ::mpi::environment::library_version().unwrap_or_default();
+    let line = text.trim_matches(['\0', '\n', ' ']).lines().next().unwrap_or_default();
+    // MPICH separates name and version by tabs.
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Initialises MPI for use by this thread.
+///
+/// # Errors
+/// If MPI is or was in use in this process, grants too low a thread level, or sees one rank where the launcher
+/// promised several.
+pub(super) fn start() -> Result<World> {
+    let simulated = simgrid::simulated();
+    let library = library();
+    let used = || transport("MPI is or was in use in this process already; it starts only once".into());
+    let (universe, level) = ::mpi::initialize_with_threading(Threading::Funneled).ok_or_else(used)?;
+    // Held from here on: an error below is reported by this process, not by a hang in MPI_Finalize.
+    let universe = ManuallyDrop::new(universe);
+    if level < Threading::Funneled && !simulated {
+        return Err(transport(format!(
+            "{library} grants only {}; armature needs FUNNELED, because user code computes beside the thread \
+             that communicates",
+            format!("{level:?}").to_uppercase()
+        )));
+    }
+    // SAFETY: MPI is initialised; MPI_COMM_WORLD and the predefined handler are constants of the library.
+    let (control, bulk, rank, size) = unsafe {
+        let world = ffi::RSMPI_COMM_WORLD;
+        let code = ffi::MPI_Comm_set_errhandler(world, ffi::RSMPI_ERRORS_RETURN);
+        check(code, "MPI_Comm_set_errhandler")?;
+        let (mut rank, mut size): (c_int, c_int) = (0, 0);
+        check(ffi::MPI_Comm_rank(world, &mut rank), "MPI_Comm_rank")?;
+        check(ffi::MPI_Comm_size(world, &mut size), "MPI_Comm_size")?;
+        (duplicate(world)?, duplicate(world)?, rank, size)
+    };
+    let number =
+        |n: c_int| usize::try_from(n).map_err(|_| transport(format!("rank or size {n} from {library}")));
+    let (rank, size) = (number(rank)?, number(size)?);
+    if let Some(facts) = launcher::read(|name| std::env::var(name).ok(), simulated)
+        && let Some(why) = launcher::broken_promise(&facts, size, &library)
+    {
+        return Err(transport(why));
+    }
+    sleep_precisely();
+    Ok(World { universe, control, bulk, rank, size, library, threads_allowed: level >= Threading::Funneled })
+}
+
+/// A communicator of our own, so that a program's other use of MPI does not interfere.
+///
+/// # Safety
+/// MPI is initialised and `world` is a communicator on which errors are returned.
+unsafe fn duplicate(world: ffi::MPI_Comm) -> Result<ffi::MPI_Comm> {
+    // SAFETY: as the caller promises.
+    unsafe {
+        let mut comm = ffi::RSMPI_COMM_NULL;
+        check(ffi::MPI_Comm_dup(world, &mut comm), "MPI_Comm_dup")?;
+        check(ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN), "MPI_Comm_set_errhandler")?;
+        Ok(comm)
+    }
+}
+
+/// Asks the kernel to end this thread's sleeps on time: by default it adds 50 µs.
+fn sleep_precisely() {
+    #[cfg(target_os = "linux")]
+    {
+        let nanosecond = std::num::NonZeroU64::MIN;
+        if let Err(error) = rustix::thread::set_current_timer_slack(Some(nanosecond)) {
+            log::debug!("short sleeps stay imprecise: {error}");
+        }
+    }
+}
