@@ -1,0 +1,224 @@
+//! Items that are each a run of bytes: `Vec` of numbers, `String`, `Bytes`, `BytesMut`.
+//!
+//! A batch is its lengths in bytes (one `u32` each), then the bytes of all items, end to end. An item of
+//! [`OWN_PART`] bytes or more has the length [`APART`] and travels as a part of its own.
+
+use bytes::{Buf, Bytes, BytesMut};
+
+use super::{OWN_PART, reader, reader::Reader, scalar::Scalar};
+use crate::error::Result;
+
+/// In the place of a length: the item is the next part.
+const APART: u32 = u32::MAX;
+
+/// An item that is a run of bytes.
+pub(super) trait Block: Sized + Send {
+    /// Its number in frames. Never reused.
+    const ID: u8;
+
+    /// Lengths must be multiples of this.
+    const UNIT: usize = 1;
+
+    fn bytes(&self) -> &[u8];
+
+    /// Its bytes as a buffer, without a copy.
+    fn give(self) -> Bytes;
+
+    /// From a buffer of its own; `None` if the bytes are not a value of the type.
+    fn take(bytes: Bytes) -> Option<Self>;
+
+    /// What is left of the buffer that holds the inline items end to end.
+    type Rest;
+
+    fn open(inline: Bytes) -> Self::Rest;
+
+    /// The next item of `length` bytes, which are known to be there; `None` if they are not a value.
+    fn next(rest: &mut Self::Rest, length: usize) -> Option<Self>;
+
+    /// All items of a batch as one buffer without a copy, if they lie end to end in memory.
+    fn joined(items: Vec<Self>) -> Result<Bytes, Vec<Self>> {
+        Err(items)
+    }
+}
+
+impl<P: Scalar> Block for Vec<P> {
+    const ID: u8 = 0x20 + P::ID;
+    const UNIT: usize = size_of::<P>();
+
+    fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(self)
+    }
+
+    fn give(self) -> Bytes {
+        P::give(self)
+    }
+
+    fn take(bytes: Bytes) -> Option<Self> {
+        P::take(bytes)
+    }
+
+    type Rest = Bytes;
+
+    fn open(inline: Bytes) -> Bytes {
+        inline
+    }
+
+    fn next(rest: &mut Bytes, length: usize) -> Option<Self> {
+        let item = P::read(&rest[..length]);
+        rest.advance(length);
+        item
+    }
+}
+
+impl Block for String {
+    const ID: u8 = 0x40;
+
+    fn bytes(&self) -> &[u8] {
+        self.as_bytes()
+    }
+
+    fn give(self) -> Bytes {
+        Bytes::from(self)
+    }
+
+    fn take(bytes: Bytes) -> Option<Self> {
+        String::from_utf8(Vec::from(bytes)).ok()
+    }
+
+    type Rest = Bytes;
+
+    fn open(inline: Bytes) -> Bytes {
+        inline
+    }
+
+    fn next(rest: &mut Bytes, length: usize) -> Option<Self> {
+        let item = std::str::from_utf8(&rest[..length]).ok().map(str::to_string);
+        rest.advance(length);
+        item
+    }
+}
+
+impl Block for Bytes {
+    const ID: u8 = 0x41;
+
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+
+    fn give(self) -> Bytes {
+        self
+    }
+
+    fn take(bytes: Bytes) -> Option<Self> {
+        Some(bytes)
+    }
+
+    type Rest = Bytes;
+
+    fn open(inline: Bytes) -> Bytes {
+        inline
+    }
+
+    fn next(rest: &mut Bytes, length: usize) -> Option<Self> {
+        // Every item holds on to the whole buffer: no copy, freed with the last of them.
+        Some(rest.split_to(length))
+    }
+}
+
+impl Block for BytesMut {
+    const ID: u8 = 0x42;
+
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+
+    fn give(self) -> Bytes {
+        self.freeze()
+    }
+
+    fn take(bytes: Bytes) -> Option<Self> {
+        Some(Self::open(bytes))
+    }
+
+    type Rest = BytesMut;
+
+    fn open(inline: Bytes) -> BytesMut {
+        // Free if nobody else holds the buffer, which then becomes the items' own memory.
+        inline.try_into_mut().unwrap_or_else(|shared| BytesMut::from(&shared[..]))
+    }
+
+    fn next(rest: &mut BytesMut, length: usize) -> Option<Self> {
+        Some(rest.split_to(length))
+    }
+
+    fn joined(items: Vec<Self>) -> Result<Bytes, Vec<Self>> {
+        let adjacent = items.windows(2).all(|pair| pair[0].as_ptr_range().end == pair[1].as_ptr());
+        if !adjacent {
+            return Err(items);
+        }
+        // Pieces of one buffer grow together again without a copy; mere neighbours in memory are copied.
+        let whole = items.into_iter().reduce(|mut whole, next| {
+            whole.unsplit(next);
+            whole
+        });
+        Ok(whole.unwrap_or_default().freeze())
+    }
+}
+
+/// Appends the batch to the frame.
+pub(super) fn encode<B: Block>(items: Vec<B>, head: &mut Vec<u8>, parts: &mut Vec<Bytes>) {
+    let mut lengths: Vec<u32> = Vec::with_capacity(items.len());
+    let mut inline = 0;
+    for size in items.iter().map(|item| item.bytes().len()) {
+        // Below OWN_PART a length fits easily.
+        lengths.push(if size < OWN_PART { size as u32 } else { APART });
+        inline += if size < OWN_PART { size } else { 0 };
+    }
+    let joined = if inline >= OWN_PART && !lengths.contains(&APART) { B::joined(items) } else { Err(items) };
+
+    head.reserve(3 + 4 * lengths.len() + if joined.is_ok() { 0 } else { inline });
+    reader::put_start(head, B::ID, joined.is_ok());
+    head.extend_from_slice(bytemuck::cast_slice(&lengths));
+    match joined {
+        Ok(whole) => parts.push(whole),
+        Err(items) => {
+            for item in items {
+                if item.bytes().len() < OWN_PART {
+                    head.extend_from_slice(item.bytes());
+                } else {
+                    parts.push(item.give());
+                }
+            }
+        }
+    }
+}
+
+/// Reads `count` items.
+pub(super) fn decode<B: Block>(mut reader: Reader, count: usize) -> Result<Vec<B>> {
+    let lengths = reader.u32s(count)?;
+    let bulk = reader.bulk()?;
+    let inline: u64 =
+        lengths.iter().filter(|&&length| length != APART).map(|&length| u64::from(length)).sum();
+    if inline != bulk.len() as u64 {
+        return Err(reader.error(format!("its lengths add up to {inline} bytes, got {}", bulk.len())));
+    }
+
+    let mut rest = B::open(bulk);
+    let mut items = Vec::with_capacity(count);
+    for length in lengths {
+        let part = if length == APART { Some(reader.part()?) } else { None };
+        let size = part.as_ref().map_or(length as usize, Bytes::len);
+        if !size.is_multiple_of(B::UNIT) {
+            return Err(
+                reader.error(format!("expected lengths in multiples of {} bytes, got {size}", B::UNIT))
+            );
+        }
+        let item = match part {
+            Some(part) => B::take(part),
+            None => B::next(&mut rest, size),
+        };
+        items.push(item.ok_or_else(|| reader.error("some of its bytes are not a value of that type"))?);
+    }
+    reader.end()?;
+    Ok(items)
+}

@@ -1,0 +1,70 @@
+//! Control messages and headers as bytes.
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::structured;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The longest control message, in bytes. Bulk data travels as items.
+const LONGEST: usize = 64 * 1024 * 1024;
+
+/// A control message as bytes.
+///
+/// # Errors
+/// If the value cannot be encoded, or takes more than 64 MiB.
+pub(crate) fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(64);
+    structured::put(value, &mut bytes)?;
+    check_length::<T>(bytes.len())?;
+    Ok(bytes)
+}
+
+/// A control message from bytes, which must hold it and nothing else.
+///
+/// # Errors
+/// For anything that [`to_bytes`] does not write. Never allocates more than a small multiple of what it got.
+pub(crate) fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    check_length::<T>(bytes.len())?;
+    structured::get(bytes).map_err(|why| {
+        let what = std::any::type_name::<T>();
+        Error::new(ErrorKind::Wire, format!("control message {what} of {} bytes: {why}", bytes.len()))
+    })
+}
+
+fn check_length<T>(length: usize) -> Result<()> {
+    if length <= LONGEST {
+        return Ok(());
+    }
+    let what = std::any::type_name::<T>();
+    let message = format!("control message {what}: expected at most {LONGEST} bytes, got {length}");
+    Err(Error::new(ErrorKind::Wire, message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_comes_back() {
+        let sent = (7_u64, String::from("ready"), vec![(1_usize, 2.5_f64)]);
+        let bytes = to_bytes(&sent).unwrap();
+        assert_eq!(from_bytes::<(u64, String, Vec<(usize, f64)>)>(&bytes).unwrap(), sent);
+    }
+
+    #[test]
+    fn trailing_bytes_are_an_error() {
+        let mut bytes = to_bytes(&5_u32).unwrap();
+        bytes.push(0);
+        let error = from_bytes::<u32>(&bytes).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Wire);
+        assert!(error.message().contains("1 bytes too many"), "{error}");
+    }
+
+    #[test]
+    fn a_truncated_message_is_an_error() {
+        let bytes = to_bytes(&String::from("eleven byte")).unwrap();
+        for length in 0..bytes.len() {
+            assert_eq!(from_bytes::<String>(&bytes[..length]).unwrap_err().kind(), ErrorKind::Wire);
+        }
+    }
+}

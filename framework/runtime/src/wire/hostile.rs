@@ -1,0 +1,239 @@
+//! Frames that nobody of ours would write: errors, never a panic, never memory out of proportion.
+//!
+//! `corpus/` holds frames that show one weakness each; properties search for more.
+
+use std::{fs, path::Path};
+
+use bytes::{Bytes, BytesMut};
+use proptest::{collection::vec, prelude::*};
+use serde::{Deserialize, Serialize};
+
+use super::{Codec, Plain, codec, from_bytes};
+use crate::error::{Error, ErrorKind, Result};
+
+#[derive(Debug, Serialize, Deserialize)]
+enum List {
+    End,
+    More(Box<List>),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    name: String,
+    data: Vec<(u8, Option<String>)>,
+    bytes: Bytes,
+}
+
+/// Memory that a decoded batch holds, in bytes, or the error.
+type Try = fn(Bytes, Vec<Bytes>, usize) -> Result<usize>;
+
+/// Every codec by the name that the corpus uses.
+const CODECS: &[(&str, Try)] = &[
+    ("u8", |h, p, n| codec::decode::<u8>(h, p, n).map(|items| items.capacity())),
+    ("u64", |h, p, n| codec::decode::<u64>(h, p, n).map(|items| 8 * items.capacity())),
+    ("bool", |h, p, n| codec::decode::<bool>(h, p, n).map(|items| items.capacity())),
+    ("char", |h, p, n| codec::decode::<char>(h, p, n).map(|items| 4 * items.capacity())),
+    ("Vec<u8>", |h, p, n| lists(codec::decode::<Vec<u8>>(h, p, n)?)),
+    ("Vec<f64>", |h, p, n| lists(codec::decode::<Vec<f64>>(h, p, n)?)),
+    ("String", |h, p, n| {
+        lists(codec::decode::<String>(h, p, n)?.into_iter().map(String::into_bytes).collect())
+    }),
+    ("Bytes", |h, p, n| codec::decode::<Bytes>(h, p, n).map(|items| 32 * items.capacity())),
+    ("BytesMut", |h, p, n| codec::decode::<BytesMut>(h, p, n).map(|items| 32 * items.capacity())),
+    ("()", |h, p, n| codec::decode::<()>(h, p, n).map(|_| 0)),
+    ("Vec<()>", |h, p, n| codec::decode::<Vec<()>>(h, p, n).map(|items| 24 * items.len())),
+    ("List", |h, p, n| codec::decode::<List>(h, p, n).map(|items| 8 * items.len())),
+    ("Record", |h, p, n| codec::decode::<Record>(h, p, n).map(|items| size_of::<Record>() * items.len())),
+    ("Plain<[u32; 3]>", |h, p, n| codec::decode::<Plain<[u32; 3]>>(h, p, n).map(|items| 12 * items.len())),
+    ("plain [u32; 3]", |h, p, n| {
+        Codec::<[u32; 3]>::plain().decode(h, p, n).map(|items| 12 * items.capacity())
+    }),
+    ("control Record", |h, _, _| from_bytes::<Record>(&h).map(|_| 0)),
+    ("control List", |h, _, _| from_bytes::<List>(&h).map(|_| 0)),
+];
+
+fn lists<P>(items: Vec<Vec<P>>) -> Result<usize> {
+    Ok(24 * items.capacity() + items.iter().map(|item| size_of::<P>() * item.capacity()).sum::<usize>())
+}
+
+/// Decodes and checks what every hostile frame must keep to.
+fn attempt(decode: Try, head: &[u8], parts: &[Vec<u8>], count: usize) -> Result<usize> {
+    let received = head.len() + parts.iter().map(Vec::len).sum::<usize>();
+    let parts = parts.iter().map(|part| Bytes::from(part.clone())).collect();
+    let result = decode(Bytes::copy_from_slice(head), parts, count);
+    match &result {
+        Err(error) => assert_eq!(error.kind(), ErrorKind::Wire, "{error}"),
+        Ok(memory) => {
+            assert!(*memory <= 256 * (received + 16), "{memory} bytes of memory for {received} received")
+        }
+    }
+    result
+}
+
+/// One file of the corpus: `what` is expected in the error's message.
+struct Hostile {
+    codec: String,
+    count: usize,
+    head: Vec<u8>,
+    parts: Vec<Vec<u8>>,
+    what: String,
+}
+
+/// Bytes in hexadecimal; `41*1000` stands for a thousand times 0x41.
+fn hex(text: &str) -> Vec<u8> {
+    let byte = |digits: &str| u8::from_str_radix(digits, 16).unwrap();
+    let mut bytes = Vec::new();
+    for word in text.split_whitespace() {
+        match word.split_once('*') {
+            Some((digits, times)) => bytes.extend(vec![byte(digits); times.parse().unwrap()]),
+            None => bytes.extend((0..word.len()).step_by(2).map(|at| byte(&word[at..at + 2]))),
+        }
+    }
+    bytes
+}
+
+fn parse(text: &str) -> Hostile {
+    let mut frame =
+        Hostile { codec: String::new(), count: 0, head: vec![], parts: vec![], what: String::new() };
+    for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        let (key, value) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
+        match key {
+            "codec" => frame.codec = value.into(),
+            "count" => frame.count = value.parse().unwrap(),
+            "head" => frame.head = hex(value),
+            "part" => frame.parts.push(hex(value)),
+            "error" => frame.what = value.into(),
+            other => panic!("unknown key {other:?}"),
+        }
+    }
+    frame
+}
+
+#[test]
+fn every_frame_of_the_corpus_is_refused_for_the_stated_reason() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/wire/corpus");
+    let mut seen = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let frame = parse(&fs::read_to_string(&path).unwrap());
+        let decode = CODECS.iter().find(|(name, _)| *name == frame.codec).unwrap().1;
+        let error: Error = attempt(decode, &frame.head, &frame.parts, frame.count)
+            .expect_err(&format!("{} was accepted", path.display()));
+        assert!(error.message().contains(&frame.what), "{}: {error}", path.display());
+        seen += 1;
+    }
+    assert!(seen >= 20, "only {seen} frames found");
+}
+
+/// How to decode a frame; its head, parts and count.
+type Frame = (Try, Vec<u8>, Vec<Vec<u8>>, usize);
+
+/// Valid frames of several codecs: what bit flips start from.
+fn valid() -> Vec<Frame> {
+    fn frame<T: super::Item>(name: &str, items: Vec<T>) -> Frame {
+        let decode = CODECS.iter().find(|(known, _)| *known == name).unwrap().1;
+        let (count, mut head, mut parts) = (items.len(), Vec::new(), Vec::new());
+        codec::encode(items, &mut head, &mut parts).unwrap();
+        (decode, head, parts.iter().map(|part| part.to_vec()).collect(), count)
+    }
+    let record = || Record {
+        name: "näme".into(),
+        data: vec![(1, None), (2, Some("two".into()))],
+        bytes: Bytes::from_static(b"bytes"),
+    };
+    vec![
+        frame("u64", vec![1_u64, 2, 3]),
+        frame("char", vec!['a', 'ß', '𝄞']),
+        frame("bool", vec![true, false]),
+        frame("Vec<f64>", vec![vec![1.0], vec![], vec![2.0, 3.0]]),
+        frame("Vec<u8>", vec![vec![1_u8; 3], vec![2; super::OWN_PART], vec![]]),
+        frame("String", vec![String::from("ünïcode"), String::new()]),
+        frame("Bytes", vec![Bytes::from_static(b"abc"), Bytes::from_static(b"")]),
+        frame("BytesMut", vec![BytesMut::from("abc"), BytesMut::from("de")]),
+        frame("Record", vec![record(), record()]),
+        frame("List", vec![List::More(Box::new(List::More(Box::new(List::End)))), List::End]),
+        frame("Plain<[u32; 3]>", vec![Plain([1_u32, 2, 3]); 2]),
+        frame("Vec<()>", vec![vec![(), ()], vec![]]),
+    ]
+}
+
+#[test]
+fn every_bit_flip_is_survived() {
+    for (decode, head, parts, count) in valid() {
+        assert!(attempt(decode, &head, &parts, count).is_ok());
+        for bit in 0..8 * head.len().min(512) {
+            let mut flipped = head.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let _ = attempt(decode, &flipped, &parts, count);
+        }
+    }
+}
+
+#[test]
+fn every_truncation_and_every_extension_is_refused() {
+    for (decode, head, parts, count) in valid() {
+        for length in 0..head.len() {
+            assert!(attempt(decode, &head[..length], &parts, count).is_err(), "cut to {length} bytes");
+        }
+        let longer = [&head[..], b"x"].concat();
+        assert!(attempt(decode, &longer, &parts, count).is_err());
+        let more = [&parts[..], &[vec![1, 2, 3]]].concat();
+        assert!(attempt(decode, &head, &more, count).is_err());
+        for count in [count + 1, 1 << 20, usize::MAX] {
+            assert!(attempt(decode, &head, &parts, count).is_err(), "counted as {count}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn arbitrary_bytes_never_panic(
+        bytes in vec(any::<u8>(), 0..200),
+        parts in vec(vec(any::<u8>(), 0..50), 0..3),
+        count in prop_oneof![0..20_usize, any::<usize>()],
+    ) {
+        for (_, decode) in CODECS {
+            let _ = attempt(*decode, &bytes, &parts, count);
+        }
+    }
+
+    /// The same behind a right start, so that the search gets past it.
+    #[test]
+    fn arbitrary_bytes_behind_a_valid_start_never_panic(
+        which in 0..12_usize,
+        bytes in vec(any::<u8>(), 0..200),
+        parts in vec(vec(any::<u8>(), 0..50), 0..3),
+        count in prop_oneof![0..20_usize, any::<usize>()],
+        layout in 0..2_u8,
+    ) {
+        let (decode, head, _, _) = valid().swap_remove(which);
+        // A structured batch has the fingerprint of its type there, too.
+        let start = if head[1] == 0x60 { 7 } else { 3 };
+        let mut frame = head[..start].to_vec();
+        frame[2] = layout;
+        frame.extend_from_slice(&bytes);
+        let _ = attempt(decode, &frame, &parts, count);
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused_before_the_stack_ends() {
+    let (decode, head, ..) = valid().swap_remove(9);
+    let mut frame = head[..7].to_vec();
+    frame.extend(vec![1_u8; 1 << 20]);
+    let error = attempt(decode, &frame, &[], 1).unwrap_err();
+    assert!(error.message().contains("128 levels"), "{error}");
+}
+
+#[test]
+fn elements_without_bytes_are_limited() {
+    // One vector of 2^60 empty values: nothing to read, but a loop that would never end.
+    let (decode, head, ..) = valid().swap_remove(11);
+    let mut frame = head[..7].to_vec();
+    frame.push(0xfd);
+    frame.extend((1_u64 << 60).to_le_bytes());
+    let error = attempt(decode, &frame, &[], 1).unwrap_err();
+    assert!(error.message().contains("elements are announced"), "{error}");
+}

@@ -1,0 +1,126 @@
+//! Plain old data inside items: [`Plain`] for one value, [`raw`] for a field that is a vector of them.
+
+use std::{
+    fmt,
+    marker::PhantomData,
+    ops::{Deref, DerefMut},
+};
+
+use bytemuck::Pod;
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error, Visitor},
+};
+
+/// A value of plain old data that travels as its bytes, in one copy.
+///
+/// For arrays (of any length, which serde itself does not do beyond 32) and for structs that implement
+/// [`bytemuck::Pod`]. Byte order and layout are the machine's own, so all ranks must run the same build.
+///
+/// ```
+/// use armature::Plain;
+///
+/// let descriptor = Plain([0.5_f32; 96]);
+/// assert_eq!(descriptor.iter().sum::<f32>(), 48.0); // it derefs to what it holds
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Plain<T>(pub T);
+
+impl<T> Deref for Plain<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Plain<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
+
+impl<T> From<T> for Plain<T> {
+    fn from(value: T) -> Self {
+        Plain(value)
+    }
+}
+
+impl<T: Pod> Serialize for Plain<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytemuck::bytes_of(&self.0))
+    }
+}
+
+impl<'de, T: Pod> Deserialize<'de> for Plain<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_bytes(One(PhantomData)).map(Plain)
+    }
+}
+
+struct One<T>(PhantomData<T>);
+
+impl<T: Pod> Visitor<'_> for One<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", size_of::<T>())
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<T, E> {
+        bytemuck::try_pod_read_unaligned(bytes).map_err(|_| E::invalid_length(bytes.len(), &self))
+    }
+}
+
+/// For fields that are vectors of plain old data: one copy instead of one call per element.
+///
+/// ```
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct Image {
+///     width: u32,
+///     #[serde(with = "armature::raw")]
+///     pixels: Vec<f32>,
+/// }
+/// ```
+pub mod raw {
+    use super::{Deserializer, Error, Many, PhantomData, Pod, Serializer};
+
+    /// Writes the vector's memory.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<T: Pod, S: Serializer>(values: &[T], serializer: S) -> Result<S::Ok, S::Error> {
+        if size_of::<T>() == 0 {
+            return Err(serde::ser::Error::custom("values of no size cannot be sent as raw bytes"));
+        }
+        serializer.serialize_bytes(bytemuck::cast_slice(values))
+    }
+
+    /// Reads what [`serialize`] wrote.
+    ///
+    /// # Errors
+    /// If the bytes are not a whole number of values, and those of the deserializer.
+    pub fn deserialize<'de, T: Pod, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+        if size_of::<T>() == 0 {
+            return Err(D::Error::custom("values of no size cannot be sent as raw bytes"));
+        }
+        deserializer.deserialize_bytes(Many(PhantomData))
+    }
+}
+
+struct Many<T>(PhantomData<T>);
+
+impl<T: Pod> Visitor<'_> for Many<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a multiple of {} bytes", size_of::<T>())
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<T>, E> {
+        if !bytes.len().is_multiple_of(size_of::<T>()) {
+            return Err(E::invalid_length(bytes.len(), &self));
+        }
+        Ok(bytemuck::pod_collect_to_vec(bytes))
+    }
+}
