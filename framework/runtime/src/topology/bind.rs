@@ -1,0 +1,113 @@
+//! Which cores a rank's threads run on.
+
+use std::collections::BTreeSet;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use super::Core;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The processing units that the calling thread may run on; `None` if the kernel does not tell (more units
+/// than fit the mask).
+pub(crate) fn current_binding() -> Option<BTreeSet<usize>> {
+    let mask = sched_getaffinity(None).ok()?;
+    Some((0..CpuSet::MAX_CPU).filter(|&unit| mask.is_set(unit)).collect())
+}
+
+/// Lets the calling thread, and threads that it starts from now on, run on these processing units only.
+///
+/// # Errors
+/// If there are none, or none of them may be used.
+pub(crate) fn bind_current_thread(units: &[usize]) -> Result<()> {
+    let mut mask = CpuSet::new();
+    for &unit in units {
+        if unit >= CpuSet::MAX_CPU {
+            let message =
+                format!("cannot bind to processing unit {unit}: expected a number below {}", CpuSet::MAX_CPU);
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        mask.set(unit);
+    }
+    sched_setaffinity(None, &mask)
+        .map_err(|e| Error::new(ErrorKind::Config, format!("cannot bind to processing units {units:?}: {e}")))
+}
+
+/// True if the launcher has given the ranks of a node cores of their own: `masks` are the processing units that
+/// each rank of the node may use.
+///
+/// Masks that are all the same are the node's, the batch system's or the launcher's choice for all ranks
+/// together; dividing them up contradicts nobody.
+pub(crate) fn launcher_has_bound(masks: &[BTreeSet<usize>]) -> bool {
+    masks.windows(2).any(|pair| pair[0] != pair[1])
+}
+
+/// The processing units that the `local`-th of `ranks` ranks on a node should be bound to.
+///
+/// Each rank gets an equal run of neighbouring cores, all hardware threads of them. `None` means: leave the rank
+/// as it is. That is so where the launcher has bound it already, and where there are more ranks than cores:
+/// ranks that share cores must be free to move, or one busy core would hold several of them back.
+///
+/// `cores` are those that the ranks of the node share.
+pub(crate) fn cores_of_rank(ranks: usize, local: usize, cores: &[Core], bound: bool) -> Option<Vec<usize>> {
+    if bound || ranks == 0 || local >= ranks || ranks > cores.len() {
+        return None;
+    }
+    let own = &cores[local * cores.len() / ranks..(local + 1) * cores.len() / ranks];
+    Some(own.iter().flat_map(|core| core.processing_units.iter().copied()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two hardware threads a core.
+    fn cores(count: usize) -> Vec<Core> {
+        (0..count).map(|core| Core { package: 0, processing_units: vec![core, core + count] }).collect()
+    }
+
+    #[test]
+    fn ranks_get_equal_runs_of_cores_that_do_not_overlap() {
+        for (ranks, count) in [(1, 1), (1, 4), (2, 4), (3, 8), (5, 8), (8, 8)] {
+            let mut seen = BTreeSet::new();
+            for local in 0..ranks {
+                let units = cores_of_rank(ranks, local, &cores(count), false).unwrap();
+                assert!(units.len() / 2 >= count / ranks && units.len() / 2 <= count.div_ceil(ranks));
+                units.into_iter().for_each(|unit| assert!(seen.insert(unit), "unit {unit} given twice"));
+            }
+            assert_eq!(seen.len(), 2 * count, "{ranks} ranks, {count} cores");
+        }
+    }
+
+    #[test]
+    fn more_ranks_than_cores_are_left_alone() {
+        assert_eq!(cores_of_rank(3, 0, &cores(2), false), None);
+    }
+
+    #[test]
+    fn what_the_launcher_has_bound_is_left_alone() {
+        assert_eq!(cores_of_rank(2, 0, &cores(2), true), None);
+        let mask = |units: &[usize]| units.iter().copied().collect::<BTreeSet<_>>();
+        assert!(launcher_has_bound(&[mask(&[0]), mask(&[1])]));
+        assert!(!launcher_has_bound(&[mask(&[0, 1]), mask(&[0, 1])]));
+        assert!(!launcher_has_bound(&[mask(&[0])]));
+    }
+
+    #[test]
+    fn a_bound_thread_stays_bound_and_others_stay_free() {
+        let before = current_binding().unwrap();
+        let one = *before.first().unwrap();
+        let bound = std::thread::spawn(move || {
+            bind_current_thread(&[one]).unwrap();
+            (current_binding().unwrap(), std::thread::spawn(current_binding).join().unwrap().unwrap())
+        });
+        assert_eq!(bound.join().unwrap(), (BTreeSet::from([one]), BTreeSet::from([one])));
+        assert_eq!(current_binding().unwrap(), before);
+    }
+
+    #[test]
+    fn binding_to_nothing_is_an_error_that_says_so() {
+        let error = bind_current_thread(&[]).unwrap_err();
+        assert!(error.message().contains("cannot bind to processing units []"), "{error}");
+        assert!(bind_current_thread(&[CpuSet::MAX_CPU]).is_err());
+    }
+}
