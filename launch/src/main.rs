@@ -1,2 +1,7 @@
-//! Under construction.
-fn main() {}
+//! The `armature` command. What it does is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    armature_launch::cli::main()
+}

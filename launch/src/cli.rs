@@ -1,0 +1,154 @@
+//! The command line of `armature`.
+//!
+//! Exit codes of `armature run`: the program's own as the launcher reports it; 124 after the time limit; 2 for a wrong
+//! option or hostfile; 127 if the program or the launcher is missing; 1 if something else went wrong before the start.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::error::LaunchError;
+use crate::hostfile::Hostfile;
+use crate::line::{Bind, Job, Launcher, line};
+use crate::site::{Site, search_path};
+use crate::{Mpi, detect, execute};
+
+/// Starts MPI programs the right way for Open MPI, MPICH and srun.
+#[derive(Debug, Parser)]
+#[command(name = "armature", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    Run(Run),
+}
+
+/// Start a program on the ranks of this machine, of a hostfile or of the batch job around it.
+///
+/// Finds out which MPI the program is linked to and builds the line for its launcher: Open MPI's or MPICH's mpirun,
+/// or srun inside a Slurm allocation. A PBS job's node file is used as the hostfile.
+///
+/// Exit code: the program's own, as the launcher reports it; 124 after the time limit; 2 for a wrong option or hostfile;
+/// 127 if the program or the launcher is missing; 1 if something else went wrong before the start.
+#[derive(Debug, Args)]
+struct Run {
+    /// Number of ranks [default: the slots of the hostfile or batch job, or this machine's cores]
+    #[arg(short = 'n', long = "ranks", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// Hosts, one a line: NAME slots=N speed=S memory=M
+    #[arg(long, value_name = "FILE")]
+    hostfile: Option<PathBuf>,
+    /// End the job after this time, as in 90s, 10m or 2h (a plain number is seconds)
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    timeout: Option<Duration>,
+    /// The MPI to start with [default: the one that the program is linked to]
+    #[arg(long)]
+    mpi: Option<Mpi>,
+    /// Whose launcher to use
+    #[arg(long, default_value = "auto")]
+    launcher: Launcher,
+    /// Tie ranks to cores; auto does not where there are more ranks than slots
+    #[arg(long, default_value = "auto")]
+    bind: Bind,
+    /// Print the command and the hostfile, and do not start anything
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the command before it is started
+    #[arg(short, long)]
+    verbose: bool,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "APP")]
+    command: Vec<OsString>,
+}
+
+/// Reads the arguments of this process and does what they say.
+pub fn main() -> ExitCode {
+    let Action::Run(run) = Cli::parse().command;
+    match start(run) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("armature: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn start(run: Run) -> Result<u8, LaunchError> {
+    let hosts = run.hostfile.as_deref().map(Hostfile::read).transpose()?;
+    let site = Site::survey()?;
+    let name = run.command[0].to_string_lossy().into_owned();
+    let program = detect::program(&name, &search_path())?;
+    let mpi = match run.mpi {
+        Some(mpi) => mpi,
+        None => detect::mpi_of(&program, &site)?,
+    };
+    let ranks = run.ranks.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
+    let (bind, launcher) = (run.bind, run.launcher);
+    let job = Job { ranks, hosts, bind, launcher, ..Job::new(program, run.command.into_iter().skip(1)) };
+    let line = line(&job, mpi, &site)?;
+    if run.dry_run {
+        if let Some(hostfile) = &line.hostfile {
+            println!("# hosts:");
+            hostfile.lines().for_each(|line| println!("#   {line}"));
+        }
+        println!("{}", line.display("hosts"));
+        return Ok(0);
+    }
+    if run.verbose {
+        eprintln!("armature: {}", line.display("hosts"));
+    }
+    execute::execute(&line, run.timeout)
+}
+
+/// A time as in `90`, `90s`, `1.5m` or `2h`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let expected = || format!("`{text}` is not a time above 0 such as 90s, 10m or 2h");
+    let (number, unit) = match text.strip_suffix(['s', 'm', 'h']) {
+        Some(number) => (number, text.chars().last()),
+        None => (text, None),
+    };
+    let unit = match unit {
+        Some('h') => 3600.0,
+        Some('m') => 60.0,
+        _ => 1.0,
+    };
+    let seconds = number.parse::<f64>().map_err(|_| expected())? * unit;
+    Duration::try_from_secs_f64(seconds).ok().filter(|time| !time.is_zero()).ok_or_else(expected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(duration("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+        for text in ["", "m", "0", "-1s", "inf", "nan", "1d", "1e300h"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_programs_options_are_its_own() {
+        let Action::Run(run) =
+            Cli::try_parse_from(["armature", "run", "-n", "6", "ferret", "query", "-k", "10", "--dry-run"])
+                .unwrap()
+                .command;
+        assert_eq!(run.command, ["ferret", "query", "-k", "10", "--dry-run"]);
+        assert!(!run.dry_run);
+    }
+}

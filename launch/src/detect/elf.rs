@@ -1,0 +1,156 @@
+//! The shared libraries that an ELF file names (its `DT_NEEDED` entries), as `ldd` would start from.
+//!
+//! Only what lies between the header and those names is read, so the size of the file does not matter. Files that
+//! lie about themselves give an error.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+const PT_LOAD: u64 = 1;
+const PT_DYNAMIC: u64 = 2;
+const DT_NULL: u64 = 0;
+const DT_NEEDED: u64 = 1;
+const DT_STRTAB: u64 = 5;
+/// No honest file has more bytes in its dynamic section, or in one library's name.
+const DYNAMIC_LIMIT: u64 = 1 << 20;
+const NAME_LIMIT: u64 = 4096;
+
+/// Names of the libraries that the file asks for, in its order. Empty for a static program.
+pub(super) fn needed<F: Read + Seek>(file: &mut F) -> io::Result<Vec<String>> {
+    let layout = Layout::read(file)?;
+    let segments = layout.segments(file)?;
+    let Some(dynamic) = segments.iter().find(|segment| segment.kind == PT_DYNAMIC) else {
+        return Ok(Vec::new());
+    };
+    let table = bytes(file, dynamic.offset, dynamic.size.min(DYNAMIC_LIMIT))?;
+    let entries: Vec<(u64, u64)> = table
+        .chunks_exact(2 * layout.word)
+        .map(|entry| (layout.number(&entry[..layout.word]), layout.number(&entry[layout.word..])))
+        .take_while(|&(tag, _)| tag != DT_NULL)
+        .collect();
+    let Some(&(_, address)) = entries.iter().find(|&&(tag, _)| tag == DT_STRTAB) else {
+        return Ok(Vec::new());
+    };
+    let names = segments
+        .iter()
+        .filter(|segment| segment.kind == PT_LOAD)
+        .find_map(|s| s.offset.checked_add(address.checked_sub(s.address).filter(|&d| d < s.size)?))
+        .ok_or_else(|| wrong("its names are in no segment"))?;
+    entries
+        .iter()
+        .filter(|&&(tag, _)| tag == DT_NEEDED)
+        .map(|&(_, at)| text(file, names.checked_add(at).ok_or_else(|| wrong("a name lies outside"))?))
+        .collect()
+}
+
+struct Segment {
+    kind: u64,
+    offset: u64,
+    address: u64,
+    size: u64,
+}
+
+/// How this file writes numbers: 4 or 8 bytes a word, which end first.
+struct Layout {
+    word: usize,
+    little: bool,
+}
+
+impl Layout {
+    fn read<F: Read + Seek>(file: &mut F) -> io::Result<Layout> {
+        let start = bytes(file, 0, 16)?;
+        if start.get(..4) != Some(b"\x7fELF") {
+            return Err(wrong("not an ELF file"));
+        }
+        match (start.get(4), start.get(5)) {
+            (Some(&class @ (1 | 2)), Some(&order @ (1 | 2))) => {
+                Ok(Layout { word: 4 * usize::from(class), little: order == 1 })
+            }
+            _ => Err(wrong("an ELF file of an unknown class")),
+        }
+    }
+
+    fn number(&self, bytes: &[u8]) -> u64 {
+        let add = |sum: u64, &byte: &u8| sum << 8 | u64::from(byte);
+        if self.little { bytes.iter().rev().fold(0, add) } else { bytes.iter().fold(0, add) }
+    }
+
+    fn segments<F: Read + Seek>(&self, file: &mut F) -> io::Result<Vec<Segment>> {
+        // Offsets within the header and within an entry, from the ELF specification, for 32 and for 64 bits.
+        let wide = self.word == 8;
+        let head = bytes(file, 0, 64)?;
+        let field = |bytes: &[u8], at: usize, length: usize| -> io::Result<u64> {
+            bytes.get(at..at + length).map(|b| self.number(b)).ok_or_else(|| wrong("cut short"))
+        };
+        let offset = field(&head, if wide { 32 } else { 28 }, self.word)?;
+        let size = field(&head, if wide { 54 } else { 42 }, 2)?;
+        let count = field(&head, if wide { 56 } else { 44 }, 2)?;
+        (0..count)
+            .map(|i| {
+                let at = offset.checked_add(i * size).ok_or_else(|| wrong("a segment lies outside"))?;
+                let entry = bytes(file, at, size.min(64))?;
+                let (file_at, address_at, size_at) = if wide { (8, 16, 32) } else { (4, 8, 16) };
+                Ok(Segment {
+                    kind: field(&entry, 0, 4)?,
+                    offset: field(&entry, file_at, self.word)?,
+                    address: field(&entry, address_at, self.word)?,
+                    size: field(&entry, size_at, self.word)?,
+                })
+            })
+            .collect()
+    }
+}
+
+/// Up to `length` bytes from `offset` on; fewer at the end of the file.
+fn bytes<F: Read + Seek>(file: &mut F, offset: u64, length: u64) -> io::Result<Vec<u8>> {
+    let mut read = Vec::new();
+    file.seek(SeekFrom::Start(offset))?;
+    file.take(length).read_to_end(&mut read)?;
+    Ok(read)
+}
+
+fn text<F: Read + Seek>(file: &mut F, offset: u64) -> io::Result<String> {
+    let read = bytes(file, offset, NAME_LIMIT)?;
+    let end = read.iter().position(|&byte| byte == 0).ok_or_else(|| wrong("a name has no end"))?;
+    Ok(String::from_utf8_lossy(&read[..end]).into_owned())
+}
+
+fn wrong(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::needed;
+    use proptest::prelude::*;
+    use std::io::Cursor;
+
+    fn this_program() -> Vec<u8> {
+        std::fs::read(std::env::current_exe().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn this_test_needs_libc() {
+        let libraries = needed(&mut Cursor::new(this_program())).unwrap();
+        assert!(libraries.iter().any(|name| name.starts_with("libc.so")), "{libraries:?}");
+    }
+
+    #[test]
+    fn a_script_is_refused() {
+        assert!(needed(&mut Cursor::new(b"#!/bin/sh\necho hello\n".to_vec())).is_err());
+        assert!(needed(&mut Cursor::new(Vec::new())).is_err());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn a_damaged_header_never_panics(damage in proptest::collection::vec((0usize..1024, any::<u8>()), 1..8)) {
+            use std::sync::OnceLock;
+            static HEAD: OnceLock<Vec<u8>> = OnceLock::new();
+            let mut file = HEAD.get_or_init(|| this_program()[..4096].to_vec()).clone();
+            for (at, byte) in damage {
+                file[at] = byte;
+            }
+            let _ = needed(&mut Cursor::new(file));
+        }
+    }
+}

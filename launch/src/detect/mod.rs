@@ -1,0 +1,94 @@
+//! Which MPI does a program need? Its list of shared libraries tells.
+
+mod elf;
+
+use std::path::{Path, PathBuf};
+
+use crate::Mpi;
+use crate::error::LaunchError;
+use crate::site::Site;
+
+/// Finds the file of a program as a launcher would: a name with a slash is a path, any other is looked up in the
+/// directories of `path` and then here (and comes back as `./name`).
+///
+/// # Errors
+/// [`LaunchError::NoProgram`] if there is no such file.
+pub fn program(name: &str, path: &[PathBuf]) -> Result<PathBuf, LaunchError> {
+    let found = if name.contains('/') {
+        Some(PathBuf::from(name)).filter(|file| file.is_file())
+    } else {
+        path.iter()
+            .map(PathBuf::as_path)
+            .chain([Path::new(".")])
+            .map(|dir| dir.join(name))
+            .find(|file| file.is_file())
+    };
+    found.ok_or_else(|| LaunchError::NoProgram(name.to_owned()))
+}
+
+/// The MPI that the file is linked to; `None` if it is no ELF file or names no MPI library itself, as a script does.
+pub fn linked_mpi(file: &Path) -> Option<Mpi> {
+    let libraries = elf::needed(&mut std::fs::File::open(file).ok()?).ok()?;
+    libraries.iter().find_map(|library| mpi_of_library(library))
+}
+
+/// The MPI that a program needs: what it is linked to, else the only one that is installed.
+///
+/// # Errors
+/// [`LaunchError::AmbiguousMpi`] if neither tells, [`LaunchError::NoLauncher`] if none is installed.
+pub fn mpi_of(file: &Path, site: &Site) -> Result<Mpi, LaunchError> {
+    match (linked_mpi(file), &site.openmpi, &site.mpich) {
+        (Some(mpi), _, _) => Ok(mpi),
+        (None, Some(_), None) => Ok(Mpi::OpenMpi),
+        (None, None, Some(_)) => Ok(Mpi::Mpich),
+        (None, Some(_), Some(_)) => Err(LaunchError::AmbiguousMpi(file.to_path_buf())),
+        (None, None, None) => Err(LaunchError::NoLauncher(None)),
+    }
+}
+
+/// Open MPI's library has been `libmpi.so.20` and up since its version 2; `libmpi.so.12` is the name that MPICH and
+/// its relatives agreed on, and Debian calls MPICH's `libmpich.so.12`.
+fn mpi_of_library(name: &str) -> Option<Mpi> {
+    if name.starts_with("libmpich.so")
+        || name.starts_with("libmpi.so.12")
+        || name.starts_with("libmpi_cray.so")
+    {
+        Some(Mpi::Mpich)
+    } else if name.starts_with("libmpi.so") {
+        Some(Mpi::OpenMpi)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_tell_their_mpi() {
+        assert_eq!(mpi_of_library("libmpi.so.40"), Some(Mpi::OpenMpi));
+        assert_eq!(mpi_of_library("libmpich.so.12"), Some(Mpi::Mpich));
+        assert_eq!(mpi_of_library("libmpi.so.12"), Some(Mpi::Mpich));
+        assert_eq!(mpi_of_library("libc.so.6"), None);
+    }
+
+    #[test]
+    fn a_program_without_mpi_is_for_the_only_mpi_there_is() {
+        let me = std::env::current_exe().unwrap();
+        let (a, b) = (Some("a".into()), Some("b".into()));
+        let site = |openmpi, mpich| Site { openmpi, mpich, ..Site::default() };
+        assert_eq!(mpi_of(&me, &site(a.clone(), None)).unwrap(), Mpi::OpenMpi);
+        assert_eq!(mpi_of(&me, &site(None, b.clone())).unwrap(), Mpi::Mpich);
+        assert!(matches!(mpi_of(&me, &site(a, b)), Err(LaunchError::AmbiguousMpi(_))));
+        assert!(matches!(mpi_of(&me, &site(None, None)), Err(LaunchError::NoLauncher(None))));
+    }
+
+    #[test]
+    fn programs_are_found_in_the_path() {
+        let bin = [PathBuf::from("/nowhere"), PathBuf::from("/bin")];
+        assert_eq!(program("sh", &bin).unwrap(), PathBuf::from("/bin/sh"));
+        assert_eq!(program("/bin/sh", &[]).unwrap(), PathBuf::from("/bin/sh"));
+        assert!(matches!(program("no-such-program", &bin), Err(LaunchError::NoProgram(_))));
+    }
+}

@@ -1,0 +1,96 @@
+//! What can go wrong before a job has started, and the exit code that says so.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use crate::Mpi;
+use crate::hostfile::HostfileError;
+
+/// Why a program could not be started.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// The hostfile cannot be read or understood.
+    Hostfile(HostfileError),
+    /// There is no such program.
+    NoProgram(String),
+    /// The program does not tell which MPI it needs, and more than one is installed.
+    AmbiguousMpi(PathBuf),
+    /// No launcher of this MPI (or of any, if none) was found.
+    NoLauncher(Option<Mpi>),
+    /// `srun` was asked for outside a Slurm allocation, or is not installed.
+    NoSrun,
+    /// A file could not be read or written, or a process not be started.
+    Io {
+        /// What was being done, as in "start mpirun".
+        doing: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl LaunchError {
+    /// The exit code for this error: 2 for what the user can mend on the command line or in the hostfile, 127
+    /// where a program is missing, 1 otherwise.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            LaunchError::Hostfile(_) | LaunchError::AmbiguousMpi(_) => 2,
+            LaunchError::NoProgram(_) | LaunchError::NoLauncher(_) | LaunchError::NoSrun => 127,
+            LaunchError::Io { .. } => 1,
+        }
+    }
+
+    pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> LaunchError {
+        let doing = doing.into();
+        move |source| LaunchError::Io { doing, source }
+    }
+}
+
+impl fmt::Display for LaunchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LaunchError::Hostfile(error) => error.fmt(f),
+            LaunchError::NoProgram(name) => {
+                write!(f, "there is no program `{name}`, neither in the PATH nor as a file from here")
+            }
+            LaunchError::AmbiguousMpi(path) => write!(
+                f,
+                "{} does not tell which MPI it needs, and both Open MPI and MPICH are installed: \
+                 say --mpi openmpi or --mpi mpich",
+                path.display()
+            ),
+            LaunchError::NoLauncher(Some(mpi)) => write!(
+                f,
+                "there is no mpirun of {mpi} in the PATH: load its module, or install it (Debian: {})",
+                match mpi {
+                    Mpi::OpenMpi => "openmpi-bin",
+                    Mpi::Mpich => "mpich",
+                }
+            ),
+            LaunchError::NoLauncher(None) => {
+                f.write_str("there is no mpirun in the PATH: load an MPI module, or install one (Debian: openmpi-bin)")
+            }
+            LaunchError::NoSrun => {
+                f.write_str("--launcher srun works inside a Slurm allocation only (sbatch or salloc), with srun in the PATH")
+            }
+            LaunchError::Io { doing, source } => write!(f, "cannot {doing}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for LaunchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            LaunchError::Hostfile(error) => Some(error),
+            LaunchError::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl From<HostfileError> for LaunchError {
+    fn from(error: HostfileError) -> Self {
+        LaunchError::Hostfile(error)
+    }
+}

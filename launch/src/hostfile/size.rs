@@ -1,0 +1,43 @@
+//! Amounts of memory, as in `64GiB`.
+
+/// Bytes of `text`: a number and a unit (`B`, `kB`, `MB`, `GB`, `TB` by thousands; `KiB`, `MiB`, `GiB`, `TiB` by
+/// 1024). `None` if it is not that, not above zero, or more than fits.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    let split = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let (number, unit) = text.split_at(split);
+    let unit: u64 = match unit {
+        "B" => 1,
+        "kB" | "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        "TB" => 1_000_000_000_000,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
+        _ => return None,
+    };
+    let number: f64 = number.parse().ok()?;
+    let bytes = number * unit as f64;
+    (bytes >= 1.0 && bytes < u64::MAX as f64).then_some(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn units() {
+        assert_eq!(bytes("512B"), Some(512));
+        assert_eq!(bytes("1.5KiB"), Some(1536));
+        assert_eq!(bytes("64GiB"), Some(64 << 30));
+        assert_eq!(bytes("2TB"), Some(2_000_000_000_000));
+    }
+
+    #[test]
+    fn not_an_amount() {
+        for text in ["", "64", "GiB", "64 GiB", "-1GiB", "0GiB", "64gib", "1e30TiB", "nanB", "infGB"] {
+            assert_eq!(bytes(text), None, "{text}");
+        }
+    }
+}

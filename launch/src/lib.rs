@@ -1,0 +1,50 @@
+//! Starts MPI programs with the launcher line that the place asks for.
+//!
+//! `armature run APP …` finds out which MPI the program is linked to, where it runs (this machine, a hostfile,
+//! a Slurm, PBS or SGE job) and starts it with `mpirun` or `srun` accordingly. The way from the command line to
+//! a running job:
+//!
+//! 1. [`cli`] reads the arguments, [`hostfile`] the hostfile.
+//! 2. [`site`] looks at the machine: cores, launchers, the job that we are in. [`detect`] looks at the program.
+//! 3. [`mod@line`] decides: a pure function from all of that to the command.
+//! 4. [`execute`] runs it, hands signals and the exit code through and keeps the time limit.
+//!
+//! ```
+//! use armature_launch::{Mpi, line::{Job, line}, site::Site};
+//!
+//! let site = Site { cores: 4, openmpi: Some("mpirun".into()), ..Site::default() };
+//! let job = Job { ranks: Some(6), ..Job::new("ferret", ["query"]) };
+//! let line = line(&job, Mpi::OpenMpi, &site)?;
+//! assert_eq!(line.display("hosts"), "mpirun -n 6 --oversubscribe --bind-to none ferret query");
+//! # Ok::<(), armature_launch::LaunchError>(())
+//! ```
+
+pub mod cli;
+pub mod detect;
+pub mod error;
+pub mod execute;
+pub mod hostfile;
+pub mod line;
+pub mod site;
+
+pub use error::LaunchError;
+
+/// The two families of MPI libraries that we can start programs of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mpi {
+    /// Open MPI.
+    #[value(name = "openmpi")]
+    OpenMpi,
+    /// MPICH and what is compatible with it (Intel MPI, MVAPICH).
+    #[value(name = "mpich")]
+    Mpich,
+}
+
+impl std::fmt::Display for Mpi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Mpi::OpenMpi => "Open MPI",
+            Mpi::Mpich => "MPICH",
+        })
+    }
+}

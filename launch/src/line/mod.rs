@@ -1,0 +1,172 @@
+//! The decision: which command starts this job at this place.
+//!
+//! [`line()`] is a pure function. One file for each launcher says how its options are spelt.
+
+mod mpich;
+mod openmpi;
+mod srun;
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::Mpi;
+use crate::error::LaunchError;
+use crate::hostfile::Hostfile;
+use crate::site::{Batch, Site};
+
+/// What is to be started.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The program and its arguments.
+    pub command: Vec<OsString>,
+    /// How many ranks; `None` for as many as there are slots.
+    pub ranks: Option<usize>,
+    /// The hosts, if the caller names them; they take precedence over those of a batch job.
+    pub hosts: Option<Hostfile>,
+    /// Whether ranks are tied to cores.
+    pub bind: Bind,
+    /// Whose launcher.
+    pub launcher: Launcher,
+}
+
+impl Job {
+    /// A job with as many ranks as there are slots, and everything else left to the place.
+    pub fn new<A: Into<OsString>>(program: impl Into<OsString>, args: impl IntoIterator<Item = A>) -> Job {
+        let command = std::iter::once(program.into()).chain(args.into_iter().map(Into::into)).collect();
+        Job { command, ranks: None, hosts: None, bind: Bind::Auto, launcher: Launcher::Auto }
+    }
+}
+
+/// Whether ranks are tied to cores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Bind {
+    /// Not where ranks share cores; else as the launcher has it.
+    #[default]
+    Auto,
+    /// One core a rank.
+    Core,
+    /// Not at all.
+    None,
+}
+
+/// Whose launcher starts the ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Launcher {
+    /// `srun` inside a Slurm allocation, else `mpirun`.
+    #[default]
+    Auto,
+    /// The MPI's own `mpirun`.
+    Mpirun,
+    /// Slurm's `srun`.
+    Srun,
+}
+
+/// A command that starts a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// The launcher.
+    pub program: PathBuf,
+    /// What the hostfile must contain for which [`args`](Line::args) have a place, in the launcher's own form.
+    pub hostfile: Option<String>,
+    words: Vec<Word>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Word {
+    Text(OsString),
+    Hostfile,
+}
+
+impl Line {
+    /// The launcher's arguments, the program and its arguments, with the hostfile at `hostfile`.
+    pub fn args(&self, hostfile: &Path) -> Vec<OsString> {
+        let word = |word: &Word| match word {
+            Word::Text(text) => text.clone(),
+            Word::Hostfile => hostfile.into(),
+        };
+        self.words.iter().map(word).collect()
+    }
+
+    /// The command as one would type it into a shell.
+    pub fn display(&self, hostfile: impl AsRef<Path>) -> String {
+        let words =
+            std::iter::once(self.program.clone().into_os_string()).chain(self.args(hostfile.as_ref()));
+        words.map(|word| quoted(&word.to_string_lossy()).into_owned()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+fn quoted(word: &str) -> Cow<'_, str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        Cow::Borrowed(word)
+    } else {
+        Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
+    }
+}
+
+/// The command that starts `job`, a program of `mpi`, at `site`.
+///
+/// # Errors
+/// [`LaunchError::NoLauncher`] or [`LaunchError::NoSrun`] when the launcher is not there.
+pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
+    let in_slurm = matches!(site.batch, Some(Batch::Slurm { .. }));
+    let hosts = job.hosts.as_ref().or(match &site.batch {
+        Some(Batch::Pbs(hosts)) => Some(hosts),
+        _ => None,
+    });
+    let slots = match (hosts, &site.batch) {
+        (Some(hosts), _) => hosts.slots(),
+        (None, Some(Batch::Slurm { tasks: slots } | Batch::Sge { slots })) => *slots,
+        (None, _) => site.cores.max(1),
+    };
+    let ranks = job.ranks.unwrap_or(slots);
+    let needs = Needs { ranks, shared: ranks > slots, hosts, bind: job.bind };
+    let use_srun = match job.launcher {
+        Launcher::Srun => true,
+        Launcher::Mpirun => false,
+        Launcher::Auto => in_slurm && site.srun.is_some() && job.hosts.is_none(),
+    };
+    let (program, mut words) = if use_srun {
+        let program = site.srun.as_ref().filter(|_| in_slurm).ok_or(LaunchError::NoSrun)?;
+        (program, srun::options(&needs, mpi))
+    } else {
+        let missing = || LaunchError::NoLauncher(Some(mpi));
+        match mpi {
+            Mpi::OpenMpi => (site.openmpi.as_ref().ok_or_else(missing)?, openmpi::options(&needs, site)),
+            Mpi::Mpich => (site.mpich.as_ref().ok_or_else(missing)?, mpich::options(&needs)),
+        }
+    };
+    let hostfile = words.contains(&Word::Hostfile).then_some(hosts).flatten().map(|hosts| match mpi {
+        Mpi::OpenMpi => hosts.for_openmpi(),
+        Mpi::Mpich => hosts.for_mpich(),
+    });
+    words.extend(job.command.iter().cloned().map(Word::Text));
+    Ok(Line { program: program.clone(), hostfile, words })
+}
+
+/// What a launcher has to be told.
+struct Needs<'a> {
+    ranks: usize,
+    /// More ranks than slots.
+    shared: bool,
+    hosts: Option<&'a Hostfile>,
+    bind: Bind,
+}
+
+impl Needs<'_> {
+    /// What to say about binding; `None` for the launcher's own way.
+    fn binding(&self) -> Option<Bind> {
+        match self.bind {
+            Bind::Auto => self.shared.then_some(Bind::None),
+            said => Some(said),
+        }
+    }
+}
+
+fn words<const N: usize>(texts: [&str; N]) -> impl Iterator<Item = Word> {
+    texts.map(|text| Word::Text(text.into())).into_iter()
+}
+
+#[cfg(test)]
+mod tests;

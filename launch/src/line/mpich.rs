@@ -1,0 +1,17 @@
+//! MPICH's `mpirun` (Hydra). It passes the environment on, takes more ranks than slots and does not mind root.
+
+use super::{Bind, Needs, Word, words};
+
+pub(super) fn options(needs: &Needs<'_>) -> Vec<Word> {
+    let mut line: Vec<Word> = words(["-n", &needs.ranks.to_string()]).collect();
+    if needs.hosts.is_some() {
+        line.extend(words(["-f"]));
+        line.push(Word::Hostfile);
+    }
+    match needs.binding() {
+        Some(Bind::Core) => line.extend(words(["-bind-to", "core"])),
+        Some(Bind::None) => line.extend(words(["-bind-to", "none"])),
+        _ => {}
+    }
+    line
+}

@@ -1,0 +1,29 @@
+//! Open MPI's `mpirun`.
+
+use super::{Bind, Needs, Word, words};
+use crate::site::Site;
+
+pub(super) fn options(needs: &Needs<'_>, site: &Site) -> Vec<Word> {
+    let mut line = Vec::new();
+    if site.root {
+        line.extend(words(["--allow-run-as-root"]));
+    }
+    line.extend(words(["-n", &needs.ranks.to_string()]));
+    if needs.hosts.is_some() {
+        line.extend(words(["--hostfile"]));
+        line.push(Word::Hostfile);
+    }
+    if needs.shared {
+        line.extend(words(["--oversubscribe"]));
+    }
+    match needs.binding() {
+        Some(Bind::Core) => line.extend(words(["--bind-to", "core"])),
+        Some(Bind::None) => line.extend(words(["--bind-to", "none"])),
+        _ => {}
+    }
+    // Ranks on other hosts get nothing of our environment but what is named.
+    for name in &site.variables {
+        line.extend(words(["-x", name]));
+    }
+    line
+}

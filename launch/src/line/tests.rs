@@ -1,0 +1,137 @@
+//! Golden lines: a place and a job in, the command out.
+
+use super::*;
+
+/// A machine of four cores with everything installed.
+fn here() -> Site {
+    Site {
+        cores: 4,
+        openmpi: Some("mpirun.openmpi".into()),
+        mpich: Some("mpirun.mpich".into()),
+        srun: Some("srun".into()),
+        ..Site::default()
+    }
+}
+
+fn in_slurm(tasks: usize) -> Site {
+    Site { batch: Some(Batch::Slurm { tasks }), ..here() }
+}
+
+fn ferret() -> Job {
+    Job::new("./ferret", ["query", "my pictures"])
+}
+
+fn hosts() -> Hostfile {
+    Hostfile::parse("hosts", "node01 slots=4 speed=2\nnode02 slots=2 memory=8GiB\n").unwrap()
+}
+
+#[track_caller]
+fn check(job: &Job, mpi: Mpi, site: &Site, golden: &str) -> Line {
+    let line = line(job, mpi, site).unwrap();
+    assert_eq!(line.display("HOSTS"), golden);
+    line
+}
+
+#[test]
+fn one_rank_a_core_unless_told() {
+    check(&ferret(), Mpi::OpenMpi, &here(), "mpirun.openmpi -n 4 ./ferret query 'my pictures'");
+    check(&ferret(), Mpi::Mpich, &here(), "mpirun.mpich -n 4 ./ferret query 'my pictures'");
+}
+
+#[test]
+fn more_ranks_than_cores_are_not_bound() {
+    let job = Job { ranks: Some(6), ..ferret() };
+    let golden = "mpirun.openmpi -n 6 --oversubscribe --bind-to none ./ferret query 'my pictures'";
+    check(&job, Mpi::OpenMpi, &here(), golden);
+    check(&job, Mpi::Mpich, &here(), "mpirun.mpich -n 6 -bind-to none ./ferret query 'my pictures'");
+}
+
+#[test]
+fn binding_can_be_asked_for() {
+    let job = Job { ranks: Some(2), bind: Bind::Core, ..Job::new("app", [""; 0]) };
+    check(&job, Mpi::OpenMpi, &here(), "mpirun.openmpi -n 2 --bind-to core app");
+    check(&job, Mpi::Mpich, &here(), "mpirun.mpich -n 2 -bind-to core app");
+    let golden = "srun --mpi=pmix --kill-on-bad-exit=1 -n 2 --cpu-bind=cores app";
+    check(&job, Mpi::OpenMpi, &in_slurm(8), golden);
+}
+
+#[test]
+fn open_mpi_allows_root_only_to_root() {
+    let site = Site { root: true, ..here() };
+    let job = Job { ranks: Some(2), ..Job::new("app", [""; 0]) };
+    check(&job, Mpi::OpenMpi, &site, "mpirun.openmpi --allow-run-as-root -n 2 app");
+    check(&job, Mpi::Mpich, &site, "mpirun.mpich -n 2 app");
+}
+
+#[test]
+fn a_hostfile_is_written_in_the_launchers_own_form() {
+    let job = Job { hosts: Some(hosts()), ..Job::new("app", [""; 0]) };
+    let line = check(&job, Mpi::OpenMpi, &here(), "mpirun.openmpi -n 6 --hostfile HOSTS app");
+    assert_eq!(line.hostfile.as_deref(), Some("node01 slots=4\nnode02 slots=2\n"));
+    let line = check(&job, Mpi::Mpich, &here(), "mpirun.mpich -n 6 -f HOSTS app");
+    assert_eq!(line.hostfile.as_deref(), Some("node01:4\nnode02:2\n"));
+}
+
+#[test]
+fn open_mpi_is_told_which_variables_to_send() {
+    let site = Site { variables: vec!["ARMATURE_BIND".into(), "RUST_LOG".into()], ..here() };
+    let job = Job { hosts: Some(hosts()), ranks: Some(7), ..Job::new("app", [""; 0]) };
+    let golden = "mpirun.openmpi -n 7 --hostfile HOSTS --oversubscribe --bind-to none -x ARMATURE_BIND -x RUST_LOG app";
+    check(&job, Mpi::OpenMpi, &site, golden);
+}
+
+#[test]
+fn slurm_starts_by_srun_with_the_wiring_of_the_mpi() {
+    let job = Job::new("app", [""; 0]);
+    let line = check(&job, Mpi::OpenMpi, &in_slurm(8), "srun --mpi=pmix --kill-on-bad-exit=1 -n 8 app");
+    assert_eq!(line.hostfile, None);
+    check(&job, Mpi::Mpich, &in_slurm(8), "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 8 app");
+    let more = Job { ranks: Some(9), ..job.clone() };
+    let golden = "srun --mpi=pmix --kill-on-bad-exit=1 -n 9 --overcommit --cpu-bind=none app";
+    check(&more, Mpi::OpenMpi, &in_slurm(8), golden);
+}
+
+#[test]
+fn inside_slurm_mpirun_remains_possible() {
+    let job = Job { launcher: Launcher::Mpirun, ..Job::new("app", [""; 0]) };
+    check(&job, Mpi::OpenMpi, &in_slurm(8), "mpirun.openmpi -n 8 app");
+    let without = Site { srun: None, ..in_slurm(8) };
+    check(&Job::new("app", [""; 0]), Mpi::OpenMpi, &without, "mpirun.openmpi -n 8 app");
+    let named = Job { hosts: Some(hosts()), ..Job::new("app", [""; 0]) };
+    check(&named, Mpi::OpenMpi, &in_slurm(8), "mpirun.openmpi -n 6 --hostfile HOSTS app");
+}
+
+#[test]
+fn a_pbs_node_file_becomes_the_hostfile() {
+    let nodes = Hostfile::parse("nodes", "a\na\nb\nb\n").unwrap();
+    let site = Site { batch: Some(Batch::Pbs(nodes)), ..here() };
+    let line =
+        check(&Job::new("app", [""; 0]), Mpi::OpenMpi, &site, "mpirun.openmpi -n 4 --hostfile HOSTS app");
+    assert_eq!(line.hostfile.as_deref(), Some("a slots=2\nb slots=2\n"));
+    let line = check(&Job::new("app", [""; 0]), Mpi::Mpich, &site, "mpirun.mpich -n 4 -f HOSTS app");
+    assert_eq!(line.hostfile.as_deref(), Some("a:2\nb:2\n"));
+}
+
+#[test]
+fn grid_engine_needs_only_the_number() {
+    let site = Site { batch: Some(Batch::Sge { slots: 12 }), ..here() };
+    check(&Job::new("app", [""; 0]), Mpi::OpenMpi, &site, "mpirun.openmpi -n 12 app");
+    check(&Job::new("app", [""; 0]), Mpi::Mpich, &site, "mpirun.mpich -n 12 app");
+}
+
+#[test]
+fn what_is_missing_is_said() {
+    let none = Site { openmpi: None, mpich: None, ..here() };
+    let error = line(&Job::new("app", [""; 0]), Mpi::OpenMpi, &none).unwrap_err();
+    assert!(matches!(error, LaunchError::NoLauncher(Some(Mpi::OpenMpi))));
+    assert!(error.to_string().contains("openmpi-bin"), "{error}");
+    let outside = Job { launcher: Launcher::Srun, ..Job::new("app", [""; 0]) };
+    assert!(matches!(line(&outside, Mpi::OpenMpi, &here()), Err(LaunchError::NoSrun)));
+}
+
+#[test]
+fn words_are_quoted_for_the_shell() {
+    assert_eq!(quoted("a-b_c.d/e=f:g"), "a-b_c.d/e=f:g");
+    assert_eq!(quoted("it's"), r"'it'\''s'");
+    assert_eq!(quoted(""), "''");
+}

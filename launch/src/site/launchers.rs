@@ -1,0 +1,78 @@
+//! Which launchers are installed, and whose is a plain `mpirun`?
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Mpi;
+
+#[derive(Debug, Default)]
+pub(super) struct Launchers {
+    pub(super) openmpi: Option<PathBuf>,
+    pub(super) mpich: Option<PathBuf>,
+    pub(super) srun: Option<PathBuf>,
+}
+
+/// Looks for launchers in the directories of `path`. Debian's names say whose they are; for a plain `mpirun`, which is
+/// what a module of an HPC site brings, the file behind the link tells, or what it prints as its version. It comes
+/// first, because whoever loaded a module wants that one.
+pub(super) fn find(path: &[PathBuf]) -> Launchers {
+    let named = |name: &str| path.iter().map(|dir| dir.join(name)).find(|file| file.is_file());
+    let mut found = Launchers { srun: named("srun"), ..Launchers::default() };
+    if let Some(plain) = named("mpirun").or_else(|| named("mpiexec")) {
+        match by_file(&plain).or_else(|| by_version(&version(&plain))) {
+            Some(Mpi::OpenMpi) => found.openmpi = Some(plain),
+            Some(Mpi::Mpich) => found.mpich = Some(plain),
+            None => {}
+        }
+    }
+    found.openmpi = found.openmpi.or_else(|| named("mpirun.openmpi"));
+    found.mpich = found.mpich.or_else(|| named("mpirun.mpich")).or_else(|| named("mpiexec.hydra"));
+    found
+}
+
+fn by_file(launcher: &Path) -> Option<Mpi> {
+    let file = launcher.canonicalize().ok()?;
+    match file.file_name()?.to_str()? {
+        "orterun" | "prterun" => Some(Mpi::OpenMpi),
+        "mpiexec.hydra" => Some(Mpi::Mpich),
+        _ => None,
+    }
+}
+
+fn version(launcher: &Path) -> String {
+    let output = Command::new(launcher).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+}
+
+fn by_version(text: &str) -> Option<Mpi> {
+    if text.contains("Open MPI") || text.contains("OpenRTE") || text.contains("PRRTE") {
+        Some(Mpi::OpenMpi)
+    } else if ["HYDRA", "MPICH", "Intel(R) MPI", "MVAPICH"].iter().any(|name| text.contains(name)) {
+        Some(Mpi::Mpich)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_tell_their_family() {
+        assert_eq!(by_version("mpirun (Open MPI) 4.1.4\n"), Some(Mpi::OpenMpi));
+        assert_eq!(by_version("HYDRA build details:\n    Version: 4.0.2\n"), Some(Mpi::Mpich));
+        assert_eq!(by_version("Intel(R) MPI Library for Linux* OS, Version 2021.9\n"), Some(Mpi::Mpich));
+        assert_eq!(by_version("GNU bash\n"), None);
+    }
+
+    #[test]
+    fn a_link_tells_by_where_it_leads() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("mpiexec.hydra"), "").unwrap();
+        std::os::unix::fs::symlink("mpiexec.hydra", dir.path().join("mpirun")).unwrap();
+        let found = find(&[dir.path().to_path_buf()]);
+        assert_eq!(found.mpich, Some(dir.path().join("mpirun")));
+        assert_eq!(found.openmpi, None);
+    }
+}

@@ -1,0 +1,173 @@
+//! The `armature` command as a user starts it: against launchers that only print what they get, and against real ones.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// A directory with a launcher of this name that runs the script.
+fn launcher(name: &str, script: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(name);
+    fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
+/// `armature run ARGS` with only these launchers to be found, outside of any batch job.
+fn armature(launchers: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
+    command.arg("run").args(args).env_clear().env("PATH", launchers);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Fails with everything that the command has said if its exit code is another.
+#[track_caller]
+fn expect_code(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{}{}", text(&output.stdout), text(&output.stderr));
+}
+
+#[test]
+fn the_exit_code_and_the_output_pass_through() {
+    let dir = launcher("mpirun.mpich", "printf '%s ' \"$@\"; exit 7");
+    let output =
+        armature(dir.path(), &["-n", "3", "--bind", "none", "/bin/sh", "-c", "true"]).output().unwrap();
+    expect_code(&output, 7);
+    assert_eq!(text(&output.stdout), "-n 3 -bind-to none /bin/sh -c true ");
+}
+
+#[test]
+fn a_launcher_that_dies_of_a_signal_is_128_and_the_signal() {
+    let dir = launcher("mpirun.mpich", "kill -9 $$");
+    expect_code(&armature(dir.path(), &["-n", "1", "/bin/sh"]).output().unwrap(), 137);
+}
+
+#[test]
+fn the_hostfile_is_plain_and_is_gone_afterwards() {
+    let dir = launcher("mpirun.mpich", "echo \"$4\"; /bin/cat \"$4\"");
+    let hosts = dir.path().join("hosts");
+    fs::write(&hosts, "node01 slots=4 speed=2.5 memory=64GiB # fast\nnode02 slots=2\n").unwrap();
+    let output = armature(dir.path(), &["--hostfile", hosts.to_str().unwrap(), "/bin/sh"]).output().unwrap();
+    expect_code(&output, 0);
+    let printed = text(&output.stdout);
+    let (file, content) = printed.split_once('\n').unwrap();
+    assert_eq!(content, "node01:4\nnode02:2\n");
+    assert!(file.contains("armature-hosts-") && !Path::new(file).exists(), "{file}");
+}
+
+#[test]
+fn a_wrong_hostfile_is_refused_with_its_line() {
+    let dir = launcher("mpirun.mpich", "echo started");
+    let hosts = dir.path().join("hosts");
+    fs::write(&hosts, "node01\nnode02 speed=0\n").unwrap();
+    let output = armature(dir.path(), &["--hostfile", hosts.to_str().unwrap(), "/bin/sh"]).output().unwrap();
+    expect_code(&output, 2);
+    let said = text(&output.stderr);
+    assert!(said.contains("hosts:2: `speed=0`: expected speed=S with S a number above 0"), "{said}");
+    assert_eq!(text(&output.stdout), "");
+}
+
+#[test]
+fn a_dry_run_starts_nothing() {
+    let dir = launcher("mpirun.openmpi", "echo started");
+    let hosts = dir.path().join("hosts");
+    fs::write(&hosts, "node01 slots=2\n").unwrap();
+    let args = ["--dry-run", "--hostfile", hosts.to_str().unwrap(), "-n", "4", "/bin/sh"];
+    let output = armature(dir.path(), &args).output().unwrap();
+    expect_code(&output, 0);
+    let said = text(&output.stdout);
+    assert!(said.starts_with("# hosts:\n#   node01 slots=2\n"), "{said}");
+    assert!(said.contains(" -n 4 --hostfile hosts --oversubscribe --bind-to none /bin/sh\n"), "{said}");
+}
+
+#[test]
+fn the_time_limit_ends_the_job() {
+    let dir = launcher("mpirun.mpich", "trap 'echo told; kill $!; exit 0' TERM; /bin/sleep 60 & wait");
+    let start = Instant::now();
+    let mut command = armature(dir.path(), &["--timeout", "0.5s", "/bin/sh"]);
+    let printed = dir.path().join("printed");
+    command
+        .stdout(fs::File::create(&printed).unwrap())
+        .stderr(fs::File::create(dir.path().join("said")).unwrap());
+    assert_eq!(command.status().unwrap().code(), Some(124));
+    assert!(start.elapsed() < Duration::from_secs(20));
+    assert_eq!(fs::read_to_string(printed).unwrap(), "told\n");
+    assert!(fs::read_to_string(dir.path().join("said")).unwrap().contains("has not ended within 0.5 s"));
+}
+
+#[test]
+fn signals_go_on_to_the_launcher() {
+    let dir = launcher("mpirun.mpich", "trap 'exit 31' USR1; : >ready; while :; do /bin/sleep 0.05; done");
+    let mut child = armature(dir.path(), &["/bin/sh"]).current_dir(dir.path()).spawn().unwrap();
+    let start = Instant::now();
+    while !dir.path().join("ready").exists() {
+        assert!(start.elapsed() < Duration::from_secs(20), "the launcher has not started");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(31));
+}
+
+#[test]
+fn what_is_missing_is_127() {
+    let none = tempfile::tempdir().unwrap();
+    let output = armature(none.path(), &["no-such-program"]).output().unwrap();
+    expect_code(&output, 127);
+    assert!(text(&output.stderr).contains("`no-such-program`"), "{}", text(&output.stderr));
+}
+
+/// `armature run` with the launchers of this machine.
+fn for_real(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
+    command.args(["run", "--timeout", "60s"]).args(args);
+    // Settings of the MPI that runs this test must not decide here.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if ["OMPI_", "PMI", "SLURM_", "PBS_", "PE_HOSTFILE"].iter().any(|start| name.starts_with(start)) {
+            command.env_remove(name);
+        }
+    }
+    command.output().unwrap()
+}
+
+fn lines(output: &Output) -> Vec<String> {
+    let mut lines: Vec<String> = text(&output.stdout).lines().map(str::to_owned).collect();
+    lines.sort();
+    lines
+}
+
+#[test]
+fn open_mpi_starts_more_ranks_than_there_are_cores() {
+    let script = "echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE; exit 3";
+    let output = for_real(&["--mpi", "openmpi", "-n", "5", "/bin/sh", "-c", script]);
+    expect_code(&output, 3);
+    assert_eq!(lines(&output), ["0 of 5", "1 of 5", "2 of 5", "3 of 5", "4 of 5"]);
+}
+
+#[test]
+fn mpich_starts_more_ranks_than_there_are_cores() {
+    let output =
+        for_real(&["--mpi", "mpich", "-n", "5", "/bin/sh", "-c", "echo $PMI_RANK of $PMI_SIZE; exit 3"]);
+    expect_code(&output, 3);
+    let ranks = lines(&output).into_iter().filter(|line| line.ends_with(" of 5")).collect::<Vec<_>>();
+    assert_eq!(ranks, ["0 of 5", "1 of 5", "2 of 5", "3 of 5", "4 of 5"]);
+}
+
+#[test]
+fn a_hostfile_of_this_machine_works_with_both() {
+    let dir = tempfile::tempdir().unwrap();
+    let hosts = dir.path().join("hosts");
+    fs::write(&hosts, "localhost slots=2 speed=1.0 memory=1GiB\n").unwrap();
+    for mpi in ["openmpi", "mpich"] {
+        let args = ["--mpi", mpi, "--hostfile", hosts.to_str().unwrap(), "/bin/sh", "-c", "echo rank"];
+        let output = for_real(&args);
+        expect_code(&output, 0);
+        assert_eq!(lines(&output), ["rank", "rank"], "{mpi}");
+    }
+}
