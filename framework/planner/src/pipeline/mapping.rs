@@ -1,0 +1,272 @@
+//! Which processor runs which stage.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::spec::PipelineSpec;
+use crate::error::{Error, ErrorKind, Result};
+
+/// A mapping of stages to processors: contiguous blocks that cover the pipeline in order.
+///
+/// It has a compact text form, in which people write it too:
+///
+/// ```
+/// use armature_planner::pipeline::{Mapping, PipelineSpec, StageSpec};
+///
+/// let mut spec = PipelineSpec::new(1.0);
+/// for name in ["load", "seg", "ext", "rank"] {
+///     spec = spec.stage(StageSpec::new(name, 1.0, 1.0));
+/// }
+/// let mapping = Mapping::parse("load@0 | seg+ext@1,2 | rank@0", &spec)?;
+/// mapping.validate(&spec, 3)?;
+/// assert_eq!(mapping.blocks[1].stages, 1..3);
+/// assert_eq!(mapping.blocks[1].hosts, [1, 2]);
+/// assert_eq!(mapping.display(&spec).to_string(), "load@0 | seg+ext@1,2 | rank@0");
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mapping {
+    /// The blocks, in the order that an item passes them.
+    pub blocks: Vec<Block>,
+}
+
+/// A run of stages that are executed together: on one processor, or as replicas on several.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Block {
+    /// The stages, by number.
+    pub stages: Range<usize>,
+    /// The processors that run all of these stages; each item goes to one of them.
+    pub hosts: Vec<usize>,
+}
+
+impl Block {
+    /// A block of the given stages on the given processors.
+    pub fn new(stages: Range<usize>, hosts: Vec<usize>) -> Self {
+        Block { stages, hosts }
+    }
+
+    /// True if several processors host the block.
+    pub fn is_replicated(&self) -> bool {
+        self.hosts.len() > 1
+    }
+}
+
+impl Mapping {
+    /// A mapping of the given blocks; [`validate`](Mapping::validate) says whether it makes sense.
+    pub fn new(blocks: Vec<Block>) -> Self {
+        Mapping { blocks }
+    }
+
+    /// Every stage on one processor.
+    pub fn serial(spec: &PipelineSpec, processor: usize) -> Self {
+        Mapping { blocks: vec![Block::new(0..spec.len(), vec![processor])] }
+    }
+
+    /// The block that contains `stage`, by number.
+    pub fn block_of(&self, stage: usize) -> Option<usize> {
+        self.blocks.iter().position(|block| block.stages.contains(&stage))
+    }
+
+    /// True if some processor hosts more than one block.
+    pub fn shares_processors(&self) -> bool {
+        let mut hosts: Vec<usize> =
+            self.blocks.iter().flat_map(|block| block.hosts.iter().copied()).collect();
+        hosts.sort_unstable();
+        hosts.windows(2).any(|pair| pair[0] == pair[1])
+    }
+
+    /// Checks the mapping against the pipeline and the number of processors.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mapping`] if a stage is missing or mapped twice, a block is empty or has no host, a host
+    /// does not exist or occurs twice in its block, a serial stage is replicated, or a pinned stage is elsewhere.
+    pub fn validate(&self, spec: &PipelineSpec, processors: usize) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(ErrorKind::Mapping, message));
+        let name = |n: usize| spec.stages.get(n).map_or("?", |stage| stage.name.as_str());
+        let mut next = 0;
+        for (b, block) in self.blocks.iter().enumerate() {
+            let Range { start, end } = block.stages;
+            if start >= end {
+                return invalid(format!("block {b} has no stage"));
+            }
+            if start != next {
+                return invalid(format!(
+                    "block {b} starts with stage {start} ({}), but stage {next} ({}) is next: blocks must \
+                     cover all stages, each once and in order",
+                    name(start),
+                    name(next),
+                ));
+            }
+            if end > spec.len() {
+                return invalid(format!(
+                    "block {b} names stage {}, but there are {} stages",
+                    end - 1,
+                    spec.len()
+                ));
+            }
+            next = end;
+            if block.hosts.is_empty() {
+                return invalid(format!("block {b} (from {}) has no processor", name(start)));
+            }
+            for (i, &host) in block.hosts.iter().enumerate() {
+                if host >= processors {
+                    return invalid(format!(
+                        "block {b} (from {}) names processor {host}, but there are {processors}, numbered from 0",
+                        name(start)
+                    ));
+                }
+                if block.hosts[..i].contains(&host) {
+                    return invalid(format!("block {b} (from {}) names processor {host} twice", name(start)));
+                }
+            }
+            for stage in &spec.stages[start..end] {
+                if stage.serial && block.is_replicated() {
+                    return invalid(format!(
+                        "stage {} is serial and cannot be replicated on processors {:?}",
+                        stage.name, block.hosts
+                    ));
+                }
+                if let Some(pin) = stage.pinned.filter(|&pin| block.hosts != [pin]) {
+                    return invalid(format!(
+                        "stage {} is pinned to processor {pin}, but mapped to {:?}",
+                        stage.name, block.hosts
+                    ));
+                }
+            }
+        }
+        if next < spec.len() {
+            return invalid(format!("stage {next} ({}) is not mapped", name(next)));
+        }
+        Ok(())
+    }
+
+    /// The compact text form, such as `load@0 | seg+ext@1,2 | rank@3`.
+    pub fn display<'a>(&'a self, spec: &'a PipelineSpec) -> impl fmt::Display + 'a {
+        Compact { mapping: self, spec }
+    }
+
+    /// Reads the compact text form. Spaces and line breaks do not matter.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Mapping`] if the text has another form or names a stage that `spec` does not have, or not
+    /// in this place. The rest is for [`validate`](Mapping::validate).
+    pub fn parse(text: &str, spec: &PipelineSpec) -> Result<Self> {
+        let invalid = |message: String| Error::new(ErrorKind::Mapping, message);
+        let mut blocks = Vec::new();
+        let mut next = 0;
+        for part in text.trim().split('|').map(str::trim) {
+            let (stages, hosts) = part.split_once('@').ok_or_else(|| {
+                invalid(format!("`{part}` should look like STAGE+STAGE@PROCESSOR,PROCESSOR"))
+            })?;
+            let start = next;
+            for name in stages.split('+').map(str::trim) {
+                match spec.stages.get(next) {
+                    Some(stage) if stage.name == name => next += 1,
+                    Some(stage) => {
+                        return Err(invalid(format!(
+                            "`{name}` in `{part}`: stage {} comes next",
+                            stage.name
+                        )));
+                    }
+                    None => {
+                        return Err(invalid(format!("`{name}` in `{part}`: the pipeline ends before it")));
+                    }
+                }
+            }
+            let hosts = hosts
+                .split(',')
+                .map(|host| {
+                    host.trim().parse().map_err(|_| {
+                        invalid(format!("`{}` in `{part}` is not a processor number", host.trim()))
+                    })
+                })
+                .collect::<Result<Vec<usize>>>()?;
+            blocks.push(Block::new(start..next, hosts));
+        }
+        Ok(Mapping { blocks })
+    }
+}
+
+struct Compact<'a> {
+    mapping: &'a Mapping,
+    spec: &'a PipelineSpec,
+}
+
+impl fmt::Display for Compact<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (b, block) in self.mapping.blocks.iter().enumerate() {
+            if b > 0 {
+                f.write_str(" | ")?;
+            }
+            for n in block.stages.clone() {
+                let plus = if n > block.stages.start { "+" } else { "" };
+                match self.spec.stages.get(n) {
+                    Some(stage) => write!(f, "{plus}{}", stage.name)?,
+                    None => write!(f, "{plus}#{n}")?,
+                }
+            }
+            for (i, host) in block.hosts.iter().enumerate() {
+                write!(f, "{}{host}", if i == 0 { '@' } else { ',' })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::StageSpec;
+
+    fn spec() -> PipelineSpec {
+        PipelineSpec::new(1.0)
+            .stage(StageSpec::new("a", 1.0, 1.0).serial())
+            .stage(StageSpec::new("b", 1.0, 1.0))
+            .stage(StageSpec::new("c", 1.0, 1.0).pinned(1))
+    }
+
+    #[test]
+    fn each_broken_rule_has_its_message() {
+        let spec = spec();
+        for (text, expected) in [
+            ("a@0,1 | b@0 | c@1", "stage a is serial"),
+            ("a@0 | b@0 | c@0", "stage c is pinned to processor 1"),
+            ("a@0 | b+c@1,0", "stage c is pinned to processor 1"),
+            ("a@0 | b@0,0 | c@1", "processor 0 twice"),
+            ("a@0 | b@2 | c@1", "names processor 2"),
+            ("a@0 | b@1", "stage 2 (c) is not mapped"),
+        ] {
+            let error = Mapping::parse(text, &spec).unwrap().validate(&spec, 2).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Mapping);
+            assert!(error.message().contains(expected), "{text}: {error}");
+        }
+        let gap = Mapping::new(vec![Block::new(0..1, vec![0]), Block::new(2..3, vec![1])]);
+        assert!(gap.validate(&spec, 2).unwrap_err().message().contains("stage 1 (b) is next"));
+        let empty = Mapping::new(vec![Block::new(0..0, vec![0])]);
+        assert!(empty.validate(&spec, 2).unwrap_err().message().contains("no stage"));
+        let nowhere = Mapping::new(vec![Block::new(0..3, vec![])]);
+        assert!(nowhere.validate(&spec, 2).unwrap_err().message().contains("no processor"));
+        let long = Mapping::new(vec![Block::new(0..9, vec![0])]);
+        assert!(long.validate(&spec, 2).unwrap_err().message().contains("there are 3 stages"));
+    }
+
+    #[test]
+    fn text_that_is_no_mapping_is_refused() {
+        let spec = spec();
+        for (text, expected) in [
+            ("", "should look like"),
+            ("a", "should look like"),
+            ("b@0", "stage a comes next"),
+            ("a@0|b@0|c@1|d@0", "the pipeline ends"),
+            ("a@x", "not a processor number"),
+            ("a@-1", "not a processor number"),
+        ] {
+            let error = Mapping::parse(text, &spec).unwrap_err();
+            assert!(error.message().contains(expected), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! Mapping a linear pipeline to processors.
+//!
+//! Describe the work in a [`PipelineSpec`] and the machine in a [`Platform`](crate::Platform), and ask [`plan`]
+//! for a [`Mapping`]; [`production_time`] says what any mapping is worth. The model and the planners HeDPM, DPM
+//! and BSC follow *Heterogeneous Dynamic Pipeline Mapping* (2017); replicas of groups, processors that host several
+//! blocks, dispatch on demand and the refined planner go beyond it.
+
+mod bsc;
+mod capacity;
+mod costs;
+mod dpm;
+mod hedpm;
+mod ideal;
+mod mapping;
+mod model;
+mod optimal;
+mod plan;
+mod refine;
+mod repair;
+mod rules;
+mod spec;
+
+pub use mapping::{Block, Mapping};
+pub(crate) use model::item_times_of;
+pub use model::{BlockPrediction, Prediction, production_time};
+pub use plan::{Algorithm, Dispatch, Plan, PlanOptions, plan};
+pub use spec::{PipelineSpec, StageSpec};

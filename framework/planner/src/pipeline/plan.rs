@@ -1,0 +1,312 @@
+//! The one entry to all planners.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::costs::Costs;
+use super::hedpm::Hedpm;
+use super::mapping::{Block, Mapping};
+use super::model::{Prediction, pace, predict};
+use super::refine::{self, Problem, seeds};
+use super::repair::repair;
+use super::rules::Rules;
+use super::spec::PipelineSpec;
+use super::{bsc, dpm, optimal};
+use crate::error::{Error, ErrorKind, Result};
+use crate::platform::Platform;
+
+/// How the items of a replicated block are handed to its hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dispatch {
+    /// In turn, one each, as in the paper: the slowest replica holds up the others.
+    RoundRobin,
+    /// To whichever replica asks for work: unequal replicas get unequal shares.
+    #[default]
+    OnDemand,
+}
+
+/// The planners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// Heterogeneous dynamic pipeline mapping (Algorithms 4.1 and 4.2).
+    Hedpm,
+    /// Its homogeneous predecessor, which takes all processors for equal.
+    Dpm,
+    /// Binary search closest: intervals on single processors, no replicas.
+    Bsc,
+    /// Branch and bound over all mappings, for small pipelines on few processors. [`Plan::complete`] says
+    /// whether it came to its end; if so, no mapping within the rules is better.
+    Optimal,
+    /// Local search from the best of the others; never worse than HeDPM or BSC.
+    #[default]
+    Refined,
+}
+
+/// What is asked of the planner.
+///
+/// ```
+/// use armature_planner::pipeline::{Algorithm, PlanOptions};
+///
+/// let options = PlanOptions { algorithm: Algorithm::Hedpm, ..PlanOptions::default() };
+/// assert_eq!(options.radius, 0.05);
+/// ```
+#[derive(Clone, Debug)]
+pub struct PlanOptions {
+    /// The planner to use.
+    pub algorithm: Algorithm,
+    /// How items are handed to replicas.
+    pub dispatch: Dispatch,
+    /// HeDPM takes a time for equal to its ideal within this part of it.
+    pub radius: f64,
+    /// Whether several stages may be replicated as one block. The paper replicates single stages only.
+    pub replicate_groups: bool,
+    /// Whether a processor may host several blocks. In the paper it hosts one.
+    pub share_processors: bool,
+    /// Most mappings that [`Algorithm::Refined`] and [`Algorithm::Optimal`] may judge.
+    pub budget: usize,
+    /// Set from elsewhere, ends the search early with the best mapping found so far.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+impl Default for PlanOptions {
+    /// The refined planner, on demand, with all freedom.
+    fn default() -> Self {
+        PlanOptions {
+            algorithm: Algorithm::default(),
+            dispatch: Dispatch::default(),
+            radius: 0.05,
+            replicate_groups: true,
+            share_processors: true,
+            budget: 60_000,
+            stop: None,
+        }
+    }
+}
+
+impl PlanOptions {
+    /// The rules of the HeDPM paper: round robin, replicas of single stages, one block on a processor.
+    pub fn paper(algorithm: Algorithm) -> Self {
+        PlanOptions {
+            algorithm,
+            dispatch: Dispatch::RoundRobin,
+            replicate_groups: false,
+            share_processors: false,
+            ..PlanOptions::default()
+        }
+    }
+}
+
+/// A mapping with what is expected of it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The mapping.
+    pub mapping: Mapping,
+    /// What the model expects of it.
+    pub prediction: Prediction,
+    /// Production times (s) that the planners which were asked on the way came to; for [`Algorithm::Refined`]
+    /// these are its parents.
+    pub parents: Vec<(Algorithm, f64)>,
+    /// Number of mappings that were judged.
+    pub evaluations: usize,
+    /// False if the stop flag ended the search, or (for [`Algorithm::Optimal`]) the budget did.
+    pub complete: bool,
+}
+
+/// Finds a mapping of the pipeline to the platform.
+///
+/// The answer depends on the arguments alone: the same question always gets the same plan (a stop flag that is
+/// set meanwhile excepted).
+///
+/// # Errors
+/// [`ErrorKind::Pipeline`] if the pipeline cannot be planned on this platform, [`ErrorKind::Options`] if the
+/// radius is not between 0 and 1, [`ErrorKind::Infeasible`] if no mapping satisfies the rules, which takes
+/// pinned stages that need a shared processor where sharing is ruled out.
+///
+/// ```
+/// use armature_planner::pipeline::{PipelineSpec, PlanOptions, StageSpec, plan};
+/// use armature_planner::{Link, Platform};
+///
+/// let spec = PipelineSpec::new(0.0)
+///     .stage(StageSpec::new("load", 1.0, 0.0).serial().pinned(0))
+///     .stage(StageSpec::new("seg", 4.0, 0.0))
+///     .stage(StageSpec::new("rank", 4.0, 0.0))
+///     .stage(StageSpec::new("out", 1.0, 0.0).serial().pinned(0));
+/// let platform = Platform::uniform(2, 1.0, Link::FREE).with_ext_on(0)?;
+/// let plan = plan(&platform, &spec, &PlanOptions::default())?;
+/// assert_eq!(plan.mapping.display(&spec).to_string(), "load@0 | seg+rank@0,1 | out@0");
+/// assert!((plan.prediction.production_time - 5.0).abs() < 1e-9);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+pub fn plan(platform: &Platform, spec: &PipelineSpec, options: &PlanOptions) -> Result<Plan> {
+    spec.validate(platform.processors())?;
+    if !(0.0..1.0).contains(&options.radius) {
+        let message = format!("the radius must be at least 0 and less than 1, but is {}", options.radius);
+        return Err(Error::new(ErrorKind::Options, message));
+    }
+    let rules = Rules {
+        dispatch: options.dispatch,
+        replicate_groups: options.replicate_groups,
+        share: options.share_processors,
+    };
+    let costs = Costs::new(platform, spec);
+    let planner =
+        Planner { platform, spec, options, rules, costs: &costs, stop: Stop(options.stop.as_deref()) };
+    let found = match options.algorithm {
+        Algorithm::Hedpm => planner.hedpm()?,
+        Algorithm::Dpm => planner.dpm()?,
+        Algorithm::Bsc => planner.bsc()?,
+        Algorithm::Refined => planner.refined()?,
+        Algorithm::Optimal => planner.optimal()?,
+    };
+    let mapping = Mapping::new(tidied(found.blocks));
+    let prediction = predict(&costs, &mapping, options.dispatch);
+    let Found { parents, evaluations, complete, .. } = found;
+    Ok(Plan { mapping, prediction, parents, evaluations, complete })
+}
+
+/// The same mapping in its simplest form: hosts in rank order, neighbours on the same single processor as one block.
+fn tidied(blocks: Vec<Block>) -> Vec<Block> {
+    let mut tidy: Vec<Block> = Vec::new();
+    for mut block in blocks {
+        block.hosts.sort_unstable();
+        match tidy.last_mut() {
+            Some(last) if last.hosts == block.hosts && !block.is_replicated() => {
+                last.stages.end = block.stages.end
+            }
+            _ => tidy.push(block),
+        }
+    }
+    tidy
+}
+
+/// Whether a search was asked to end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stop<'a>(Option<&'a AtomicBool>);
+
+impl Stop<'_> {
+    pub(super) fn is_set(&self) -> bool {
+        self.0.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+}
+
+/// What one planner came to.
+struct Found {
+    blocks: Vec<Block>,
+    time: f64,
+    parents: Vec<(Algorithm, f64)>,
+    evaluations: usize,
+    complete: bool,
+}
+
+/// One call.
+struct Planner<'a> {
+    platform: &'a Platform,
+    spec: &'a PipelineSpec,
+    options: &'a PlanOptions,
+    rules: Rules,
+    costs: &'a Costs,
+    stop: Stop<'a>,
+}
+
+impl Planner<'_> {
+    fn hedpm(&self) -> Result<Found> {
+        self.best_of(self.hedpm_sweep())
+    }
+
+    fn dpm(&self) -> Result<Found> {
+        let (blocks, evaluations) =
+            dpm::dpm(self.platform, self.spec, self.rules.dispatch, self.options.radius);
+        let found = self.best_of(vec![blocks])?;
+        Ok(Found { evaluations, ..found })
+    }
+
+    fn bsc(&self) -> Result<Found> {
+        let (blocks, evaluations) = bsc::bsc(self.costs);
+        let found = self.best_of(vec![blocks])?;
+        Ok(Found { evaluations, ..found })
+    }
+
+    /// The mappings of HeDPM's sweep, without repetitions.
+    fn hedpm_sweep(&self) -> Vec<Vec<Block>> {
+        let hedpm =
+            Hedpm::new(self.platform, self.spec, self.costs, self.rules.dispatch, self.options.radius);
+        let mut sweep: Vec<Vec<Block>> = Vec::new();
+        for (blocks, _) in hedpm.sweep() {
+            if !sweep.contains(&blocks) {
+                sweep.push(blocks);
+            }
+        }
+        sweep
+    }
+
+    /// The fastest of some mappings, once they obey the rules.
+    fn best_of(&self, candidates: Vec<Vec<Block>>) -> Result<Found> {
+        let evaluations = candidates.len();
+        let mut best: Option<(Vec<Block>, f64)> = None;
+        for blocks in candidates.into_iter().filter_map(|blocks| repair(self.spec, self.rules, blocks)) {
+            let time = pace(self.costs, &blocks, self.rules.dispatch);
+            if best.as_ref().is_none_or(|(_, least)| time < *least) {
+                best = Some((blocks, time));
+            }
+        }
+        let (blocks, time) = best.ok_or_else(|| {
+            let message = "the pinned stages need a processor that hosts several blocks, which share_processors \
+                           rules out";
+            Error::new(ErrorKind::Infeasible, message)
+        })?;
+        Ok(Found { blocks, time, parents: Vec::new(), evaluations, complete: true })
+    }
+
+    fn refined(&self) -> Result<Found> {
+        let sweep = self.hedpm_sweep();
+        let hedpm = self.best_of(sweep)?;
+        let bsc = self.bsc()?;
+        let mut starts = vec![hedpm.blocks, bsc.blocks];
+        let serial_hosts = [self.platform.ext_on(), fastest(self.platform)];
+        let simple = serial_hosts
+            .into_iter()
+            .flatten()
+            .filter_map(|p| seeds::normal_form(self.spec, self.costs, self.rules, p))
+            .chain([seeds::on_one(self.costs, self.rules)])
+            .filter_map(|blocks| repair(self.spec, self.rules, blocks));
+        for blocks in simple {
+            if !starts.contains(&blocks) {
+                starts.push(blocks);
+            }
+        }
+        let problem = Problem::new(self.spec, self.costs, self.rules);
+        let refined = refine::refine(problem, &starts, self.options.budget, &self.stop);
+        // Judged anew with the others: what is returned must not be worse, not even by a rounding error.
+        let found = self.best_of([vec![refined.blocks], starts].concat())?;
+        Ok(Found {
+            parents: vec![(Algorithm::Hedpm, hedpm.time), (Algorithm::Bsc, bsc.time)],
+            evaluations: hedpm.evaluations + bsc.evaluations + refined.evaluations,
+            complete: refined.complete,
+            ..found
+        })
+    }
+
+    fn optimal(&self) -> Result<Found> {
+        // A good mapping to begin with lets most of the others be ruled out unseen.
+        let start = self.refined()?;
+        let budget = self.options.budget;
+        let found = optimal::optimal(self.spec, self.costs, self.rules, start.blocks, budget, &self.stop);
+        let best = self.best_of(vec![found.blocks])?;
+        Ok(Found {
+            evaluations: start.evaluations + found.evaluations,
+            complete: found.complete,
+            parents: [start.parents, vec![(Algorithm::Refined, start.time)]].concat(),
+            ..best
+        })
+    }
+}
+
+/// The processor with the highest speed.
+fn fastest(platform: &Platform) -> Option<usize> {
+    let speeds = platform.speeds();
+    (0..speeds.len()).reduce(|best, p| if speeds[p] > speeds[best] { p } else { best })
+}

@@ -1,0 +1,255 @@
+//! The neighbourhood: every small change that might relieve a bottleneck.
+//!
+//! Only blocks that set the pace, and those that share a processor with them, are worth changing, so each move
+//! touches one of these (the *focus*), and possibly another block that gives something to it.
+
+use super::Search;
+use super::edit::Edit;
+use super::state::State;
+
+/// Longest run of stages that one move shifts across a border.
+const LONGEST_SHIFT: usize = 12;
+
+/// Offers every move around block `b` to the search.
+pub(super) fn around(search: &mut Search<'_>, state: &State, b: usize) {
+    let mut edit = Edit::default();
+    shift_borders(search, state, b, &mut edit);
+    shift_chains(search, state, b, &mut edit);
+    change_replicas(search, state, b, &mut edit);
+    for block in b.saturating_sub(1)..=usize::min(b + 1, state.pieces.len() - 1) {
+        exchange_hosts(search, state, block, &mut edit);
+    }
+    merge(search, state, b, &mut edit);
+    split(search, state, b, &mut edit);
+    free_by_merging(search, state, b, &mut edit);
+}
+
+/// Hosts of block `b`.
+fn hosts(state: &State, b: usize) -> impl Iterator<Item = usize> {
+    state.pieces[b].hosts.iter().copied()
+}
+
+/// Hosts of block `b` but one.
+fn hosts_without(state: &State, b: usize, gone: usize) -> impl Iterator<Item = usize> {
+    hosts(state, b).filter(move |&p| p != gone)
+}
+
+/// Stages cross the border between `b` and a neighbour, either way.
+fn shift_borders(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    let borders = b.saturating_sub(1)..usize::min(b + 1, state.pieces.len() - 1);
+    for left in borders {
+        let (first, second) = (&state.pieces[left], &state.pieces[left + 1]);
+        let border = first.stages.end;
+        let lowest = usize::max(first.stages.start + 1, border.saturating_sub(LONGEST_SHIFT));
+        let highest = usize::min(second.stages.end - 1, border + LONGEST_SHIFT);
+        for to in (lowest..=highest).filter(|&to| to != border) {
+            edit.clear().cut(left..left + 2);
+            edit.block(first.stages.start..to, hosts(state, left));
+            edit.block(to..second.stages.end, hosts(state, left + 1));
+            search.offer(state, edit);
+        }
+    }
+}
+
+/// `b` gives a stage to its neighbour, which gives one to its own, and so on up to a block that takes it.
+fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    for end in b + 2..state.pieces.len() {
+        edit.clear().cut(b..end + 1);
+        for i in b..=end {
+            let stages = &state.pieces[i].stages;
+            let start = stages.start - usize::from(i > b);
+            edit.block(start..stages.end - usize::from(i < end), hosts(state, i));
+        }
+        search.offer(state, edit);
+    }
+    for end in (0..b.saturating_sub(1)).rev() {
+        edit.clear().cut(end..b + 1);
+        for i in end..=b {
+            let stages = &state.pieces[i].stages;
+            let start = stages.start + usize::from(i > end);
+            edit.block(start..stages.end + usize::from(i < b), hosts(state, i));
+        }
+        search.offer(state, edit);
+    }
+}
+
+/// `b` gets one more host, unused or given by another block, or loses one.
+fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    let stages = &state.pieces[b].stages;
+    if search.may_replicate(stages) {
+        for p in 0..state.uses.len() {
+            if (state.uses[p] == 0 || search.shares()) && !state.pieces[b].hosts.contains(&p) {
+                edit.clear().cut(b..b + 1).block(stages.clone(), hosts(state, b).chain([p]));
+                search.offer(state, edit);
+            }
+        }
+        for (donor, piece) in state.pieces.iter().enumerate() {
+            if donor != b && piece.hosts.len() > 1 {
+                for p in hosts(state, donor) {
+                    edit.clear().cut(b..b + 1).block(stages.clone(), hosts(state, b).chain([p]));
+                    edit.cut(donor..donor + 1).block(piece.stages.clone(), hosts_without(state, donor, p));
+                    search.offer(state, edit);
+                }
+            }
+        }
+    }
+    if state.pieces[b].hosts.len() > 1 {
+        for p in hosts(state, b) {
+            edit.clear().cut(b..b + 1).block(stages.clone(), hosts_without(state, b, p));
+            search.offer(state, edit);
+            if search.rules().share {
+                // The pace may be set by what else the host does.
+                edit.clear().cut(b..b + 1).block(stages.clone(), [p]);
+                search.offer(state, edit);
+            }
+        }
+    }
+}
+
+/// A host of `b` is replaced by an unused one, or changes places with a host of another block.
+fn exchange_hosts(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    let stages = &state.pieces[b].stages;
+    for old in hosts(state, b) {
+        for new in 0..state.uses.len() {
+            if state.uses[new] == 0 || (search.shares() && new != old) {
+                edit.clear().cut(b..b + 1).block(stages.clone(), hosts_without(state, b, old).chain([new]));
+                search.offer(state, edit);
+            }
+        }
+        for (other, piece) in state.pieces.iter().enumerate() {
+            if other == b || (search.shares() && piece.hosts.contains(&old)) {
+                continue;
+            }
+            for new in hosts(state, other) {
+                edit.clear().cut(b..b + 1).block(stages.clone(), hosts_without(state, b, old).chain([new]));
+                edit.cut(other..other + 1)
+                    .block(piece.stages.clone(), hosts_without(state, other, new).chain([old]));
+                search.offer(state, edit);
+            }
+        }
+    }
+}
+
+/// `b` becomes one block with one or both neighbours, on the hosts of either, of both, or on one of them.
+fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    let count = state.pieces.len();
+    let runs = [b.checked_sub(1).map(|a| a..b + 1), Some(b..b + 2), b.checked_sub(1).map(|a| a..b + 2)];
+    for run in runs.into_iter().flatten().filter(|run| run.end <= count) {
+        let stages = state.pieces[run.start].stages.start..state.pieces[run.end - 1].stages.end;
+        let mut union: Vec<usize> = run.clone().flat_map(|i| hosts(state, i)).collect();
+        union.sort_unstable();
+        union.dedup();
+        for &p in &union {
+            edit.clear().cut(run.clone()).block(stages.clone(), [p]);
+            search.offer(state, edit);
+        }
+        if search.may_replicate(&stages) {
+            for i in run.clone().filter(|&i| state.pieces[i].hosts.len() > 1) {
+                edit.clear().cut(run.clone()).block(stages.clone(), hosts(state, i));
+                search.offer(state, edit);
+            }
+            if union.len() > 1 {
+                edit.clear().cut(run.clone()).block(stages.clone(), union.iter().copied());
+                search.offer(state, edit);
+            }
+        }
+    }
+}
+
+/// `b` is cut in two: one part goes to another processor, or the hosts are divided.
+fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    let piece = &state.pieces[b];
+    let (start, end) = (piece.stages.start, piece.stages.end);
+    for at in start + 1..end {
+        for p in 0..state.uses.len() {
+            if state.uses[p] == 0 || search.shares() {
+                offer_halves(search, state, edit, b, at, p, None);
+            }
+        }
+        for donor in (0..state.pieces.len()).filter(|&donor| donor != b) {
+            if state.pieces[donor].hosts.len() > 1 {
+                for p in hosts(state, donor) {
+                    offer_halves(search, state, edit, b, at, p, Some(donor));
+                }
+            }
+        }
+        for first in 1..piece.hosts.len() {
+            let (some, rest) = piece.hosts.split_at(first);
+            for (left, right) in [(some, rest), (rest, some)] {
+                edit.clear().cut(b..b + 1);
+                edit.block(start..at, left.iter().copied()).block(at..end, right.iter().copied());
+                search.offer(state, edit);
+            }
+        }
+    }
+}
+
+/// Either part of `b` goes to `p`, which `donor` gives up; the other part stays.
+fn offer_halves(
+    search: &mut Search<'_>,
+    state: &State,
+    edit: &mut Edit,
+    b: usize,
+    at: usize,
+    p: usize,
+    donor: Option<usize>,
+) {
+    let (start, end) = (state.pieces[b].stages.start, state.pieces[b].stages.end);
+    for left in [true, false] {
+        edit.clear().cut(b..b + 1);
+        if left {
+            edit.block(start..at, [p]).block(at..end, hosts(state, b));
+        } else {
+            edit.block(start..at, hosts(state, b)).block(at..end, [p]);
+        }
+        if let Some(donor) = donor {
+            edit.cut(donor..donor + 1)
+                .block(state.pieces[donor].stages.clone(), hosts_without(state, donor, p));
+        }
+        search.offer(state, edit);
+    }
+}
+
+/// Two other blocks become one; the processors that this frees help `b`.
+fn free_by_merging(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    let piece = &state.pieces[b];
+    let (start, end) = (piece.stages.start, piece.stages.end);
+    for pair in (1..state.pieces.len()).map(|second| second - 1..second + 1) {
+        if pair.contains(&b) {
+            continue;
+        }
+        let stages = state.pieces[pair.start].stages.start..state.pieces[pair.start + 1].stages.end;
+        for (kept, freed) in [(pair.start, pair.start + 1), (pair.start + 1, pair.start)] {
+            let replicated = state.pieces[kept].hosts.len() > 1;
+            if replicated && !search.may_replicate(&stages) {
+                continue;
+            }
+            let free: Vec<usize> = hosts(state, freed)
+                .filter(|p| !state.pieces[kept].hosts.contains(p) && !piece.hosts.contains(p))
+                .collect();
+            if free.is_empty() {
+                continue;
+            }
+            let merged = |edit: &mut Edit| {
+                edit.clear().cut(pair.clone()).block(stages.clone(), hosts(state, kept)).cut(b..b + 1);
+            };
+            if search.may_replicate(&piece.stages) {
+                merged(edit);
+                edit.block(start..end, hosts(state, b).chain(free.iter().copied()));
+                search.offer(state, edit);
+            }
+            for at in start + 1..end {
+                for left in [true, false] {
+                    merged(edit);
+                    let free = free.iter().copied().take(1);
+                    if left {
+                        edit.block(start..at, free).block(at..end, hosts(state, b));
+                    } else {
+                        edit.block(start..at, hosts(state, b)).block(at..end, free);
+                    }
+                    search.offer(state, edit);
+                }
+            }
+        }
+    }
+}

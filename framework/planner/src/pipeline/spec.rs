@@ -1,0 +1,167 @@
+//! The pipeline as the planner sees it: what each stage costs and puts out.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A linear pipeline of N stages.
+///
+/// ```
+/// use armature_planner::pipeline::{PipelineSpec, StageSpec};
+///
+/// let spec = PipelineSpec::new(4096.0)
+///     .stage(StageSpec::new("load", 0.1, 65_536.0).serial().pinned(0))
+///     .stage(StageSpec::new("rank", 2.5, 256.0));
+/// assert_eq!(spec.len(), 2);
+/// assert!(spec.stages[0].serial);
+/// spec.validate(1)?;
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PipelineSpec {
+    /// d(0): bytes of one item as it enters the first stage.
+    pub input: f64,
+    /// The stages, in the order that an item passes them.
+    pub stages: Vec<StageSpec>,
+}
+
+/// One stage of a pipeline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StageSpec {
+    /// Name, unique in the pipeline; without `@`, `+`, `|` and commas, which separate names in a mapping.
+    pub name: String,
+    /// w(n): work units per item.
+    pub work: f64,
+    /// d(n): bytes of one item as it leaves the stage.
+    pub output: f64,
+    /// A serial stage sees every item, in order, so it is never replicated.
+    #[serde(default)]
+    pub serial: bool,
+    /// The processor on which the stage must run, if it is tied to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pinned: Option<usize>,
+}
+
+impl StageSpec {
+    /// A replicable stage that may run anywhere: `work` units per item, `output` bytes per item.
+    pub fn new(name: impl Into<String>, work: f64, output: f64) -> Self {
+        StageSpec { name: name.into(), work, output, serial: false, pinned: None }
+    }
+
+    /// The same stage, never replicated.
+    pub fn serial(mut self) -> Self {
+        self.serial = true;
+        self
+    }
+
+    /// The same stage, tied to one processor.
+    pub fn pinned(mut self, processor: usize) -> Self {
+        self.pinned = Some(processor);
+        self
+    }
+
+    /// True if the stage may run on several processors at once.
+    pub fn is_replicable(&self) -> bool {
+        !self.serial && self.pinned.is_none()
+    }
+}
+
+impl PipelineSpec {
+    /// A pipeline without stages, whose items enter with `input` bytes.
+    pub fn new(input: f64) -> Self {
+        PipelineSpec { input, stages: Vec::new() }
+    }
+
+    /// The same pipeline with one more stage at its end.
+    pub fn stage(mut self, stage: StageSpec) -> Self {
+        self.stages.push(stage);
+        self
+    }
+
+    /// Number of stages, N.
+    pub fn len(&self) -> usize {
+        self.stages.len()
+    }
+
+    /// True if there is no stage.
+    pub fn is_empty(&self) -> bool {
+        self.stages.is_empty()
+    }
+
+    /// Checks that the pipeline can be planned on `processors` processors.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Pipeline`] if there is no stage, a number is negative or not finite, a name is
+    /// empty, taken or holds one of `@+|,`, or a stage is pinned to a processor that does not exist.
+    pub fn validate(&self, processors: usize) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(ErrorKind::Pipeline, message));
+        if self.stages.is_empty() {
+            return invalid("there must be at least one stage".into());
+        }
+        let usable = |value: f64| value >= 0.0 && value.is_finite();
+        if !usable(self.input) {
+            return invalid(format!("the input must have 0 bytes or more, but has {}", self.input));
+        }
+        let mut names = std::collections::HashSet::new();
+        for (n, stage) in self.stages.iter().enumerate() {
+            let name = &stage.name;
+            if !usable(stage.work) {
+                return invalid(format!(
+                    "the work of stage {n} ({name}) must be 0 or more, but is {}",
+                    stage.work
+                ));
+            }
+            if !usable(stage.output) {
+                return invalid(format!(
+                    "the output of stage {n} ({name}) must have 0 bytes or more, but has {}",
+                    stage.output
+                ));
+            }
+            if name.is_empty() || name.contains(['@', '+', '|', ',']) || name.trim() != name {
+                return invalid(format!(
+                    "stage {n} is called `{name}`: a name must not be empty, hold @ + | or a comma, or begin or \
+                     end with a space, since mappings are written with them"
+                ));
+            }
+            if !names.insert(name.as_str()) {
+                return invalid(format!("two stages are called {name}"));
+            }
+            if let Some(pin) = stage.pinned.filter(|&pin| pin >= processors) {
+                return invalid(format!(
+                    "stage {n} ({name}) is pinned to processor {pin}, but there are {processors} processors, \
+                     numbered from 0"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// d(k): bytes on the way into stage k, or out of the last stage if k is N.
+    pub(crate) fn bytes_into(&self, k: usize) -> f64 {
+        if k == 0 { self.input } else { self.stages[k - 1].output }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pipeline_that_cannot_be_planned_is_refused() {
+        let message = |spec: &PipelineSpec| spec.validate(2).unwrap_err().message().to_string();
+        assert!(message(&PipelineSpec::new(1.0)).contains("at least one stage"));
+        let spec = PipelineSpec::new(1.0).stage(StageSpec::new("a", f64::NAN, 0.0));
+        assert!(message(&spec).contains("work of stage 0 (a)"));
+        let spec = PipelineSpec::new(1.0).stage(StageSpec::new("a", 1.0, -1.0));
+        assert!(message(&spec).contains("output of stage 0 (a)"));
+        let spec =
+            PipelineSpec::new(1.0).stage(StageSpec::new("a", 1.0, 1.0)).stage(StageSpec::new("a", 1.0, 1.0));
+        assert!(message(&spec).contains("two stages"));
+        let spec = PipelineSpec::new(1.0).stage(StageSpec::new("a+b", 1.0, 1.0));
+        assert!(message(&spec).contains("`a+b`"));
+        let spec = PipelineSpec::new(1.0).stage(StageSpec::new("a", 1.0, 1.0).pinned(2));
+        assert!(message(&spec).contains("pinned to processor 2"));
+    }
+}

@@ -1,0 +1,294 @@
+//! The machine as the planner sees it: how fast each processor computes and each link carries.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Processors and the links between them.
+///
+/// There are P processors, numbered from 0, and one more node, *ext*: the outside world that feeds the first
+/// stage and takes what the last one puts out. Bandwidths (bytes/s) and set-up times (s) are full
+/// (P+1)×(P+1) matrices whose last row and column are ext's; entry `[p][q]` describes the link from p to q.
+///
+/// A processor sends nothing to itself, so the diagonal never costs anything in a mapping. It does enter the
+/// means that stand in for neighbours not yet known (and there the paper counts it, ext included).
+///
+/// At run time the outside world is one of the ranks; [`with_ext_on`](Platform::with_ext_on) says which, and
+/// the stages that run there are fed for free.
+///
+/// ```
+/// use armature_planner::{Link, Platform};
+///
+/// let fast = Link { bandwidth: 1e9, setup: 1e-6 };
+/// let mut platform = Platform::with_speeds(&[1.0, 1.0, 2.5], fast).with_ext_on(0)?;
+/// platform.set_link(0, 2, Link { bandwidth: 1e8, setup: 1e-4 })?;
+/// assert_eq!(platform.processors(), 3);
+/// assert_eq!(platform.transfer_time(0, 1, 1e6), 0.001001);
+/// assert_eq!(platform.transfer_time(platform.ext(), 0, 1e6), 0.0);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Description", into = "Description")]
+pub struct Platform {
+    speeds: Vec<f64>,
+    /// Row-major, (P+1)×(P+1).
+    links: Vec<Link>,
+    ext_on: Option<usize>,
+}
+
+/// One direction of a connection between two processors.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    /// Bytes per second; more than zero, and infinite if the transfer itself costs nothing.
+    pub bandwidth: f64,
+    /// Seconds before the first byte arrives.
+    pub setup: f64,
+}
+
+impl Link {
+    /// A link that costs nothing.
+    pub const FREE: Link = Link { bandwidth: f64::INFINITY, setup: 0.0 };
+
+    /// Seconds to carry `bytes`.
+    pub fn time(&self, bytes: f64) -> f64 {
+        self.setup + bytes / self.bandwidth
+    }
+}
+
+impl Platform {
+    /// A platform from its full description: P speeds and two (P+1)×(P+1) matrices, ext last.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Platform`] if there is no processor, a matrix has another shape, a speed or bandwidth is
+    /// not positive, or a set-up time is negative or not finite.
+    pub fn new(speeds: Vec<f64>, bandwidth: Vec<Vec<f64>>, setup: Vec<Vec<f64>>) -> Result<Self> {
+        let nodes = speeds.len() + 1;
+        for (name, matrix) in [("bandwidth", &bandwidth), ("setup", &setup)] {
+            if matrix.len() != nodes || matrix.iter().any(|row| row.len() != nodes) {
+                return Err(invalid(format!(
+                    "the {name} matrix must have {nodes} rows of {nodes} numbers ({} processors and ext), \
+                     but has {} rows of {:?}",
+                    speeds.len(),
+                    matrix.len(),
+                    matrix.iter().map(Vec::len).collect::<Vec<_>>(),
+                )));
+            }
+        }
+        let links = bandwidth
+            .iter()
+            .flatten()
+            .zip(setup.iter().flatten())
+            .map(|(&bandwidth, &setup)| Link { bandwidth, setup })
+            .collect();
+        let platform = Platform { speeds, links, ext_on: None };
+        platform.check()?;
+        Ok(platform)
+    }
+
+    /// `processors` equal processors, every link alike.
+    ///
+    /// # Panics
+    /// If there is no processor, or the speed or the link is not a usable number (see [`new`](Platform::new)).
+    pub fn uniform(processors: usize, speed: f64, link: Link) -> Self {
+        Self::with_speeds(&vec![speed; processors], link)
+    }
+
+    /// Processors of the given speeds (work units/s), every link alike.
+    ///
+    /// # Panics
+    /// If there is no processor, or a speed or the link is not a usable number (see [`new`](Platform::new)).
+    pub fn with_speeds(speeds: &[f64], link: Link) -> Self {
+        let nodes = speeds.len() + 1;
+        let platform = Platform { speeds: speeds.to_vec(), links: vec![link; nodes * nodes], ext_on: None };
+        match platform.check() {
+            Ok(()) => platform,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The same platform, with the outside world on `processor`: ext's links are that processor's links, and
+    /// what they exchange with each other is free.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Platform`] if there is no such processor.
+    pub fn with_ext_on(mut self, processor: usize) -> Result<Self> {
+        if processor >= self.processors() {
+            return Err(invalid(format!(
+                "ext cannot be on processor {processor}: there are {} processors, numbered from 0",
+                self.processors()
+            )));
+        }
+        self.ext_on = Some(processor);
+        Ok(self)
+    }
+
+    /// Describes the link from node `from` to node `to` (processors, or [`ext`](Platform::ext)).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Platform`] if a node does not exist or the link's numbers cannot be used.
+    pub fn set_link(&mut self, from: usize, to: usize, link: Link) -> Result<()> {
+        let nodes = self.nodes();
+        if from >= nodes || to >= nodes {
+            return Err(invalid(format!("no link {from}→{to}: nodes are numbered 0 to {}", nodes - 1)));
+        }
+        check_link(from, to, link)?;
+        self.links[from * nodes + to] = link;
+        Ok(())
+    }
+
+    /// Number of processors, P.
+    pub fn processors(&self) -> usize {
+        self.speeds.len()
+    }
+
+    /// Number of the outside world's node: P.
+    pub fn ext(&self) -> usize {
+        self.speeds.len()
+    }
+
+    /// The processor that is the outside world as well, if one is.
+    pub fn ext_on(&self) -> Option<usize> {
+        self.ext_on
+    }
+
+    /// Speed of each processor, in work units per second.
+    pub fn speeds(&self) -> &[f64] {
+        &self.speeds
+    }
+
+    /// The link from node `from` to node `to`, as it counts in means: the diagonal is what was described.
+    ///
+    /// # Panics
+    /// If a node is beyond [`ext`](Platform::ext).
+    pub fn link(&self, from: usize, to: usize) -> Link {
+        let (from, to) = (self.place(from), self.place(to));
+        self.links[from * self.nodes() + to]
+    }
+
+    /// Seconds to carry `bytes` from node `from` to node `to`; nothing if both are the same place.
+    ///
+    /// # Panics
+    /// If a node is beyond [`ext`](Platform::ext).
+    pub fn transfer_time(&self, from: usize, to: usize, bytes: f64) -> f64 {
+        if self.place(from) == self.place(to) { 0.0 } else { self.link(from, to).time(bytes) }
+    }
+
+    /// Where a node really is: ext may be on a processor.
+    fn place(&self, node: usize) -> usize {
+        if node == self.ext() { self.ext_on.unwrap_or(node) } else { node }
+    }
+
+    fn nodes(&self) -> usize {
+        self.speeds.len() + 1
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.speeds.is_empty() {
+            return Err(invalid("there must be at least one processor".into()));
+        }
+        for (p, &speed) in self.speeds.iter().enumerate() {
+            if !(speed > 0.0 && speed.is_finite()) {
+                return Err(invalid(format!("the speed of processor {p} must be positive, but is {speed}")));
+            }
+        }
+        let nodes = self.nodes();
+        for (i, &link) in self.links.iter().enumerate() {
+            check_link(i / nodes, i % nodes, link)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_link(from: usize, to: usize, link: Link) -> Result<()> {
+    if link.bandwidth.is_nan() || link.bandwidth <= 0.0 {
+        return Err(invalid(format!(
+            "the bandwidth of link {from}→{to} must be positive, but is {}",
+            link.bandwidth
+        )));
+    }
+    if !(link.setup >= 0.0 && link.setup.is_finite()) {
+        return Err(invalid(format!(
+            "the set-up time of link {from}→{to} must not be negative, but is {}",
+            link.setup
+        )));
+    }
+    Ok(())
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Platform, message)
+}
+
+/// How a platform is written in a file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Description {
+    /// Work units per second, one a processor.
+    speeds: Vec<f64>,
+    /// Bytes per second, (P+1)×(P+1), ext last.
+    bandwidth: Vec<Vec<f64>>,
+    /// Seconds, (P+1)×(P+1), ext last.
+    setup: Vec<Vec<f64>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ext_on: Option<usize>,
+}
+
+impl TryFrom<Description> for Platform {
+    type Error = Error;
+
+    fn try_from(text: Description) -> Result<Self> {
+        let platform = Platform::new(text.speeds, text.bandwidth, text.setup)?;
+        match text.ext_on {
+            Some(processor) => platform.with_ext_on(processor),
+            None => Ok(platform),
+        }
+    }
+}
+
+impl From<Platform> for Description {
+    fn from(platform: Platform) -> Self {
+        let rows = |value: fn(&Link) -> f64| {
+            platform.links.chunks(platform.nodes()).map(|row| row.iter().map(value).collect()).collect()
+        };
+        Description {
+            bandwidth: rows(|link| link.bandwidth),
+            setup: rows(|link| link.setup),
+            ext_on: platform.ext_on,
+            speeds: platform.speeds,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_numbers_are_refused_with_their_place() {
+        let square = |value: f64| vec![vec![value; 3]; 3];
+        let error = Platform::new(vec![1.0, -2.0], square(1.0), square(0.0)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Platform);
+        assert!(error.message().contains("processor 1"), "{error}");
+
+        let mut bandwidth = square(1.0);
+        bandwidth[0][2] = 0.0;
+        let error = Platform::new(vec![1.0, 2.0], bandwidth, square(0.0)).unwrap_err();
+        assert!(error.message().contains("0→2"), "{error}");
+
+        let error = Platform::new(vec![1.0, 2.0], vec![vec![1.0; 2]; 3], square(0.0)).unwrap_err();
+        assert!(error.message().contains("3 rows of 3"), "{error}");
+        let error = Platform::new(vec![], vec![vec![1.0]], vec![vec![0.0]]).unwrap_err();
+        assert!(error.message().contains("at least one processor"), "{error}");
+        assert!(Platform::uniform(2, 1.0, Link::FREE).with_ext_on(2).is_err());
+    }
+
+    #[test]
+    fn ext_on_a_processor_has_its_links() {
+        let mut platform = Platform::uniform(3, 1.0, Link { bandwidth: 10.0, setup: 1.0 });
+        platform.set_link(1, 2, Link { bandwidth: 5.0, setup: 3.0 }).unwrap();
+        let platform = platform.with_ext_on(1).unwrap();
+        assert_eq!(platform.transfer_time(platform.ext(), 2, 10.0), 5.0);
+        assert_eq!(platform.transfer_time(1, platform.ext(), 10.0), 0.0);
+        assert_eq!(platform.transfer_time(0, platform.ext(), 10.0), 2.0);
+    }
+}

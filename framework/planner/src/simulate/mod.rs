@@ -1,0 +1,3 @@
+//! Small deterministic simulators, against which predictions are checked.
+
+pub mod pipeline;
