@@ -7,6 +7,7 @@ use std::ffi::c_int;
 use ::mpi::ffi;
 use bytes::Bytes;
 
+use super::buffers::Pool;
 use super::call::check;
 use super::envelope::{self, Announced, Kind, Number, wire};
 use super::receive::{Control, count, empty_status};
@@ -33,6 +34,7 @@ pub(super) struct Assembly {
     comm: ffi::MPI_Comm,
     split: usize,
     largest: u64,
+    pool: Pool,
     senders: Vec<Sender>,
     requests: Vec<ffi::MPI_Request>,
     owners: Vec<Owner>,
@@ -115,26 +117,27 @@ impl Arriving {
     }
 
     /// The pieces of a complete message.
-    fn into_bytes(self) -> impl Iterator<Item = Bytes> {
+    fn into_bytes(self, pool: &Pool) -> impl Iterator<Item = Bytes> {
         debug_assert!(self.complete());
-        self.pieces.into_iter().map(|piece| match piece {
+        self.pieces.into_iter().map(move |piece| match piece {
             Piece::Here(bytes) => bytes,
             Piece::Landing { mut buffer, length } => {
                 // SAFETY: the message is complete, so MPI has written all of the `length` bytes for which
                 // the buffer was allocated (each receive's count was checked).
                 unsafe { buffer.set_len(length) };
-                Bytes::from(buffer)
+                pool.share(buffer)
             }
         })
     }
 }
 
 impl Assembly {
-    pub(super) fn new(comm: ffi::MPI_Comm, ranks: usize, split: usize, largest: u64) -> Self {
+    pub(super) fn new(comm: ffi::MPI_Comm, ranks: usize, split: usize, largest: u64, pool: Pool) -> Self {
         Assembly {
             comm,
             split,
             largest,
+            pool,
             senders: (0..ranks).map(|_| Sender::default()).collect(),
             requests: Vec::new(),
             owners: Vec::new(),
@@ -207,7 +210,7 @@ impl Assembly {
             };
             if offset == 0 {
                 let no_room = |e| wire(format!("no memory for {length} bytes from rank {from}: {e}"));
-                buffer.try_reserve_exact(*length).map_err(no_room)?;
+                *buffer = self.pool.take(*length).map_err(no_room)?;
             }
             let bytes = (*length - offset).min(self.split);
             // SAFETY: reading a constant of the MPI library after MPI_Init.
@@ -244,7 +247,7 @@ impl Assembly {
             let Some(message) = sender.queue.pop_front() else { break };
             sender.first += 1;
             sender.posting = sender.posting.max(sender.first);
-            let mut pieces = message.into_bytes();
+            let mut pieces = message.into_bytes(&self.pool);
             let head = pieces.next().unwrap_or_default();
             ready.push_back((from, Message { head, parts: pieces.collect() }));
         }
@@ -310,7 +313,7 @@ impl Assembly {
         message.outstanding -= 1;
         if message.far && message.complete() {
             let arrived = std::mem::replace(message, Arriving::new(Vec::new(), false));
-            let envelope = arrived.into_bytes().next().unwrap_or_default();
+            let envelope = arrived.into_bytes(&self.pool).next().unwrap_or_default();
             *message = Arriving::new(envelope::read(envelope, self.largest)?, false);
         }
         self.post(from)?;

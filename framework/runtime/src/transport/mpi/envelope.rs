@@ -5,7 +5,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::Message;
 
-/// Pieces up to this many bytes travel inside the envelope: copying them is cheaper than a message each.
+/// Pieces up to this many bytes travel inside the envelope, and so does everything if the whole message fits
+/// a control message: copying is cheaper than one more message.
 pub(super) const INLINE: usize = 4096;
 
 /// All inline pieces of one envelope together are at most this many bytes.
@@ -81,16 +82,18 @@ pub(super) fn plan(message: Message, slot: usize) -> Result<Plan> {
         return Err(wire(text));
     }
     let pieces = || std::iter::once(&head).chain(&parts);
-    let inline = pieces().map(Bytes::len).filter(|&n| n <= INLINE).sum::<usize>().min(INLINE_TOTAL);
+    let whole = 8 * (parts.len() + 2) + pieces().map(Bytes::len).sum::<usize>() <= slot;
+    let stands_inline = |n: usize| n <= INLINE || whole;
+    let inline = pieces().map(Bytes::len).filter(|&n| stands_inline(n)).sum::<usize>().min(INLINE_TOTAL);
     let mut envelope = BytesMut::with_capacity(8 * (parts.len() + 2) + inline);
     envelope.put_u64_le(parts.len() as u64 + 1);
     let mut room = INLINE_TOTAL;
-    let mut stands_inline = |piece: &Bytes| {
-        let fits = piece.is_empty() || (piece.len() <= INLINE && piece.len() <= room);
+    let mut place = |piece: &Bytes| {
+        let fits = stands_inline(piece.len()) && piece.len() <= room;
         room -= if fits { piece.len() } else { 0 };
         fits
     };
-    let places: Vec<bool> = pieces().map(&mut stands_inline).collect();
+    let places: Vec<bool> = pieces().map(&mut place).collect();
     for (piece, &inline) in pieces().zip(&places) {
         envelope.put_u64_le(piece.len() as u64 | if inline { 0 } else { BULK });
     }

@@ -7,6 +7,7 @@ use std::ffi::c_int;
 use ::mpi::ffi;
 use bytes::Bytes;
 
+use super::buffers::Pool;
 use super::call::{check, transport};
 use crate::error::Result;
 
@@ -24,6 +25,7 @@ pub(super) struct Control {
 pub(super) struct Slots {
     comm: ffi::MPI_Comm,
     room: usize,
+    pool: Pool,
     /// In the order of posting, which is the order in which MPI fills them.
     slots: VecDeque<Slot>,
     /// Which slot besides the first is tested next.
@@ -37,12 +39,18 @@ struct Slot {
 
 impl Slots {
     /// Posts `count` receives of up to `room` bytes, which must be at most `i32::MAX`.
-    pub(super) fn post(comm: ffi::MPI_Comm, count: usize, room: usize) -> Result<Self> {
-        let mut slots = Slots { comm, room, slots: VecDeque::with_capacity(count + 1), turn: 0 };
+    pub(super) fn post(comm: ffi::MPI_Comm, count: usize, room: usize, pool: Pool) -> Result<Self> {
+        let mut slots = Slots { comm, room, pool, slots: VecDeque::with_capacity(count + 1), turn: 0 };
         for _ in 0..count {
-            slots.add(Vec::with_capacity(room))?;
+            let buffer = slots.empty()?;
+            slots.add(buffer)?;
         }
         Ok(slots)
+    }
+
+    fn empty(&self) -> Result<Vec<u8>> {
+        let no_room = |e| transport(format!("no memory for a receive of {} bytes: {e}", self.room));
+        self.pool.take(self.room).map_err(no_room)
     }
 
     fn add(&mut self, mut buffer: Vec<u8>) -> Result<()> {
@@ -105,9 +113,9 @@ impl Slots {
         // SAFETY: MPI has written `length` bytes, which is within the capacity.
         unsafe { buffer.set_len(length) };
         // A message that fills much of its buffer keeps it; copying a small one is cheaper than a buffer.
-        let data = if length > self.room / 2 {
-            let full = std::mem::replace(&mut buffer, Vec::with_capacity(self.room));
-            Bytes::from(full)
+        let data = if length > self.room / 4 {
+            let full = std::mem::replace(&mut buffer, self.empty()?);
+            self.pool.share(full)
         } else {
             Bytes::copy_from_slice(&buffer)
         };
