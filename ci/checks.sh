@@ -1,0 +1,28 @@
+# shellcheck shell=bash
+# Checks of a shell script, counted. Sourced after lib.sh.
+
+checks_passed=0
+checks_failed=0
+
+# check TEXT COMMAND...: the check passes if the command does. What it prints is shown only if it fails.
+check() {
+  local text=$1 output
+  shift
+  if output=$("$@" 2>&1); then
+    echo "check $text ... ok"
+    checks_passed=$((checks_passed + 1))
+  else
+    echo "check $text ... FAILED: $*"
+    [ -z "$output" ] || printf '%s\n' "$output" | sed 's/^/    /'
+    checks_failed=$((checks_failed + 1))
+  fi
+}
+
+# equal WANTED FOUND: for check.
+equal() { [ "$1" = "$2" ] || { echo "wanted: $1"; echo "found:  $2"; return 1; }; }
+
+# checks_done NAME: prints the counts; fails if a check has, or if there was none.
+checks_done() {
+  echo "$1: $checks_passed passed, $checks_failed failed"
+  [ "$checks_failed" -eq 0 ] && [ "$checks_passed" -gt 0 ]
+}

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# Submits Ferret to a real Slurm of four nodes and checks what comes of it: the same bytes as one rank writes, a
+# cancelled job that leaves nothing behind, the exit code of a job that fails. Takes the cluster down again.
+#
+#   ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]
+#
+# The directories hold armature and ferret, built for Open MPI, and ferret, built for MPICH. About half a minute.
+set -euo pipefail
+# shellcheck source=ci/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+# shellcheck source=ci/checks.sh
+. "$CI_DIR/checks.sh"
+# shellcheck source=ci/pictures.sh
+. "$CI_DIR/pictures.sh"
+
+# How long a job may take, from its submission to its end. The jobs take seconds.
+LIMIT=${SLURM_TEST_LIMIT:-180}
+
+usage="usage: ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]"
+for program in "${1:?$usage}/armature" "$1/ferret" ${2:+"$2/ferret"}; do
+  [ -x "$program" ] || die "$program is missing; build it first"
+done
+work=$(mktemp -d)
+leave() { "$CI_DIR/slurm/down.sh" "$work/slurm" >/dev/null; rm -rf "$work"; }
+trap leave EXIT
+trap 'exit 130' INT TERM HUP
+
+# --- a shared directory as the job script wants it
+shared=$work/shared
+mkdir -p "$shared/bin"
+cp "$1/armature" "$1/ferret" "$shared/bin/"
+if [ -n "${2:-}" ]; then cp "$2/ferret" "$shared/bin/ferret-mpich"; fi
+cd "$shared"
+tango_pictures pictures queries 60
+bin/ferret index pictures -o pictures.db >"$work/index.log" 2>&1 || { cat "$work/index.log"; die "ferret index failed"; }
+bin/ferret query queries --db pictures.db -k 10 -o one-rank.tsv --mapping serial >"$work/one-rank.log" 2>&1 ||
+  { cat "$work/one-rank.log"; die "ferret query failed on one rank"; }
+
+# --- the cluster; a port of its own, so that two of these do not meet
+export SLURM_PORT=$((20000 + $$ % 1000 * 10))
+"$CI_DIR/slurm/up.sh" "$work/slurm" || { tail -n 20 "$work"/slurm/*.log; die "Slurm did not start"; }
+export SLURM_CONF=$work/slurm/slurm.conf
+# The nodes are hosts of their own that reach each other over the loopback device, which MPI would not use unasked.
+export OMPI_MCA_btl=self,vader,tcp OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo
+export OMPI_MCA_btl_vader_single_copy_mechanism=none
+export SHARED=$shared
+
+state_of() { scontrol -o show job "$1" | sed 's/.*JobState=\([A-Z_]*\).*/\1/'; }
+exit_code_of() { scontrol -o show job "$1" | sed 's/.* ExitCode=\([0-9]*\):.*/\1/'; }
+# ended JOB: waits for the job's end, up to the limit; prints its state.
+ended() {
+  local start state
+  start=$(seconds)
+  while state=$(state_of "$1"); [[ $state =~ ^(PENDING|CONFIGURING|RUNNING|COMPLETING)$ ]]; do
+    if [ $(($(seconds) - start)) -ge "$LIMIT" ]; then scancel "$1"; echo "still $state after $LIMIT s"; return; fi
+    sleep 0.2
+  done
+  echo "$state"
+}
+# submit ARGS...: prints the job's number.
+submit() { sbatch --parsable --output="$work/%j.log" "$@"; }
+# same_bytes FILE: for check.
+same_bytes() { cmp "$shared/one-rank.tsv" "$1"; }
+# completed JOB: for check; shows the job's output if it has not.
+completed() {
+  local state
+  state=$(ended "$1")
+  [ "$state" = COMPLETED ] || { echo "job $1 is $state"; cat "$work/$1.log"; return 1; }
+}
+
+say "four nodes, eight ranks"
+job=$(submit --nodes=4 --ntasks-per-node=2 --wrap "bin/armature run --mpi openmpi /bin/hostname")
+check "a job gets its ranks" completed "$job"
+check "two ranks run on each of four hosts" equal "n1 n1 n2 n2 n3 n3 n4 n4 " "$(sort "$work/$job.log" | tr '\n' ' ')"
+
+say "Ferret by the job script"
+for mapping in serial auto; do
+  export OUT=$work/$mapping.tsv MAPPING=$mapping
+  job=$(submit "$ROOT/launch/templates/slurm.sh")
+  check "the job with mapping $mapping completes" completed "$job"
+  check "it was started by srun with PMIx" grep -q "srun --mpi=pmix .*-n 8 " "$work/$job.log"
+  check "its output has the bytes of one rank's" same_bytes "$OUT"
+done
+query="query queries --db pictures.db -k 10 --mapping auto"
+job=$(submit --nodes=4 --ntasks-per-node=2 --wrap "bin/armature run --launcher mpirun bin/ferret $query -o $work/mpirun.tsv")
+check "Open MPI's mpirun takes the allocation up" completed "$job"
+check "its output has the bytes of one rank's" same_bytes "$work/mpirun.tsv"
+if [ -x bin/ferret-mpich ]; then
+  job=$(submit --nodes=4 --ntasks-per-node=2 --wrap "bin/armature run -v bin/ferret-mpich $query -o $work/mpich.tsv")
+  check "Ferret built for MPICH completes" completed "$job"
+  check "it was started by srun with PMI-2" grep -q "srun --mpi=pmi2" "$work/$job.log"
+  check "its output has the bytes of one rank's" same_bytes "$work/mpich.tsv"
+fi
+
+say "a job that fails"
+export OUT=$work/none.tsv
+code=0
+bin/ferret query queries --db no-such.db -k 10 -o "$OUT" --mapping serial >/dev/null 2>&1 || code=$?
+check "Ferret without its database fails" [ "$code" -ne 0 ]
+mv pictures.db elsewhere.db
+job=$(submit "$ROOT/launch/templates/slurm.sh")
+check "the job ends as failed" equal FAILED "$(ended "$job")"
+check "its exit code is Ferret's" equal "$code" "$(exit_code_of "$job")"
+check "it says why" grep -qi "pictures.db" "$work/$job.log"
+mv elsewhere.db pictures.db
+
+say "a job that is cancelled"
+mkdir "$work/pids"
+# shellcheck disable=SC2016  # for the ranks' shell
+rank='echo $$ >'"$work/pids"'/$SLURM_PROCID; exec sleep 600'
+job=$(submit --nodes=4 --ntasks-per-node=2 --wrap "bin/armature run --mpi openmpi /bin/sh -c '$rank'")
+all_run() { [ "$(find "$work/pids" -type f -size +0 | wc -l)" -eq 8 ]; }
+none_runs() {
+  local file
+  for file in "$work"/pids/*; do
+    # Gone, or a zombie that its parent has yet to wait for.
+    grep -qs '^State:.[^Z]' "/proc/$(cat "$file")/status" && return 1
+  done
+  return 0
+}
+# within SECONDS COMMAND...
+within() {
+  local end=$(($(seconds) + $1))
+  shift
+  until "$@"; do
+    [ "$(seconds)" -lt "$end" ] || return 1
+    sleep 0.2
+  done
+}
+check "its eight ranks run" within 60 all_run
+scancel "$job"
+check "the job ends as cancelled" equal CANCELLED "$(ended "$job")"
+check "no rank is left" within 20 none_runs
+
+"$CI_DIR/slurm/down.sh" "$work/slurm"
+no_daemon() {
+  local file
+  for file in /proc/[0-9]*/cmdline; do
+    if tr '\0' ' ' 2>/dev/null <"$file" | grep -q "^[^ ]*d .*$work/slurm"; then echo "still there: $file"; return 1; fi
+  done
+}
+check "no daemon is left" no_daemon
+checks_done slurm
