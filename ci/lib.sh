@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # What the scripts of ci/ share. Sourced, never run: sets ROOT (the repository) and CI_DIR.
 
 CI_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # Real pictures to search in: the icons of Debian's tango-icon-theme. Sourced after lib.sh.
 
 TANGO=${TANGO:-/usr/share/icons/Tango}
@@ -12,7 +12,7 @@ tango_pictures() {
   mkdir -p "$database" "$queries"
   while read -r large; do
     small=$TANGO/22x22/${large#"$TANGO/32x32/"}
-    [ -f "$small" ] && [ ! -L "$small" ] || continue
+    if [ ! -f "$small" ] || [ -L "$small" ]; then continue; fi
     name=${large#"$TANGO/32x32/"}
     name=${name//\//-}
     cp "$large" "$database/$name"

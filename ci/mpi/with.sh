@@ -17,7 +17,7 @@ set -a
 . "$CI_DIR/mpi/$mpi.env"
 if [ "${1:-}" = --no-eager ]; then
   shift
-  ARMATURE_TEST_NO_EAGER=1
+  export ARMATURE_TEST_NO_EAGER=1
   # shellcheck source=/dev/null
   . "$CI_DIR/mpi/$mpi.no-eager.env"
 fi

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Runs the experiments behind our claims of speed and quality. Each prints its table, writes CSV and SVG under
+# target/bench/, and closes with one line: NAME: VALUE UNIT, mark MARK: reached|short|not resolved.
+#
+#   ci/bench.sh [NAME...]      the named ones, or all (an hour or more)
+#   ci/bench.sh --list         what there is
+#   ci/bench.sh --smoke        all in a short form, whose figures mean nothing
+set -euo pipefail
+# shellcheck source=ci/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$ROOT"
+"$CI_DIR/setup.sh" bench
+# Figures on stdout, the compiler's words on stderr.
+"$CI_DIR/mpi/with.sh" openmpi cargo build --locked --release -p armature-bench
+exec "$CI_DIR/mpi/with.sh" openmpi cargo run --locked --quiet --release -p armature-bench -- "$@"

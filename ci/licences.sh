@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Checks the licence of every dependency, for every platform and use, against the list in deny.toml.
+set -euo pipefail
+# shellcheck source=ci/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$ROOT"
+
+# allowed: the names under [licenses] allow, one a line.
+allowed() {
+  awk '/^\[/ { inside = ($0 == "[licenses]") }
+       inside && /^allow *= *\[/ { list = 1; next }
+       list && /^\]/ { list = 0 }
+       list && match($0, /"[^"]+"/) { print substr($0, RSTART + 1, RLENGTH - 2) }' deny.toml
+}
+# judge: reads lines `crate|licence expression`, prints those that the names in the file $1 do not allow.
+judge() {
+  awk -v names="$1" '
+    # An expression of AND, OR (also written /), WITH and parentheses, as in Cargo.toml. OR binds least.
+    function either(  good) { good = both(); while (word[at] == "OR") { at++; good = both() || good } return good }
+    function both(  good) { good = one(); while (word[at] == "AND") { at++; good = one() && good } return good }
+    function one(  good, name) {
+      if (word[at] == "(") { at++; good = either(); if (word[at] != ")") broken = 1; at++; return good }
+      name = word[at++]
+      if (word[at] == "WITH") { name = name " WITH " word[at + 1]; at += 2 }
+      return name in allow
+    }
+    BEGIN { FS = "|"; while ((getline name < names) > 0) allow[name] = 1 }
+    {
+      text = $2; gsub(/[()]/, " & ", text); gsub("/", " OR ", text)
+      split("", word); last = split(text, word, " "); at = 1; broken = 0
+      good = last > 0 && either()
+      if (!good || broken || at != last + 1) printf "%s: %s\n", $1, ($2 == "" ? "no licence" : $2)
+    }'
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+allowed >"$work/allowed"
+[ -s "$work/allowed" ] || die "deny.toml: expected names under [licenses] allow = [...]"
+
+# The check must be able to fail.
+printf '%s\n' 'a|GPL-3.0' 'b|' 'c|MIT AND GPL-3.0' 'd|(MIT OR GPL-3.0' 'e|Apache-2.0 WITH Nonsense' >"$work/wrong"
+printf '%s\n' 'a|MIT' 'b|GPL-3.0/MIT' 'c|(GPL-3.0 OR MIT) AND ISC' 'd|X WITH Y OR MIT' >"$work/right"
+[ "$(judge "$work/allowed" <"$work/wrong" | wc -l)" = 5 ] || die "the check lets a wrong licence pass"
+[ -z "$(judge "$work/allowed" <"$work/right")" ] || die "the check refuses a right licence"
+
+cargo tree --locked --workspace --edges normal,build,dev --target all --prefix none --format '{p}|{l}' |
+  sed 's/ (\*)$//' | grep -v '^$' | sort -u >"$work/crates"
+judge "$work/allowed" <"$work/crates" >"$work/refused"
+if [ -s "$work/refused" ]; then
+  cat "$work/refused"
+  die "these licences are not among those that deny.toml allows"
+fi
+echo "licences: $(wc -l <"$work/crates") passed, 0 failed"

@@ -1,0 +1,80 @@
+# shellcheck shell=bash disable=SC2034
+# The parts of ci/test.sh, in the order in which they run. Sourced after lib.sh.
+#
+# A part is a function part_NAME that runs under `set -e` in a process of its own, and an entry in PARTS:
+#   NAME | seconds it takes on two cores, after and with compiling | seconds after which it is ended | what it does
+# It fails where it cannot run; nothing is skipped.
+
+PARTS=(
+  "setup    |   5 |  900 | packages and Rust"
+  "format   |   5 |   60 | cargo fmt --check"
+  "scripts  |  10 |  120 | shellcheck on every script"
+  "lint     |  90 |  900 | clippy without warnings, also without MPI and hwloc"
+  "docs     |  60 |  600 | the pages of every crate, without warnings"
+  "tests    | 240 | 1500 | unit tests, examples in the pages, whole programs on threads and on Open MPI"
+  "no-eager |  60 |  600 | whole programs on Open MPI and MPICH where no send is eager"
+  "mpich    | 120 |  900 | whole programs on MPICH"
+  "smpi     | 120 |  900 | simulated clusters: whole programs and Ferret on 14 unequal hosts"
+  "slurm    |  60 |  600 | Ferret as a batch job on a real Slurm of four nodes"
+  "bench    | 180 | 1200 | every experiment in its short form"
+  "demo     |  90 |  900 | the demonstration of the README"
+  "licences |   5 |   60 | the licences of all dependencies against deny.toml"
+)
+# What a person runs while working.
+QUICK=(setup format scripts lint tests)
+
+with=$CI_DIR/mpi/with.sh
+
+# The target directory of an MPI.
+target_of() {
+  # shellcheck disable=SC2016
+  "$with" "$1" sh -c 'echo "$CARGO_TARGET_DIR"'
+}
+
+part_setup() { "$CI_DIR/setup.sh" test; }
+
+part_format() { cargo fmt --all --check && echo "formatted as it should be"; }
+
+part_scripts() {
+  local scripts
+  mapfile -t scripts < <(git ls-files '*.sh' '*.env' '.ci/run' 'ci/smpi/smpicc-rs')
+  shellcheck --external-sources --source-path="$ROOT" --severity=info "${scripts[@]}"
+  echo "${#scripts[@]} scripts are fine"
+}
+
+part_lint() {
+  "$with" openmpi cargo clippy --locked --workspace --all-targets -- -D warnings
+  "$with" openmpi cargo clippy --locked -p armature --no-default-features --all-targets -- -D warnings
+}
+
+part_docs() { RUSTDOCFLAGS="-D warnings" "$with" openmpi cargo doc --locked --workspace --no-deps; }
+
+part_tests() { "$with" openmpi cargo test --locked --workspace; }
+
+part_no-eager() {
+  local mpi
+  for mpi in openmpi mpich; do
+    "$CI_DIR/mpi/eager-probe.sh" $mpi
+    "$with" $mpi --no-eager cargo test --locked -p armature-tests
+  done
+}
+
+part_mpich() { "$with" mpich cargo test --locked -p armature-tests; }
+
+part_smpi() {
+  "$with" openmpi cargo build --locked -p ferret
+  "$with" smpi cargo build --locked -p ferret -p armature-tests --bins
+  "$CI_DIR/smpi/test.sh" "$(target_of openmpi)/debug/ferret"
+}
+
+part_slurm() {
+  "$with" openmpi cargo build --locked -p armature-launch -p ferret
+  "$with" mpich cargo build --locked -p ferret
+  "$with" openmpi "$CI_DIR/slurm/test.sh" "$(target_of openmpi)/debug" "$(target_of mpich)/debug"
+}
+
+part_bench() { "$CI_DIR/bench.sh" --smoke; }
+
+part_demo() { "$CI_DIR/demo.sh"; }
+
+part_licences() { "$CI_DIR/licences.sh"; }

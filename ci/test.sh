@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Runs all tests: installs what is missing, then format, lints, pages, unit tests, whole programs on threads, Open
+# MPI, MPICH, a simulated cluster and a real Slurm, and short forms of the experiments.
+#
+#   ci/test.sh                 everything, in about 20 minutes on two cores
+#   ci/test.sh --quick         what is worth running while working
+#   ci/test.sh PART...         only these parts
+#   ci/test.sh --list          the parts and how long they take
+#
+# Ends at the first part that fails. Logs are in target/ci/. The last line has the counts of all tests.
+set -euo pipefail
+# shellcheck source=ci/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+# shellcheck source=ci/parts.sh
+. "$CI_DIR/parts.sh"
+cd "$ROOT"
+
+# field PART NUMBER: from the table of parts.
+field() {
+  local entry
+  for entry in "${PARTS[@]}"; do
+    if [ "$(cut -d'|' -f1 <<<"$entry" | xargs)" = "$1" ]; then cut -d'|' -f"$2" <<<"$entry" | xargs; return; fi
+  done
+  die "there is no part '$1'; ci/test.sh --list names them"
+}
+names() { local entry; for entry in "${PARTS[@]}"; do cut -d'|' -f1 <<<"$entry" | xargs; done; }
+
+case ${1:-} in
+  --list)
+    for name in $(names); do printf '%-10s %4s s  %s\n' "$name" "$(field "$name" 2)" "$(field "$name" 4)"; done
+    exit ;;
+  --run-part) # from below, in a process of its own
+    "part_$2"
+    exit ;;
+  --quick) chosen=("${QUICK[@]}") ;;
+  "") mapfile -t chosen < <(names) ;;
+  -*) die "usage: ci/test.sh [--quick | --list | PART...]" ;;
+  *) chosen=("$@"); for name in "${chosen[@]}"; do field "$name" 1 >/dev/null; done ;;
+esac
+
+logs=$ROOT/target/ci
+mkdir -p "$logs"
+# Every process of a part inherits this, so that what it leaves behind can be found.
+ARMATURE_CI_RUN=run-$$-$(seconds)
+export ARMATURE_CI_RUN
+child="" viewer="" table="" verdict=0
+
+# ours: the processes that carry the mark, without zombies, this one and its viewer.
+ours() {
+  local file pid
+  for file in /proc/[0-9]*/environ; do
+    pid=${file#/proc/}
+    pid=${pid%/environ}
+    if [ "$pid" != $$ ] && grep -qs "ARMATURE_CI_RUN=$ARMATURE_CI_RUN" "$file" &&
+      grep -qs '^State:.[^Z]' "/proc/$pid/status"; then echo "$pid"; fi
+  done
+}
+# left_behind: ends what a part has left; tells if there was something.
+left_behind() {
+  local pids pid i
+  for ((i = 0; i < 25; i++)); do
+    pids=$(ours)
+    [ -n "$pids" ] || return 1
+    sleep 0.2
+  done
+  for pid in $pids; do
+    printf 'left behind: %s\n' "$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")"
+    kill -9 "$pid" 2>/dev/null || true
+  done
+}
+interrupted() {
+  [ -z "$child" ] || kill "$child" 2>/dev/null || true
+  [ -z "$child" ] || wait "$child" 2>/dev/null || true
+  [ -z "$viewer" ] || kill "$viewer" 2>/dev/null || true
+  left_behind || true
+  exit 130
+}
+trap interrupted INT TERM HUP
+
+# count LOG...: sums the closing lines of cargo test and of our scripts; prints passed, failed, skipped.
+count() {
+  awk '
+    /^test result: / { for (i = 1; i < NF; i++) {
+      if ($(i + 1) == "passed;") passed += $i
+      if ($(i + 1) == "failed;") failed += $i
+      if ($(i + 1) == "ignored;") skipped += $i } }
+    /^[a-z-]+: [0-9]+ passed, [0-9]+ failed$/ { passed += $2; failed += $4 }
+    END { print passed + 0, failed + 0, skipped + 0 }' "$@"
+}
+
+start=$(seconds)
+run_logs=()
+for name in "${chosen[@]}"; do
+  limit=$(field "$name" 3) log=$logs/$name.log
+  say "$name: $(field "$name" 4) (about $(field "$name" 2) s, at most $limit s)"
+  began=$(seconds)
+  # A log that is shown, rather than a pipe, which a process left behind would keep open.
+  : >"$log"
+  run_logs+=("$log")
+  timeout --kill-after=30 "$limit" bash "$CI_DIR/test.sh" --run-part "$name" >"$log" 2>&1 </dev/null &
+  child=$!
+  env -u ARMATURE_CI_RUN tail -n +1 -s 0.2 -f --pid=$child "$log" &
+  viewer=$!
+  code=0
+  wait $child || code=$?
+  child=""
+  wait $viewer || true
+  viewer=""
+  result=ok
+  if [ $code = 124 ]; then result="ended after its limit of $limit s"; elif [ $code != 0 ]; then result="FAILED"; fi
+  if left_behind; then result="FAILED: left processes behind"; fi
+  table+=$(printf '%-10s %5s s  %s' "$name" $(($(seconds) - began)) "$result")$'\n'
+  if [ "$result" != ok ]; then verdict=1; break; fi
+done
+
+echo
+printf '%s' "$table"
+printf '%-10s %5s s\n' all $(($(seconds) - start))
+read -r passed failed skipped < <(count "${run_logs[@]}")
+if [ $verdict != 0 ]; then echo "error: part $name: $result; its log is $log" >&2; fi
+if [ "$skipped" -gt 0 ]; then echo "$passed passed, $failed failed, $skipped skipped"; else echo "$passed passed, $failed failed"; fi
+[ $verdict = 0 ] && [ "$failed" = 0 ]
