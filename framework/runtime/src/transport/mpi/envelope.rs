@@ -1,6 +1,6 @@
 //! What is said about a message before its bulk data: tags and envelopes. Pure; `README.md` has the protocol.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, Bytes};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::Message;
@@ -82,28 +82,23 @@ pub(super) fn plan(message: Message, slot: usize) -> Result<Plan> {
         return Err(wire(text));
     }
     let pieces = || std::iter::once(&head).chain(&parts);
-    let whole = 8 * (parts.len() + 2) + pieces().map(Bytes::len).sum::<usize>() <= slot;
-    let stands_inline = |n: usize| n <= INLINE || whole;
-    let inline = pieces().map(Bytes::len).filter(|&n| stands_inline(n)).sum::<usize>().min(INLINE_TOTAL);
-    let mut envelope = BytesMut::with_capacity(8 * (parts.len() + 2) + inline);
-    envelope.put_u64_le(parts.len() as u64 + 1);
+    let count = parts.len() + 1;
+    let bytes: usize = pieces().map(Bytes::len).sum();
+    if 8 * (count + 1) + bytes <= slot {
+        let control = write(pieces(), count, bytes, |_| true);
+        return Ok(Plan { kind: Kind::Envelope, control, bulk: Vec::new() });
+    }
     let mut room = INLINE_TOTAL;
-    let mut place = |piece: &Bytes| {
-        let fits = stands_inline(piece.len()) && piece.len() <= room;
-        room -= if fits { piece.len() } else { 0 };
-        fits
-    };
-    let places: Vec<bool> = pieces().map(&mut place).collect();
-    for (piece, &inline) in pieces().zip(&places) {
-        envelope.put_u64_le(piece.len() as u64 | if inline { 0 } else { BULK });
-    }
-    for (piece, _) in pieces().zip(&places).filter(|(_, inline)| **inline) {
-        envelope.put_slice(piece);
-    }
-    let envelope = envelope.freeze();
-    let far = envelope.len() > slot;
-    let mut bulk = Vec::with_capacity(parts.len() + 2);
-    let (kind, control) = if far {
+    let places: Vec<bool> = pieces()
+        .map(|piece| {
+            let fits = piece.len() <= INLINE.min(room);
+            room -= if fits { piece.len() } else { 0 };
+            fits
+        })
+        .collect();
+    let envelope = write(pieces(), count, INLINE_TOTAL - room, |i| places[i]);
+    let mut bulk = Vec::with_capacity(count + 1);
+    let (kind, control) = if envelope.len() > slot {
         let length = Bytes::copy_from_slice(&(envelope.len() as u64).to_le_bytes());
         bulk.push(envelope);
         (Kind::Far, length)
@@ -113,6 +108,24 @@ pub(super) fn plan(message: Message, slot: usize) -> Result<Plan> {
     let all = std::iter::once(head).chain(parts);
     bulk.extend(all.zip(places).filter(|(_, inline)| !inline).map(|(piece, _)| piece));
     Ok(Plan { kind, control, bulk })
+}
+
+/// The envelope of `count` pieces; those that are `inline` take `bytes` bytes.
+fn write<'a>(
+    pieces: impl Iterator<Item = &'a Bytes> + Clone,
+    count: usize,
+    bytes: usize,
+    inline: impl Fn(usize) -> bool,
+) -> Bytes {
+    let mut envelope = Vec::with_capacity(8 * (count + 1) + bytes);
+    envelope.put_u64_le(count as u64);
+    for (i, piece) in pieces.clone().enumerate() {
+        envelope.put_u64_le(piece.len() as u64 | if inline(i) { 0 } else { BULK });
+    }
+    for (_, piece) in pieces.enumerate().filter(|(i, _)| inline(*i)) {
+        envelope.put_slice(piece);
+    }
+    envelope.into()
 }
 
 /// A piece of a message as its envelope announces it.
