@@ -1,1 +1,47 @@
-//! Under construction.
+//! MPI programs that keep themselves balanced.
+//!
+//! Write a trait impl (or closures) for a [pipeline], start the program with `mpirun`, and the framework decides
+//! which rank runs what: slow stages are replicated, fast ones gathered.
+//!
+//! ```
+//! use armature::pipeline::Pipeline;
+//!
+//! fn main() -> armature::Result<()> {
+//!     // `mpirun -n 6 app` makes six ranks of it; alone it is one rank, or as many threads as asked for.
+//!     let config = armature::Config::from_env()?;
+//!     armature::run(&config, |session| {
+//!         let mut total = 0;
+//!         Pipeline::source("numbers", || 1..=100u64)
+//!             .map("square", |x| x * x)
+//!             .for_each("sum", |x| total += x)
+//!             .run(session)?;
+//!         if session.is_root() {
+//!             assert_eq!(total, 338_350);
+//!         }
+//!         Ok(())
+//!     })
+//! }
+//! ```
+//!
+//! # What can go wrong
+//! An error or panic in user code, on any rank, ends the whole job within seconds and names rank, stage and item.
+//! A rank that gives no sign of life for [`Config::peer_limit`] does too. Nothing is retried and nothing is saved:
+//! a job that failed starts again from the beginning.
+//!
+//! # Features
+//! - `mpi` (default): ranks as MPI processes. Without it, ranks are threads of one process.
+//! - `hwloc` (default): cores, caches and memory from hwloc. Without it, from `/sys`.
+
+mod clock;
+mod error;
+pub mod pipeline;
+mod session;
+mod topology;
+mod transport;
+mod wire;
+
+pub use clock::declare;
+pub use error::{BoxError, Error, ErrorKind, Result};
+pub use session::{BatchMode, Bind, Config, Driver, Progress, Session, TransportChoice, run};
+pub use topology::{Core, Source as TopologySource, Topology};
+pub use wire::{Item, Plain, raw};

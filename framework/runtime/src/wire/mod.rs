@@ -28,7 +28,9 @@ mod hostile;
 #[cfg(test)]
 mod roundtrip;
 
-pub(crate) use codec::{Codec, decode, encode};
+pub(crate) use codec::Codec;
+#[cfg(test)]
+use codec::{decode, encode};
 pub(crate) use frame::{from_bytes, to_bytes};
 pub use item::Item;
 pub use plain::{Plain, raw};

@@ -1,0 +1,261 @@
+//! How a pipeline is written down: a source, stages one after the other, a sink.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use armature_planner::pipeline::Dispatch;
+
+use super::choice::MappingChoice;
+use super::erased::{Codec, ErasedSink, ErasedSource, ErasedStage, SinkOf, SourceOf};
+use super::stage::{Closure, Stage, StageResult};
+use crate::error::{BoxError, Result};
+use crate::wire::{self, Item};
+
+/// Makes an instance of a stage on the rank that hosts it.
+pub(crate) type Factory<'p> = Box<dyn FnMut() -> Result<Box<dyn ErasedStage + 'p>, BoxError> + Send + 'p>;
+
+/// One stage as the runtime sees it.
+pub(crate) struct StageDef<'p> {
+    pub(crate) name: String,
+    pub(crate) serial: bool,
+    pub(crate) at_root: bool,
+    pub(crate) factory: Factory<'p>,
+}
+
+/// A pipeline that is being written down; `T` is what comes out of the part that exists so far.
+///
+/// Every rank builds the same pipeline. The source is read and the sink is fed on rank 0; the stages run where
+/// the mapping puts them. See the [module's page](super) for a complete program.
+#[must_use = "a pipeline does nothing until its sink is attached and it is run"]
+pub struct Pipeline<'p, T> {
+    source_name: String,
+    source: Box<dyn ErasedSource + 'p>,
+    stages: Vec<StageDef<'p>>,
+    /// One codec for each edge: `codecs[0]` leaves the source, `codecs[n]` leaves stage n - 1.
+    codecs: Vec<Arc<dyn Codec>>,
+    ordered: bool,
+    item: PhantomData<fn() -> T>,
+}
+
+impl<'p, T: Item> Pipeline<'p, T> {
+    /// Starts a pipeline from an iterator, which `make` makes on rank 0 only.
+    pub fn source<I>(name: &str, make: impl FnOnce() -> I + Send + 'p) -> Self
+    where
+        I: IntoIterator<Item = T>,
+        I::IntoIter: Send + 'p,
+    {
+        let make = move || make().into_iter().map(Ok);
+        Pipeline::from_erased(name, SourceOf { make: Some(make), iter: None })
+    }
+
+    /// As [`source`](Pipeline::source), for an iterator that can fail. Its first error ends the job.
+    pub fn try_source<I>(name: &str, make: impl FnOnce() -> I + Send + 'p) -> Self
+    where
+        I: IntoIterator<Item = Result<T, BoxError>>,
+        I::IntoIter: Send + 'p,
+    {
+        let make = move || make().into_iter();
+        Pipeline::from_erased(name, SourceOf { make: Some(make), iter: None })
+    }
+
+    fn from_erased(name: &str, source: impl ErasedSource + 'p) -> Self {
+        Pipeline {
+            source_name: name.to_string(),
+            source: Box::new(source),
+            stages: Vec::new(),
+            codecs: vec![Arc::new(wire::Codec::<T>::of_type())],
+            ordered: true,
+            item: PhantomData,
+        }
+    }
+
+    /// Adds a stage that may be replicated. `make` makes one instance on every rank that hosts it.
+    ///
+    /// An error of `make` ends the job, as an error of the stage itself does.
+    pub fn stage<S, F>(mut self, name: &str, mut make: F) -> Pipeline<'p, S::Out>
+    where
+        S: Stage<In = T> + 'p,
+        F: FnMut() -> Result<S, BoxError> + Send + 'p,
+    {
+        let factory: Factory<'p> = Box::new(move || Ok(Box::new(make()?) as Box<dyn ErasedStage + 'p>));
+        self.stages.push(StageDef { name: name.to_string(), serial: false, at_root: false, factory });
+        self.codecs.push(Arc::new(wire::Codec::<S::Out>::of_type()));
+        Pipeline {
+            source_name: self.source_name,
+            source: self.source,
+            stages: self.stages,
+            codecs: self.codecs,
+            ordered: self.ordered,
+            item: PhantomData,
+        }
+    }
+
+    /// Adds a stage that is a function of the item.
+    pub fn map<U: Item>(self, name: &str, mut f: impl FnMut(T) -> U + Send + Clone + 'p) -> Pipeline<'p, U> {
+        self.closure(name, move |item| Ok(Some(f(item))))
+    }
+
+    /// Adds a stage that is a function which can fail; an error ends the job.
+    pub fn try_map<U: Item>(
+        self,
+        name: &str,
+        mut f: impl FnMut(T) -> Result<U, BoxError> + Send + Clone + 'p,
+    ) -> Pipeline<'p, U> {
+        self.closure(name, move |item| f(item).map(Some))
+    }
+
+    /// Adds a stage that drops the items for which `f` gives `None`.
+    pub fn filter_map<U: Item>(
+        self,
+        name: &str,
+        mut f: impl FnMut(T) -> Option<U> + Send + Clone + 'p,
+    ) -> Pipeline<'p, U> {
+        self.closure(name, move |item| Ok(f(item)))
+    }
+
+    fn closure<U: Item>(
+        self,
+        name: &str,
+        f: impl FnMut(T) -> StageResult<U> + Send + Clone + 'p,
+    ) -> Pipeline<'p, U> {
+        self.stage(name, move || Ok(Closure::new(f.clone())))
+    }
+
+    /// Declares the stage added last to be serial: one rank runs it, and it sees the items in order.
+    ///
+    /// Stages with state between items, and stages that write in order, are serial.
+    pub fn serial(mut self) -> Self {
+        if let Some(stage) = self.stages.last_mut() {
+            stage.serial = true;
+        }
+        self
+    }
+
+    /// Declares the stage added last to be serial and to run on rank 0, because it touches what only rank 0
+    /// has (files, a terminal).
+    pub fn at_root(mut self) -> Self {
+        if let Some(stage) = self.stages.last_mut() {
+            (stage.serial, stage.at_root) = (true, true);
+        }
+        self
+    }
+
+    /// Lets items overtake each other: serial stages and the sink take them as they come.
+    ///
+    /// Without it the sink sees the items in the order of the source, whatever the mapping.
+    pub fn unordered(mut self) -> Self {
+        self.ordered = false;
+        self
+    }
+
+    /// Ends the pipeline with a function that takes every item, on rank 0.
+    pub fn for_each(self, name: &str, mut f: impl FnMut(T) + Send + 'p) -> Runnable<'p> {
+        self.try_for_each(name, move |item| {
+            f(item);
+            Ok(())
+        })
+    }
+
+    /// Ends the pipeline with a function that can fail; its first error ends the job.
+    pub fn try_for_each(
+        self,
+        name: &str,
+        f: impl FnMut(T) -> Result<(), BoxError> + Send + 'p,
+    ) -> Runnable<'p> {
+        Runnable {
+            source_name: self.source_name,
+            source: self.source,
+            stages: self.stages,
+            codecs: self.codecs,
+            sink_name: name.to_string(),
+            sink: Box::new(SinkOf(f, PhantomData)),
+            ordered: self.ordered,
+            mapping: MappingChoice::Auto,
+            dispatch: Dispatch::OnDemand,
+        }
+    }
+
+    /// Ends the pipeline by appending every item to a vector, which stays empty on the other ranks.
+    pub fn collect_into(self, items: &'p mut Vec<T>) -> Runnable<'p> {
+        self.for_each("collect", |item| items.push(item))
+    }
+}
+
+impl<T: Item + bytemuck::Pod> Pipeline<'_, T> {
+    /// Sends what comes out of the stage added last (or of the source) as the memory that it is.
+    ///
+    /// Numbers, and vectors of numbers, are sent so anyway. This is for plain structs and arrays, on ranks of
+    /// one byte order; serde is not asked.
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// let mut ends = Vec::new();
+    /// let pipeline = Pipeline::source("points", || (0..10).map(|x| [f64::from(x), 1.0])).plain();
+    /// let pipeline = pipeline.map("end", |[x, y]| x + y).collect_into(&mut ends);
+    /// armature::run(&armature::Config::new(), |_| Ok(()))?;
+    /// # drop(pipeline);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn plain(mut self) -> Self {
+        if let Some(last) = self.codecs.last_mut() {
+            *last = Arc::new(wire::Codec::<T>::plain());
+        }
+        self
+    }
+}
+
+/// A pipeline that is complete: choose how it is mapped, then [`run`](Runnable::run) it.
+#[must_use = "a pipeline does nothing until it is run"]
+pub struct Runnable<'p> {
+    pub(crate) source_name: String,
+    pub(crate) source: Box<dyn ErasedSource + 'p>,
+    pub(crate) stages: Vec<StageDef<'p>>,
+    pub(crate) codecs: Vec<Arc<dyn Codec>>,
+    pub(crate) sink_name: String,
+    pub(crate) sink: Box<dyn ErasedSink + 'p>,
+    pub(crate) ordered: bool,
+    pub(crate) mapping: MappingChoice,
+    pub(crate) dispatch: Dispatch,
+}
+
+impl Runnable<'_> {
+    /// Which rank runs which stage; [`MappingChoice::Auto`] unless it is set.
+    pub fn mapping(mut self, mapping: MappingChoice) -> Self {
+        self.mapping = mapping;
+        self
+    }
+
+    /// How items are handed to the replicas of a stage; on demand unless it is set.
+    pub fn dispatch(mut self, dispatch: Dispatch) -> Self {
+        self.dispatch = dispatch;
+        self
+    }
+
+    /// The stages' names in order.
+    pub fn stage_names(&self) -> Vec<&str> {
+        self.stages.iter().map(|s| s.name.as_str()).collect()
+    }
+}
+
+impl<T> fmt::Debug for Pipeline<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stages: Vec<&str> = self.stages.iter().map(|s| s.name.as_str()).collect();
+        f.debug_struct("Pipeline")
+            .field("source", &self.source_name)
+            .field("stages", &stages)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Runnable<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runnable")
+            .field("source", &self.source_name)
+            .field("stages", &self.stage_names())
+            .field("sink", &self.sink_name)
+            .field("mapping", &self.mapping)
+            .finish_non_exhaustive()
+    }
+}

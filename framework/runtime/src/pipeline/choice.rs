@@ -1,0 +1,152 @@
+//! Where a mapping comes from: the caller, a file, a plan, or the simplest one.
+
+use std::path::{Path, PathBuf};
+
+use armature_planner::pipeline::{Block, Mapping, PipelineSpec, StageSpec};
+
+use super::builder::StageDef;
+use crate::error::{Error, ErrorKind, Result};
+
+/// How a pipeline's mapping is chosen.
+///
+/// A mapping's text form names blocks of stages and the ranks that run them: `load@0 | seg+ext@1,2 | rank@3`.
+/// In a file it may stretch over several lines, and `#` begins a comment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MappingChoice {
+    /// A short calibration run on rank 0 measures the stages, a probe measures the ranks, and the planner
+    /// decides. The items of the calibration run are part of the stream.
+    Auto,
+    /// All stages on rank 0.
+    Serial,
+    /// One stage after the other on ranks 0, 1, 2, …, beginning again where there are more stages than ranks.
+    Orderly,
+    /// This mapping.
+    Given(Mapping),
+    /// A mapping in its text form.
+    Text(String),
+    /// A mapping in its text form, from a file that rank 0 reads.
+    File(PathBuf),
+}
+
+impl MappingChoice {
+    /// What a command line says: `auto`, `serial`, `orderly`, or else the name of a file.
+    pub fn from_arg(arg: &str) -> Self {
+        match arg {
+            "auto" => MappingChoice::Auto,
+            "serial" => MappingChoice::Serial,
+            "orderly" => MappingChoice::Orderly,
+            file => MappingChoice::File(PathBuf::from(file)),
+        }
+    }
+
+    /// The mapping, unless it is to be planned.
+    pub(crate) fn resolve(&self, stages: &[StageDef<'_>], ranks: usize) -> Result<Option<Mapping>> {
+        let spec = outline(stages);
+        let mapping = match self {
+            MappingChoice::Auto if ranks > 1 => return Ok(None),
+            MappingChoice::Auto | MappingChoice::Serial => on_root(stages.len()),
+            MappingChoice::Orderly => Mapping::new(
+                (0..stages.len())
+                    .map(|s| Block::new(s..s + 1, vec![if stages[s].at_root { 0 } else { s % ranks }]))
+                    .collect(),
+            ),
+            MappingChoice::Given(mapping) => mapping.clone(),
+            MappingChoice::Text(text) => parse(text, &spec).map_err(|e| wrong("mapping", &e))?,
+            MappingChoice::File(path) => read(path, &spec)?,
+        };
+        mapping.validate(&spec, ranks).map_err(|e| {
+            let from = match self {
+                MappingChoice::File(path) => path.display().to_string(),
+                _ => "mapping".to_string(),
+            };
+            wrong(&from, e.message())
+        })?;
+        Ok(Some(mapping))
+    }
+}
+
+/// The pipeline as far as a mapping's rules need to know it, without costs.
+pub(crate) fn outline(stages: &[StageDef<'_>]) -> PipelineSpec {
+    let stage = |def: &StageDef<'_>| StageSpec {
+        serial: def.serial,
+        pinned: def.at_root.then_some(0),
+        ..StageSpec::new(def.name.clone(), 0.0, 0.0)
+    };
+    PipelineSpec { input: 0.0, stages: stages.iter().map(stage).collect() }
+}
+
+/// All stages on rank 0.
+pub(crate) fn on_root(stages: usize) -> Mapping {
+    Mapping::new(if stages == 0 { Vec::new() } else { vec![Block::new(0..stages, vec![0])] })
+}
+
+fn read(path: &Path, spec: &PipelineSpec) -> Result<Mapping> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Error::new(ErrorKind::Io, format!("cannot read the mapping {}: {e}", path.display())))?;
+    parse(&text, spec).map_err(|e| wrong(&path.display().to_string(), &e))
+}
+
+fn parse(text: &str, spec: &PipelineSpec) -> Result<Mapping, String> {
+    let bare: Vec<&str> = text.lines().map(|line| line.split('#').next().unwrap_or("")).collect();
+    Mapping::parse(&bare.join(" "), spec).map_err(|e| e.message().to_string())
+}
+
+fn wrong(place: &str, what: &str) -> Error {
+    Error::new(ErrorKind::Mapping, format!("{place}: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stages() -> Vec<StageDef<'static>> {
+        ["load", "seg", "out"]
+            .into_iter()
+            .map(|name| StageDef {
+                name: name.into(),
+                serial: name != "seg",
+                at_root: name == "out",
+                factory: Box::new(|| Err("a test makes no stages".into())),
+            })
+            .collect()
+    }
+
+    fn resolve(choice: &MappingChoice, ranks: usize) -> Result<Option<String>> {
+        let stages = stages();
+        let spec = outline(&stages);
+        Ok(choice.resolve(&stages, ranks)?.map(|m| m.display(&spec).to_string()))
+    }
+
+    #[test]
+    fn simple_mappings_fit_any_number_of_ranks() {
+        let text = |choice: MappingChoice, ranks| resolve(&choice, ranks).unwrap().unwrap();
+        assert_eq!(text(MappingChoice::Auto, 1), "load+seg+out@0");
+        assert_eq!(text(MappingChoice::Serial, 4), "load+seg+out@0");
+        assert_eq!(text(MappingChoice::Orderly, 2), "load@0 | seg@1 | out@0");
+        assert_eq!(text(MappingChoice::Orderly, 9), "load@0 | seg@1 | out@0");
+        assert_eq!(resolve(&MappingChoice::Auto, 2).unwrap(), None);
+    }
+
+    #[test]
+    fn a_file_may_have_lines_and_comments_and_its_errors_name_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m.txt");
+        std::fs::write(&path, "# three ranks\nload@0 |\n seg@1,2   # replicated\n | out@0\n").unwrap();
+        let choice = MappingChoice::File(path.clone());
+        assert_eq!(resolve(&choice, 3).unwrap().unwrap(), "load@0 | seg@1,2 | out@0");
+        let error = resolve(&choice, 2).unwrap_err().to_string();
+        assert!(error.contains("m.txt") && error.contains('2'), "{error}");
+        std::fs::write(&path, "load@0 | sag@1").unwrap();
+        let error = resolve(&choice, 3).unwrap_err().to_string();
+        assert!(error.contains("m.txt") && error.contains("sag"), "{error}");
+    }
+
+    #[test]
+    fn a_mapping_that_breaks_a_rule_is_refused() {
+        for text in ["load@0,1 | seg+out@0", "load+seg@0 | out@1", "load@0 | seg@1"] {
+            let error = resolve(&MappingChoice::Text(text.into()), 2).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Mapping, "{text}");
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The two drivers of user code: on the thread that communicates, or on a thread of its own.
+//!
+//! A rank begins with a compute thread, so that it can answer while a stage's factory loads an index. When
+//! jobs turn out to be so short that handing them over costs more than they do, the workshop moves to the
+//! communicating thread; it moves back when they become long.
+
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use super::ledger::StageStats;
+use super::machine::{Done, Job};
+use super::workshop::{SavedState, Workshop};
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::{Driver, name_rank, panic_text};
+use crate::transport::Waker;
+
+/// Jobs shorter than this do not need a thread of their own: the rank answers soon enough between them.
+const INLINE_BELOW: Duration = Duration::from_millis(1);
+/// Jobs longer than this do.
+const THREADED_ABOVE: Duration = Duration::from_millis(5);
+/// Jobs that are looked at before the driver is changed.
+const JOBS_BEFORE_CHANGE: u32 = 16;
+/// Jobs handed to the compute thread at once, so that it need not wait for the next one.
+const IN_HAND: usize = 2;
+
+/// What the compute side is asked.
+pub(crate) enum Task {
+    Job(Job),
+    SetUp {
+        blocks: Vec<Range<usize>>,
+        hosted: Vec<usize>,
+        states: Vec<SavedState>,
+    },
+    /// From now on, take the sizes of items on `batches` batches.
+    Measure {
+        batches: usize,
+    },
+    Inspect,
+}
+
+/// What it answers.
+pub(crate) enum Outcome {
+    Job(Done, Duration),
+    SetUp,
+    Inspection(Inspection),
+}
+
+/// What a workshop tells of its stages between two epochs.
+#[derive(Debug)]
+pub(crate) struct Inspection {
+    pub(crate) stats: Vec<StageStats>,
+    /// State of each live stage that can be moved.
+    pub(crate) saved: Vec<Option<Vec<u8>>>,
+    /// Bytes per item on each edge between stages, as far as they were measured.
+    pub(crate) item_bytes: Vec<Option<f64>>,
+}
+
+impl Workshop<'_> {
+    fn perform(&mut self, task: Task) -> Result<Option<Outcome>> {
+        match task {
+            Task::Job(job) => self.run(job).map(|(done, took)| Some(Outcome::Job(done, took))),
+            Task::SetUp { blocks, hosted, states } => {
+                self.set_up(&blocks, &hosted, &states).map(|()| Some(Outcome::SetUp))
+            }
+            Task::Measure { batches } => {
+                self.measure_sizes(batches);
+                Ok(None)
+            }
+            Task::Inspect => Ok(Some(Outcome::Inspection(self.inspect()))),
+        }
+    }
+}
+
+/// Runs a workshop, here or on a thread.
+pub(crate) struct Engine<'scope, 'env, 'p> {
+    scope: &'scope Scope<'scope, 'env>,
+    rank: usize,
+    choice: Driver,
+    waker: Waker,
+    state: State<'scope, 'p>,
+    /// Outcomes that are ready to be fetched (inline).
+    ready: Option<Result<Outcome>>,
+    outstanding: usize,
+    mean: Duration,
+    jobs: u32,
+}
+
+enum State<'scope, 'p> {
+    Inline(Box<Workshop<'p>>),
+    Threaded {
+        tasks: Sender<Task>,
+        outcomes: Receiver<Result<Outcome>>,
+        thread: ScopedJoinHandle<'scope, Box<Workshop<'p>>>,
+    },
+    /// Only while the workshop changes places, or after its thread has died.
+    Nowhere,
+}
+
+impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
+    /// Starts a workshop under the chosen driver. `waker` wakes the calling thread when a job is done.
+    pub(crate) fn new(
+        scope: &'scope Scope<'scope, 'env>,
+        rank: usize,
+        choice: Driver,
+        waker: Waker,
+        workshop: Workshop<'p>,
+    ) -> Result<Self> {
+        let state = State::Inline(Box::new(workshop));
+        let (mean, jobs) = (Duration::ZERO, 0);
+        let mut engine =
+            Engine { scope, rank, choice, waker, state, ready: None, outstanding: 0, mean, jobs };
+        if choice != Driver::Inline {
+            engine.to_thread()?;
+        }
+        Ok(engine)
+    }
+
+    pub(crate) fn is_inline(&self) -> bool {
+        matches!(self.state, State::Inline(_))
+    }
+
+    /// Whether another task can be handed over now.
+    pub(crate) fn has_room(&self) -> bool {
+        match self.state {
+            State::Inline(_) => self.ready.is_none(),
+            _ => self.outstanding < IN_HAND,
+        }
+    }
+
+    /// Whether nothing is being done and nothing waits to be fetched.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.outstanding == 0 && self.ready.is_none()
+    }
+
+    /// Hands a task over; inline, it is done when this returns.
+    pub(crate) fn submit(&mut self, task: Task) -> Result<()> {
+        let answers = !matches!(task, Task::Measure { .. });
+        match &mut self.state {
+            State::Inline(workshop) => {
+                if let Some(outcome) = workshop.perform(task).transpose() {
+                    self.ready = Some(outcome);
+                }
+                return Ok(());
+            }
+            State::Threaded { tasks, .. } => {
+                if tasks.send(task).is_ok() {
+                    self.outstanding += usize::from(answers);
+                    return Ok(());
+                }
+            }
+            State::Nowhere => {}
+        }
+        Err(self.thread_died())
+    }
+
+    /// Fetches what has been finished, if anything has.
+    pub(crate) fn fetch(&mut self) -> Result<Option<Outcome>> {
+        let outcome = match &mut self.state {
+            State::Inline(_) => self.ready.take(),
+            State::Threaded { outcomes, .. } => match outcomes.try_recv() {
+                Ok(outcome) => {
+                    self.outstanding -= 1;
+                    Some(outcome)
+                }
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => return Err(self.thread_died()),
+            },
+            State::Nowhere => return Err(self.thread_died()),
+        };
+        let outcome = outcome.transpose()?;
+        if let Some(Outcome::Job(_, took)) = &outcome {
+            self.weigh(*took)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Changes the driver if jobs have become short or long.
+    fn weigh(&mut self, took: Duration) -> Result<()> {
+        // One eighth of the newest: a single long item does not turn the rank over.
+        self.mean = (self.mean * 7 + took) / 8;
+        self.jobs = self.jobs.saturating_add(1);
+        if self.choice != Driver::Auto || self.jobs < JOBS_BEFORE_CHANGE {
+            return Ok(());
+        }
+        if self.is_inline() && self.mean > THREADED_ABOVE {
+            self.jobs = 0;
+            self.to_thread()
+        } else if !self.is_inline() && self.mean < INLINE_BELOW && self.is_idle() {
+            self.jobs = 0;
+            self.to_inline()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether the rank would rather have no job in hand now, so that it can change its driver.
+    pub(crate) fn wants_pause(&self) -> bool {
+        self.choice == Driver::Auto
+            && !self.is_inline()
+            && self.jobs >= JOBS_BEFORE_CHANGE
+            && self.mean < INLINE_BELOW
+            && self.outstanding > 0
+    }
+
+    fn to_thread(&mut self) -> Result<()> {
+        let State::Inline(mut workshop) = std::mem::replace(&mut self.state, State::Nowhere) else {
+            return Ok(());
+        };
+        let (tasks, to_do) = channel::<Task>();
+        let (finished, outcomes) = channel();
+        let (rank, waker) = (self.rank, self.waker.clone());
+        let compute = move || {
+            name_rank(rank);
+            for task in to_do {
+                let Some(outcome) = workshop.perform(task).transpose() else { continue };
+                let failed = outcome.is_err();
+                let gone = finished.send(outcome).is_err();
+                waker.wake();
+                if failed || gone {
+                    break;
+                }
+            }
+            workshop
+        };
+        let thread = std::thread::Builder::new()
+            .name(format!("compute {rank}"))
+            .stack_size(STACK)
+            .spawn_scoped(self.scope, compute)
+            .map_err(|e| {
+                let text =
+                    format!("cannot start the compute thread: {e}; ARMATURE_DRIVER=inline does without");
+                Error::new(ErrorKind::Config, text).at_rank(rank)
+            })?;
+        self.state = State::Threaded { tasks, outcomes, thread };
+        Ok(())
+    }
+
+    fn to_inline(&mut self) -> Result<()> {
+        if let State::Threaded { tasks, thread, .. } = std::mem::replace(&mut self.state, State::Nowhere) {
+            drop(tasks);
+            match thread.join() {
+                Ok(workshop) => self.state = State::Inline(workshop),
+                Err(panic) => return Err(self.framework_panic(panic_text(&*panic))),
+            }
+        }
+        Ok(())
+    }
+
+    /// The thread has gone without an outcome: the framework's own fault, as user code is caught.
+    fn thread_died(&mut self) -> Error {
+        match std::mem::replace(&mut self.state, State::Nowhere) {
+            State::Threaded { thread, .. } => match thread.join() {
+                Err(panic) => self.framework_panic(panic_text(&*panic)),
+                Ok(_) => self.framework_panic("the compute thread ended early".to_string()),
+            },
+            _ => self.framework_panic("the compute thread is gone".to_string()),
+        }
+    }
+
+    fn framework_panic(&self, text: String) -> Error {
+        Error::new(ErrorKind::Panic, format!("in the framework itself: {text}")).at_rank(self.rank)
+    }
+
+    /// Ends the engine, once it is idle.
+    pub(crate) fn finish(mut self) -> Result<Workshop<'p>> {
+        self.to_inline()?;
+        match self.state {
+            State::Inline(workshop) => Ok(*workshop),
+            _ => Err(Error::new(ErrorKind::Panic, "in the framework itself: the workshop is gone")
+                .at_rank(self.rank)),
+        }
+    }
+}
+
+/// Stack of a compute thread, as large as that of a process on most systems: it runs user code.
+const STACK: usize = 8 << 20;

@@ -1,0 +1,266 @@
+//! Where types end: a batch of items behind `dyn Any`, and stages, source and sink that take such batches.
+//!
+//! One virtual call and one downcast serve a whole batch; inside, the loop over its items is compiled for
+//! their type. The rest of the runtime moves batches without knowing what is in them.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::stage::{Context, Stage};
+use crate::clock::Clock;
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::session::{from_user, panic_text};
+use crate::wire::{self, Item};
+
+/// The items of a batch: a `Vec<T>` of the edge's item type.
+pub(crate) type Items = Box<dyn Any + Send>;
+
+/// Which numbers a batch stands for, and which of them are no longer in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Range {
+    /// Number of the first item.
+    pub(crate) first: u64,
+    /// How many items the source put in.
+    pub(crate) count: u32,
+    /// Places (from 0, ascending) of those that a stage has dropped since.
+    pub(crate) dropped: Vec<u32>,
+}
+
+impl Range {
+    /// Items still in the batch.
+    pub(crate) fn live(&self) -> usize {
+        self.count as usize - self.dropped.len()
+    }
+
+    /// Number of the item at `position` among those still there.
+    fn number_of(&self, position: usize) -> u64 {
+        self.first + u64::from(self.place_of(position))
+    }
+
+    fn place_of(&self, position: usize) -> u32 {
+        let mut place = position as u32;
+        for &gone in &self.dropped {
+            if gone > place {
+                break;
+            }
+            place += 1;
+        }
+        place
+    }
+}
+
+/// Turns the items of one edge into bytes and back.
+pub(crate) trait Codec: Send + Sync {
+    fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Bytes>) -> Result<()>;
+    fn decode(&self, head: Bytes, parts: Vec<Bytes>, count: usize) -> Result<Items>;
+}
+
+impl<T: Item> Codec for wire::Codec<T> {
+    fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Bytes>) -> Result<()> {
+        let items = typed::<T>(items)?;
+        // `Serialize` may be the user's own code.
+        catch_unwind(AssertUnwindSafe(|| wire::Codec::encode(self, items, head, parts)))
+            .unwrap_or_else(|p| Err(Error::new(ErrorKind::Panic, panic_text(&*p))))
+    }
+
+    fn decode(&self, head: Bytes, parts: Vec<Bytes>, count: usize) -> Result<Items> {
+        let items = catch_unwind(AssertUnwindSafe(|| wire::Codec::decode(self, head, parts, count)))
+            .unwrap_or_else(|p| Err(Error::new(ErrorKind::Panic, panic_text(&*p))))?;
+        Ok(Box::new(items))
+    }
+}
+
+fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
+    items.downcast::<Vec<T>>().map(|v| *v).map_err(|_| {
+        let text =
+            format!("a batch does not hold the items that the stage takes ({})", std::any::type_name::<T>());
+        Error::new(ErrorKind::Wire, text)
+    })
+}
+
+/// A stage that takes and gives whole batches.
+pub(crate) trait ErasedStage: Send {
+    /// Processes a batch, noting dropped items in `range`. An error names the item.
+    fn run(&mut self, items: Items, range: &mut Range, cx: &mut Context) -> Result<Items>;
+    fn save(&self) -> Option<Vec<u8>>;
+    fn restore(&mut self, state: &[u8]) -> Result<()>;
+}
+
+impl<S: Stage> ErasedStage for S {
+    fn run(&mut self, items: Items, range: &mut Range, cx: &mut Context) -> Result<Items> {
+        let items = typed::<S::In>(items)?;
+        let total = items.len();
+        let mut out: Vec<S::Out> = Vec::with_capacity(total);
+        let mut gone: Vec<usize> = Vec::new();
+        let mut position = 0;
+        let plain = range.dropped.is_empty();
+        let first = range.first;
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            for item in items {
+                cx.item = if plain { first + position as u64 } else { range.number_of(position) };
+                match self.process(item, cx) {
+                    Ok(Some(result)) => out.push(result),
+                    Ok(None) => gone.push(position),
+                    Err(error) => return Err(from_user(error, cx.rank)),
+                }
+                position += 1;
+            }
+            Ok(())
+        }))
+        .unwrap_or_else(|p| Err(Error::new(ErrorKind::Panic, panic_text(&*p))));
+        outcome.map_err(|e| e.on_item(range.number_of(position)))?;
+        if !gone.is_empty() {
+            let places: Vec<u32> = gone.into_iter().map(|p| range.place_of(p)).collect();
+            range.dropped.extend(places);
+            range.dropped.sort_unstable();
+        }
+        Ok(Box::new(out))
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        Stage::save(self)
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<()> {
+        Stage::restore(self, state).map_err(|e| from_user(e, 0))
+    }
+}
+
+/// When a source's batch is full.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fill {
+    pub(crate) items: usize,
+    /// No further item is drawn when this long has passed since the first.
+    pub(crate) time: Option<Duration>,
+}
+
+/// Draws batches from the user's iterator.
+pub(crate) trait ErasedSource: Send {
+    /// The next batch, and whether the stream has ended behind it. `first` numbers errors.
+    fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<(Items, usize, bool)>;
+}
+
+/// An iterator as a source. It is made at the first draw, on the thread that draws.
+pub(crate) struct SourceOf<M, I> {
+    pub(crate) make: Option<M>,
+    pub(crate) iter: Option<I>,
+}
+
+impl<M, I, T> ErasedSource for SourceOf<M, I>
+where
+    M: FnOnce() -> I + Send,
+    I: Iterator<Item = Result<T, BoxError>> + Send,
+    T: Item,
+{
+    fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<(Items, usize, bool)> {
+        let mut items: Vec<T> = Vec::with_capacity(fill.items);
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            if let Some(make) = self.make.take() {
+                self.iter = Some(make());
+            }
+            let Some(iter) = &mut self.iter else { return Ok(true) };
+            let mut start = None;
+            while items.len() < fill.items {
+                match iter.next() {
+                    Some(item) => items.push(item.map_err(|e| from_user(e, 0))?),
+                    None => return Ok(true),
+                }
+                // Reading a clock costs as much as drawing several small items.
+                let look = items.len().is_power_of_two() || items.len() % CLOCK_EVERY == 0;
+                if let Some(limit) = fill.time.filter(|_| look) {
+                    let now = clock.now();
+                    if now.saturating_sub(*start.get_or_insert(now)) > limit {
+                        break;
+                    }
+                }
+            }
+            Ok(false)
+        }))
+        .unwrap_or_else(|p| Err(Error::new(ErrorKind::Panic, panic_text(&*p))))
+        .map_err(|e| e.on_item(first + items.len() as u64))?;
+        if ended {
+            self.iter = None;
+        }
+        let count = items.len();
+        Ok((Box::new(items), count, ended))
+    }
+}
+
+/// Items drawn between two looks at the clock, once a batch has as many.
+const CLOCK_EVERY: usize = 16;
+
+/// Takes batches at the end.
+pub(crate) trait ErasedSink: Send {
+    fn take(&mut self, items: Items, range: &Range) -> Result<()>;
+}
+
+/// A closure as a sink.
+pub(crate) struct SinkOf<F, T>(pub(crate) F, pub(crate) PhantomData<fn(T)>);
+
+impl<F, T> ErasedSink for SinkOf<F, T>
+where
+    F: FnMut(T) -> Result<(), BoxError> + Send,
+    T: Item,
+{
+    fn take(&mut self, items: Items, range: &Range) -> Result<()> {
+        let items = typed::<T>(items)?;
+        let mut position = 0;
+        catch_unwind(AssertUnwindSafe(|| {
+            for item in items {
+                (self.0)(item).map_err(|e| from_user(e, 0))?;
+                position += 1;
+            }
+            Ok(())
+        }))
+        .unwrap_or_else(|p| Err(Error::new(ErrorKind::Panic, panic_text(&*p))))
+        .map_err(|e| e.on_item(range.number_of(position)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stage::Closure;
+    use super::*;
+
+    #[test]
+    fn dropped_items_keep_the_numbers_of_the_others() {
+        let mut range = Range { first: 100, count: 6, dropped: vec![] };
+        let mut odd = Closure::new(|x: u32| Ok((x % 2 == 1).then_some(x)));
+        let mut cx = Context::for_test();
+        let items = odd.run(Box::new(vec![0u32, 1, 2, 3, 4, 5]), &mut range, &mut cx).unwrap();
+        assert_eq!(*items.downcast_ref::<Vec<u32>>().unwrap(), [1, 3, 5]);
+        assert_eq!(range.dropped, [0, 2, 4]);
+        let mut not3 = Closure::new(|x: u32| Ok((x != 3).then_some(x)));
+        let items = not3.run(items, &mut range, &mut cx).unwrap();
+        assert_eq!(range.dropped, [0, 2, 3, 4]);
+        let mut bad = Closure::new(|x: u32| if x == 5 { Err("five".into()) } else { Ok(Some(x)) });
+        let error = bad.run(items, &mut range, &mut cx).unwrap_err();
+        assert_eq!(error.to_string(), "rank 0: item 105: five");
+    }
+
+    #[test]
+    fn a_panic_names_its_item() {
+        let mut range = Range { first: 10, count: 3, dropped: vec![] };
+        let mut stage = Closure::new(|x: u8| {
+            assert!(x < 2, "too big");
+            Ok(Some(x))
+        });
+        let error = stage.run(Box::new(vec![0u8, 1, 2]), &mut range, &mut Context::for_test()).unwrap_err();
+        assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(12)));
+    }
+
+    #[test]
+    fn a_source_stops_at_its_end_and_numbers_its_errors() {
+        let items = vec![Ok(1u8), Ok(2), Err("torn".into())];
+        let mut source = SourceOf { make: Some(|| items.into_iter()), iter: None };
+        let fill = Fill { items: 2, time: None };
+        let (batch, count, ended) = source.draw(fill, 0, Clock::wall()).unwrap();
+        assert_eq!((batch.downcast_ref::<Vec<u8>>().unwrap().len(), count, ended), (2, 2, false));
+        let error = source.draw(fill, 2, Clock::wall()).unwrap_err();
+        assert_eq!(error.to_string(), "rank 0: item 2: torn");
+    }
+}

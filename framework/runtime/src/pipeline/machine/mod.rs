@@ -1,0 +1,516 @@
+//! The protocol of one rank, as a state machine: messages and finished jobs go in, jobs and messages come out.
+//!
+//! It has no clock, no thread and no transport of its own (the time of an event is handed in), so the same
+//! machine runs under both drivers and on every transport. See the README beside it for states and invariants.
+
+pub(crate) mod broker;
+pub(crate) mod inbox;
+pub(crate) mod parcel;
+pub(crate) mod table;
+pub(crate) mod window;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use self::broker::Broker;
+use self::inbox::Inbox;
+use self::parcel::Parcel;
+use self::table::{Route, Table};
+use self::window::{Window, WindowPlan};
+use super::erased::{Codec, Fill};
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::post::{Kind, Letter, envelope};
+use crate::transport::Message;
+use crate::wire;
+
+/// What the compute side is asked to do.
+#[derive(Debug)]
+pub(crate) enum Job {
+    /// Draw a batch from the source.
+    Draw { number: u64, first: u64, fill: Fill },
+    /// Run the stages of a block on a batch.
+    Process { block: usize, parcel: Parcel },
+    /// Give a batch to the sink.
+    Consume { parcel: Parcel },
+}
+
+/// What came of a job.
+#[derive(Debug)]
+pub(crate) enum Done {
+    /// A batch was drawn (none at the very end), and whether the stream ended behind it.
+    Drawn { parcel: Option<Parcel>, ended: bool },
+    /// A block has been through.
+    Processed { block: usize, parcel: Parcel },
+    /// The sink has taken a batch.
+    Consumed { count: usize, service: Duration, bytes: u64 },
+}
+
+/// A replica has room.
+#[derive(Debug, Serialize, Deserialize)]
+struct Request {
+    epoch: u32,
+    edge: u32,
+    batches: u32,
+}
+
+/// A sender has a batch to give.
+#[derive(Debug, Serialize, Deserialize)]
+struct Offer {
+    epoch: u32,
+    edge: u32,
+    number: u64,
+}
+
+/// A broker has found a receiver for a batch.
+#[derive(Debug, Serialize, Deserialize)]
+struct Assign {
+    epoch: u32,
+    edge: u32,
+    number: u64,
+    receiver: u32,
+}
+
+/// Why a rank has nothing to compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Idle {
+    /// Nothing has arrived.
+    Input,
+    /// It has finished batches that nobody has asked for, or (rank 0) the window is closed.
+    Downstream,
+}
+
+/// Counters of the traffic of one rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Traffic {
+    pub(crate) sent_batches: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) received_batches: u64,
+    pub(crate) received_bytes: u64,
+}
+
+/// The state of one rank in one epoch.
+pub(crate) struct Machine {
+    me: usize,
+    run: u32,
+    table: Table,
+    codecs: Vec<Arc<dyn Codec>>,
+    ahead: usize,
+    /// By edge: present where this rank receives.
+    inboxes: Vec<Option<Inbox>>,
+    /// By edge: finished batches that have been offered and wait for a receiver.
+    shelves: Vec<BTreeMap<u64, Parcel>>,
+    /// By edge: present where this rank keeps the book.
+    brokers: Vec<Option<Broker>>,
+    /// Present on rank 0.
+    source: Option<Source>,
+    outbox: Vec<(usize, Message)>,
+    traffic: Traffic,
+}
+
+/// Rank 0's end of the stream.
+#[derive(Debug)]
+struct Source {
+    window: Window,
+    next_item: u64,
+    /// Items of batches that have reached the sink.
+    done: u64,
+    drawing: bool,
+    ended: bool,
+    paused: bool,
+}
+
+impl Machine {
+    /// The machine of rank `me` for the epoch of `table`; replicas ask for `ahead` batches.
+    pub(crate) fn new(me: usize, run: u32, table: Table, codecs: Vec<Arc<dyn Codec>>, ahead: usize) -> Self {
+        let edges = table.last_edge() + 1;
+        let receives = |edge: usize| table.receivers(edge).contains(&me);
+        let inboxes = (0..edges).map(|e| receives(e).then(|| Inbox::new(table.must_order(e), 0))).collect();
+        let keeps_book = |edge: usize| table.route(edge) == Route::Pull { broker: me };
+        let brokers = (0..edges).map(|e| keeps_book(e).then(Broker::default)).collect();
+        Machine {
+            me,
+            run,
+            codecs,
+            ahead,
+            inboxes,
+            shelves: (0..edges).map(|_| BTreeMap::new()).collect(),
+            brokers,
+            source: None,
+            outbox: Vec::new(),
+            traffic: Traffic::default(),
+            table,
+        }
+    }
+
+    /// Makes this the machine of rank 0, which reads the source. `start` is the stream's next item.
+    pub(crate) fn with_source(mut self, plan: WindowPlan, start: u64, now: Duration) -> Self {
+        let window = Window::new(plan, now);
+        self.source = Some(Source {
+            window,
+            next_item: start,
+            done: start,
+            drawing: false,
+            ended: false,
+            paused: false,
+        });
+        self
+    }
+
+    /// Begins: replicas ask for their first batches.
+    pub(crate) fn start(&mut self) -> Result<()> {
+        (0..self.inboxes.len()).try_for_each(|edge| self.ask(edge))
+    }
+
+    pub(crate) fn epoch(&self) -> u32 {
+        self.table.epoch
+    }
+
+    /// Takes a message in. Those of another epoch must not come here.
+    pub(crate) fn on_letter(&mut self, letter: Letter) -> Result<()> {
+        let from = letter.from;
+        self.read(letter).map_err(|e| match e.kind() {
+            ErrorKind::Wire => Error::new(ErrorKind::Wire, format!("from rank {from}: {}", e.message())),
+            _ => e,
+        })
+    }
+
+    fn read(&mut self, letter: Letter) -> Result<()> {
+        match letter.kind {
+            Kind::Data => {
+                let bytes = letter.body.len() + letter.parts.iter().map(bytes::Bytes::len).sum::<usize>();
+                let (_, edge, parcel) = Parcel::unpack(letter.body, letter.parts)?;
+                self.traffic.received_batches += 1;
+                self.traffic.received_bytes += bytes as u64;
+                self.deliver(edge, parcel)
+            }
+            Kind::Request => {
+                let Request { edge, batches, .. } = wire::from_bytes(&letter.body)?;
+                let most = self.table.receivers(self.known(edge as usize)?).len() * self.ahead;
+                self.book(edge as usize)?.request(letter.from, (batches as usize).min(most));
+                self.decide(edge as usize)
+            }
+            Kind::Offer => {
+                let Offer { edge, number, .. } = wire::from_bytes(&letter.body)?;
+                self.book(edge as usize)?.offer(letter.from, number);
+                self.decide(edge as usize)
+            }
+            Kind::Assign => {
+                let Assign { edge, number, receiver, .. } = wire::from_bytes(&letter.body)?;
+                self.give(self.known(edge as usize)?, number, receiver as usize)
+            }
+            other => {
+                Err(Error::new(ErrorKind::Wire, format!("a {other:?} message in the middle of a stream")))
+            }
+        }
+    }
+
+    /// The epoch that a stream message belongs to; all of them begin with it.
+    pub(crate) fn epoch_of(letter: &Letter) -> Result<u32> {
+        match letter.kind {
+            Kind::Data => match letter.body.first_chunk::<4>() {
+                Some(bytes) => Ok(u32::from_le_bytes(*bytes)),
+                None => Err(Error::new(ErrorKind::Wire, "a batch's header is cut short")),
+            },
+            Kind::Request => wire::from_bytes::<Request>(&letter.body).map(|r| r.epoch),
+            Kind::Offer => wire::from_bytes::<Offer>(&letter.body).map(|o| o.epoch),
+            Kind::Assign => wire::from_bytes::<Assign>(&letter.body).map(|a| a.epoch),
+            other => Err(Error::new(ErrorKind::Wire, format!("a {other:?} message has no epoch"))),
+        }
+    }
+
+    /// Takes the result of a job in.
+    pub(crate) fn on_done(&mut self, done: Done, now: Duration) -> Result<()> {
+        match done {
+            Done::Drawn { parcel, ended } => {
+                if let Some(source) = &mut self.source {
+                    source.drawing = false;
+                    source.ended |= ended;
+                }
+                match parcel {
+                    Some(parcel) => {
+                        if let Some(source) = &mut self.source {
+                            source.window.produced();
+                            source.next_item += u64::from(parcel.range.count);
+                        }
+                        self.send_on(0, parcel)
+                    }
+                    None => Ok(()),
+                }
+            }
+            Done::Processed { block, parcel } => self.send_on(block + 1, parcel),
+            Done::Consumed { count, service, bytes } => {
+                if let Some(source) = &mut self.source {
+                    source.done += count as u64;
+                    source.window.consumed(count, service, bytes, now);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The most useful thing to compute now: what is farthest downstream, and new items last.
+    pub(crate) fn next_job(&mut self) -> Result<Option<Job>> {
+        for edge in (0..self.inboxes.len()).rev() {
+            let Some(inbox) = &mut self.inboxes[edge] else { continue };
+            if let Some(parcel) = inbox.take() {
+                self.ask(edge)?;
+                let job = if edge == self.table.last_edge() {
+                    Job::Consume { parcel }
+                } else {
+                    Job::Process { block: edge, parcel }
+                };
+                return Ok(Some(job));
+            }
+        }
+        let Some(source) = self.source.as_mut().filter(|s| !s.ended && !s.drawing && !s.paused) else {
+            return Ok(None);
+        };
+        if !source.window.is_open() {
+            return Ok(None);
+        }
+        source.drawing = true;
+        let fill = source.window.fill();
+        Ok(Some(Job::Draw { number: source.window.next_batch(), first: source.next_item, fill }))
+    }
+
+    /// Messages that have come up since the last call.
+    pub(crate) fn take_mail(&mut self) -> std::vec::Drain<'_, (usize, Message)> {
+        self.outbox.drain(..)
+    }
+
+    /// Stops drawing from the source; what is in flight goes on (rank 0).
+    pub(crate) fn pause(&mut self) {
+        if let Some(source) = &mut self.source {
+            source.paused = true;
+        }
+    }
+
+    /// Rank 0: whether drawing has been stopped.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.source.as_ref().is_some_and(|s| s.paused)
+    }
+
+    /// Rank 0: items of the stream that have reached the sink.
+    pub(crate) fn items_done(&self) -> u64 {
+        self.source.as_ref().map_or(0, |s| s.done)
+    }
+
+    /// Rank 0: whether everything drawn so far has reached the sink, and whether the stream is over.
+    pub(crate) fn drained(&self) -> (bool, bool) {
+        self.source.as_ref().map_or((true, false), |s| (!s.drawing && s.window.in_flight() == 0, s.ended))
+    }
+
+    /// Rank 0: the number of the next item, which is how many have been drawn.
+    pub(crate) fn items_drawn(&self) -> u64 {
+        self.source.as_ref().map_or(0, |s| s.next_item)
+    }
+
+    /// Rank 0: items in a batch, batches in flight, and how many may be.
+    pub(crate) fn flow(&self) -> (usize, usize, usize) {
+        self.source
+            .as_ref()
+            .map_or((0, 0, 0), |s| (s.window.batch_items(), s.window.in_flight(), s.window.limit()))
+    }
+
+    pub(crate) fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// Whether taking in `done` needs to know the time: only the window does.
+    pub(crate) fn needs_time(&self, done: &Done) -> bool {
+        matches!(done, Done::Consumed { .. })
+    }
+
+    /// By first stage of each block hosted here: the most batches that have waited in front of it.
+    pub(crate) fn longest_queues(&self) -> impl Iterator<Item = (usize, usize)> {
+        let most = |(block, inbox): (usize, &Option<Inbox>)| {
+            inbox.as_ref().map(|i| (self.table.stages(block).start, i.queued().1))
+        };
+        self.inboxes.iter().take(self.table.last_edge()).enumerate().filter_map(most)
+    }
+
+    /// Why there is nothing to compute.
+    pub(crate) fn idle_reason(&self) -> Idle {
+        let shelved = self.shelves.iter().any(|s| !s.is_empty());
+        let closed = self.source.as_ref().is_some_and(|s| !s.ended && !s.window.is_open());
+        if shelved || closed { Idle::Downstream } else { Idle::Input }
+    }
+
+    /// What this rank holds and waits for, in words: for the message when a run stands still.
+    pub(crate) fn describe(&self) -> String {
+        let mut words = Vec::new();
+        for (edge, inbox) in self.inboxes.iter().enumerate() {
+            let Some(inbox) = inbox else { continue };
+            let name = self.edge_name(edge);
+            let mut text = format!("{} batch(es) before {name}, {} asked for", inbox.queued().0, inbox.asked);
+            if let Some(gap) = inbox.gap() {
+                text += &format!(", waiting for batch {gap}");
+            }
+            words.push(text);
+        }
+        for (edge, shelf) in self.shelves.iter().enumerate().filter(|(_, s)| !s.is_empty()) {
+            words.push(format!(
+                "{} batch(es) finished, not asked for by {}",
+                shelf.len(),
+                self.edge_name(edge)
+            ));
+        }
+        for (edge, broker) in self.brokers.iter().enumerate() {
+            if let Some((offers, requests)) = broker.as_ref().map(Broker::open) {
+                words.push(format!(
+                    "book of {}: {offers} offer(s), {requests} request(s)",
+                    self.edge_name(edge)
+                ));
+            }
+        }
+        if let Some(s) = &self.source {
+            let (batch, flying, limit) = (s.window.batch_items(), s.window.in_flight(), s.window.limit());
+            words.push(format!(
+                "{flying} of {limit} batches of {batch} in flight, {} items drawn",
+                s.next_item
+            ));
+        }
+        words.join("; ")
+    }
+
+    fn edge_name(&self, edge: usize) -> String {
+        if edge == self.table.last_edge() {
+            return "the sink".to_string();
+        }
+        let stages = self.table.stages(edge);
+        format!("stages {}..{}", stages.start, stages.end)
+    }
+
+    fn known(&self, edge: usize) -> Result<usize> {
+        if edge < self.inboxes.len() {
+            return Ok(edge);
+        }
+        Err(Error::new(ErrorKind::Wire, format!("names edge {edge}, but there are {}", self.inboxes.len())))
+    }
+
+    fn book(&mut self, edge: usize) -> Result<&mut Broker> {
+        self.known(edge)?;
+        self.brokers[edge].as_mut().ok_or_else(|| {
+            Error::new(ErrorKind::Wire, format!("asks about edge {edge}, whose book is kept elsewhere"))
+        })
+    }
+
+    /// A batch arrives here over `edge`.
+    fn deliver(&mut self, edge: usize, parcel: Parcel) -> Result<()> {
+        self.known(edge)?;
+        let number = parcel.number;
+        let wrong = |what: &str| {
+            Err(Error::new(ErrorKind::Wire, format!("batch {number} of edge {edge} came {what}")))
+        };
+        match &mut self.inboxes[edge] {
+            None => wrong("to a rank that does not take it"),
+            Some(inbox) => {
+                if inbox.put(parcel) {
+                    Ok(())
+                } else {
+                    wrong("twice")
+                }
+            }
+        }
+    }
+
+    /// A batch is ready for `edge`: find out who gets it.
+    fn send_on(&mut self, edge: usize, parcel: Parcel) -> Result<()> {
+        match self.table.route(edge) {
+            Route::Push(to) => self.hand(edge, parcel, to),
+            Route::RoundRobin => {
+                let receivers = self.table.receivers(edge);
+                let to = receivers[(parcel.number % receivers.len() as u64) as usize];
+                self.hand(edge, parcel, to)
+            }
+            Route::Pull { broker } => {
+                let number = parcel.number;
+                self.shelves[edge].insert(number, parcel);
+                if broker == self.me {
+                    let me = self.me;
+                    self.book(edge)?.offer(me, number);
+                    return self.decide(edge);
+                }
+                let offer = Offer { epoch: self.epoch(), edge: edge as u32, number };
+                self.mail(broker, Kind::Offer, &offer)
+            }
+        }
+    }
+
+    /// Hands a batch to `to`, which may be this rank.
+    fn hand(&mut self, edge: usize, parcel: Parcel, to: usize) -> Result<()> {
+        if to == self.me {
+            return self.deliver(edge, parcel);
+        }
+        let (epoch, codec) = (self.epoch(), &self.codecs[self.table.codec(edge)]);
+        let (message, bytes) = parcel.pack(self.run, epoch, edge, &**codec)?;
+        self.traffic.sent_batches += 1;
+        self.traffic.sent_bytes += bytes;
+        self.outbox.push((to, message));
+        Ok(())
+    }
+
+    /// A broker's decision reaches the sender, which is this rank.
+    fn give(&mut self, edge: usize, number: u64, receiver: usize) -> Result<()> {
+        if !self.table.receivers(edge).contains(&receiver) {
+            let text = format!("assigns batch {number} to rank {receiver}, which does not take edge {edge}");
+            return Err(Error::new(ErrorKind::Wire, text));
+        }
+        match self.shelves[edge].remove(&number) {
+            Some(parcel) => self.hand(edge, parcel, receiver),
+            None => {
+                Err(Error::new(ErrorKind::Wire, format!("assigns batch {number} of edge {edge}, not here")))
+            }
+        }
+    }
+
+    /// Brings offers and requests together, as far as there are both.
+    fn decide(&mut self, edge: usize) -> Result<()> {
+        while let Some(a) = self.book(edge)?.decide() {
+            if a.sender == self.me {
+                self.give(edge, a.number, a.receiver)?;
+            } else {
+                let epoch = self.epoch();
+                let assign =
+                    Assign { epoch, edge: edge as u32, number: a.number, receiver: a.receiver as u32 };
+                self.mail(a.sender, Kind::Assign, &assign)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for as many batches over a pulled edge as there is room for.
+    fn ask(&mut self, edge: usize) -> Result<()> {
+        let Route::Pull { broker } = self.table.route(edge) else { return Ok(()) };
+        let Some(inbox) = &mut self.inboxes[edge] else { return Ok(()) };
+        let have = inbox.asked + inbox.queued().0;
+        let want = self.ahead.saturating_sub(have);
+        if want == 0 {
+            return Ok(());
+        }
+        inbox.asked += want;
+        if broker == self.me {
+            let me = self.me;
+            self.book(edge)?.request(me, want);
+            return self.decide(edge);
+        }
+        let request = Request { epoch: self.epoch(), edge: edge as u32, batches: want as u32 };
+        self.mail(broker, Kind::Request, &request)
+    }
+
+    fn mail<T: Serialize>(&mut self, to: usize, kind: Kind, content: &T) -> Result<()> {
+        let mut head = envelope(self.run, kind).to_vec();
+        head.extend_from_slice(&wire::to_bytes(content)?);
+        self.outbox.push((to, Message::new(head)));
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rank {}, epoch {}: {}", self.me, self.epoch(), self.describe())
+    }
+}

@@ -1,0 +1,146 @@
+//! A batch on its way, and the header with which it travels.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::super::erased::{Codec, Items, Range};
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::post::{Kind, envelope};
+use crate::transport::Message;
+
+/// A batch with its place in the stream. Its items are looked at by stages only.
+pub(crate) struct Parcel {
+    /// Which batch of the stream this is, from 0.
+    pub(crate) number: u64,
+    pub(crate) range: Range,
+    /// Time that stages have spent on it so far.
+    pub(crate) service: Duration,
+    /// Bytes that it had on the wire, at its widest edge so far; 0 while it has not been on a wire.
+    pub(crate) widest: u64,
+    pub(crate) payload: Payload,
+}
+
+/// What a parcel holds: items, or the bytes that they travel as.
+pub(crate) enum Payload {
+    Items(Items),
+    Bytes { head: Bytes, parts: Vec<Bytes> },
+}
+
+/// Bytes of the header behind the envelope, before the places of dropped items.
+const HEADER: usize = 52;
+
+impl Parcel {
+    /// The parcel as a message, and how many bytes that has.
+    pub(crate) fn pack(self, run: u32, epoch: u32, edge: usize, codec: &dyn Codec) -> Result<(Message, u64)> {
+        let Parcel { number, range, service, widest, payload } = self;
+        let mut head = Vec::with_capacity(256);
+        head.extend_from_slice(&envelope(run, Kind::Data));
+        head.extend_from_slice(&epoch.to_le_bytes());
+        head.extend_from_slice(&(edge as u32).to_le_bytes());
+        head.extend_from_slice(&number.to_le_bytes());
+        head.extend_from_slice(&range.first.to_le_bytes());
+        head.extend_from_slice(&range.count.to_le_bytes());
+        head.extend_from_slice(&(range.dropped.len() as u32).to_le_bytes());
+        head.extend_from_slice(&(service.as_nanos() as u64).to_le_bytes());
+        let width_at = head.len();
+        head.extend_from_slice(&widest.to_le_bytes());
+        head.extend_from_slice(&0u32.to_le_bytes());
+        for place in &range.dropped {
+            head.extend_from_slice(&place.to_le_bytes());
+        }
+        let mut parts = Vec::new();
+        match payload {
+            Payload::Items(items) => codec.encode(items, &mut head, &mut parts)?,
+            Payload::Bytes { head: bytes, parts: ready } => {
+                head.extend_from_slice(&bytes);
+                parts = ready;
+            }
+        }
+        let bytes = (head.len() + parts.iter().map(Bytes::len).sum::<usize>()) as u64;
+        head[width_at..width_at + 8].copy_from_slice(&widest.max(bytes).to_le_bytes());
+        Ok((Message { head: head.into(), parts }, bytes))
+    }
+
+    /// Reads the header of a data message's body; returns epoch, edge and parcel.
+    pub(crate) fn unpack(body: Bytes, parts: Vec<Bytes>) -> Result<(u32, usize, Parcel)> {
+        let short =
+            || Error::new(ErrorKind::Wire, format!("a batch's header is cut short at {} bytes", body.len()));
+        let header = body.first_chunk::<HEADER>().ok_or_else(short)?;
+        let u32_at =
+            |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        let (count, gone) = (u32_at(24), u32_at(28) as usize);
+        let end = gone.checked_mul(4).and_then(|n| n.checked_add(HEADER)).ok_or_else(short)?;
+        let places = body.get(HEADER..end).ok_or_else(short)?;
+        let dropped: Vec<u32> =
+            places.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect();
+        if !dropped.is_sorted_by(|a, b| a < b) || dropped.last().is_some_and(|&last| last >= count) {
+            return Err(Error::new(ErrorKind::Wire, "a batch's list of dropped items is not in order"));
+        }
+        let parcel = Parcel {
+            number: u64_at(8),
+            range: Range { first: u64_at(16), count, dropped },
+            service: Duration::from_nanos(u64_at(32)),
+            widest: u64_at(40),
+            payload: Payload::Bytes { head: body.slice(end..), parts },
+        };
+        Ok((u32_at(0), u32_at(4) as usize, parcel))
+    }
+}
+
+impl std::fmt::Debug for Parcel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parcel")
+            .field("number", &self.number)
+            .field("range", &self.range)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::post::ENVELOPE;
+    use crate::wire;
+
+    #[test]
+    fn a_parcel_survives_its_journey() {
+        let codec: &dyn Codec = &wire::Codec::<u64>::of_type();
+        let range = Range { first: 40, count: 5, dropped: vec![1, 4] };
+        let parcel = Parcel {
+            number: 7,
+            range: range.clone(),
+            service: Duration::from_nanos(1234),
+            widest: 9,
+            payload: Payload::Items(Box::new(vec![1u64, 2, 3])),
+        };
+        let (message, bytes) = parcel.pack(3, 2, 1, codec).unwrap();
+        let (epoch, edge, parcel) = Parcel::unpack(message.head.slice(ENVELOPE..), message.parts).unwrap();
+        assert_eq!((epoch, edge, parcel.number), (2, 1, 7));
+        assert_eq!(
+            (parcel.range.clone(), parcel.service, parcel.widest),
+            (range, Duration::from_nanos(1234), bytes)
+        );
+        let Payload::Bytes { head, parts } = parcel.payload else { panic!("bytes came in") };
+        let items = codec.decode(head, parts, 3).unwrap();
+        assert_eq!(*items.downcast_ref::<Vec<u64>>().unwrap(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn hostile_headers_are_errors() {
+        let mut good = vec![0u8; HEADER];
+        good[24] = 2; // count
+        assert!(Parcel::unpack(good.clone().into(), vec![]).is_ok());
+        for cut in 0..HEADER {
+            assert!(Parcel::unpack(good[..cut].to_vec().into(), vec![]).is_err());
+        }
+        let mut many = good.clone();
+        many[28..32].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(Parcel::unpack(many.into(), vec![]).is_err(), "more dropped items than bytes");
+        let mut outside = good;
+        outside[28] = 1;
+        outside.extend_from_slice(&2u32.to_le_bytes());
+        assert!(Parcel::unpack(outside.into(), vec![]).is_err(), "place 2 of 2 items");
+    }
+}

@@ -1,0 +1,231 @@
+//! What the source may have in flight, and how many items it puts into a batch.
+//!
+//! The window is the only bound on memory: sending never waits, so whatever is in flight lies in somebody's
+//! inbox, on somebody's shelf or in the resequencer. By Little's law a pipeline needs as much in flight as it
+//! delivers during the time that the slowest way through it takes; more only fills queues.
+
+use std::time::Duration;
+
+use super::super::erased::Fill;
+use crate::session::BatchMode;
+
+/// Largest batch in items; beyond it a batch gains nothing.
+const MOST_ITEMS: usize = 4096;
+/// Bytes that a batch of several items may have on the wire.
+const MOST_BYTES: u64 = 128 << 10;
+/// Batches in flight for each rank of each block, in units of what it asks ahead.
+const ROOM: usize = 2;
+/// How much more than Little's law asks for is allowed in flight.
+const MARGIN: f64 = 1.5;
+/// Weight of the newest value in a decayed mean.
+const FRESH: f64 = 0.2;
+
+/// Settings of a window, from the configuration and the mapping.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WindowPlan {
+    pub(crate) batch: BatchMode,
+    pub(crate) batch_time: Duration,
+    /// Fixed number of batches in flight, if the user set one.
+    pub(crate) fixed: Option<usize>,
+    pub(crate) bytes: usize,
+    /// Hosts of all blocks together.
+    pub(crate) hosts: usize,
+    pub(crate) ahead: usize,
+}
+
+/// The source's side of flow control; lives on rank 0.
+#[derive(Debug)]
+pub(crate) struct Window {
+    plan: WindowPlan,
+    produced: u64,
+    consumed: u64,
+    /// Items in batches that are full-grown now.
+    batch: usize,
+    /// Limit by Little's law, as last computed.
+    little: usize,
+    /// Time that all stages together spend on one item, decayed mean, seconds.
+    item_time: Option<f64>,
+    /// Time that all stages spent on one batch, decayed maximum, seconds.
+    slowest: f64,
+    /// Bytes of one item on its widest edge, decayed maximum.
+    item_bytes: f64,
+    rate: Rate,
+}
+
+/// Batches per second at the sink, over spans long enough to mean something.
+#[derive(Debug, Default)]
+struct Rate {
+    since: Duration,
+    batches: u32,
+    per_second: f64,
+}
+
+impl Window {
+    /// An empty window at the start of an epoch.
+    pub(crate) fn new(plan: WindowPlan, now: Duration) -> Self {
+        let batch = match plan.batch {
+            BatchMode::Fixed(n) => n,
+            BatchMode::Auto => 1,
+        };
+        Window {
+            plan,
+            produced: 0,
+            consumed: 0,
+            batch,
+            little: 0,
+            item_time: None,
+            slowest: 0.0,
+            item_bytes: 0.0,
+            rate: Rate { since: now, ..Rate::default() },
+        }
+    }
+
+    /// Batches that may be in flight now.
+    pub(crate) fn limit(&self) -> usize {
+        let floor = self.plan.hosts * (self.plan.ahead + 1) * ROOM;
+        let wanted = self.plan.fixed.unwrap_or(self.little.max(floor));
+        let batch_bytes = (self.item_bytes * self.batch as f64).max(1.0);
+        let by_bytes = (self.plan.bytes as f64 / batch_bytes) as usize;
+        wanted.min(by_bytes).max(1)
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        (self.produced - self.consumed) as usize
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.in_flight() < self.limit()
+    }
+
+    /// Number of the next batch.
+    pub(crate) fn next_batch(&self) -> u64 {
+        self.produced
+    }
+
+    /// When the next batch is full. Items drawn slowly do not wait for a batch to fill up.
+    pub(crate) fn fill(&self) -> Fill {
+        Fill { items: self.batch, time: (self.plan.batch == BatchMode::Auto).then_some(self.plan.batch_time) }
+    }
+
+    /// Items in a full batch.
+    pub(crate) fn batch_items(&self) -> usize {
+        self.batch
+    }
+
+    pub(crate) fn produced(&mut self) {
+        self.produced += 1;
+    }
+
+    /// A batch of `count` items has reached the sink, after stages spent `service` on it; it was `bytes` wide
+    /// on the wire (0 if it was on none).
+    pub(crate) fn consumed(&mut self, count: usize, service: Duration, bytes: u64, now: Duration) {
+        self.consumed += 1;
+        let (count, service) = (count.max(1) as f64, service.as_secs_f64());
+        let item = service / count;
+        self.item_time = Some(self.item_time.map_or(item, |old| old + FRESH * (item - old)));
+        self.slowest = (self.slowest * (1.0 - FRESH / 4.0)).max(service);
+        self.item_bytes = (self.item_bytes * (1.0 - FRESH / 4.0)).max(bytes as f64 / count);
+        if let Some(per_second) = self.rate.count(now) {
+            // A batch waits at each replica behind those asked for ahead.
+            let residence = self.slowest * (self.plan.ahead + 1) as f64;
+            self.little = (per_second * residence * MARGIN).ceil() as usize;
+        }
+        if self.plan.batch == BatchMode::Auto {
+            self.batch = self.grown();
+        }
+    }
+
+    /// The batch size that measurements allow, at most twice the present one.
+    fn grown(&self) -> usize {
+        let by_time = match self.item_time {
+            Some(t) if t > 0.0 => (self.plan.batch_time.as_secs_f64() / t) as usize,
+            _ => MOST_ITEMS,
+        };
+        let by_bytes = match self.item_bytes {
+            b if b > 0.0 => (MOST_BYTES as f64 / b) as usize,
+            _ => MOST_ITEMS,
+        };
+        by_time.min(by_bytes).min(MOST_ITEMS).min(self.batch * 2).max(1)
+    }
+}
+
+impl Rate {
+    /// Counts one batch; returns the rate when a span has ended.
+    fn count(&mut self, now: Duration) -> Option<f64> {
+        const SPAN: Duration = Duration::from_millis(20);
+        self.batches += 1;
+        let span = now.saturating_sub(self.since);
+        if span < SPAN || self.batches < 8 {
+            return None;
+        }
+        self.per_second = f64::from(self.batches) / span.as_secs_f64();
+        (self.since, self.batches) = (now, 0);
+        Some(self.per_second)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> WindowPlan {
+        let batch_time = Duration::from_micros(500);
+        WindowPlan { batch: BatchMode::Auto, batch_time, fixed: None, bytes: 1 << 20, hosts: 4, ahead: 2 }
+    }
+
+    fn run(window: &mut Window, batches: u32, item: Duration, bytes: u64) {
+        for i in 0..batches {
+            let n = window.batch_items();
+            window.produced();
+            window.consumed(n, item * n as u32, bytes * n as u64, Duration::from_millis(u64::from(i)));
+        }
+    }
+
+    #[test]
+    fn tiny_items_grow_into_large_batches_and_long_ones_stay_alone() {
+        let mut window = Window::new(plan(), Duration::ZERO);
+        run(&mut window, 30, Duration::from_nanos(100), 8);
+        assert_eq!(window.batch_items(), MOST_ITEMS);
+        let mut window = Window::new(plan(), Duration::ZERO);
+        run(&mut window, 30, Duration::from_micros(50), 8);
+        assert_eq!(window.batch_items(), 10, "500 µs of work at 50 µs each");
+        let mut window = Window::new(plan(), Duration::ZERO);
+        run(&mut window, 30, Duration::from_millis(5), 8);
+        assert_eq!(window.batch_items(), 1);
+    }
+
+    #[test]
+    fn wide_items_bound_batch_and_window() {
+        let mut window = Window::new(plan(), Duration::ZERO);
+        run(&mut window, 30, Duration::from_nanos(100), 40 << 10);
+        assert_eq!(window.batch_items(), 3);
+        assert_eq!(window.limit(), 8, "1 MiB of window, 120 KiB a batch");
+        run(&mut window, 30, Duration::from_nanos(100), 4 << 20);
+        assert_eq!((window.batch_items(), window.limit()), (1, 1), "one batch is always allowed");
+    }
+
+    #[test]
+    fn the_window_closes_and_opens() {
+        let mut window = Window::new(WindowPlan { fixed: Some(2), ..plan() }, Duration::ZERO);
+        window.produced();
+        assert!(window.is_open());
+        window.produced();
+        assert!(!window.is_open());
+        window.consumed(1, Duration::ZERO, 0, Duration::ZERO);
+        assert!(window.is_open());
+        assert_eq!((window.next_batch(), window.in_flight()), (2, 1));
+    }
+
+    #[test]
+    fn a_slow_replica_widens_the_window() {
+        let mut window = Window::new(plan(), Duration::ZERO);
+        let floor = window.limit();
+        // 1000 batches per second arrive; one in ten spent 100 ms at its replica.
+        for i in 0..200u64 {
+            window.produced();
+            let service = if i % 10 == 0 { 100 } else { 5 };
+            window.consumed(1, Duration::from_millis(service), 0, Duration::from_millis(i));
+        }
+        assert!(window.limit() > 300 && window.limit() > floor, "{}", window.limit());
+    }
+}

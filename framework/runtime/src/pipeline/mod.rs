@@ -1,0 +1,60 @@
+//! Pipelines: items flow from a source through stages to a sink, over as many ranks as there are.
+//!
+//! ```
+//! use armature::pipeline::Pipeline;
+//!
+//! let config = armature::Config::new().ranks(3);
+//! let words = armature::run(&config, |session| {
+//!     let mut words = Vec::new();
+//!     Pipeline::source("numbers", || 0..1_000u64)
+//!         .map("square", |x| x * x)
+//!         .filter_map("even", |x| (x % 2 == 0).then_some(x))
+//!         .map("show", |x| format!("<{x}>"))
+//!         .collect_into(&mut words)
+//!         .run(session)?;
+//!     Ok(words)
+//! })?;
+//! assert_eq!(words.len(), 500);
+//! assert_eq!(words[..3], ["<0>", "<4>", "<16>"]);
+//! # Ok::<(), armature::Error>(())
+//! ```
+//!
+//! Every rank builds the same pipeline. Rank 0 reads the source and feeds the sink; which rank runs which stage
+//! is the [mapping](MappingChoice): by default a short calibration run measures the stages and the planner
+//! decides. Consecutive stages on one rank are *gathered* and pass items on without a message; a slow stage, or a
+//! run of stages, is *replicated* on several ranks, and each replica takes the next batch when it is free.
+//!
+//! The sink sees items in the order of the source, each exactly once, whatever the mapping; a
+//! [serial](Pipeline::serial) stage does too. [`Pipeline::unordered`] lets items overtake each other instead.
+//!
+//! # Limits
+//! - A stage maps one item to one, or drops it; it cannot make several out of one.
+//! - The source is drawn from while rank 0 has nothing better to do. An iterator that blocks holds up the stages
+//!   and the sink of rank 0 as long.
+//! - What is in flight is bounded by a window ([`Config::window_bytes`](crate::Config::window_bytes)), which
+//!   counts the bytes that items have on the wire.
+//!
+//! The protocol is described in `machine/README.md` beside this module's source.
+
+mod builder;
+mod choice;
+mod conductor;
+mod engine;
+mod erased;
+mod follower;
+mod ledger;
+mod machine;
+mod probe;
+mod progress;
+mod rank;
+mod run;
+mod stage;
+mod summary;
+mod workshop;
+
+pub use armature_planner::pipeline::{Block, Dispatch, Mapping};
+pub use builder::{Pipeline, Runnable};
+pub use choice::MappingChoice;
+pub use ledger::{RankReport, StageStats};
+pub use stage::{Context, Stage, StageResult};
+pub use summary::Summary;

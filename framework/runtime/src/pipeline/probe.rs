@@ -1,0 +1,183 @@
+//! How fast the ranks are, and what their links to rank 0 cost: measured in some tens of milliseconds before
+//! an automatic mapping is planned.
+
+use std::time::Duration;
+
+use armature_planner::{Link, Platform};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::rank::Rank;
+use crate::clock::Clock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::post::{Kind, Letter, Post, envelope};
+use crate::transport::Message;
+use crate::wire;
+
+/// Operations of the speed kernel in one round, and its rounds. The best round counts: others may have been
+/// disturbed.
+const KERNEL_OPERATIONS: u64 = 2_000_000;
+const KERNEL_ROUNDS: usize = 5;
+/// Bytes of the messages that measure bandwidth.
+const BULK: usize = 256 << 10;
+const EMPTY_ROUNDS: usize = 5;
+const BULK_ROUNDS: usize = 3;
+/// A link cannot be seen to be faster than this; it keeps the model's numbers finite.
+const FASTEST: f64 = 1e12;
+
+/// What rank 0 asks another rank.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum Question {
+    /// Run the kernel and say how fast it was.
+    Speed,
+    /// Answer at once; bulk data may come along.
+    Ping,
+}
+
+/// What the other rank answers.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum Answer {
+    Speed(f64),
+    Pong,
+}
+
+/// Measures the platform. Called on rank 0 while nothing is in flight; the others answer from their loops.
+pub(crate) fn platform<'scope, 'p: 'scope>(rank: &mut Rank<'_, 'scope, '_, 'p>) -> Result<Platform> {
+    let size = rank.size();
+    for to in 1..size {
+        rank.post().send(to, Kind::Probe, &Question::Speed)?;
+    }
+    // All at the same time, so that ranks that share a core are seen to be slower.
+    let clock = rank.clock();
+    let mut speeds = vec![0.0; size];
+    speeds[0] = speed(clock);
+    for _ in 1..size {
+        let (from, answer) = echo(rank)?;
+        match answer {
+            Answer::Speed(s) if s.is_finite() && s > 0.0 => speeds[from] = s,
+            other => return Err(unexpected(from, other)),
+        }
+    }
+    let mut to_root = vec![Link { bandwidth: FASTEST, setup: 0.0 }; size];
+    for other in 1..size {
+        let mut round = |bytes: usize, rounds: usize| -> Result<f64> {
+            let payload = Bytes::from(vec![0u8; bytes]);
+            let mut best = Duration::MAX;
+            for _ in 0..rounds {
+                let start = clock.now();
+                ping(rank.post(), other, payload.clone())?;
+                match echo(rank)? {
+                    (from, Answer::Pong) if from == other => {}
+                    (from, answer) => return Err(unexpected(from, answer)),
+                }
+                best = best.min(clock.now().saturating_sub(start));
+            }
+            Ok(best.as_secs_f64())
+        };
+        let empty = round(0, EMPTY_ROUNDS)?;
+        let bulk = round(BULK, BULK_ROUNDS)?;
+        let setup = empty / 2.0;
+        let bandwidth = (BULK as f64 / (bulk - empty).max(BULK as f64 / FASTEST)).min(FASTEST);
+        to_root[other] = Link { bandwidth, setup };
+    }
+    describe(&speeds, &to_root)
+}
+
+/// Every pair of ranks is taken to be as far apart as the farther of the two is from rank 0.
+fn describe(speeds: &[f64], to_root: &[Link]) -> Result<Platform> {
+    let wrong = |e: armature_planner::Error| {
+        Error::new(ErrorKind::Config, format!("the probe measured nonsense: {e}"))
+    };
+    let mut platform = Platform::with_speeds(speeds, Link::FREE);
+    for (a, x) in to_root.iter().enumerate() {
+        for (b, y) in to_root.iter().enumerate().filter(|&(b, _)| b != a) {
+            let link = match (a, b) {
+                (0, _) => *y,
+                (_, 0) => *x,
+                _ => Link { bandwidth: x.bandwidth.min(y.bandwidth), setup: x.setup.max(y.setup) },
+            };
+            platform.set_link(a, b, link).map_err(wrong)?;
+        }
+    }
+    platform.with_ext_on(0).map_err(wrong)
+}
+
+/// Answers a question of rank 0.
+pub(crate) fn answer(post: &mut Post, letter: &Letter) -> Result<()> {
+    let question: Question = wire::from_bytes(&letter.body)?;
+    let answer = match question {
+        Question::Speed => Answer::Speed(speed(post.clock())),
+        Question::Ping => Answer::Pong,
+    };
+    post.send(letter.from, Kind::Echo, &answer)
+}
+
+/// Operations per second of a fixed kernel on this rank.
+pub(crate) fn speed(clock: Clock) -> f64 {
+    let round = || {
+        let start = clock.now();
+        crate::declare(KERNEL_OPERATIONS as f64, || std::hint::black_box(kernel(KERNEL_OPERATIONS)));
+        clock.now().saturating_sub(start)
+    };
+    let best = (0..KERNEL_ROUNDS).map(|_| round()).min().unwrap_or(Duration::MAX);
+    KERNEL_OPERATIONS as f64 / best.as_secs_f64().max(1e-9)
+}
+
+/// A chain of integer operations that no compiler shortens and no cache speeds up.
+fn kernel(operations: u64) -> u64 {
+    let mut x = 0x9E37_79B9_7F4A_7C15u64;
+    for _ in 0..operations / 3 {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+    }
+    x
+}
+
+fn ping(post: &mut Post, to: usize, payload: Bytes) -> Result<()> {
+    let run = post.run();
+    let mut head = envelope(run, Kind::Probe).to_vec();
+    head.extend_from_slice(&wire::to_bytes(&Question::Ping)?);
+    let parts = if payload.is_empty() { Vec::new() } else { vec![payload] };
+    post.send_ready(to, Message { head: head.into(), parts })
+}
+
+/// Waits for the next answer.
+fn echo<'scope, 'p: 'scope>(rank: &mut Rank<'_, 'scope, '_, 'p>) -> Result<(usize, Answer)> {
+    loop {
+        if let Some(letter) = rank.control() {
+            return match letter.kind {
+                Kind::Echo => Ok((letter.from, wire::from_bytes(&letter.body)?)),
+                other => Err(Error::new(
+                    ErrorKind::Wire,
+                    format!("rank {} sent {other:?} while it was being probed", letter.from),
+                )),
+            };
+        }
+        rank.turn_or_wait()?;
+    }
+}
+
+fn unexpected(from: usize, answer: Answer) -> Error {
+    Error::new(ErrorKind::Wire, format!("rank {from} answered a probe with {answer:?}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_are_as_far_apart_as_the_farther_is_from_rank_0() {
+        let link = |bandwidth, setup| Link { bandwidth, setup };
+        let near = link(1e9, 1e-6);
+        let far = link(1e6, 1e-3);
+        let p = describe(&[1.0, 2.0, 3.0], &[Link::FREE, near, far]).unwrap();
+        assert_eq!((p.link(0, 1), p.link(2, 0), p.link(1, 2)), (near, far, far));
+        assert_eq!(p.ext_on(), Some(0));
+    }
+
+    #[test]
+    fn the_kernel_takes_time() {
+        assert!(speed(Clock::wall()) > 1e6);
+    }
+}

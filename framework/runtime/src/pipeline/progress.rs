@@ -1,0 +1,91 @@
+//! What a person sees while a pipeline runs: a line on a terminal, a log line now and then elsewhere.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::summary::short;
+use crate::session::Progress;
+
+/// Between two updates of a terminal, and between two lines elsewhere.
+const REDRAW: Duration = Duration::from_millis(100);
+const LINE: Duration = Duration::from_secs(5);
+
+/// Rank 0's progress display.
+#[derive(Debug)]
+pub(crate) struct Display {
+    bar: Option<ProgressBar>,
+    lines: bool,
+    next: Duration,
+    last: (Duration, u64),
+    mapping: String,
+}
+
+/// What there is to show.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View {
+    /// Items at the sink.
+    pub(crate) items: u64,
+    /// Batches in flight, and how many may be.
+    pub(crate) in_flight: (usize, usize),
+}
+
+impl Display {
+    pub(crate) fn new(progress: Progress, now: Duration) -> Self {
+        let terminal = std::io::stderr().is_terminal();
+        let bar = (progress == Progress::Auto && terminal).then(|| {
+            let bar = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        let lines = progress == Progress::On || (progress == Progress::Auto && !terminal);
+        let wait = if progress == Progress::On { Duration::ZERO } else { LINE };
+        let next = now + if bar.is_some() { REDRAW } else { wait };
+        Display { bar, lines, next, last: (now, 0), mapping: String::new() }
+    }
+
+    /// The mapping that runs now, in its text form.
+    pub(crate) fn set_mapping(&mut self, mapping: String) {
+        self.mapping = mapping;
+    }
+
+    /// Whether it is time to [`show`](Display::show) something.
+    #[inline]
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        now >= self.next && (self.lines || self.bar.is_some())
+    }
+
+    pub(crate) fn show(&mut self, view: View, now: Duration) {
+        let (then, before) = std::mem::replace(&mut self.last, (now, view.items));
+        let span = now.saturating_sub(then).as_secs_f64().max(1e-9);
+        let rate = short((view.items - before.min(view.items)) as f64 / span);
+        let (flying, limit) = view.in_flight;
+        let text = format!(
+            "{:.1} s  {} items  {rate} items/s  {flying}/{limit} batches in flight  {}",
+            now.as_secs_f64(),
+            view.items,
+            self.mapping
+        );
+        match &self.bar {
+            Some(bar) => {
+                bar.set_message(text);
+                bar.tick();
+                self.next = now + REDRAW;
+            }
+            None => {
+                log::info!("{text}");
+                self.next = now + LINE;
+            }
+        }
+    }
+
+    /// Takes the line off the terminal.
+    pub(crate) fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

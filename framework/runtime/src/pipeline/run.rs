@@ -1,0 +1,47 @@
+//! Running a pipeline on a session.
+
+use super::builder::Runnable;
+use super::conductor::{Score, conduct};
+use super::engine::Engine;
+use super::follower::follow;
+use super::rank::Rank;
+use super::summary::Summary;
+use super::workshop::Workshop;
+use crate::error::Result;
+use crate::session::{Driver, Session, report};
+
+impl Runnable<'_> {
+    /// Runs the pipeline to the end of its stream. Every rank of the session calls this with the same pipeline.
+    ///
+    /// Returns a [`Summary`] on rank 0 and `None` on the others.
+    ///
+    /// # Errors
+    /// The first error or panic of the source, a stage or the sink, with rank, stage and item; a mapping that
+    /// does not fit; another rank's failure. On MPI a failure ends the job instead of returning.
+    pub fn run(self, session: &Session) -> Result<Option<Summary>> {
+        let config = session.config();
+        let mut post = session.post()?;
+        let post = &mut *post;
+        let run = post.next_run();
+        let (rank, size, clock) = (post.rank(), post.size(), post.clock());
+        let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
+        let score = if rank == 0 { Some(Score::of(&self, size)?) } else { None };
+        let workshop = Workshop::new(self, rank, clock, config.monitor);
+        let (codecs, activity) = (workshop.codecs(), workshop.activity());
+        // The simulator's ranks are threads of its own; user code runs on them.
+        let driver = if clock.is_simulated() { Driver::Inline } else { config.driver };
+        let waker = post.transport().waker();
+        std::thread::scope(|scope| {
+            let engine = Engine::new(scope, rank, driver, waker, workshop)?;
+            let stages = names.clone();
+            let me = Rank::new(&mut *post, engine, run, codecs, activity, stages, config.peer_limit);
+            let result = match score {
+                Some(score) => conduct(me, score, config).map(Some),
+                None => follow(me, &names).map(|()| None),
+            };
+            // The scope waits for the compute thread, which may be in user code for long. The others must not
+            // wait for that, so a failure is told before.
+            result.inspect_err(|error| report(post, error))
+        })
+    }
+}

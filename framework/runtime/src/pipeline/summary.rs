@@ -1,0 +1,170 @@
+//! What a run tells at its end.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::ledger::RankReport;
+
+/// What rank 0 knows after a pipeline has run: how it was mapped and where the time went. Its `Display` is the
+/// table that people read.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Stage names in order.
+    pub stages: Vec<String>,
+    /// The mapping that the stream ran on (after calibration, if there was any).
+    pub mapping: armature_planner::pipeline::Mapping,
+    /// The same in its text form.
+    pub mapping_text: String,
+    /// Items that the source gave.
+    pub items: u64,
+    /// Items that reached the sink.
+    pub delivered: u64,
+    /// From the first set-up to the last result.
+    pub elapsed: Duration,
+    /// The part of it that an automatic mapping took to calibrate, probe and plan; zero otherwise.
+    pub calibration: Duration,
+    /// Items that went through during calibration.
+    pub calibration_items: u64,
+    /// Seconds between two results that the planner expects of the mapping, if it planned it.
+    pub predicted: Option<f64>,
+    /// By rank.
+    pub ranks: Vec<RankReport>,
+}
+
+impl Summary {
+    /// Items of the source per second, all in all.
+    pub fn throughput(&self) -> f64 {
+        self.items as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Items that stage number `stage` dropped, on all ranks.
+    pub fn dropped(&self, stage: usize) -> u64 {
+        self.ranks.iter().filter_map(|r| r.stages.get(stage)).map(|s| s.dropped).sum()
+    }
+
+    /// Measured seconds between two results after calibration.
+    pub fn production_time(&self) -> Option<f64> {
+        let items = self.items - self.calibration_items.min(self.items);
+        let time = self.elapsed.saturating_sub(self.calibration);
+        (items > 0).then(|| time.as_secs_f64() / items as f64)
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (elapsed, rate) = (self.elapsed.as_secs_f64(), self.throughput());
+        write!(f, "{} items in {elapsed:.3} s, {} items/s", self.items, short(rate))?;
+        if self.delivered < self.items {
+            write!(f, ", {} dropped", self.items - self.delivered)?;
+        }
+        write!(f, "\nmapping {}", self.mapping_text)?;
+        if let (Some(predicted), Some(measured)) = (self.predicted, self.production_time()) {
+            write!(
+                f,
+                "\nplanned after {} items and {:.3} s of calibration: predicted {} an item, measured {}",
+                self.calibration_items,
+                self.calibration.as_secs_f64(),
+                seconds(predicted),
+                seconds(measured)
+            )?;
+        }
+        let width = self.stages.iter().map(String::len).max().unwrap_or(0).max(5);
+        write!(
+            f,
+            "\n{:>4}  {:<width$}  {:>9}  {:>9}  {:>10}  {:>5}  {:>10}  {:>10}  {:>9}  {:>9}",
+            "rank",
+            "stage",
+            "items",
+            "busy s",
+            "an item",
+            "queue",
+            "no input s",
+            "no taker s",
+            "sent MB",
+            "recvd MB"
+        )?;
+        for (rank, report) in self.ranks.iter().enumerate() {
+            let totals = format!(
+                "  {:>10.3}  {:>10.3}  {:>9.3}  {:>9.3}",
+                report.waiting_input.as_secs_f64(),
+                report.waiting_downstream.as_secs_f64(),
+                report.sent_bytes as f64 / 1e6,
+                report.received_bytes as f64 / 1e6
+            );
+            let ran: Vec<_> = report.stages.iter().enumerate().filter(|(_, s)| s.items > 0).collect();
+            if ran.is_empty() {
+                write!(f, "\n{rank:>4}  {:<width$}{:>41}{totals}", "parked", "")?;
+            }
+            for (place, (stage, s)) in ran.into_iter().enumerate() {
+                let an_item = s.service().map_or("-".to_string(), |t| seconds(t.as_secs_f64()));
+                let rank = if place == 0 { rank.to_string() } else { String::new() };
+                write!(
+                    f,
+                    "\n{rank:>4}  {:<width$}  {:>9}  {:>9.3}  {an_item:>10}  {:>5}{}",
+                    self.stages[stage],
+                    s.items,
+                    s.busy().as_secs_f64(),
+                    s.longest_queue,
+                    if place == 0 { totals.as_str() } else { "" }
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A time in the unit that suits it.
+pub(crate) fn seconds(s: f64) -> String {
+    match s {
+        s if s >= 1.0 => format!("{s:.3} s"),
+        s if s >= 1e-3 => format!("{:.3} ms", s * 1e3),
+        s if s >= 1e-6 => format!("{:.3} us", s * 1e6),
+        s => format!("{:.1} ns", s * 1e9),
+    }
+}
+
+/// A number with three figures or so.
+pub(crate) fn short(x: f64) -> String {
+    match x {
+        x if x >= 1e7 => format!("{:.1} M", x / 1e6),
+        x if x >= 1e4 => format!("{:.1} k", x / 1e3),
+        x if x >= 100.0 => format!("{x:.0}"),
+        x => format!("{x:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ledger::StageStats;
+    use super::*;
+
+    #[test]
+    fn the_table_shows_every_rank_also_parked_ones() {
+        let ran = StageStats {
+            items: 10,
+            timed_items: 10,
+            timed: Duration::from_millis(25),
+            longest_queue: 2,
+            ..StageStats::default()
+        };
+        let summary = Summary {
+            stages: vec!["seg".into()],
+            mapping: armature_planner::pipeline::Mapping::new(vec![]),
+            mapping_text: "seg@0".into(),
+            items: 10,
+            delivered: 9,
+            elapsed: Duration::from_millis(50),
+            calibration: Duration::ZERO,
+            calibration_items: 0,
+            predicted: None,
+            ranks: vec![RankReport { stages: vec![ran], ..Default::default() }, RankReport::default()],
+        };
+        let text = summary.to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "10 items in 0.050 s, 200 items/s, 1 dropped");
+        assert_eq!(lines[1], "mapping seg@0");
+        assert!(lines[3].contains("seg") && lines[3].contains("2.500 ms"), "{text}");
+        assert!(lines[4].contains("parked"), "{text}");
+        assert!(lines[3..].iter().all(|l| l.len() == lines[2].len()), "columns line up:\n{text}");
+    }
+}

@@ -1,0 +1,203 @@
+//! Start-up: every rank tells rank 0 where it is; rank 0 tells every rank who shares its node.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use log::Level;
+use serde::{Deserialize, Serialize};
+
+use super::config::{Bind, Config};
+use super::post::{Kind, Post};
+use crate::error::{Error, ErrorKind, Result};
+use crate::topology::{self, Core, Topology};
+use crate::wire;
+
+/// How long an idle rank spins before it sleeps, where its core is its own.
+const SPIN: Duration = Duration::from_micros(50);
+
+/// What a rank tells of itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Hello {
+    version: String,
+    transport: String,
+    topology: Topology,
+}
+
+/// What a rank learns about its node, and where it is bound.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Neighbourhood {
+    /// True when the node has fewer cores for its ranks than ranks.
+    shared_cores: bool,
+    /// Processing units to bind this rank to; `None` leaves it as it is.
+    units: Option<Vec<usize>>,
+}
+
+/// Runs the exchange on every rank, binds ranks where asked to, and logs the table of ranks on rank 0.
+pub(super) fn exchange(post: &mut Post, config: &Config) -> Result<()> {
+    let mine = Hello {
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        transport: post.transport().describe(),
+        topology: Topology::of_this_node(),
+    };
+    let neighbourhood =
+        if post.rank() == 0 { welcome(post, config, mine)? } else { introduce(post, config, &mine)? };
+    if let Some(units) = neighbourhood.units.as_ref().filter(|_| !post.clock().is_simulated()) {
+        topology::bind_current_thread(units).map_err(|e| e.at_rank(post.rank()))?;
+    }
+    post.set_spin(if neighbourhood.shared_cores { Duration::ZERO } else { SPIN });
+    Ok(())
+}
+
+/// The part of rank 0.
+fn welcome(post: &mut Post, config: &Config, mine: Hello) -> Result<Neighbourhood> {
+    let size = post.size();
+    let mut hellos: Vec<Option<Hello>> = vec![None; size];
+    hellos[0] = Some(mine);
+    let hellos = RefCell::new(hellos);
+    post.wait_until(
+        config.peer_limit,
+        |_, letter| {
+            let mut hellos = hellos.borrow_mut();
+            if let Some(letter) = letter.filter(|l| l.kind == Kind::Hello) {
+                let hello: Hello = wire::from_bytes(&letter.body)?;
+                check(letter.from, &hello)?;
+                hellos[letter.from] = Some(hello);
+            }
+            Ok(hellos.iter().all(Option::is_some).then_some(()))
+        },
+        || {
+            let hellos = hellos.borrow();
+            let silent: Vec<usize> = (0..size).filter(|&r| hellos[r].is_none()).collect();
+            format!("for rank(s) {silent:?} to start")
+        },
+    )?;
+    let hellos: Vec<Hello> = hellos.into_inner().into_iter().flatten().collect();
+    let places = places(&hellos, config.bind);
+    if size > 1 {
+        // Ranks that are threads of one process are all in the same place, which nobody needs to be told.
+        let level = if hellos[0].transport.starts_with("local") { Level::Debug } else { Level::Info };
+        log::log!(level, "{size} ranks, {}\n{}", hellos[0].transport, table(&hellos, &places));
+    }
+    for (to, place) in places.iter().enumerate().skip(1) {
+        post.send(to, Kind::Welcome, place)?;
+    }
+    Ok(places[0].clone())
+}
+
+/// The part of every other rank.
+fn introduce(post: &mut Post, config: &Config, mine: &Hello) -> Result<Neighbourhood> {
+    post.send(0, Kind::Hello, mine)?;
+    post.wait_until(
+        config.peer_limit,
+        |_, letter| match letter.filter(|l| l.kind == Kind::Welcome) {
+            Some(letter) => wire::from_bytes(&letter.body).map(Some),
+            None => Ok(None),
+        },
+        || "for rank 0 to welcome it".to_string(),
+    )
+}
+
+/// Ranks built from different versions, or against different MPI libraries, do not understand each other.
+fn check(from: usize, hello: &Hello) -> Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    if hello.version != version {
+        let text = format!(
+            "runs armature {}, rank 0 runs {version}: start the same program on every rank",
+            hello.version
+        );
+        return Err(Error::new(ErrorKind::Config, text).at_rank(from));
+    }
+    Ok(())
+}
+
+/// Who shares a node with whom, and which cores each rank gets.
+fn places(hellos: &[Hello], bind: Bind) -> Vec<Neighbourhood> {
+    let mut nodes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (rank, hello) in hellos.iter().enumerate() {
+        nodes.entry(&hello.topology.host).or_default().push(rank);
+    }
+    let mut places = vec![Neighbourhood::default(); hellos.len()];
+    for ranks in nodes.values() {
+        let topologies = || ranks.iter().map(|&r| &hellos[r].topology);
+        let masks: Vec<BTreeSet<usize>> = topologies().map(|t| t.processing_units().collect()).collect();
+        let bound = topology::launcher_has_bound(&masks);
+        // All cores that any rank of the node may use, each once.
+        let cores: BTreeMap<usize, &Core> =
+            topologies().flat_map(|t| &t.cores).map(|c| (c.processing_units[0], c)).collect();
+        let cores: Vec<Core> = cores.into_values().cloned().collect();
+        for (local, &rank) in ranks.iter().enumerate() {
+            let units = topology::cores_of_rank(ranks.len(), local, &cores, bound || bind == Bind::None);
+            places[rank] = Neighbourhood { shared_cores: ranks.len() > cores.len(), units };
+        }
+    }
+    places
+}
+
+/// The start-up table: host, cores and memory of every rank.
+fn table(hellos: &[Hello], places: &[Neighbourhood]) -> String {
+    let mut text =
+        format!("{:>5}  {:<20} {:<16} {:>6}  {:>10}", "rank", "host", "may run on", "cores", "memory");
+    for (rank, (hello, place)) in hellos.iter().zip(places).enumerate() {
+        let t = &hello.topology;
+        let units = place.units.clone().unwrap_or_else(|| t.processing_units().collect());
+        text += &format!(
+            "\n{rank:>5}  {:<20} {:<16} {:>6}  {:>6.1} GiB",
+            t.host,
+            ranges(units),
+            t.cores.len(),
+            t.memory_total as f64 / f64::from(1 << 30)
+        );
+    }
+    if places.iter().any(|p| p.shared_cores) {
+        text += "\n       ranks share cores: idle ones sleep instead of spinning";
+    }
+    text
+}
+
+/// Numbers as people write them: `0-3,8`.
+fn ranges(mut units: Vec<usize>) -> String {
+    units.sort_unstable();
+    let runs = units.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [one] => one.to_string(),
+        run => format!("{}-{}", run[0], run[run.len() - 1]),
+    });
+    runs.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(host: &str) -> Hello {
+        let topology = Topology { host: host.into(), ..Topology::of_this_node() };
+        Hello { version: env!("CARGO_PKG_VERSION").into(), transport: "local".into(), topology }
+    }
+
+    #[test]
+    fn ranks_of_a_node_share_its_cores_and_others_do_not_count() {
+        let cores = Topology::of_this_node().cores.len();
+        let mut hellos: Vec<Hello> = (0..cores).map(|_| hello("a")).collect();
+        hellos.push(hello("b"));
+        let places = places(&hellos, Bind::Core);
+        assert!(places.iter().all(|p| !p.shared_cores && p.units.is_some()));
+        hellos.push(hello("a"));
+        let places = super::places(&hellos, Bind::Core);
+        assert!(places[0].shared_cores && places[0].units.is_none());
+        assert!(!places[cores].shared_cores);
+        let text = table(&hellos, &places);
+        assert_eq!(text.lines().count(), 1 + hellos.len() + 1, "{text}");
+    }
+
+    #[test]
+    fn another_version_is_refused() {
+        let other = Hello { version: "0.0.0".into(), ..hello("a") };
+        assert!(check(3, &other).unwrap_err().to_string().starts_with("rank 3: runs armature 0.0.0"));
+    }
+
+    #[test]
+    fn unit_numbers_are_shown_as_ranges() {
+        assert_eq!(ranges(vec![8, 0, 1, 2, 3]), "0-3,8");
+        assert_eq!(ranges(vec![]), "");
+    }
+}

@@ -1,0 +1,334 @@
+//! Start-up, shutdown and failure: the world in which skeletons run.
+//!
+//! [`run`] brings up the ranks, calls one closure on each of them, and takes them down again. What goes wrong
+//! anywhere ends the whole job: on MPI within seconds and with a non-zero exit code, on `local` as an error
+//! that every rank returns.
+
+mod backoff;
+mod config;
+mod hello;
+mod logging;
+pub(crate) mod post;
+
+use std::any::Any;
+use std::cell::{RefCell, RefMut};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+pub(crate) use backoff::Backoff;
+pub use config::{BatchMode, Bind, Config, Driver, Progress, TransportChoice};
+pub(crate) use logging::name_rank;
+use post::{Kind, Post};
+
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::transport::Transport;
+use crate::transport::local::{LocalTransport, World};
+
+/// One rank's view of a running job: who it is, how many there are, and the settings.
+///
+/// A skeleton is run by handing it the session. Sessions are made by [`run`].
+pub struct Session {
+    config: Config,
+    rank: usize,
+    size: usize,
+    transport: String,
+    post: RefCell<Post>,
+}
+
+impl Session {
+    /// This rank's number, from 0.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
+
+    /// How many ranks the job has.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// True on rank 0, which reads the source, feeds the sink and plans.
+    pub fn is_root(&self) -> bool {
+        self.rank == 0
+    }
+
+    /// The settings of this run.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What carries the messages: `local…`, or `mpi…` with the library's own name and version.
+    pub fn transport(&self) -> &str {
+        &self.transport
+    }
+
+    /// True when the job runs inside a simulator: time is simulated and only declared work takes any.
+    pub fn is_simulated(&self) -> bool {
+        self.post.borrow().clock().is_simulated()
+    }
+
+    /// Time since this rank started, by the clock that the run goes by (simulated under a simulator).
+    pub fn elapsed(&self) -> Duration {
+        self.post.borrow().clock().now()
+    }
+
+    /// The post office; borrowed for as long as a skeleton runs.
+    pub(crate) fn post(&self) -> Result<RefMut<'_, Post>> {
+        self.post.try_borrow_mut().map_err(|_| {
+            Error::new(
+                ErrorKind::Config,
+                "a skeleton was started from inside another one; run them one after the other",
+            )
+            .at_rank(self.rank)
+        })
+    }
+
+    /// Brings a rank up: everybody says hello to rank 0, which answers with who sits where.
+    fn open(transport: Box<dyn Transport>, config: &Config) -> Result<Self, (Box<Post>, Error)> {
+        let mut post = Post::new(transport, config.idle_sleep);
+        match hello::exchange(&mut post, config) {
+            Ok(()) => Ok(Session {
+                config: config.clone(),
+                rank: post.rank(),
+                size: post.size(),
+                transport: post.transport().describe(),
+                post: RefCell::new(post),
+            }),
+            Err(error) => Err((Box::new(post), error)),
+        }
+    }
+
+    /// Takes a rank down: everybody says bye to rank 0, which lets all go when it has heard from each.
+    fn leave(post: &mut Post, config: &Config) -> Result<()> {
+        // A rank may still be busy with the caller's own work, which tells nobody that it is alive.
+        let limit = config.peer_limit.saturating_mul(PATIENCE);
+        post.next_run();
+        post.drain(config.peer_limit)?;
+        if post.rank() == 0 {
+            let mut missing: Vec<usize> = (1..post.size()).collect();
+            let left = RefCell::new(missing.clone());
+            post.wait_until(
+                limit,
+                |_, letter| {
+                    if let Some(letter) = letter.filter(|l| l.kind == Kind::Bye) {
+                        missing.retain(|&r| r != letter.from);
+                        left.borrow_mut().clone_from(&missing);
+                    }
+                    Ok(missing.is_empty().then_some(()))
+                },
+                || format!("for rank(s) {:?} to leave", left.borrow()),
+            )?;
+            for to in 1..post.size() {
+                post.send(to, Kind::Farewell, &())?;
+            }
+        } else {
+            post.send(0, Kind::Bye, &())?;
+            post.wait_until(
+                limit,
+                |_, letter| Ok(letter.filter(|l| l.kind == Kind::Farewell).map(|_| ())),
+                || "for rank 0 to let it leave".to_string(),
+            )?;
+        }
+        post.drain(config.peer_limit)?;
+        post.close()
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("rank", &self.rank)
+            .field("size", &self.size)
+            .field("transport", &self.transport)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How many times the peer limit a rank may take over the caller's own work before it leaves.
+const PATIENCE: u32 = 30;
+/// How long a rank that was told of another's failure waits for the job to be ended from outside.
+#[cfg(feature = "mpi")]
+const DOOM: Duration = Duration::from_secs(5);
+
+/// Starts the ranks, calls `body` on each, and returns rank 0's result (on MPI: this process's own).
+///
+/// Where an MPI launcher started the program, the ranks are its processes: `mpirun -n 6 app`. Otherwise they
+/// are threads of this process, as many as [`Config::ranks`] says, one by default.
+///
+/// # Errors
+/// The error or panic of the first rank that failed, with its rank. On MPI a failure is printed on stderr and
+/// ends the whole job with a non-zero exit code instead of returning.
+///
+/// ```
+/// let config = armature::Config::new().ranks(3);
+/// let size = armature::run(&config, |session| Ok(session.size()))?;
+/// assert_eq!(size, 3);
+/// # Ok::<(), armature::Error>(())
+/// ```
+pub fn run<R: Send>(config: &Config, body: impl Fn(&Session) -> Result<R, BoxError> + Sync) -> Result<R> {
+    config.validate()?;
+    #[cfg(feature = "mpi")]
+    {
+        let wanted = match config.transport {
+            TransportChoice::Auto => crate::transport::mpi::launched().is_some(),
+            TransportChoice::Local => false,
+            TransportChoice::Mpi => true,
+        };
+        if wanted {
+            return run_mpi(config, &body);
+        }
+    }
+    #[cfg(not(feature = "mpi"))]
+    if config.transport == TransportChoice::Mpi {
+        let text = "the mpi transport was asked for, but armature was built without its feature `mpi`";
+        return Err(Error::new(ErrorKind::Config, text));
+    }
+    run_local(config, &body)
+}
+
+/// Ranks as threads. Rank 0 is the calling thread.
+fn run_local<R: Send>(
+    config: &Config,
+    body: &(impl Fn(&Session) -> Result<R, BoxError> + Sync),
+) -> Result<R> {
+    logging::start(None);
+    let world = World::new(config.ranks);
+    let rank = |r: usize| {
+        logging::name_rank(r);
+        on_rank(Box::new(LocalTransport::open(world.clone(), r)), config, body).map_err(|(_, e)| e)
+    };
+    let rank = &rank;
+    let result = std::thread::scope(|scope| {
+        let mut others = Vec::new();
+        for r in 1..config.ranks {
+            let thread = std::thread::Builder::new().name(format!("rank {r}")).stack_size(STACK);
+            let started = thread.spawn_scoped(scope, move || rank(r).map(drop));
+            others.push(started.map_err(|e| {
+                let error = Error::new(ErrorKind::Config, format!("cannot start rank {r} as a thread: {e}"));
+                LocalTransport::open(world.clone(), 0).abort(&error);
+                error
+            })?);
+        }
+        let mine = rank(0);
+        for other in others {
+            // A rank catches its own panics; one in the framework itself is passed on.
+            if let Err(payload) = other.join() {
+                std::panic::resume_unwind(payload);
+            }
+        }
+        mine
+    });
+    match world.failure() {
+        Some(error) => Err(error),
+        None => result,
+    }
+}
+
+/// Stack of a rank that is a thread: as much as a process has on most systems.
+const STACK: usize = 8 << 20;
+
+#[cfg(feature = "mpi")]
+fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxError> + Sync)) -> Result<R> {
+    use crate::transport::mpi::{MpiOptions, MpiTransport};
+    let transport = MpiTransport::open(MpiOptions { split: config.split_bytes, ..MpiOptions::default() })?;
+    let simulated = transport.clock().is_simulated();
+    logging::start(Some(transport.rank()));
+    on_rank(Box::new(transport), config, body).map_err(|(_, error)| {
+        if !simulated {
+            // Another rank failed and is ending the job. If it cannot, this rank ends by itself.
+            std::thread::sleep(DOOM);
+            std::process::exit(1);
+        }
+        error
+    })
+}
+
+/// One rank from hello to bye.
+fn on_rank<R>(
+    transport: Box<dyn Transport>,
+    config: &Config,
+    body: &impl Fn(&Session) -> Result<R, BoxError>,
+) -> Result<R, (Box<Post>, Error)> {
+    let session = match Session::open(transport, config) {
+        Ok(session) => session,
+        Err((mut post, error)) => {
+            report(&mut post, &error);
+            return Err((post, error));
+        }
+    };
+    let rank = session.rank;
+    let result = catch_unwind(AssertUnwindSafe(|| body(&session)))
+        .map_err(|payload| Error::new(ErrorKind::Panic, panic_text(&*payload)).at_rank(rank))
+        .and_then(|r| r.map_err(|e| from_user(e, rank)));
+    let mut post = session.post.into_inner();
+    let result = result.and_then(|value| Session::leave(&mut post, config).map(|()| value));
+    result.map_err(|error| {
+        report(&mut post, &error);
+        (Box::new(post), error)
+    })
+}
+
+/// Says what went wrong, unless another rank has said so already, and ends the job.
+pub(crate) fn report(post: &mut Post, error: &Error) {
+    if error.kind() != ErrorKind::Peer && !post.has_failed() {
+        if post.clock().is_simulated() || post.transport().describe().starts_with("mpi") {
+            eprintln!("armature: {error}");
+        }
+        post.fail(error);
+    }
+}
+
+/// An error of user code as ours; one that is ours already keeps what it knows.
+pub(crate) fn from_user(error: BoxError, rank: usize) -> Error {
+    match error.downcast::<Error>() {
+        Ok(ours) => ours.at_rank(rank),
+        Err(theirs) => {
+            let mut text = theirs.to_string();
+            let mut source = theirs.source();
+            while let Some(cause) = source {
+                text = format!("{text}: {cause}");
+                source = cause.source();
+            }
+            Error::new(ErrorKind::User, text).at_rank(rank)
+        }
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("with a value that is not a text")
+        .to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rank_is_called_and_rank_0_answers() {
+        for ranks in [1, 2, 5] {
+            let config = Config::new().ranks(ranks);
+            let got = run(&config, |s| Ok((s.rank(), s.size()))).unwrap();
+            assert_eq!(got, (0, ranks));
+        }
+    }
+
+    #[test]
+    fn an_error_or_panic_on_any_rank_ends_the_job_and_names_the_rank() {
+        for bad in 0..3 {
+            let config = Config::new().ranks(3);
+            let error =
+                run(&config, |s| if s.rank() == bad { Err("no fuel".into()) } else { Ok(()) }).unwrap_err();
+            assert_eq!(error.to_string(), format!("rank {bad}: no fuel"));
+            assert_eq!(error.kind(), ErrorKind::User);
+            let error = run(&config, |s| {
+                assert!(s.rank() != bad, "on purpose");
+                Ok(())
+            })
+            .unwrap_err();
+            assert_eq!(error.to_string(), format!("rank {bad}: panicked: on purpose"));
+            assert_eq!(error.kind(), ErrorKind::Panic);
+        }
+    }
+}

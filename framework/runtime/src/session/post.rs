@@ -1,0 +1,397 @@
+//! The post office of a rank: every message carries the number of the run that it belongs to and its kind.
+//!
+//! Ranks do not stop at the same moment. A message of a run that is over is dropped; one of a run that has
+//! not begun here yet is kept until it has. A failure of another rank ends whatever this rank was doing.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::backoff::Backoff;
+use crate::clock::Clock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::transport::{Message, Transport};
+use crate::wire;
+
+/// What a message is. The numbers are on the wire: they are not reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    Hello = 1,
+    Welcome = 2,
+    Bye = 3,
+    Farewell = 4,
+    Failure = 5,
+    Start = 16,
+    Ready = 17,
+    Data = 18,
+    Request = 19,
+    Offer = 20,
+    Assign = 21,
+    Drained = 22,
+    Finish = 23,
+    Report = 24,
+    Status = 25,
+    Probe = 26,
+    Echo = 27,
+}
+
+impl Kind {
+    fn from_wire(byte: u8) -> Option<Self> {
+        use Kind::*;
+        [
+            Hello, Welcome, Bye, Farewell, Failure, Start, Ready, Data, Request, Offer, Assign, Drained,
+            Finish, Report, Status, Probe, Echo,
+        ]
+        .into_iter()
+        .find(|k| *k as u8 == byte)
+    }
+}
+
+/// Bytes of the envelope in front of every head: run number (4), kind (1), zero (3).
+pub(crate) const ENVELOPE: usize = 8;
+
+/// The envelope of a message of `kind` in run number `run`.
+pub(crate) fn envelope(run: u32, kind: Kind) -> [u8; ENVELOPE] {
+    let [a, b, c, d] = run.to_le_bytes();
+    [a, b, c, d, kind as u8, 0, 0, 0]
+}
+
+/// A message that has been opened: who sent it, what it is, and its content without the envelope.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    pub(crate) from: usize,
+    pub(crate) kind: Kind,
+    pub(crate) body: Bytes,
+    pub(crate) parts: Vec<Bytes>,
+}
+
+/// A failure as it travels.
+#[derive(Serialize, Deserialize)]
+struct FailureNote {
+    message: String,
+}
+
+/// Sends and receives for one rank.
+pub(crate) struct Post {
+    transport: Box<dyn Transport>,
+    clock: Clock,
+    run: u32,
+    early: VecDeque<(usize, Message)>,
+    /// Per rank: when it was last heard, and whether anything has come since that was noted.
+    heard: Vec<(Duration, bool)>,
+    spin: Duration,
+    longest_sleep: Duration,
+    failed: bool,
+}
+
+impl Post {
+    pub(crate) fn new(transport: Box<dyn Transport>, longest_sleep: Duration) -> Self {
+        let clock = transport.clock();
+        let heard = vec![(clock.now(), false); transport.size()];
+        Post {
+            transport,
+            clock,
+            run: 0,
+            early: VecDeque::new(),
+            heard,
+            spin: Duration::ZERO,
+            longest_sleep,
+            failed: false,
+        }
+    }
+
+    pub(crate) fn rank(&self) -> usize {
+        self.transport.rank()
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.transport.size()
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    pub(crate) fn transport(&mut self) -> &mut dyn Transport {
+        &mut *self.transport
+    }
+
+    /// From now on this rank spins for so long before it sleeps: zero where ranks share cores.
+    pub(crate) fn set_spin(&mut self, spin: Duration) {
+        self.spin = spin;
+    }
+
+    /// A fresh wait for this rank.
+    pub(crate) fn backoff(&self) -> Backoff {
+        Backoff::new(self.spin, self.longest_sleep)
+    }
+
+    /// Begins the next run; every rank does so in the same order. Returns the run's number.
+    pub(crate) fn next_run(&mut self) -> u32 {
+        self.run += 1;
+        self.run
+    }
+
+    /// The number of the present run.
+    pub(crate) fn run(&self) -> u32 {
+        self.run
+    }
+
+    /// When anything last came from `rank`, as of the last call. One clock reading serves all messages since.
+    pub(crate) fn heard(&mut self, rank: usize, now: Duration) -> Duration {
+        let (when, since) = &mut self.heard[rank];
+        if std::mem::take(since) {
+            *when = now;
+        }
+        *when
+    }
+
+    /// Counts `rank` as heard from just now.
+    pub(crate) fn heard_now(&mut self, rank: usize, now: Duration) {
+        self.heard[rank] = (now, false);
+    }
+
+    /// Sends a control message of the present run.
+    pub(crate) fn send<T: Serialize>(&mut self, to: usize, kind: Kind, content: &T) -> Result<()> {
+        let mut head = envelope(self.run, kind).to_vec();
+        head.extend_from_slice(&wire::to_bytes(content)?);
+        self.transport.send(to, Message::new(head))
+    }
+
+    /// Sends a message that begins with its envelope already.
+    pub(crate) fn send_ready(&mut self, to: usize, message: Message) -> Result<()> {
+        self.transport.send(to, message)
+    }
+
+    /// The next message of the present run, if one has arrived.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Peer`] when another rank has failed; whatever the transport reports.
+    pub(crate) fn poll(&mut self) -> Result<Option<Letter>> {
+        // Early mail first: it was sent before anything that is still on its way from the same rank.
+        if let Some(at) = self.early.iter().position(|(_, m)| run_of(m).is_ok_and(|r| r <= self.run)) {
+            if let Some(letter) =
+                self.early.remove(at).map(|(from, m)| self.admit(from, m)).transpose()?.flatten()
+            {
+                return Ok(Some(letter));
+            }
+        }
+        while let Some((from, message)) = self.transport.poll()? {
+            self.heard[from].1 = true;
+            if let Some(letter) = self.admit(from, message)? {
+                return Ok(Some(letter));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens a message of the present run; keeps one of a later run, drops one of an earlier.
+    fn admit(&mut self, from: usize, message: Message) -> Result<Option<Letter>> {
+        let run = run_of(&message)?;
+        if message.head[4] == Kind::Failure as u8 {
+            let note: FailureNote = wire::from_bytes(&message.head[ENVELOPE..])?;
+            return Err(Error::new(ErrorKind::Peer, note.message));
+        }
+        match run.cmp(&self.run) {
+            Ordering::Equal => open(from, message).map(Some),
+            Ordering::Less => Ok(None),
+            Ordering::Greater => {
+                self.early.push_back((from, message));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Waits for messages until `step` is satisfied; `waiting_for` is asked for a description when the
+    /// limit of silence is reached.
+    pub(crate) fn wait_until<R>(
+        &mut self,
+        limit: Duration,
+        mut step: impl FnMut(&mut Post, Option<Letter>) -> Result<Option<R>>,
+        waiting_for: impl Fn() -> String,
+    ) -> Result<R> {
+        let mut backoff = self.backoff();
+        let mut last = self.clock.now();
+        if let Some(done) = step(self, None)? {
+            return Ok(done);
+        }
+        loop {
+            match self.poll()? {
+                Some(letter) => {
+                    backoff.reset();
+                    last = self.clock.now();
+                    if let Some(done) = step(self, Some(letter))? {
+                        return Ok(done);
+                    }
+                }
+                None => {
+                    let silent = self.clock.now().saturating_sub(last);
+                    if silent > limit && !self.clock.is_simulated() {
+                        let text = format!("waited {:.0} s {}", silent.as_secs_f64(), waiting_for());
+                        return Err(Error::new(ErrorKind::Timeout, text).at_rank(self.rank()));
+                    }
+                    backoff.wait(&mut *self.transport, self.clock)?;
+                }
+            }
+        }
+    }
+
+    /// Waits until everything that was sent has left.
+    pub(crate) fn drain(&mut self, limit: Duration) -> Result<()> {
+        let start = self.clock.now();
+        let mut backoff = self.backoff();
+        while !self.transport.sends_done()? {
+            if self.poll_quietly()? {
+                backoff.reset();
+            }
+            let waited = self.clock.now().saturating_sub(start);
+            if waited > limit {
+                let text =
+                    format!("waited {:.0} s for its own messages to be received", waited.as_secs_f64());
+                return Err(Error::new(ErrorKind::Timeout, text).at_rank(self.rank()));
+            }
+            if !self.clock.is_simulated() {
+                backoff.wait(&mut *self.transport, self.clock)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives and keeps what belongs to the present or a later run, so that a drain cannot lose it.
+    fn poll_quietly(&mut self) -> Result<bool> {
+        match self.transport.poll()? {
+            None => Ok(false),
+            Some((from, message)) => {
+                if run_of(&message)? >= self.run {
+                    self.early.push_back((from, message));
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Tells every other rank that this one has failed, as far as that is still possible, and ends the job.
+    /// On a real MPI this does not return.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        self.failed = true;
+        let note = FailureNote { message: error.to_string() };
+        let me = self.rank();
+        for to in (0..self.size()).filter(|&r| r != me) {
+            // Best effort: the job ends whether or not this gets through.
+            let _ = self.send(to, Kind::Failure, &note);
+        }
+        let _ = self.drain(FLUSH);
+        self.transport.abort(error);
+    }
+
+    /// Whether [`fail`](Post::fail) has been called.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Leaves the world in good order.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        self.transport.close()
+    }
+}
+
+/// How long a failing rank tries to get its message out before it ends the job.
+const FLUSH: Duration = Duration::from_millis(500);
+
+impl std::fmt::Debug for Post {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Post").field("rank", &self.rank()).field("run", &self.run).finish_non_exhaustive()
+    }
+}
+
+fn run_of(message: &Message) -> Result<u32> {
+    match message.head.first_chunk::<ENVELOPE>() {
+        Some(&[a, b, c, d, ..]) => Ok(u32::from_le_bytes([a, b, c, d])),
+        None => {
+            let text = format!(
+                "a message of {} bytes has no envelope, expected {ENVELOPE} or more",
+                message.head.len()
+            );
+            Err(Error::new(ErrorKind::Wire, text))
+        }
+    }
+}
+
+fn open(from: usize, message: Message) -> Result<Letter> {
+    let Message { head, parts } = message;
+    let kind = Kind::from_wire(head[4]).ok_or_else(|| {
+        Error::new(ErrorKind::Wire, format!("rank {from} sent a message of unknown kind {}", head[4]))
+    })?;
+    Ok(Letter { from, kind, body: head.slice(ENVELOPE..), parts })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::local::{LocalTransport, World};
+
+    fn pair() -> (Post, Post) {
+        let world = World::new(2);
+        let post = |rank| {
+            let t = LocalTransport::open(world.clone(), rank);
+            Post::new(Box::new(t), Duration::from_millis(1))
+        };
+        (post(0), post(1))
+    }
+
+    #[test]
+    fn mail_of_a_later_run_waits_and_mail_of_an_earlier_one_is_dropped() {
+        let (mut a, mut b) = pair();
+        a.next_run();
+        a.send(1, Kind::Request, &1u32).unwrap();
+        a.next_run();
+        a.send(1, Kind::Request, &2u32).unwrap();
+        assert!(b.poll().unwrap().is_none(), "b is still in run 0");
+        b.next_run();
+        let letter = b.poll().unwrap().unwrap();
+        assert_eq!(wire::from_bytes::<u32>(&letter.body).unwrap(), 1);
+        b.next_run();
+        let letter = b.poll().unwrap().unwrap();
+        assert_eq!(wire::from_bytes::<u32>(&letter.body).unwrap(), 2);
+        b.send(0, Kind::Request, &3u32).unwrap();
+        a.next_run();
+        assert!(a.poll().unwrap().is_none(), "run 2 is over for a");
+    }
+
+    #[test]
+    fn a_failure_is_heard_in_any_run() {
+        let (mut a, mut b) = pair();
+        b.next_run();
+        let note = FailureNote { message: "rank 0: stage seg: item 1: no".into() };
+        a.send(1, Kind::Failure, &note).unwrap();
+        let error = b.poll().unwrap_err();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Peer, "rank 0: stage seg: item 1: no"));
+    }
+
+    #[test]
+    fn garbage_is_an_error_not_a_panic() {
+        let (mut a, mut b) = pair();
+        a.send_ready(1, Message::new(vec![1, 2, 3])).unwrap();
+        assert_eq!(b.poll().unwrap_err().kind(), ErrorKind::Wire);
+        a.send_ready(1, Message::new(vec![0, 0, 0, 0, 200, 0, 0, 0])).unwrap();
+        assert_eq!(b.poll().unwrap_err().kind(), ErrorKind::Wire);
+    }
+
+    #[test]
+    fn a_wait_ends_at_its_limit_and_says_for_whom() {
+        let (_a, mut b) = pair();
+        let e = b
+            .wait_until(
+                Duration::from_millis(5),
+                |_, _| Ok(None::<()>),
+                || "for rank 0 to answer".to_string(),
+            )
+            .unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::Timeout);
+        assert!(e.to_string().ends_with("for rank 0 to answer"), "{e}");
+    }
+}
