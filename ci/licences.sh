@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks the licence of every dependency, for every platform and use, against the list in deny.toml.
+# Checks the licence of every dependency, for every platform and use, against the list in deny.toml, and that each has
+# its reason in docs/dependencies.md.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -51,4 +52,12 @@ if [ -s "$work/refused" ]; then
   cat "$work/refused"
   die "these licences are not among those that deny.toml allows"
 fi
+
+# Every dependency of the workspace has its reason in the book.
+awk '/^\[/ { inside = ($0 == "[workspace.dependencies]") } inside && /=/ && !/path = / { print $1 }' Cargo.toml >"$work/named"
+[ -s "$work/named" ] || die "Cargo.toml: expected names under [workspace.dependencies]"
+while read -r name; do
+  grep -q "^| \`$name\` |" docs/dependencies.md || die "docs/dependencies.md has no line for the dependency $name"
+done <"$work/named"
+
 echo "licences: $(wc -l <"$work/crates") passed, 0 failed"

@@ -161,13 +161,34 @@ fn mpich_starts_more_ranks_than_there_are_cores() {
 
 #[test]
 fn a_hostfile_of_this_machine_works_with_both() {
-    let dir = tempfile::tempdir().unwrap();
-    let hosts = dir.path().join("hosts");
-    fs::write(&hosts, "localhost slots=2 speed=1.0 memory=1GiB\n").unwrap();
+    let hosts = samples().join("local.hosts");
     for mpi in ["openmpi", "mpich"] {
         let args = ["--mpi", mpi, "--hostfile", hosts.to_str().unwrap(), "/bin/sh", "-c", "echo rank"];
         let output = for_real(&args);
         expect_code(&output, 0);
         assert_eq!(lines(&output), ["rank", "rank"], "{mpi}");
     }
+}
+
+fn samples() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../hostfiles")
+}
+
+#[test]
+fn every_sample_hostfile_is_understood() {
+    let dir = launcher("mpirun.openmpi", "echo started");
+    let mut ranks = Vec::new();
+    for name in ["local", "mpich", "openmpi", "unequal"] {
+        let hosts = samples().join(format!("{name}.hosts"));
+        let output = armature(dir.path(), &["--dry-run", "--hostfile", hosts.to_str().unwrap(), "/bin/sh"])
+            .output()
+            .unwrap();
+        expect_code(&output, 0);
+        let said = text(&output.stdout);
+        let words: Vec<&str> = said.lines().last().unwrap().split(' ').collect();
+        let n = words.iter().position(|word| *word == "-n").unwrap();
+        ranks.push((name, words[n + 1].to_owned()));
+    }
+    let expected = [("local", "2"), ("mpich", "10"), ("openmpi", "10"), ("unequal", "18")];
+    assert_eq!(ranks, expected.map(|(name, n)| (name, n.to_owned())));
 }
