@@ -5,8 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+type Variables = &'static [(&'static str, &'static str)];
+
 /// Each batch system, how its directives begin, and what it sets in a job.
-const SYSTEMS: [(&str, &str, &[(&str, &str)]); 3] = [
+const SYSTEMS: [(&str, &str, Variables); 3] = [
     ("slurm", "#SBATCH ", &[("SLURM_JOB_ID", "7"), ("SLURM_JOB_NODELIST", "n[1-4]")]),
     ("pbs", "#PBS ", &[("PBS_JOBID", "7"), ("PBS_NODEFILE", "/dev/null")]),
     ("sge", "#$ ", &[("JOB_ID", "7"), ("NSLOTS", "8")]),
