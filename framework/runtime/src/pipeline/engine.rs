@@ -205,8 +205,12 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
     }
 
     fn to_thread(&mut self) -> Result<()> {
-        let State::Inline(mut workshop) = std::mem::replace(&mut self.state, State::Nowhere) else {
-            return Ok(());
+        let mut workshop = match std::mem::replace(&mut self.state, State::Nowhere) {
+            State::Inline(workshop) => workshop,
+            state => {
+                self.state = state;
+                return Ok(());
+            }
         };
         let (tasks, to_do) = channel::<Task>();
         let (finished, outcomes) = channel();
@@ -238,12 +242,13 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
     }
 
     fn to_inline(&mut self) -> Result<()> {
-        if let State::Threaded { tasks, thread, .. } = std::mem::replace(&mut self.state, State::Nowhere) {
-            drop(tasks);
-            match thread.join() {
-                Ok(workshop) => self.state = State::Inline(workshop),
-                Err(panic) => return Err(self.framework_panic(panic_text(&*panic))),
+        match std::mem::replace(&mut self.state, State::Nowhere) {
+            State::Threaded { tasks, thread, .. } => {
+                drop(tasks);
+                let workshop = thread.join().map_err(|panic| self.framework_panic(panic_text(&*panic)))?;
+                self.state = State::Inline(workshop);
             }
+            state => self.state = state,
         }
         Ok(())
     }

@@ -68,7 +68,7 @@ impl fmt::Display for Summary {
                 seconds(measured)
             )?;
         }
-        let width = self.stages.iter().map(String::len).max().unwrap_or(0).max(5);
+        let width = self.stages.iter().map(String::len).max().unwrap_or(0).max("parked".len());
         write!(
             f,
             "\n{:>4}  {:<width$}  {:>9}  {:>9}  {:>10}  {:>5}  {:>10}  {:>10}  {:>9}  {:>9}",

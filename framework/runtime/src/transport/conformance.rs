@@ -311,3 +311,40 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("wakes_early_and_waits_no_longer_than_told");
     }
 }
+
+/// Ranks as threads keep the promises; `mpi/tests.rs` shows that processes do.
+mod on_local {
+    use super::everything;
+    use crate::transport::local::{LocalTransport, World};
+
+    fn conforms(ranks: usize) {
+        let world = World::new(ranks);
+        std::thread::scope(|scope| {
+            for rank in 0..ranks {
+                let world = world.clone();
+                scope.spawn(move || everything(&mut LocalTransport::open(world, rank), 50_000));
+            }
+        });
+    }
+
+    #[test]
+    fn one_rank() {
+        conforms(1);
+    }
+
+    #[test]
+    fn two_and_three_ranks() {
+        conforms(2);
+        conforms(3);
+    }
+
+    #[test]
+    fn four_ranks() {
+        conforms(4);
+    }
+
+    #[test]
+    fn eight_ranks() {
+        conforms(8);
+    }
+}

@@ -64,6 +64,8 @@ pub(super) fn read(lookup: impl Fn(&str) -> Option<String>, simulated: bool) -> 
 /// Why a world of `size` ranks cannot be what the launcher meant; `library` is the MPI library's first line.
 pub(super) fn broken_promise(facts: &LauncherFacts, size: usize, library: &str) -> Option<String> {
     let promised = facts.size.filter(|&promised| promised > 1 && size == 1)?;
+    // Open MPI's first line goes on about its packager.
+    let library = library.split(',').next().unwrap_or(library);
     let remedy = if facts.launcher == SRUN || facts.launcher == SRUN_PMI {
         if library.contains("Open MPI") {
             "start it with `srun --mpi=pmix`, or with mpirun inside the allocation"

@@ -140,11 +140,6 @@ impl MpiTransport {
         })
     }
 
-    /// Whether user code may compute on a second thread: not under the simulator.
-    pub(crate) fn threads_allowed(&self) -> bool {
-        self.world.threads_allowed
-    }
-
     /// Takes up what has arrived, and looks at sends from time to time.
     #[inline]
     fn advance(&mut self) -> Result<()> {

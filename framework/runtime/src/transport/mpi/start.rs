@@ -23,8 +23,6 @@ pub(super) struct World {
     pub(super) size: usize,
     /// First line of the library's version text.
     pub(super) library: String,
-    /// Whether other threads may compute while this one communicates.
-    pub(super) threads_allowed: bool,
 }
 
 /// Name and version of the MPI library, on one line.
@@ -35,7 +33,8 @@ pub(super) fn library() -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Initialises MPI for use by this thread.
+/// Initialises MPI for use by this thread. The simulator grants only the level SINGLE, which is accepted: a
+/// simulated rank has no second thread.
 ///
 /// # Errors
 /// If MPI is or was in use in this process, grants too low a thread level, or sees one rank where the launcher
@@ -73,7 +72,7 @@ pub(super) fn start() -> Result<World> {
         return Err(transport(why));
     }
     sleep_precisely();
-    Ok(World { universe, control, bulk, rank, size, library, threads_allowed: level >= Threading::Funneled })
+    Ok(World { universe, control, bulk, rank, size, library })
 }
 
 /// A communicator of our own, so that a program's other use of MPI does not interfere.

@@ -143,6 +143,15 @@ fn abort_ends_every_rank_with_a_failure() {
 }
 
 #[test]
+fn a_panic_with_the_transport_open_ends_the_job() {
+    let start = Instant::now();
+    let output = run(2, "as_rank_that_panics", &[]);
+    let text = text(&output);
+    assert!(!output.status.success() && text.contains("on purpose"), "{text}");
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}
+
+#[test]
 fn a_send_that_nobody_receives_is_named_when_the_transport_closes() {
     let output = run(2, "as_rank_that_leaves_sends_behind", &NO_EAGER);
     let text = text(&output);
@@ -223,6 +232,20 @@ fn as_rank_that_aborts() {
     }
     loop {
         transport.poll().expect("poll");
+        transport.wait(None).expect("wait");
+    }
+}
+
+#[test]
+#[ignore = "runs under mpirun, started by the tests above"]
+fn as_rank_that_panics() {
+    let mut transport = MpiTransport::open(options()).expect("open");
+    if transport.rank() == 1 {
+        // With a receive and a send open: their buffers must outlive the unwinding.
+        transport.send(0, Message::new(vec![1; 10 << 20])).expect("send");
+        panic!("on purpose");
+    }
+    loop {
         transport.wait(None).expect("wait");
     }
 }
