@@ -110,8 +110,6 @@ impl<'a, T: Transport> Peer<'a, T> {
     fn knows_the_world(&mut self) {
         assert!(self.rank() < self.transport.size());
         assert!(!self.transport.describe().is_empty());
-        let error = self.transport.send(self.transport.size(), Message::default());
-        assert!(error.is_err(), "a message to a rank that does not exist");
         self.meet("knows_the_world");
     }
 

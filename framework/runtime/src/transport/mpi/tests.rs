@@ -194,6 +194,8 @@ fn options() -> MpiOptions {
 fn as_rank() {
     let mut transport = MpiTransport::open(options()).expect("open");
     conformance::everything(&mut transport, 100_000);
+    let nobody = transport.size();
+    assert!(transport.send(nobody, Message::default()).is_err(), "there is no rank {nobody}");
     let (rank, size, library) = (transport.rank(), transport.size(), transport.describe());
     transport.close().expect("close");
     assert!(transport.poll().is_err(), "it is closed");
