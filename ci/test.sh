@@ -47,12 +47,12 @@ child="" viewer="" table="" verdict=0
 
 # ours: the processes that carry the mark, without zombies, this one and its viewer.
 ours() {
-  local file pid
-  for file in /proc/[0-9]*/environ; do
+  local files file pid
+  mapfile -t files < <(grep -sl "ARMATURE_CI_RUN=$ARMATURE_CI_RUN" /proc/[0-9]*/environ)
+  for file in "${files[@]}"; do
     pid=${file#/proc/}
     pid=${pid%/environ}
-    if [ "$pid" != $$ ] && grep -qs "ARMATURE_CI_RUN=$ARMATURE_CI_RUN" "$file" &&
-      grep -qs '^State:.[^Z]' "/proc/$pid/status"; then echo "$pid"; fi
+    if [ "$pid" != $$ ] && grep -qs '^State:.[^Z]' "/proc/$pid/status"; then echo "$pid"; fi
   done
 }
 # left_behind: ends what a part has left; tells if there was something.
