@@ -22,8 +22,9 @@ const INLINE_BELOW: Duration = Duration::from_millis(1);
 const THREADED_ABOVE: Duration = Duration::from_millis(5);
 /// Jobs that are looked at before the driver is changed.
 const JOBS_BEFORE_CHANGE: u32 = 16;
-/// Jobs handed to the compute thread at once, so that it need not wait for the next one.
-const IN_HAND: usize = 2;
+/// Short jobs are handed to the compute thread two at a time, so that it need not wait for the next one. Long
+/// ones are not: a batch that lies in wait here is missed elsewhere.
+const SHORT: Duration = Duration::from_micros(500);
 
 /// What the compute side is asked.
 pub(crate) enum Task {
@@ -125,7 +126,7 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
     pub(crate) fn has_room(&self) -> bool {
         match self.state {
             State::Inline(_) => self.ready.is_none(),
-            _ => self.outstanding < IN_HAND,
+            _ => self.outstanding < if self.mean < SHORT { 2 } else { 1 },
         }
     }
 

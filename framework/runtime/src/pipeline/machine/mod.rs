@@ -251,29 +251,46 @@ impl Machine {
         }
     }
 
-    /// The most useful thing to compute now: what is farthest downstream, and new items last.
+    /// The most useful thing to compute now. What only this rank can do comes first, for others wait for it: the
+    /// sink, then its own blocks from the last to the first, then new items while the window is open. Work that
+    /// other replicas can do as well comes after that, again the farthest downstream first.
     pub(crate) fn next_job(&mut self) -> Result<Option<Job>> {
-        for edge in (0..self.inboxes.len()).rev() {
-            let Some(inbox) = &mut self.inboxes[edge] else { continue };
-            if let Some(parcel) = inbox.take() {
-                self.ask(edge)?;
-                let job = if edge == self.table.last_edge() {
-                    Job::Consume { parcel }
-                } else {
-                    Job::Process { block: edge, parcel }
-                };
-                return Ok(Some(job));
+        let last = self.table.last_edge();
+        for edge in (0..=last).rev() {
+            if self.table.receivers(edge).len() == 1 {
+                if let Some(parcel) = self.take(edge)? {
+                    let consume = edge == last;
+                    return Ok(Some(if consume {
+                        Job::Consume { parcel }
+                    } else {
+                        Job::Process { block: edge, parcel }
+                    }));
+                }
             }
         }
-        let Some(source) = self.source.as_mut().filter(|s| !s.ended && !s.drawing && !s.paused) else {
-            return Ok(None);
-        };
-        if !source.window.is_open() {
-            return Ok(None);
+        if let Some(source) = self.source.as_mut().filter(|s| !s.ended && !s.drawing && !s.paused) {
+            if source.window.is_open() {
+                source.drawing = true;
+                let (number, first, fill) =
+                    (source.window.next_batch(), source.next_item, source.window.fill());
+                return Ok(Some(Job::Draw { number, first, fill }));
+            }
         }
-        source.drawing = true;
-        let fill = source.window.fill();
-        Ok(Some(Job::Draw { number: source.window.next_batch(), first: source.next_item, fill }))
+        for block in (0..last).rev() {
+            if let Some(parcel) = self.take(block)? {
+                return Ok(Some(Job::Process { block, parcel }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes the next batch of an edge out of its inbox, and asks for another one in its place.
+    fn take(&mut self, edge: usize) -> Result<Option<Parcel>> {
+        let parcel = self.inboxes[edge].as_mut().and_then(Inbox::take);
+        if parcel.is_some() {
+            self.ask(edge)?;
+        }
+        Ok(parcel)
     }
 
     /// Messages that have come up since the last call.
