@@ -1,0 +1,87 @@
+//! A buffer with at most one message under way in it.
+//!
+//! rsmpi's own requests borrow their buffer for a whole scope, so a ring of buffers that are used again and again
+//! cannot be written with them. Here the buffer belongs to the slot, which gives it out only while no message is
+//! under way.
+
+#![allow(unsafe_code)]
+
+use std::mem::MaybeUninit;
+
+use mpi::{ffi, topology::SimpleCommunicator, traits::AsRaw};
+
+/// A buffer of 64-bit words and the message that is under way in it, if any.
+pub(super) struct Slot {
+    words: Vec<u64>,
+    request: Option<ffi::MPI_Request>,
+}
+
+impl Slot {
+    /// A slot of so many words, on pages that are there already.
+    ///
+    /// # Panics
+    /// If MPI cannot count them in one message.
+    pub(super) fn new(words: usize) -> Self {
+        assert!(i32::try_from(words).is_ok(), "{words} words are too many for one message");
+        // Written once, so that no page fault falls into the measurement.
+        let mut buffer = vec![0; words];
+        buffer.fill(1);
+        Slot { words: buffer, request: None }
+    }
+
+    /// Starts to send all words.
+    pub(super) fn send(&mut self, world: &SimpleCommunicator, to: i32, tag: i32) {
+        self.wait();
+        let mut request = MaybeUninit::uninit();
+        // SAFETY: the buffer has `words.len()` initialised u64 (which fits an i32, see `new`). It neither moves nor is
+        // written nor freed before the request completes: `words` is reachable through `wait` alone, and `drop` waits.
+        unsafe {
+            ffi::MPI_Isend(
+                self.words.as_ptr().cast(),
+                self.words.len() as i32,
+                ffi::RSMPI_UINT64_T,
+                to,
+                tag,
+                world.as_raw(),
+                request.as_mut_ptr(),
+            );
+            self.request = Some(request.assume_init());
+        }
+    }
+
+    /// Starts to receive words, as many as the slot has.
+    pub(super) fn receive(&mut self, world: &SimpleCommunicator, from: i32, tag: i32) {
+        self.wait();
+        let mut request = MaybeUninit::uninit();
+        // SAFETY: as in `send`; here MPI writes into the buffer, which is not read before the request completes.
+        unsafe {
+            ffi::MPI_Irecv(
+                self.words.as_mut_ptr().cast(),
+                self.words.len() as i32,
+                ffi::RSMPI_UINT64_T,
+                from,
+                tag,
+                world.as_raw(),
+                request.as_mut_ptr(),
+            );
+            self.request = Some(request.assume_init());
+        }
+    }
+
+    /// Waits until no message is under way, then gives the words out.
+    pub(super) fn wait(&mut self) -> &mut [u64] {
+        if let Some(mut request) = self.request.take() {
+            // SAFETY: the request was started by `send` or `receive`, and `take` makes sure that it is waited for once.
+            unsafe {
+                ffi::MPI_Wait(&mut request, ffi::RSMPI_STATUS_IGNORE);
+            }
+        }
+        &mut self.words
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.wait();
+    }
+}

@@ -1,0 +1,23 @@
+//! The experiments, each in a file of its own.
+
+use crate::Experiment;
+
+/// All experiments, in the order in which they run.
+pub const ALL: &[Experiment] = &[];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_fit_a_file_name() {
+        let names: BTreeSet<&str> = super::ALL.iter().map(|experiment| experiment.name).collect();
+        assert_eq!(names.len(), super::ALL.len());
+        for name in names {
+            assert!(
+                name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'),
+                "{name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Runs the experiments: `armature-bench [NAME…] [--smoke]`, or lists them: `--list`.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use armature_bench::{Experiment, Outcome, experiments, ranks};
+use clap::Parser;
+
+/// Runs the experiments behind armature's claims; without names, all of them.
+#[derive(Parser, Debug)]
+#[command(name = "armature-bench", version)]
+struct Arguments {
+    /// Which experiments to run.
+    names: Vec<String>,
+    /// List the experiments instead of running them.
+    #[arg(long)]
+    list: bool,
+    /// Run each in its shortest form: shows that it works, says nothing about speed.
+    #[arg(long)]
+    smoke: bool,
+    /// Where tables (CSV) and plots (SVG) go.
+    #[arg(long, value_name = "FOLDER", default_value = "target/bench")]
+    out: PathBuf,
+}
+
+fn main() -> ExitCode {
+    // Ranks of an experiment are this binary, too; people do not call it that way.
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match &words[..] {
+        [first, name, rest @ ..] if first == "rank" => match ranks::program(name, rest) {
+            Some(outcome) => outcome,
+            None => Err(format!("there is no program {name} for ranks").into()),
+        },
+        _ => people(Arguments::parse()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("armature-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn people(arguments: Arguments) -> Outcome {
+    let Arguments { names, list, smoke, out } = arguments;
+    let chosen = chosen(&names)?;
+    if list {
+        let width = chosen.iter().map(|experiment| experiment.name.len()).max().unwrap_or(0);
+        for Experiment { name, about, needs, .. } in chosen {
+            println!("{name:<width$}  {about} (needs {needs})");
+        }
+        return Ok(());
+    }
+    // One that cannot run does not keep the others from running, but the command fails.
+    let mut failed = Vec::new();
+    for experiment in chosen {
+        if let Err(error) = experiment.run(&out, smoke) {
+            println!("{}: could not be run: {error}\n", experiment.name);
+            failed.push(experiment.name);
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { Err(format!("could not run {}", failed.join(", ")).into()) }
+}
+
+fn chosen(names: &[String]) -> Outcome<Vec<&'static Experiment>> {
+    if names.is_empty() {
+        return Ok(experiments::ALL.iter().collect());
+    }
+    let find = |name: &String| {
+        let found = experiments::ALL.iter().find(|experiment| experiment.name == name);
+        found.ok_or_else(|| format!("there is no experiment {name}; --list shows all").into())
+    };
+    names.iter().map(find).collect()
+}

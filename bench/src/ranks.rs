@@ -1,0 +1,213 @@
+//! Parts of an experiment that run on MPI ranks or as other processes, with a limit on their time.
+//!
+//! An experiment starts its own binary again under `mpirun`, with the hidden command `rank PROGRAM ARGUMENTS`.
+//! The rank that has something to say prints a line `result NAME VALUE NAME VALUE …`, which
+//! [`results`] finds in the output.
+
+use std::{
+    collections::BTreeMap,
+    io::Read,
+    os::unix::process::CommandExt,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::{Outcome, baseline};
+
+/// One result line: names and values.
+pub type Values = BTreeMap<String, f64>;
+
+/// A program for ranks, by the name behind `rank`; `None` if there is none of that name.
+///
+/// # Errors
+/// Those of the program.
+pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
+    match name {
+        "chain" => Some(baseline::chain::main(arguments)),
+        _ => None,
+    }
+}
+
+/// How ranks are started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// Number of ranks.
+    pub ranks: usize,
+    /// How long they may take altogether.
+    pub limit: Duration,
+    /// Whether mpirun binds each rank to a core. Only sensible with no more ranks than cores.
+    pub bind: bool,
+}
+
+impl Launch {
+    /// So many ranks, not bound, with a limit of one minute.
+    pub fn ranks(ranks: usize) -> Self {
+        Launch { ranks, limit: Duration::from_secs(60), bind: false }
+    }
+
+    /// Runs a [`program`] of this binary on ranks, and returns its result line.
+    ///
+    /// # Errors
+    /// If there is no `mpirun` of Open MPI, if the ranks fail or take too long, or print no result.
+    pub fn run(&self, program: &str, arguments: &[String]) -> Outcome<Values> {
+        let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
+        let mut command = self.command()?;
+        command.arg(this).args(["rank", program]).args(arguments);
+        one(&finish(command, self.limit)?)
+    }
+
+    /// Runs another program on ranks, and returns what it printed.
+    ///
+    /// # Errors
+    /// As [`run`](Launch::run), but no result line is needed.
+    pub fn run_other(&self, binary: &std::path::Path, arguments: &[String]) -> Outcome<String> {
+        let mut command = self.command()?;
+        command.arg(binary).args(arguments);
+        finish(command, self.limit)
+    }
+
+    fn command(&self) -> Outcome<Command> {
+        let mut command = Command::new(open_mpi()?);
+        command.args(["-n", &self.ranks.to_string(), "--oversubscribe", "--bind-to"]);
+        command.arg(if self.bind { "core" } else { "none" });
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        Ok(command)
+    }
+}
+
+/// The name of Open MPI's mpirun: MPICH's has other options, and its library is not the one linked here.
+fn open_mpi() -> Outcome<&'static str> {
+    ["mpirun", "mpirun.openmpi"]
+        .into_iter()
+        .find(|name| {
+            let version = Command::new(name).arg("--version").output();
+            version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("Open MPI"))
+        })
+        .ok_or_else(|| "expected mpirun of Open MPI on the path (Debian: openmpi-bin)".into())
+}
+
+/// Runs a command to its end and returns its standard output; its standard error is passed on.
+///
+/// # Errors
+/// If it cannot be started, fails, or has not ended within `limit`: it is stopped then, with its children.
+pub fn finish(mut command: Command, limit: Duration) -> Outcome<String> {
+    let what = format!("{} {}", command.get_program().display(), words(&command));
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(|e| format!("cannot start {what}: {e}"))?;
+    let mut pipe = child.stdout.take();
+    let reader = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        pipe.as_mut().map(|pipe| pipe.read_to_end(&mut bytes));
+        bytes
+    });
+    let status = wait(&mut child, limit)?.ok_or_else(|| format!("{what}: stopped after {limit:?}"))?;
+    let output = reader.join().map_err(|_| "the thread that read the output failed")?;
+    let output = String::from_utf8_lossy(&output).into_owned();
+    if status.success() { Ok(output) } else { Err(format!("{what}: {status}\n{output}").into()) }
+}
+
+fn words(command: &Command) -> String {
+    command.get_args().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// Waits for the end of `child`; at the limit stops its process group and returns `None`.
+fn wait(child: &mut Child, limit: Duration) -> Outcome<Option<std::process::ExitStatus>> {
+    let poll = |child: &mut Child, until: Instant| -> Outcome<Option<std::process::ExitStatus>> {
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(Some(status));
+            }
+            if Instant::now() >= until {
+                return Ok(None);
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    };
+    let ended = poll(child, Instant::now() + limit)?;
+    if ended.is_none() {
+        let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        // mpirun ends its ranks when it is asked to stop; only if it does not, it is killed.
+        for (signal, patience) in [(Signal::TERM, 3), (Signal::KILL, 3)] {
+            let _ = group.map(|group| kill_process_group(group, signal));
+            if poll(child, Instant::now() + Duration::from_secs(patience))?.is_some() {
+                break;
+            }
+        }
+    }
+    Ok(ended)
+}
+
+/// All result lines of an output.
+pub fn results(output: &str) -> Vec<Values> {
+    output.lines().filter_map(|line| line.strip_prefix("result ")).filter_map(values).collect()
+}
+
+fn values(line: &str) -> Option<Values> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    words.chunks(2).map(|pair| Some((pair[0].to_string(), pair.get(1)?.parse().ok()?))).collect()
+}
+
+/// The one result line of an output.
+///
+/// # Errors
+/// If there is none, or more than one.
+pub fn one(output: &str) -> Outcome<Values> {
+    let mut found = results(output);
+    match (found.pop(), found.len()) {
+        (Some(values), 0) => Ok(values),
+        (last, more) => {
+            let count = more + usize::from(last.is_some());
+            Err(format!("expected one result line, got {count} in:\n{output}").into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn result_lines_are_found_among_others() {
+        let values = one("hello\nresult items_per_s 2.5e6 rank 0\nbye\n").unwrap();
+        assert_eq!((values["items_per_s"], values["rank"]), (2.5e6, 0.0));
+        assert!(one("hello\n").is_err());
+        assert!(one("result a 1\nresult a 2\n").is_err());
+        assert!(one("result a one\n").is_err());
+    }
+
+    #[test]
+    fn a_program_that_takes_too_long_is_stopped_with_its_children() {
+        let start = Instant::now();
+        let error = finish(shell("sleep 100 & sleep 100"), Duration::from_millis(100)).unwrap_err();
+        assert!(error.to_string().contains("stopped after 100ms"), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn a_program_that_fails_is_an_error_with_its_output() {
+        let error = finish(shell("echo reason; exit 3"), Duration::from_secs(10)).unwrap_err();
+        assert!(
+            error.to_string().contains("reason") && error.to_string().contains("exit status: 3"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn long_output_does_not_block() {
+        let output = finish(shell("seq 1 100000"), Duration::from_secs(20)).unwrap();
+        assert_eq!(output.lines().count(), 100_000);
+    }
+}

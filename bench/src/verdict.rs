@@ -1,0 +1,149 @@
+//! Whether a mark was reached, and when that cannot be said.
+
+use std::fmt;
+
+use crate::table::significant;
+
+/// A value with its 95 % interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The best single figure: a median, a mean.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// A value without any uncertainty: a count, the largest of a fixed set of instances.
+    pub fn exact(value: f64) -> Self {
+        Interval { value, low: value, high: value }
+    }
+}
+
+/// What is asked of a value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Target {
+    /// This or more.
+    AtLeast(f64),
+    /// This or less.
+    AtMost(f64),
+}
+
+/// What came of a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The whole interval is on the right side.
+    Reached,
+    /// The whole interval is on the wrong side.
+    Short,
+    /// The mark lies within the interval: more rounds are needed.
+    NotResolved,
+}
+
+/// A measured value beside what was asked of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    what: String,
+    interval: Interval,
+    unit: String,
+    target: Target,
+}
+
+impl Mark {
+    /// `what` tells several marks of one experiment apart; it may be empty.
+    pub fn new(what: &str, interval: Interval, unit: &str, target: Target) -> Self {
+        Mark { what: what.into(), interval, unit: unit.into(), target }
+    }
+
+    /// Judges the mark. A value that is not a number reaches nothing: it is not resolved.
+    pub fn verdict(&self) -> Verdict {
+        let Interval { value, low, high } = self.interval;
+        // Comparisons with NaN are false.
+        let (right, wrong) = match self.target {
+            Target::AtLeast(mark) => (low >= mark && value >= mark, high < mark && value < mark),
+            Target::AtMost(mark) => (high <= mark && value <= mark, low > mark && value > mark),
+        };
+        match (right, wrong) {
+            (true, _) => Verdict::Reached,
+            (_, true) => Verdict::Short,
+            _ => Verdict::NotResolved,
+        }
+    }
+
+    /// `NAME: VALUE UNIT, mark MARK: VERDICT`.
+    pub fn line(&self, experiment: &str) -> String {
+        let Mark { what, interval, unit, target } = self;
+        let space = if what.is_empty() { "" } else { " " };
+        let mut line =
+            format!("{experiment}{space}{what}: {} {unit}, mark {target}: ", significant(interval.value));
+        line += &self.verdict().to_string();
+        if self.verdict() == Verdict::NotResolved {
+            line +=
+                &format!(" (95 % interval {} to {})", significant(interval.low), significant(interval.high));
+        }
+        line
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::AtLeast(mark) => write!(f, "at least {mark}"),
+            Target::AtMost(mark) => write!(f, "at most {mark}"),
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verdict::Reached => "reached",
+            Verdict::Short => "short",
+            Verdict::NotResolved => "not resolved",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(low: f64, value: f64, high: f64, target: Target) -> Verdict {
+        Mark::new("", Interval { value, low, high }, "", target).verdict()
+    }
+
+    #[test]
+    fn only_a_whole_interval_decides() {
+        let at_least = Target::AtLeast(0.9);
+        assert_eq!(judge(0.9, 0.95, 1.0, at_least), Verdict::Reached);
+        assert_eq!(judge(0.89, 0.95, 1.0, at_least), Verdict::NotResolved);
+        assert_eq!(judge(0.7, 0.8, 0.9, at_least), Verdict::NotResolved);
+        assert_eq!(judge(0.7, 0.8, 0.89, at_least), Verdict::Short);
+        let at_most = Target::AtMost(2.0);
+        assert_eq!(judge(1.0, 1.5, 2.0, at_most), Verdict::Reached);
+        assert_eq!(judge(1.0, 1.5, 2.1, at_most), Verdict::NotResolved);
+        assert_eq!(judge(2.1, 2.2, 2.3, at_most), Verdict::Short);
+    }
+
+    #[test]
+    fn what_is_not_a_number_is_never_reached() {
+        assert_eq!(judge(f64::NAN, f64::NAN, f64::NAN, Target::AtLeast(0.0)), Verdict::NotResolved);
+        assert_eq!(judge(1.0, f64::NAN, 1.0, Target::AtLeast(0.0)), Verdict::NotResolved);
+    }
+
+    #[test]
+    fn the_line_says_the_interval_only_where_it_matters() {
+        let mark = |high| {
+            let interval = Interval { value: 0.95, low: 0.91, high };
+            Mark::new("8 B", interval, "of MPI", Target::AtLeast(0.9)).line("pipe")
+        };
+        assert_eq!(mark(1.0), "pipe 8 B: 0.9500 of MPI, mark at least 0.9: reached");
+        let open = Mark::new("", Interval { value: 0.95, low: 0.8, high: 1.0 }, "s", Target::AtMost(0.9));
+        assert_eq!(
+            open.line("pipe"),
+            "pipe: 0.9500 s, mark at most 0.9: not resolved (95 % interval 0.8000 to 1.000)"
+        );
+    }
+}
