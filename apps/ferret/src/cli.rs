@@ -1,0 +1,291 @@
+//! The command line.
+
+use crate::atomic::AtomicFile;
+use crate::build::{Skipped, build};
+use crate::database::Database;
+use crate::eval::{PLACES, evaluate, synthetic};
+use crate::files::Listing;
+use crate::index::Index;
+use crate::lsh::Settings;
+use crate::pairs::{Key, examine};
+use crate::query::query_serial;
+use crate::synth::Plan;
+use crate::timing;
+use clap::{Args, Parser, Subcommand};
+use std::error::Error;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Find images that look like a given one.
+///
+/// First make a database of a collection, then ask it:
+///
+///   ferret index photos -o photos.ferret
+///   ferret query new-photos --db photos.ferret -k 5
+#[derive(Debug, Parser)]
+#[command(version, verbatim_doc_comment)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a database of the PNG and JPEG images below a directory
+    Index(IndexArgs),
+    /// For each image below a directory, list the most similar ones of a database
+    Query(QueryArgs),
+    /// Make a collection of synthetic scenes with queries whose right answers are known
+    ///
+    /// Writes DIR/database (one image a scene), DIR/queries (changed copies: cut, noisy, brighter or darker,
+    /// resized) and DIR/truth.tsv (which scene is the right answer to which query).
+    Synth(SynthArgs),
+    /// Measure how good the search is
+    #[command(subcommand)]
+    Eval(EvalCommand),
+}
+
+#[derive(Debug, Args)]
+struct IndexArgs {
+    /// Directory with the images, or a single image
+    #[arg(value_name = "DIR")]
+    images: PathBuf,
+    /// Database file to write; an existing one is replaced when the new one is complete
+    #[arg(short, long, value_name = "DB")]
+    output: PathBuf,
+    /// Stop with an error at an image that cannot be read, instead of leaving it out
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Debug, Args)]
+struct QueryArgs {
+    /// Directory with the query images, or a single image
+    #[arg(value_name = "DIR")]
+    queries: PathBuf,
+    /// Database made by `ferret index`
+    #[arg(long, value_name = "DB")]
+    db: PathBuf,
+    /// Number of answers for each query
+    #[arg(short, default_value_t = 10, value_name = "NUMBER")]
+    k: usize,
+    /// File for the answers, lines of query, place, image and distance with tabs between [default: the terminal]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Stop with an error at an image that cannot be read, instead of leaving it out
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Debug, Args)]
+struct SceneArgs {
+    /// Number of scenes
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    scenes: u32,
+    /// Seed: the same seed makes the same scenes
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Size of a scene in pixels, each side from 8 to 4096
+    #[arg(long, default_value = "192x128", value_name = "WxH", value_parser = parse_size)]
+    size: (u32, u32),
+    /// Make all four variants of every scene instead of one of each
+    #[arg(long)]
+    all_variants: bool,
+}
+
+impl SceneArgs {
+    fn plan(&self) -> Plan {
+        let (width, height) = self.size;
+        Plan { scenes: self.scenes, seed: self.seed, width, height, all_variants: self.all_variants }
+    }
+}
+
+#[derive(Debug, Args)]
+struct SynthArgs {
+    /// Directory to write to
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    #[command(flatten)]
+    scenes: SceneArgs,
+}
+
+#[derive(Debug, Subcommand)]
+enum EvalCommand {
+    /// On synthetic scenes, made in memory: is the scene of a changed copy found?
+    Synth {
+        #[command(flatten)]
+        scenes: SceneArgs,
+        /// Also time every stage on one core
+        #[arg(long)]
+        times: bool,
+    },
+    /// On your own images: is the right image of each query found?
+    Pairs {
+        /// Directory to index
+        #[arg(long, value_name = "DIR")]
+        database: PathBuf,
+        /// Directory with the queries
+        #[arg(long, value_name = "DIR")]
+        queries: PathBuf,
+        /// File with lines of a query, a tab and its right image; without it, the image of the same relative name (whatever its
+        /// extension) is the right one
+        #[arg(long, value_name = "FILE")]
+        truth: Option<PathBuf>,
+    },
+}
+
+fn parse_size(text: &str) -> Result<(u32, u32), String> {
+    let sides = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
+    match sides {
+        Some((w, h)) if (8..=4096).contains(&w) && (8..=4096).contains(&h) => Ok((w, h)),
+        _ => Err("expected WxH with sides from 8 to 4096, for example 192x128".into()),
+    }
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) if is_broken_pipe(e.as_ref()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("ferret: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whoever read our output has seen enough, as in `ferret query … | head`.
+fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+fn run(command: Command) -> Result<(), Box<dyn Error>> {
+    match command {
+        Command::Index(args) => index(&args),
+        Command::Query(args) => query(&args),
+        Command::Synth(args) => synth(&args),
+        Command::Eval(EvalCommand::Synth { scenes, times }) => eval_synth(&scenes.plan(), times),
+        Command::Eval(EvalCommand::Pairs { database, queries, truth }) => {
+            eval_pairs(&database, &queries, truth.as_deref())
+        }
+    }
+}
+
+fn index(args: &IndexArgs) -> Result<(), Box<dyn Error>> {
+    let (database, skipped) = build(&Listing::of(&args.images)?, Settings::default())?;
+    if let (true, Some(first)) = (args.strict, skipped.first()) {
+        return Err(format!("cannot use {}: {}", first.name, first.reason).into());
+    }
+    report_skipped(&skipped);
+    if database.is_empty() {
+        return Err(format!("no usable PNG or JPEG image below {}", args.images.display()).into());
+    }
+    database.save(&args.output)?;
+    let regions: usize = database.entries().iter().map(|entry| entry.regions.len()).sum();
+    eprintln!("{} images with {regions} regions in {}", database.len(), args.output.display());
+    Ok(())
+}
+
+fn query(args: &QueryArgs) -> Result<(), Box<dyn Error>> {
+    let index = Index::new(Database::open(&args.db)?);
+    let listing = Listing::of(&args.queries)?;
+    let summary = match &args.output {
+        Some(path) => {
+            let refuse = |e: io::Error| format!("cannot write {}: {e}", path.display());
+            let mut file = AtomicFile::create(path).map_err(refuse)?;
+            let summary = query_serial(&listing, &index, args.k, args.strict, &mut file)?;
+            file.commit().map_err(refuse)?;
+            summary
+        }
+        None => {
+            let mut terminal = BufWriter::new(io::stdout().lock());
+            let summary = query_serial(&listing, &index, args.k, args.strict, &mut terminal)?;
+            terminal.flush()?;
+            summary
+        }
+    };
+    report_skipped(&summary.skipped);
+    eprintln!("{} queries answered, {} images skipped", summary.answered, summary.skipped.len());
+    Ok(())
+}
+
+fn synth(args: &SynthArgs) -> Result<(), Box<dyn Error>> {
+    let queries = args.scenes.plan().write(&args.directory)?;
+    eprintln!("{} scenes and {queries} queries in {}", args.scenes.scenes, args.directory.display());
+    Ok(())
+}
+
+fn eval_synth(plan: &Plan, times: bool) -> Result<(), Box<dyn Error>> {
+    let (index, questions) = synthetic(plan, Settings::default())?;
+    let mut terminal = io::stdout().lock();
+    let variants = if plan.all_variants { "all variants" } else { "one variant" };
+    writeln!(terminal, "{} scenes of seed {}, {variants} of each as query", plan.scenes, plan.seed)?;
+    write!(terminal, "{}", evaluate(&index, &questions))?;
+    if times {
+        let sample = Plan { scenes: plan.scenes.min(100), ..*plan };
+        let files: Vec<_> =
+            sample.make_all().into_iter().flat_map(|made| made.queries).map(|q| q.file).collect();
+        write!(terminal, "\n{}", timing::measure(&files, &index, PLACES))?;
+    }
+    Ok(())
+}
+
+fn eval_pairs(database: &Path, queries: &Path, truth: Option<&Path>) -> Result<(), Box<dyn Error>> {
+    let key = match truth {
+        None => Key::SameName,
+        Some(path) => {
+            let text =
+                fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+            Key::parse(&text).map_err(|e| format!("{}: {e}", path.display()))?
+        }
+    };
+    let exam = examine(&Listing::of(database)?, &Listing::of(queries)?, &key, Settings::default())?;
+    report_skipped(&exam.skipped);
+    if exam.unanswerable > 0 {
+        eprintln!("{} queries have no right answer in the database and are left out", exam.unanswerable);
+    }
+    if exam.questions.is_empty() {
+        return Err("there is no query with a right answer in the database".into());
+    }
+    write!(io::stdout().lock(), "{}", evaluate(&exam.index, &exam.questions))?;
+    Ok(())
+}
+
+fn report_skipped(skipped: &[Skipped]) {
+    for image in skipped {
+        eprintln!("skipped {}: {}", crate::stages::escaped(&image.name), image.reason);
+    }
+    if !skipped.is_empty() {
+        eprintln!("{} images skipped", skipped.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_commands_are_well_formed() {
+        Cli::command().debug_assert();
+        assert!(Cli::try_parse_from(["ferret", "index", "dir", "-o", "db"]).is_ok());
+        assert!(Cli::try_parse_from(["ferret", "query", "dir", "--db", "db", "-k", "3"]).is_ok());
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("192x128"), Ok((192, 128)));
+        for bad in ["192", "0x5", "axb", "9999x10", "-1x20", ""] {
+            assert!(parse_size(bad).unwrap_err().contains("192x128"), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,437 @@
+//! The database file: names and regions of all images, with the settings of the hash tables.
+//!
+//! Layout, all numbers little-endian (version 1):
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 8 | `FERRETDB` |
+//! | 4 + 4 | version; numbers in a vector |
+//! | 8 | length of the body |
+//! | body | hash settings: tables, hashes, probes (4 each), width (4, float), seed (8) |
+//! | | number of images (4), then for each, in the order of the names: |
+//! | | length of the name (4), name in UTF-8, number of regions (4), and for each region its weight (4) and its vector (floats) |
+//! | 8 | FNV-1a checksum of everything before |
+//!
+//! The hash tables themselves follow from this and are rebuilt when the file is opened, which takes less time
+//! than reading them would.
+
+use crate::atomic::AtomicFile;
+use crate::features::{DIMENSIONS, Region, TOTAL_WEIGHT, Vector};
+use crate::lsh::Settings;
+use crate::segment::MAX_REGIONS;
+use std::fmt;
+use std::io::Write;
+use std::path::Path;
+
+const MAGIC: &[u8; 8] = b"FERRETDB";
+const VERSION: u32 = 1;
+const HEADER: usize = 24;
+const CHECKSUM: usize = 8;
+/// Bytes of a region.
+const REGION: usize = 4 + 4 * DIMENSIONS;
+/// Longest name, in bytes: what Linux allows for a path.
+const MAX_NAME: usize = 4096;
+
+/// One image of a database.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Name relative to the indexed directory, with `/` between its parts.
+    pub name: String,
+    /// The image's regions; their weights sum to [`TOTAL_WEIGHT`].
+    pub regions: Vec<Region>,
+}
+
+/// The images that can be found, in the order of their names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Database {
+    entries: Vec<Entry>,
+    settings: Settings,
+}
+
+/// Why a database cannot be made, written or read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseError(String);
+
+impl fmt::Display for DatabaseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DatabaseError {}
+
+fn error(text: impl Into<String>) -> DatabaseError {
+    DatabaseError(text.into())
+}
+
+impl Database {
+    /// A database of the given images, in any order.
+    ///
+    /// # Errors
+    /// If two images have the same name, a name is empty or longer than 4096 bytes, an image's regions are
+    /// missing, too many, not finite or not of the right total weight, or a setting is out of its range.
+    ///
+    /// ```
+    /// use ferret::database::{Database, Entry};
+    /// use ferret::features::{Region, TOTAL_WEIGHT};
+    /// let regions = vec![Region { weight: TOTAL_WEIGHT, vector: [0.5; 14] }];
+    /// let entry = Entry { name: "birds/kite.png".into(), regions };
+    /// let database = Database::new(vec![entry], Default::default()).unwrap();
+    /// let bytes = database.to_bytes();
+    /// assert_eq!(Database::from_bytes(&bytes).unwrap(), database);
+    /// assert!(Database::from_bytes(&bytes[..bytes.len() - 1]).is_err());
+    /// ```
+    pub fn new(mut entries: Vec<Entry>, settings: Settings) -> Result<Self, DatabaseError> {
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let database = Database { entries, settings };
+        database.check()?;
+        Ok(database)
+    }
+
+    fn check(&self) -> Result<(), DatabaseError> {
+        if !self.settings.are_valid() {
+            return Err(error(format!("hash table settings out of range: {:?}", self.settings)));
+        }
+        if u32::try_from(self.entries.len()).is_err() {
+            return Err(error(format!("{} images are more than a database holds", self.entries.len())));
+        }
+        for entry in &self.entries {
+            entry.check()?;
+        }
+        match self.entries.windows(2).find(|pair| pair[0].name >= pair[1].name) {
+            Some(pair) if pair[0].name == pair[1].name => {
+                Err(error(format!("two images are called {:?}", pair[0].name)))
+            }
+            Some(pair) => Err(error(format!("{:?} and {:?} are out of order", pair[0].name, pair[1].name))),
+            None => Ok(()),
+        }
+    }
+
+    /// The images in the order of their names.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Number of the image of this name, if there is one.
+    pub fn number_of(&self, name: &str) -> Option<u32> {
+        let place = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name));
+        // `check` keeps the number of images within 32 bits.
+        place.ok().map(|number| number as u32)
+    }
+
+    /// Number of images.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no image.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// How the hash tables are to be built.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// The content of the database file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut file = Vec::new();
+        file.extend_from_slice(MAGIC);
+        file.extend_from_slice(&VERSION.to_le_bytes());
+        file.extend_from_slice(&(DIMENSIONS as u32).to_le_bytes());
+        file.extend_from_slice(&[0; 8]);
+        for number in [self.settings.tables, self.settings.hashes, self.settings.probes] {
+            file.extend_from_slice(&number.to_le_bytes());
+        }
+        file.extend_from_slice(&self.settings.width.to_le_bytes());
+        file.extend_from_slice(&self.settings.seed.to_le_bytes());
+        file.extend_from_slice(&(self.entries.len() as u32).to_le_bytes());
+        for entry in &self.entries {
+            file.extend_from_slice(&(entry.name.len() as u32).to_le_bytes());
+            file.extend_from_slice(entry.name.as_bytes());
+            file.extend_from_slice(&(entry.regions.len() as u32).to_le_bytes());
+            for region in &entry.regions {
+                file.extend_from_slice(&region.weight.to_le_bytes());
+                region.vector.iter().for_each(|v| file.extend_from_slice(&v.to_le_bytes()));
+            }
+        }
+        let body = (file.len() - HEADER) as u64;
+        file[16..HEADER].copy_from_slice(&body.to_le_bytes());
+        let checksum = fnv1a(&file);
+        file.extend_from_slice(&checksum.to_le_bytes());
+        file
+    }
+
+    /// Reads the content of a database file.
+    ///
+    /// # Errors
+    /// If it is not a database, of another version, cut off or damaged. No memory is taken that the bytes do
+    /// not account for.
+    pub fn from_bytes(file: &[u8]) -> Result<Self, DatabaseError> {
+        if !file.starts_with(MAGIC) {
+            return Err(error("not a ferret database (it does not begin with FERRETDB)"));
+        }
+        let mut header = Reader { rest: &file[MAGIC.len()..], total: file.len() };
+        let version = header.u32()?;
+        if version != VERSION {
+            return Err(error(format!("database version {version}; this program reads version {VERSION}")));
+        }
+        let dimensions = header.u32()?;
+        if dimensions as usize != DIMENSIONS {
+            return Err(error(format!("vectors of {dimensions} numbers; expected {DIMENSIONS}")));
+        }
+        let body = header.u64()?;
+        let expected = body.checked_add((HEADER + CHECKSUM) as u64);
+        if expected != Some(file.len() as u64) {
+            return Err(error(format!(
+                "the file is {} bytes long but announces a body of {body}: cut off or damaged",
+                file.len()
+            )));
+        }
+        let (content, checksum) = file.split_at(file.len() - CHECKSUM);
+        if fnv1a(content).to_le_bytes() != checksum {
+            return Err(error("the checksum does not match: the file is damaged"));
+        }
+        let database = Reader { rest: &content[HEADER..], total: file.len() }.database()?;
+        database.check()?;
+        Ok(database)
+    }
+
+    /// Writes the database to a file, which appears whole or not at all.
+    ///
+    /// # Errors
+    /// If the file cannot be written; the text names it.
+    pub fn save(&self, path: &Path) -> Result<(), DatabaseError> {
+        let written = AtomicFile::create(path).and_then(|mut file| {
+            file.write_all(&self.to_bytes())?;
+            file.commit()
+        });
+        written.map_err(|e| error(format!("cannot write the database {}: {e}", path.display())))
+    }
+
+    /// Reads a database file.
+    ///
+    /// # Errors
+    /// If the file cannot be read or [is no usable database](Database::from_bytes); the text names it.
+    pub fn open(path: &Path) -> Result<Self, DatabaseError> {
+        let refuse = |e: &dyn fmt::Display| error(format!("cannot use the database {}: {e}", path.display()));
+        if path.is_dir() {
+            return Err(refuse(&"it is a directory; make one with `ferret index DIR -o DB`"));
+        }
+        let file = std::fs::read(path).map_err(|e| refuse(&e))?;
+        Self::from_bytes(&file).map_err(|e| refuse(&e))
+    }
+}
+
+impl Entry {
+    fn check(&self) -> Result<(), DatabaseError> {
+        let wrong = |what: &str| Err(error(format!("image {:?}: {what}", self.name)));
+        if self.name.is_empty() || self.name.len() > MAX_NAME {
+            return wrong("the name must have between 1 and 4096 bytes");
+        }
+        if !(1..=MAX_REGIONS).contains(&self.regions.len()) {
+            return wrong(&format!("{} regions; expected 1 to {MAX_REGIONS}", self.regions.len()));
+        }
+        let weight: u64 = self.regions.iter().map(|r| u64::from(r.weight)).sum();
+        if weight != u64::from(TOTAL_WEIGHT) {
+            return wrong(&format!("the weights sum to {weight}; expected {TOTAL_WEIGHT}"));
+        }
+        if !self.regions.iter().flat_map(|r| &r.vector).all(|v| v.is_finite() && v.abs() < 1e3) {
+            return wrong("a vector holds a number out of range");
+        }
+        Ok(())
+    }
+}
+
+/// Takes numbers off the front of bytes and never reads past their end.
+struct Reader<'a> {
+    rest: &'a [u8],
+    total: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], DatabaseError> {
+        let Some((taken, rest)) = self.rest.split_at_checked(count) else {
+            return Err(error(format!("the file ends too early, after {} bytes", self.total)));
+        };
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn bytes<const N: usize>(&mut self) -> Result<[u8; N], DatabaseError> {
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(self.take(N)?);
+        Ok(bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, DatabaseError> {
+        Ok(u32::from_le_bytes(self.bytes()?))
+    }
+
+    fn u64(&mut self) -> Result<u64, DatabaseError> {
+        Ok(u64::from_le_bytes(self.bytes()?))
+    }
+
+    fn f32(&mut self) -> Result<f32, DatabaseError> {
+        Ok(f32::from_le_bytes(self.bytes()?))
+    }
+
+    fn database(mut self) -> Result<Database, DatabaseError> {
+        let (tables, hashes, probes) = (self.u32()?, self.u32()?, self.u32()?);
+        let settings = Settings { tables, hashes, probes, width: self.f32()?, seed: self.u64()? };
+        let count = self.u32()? as usize;
+        // The smallest image has a name of one byte and one region; a count beyond that is a lie.
+        let mut entries = Vec::with_capacity(count.min(self.rest.len() / (4 + 1 + 4 + REGION)));
+        for _ in 0..count {
+            entries.push(self.entry()?);
+        }
+        if !self.rest.is_empty() {
+            return Err(error(format!("{} bytes follow the last image", self.rest.len())));
+        }
+        Ok(Database { entries, settings })
+    }
+
+    fn entry(&mut self) -> Result<Entry, DatabaseError> {
+        let length = self.u32()? as usize;
+        let name = std::str::from_utf8(self.take(length)?)
+            .map_err(|_| error("an image's name is not UTF-8"))?
+            .to_owned();
+        let count = self.u32()? as usize;
+        if count > MAX_REGIONS {
+            return Err(error(format!("image {name:?}: {count} regions; expected at most {MAX_REGIONS}")));
+        }
+        let mut regions = Vec::with_capacity(count);
+        for _ in 0..count {
+            let weight = self.u32()?;
+            let mut vector: Vector = [0.0; DIMENSIONS];
+            for number in &mut vector {
+                *number = self.f32()?;
+            }
+            regions.push(Region { weight, vector });
+        }
+        Ok(Entry { name, regions })
+    }
+}
+
+/// 64-bit FNV-1a. Every step is a bijection of the state, so a single changed byte always shows.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &b| (hash ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use proptest::prelude::*;
+
+    fn sample(images: u32) -> Database {
+        let mut random = Random::new(8);
+        let entries = (0..images).map(|i| {
+            let count = 1 + random.below(4);
+            let regions = (0..count).map(|r| Region {
+                weight: TOTAL_WEIGHT / count + if r == 0 { TOTAL_WEIGHT % count } else { 0 },
+                vector: [0.0; DIMENSIONS].map(|_| random.unit()),
+            });
+            Entry { name: format!("dir/image {i}\t.png"), regions: regions.collect() }
+        });
+        Database::new(entries.collect(), Settings::default()).unwrap()
+    }
+
+    /// The bytes with a checksum that matches again, as a determined adversary would send them.
+    fn resealed(mut file: Vec<u8>) -> Vec<u8> {
+        let end = file.len() - CHECKSUM;
+        let checksum = fnv1a(&file[..end]);
+        file[end..].copy_from_slice(&checksum.to_le_bytes());
+        file
+    }
+
+    #[test]
+    fn every_flipped_bit_and_every_truncation_is_noticed() {
+        let file = sample(3).to_bytes();
+        assert_eq!(Database::from_bytes(&file).unwrap(), sample(3));
+        for position in 0..file.len() {
+            for bit in 0..8 {
+                let mut damaged = file.clone();
+                damaged[position] ^= 1 << bit;
+                assert!(Database::from_bytes(&damaged).is_err(), "byte {position} bit {bit}");
+            }
+            assert!(Database::from_bytes(&file[..position]).is_err(), "cut at {position}");
+        }
+        let mut longer = file;
+        longer.push(0);
+        assert!(Database::from_bytes(&longer).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn lies_with_a_right_checksum_do_no_harm(
+            changes in proptest::collection::vec((HEADER..400usize, any::<u8>()), 1..8),
+        ) {
+            let mut file = sample(3).to_bytes();
+            let end = file.len() - CHECKSUM;
+            for (position, value) in changes {
+                file[position.min(end - 1)] = value;
+            }
+            // Whatever comes out is either refused or a database that passes its own checks.
+            if let Ok(database) = Database::from_bytes(&resealed(file)) {
+                prop_assert!(database.check().is_ok());
+            }
+        }
+
+        #[test]
+        fn noise_is_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(Database::from_bytes(&bytes).is_err());
+            let mut disguised = MAGIC.to_vec();
+            disguised.extend(VERSION.to_le_bytes());
+            disguised.extend(bytes);
+            prop_assert!(Database::from_bytes(&disguised).is_err());
+        }
+    }
+
+    #[test]
+    fn a_claim_of_four_billion_images_takes_no_memory() {
+        let mut file = sample(1).to_bytes();
+        file[HEADER + 24..HEADER + 28].copy_from_slice(&u32::MAX.to_le_bytes());
+        let text = Database::from_bytes(&resealed(file)).unwrap_err().to_string();
+        assert!(text.contains("ends too early"), "{text}");
+    }
+
+    #[test]
+    fn messages_say_what_is_wrong() {
+        let text = |file: &[u8]| Database::from_bytes(file).unwrap_err().to_string();
+        assert!(text(b"\x89PNG").contains("not a ferret database"));
+        let mut newer = sample(1).to_bytes();
+        newer[8] = 2;
+        assert!(text(&newer).contains("database version 2; this program reads version 1"));
+        let file = sample(1).to_bytes();
+        assert!(text(&file[..40]).contains("cut off"));
+        let missing = Database::open(Path::new("/nonexistent/db")).unwrap_err().to_string();
+        assert!(missing.contains("/nonexistent/db"), "{missing}");
+    }
+
+    #[test]
+    fn unusable_images_are_refused() {
+        let good = sample(1).entries[0].clone();
+        let refused =
+            |entries: Vec<Entry>| Database::new(entries, Settings::default()).unwrap_err().to_string();
+        assert!(refused(vec![good.clone(), good.clone()]).contains("two images"));
+        assert!(refused(vec![Entry { regions: vec![], ..good.clone() }]).contains("0 regions"));
+        let mut light = good.clone();
+        light.regions[0].weight -= 1;
+        assert!(refused(vec![light]).contains("weights sum"));
+        let mut endless = good;
+        endless.regions[0].vector[3] = f32::NAN;
+        assert!(refused(vec![endless]).contains("out of range"));
+    }
+
+    #[test]
+    fn saved_and_opened_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("db");
+        sample(5).save(&path).unwrap();
+        assert_eq!(Database::open(&path).unwrap(), sample(5));
+        assert!(Database::open(dir.path()).unwrap_err().to_string().contains("directory"));
+        assert!(sample(1).save(Path::new("/nonexistent/db")).is_err());
+    }
+}

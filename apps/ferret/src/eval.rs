@@ -1,0 +1,243 @@
+//! How good the search is: measured on queries whose right answers are known.
+
+use crate::database::{Database, DatabaseError, Entry};
+use crate::features::Region;
+use crate::index::Index;
+use crate::lsh::Settings;
+use crate::parallel;
+use crate::rank::{Scored, nearest};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Answers looked at.
+pub const PLACES: usize = 10;
+
+/// A query with its right answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// What the query is, for a table by kind; may be empty.
+    pub kind: String,
+    /// Its regions.
+    pub regions: Vec<Region>,
+    /// Number of the right image in the database.
+    pub right: u32,
+}
+
+/// Sums over queries; divide with the methods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Queries asked.
+    pub queries: usize,
+    /// Queries whose first answer is right.
+    pub first: usize,
+    /// Queries with the right image among the first [`PLACES`] answers.
+    pub among: usize,
+    /// As `first`, had every image been ranked.
+    pub exhaustive_first: usize,
+    /// As `among`, had every image been ranked.
+    pub exhaustive_among: usize,
+    /// Images among the first [`PLACES`] of an exhaustive search.
+    pub wanted: usize,
+    /// Those of them that the search with the index gave too.
+    pub found: usize,
+    /// Images ranked.
+    pub ranked: usize,
+    /// Images with a region in a probed bucket.
+    pub touched: usize,
+    /// Pairs of regions compared to choose the candidates.
+    pub hits: usize,
+    /// Images in the database, for each query.
+    pub images: usize,
+    /// Pairs of regions that there are.
+    pub pairs: usize,
+}
+
+impl Tally {
+    fn add(&mut self, other: &Tally) {
+        self.queries += other.queries;
+        self.first += other.first;
+        self.among += other.among;
+        self.exhaustive_first += other.exhaustive_first;
+        self.exhaustive_among += other.exhaustive_among;
+        self.wanted += other.wanted;
+        self.found += other.found;
+        self.ranked += other.ranked;
+        self.touched += other.touched;
+        self.hits += other.hits;
+        self.images += other.images;
+        self.pairs += other.pairs;
+    }
+
+    /// Share of queries whose first answer is right.
+    pub fn first_rate(&self) -> f64 {
+        share(self.first, self.queries)
+    }
+
+    /// Share of queries with the right image among the first [`PLACES`].
+    pub fn among_rate(&self) -> f64 {
+        share(self.among, self.queries)
+    }
+
+    /// Share of the exhaustive search's first [`PLACES`] that the index finds: recall@10.
+    pub fn recall(&self) -> f64 {
+        share(self.found, self.wanted)
+    }
+
+    /// Share of the database that is ranked for a query, on average.
+    pub fn ranked_share(&self) -> f64 {
+        share(self.ranked, self.images)
+    }
+}
+
+fn share(part: usize, whole: usize) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// The figures of all queries, and of each kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// All queries.
+    pub all: Tally,
+    /// By [`Question::kind`]; empty if there is only one kind.
+    pub by_kind: BTreeMap<String, Tally>,
+}
+
+/// Asks every question, with the index and exhaustively, on all cores.
+pub fn evaluate(index: &Index, questions: &[Question]) -> Report {
+    let tallies = parallel::map(questions.len(), |i| ask(index, &questions[i]));
+    let mut report = Report { all: Tally::default(), by_kind: BTreeMap::new() };
+    for (question, tally) in questions.iter().zip(&tallies) {
+        report.all.add(tally);
+        report.by_kind.entry(question.kind.clone()).or_default().add(tally);
+    }
+    if report.by_kind.len() < 2 {
+        report.by_kind.clear();
+    }
+    report
+}
+
+fn ask(index: &Index, question: &Question) -> Tally {
+    let entries = index.database().entries();
+    let regions_of = |image: u32| entries[image as usize].regions.as_slice();
+    let everything: Vec<u32> = (0..entries.len() as u32).collect();
+    let search = index.search(&question.regions);
+    let answers = nearest(&question.regions, &search.candidates, PLACES, regions_of);
+    let exhaustive = nearest(&question.regions, &everything, PLACES, regions_of);
+    let is_right = |scored: &Scored| scored.image == question.right;
+    Tally {
+        queries: 1,
+        first: usize::from(answers.first().is_some_and(is_right)),
+        among: usize::from(answers.iter().any(is_right)),
+        exhaustive_first: usize::from(exhaustive.first().is_some_and(is_right)),
+        exhaustive_among: usize::from(exhaustive.iter().any(is_right)),
+        wanted: exhaustive.len(),
+        found: exhaustive.iter().filter(|scored| answers.contains(scored)).count(),
+        ranked: search.candidates.len(),
+        touched: search.touched,
+        hits: search.hits,
+        images: entries.len(),
+        pairs: question.regions.len() * index.regions(),
+    }
+}
+
+/// Makes the index and the questions of a synthetic collection, through its encoded files.
+///
+/// # Errors
+/// If the scenes make no database.
+///
+/// # Panics
+/// If a file of the collection does not decode, which would be a fault of the encoder.
+pub fn synthetic(
+    plan: &crate::synth::Plan,
+    settings: Settings,
+) -> Result<(Index, Vec<Question>), DatabaseError> {
+    let regions =
+        |bytes: &[u8]| crate::build::regions_of(bytes).expect("an image that was just encoded decodes again");
+    let described = parallel::map(plan.scenes as usize, |number| {
+        let made = plan.make(number as u32);
+        let entry = Entry { regions: regions(&made.original.bytes), name: made.original.name };
+        let queries = made.queries.iter().map(|q| (q.kind.name().to_owned(), regions(&q.file.bytes)));
+        (entry, queries.collect::<Vec<_>>())
+    });
+    let (entries, queries): (Vec<Entry>, Vec<_>) = described.into_iter().unzip();
+    let names: Vec<String> = entries.iter().map(|e| e.name.clone()).collect();
+    let index = Index::new(Database::new(entries, settings)?);
+    let questions = names
+        .iter()
+        .zip(queries)
+        .filter_map(|(name, queries)| Some((index.database().number_of(name)?, queries)))
+        .flat_map(|(right, queries)| {
+            queries.into_iter().map(move |(kind, regions)| Question { kind, regions, right })
+        })
+        .collect();
+    Ok((index, questions))
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = &self.all;
+        let percent = |part, whole| format!("{:.1} %", 100.0 * share(part, whole));
+        writeln!(f, "{} queries on {} images", all.queries, all.images / all.queries.max(1))?;
+        writeln!(f, "{:<36}{:>12}{:>14}", "", "with index", "exhaustive")?;
+        let rates = [
+            ("right image is the first answer", all.first, all.exhaustive_first),
+            ("right image is among ten", all.among, all.exhaustive_among),
+        ];
+        for (what, indexed, exhaustive) in rates {
+            let (indexed, exhaustive) = (percent(indexed, all.queries), percent(exhaustive, all.queries));
+            writeln!(f, "{what:<36}{indexed:>12}{exhaustive:>14}")?;
+        }
+        let shares = [
+            ("recall@10 of the exhaustive answers", all.found, all.wanted, all.wanted),
+            ("pairs of regions compared", all.hits, all.pairs, all.pairs),
+            ("images touched a query", all.touched, all.images, all.images),
+            ("images ranked a query", all.ranked, all.images, all.images),
+        ];
+        for (what, part, whole, exhaustive) in shares {
+            writeln!(f, "{what:<36}{:>12}{:>14}", percent(part, whole), percent(exhaustive, whole))?;
+        }
+        if !self.by_kind.is_empty() {
+            writeln!(f, "\n{:<14}{:>8}{:>10}{:>10}{:>10}", "kind", "queries", "first", "among 10", "recall")?;
+        }
+        for (kind, tally) in &self.by_kind {
+            let rates = [
+                percent(tally.first, tally.queries),
+                percent(tally.among, tally.queries),
+                percent(tally.found, tally.wanted),
+            ];
+            writeln!(f, "{kind:<14}{:>8}{:>10}{:>10}{:>10}", tally.queries, rates[0], rates[1], rates[2])?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synth::Plan;
+
+    #[test]
+    fn small_collections_are_searched_well() {
+        // Reduced marks; the full ones (500 scenes) are `ferret eval synth`.
+        for seed in [11, 12] {
+            let plan = Plan { scenes: 120, seed, width: 144, height: 96, all_variants: true };
+            let (index, questions) = synthetic(&plan, Settings::default()).unwrap();
+            let report = evaluate(&index, &questions);
+            assert_eq!(report.all.queries, 480);
+            assert!(report.all.first_rate() >= 0.9, "{report}");
+            assert!(report.all.among_rate() >= 0.98, "{report}");
+            assert!(report.all.recall() >= 0.9, "{report}");
+            assert!(report.all.ranked_share() < 0.21, "{report}");
+            assert_eq!(report.by_kind.len(), 4);
+        }
+    }
+
+    #[test]
+    fn a_wrong_answer_key_is_noticed() {
+        let plan = Plan { scenes: 40, seed: 5, width: 72, height: 48, all_variants: false };
+        let (index, mut questions) = synthetic(&plan, Settings::default()).unwrap();
+        questions.iter_mut().for_each(|q| q.right = (q.right + 1) % 40);
+        let report = evaluate(&index, &questions);
+        assert!(report.all.first_rate() < 0.2, "{report}");
+    }
+}

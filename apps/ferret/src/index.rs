@@ -1,0 +1,124 @@
+//! The index: hash tables over all regions of a database, and the choice of candidates for a query.
+
+use crate::database::Database;
+use crate::distance::{CUT_OFF, ground};
+use crate::features::{Region, Vector};
+use crate::lsh::Lsh;
+
+/// Fewest candidates that are ranked, if the tables find so many.
+const MIN_CANDIDATES: usize = 24;
+
+/// A database made ready for queries.
+#[derive(Clone, Debug)]
+pub struct Index {
+    database: Database,
+    lsh: Lsh,
+    vectors: Vec<Vector>,
+    /// Image of every region.
+    owners: Vec<u32>,
+}
+
+/// What the tables found for a query.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Search {
+    /// Images to be ranked, most promising first.
+    pub candidates: Vec<u32>,
+    /// Images with at least one region in a probed bucket.
+    pub touched: usize,
+    /// Different regions found, summed over the query's regions.
+    pub hits: usize,
+}
+
+impl Index {
+    /// Builds the hash tables; equal databases give equal indexes.
+    pub fn new(database: Database) -> Self {
+        let mut vectors = Vec::new();
+        let mut owners = Vec::new();
+        for (image, entry) in (0u32..).zip(database.entries()) {
+            vectors.extend(entry.regions.iter().map(|r| r.vector));
+            owners.extend(entry.regions.iter().map(|_| image));
+        }
+        let lsh = Lsh::build(database.settings(), &vectors);
+        Index { database, lsh, vectors, owners }
+    }
+
+    /// The images that the index was built from.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Number of regions in all images together.
+    pub fn regions(&self) -> usize {
+        self.vectors.len()
+    }
+
+    /// How many images at most are ranked for one query.
+    pub fn candidate_limit(&self) -> usize {
+        limit(self.database.len())
+    }
+
+    /// The images worth ranking for a query.
+    ///
+    /// Every region of the query probes the tables. From the regions found, an image's distance is estimated
+    /// as in the relaxed earth mover's distance: each region of one image goes to the nearest one of the
+    /// other, and a region without a find counts as [`CUT_OFF`] away; both directions are added. The images
+    /// with the smallest estimates are kept.
+    pub fn search(&self, query: &[Region]) -> Search {
+        let images = self.database.len();
+        // Gains against "everything is at the cut-off", so that zero means untouched.
+        let mut gain = vec![0f32; images];
+        let mut nearest_of_region = vec![CUT_OFF; self.vectors.len()];
+        let mut best = vec![CUT_OFF; images];
+        let mut seen = vec![0u32; self.vectors.len()];
+        let mut touched = Vec::new();
+        let mut found = Vec::new();
+        let mut hits = 0;
+        for (round, region) in (1u32..).zip(query) {
+            self.lsh.probe(&region.vector, |id| {
+                let id = id as usize;
+                if std::mem::replace(&mut seen[id], round) == round {
+                    return;
+                }
+                hits += 1;
+                let distance = ground(&region.vector, &self.vectors[id]);
+                nearest_of_region[id] = nearest_of_region[id].min(distance);
+                let image = self.owners[id] as usize;
+                if best[image] == CUT_OFF && distance < CUT_OFF {
+                    found.push(image);
+                }
+                best[image] = best[image].min(distance);
+            });
+            for image in found.drain(..) {
+                if gain[image] == 0.0 {
+                    touched.push(image);
+                }
+                gain[image] += region.weight as f32 * (CUT_OFF - best[image]);
+                best[image] = CUT_OFF;
+            }
+        }
+        let mut scored: Vec<(f32, u32)> = touched
+            .iter()
+            .map(|&image| (gain[image] + self.reverse_gain(image, &nearest_of_region), image as u32))
+            .collect();
+        scored.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        scored.truncate(limit(images));
+        let candidates = scored.into_iter().map(|(_, image)| image).collect();
+        Search { candidates, touched: touched.len(), hits }
+    }
+
+    fn reverse_gain(&self, image: usize, nearest_of_region: &[f32]) -> f32 {
+        let start = self.owners.partition_point(|&owner| (owner as usize) < image);
+        let regions = &self.database.entries()[image].regions;
+        regions
+            .iter()
+            .zip(&nearest_of_region[start..])
+            .map(|(r, near)| r.weight as f32 * (CUT_OFF - near))
+            .sum()
+    }
+}
+
+/// At most three sixteenths of the database; of a large one less and less, because the ten nearest images
+/// do not move far back in the order of the estimates as more images join.
+fn limit(images: usize) -> usize {
+    (images * 3 / 16).min(64 + images / 64).max(MIN_CANDIDATES)
+}

@@ -1,0 +1,134 @@
+//! Questions from files: a directory of images, a directory of queries, and which image is each one's answer.
+
+use crate::build::{Skipped, build, regions_of};
+use crate::database::{Database, DatabaseError};
+use crate::eval::Question;
+use crate::files::Listing;
+use crate::index::Index;
+use crate::lsh::Settings;
+use crate::parallel;
+use crate::stages::unescaped;
+use std::collections::BTreeMap;
+
+/// Questions made from files, and what was left out.
+#[derive(Clone, Debug)]
+pub struct Exam {
+    /// Index over the database directory.
+    pub index: Index,
+    /// One question for each query image with a right answer.
+    pub questions: Vec<Question>,
+    /// Query images without a right answer in the database.
+    pub unanswerable: usize,
+    /// Images of either directory that could not be used.
+    pub skipped: Vec<Skipped>,
+}
+
+/// Which database image is the right answer to which query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// The one of the same relative name, whatever the extension.
+    SameName,
+    /// As listed: query name to image name.
+    Listed(BTreeMap<String, String>),
+}
+
+impl Key {
+    /// Reads lines `query<TAB>image`, as `ferret synth` writes them.
+    ///
+    /// # Errors
+    /// If a line has no tab; the text gives its number.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let line = |(number, line): (usize, &str)| {
+            let (query, image) = line
+                .split_once('\t')
+                .ok_or(format!("line {number}: expected query<TAB>image, found {line:?}"))?;
+            Ok((unescaped(query), unescaped(image)))
+        };
+        (1..).zip(text.lines()).map(line).collect::<Result<_, _>>().map(Key::Listed)
+    }
+
+    fn answer(&self, query: &str, database: &Database, by_stem: &BTreeMap<&str, u32>) -> Option<u32> {
+        match self {
+            Key::SameName => by_stem.get(stem(query)).copied(),
+            Key::Listed(answers) => database.number_of(answers.get(query)?),
+        }
+    }
+}
+
+/// A name without its extension.
+fn stem(name: &str) -> &str {
+    let file = name.rfind('/').map_or(0, |slash| slash + 1);
+    name[file..].rfind('.').map_or(name, |dot| &name[..file + dot])
+}
+
+/// Indexes `images` and pairs the `queries` with their right answers.
+///
+/// # Errors
+/// If the images make no database.
+pub fn examine(
+    images: &Listing,
+    queries: &Listing,
+    key: &Key,
+    settings: Settings,
+) -> Result<Exam, DatabaseError> {
+    let (database, mut skipped) = build(images, settings)?;
+    let by_stem: BTreeMap<&str, u32> =
+        (0..).zip(database.entries()).map(|(number, entry)| (stem(&entry.name), number)).collect();
+    let (paired, lonely): (Vec<_>, Vec<_>) = queries
+        .names()
+        .iter()
+        .map(|name| (name, key.answer(name, &database, &by_stem)))
+        .partition(|(_, right)| right.is_some());
+    let described = parallel::map(paired.len(), |i| {
+        let bytes = queries.read(paired[i].0).map_err(|e| e.to_string())?;
+        regions_of(&bytes).map_err(|e| e.to_string())
+    });
+    let mut questions = Vec::new();
+    for ((name, right), result) in paired.into_iter().zip(described) {
+        match (result, right) {
+            (Ok(regions), Some(right)) => questions.push(Question { kind: String::new(), regions, right }),
+            (Err(reason), _) => skipped.push(Skipped { name: name.clone(), reason }),
+            (Ok(_), None) => {}
+        }
+    }
+    Ok(Exam { index: Index::new(database), questions, unanswerable: lonely.len(), skipped })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::eval::evaluate;
+    use crate::synth::Plan;
+
+    #[test]
+    fn stems_leave_the_folder_alone() {
+        assert_eq!(stem("a.b/c.png"), "a.b/c");
+        assert_eq!(stem("a.b/c"), "a.b/c");
+        assert_eq!(stem("x.tar.gz"), "x.tar");
+    }
+
+    #[test]
+    fn a_written_collection_is_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = Plan { scenes: 30, seed: 6, width: 96, height: 64, all_variants: false };
+        plan.write(dir.path()).unwrap();
+        let images = Listing::of(&dir.path().join("database")).unwrap();
+        let queries = Listing::of(&dir.path().join("queries")).unwrap();
+        let key = Key::parse(&std::fs::read_to_string(dir.path().join("truth.tsv")).unwrap()).unwrap();
+        let exam = examine(&images, &queries, &key, Settings::default()).unwrap();
+        assert_eq!((exam.questions.len(), exam.unanswerable, exam.skipped.len()), (30, 0, 0));
+        let report = evaluate(&exam.index, &exam.questions);
+        assert!(report.all.among >= 29, "{report}");
+        // Names do not match here, so the other key finds no answers.
+        let exam = examine(&images, &queries, &Key::SameName, Settings::default()).unwrap();
+        assert_eq!((exam.questions.len(), exam.unanswerable), (0, 30));
+        // An image set is its own perfect answer.
+        let exam = examine(&images, &images, &Key::SameName, Settings::default()).unwrap();
+        assert_eq!(evaluate(&exam.index, &exam.questions).all.first, 30);
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        assert!(Key::parse("a\tb\nc d\n").unwrap_err().contains("line 2"));
+    }
+}

@@ -1,0 +1,194 @@
+//! Decoded images: PNG and JPEG bytes to RGB, with bounded size and clear errors.
+
+use crate::resample::resample;
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::Cursor;
+
+/// Longest side accepted, in pixels.
+pub const MAX_SIDE: u32 = 16_384;
+/// Largest number of pixels accepted; above the 33 megapixels of an 8K frame.
+pub const MAX_PIXELS: u64 = 40_000_000;
+/// Longest side kept after decoding; larger images are averaged down, because the search works at a lower
+/// resolution anyway and a small picture travels faster between ranks.
+pub const KEPT_SIDE: u32 = 256;
+
+/// What a decoder may allocate, in bytes: a raster of [`MAX_PIXELS`] with eight bytes each, and some slack.
+const MAX_ALLOC: u64 = 8 * MAX_PIXELS + (16 << 20);
+/// Deflate cannot expand more than about 1032-fold, so a PNG that promises more is broken or hostile.
+const MAX_PNG_EXPANSION: u64 = 1100;
+/// Colour behind transparent pixels.
+const BACKDROP: u32 = 128;
+
+/// An RGB image, rows from top to bottom, three bytes a pixel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Picture {
+    /// Width in pixels, at least one.
+    pub width: u32,
+    /// Height in pixels, at least one.
+    pub height: u32,
+    /// `width * height * 3` bytes: red, green, blue.
+    #[serde(with = "crate::raw")]
+    pub rgb: Vec<u8>,
+}
+
+/// Why bytes are not a usable image. The text says what was found and what is accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeError(String);
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl Picture {
+    /// A picture of the given size.
+    ///
+    /// # Panics
+    /// If a side is zero or `rgb` is not `width * height * 3` long.
+    pub fn new(width: u32, height: u32, rgb: Vec<u8>) -> Self {
+        assert!(width > 0 && height > 0, "a picture has no empty side");
+        assert_eq!(
+            rgb.len(),
+            width as usize * height as usize * 3,
+            "RGB bytes of a {width}x{height} picture"
+        );
+        Picture { width, height, rgb }
+    }
+
+    /// Decodes a PNG or JPEG file.
+    ///
+    /// Transparent parts are composited on mid-grey; images whose longer side exceeds [`KEPT_SIDE`] are
+    /// averaged down to it. Sixteen-bit, palette and grey images become eight-bit RGB.
+    ///
+    /// # Errors
+    /// If the bytes are neither PNG nor JPEG, are damaged or cut off, or describe an image above [`MAX_SIDE`]
+    /// or [`MAX_PIXELS`]. The size is checked before memory is taken for the pixels.
+    ///
+    /// ```
+    /// use ferret::picture::Picture;
+    /// let original = Picture::new(2, 1, vec![255, 0, 0, 0, 0, 255]);
+    /// assert_eq!(Picture::decode(&original.to_png()).unwrap(), original);
+    /// assert!(Picture::decode(b"not an image").is_err());
+    /// ```
+    pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = ImageReader::new(Cursor::new(bytes))
+            .with_guessed_format()
+            .map_err(|e| DecodeError(format!("cannot be read: {e}")))?;
+        let format = match reader.format() {
+            Some(format @ (ImageFormat::Png | ImageFormat::Jpeg)) => format,
+            _ if bytes.is_empty() => return Err(DecodeError("the file is empty".into())),
+            _ => return Err(DecodeError("neither a PNG nor a JPEG file".into())),
+        };
+        let mut limits = Limits::no_limits();
+        limits.max_image_width = Some(MAX_SIDE);
+        limits.max_image_height = Some(MAX_SIDE);
+        limits.max_alloc = Some(MAX_ALLOC);
+        reader.limits(limits);
+        let damaged = |e: image::ImageError| DecodeError(format!("damaged {} file: {e}", name_of(format)));
+        let decoder = reader.into_decoder().map_err(damaged)?;
+        check_size(decoder.dimensions(), decoder.total_bytes(), format, bytes.len() as u64)?;
+        let decoded = DynamicImage::from_decoder(decoder).map_err(damaged)?;
+        let (width, height) = (decoded.width(), decoded.height());
+        if width == 0 || height == 0 {
+            return Err(DecodeError(format!("an empty image of {width}x{height} pixels")));
+        }
+        let rgb = if decoded.color().has_alpha() {
+            composite(&decoded.into_rgba8())
+        } else {
+            decoded.into_rgb8().into_raw()
+        };
+        Ok(Picture { width, height, rgb }.bounded(KEPT_SIDE))
+    }
+
+    /// The same picture with its longer side at most `side`, proportions kept.
+    fn bounded(self, side: u32) -> Self {
+        let longer = self.width.max(self.height);
+        if longer <= side {
+            return self;
+        }
+        let shrink = |length: u32| {
+            let exact = u64::from(length) * u64::from(side) + u64::from(longer) / 2;
+            ((exact / u64::from(longer)) as u32).max(1)
+        };
+        let (width, height) = (shrink(self.width), shrink(self.height));
+        self.resized(width, height)
+    }
+
+    /// The same picture resampled to the given size.
+    ///
+    /// # Panics
+    /// If a side is zero.
+    pub fn resized(&self, width: u32, height: u32) -> Self {
+        let from = (self.width as usize, self.height as usize);
+        let to = (width as usize, height as usize);
+        Picture { width, height, rgb: resample::<3>(&self.rgb, from, to) }
+    }
+
+    /// The picture as a PNG file.
+    pub fn to_png(&self) -> Vec<u8> {
+        self.encode(ImageFormat::Png)
+    }
+
+    /// The picture as a JPEG file of the encoder's default quality.
+    ///
+    /// # Panics
+    /// If a side is longer than the 65535 pixels that JPEG allows.
+    pub fn to_jpeg(&self) -> Vec<u8> {
+        self.encode(ImageFormat::Jpeg)
+    }
+
+    fn encode(&self, format: ImageFormat) -> Vec<u8> {
+        let mut file = Cursor::new(Vec::new());
+        image::write_buffer_with_format(
+            &mut file,
+            &self.rgb,
+            self.width,
+            self.height,
+            image::ExtendedColorType::Rgb8,
+            format,
+        )
+        // Writing to memory does not fail, and a `Picture`'s size and bytes always agree.
+        .expect("an RGB picture of matching size encodes into memory");
+        file.into_inner()
+    }
+}
+
+fn name_of(format: ImageFormat) -> &'static str {
+    if format == ImageFormat::Png { "PNG" } else { "JPEG" }
+}
+
+fn check_size(
+    (width, height): (u32, u32),
+    raster: u64,
+    format: ImageFormat,
+    file: u64,
+) -> Result<(), DecodeError> {
+    let pixels = u64::from(width) * u64::from(height);
+    if width > MAX_SIDE || height > MAX_SIDE || pixels > MAX_PIXELS {
+        return Err(DecodeError(format!(
+            "{width}x{height} pixels is too large: at most {MAX_SIDE} a side and {MAX_PIXELS} in all"
+        )));
+    }
+    if format == ImageFormat::Png && raster / MAX_PNG_EXPANSION > file {
+        return Err(DecodeError(format!(
+            "damaged PNG file: {file} bytes cannot hold the {width}x{height} pixels its header promises"
+        )));
+    }
+    Ok(())
+}
+
+fn composite(rgba: &image::RgbaImage) -> Vec<u8> {
+    let mut rgb = Vec::with_capacity(rgba.len() / 4 * 3);
+    for pixel in rgba.as_raw().chunks_exact(4) {
+        let alpha = u32::from(pixel[3]);
+        for &value in &pixel[..3] {
+            rgb.push(((u32::from(value) * alpha + BACKDROP * (255 - alpha) + 127) / 255) as u8);
+        }
+    }
+    rgb
+}

@@ -1,0 +1,84 @@
+//! Answering queries one after the other: the reference that the pipeline's output is compared with.
+
+use crate::build::{Skipped, not_text};
+use crate::files::Listing;
+use crate::index::Index;
+use crate::stages::{ext, ind, load, out, rank, seg};
+use std::fmt;
+use std::io::{self, Write};
+
+/// What came of a set of queries.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Images that were answered.
+    pub answered: usize,
+    /// Images that could not be used, in the order of their names.
+    pub skipped: Vec<Skipped>,
+}
+
+/// Why a set of queries was given up.
+#[derive(Debug)]
+pub enum QueryError {
+    /// An image could not be used, and `strict` was set.
+    Unusable(Skipped),
+    /// The output could not be written.
+    Output(io::Error),
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QueryError::Unusable(image) => write!(f, "cannot use {}: {}", image.name, image.reason),
+            QueryError::Output(e) => write!(f, "cannot write the output: {e}"),
+        }
+    }
+}
+
+impl std::error::Error for QueryError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            QueryError::Unusable(_) => None,
+            QueryError::Output(e) => Some(e),
+        }
+    }
+}
+
+/// Answers every listed image in the order of the names and writes the `k` nearest database images of each.
+///
+/// # Errors
+/// If the output cannot be written or, with `strict`, at the first image that cannot be used.
+pub fn query_serial(
+    listing: &Listing,
+    index: &Index,
+    k: usize,
+    strict: bool,
+    output: &mut dyn Write,
+) -> Result<Summary, QueryError> {
+    let mut summary = Summary::default();
+    let skip = |summary: &mut Summary, image: Skipped| {
+        if strict {
+            return Err(QueryError::Unusable(image));
+        }
+        summary.skipped.push(image);
+        Ok(())
+    };
+    for image in not_text(listing) {
+        skip(&mut summary, image)?;
+    }
+    for name in listing.names() {
+        let loaded = listing
+            .read(name)
+            .map_err(|e| e.to_string())
+            .and_then(|bytes| load(name.clone(), &bytes).map_err(|e| e.to_string()));
+        match loaded {
+            Ok(item) => {
+                let answer = rank(ind(ext(seg(item)), index), index, k);
+                output.write_all(out(&answer).as_bytes()).map_err(QueryError::Output)?;
+                summary.answered += 1;
+            }
+            Err(reason) => skip(&mut summary, Skipped { name: name.clone(), reason })?,
+        }
+    }
+    summary.skipped.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(summary)
+}

@@ -1,0 +1,128 @@
+//! Ranking: the nearest images of a list of candidates by earth mover's distance.
+
+use crate::distance;
+use crate::emd::{Solver, lower_bound};
+use crate::features::Region;
+use std::cmp::Ordering;
+
+/// A candidate with its distance to the query.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scored {
+    /// Number of the image in the database.
+    pub image: u32,
+    /// Earth mover's distance between the two region sets.
+    pub distance: f64,
+}
+
+/// Distance between the region sets of two images, in the units of [`distance::ground`].
+///
+/// # Panics
+/// If a set is empty or its weights do not sum to the same total as the other's.
+pub fn image_distance(a: &[Region], b: &[Region]) -> f64 {
+    let mut ranker = Ranker::default();
+    ranker.load(a);
+    ranker.against(b, f64::INFINITY).unwrap_or(f64::INFINITY)
+}
+
+/// The `k` nearest of `candidates`, nearest first; equal distances in the order of the numbers, which is the
+/// order of the names. `regions_of` gives a candidate's regions.
+///
+/// The result is that of computing every distance; a candidate whose cheap lower bound is already beyond the
+/// `k`-th best is passed over.
+pub fn nearest<'a>(
+    query: &[Region],
+    candidates: &[u32],
+    k: usize,
+    regions_of: impl Fn(u32) -> &'a [Region],
+) -> Vec<Scored> {
+    let mut ranker = Ranker::default();
+    ranker.load(query);
+    let mut best: Vec<Scored> = Vec::with_capacity(k + 1);
+    for &image in candidates {
+        let limit = if best.len() < k {
+            f64::INFINITY
+        } else {
+            best.last().map_or(f64::NEG_INFINITY, |s| s.distance)
+        };
+        let Some(distance) = ranker.against(regions_of(image), limit) else { continue };
+        let scored = Scored { image, distance };
+        let place = best.partition_point(|other| order(other, &scored) == Ordering::Less);
+        if place < k {
+            best.insert(place, scored);
+            best.truncate(k);
+        }
+    }
+    best
+}
+
+fn order(a: &Scored, b: &Scored) -> Ordering {
+    a.distance.total_cmp(&b.distance).then(a.image.cmp(&b.image))
+}
+
+/// A query and the memory to compare it with many images.
+#[derive(Default)]
+struct Ranker {
+    query: Vec<Region>,
+    supply: Vec<u32>,
+    demand: Vec<u32>,
+    costs: Vec<f32>,
+    solver: Solver,
+}
+
+impl Ranker {
+    fn load(&mut self, query: &[Region]) {
+        self.query = query.to_vec();
+        self.supply = query.iter().map(|r| r.weight).collect();
+    }
+
+    /// The distance to `regions`, or `None` if it is certainly above `limit`.
+    fn against(&mut self, regions: &[Region], limit: f64) -> Option<f64> {
+        self.demand.clear();
+        self.demand.extend(regions.iter().map(|r| r.weight));
+        distance::matrix(&self.query, regions, &mut self.costs);
+        // The slack covers the rounding of both figures.
+        if lower_bound(&self.supply, &self.demand, &self.costs) > limit + 1e-9 {
+            return None;
+        }
+        Some(self.solver.distance(&self.supply, &self.demand, &self.costs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::features::{DIMENSIONS, TOTAL_WEIGHT};
+    use crate::random::Random;
+
+    fn image(random: &mut Random) -> Vec<Region> {
+        let share = TOTAL_WEIGHT / 4;
+        (0..4)
+            .map(|_| Region { weight: share, vector: [0.0; DIMENSIONS].map(|_| random.between(0.0, 0.3)) })
+            .collect()
+    }
+
+    #[test]
+    fn passing_over_changes_nothing_and_order_does_not_matter() {
+        let mut random = Random::new(11);
+        let images: Vec<_> = (0..120).map(|_| image(&mut random)).collect();
+        let query = image(&mut random);
+        let mut all: Vec<Scored> = (0..120u32)
+            .map(|i| Scored { image: i, distance: image_distance(&query, &images[i as usize]) })
+            .collect();
+        all.sort_by(order);
+        all.truncate(10);
+        let forward: Vec<u32> = (0..120).collect();
+        let backward: Vec<u32> = (0..120).rev().collect();
+        for candidates in [forward, backward] {
+            assert_eq!(nearest(&query, &candidates, 10, |i| &images[i as usize]), all);
+        }
+    }
+
+    #[test]
+    fn equal_images_come_in_the_order_of_their_names() {
+        let one = image(&mut Random::new(1));
+        let best = nearest(&one, &[4, 2, 9, 0], 3, |_| &one);
+        assert_eq!(best.iter().map(|s| s.image).collect::<Vec<_>>(), [0, 2, 4]);
+        assert!(nearest(&one, &[1], 0, |_| &one).is_empty());
+    }
+}

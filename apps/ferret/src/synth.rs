@@ -1,0 +1,168 @@
+//! Synthetic collections: scenes as the database and changed copies of them as queries, with the right answers.
+
+use crate::parallel;
+use crate::picture::Picture;
+use crate::random::Random;
+use crate::scene::scene;
+use crate::variant::Variant;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// What to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Number of scenes.
+    pub scenes: u32,
+    /// Seed: equal plans give equal files.
+    pub seed: u64,
+    /// Width of a scene in pixels.
+    pub width: u32,
+    /// Height of a scene in pixels.
+    pub height: u32,
+    /// All four variants of every scene; otherwise one of each, the kinds in turn.
+    pub all_variants: bool,
+}
+
+/// A file of a collection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageFile {
+    /// Name relative to the directory of the database or of the queries.
+    pub name: String,
+    /// Content.
+    pub bytes: Vec<u8>,
+}
+
+/// A query made from a scene.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// What was done to the scene.
+    pub kind: Variant,
+    /// The changed image.
+    pub file: ImageFile,
+}
+
+/// One scene with its queries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Made {
+    /// The unchanged scene, for the database.
+    pub original: ImageFile,
+    /// Its variants.
+    pub queries: Vec<Query>,
+}
+
+impl Plan {
+    /// The files of the `number`-th scene, counted from zero.
+    ///
+    /// # Panics
+    /// If a side is zero.
+    pub fn make(&self, number: u32) -> Made {
+        let picture = scene(self.seed, u64::from(number), self.width, self.height);
+        let folder = format!("scene-{:04}", number + 1);
+        let kinds = Variant::ALL.into_iter().enumerate();
+        let queries = kinds
+            .filter(|(turn, _)| self.all_variants || *turn == number as usize % Variant::ALL.len())
+            .map(|(turn, kind)| {
+                // A stream of its own for each variant, away from the scenes' streams.
+                let stream = (1 << 40) + u64::from(number) * Variant::ALL.len() as u64 + turn as u64;
+                let changed = kind.apply(&picture, &mut Random::stream(self.seed, stream));
+                Query { kind, file: encode(&format!("{folder}/{kind}"), &changed, kind) }
+            })
+            .collect();
+        let original = ImageFile { name: format!("{folder}/original.png"), bytes: picture.to_png() };
+        Made { original, queries }
+    }
+
+    /// The files of all scenes, made on all cores.
+    ///
+    /// # Panics
+    /// If a side is zero.
+    pub fn make_all(&self) -> Vec<Made> {
+        parallel::map(self.scenes as usize, |number| self.make(number as u32))
+    }
+
+    /// Writes the collection: `database/scene-0001/original.png` …, `queries/scene-0001/crop.jpg` …, and
+    /// `truth.tsv` with a line `query<TAB>right image` for each query, names relative to the two directories.
+    /// Returns the number of queries.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    ///
+    /// # Panics
+    /// If a side is zero.
+    pub fn write(&self, directory: &Path) -> io::Result<usize> {
+        let (database, queries) = (directory.join("database"), directory.join("queries"));
+        let lines = parallel::map(self.scenes as usize, |number| -> io::Result<Vec<String>> {
+            let made = self.make(number as u32);
+            store(&database, &made.original)?;
+            made.queries
+                .iter()
+                .map(|query| {
+                    store(&queries, &query.file)?;
+                    Ok(format!("{}\t{}\n", query.file.name, made.original.name))
+                })
+                .collect()
+        });
+        let lines: Vec<String> = lines.into_iter().collect::<io::Result<Vec<_>>>()?.concat();
+        fs::create_dir_all(directory)?;
+        fs::write(directory.join("truth.tsv"), lines.concat())?;
+        Ok(lines.len())
+    }
+}
+
+/// Cut and brightened copies are stored as JPEG, as edited photographs usually are, the others as PNG.
+fn encode(stem: &str, picture: &Picture, kind: Variant) -> ImageFile {
+    match kind {
+        Variant::Crop | Variant::Brightness => {
+            ImageFile { name: format!("{stem}.jpg"), bytes: picture.to_jpeg() }
+        }
+        Variant::Noise | Variant::Scale => ImageFile { name: format!("{stem}.png"), bytes: picture.to_png() },
+    }
+}
+
+fn store(directory: &Path, file: &ImageFile) -> io::Result<()> {
+    let path = directory.join(&file.name);
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(&path, &file.bytes)
+        .map_err(|e| io::Error::new(e.kind(), format!("cannot write {}: {e}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::Listing;
+
+    const PLAN: Plan = Plan { scenes: 5, seed: 3, width: 48, height: 32, all_variants: false };
+
+    #[test]
+    fn equal_plans_make_equal_collections() {
+        assert_eq!(PLAN.make_all(), PLAN.make_all());
+        assert_ne!(PLAN.make_all(), Plan { seed: 4, ..PLAN }.make_all());
+        // A longer collection begins with the shorter one.
+        assert_eq!(Plan { scenes: 9, ..PLAN }.make_all()[..5], PLAN.make_all()[..]);
+    }
+
+    #[test]
+    fn kinds_take_turns_or_all_come() {
+        let kinds: Vec<&str> = PLAN.make_all().iter().map(|made| made.queries[0].kind.name()).collect();
+        assert_eq!(kinds, ["crop", "noise", "brightness", "scale", "crop"]);
+        let all = Plan { all_variants: true, ..PLAN }.make(0);
+        assert_eq!(all.queries.len(), 4);
+        // The same variant, whether alone or among all.
+        assert_eq!(all.queries[0], PLAN.make(0).queries[0]);
+    }
+
+    #[test]
+    fn written_as_described() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(PLAN.write(dir.path()).unwrap(), 5);
+        let queries = Listing::of(&dir.path().join("queries")).unwrap();
+        assert_eq!(queries.names()[..2], ["scene-0001/crop.jpg", "scene-0002/noise.png"]);
+        assert_eq!(queries.read("scene-0001/crop.jpg").unwrap(), PLAN.make(0).queries[0].file.bytes);
+        let truth = fs::read_to_string(dir.path().join("truth.tsv")).unwrap();
+        assert_eq!(truth.lines().next(), Some("scene-0001/crop.jpg\tscene-0001/original.png"));
+        assert_eq!(Listing::of(&dir.path().join("database")).unwrap().names().len(), 5);
+    }
+}

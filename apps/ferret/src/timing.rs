@@ -1,0 +1,88 @@
+//! How long the stages take on one core, beside what [`crate::cost`] estimates.
+
+use crate::cost;
+use crate::index::Index;
+use crate::stages::{ext, ind, load, out, rank, seg};
+use crate::synth::ImageFile;
+use std::fmt;
+use std::time::Instant;
+
+/// Names of the stages, in order.
+pub const STAGES: [&str; 6] = ["load", "seg", "ext", "ind", "rank", "out"];
+
+/// Mean seconds of each stage for one item.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Times {
+    /// Measured on this machine.
+    pub measured: [f64; 6],
+    /// Estimated for a processor of 10⁹ operations a second.
+    pub estimated: [f64; 6],
+}
+
+/// Runs the stages on each file, one after the other. Files that do not decode are passed over.
+pub fn measure(files: &[ImageFile], index: &Index, k: usize) -> Times {
+    let mut measured = [0f64; 6];
+    let mut estimated = [0f64; 6];
+    let entries = index.database().entries();
+    for file in files {
+        let mut clock = Instant::now();
+        let mut lap = |stage: usize| {
+            measured[stage] += clock.elapsed().as_secs_f64();
+            clock = Instant::now();
+        };
+        let Ok(loaded) = load(file.name.clone(), &file.bytes) else { continue };
+        lap(0);
+        let (width, height) = (loaded.picture.width, loaded.picture.height);
+        let cut = seg(loaded);
+        lap(1);
+        let described = ext(cut);
+        lap(2);
+        let regions = described.regions.len();
+        let probed = ind(described, index);
+        lap(3);
+        let compared: usize = probed.candidates.iter().map(|&c| entries[c as usize].regions.len()).sum();
+        let ranked = rank(probed, index, k);
+        lap(4);
+        let lines = ranked.matches.len();
+        let text = out(&ranked);
+        lap(5);
+        drop(text);
+        let costs = [
+            cost::load(file.bytes.len(), width, height),
+            cost::segment(width, height),
+            cost::describe(),
+            cost::search(regions, index.regions(), entries.len()),
+            cost::rank(regions, compared),
+            cost::out(lines),
+        ];
+        estimated.iter_mut().zip(costs).for_each(|(sum, flops)| *sum += flops / 1e9);
+    }
+    let mean = |sums: [f64; 6]| sums.map(|sum| sum / files.len().max(1) as f64);
+    Times { measured: mean(measured), estimated: mean(estimated) }
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<8}{:>14}{:>14}", "stage", "measured ms", "estimated ms")?;
+        for (stage, (measured, estimated)) in STAGES.iter().zip(self.measured.iter().zip(self.estimated)) {
+            writeln!(f, "{stage:<8}{:>14.3}{:>14.3}", 1e3 * measured, 1e3 * estimated)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{eval::synthetic, lsh::Settings, synth::Plan};
+
+    #[test]
+    fn every_stage_is_timed_and_estimated() {
+        let plan = Plan { scenes: 8, seed: 2, width: 72, height: 48, all_variants: false };
+        let (index, _) = synthetic(&plan, Settings::default()).unwrap();
+        let files: Vec<ImageFile> = plan.make_all().into_iter().map(|made| made.original).collect();
+        let times = measure(&files, &index, 10);
+        assert!(times.measured.iter().chain(&times.estimated).all(|&seconds| seconds > 0.0), "{times:?}");
+        assert_eq!(times.to_string().lines().count(), 7);
+    }
+}
