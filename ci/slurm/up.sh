@@ -8,8 +8,9 @@
 #   SLURM_CPUS    CPUs that each node claims                             (default 2)
 #   SLURM_PORT    TCP port of the controller; node i listens i above it  (default 16817)
 #
-# As root, each node sees itself as a host of its own: its own host name, /etc/hosts and /dev/shm, in namespaces
-# that end with its processes. Otherwise all nodes share this machine's host name, which must resolve.
+# Each node sees itself as a host of its own: its own host name, /etc/hosts and /dev/shm, in namespaces that end with
+# its processes. Where the system forbids that, all nodes share this machine's host name, which must resolve; the file
+# DIR/one-name is there then, and MPI must not use shared memory.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -31,13 +32,19 @@ chmod 711 "$run/munge"
   echo "127.0.0.1 localhost"
   for name in "${names[@]}"; do echo "127.0.0.1 $name"; done
 } >"$run/hosts"
-if unshare --uts --mount true 2>/dev/null; then
-  controller=n1
+isolate=() controller=n1
+for flags in "" "--user --map-current-user --keep-caps"; do
+  # shellcheck disable=SC2206  # one word a flag
+  try=(unshare $flags --uts --mount --propagation private)
+  if "${try[@]}" sh -c 'hostname n1 && mount -t tmpfs tmpfs /dev/shm' 2>/dev/null; then isolate=("${try[@]}"); break; fi
+done
+if [ ${#isolate[@]} -gt 0 ]; then
+  rm -f "$run/one-name"
   # on NODE COMMAND...: runs the command on the node.
   on() {
     # shellcheck disable=SC2016  # expanded inside
-    unshare --uts --mount --propagation private sh -c '
-      hostname "$1" && mount --bind "$2/hosts" /etc/hosts && mount -t tmpfs -o size=1g,mode=1777 tmpfs /dev/shm
+    "${isolate[@]}" sh -c '
+      hostname "$1" && mount --bind "$2/hosts" /etc/hosts && mount -t tmpfs -o size=1g,mode=1777 tmpfs /dev/shm || exit 1
       shift 2; exec "$@"' - "$1" "$run" "${@:2}"
   }
   host_of() { echo "$1"; }
@@ -45,6 +52,7 @@ else
   controller=$(hostname -s)
   getent hosts "$controller" >/dev/null ||
     die "this machine's host name does not resolve, and Slurm needs it; as root: echo '127.0.0.1 $controller' >> /etc/hosts"
+  echo "$controller" >"$run/one-name"
   on() { shift; "$@"; }
   host_of() { hostname -s; }
 fi
