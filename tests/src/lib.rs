@@ -1,1 +1,58 @@
-//! Under construction.
+//! Whole programs, one body each, for every transport and every number of ranks.
+//!
+//! A [`Case`] is a body that every rank of a session runs; it checks on rank 0 what must hold whatever the
+//! transport, the number of ranks and the settings are. The same cases run
+//!
+//! - as threads: `tests/local.rs`, by [`local::run`], under a watchdog;
+//! - under `mpirun`: `tests/mpi.rs`, by [`mpirun::Job`], which starts the program `armature-cases`;
+//! - on simulated hosts: `ci/smpi/test.sh`, with the same program.
+//!
+//! [`faults`] are programs that must fail, each in one place, with what the message has to say.
+//!
+//! To add a case, write a function in a file of [`cases`] and name it in that file's `CASES`: it then runs
+//! everywhere.
+
+pub mod cases;
+pub mod check;
+pub mod faults;
+pub mod local;
+pub mod mappings;
+pub mod mpirun;
+
+use armature::{BoxError, Session};
+
+/// A named program that must succeed on every transport and number of ranks.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// Its name on the command line of `armature-cases`.
+    pub name: &'static str,
+    /// The body; every rank runs it.
+    pub run: fn(&Session) -> Result<(), BoxError>,
+}
+
+/// All cases, in the order in which they run.
+pub fn all() -> Vec<Case> {
+    cases::ALL.iter().flat_map(|part| part.iter().copied()).collect()
+}
+
+/// The case of this name: one of [`all`], or one of the [`faults`].
+pub fn find(name: &str) -> Option<Case> {
+    all().into_iter().chain(faults::all().into_iter().map(|f| f.case)).find(|c| c.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        let names: Vec<&str> = super::all()
+            .iter()
+            .map(|c| c.name)
+            .chain(super::faults::all().iter().map(|f| f.case.name))
+            .collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
+        assert!(names.iter().all(|n| super::find(n).is_some()));
+        assert!(super::find("nothing").is_none());
+    }
+}

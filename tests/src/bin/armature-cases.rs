@@ -1,0 +1,65 @@
+//! Runs cases of the whole-program tests on the ranks that it is started with:
+//!
+//! ```text
+//! mpirun -n 4 armature-cases [NAME…]     all cases, or these (faults too, by name)
+//! armature-cases --list                  their names
+//! ```
+//!
+//! The `ARMATURE_*` variables set what a run is like. Every rank prints a line a case.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use armature::{BoxError, Config, Session};
+use armature_tests::Case;
+
+fn main() -> ExitCode {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    if names.iter().any(|n| n == "--list") {
+        armature_tests::all().iter().for_each(|c| println!("{}", c.name));
+        return ExitCode::SUCCESS;
+    }
+    let found: Result<Vec<Case>, String> = names
+        .iter()
+        .map(|n| armature_tests::find(n).ok_or_else(|| format!("there is no case {n}; --list names them")))
+        .collect();
+    let cases = match found {
+        Ok(cases) if cases.is_empty() => armature_tests::all(),
+        Ok(cases) => cases,
+        Err(text) => {
+            eprintln!("armature-cases: {text}");
+            return ExitCode::from(2);
+        }
+    };
+    match Config::from_env().and_then(|config| armature::run(&config, |session| run(session, &cases))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("armature-cases: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(session: &Session, cases: &[Case]) -> Result<(), BoxError> {
+    let (rank, size, transport) = (session.rank(), session.size(), session.transport());
+    say(&format!("rank {rank} of {size} on {transport}: {} cases", cases.len()));
+    for case in cases {
+        (case.run)(session).map_err(|e| match e.downcast::<armature::Error>() {
+            // It knows its rank, stage and item, and must stay what it is.
+            Ok(ours) => ours.into(),
+            Err(theirs) => BoxError::from(format!("case {}: {theirs}", case.name)),
+        })?;
+        say(&format!("case {} rank {rank} of {size} on {transport}: ok", case.name));
+    }
+    if session.is_simulated() {
+        say(&format!("rank {rank} of {size} ended at {:?}", session.elapsed()));
+    }
+    Ok(())
+}
+
+/// A line at once, also where stdout is a pipe.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // Nobody may be reading any more; the exit code tells the result.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}

@@ -1,0 +1,97 @@
+//! Flow: what is in flight is bounded by the window, also where slow stages stand beside fast ones.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use armature::pipeline::{Dispatch, Pipeline};
+use armature::{BoxError, Session};
+
+use crate::Case;
+use crate::check::{Work, same, that};
+use crate::mappings::every_kind;
+
+pub(super) const CASES: &[Case] =
+    &[Case { name: "window", run: window }, Case { name: "slow-and-fast", run: slow_and_fast }];
+
+/// Checks the bound where `ARMATURE_WINDOW` and `ARMATURE_BATCH` fix it, and the result everywhere.
+fn window(session: &Session) -> Result<(), BoxError> {
+    let fixed = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
+    bounded(session, fixed("ARMATURE_WINDOW"), fixed("ARMATURE_BATCH"))
+}
+
+/// A pipeline whose drawn but not yet delivered items are counted: never more than `window` batches of `batch`
+/// items, as far as these are fixed.
+///
+/// # Errors
+/// If more are in flight, or if the result is not the serial one.
+pub fn bounded(session: &Session, window: Option<usize>, batch: Option<usize>) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    for kind in every_kind(&[false, false, true], session.size()) {
+        for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
+            let flying = Arc::new(AtomicUsize::new(0));
+            let most = AtomicUsize::new(0);
+            let mut out = Vec::new();
+            let drawn = flying.clone();
+            let source = move || {
+                (0..150u64).inspect(move |_| {
+                    drawn.fetch_add(1, Ordering::SeqCst);
+                })
+            };
+            let summary = Pipeline::source("numbers", source)
+                .map("fast", |x| x + 1)
+                .map("slow", move |x| {
+                    work.uneven(8, x);
+                    x * 2
+                })
+                .map("one", |x| x)
+                .serial()
+                .for_each("count", |x| {
+                    // Before it is taken off: this is when most are in flight.
+                    most.fetch_max(flying.load(Ordering::SeqCst), Ordering::SeqCst);
+                    flying.fetch_sub(1, Ordering::SeqCst);
+                    out.push(x);
+                })
+                .mapping(kind.mapping.clone())
+                .dispatch(dispatch)
+                .run(session)?;
+            let what = format!("{}, {dispatch:?}", kind.name);
+            same(session, &what, &out, &(1..=150).map(|x| x * 2).collect::<Vec<u64>>())?;
+            let Some(summary) = summary else { continue };
+            let most = most.into_inner();
+            if let (Some(window), Some(batch)) = (window, batch) {
+                that(most <= window * batch, || {
+                    format!("{what}: {most} items were in flight, the window is {window} batches of {batch}")
+                })?;
+            }
+            let longest = summary.ranks.iter().flat_map(|r| &r.stages).map(|s| s.longest_queue).max();
+            let longest = longest.unwrap_or(0);
+            that(window.is_none_or(|window| longest <= window), || {
+                format!("{what}: {longest} batches waited in one place, the window is {window:?}\n{summary}")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Slow stages before and behind fast ones, so that queues build up in front of each kind of stage.
+fn slow_and_fast(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    let times = [0, 400, 0, 0, 800, 100];
+    for kind in every_kind(&[false, false, false, true, false, false], session.size()) {
+        let mut out = Vec::new();
+        let mut pipeline = Pipeline::source("numbers", || 0..40u64);
+        for (n, micros) in times.into_iter().enumerate() {
+            pipeline = pipeline.map(&format!("s{n}"), move |x| {
+                work.take(Duration::from_micros(micros));
+                x + n as u64
+            });
+            if n == 3 {
+                pipeline = pipeline.serial();
+            }
+        }
+        pipeline.collect_into(&mut out).mapping(kind.mapping).run(session)?;
+        same(session, kind.name, &out, &(15..55).collect::<Vec<u64>>())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! The cases: programs whose result must be the serial one on any ranks.
+
+mod flow;
+mod items;
+mod order;
+mod serial;
+mod sessions;
+mod simulated;
+
+pub use flow::bounded;
+
+use crate::Case;
+
+/// The cases of every file.
+pub(crate) const ALL: &[&[Case]] =
+    &[order::CASES, serial::CASES, items::CASES, flow::CASES, sessions::CASES, simulated::CASES];

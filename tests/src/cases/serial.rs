@@ -1,0 +1,195 @@
+//! Serial stages: state between items, on whichever rank they are, also when the planner moves them.
+
+use std::time::Duration;
+
+use armature::pipeline::{Context, Dispatch, MappingChoice, Pipeline, Stage, StageResult};
+use armature::{BoxError, Session};
+
+use crate::Case;
+use crate::check::{Work, same, that};
+use crate::mappings::every_kind;
+
+pub(super) const CASES: &[Case] = &[
+    Case { name: "serial-stages", run: serial_stages },
+    Case { name: "auto", run: auto },
+    Case { name: "auto-moves-state", run: auto_moves_state },
+    Case { name: "at-root", run: at_root },
+];
+
+/// Numbers the items and refuses those that do not come in order. Its state can be moved.
+#[derive(Default)]
+struct Number {
+    seen: u64,
+    last: Option<u64>,
+}
+
+impl Stage for Number {
+    type In = u64;
+    type Out = (u64, u64);
+
+    fn process(&mut self, item: u64, cx: &mut Context) -> StageResult<(u64, u64)> {
+        if self.last.is_some_and(|last| last >= item) {
+            return Err(format!("item {item} came after {:?}", self.last).into());
+        }
+        if cx.item() != item {
+            return Err(format!("item {item} is number {} to the framework", cx.item()).into());
+        }
+        self.last = Some(item);
+        self.seen += 1;
+        Ok(Some((self.seen, item)))
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        let last = self.last.map_or(0, |l| l + 1);
+        Some([self.seen.to_le_bytes(), last.to_le_bytes()].concat())
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), BoxError> {
+        let (seen, last) = state.split_first_chunk::<8>().ok_or("the state is cut short")?;
+        self.seen = u64::from_le_bytes(*seen);
+        self.last = u64::from_le_bytes(last.try_into()?).checked_sub(1);
+        Ok(())
+    }
+}
+
+fn keeps(x: u64) -> bool {
+    x % 5 != 2
+}
+
+fn expected(items: u64) -> Vec<(u64, u64)> {
+    (0..items).filter(|&x| keeps(x)).enumerate().map(|(n, x)| (n as u64 + 1, x)).collect()
+}
+
+/// A stage with state between replicated ones sees every item once and in order.
+fn serial_stages(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    for kind in every_kind(&[false, true, false, true], session.size()) {
+        for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
+            let mut out = Vec::new();
+            Pipeline::source("numbers", || 0..120u64)
+                .filter_map("uneven", move |x| {
+                    work.uneven(3, x);
+                    keeps(x).then_some(x)
+                })
+                .stage("number", || Ok(Number::default()))
+                .serial()
+                .map("after", move |(n, x)| {
+                    work.uneven(4, x);
+                    (n, x)
+                })
+                .map("last", |pair| pair)
+                .serial()
+                .collect_into(&mut out)
+                .mapping(kind.mapping.clone())
+                .dispatch(dispatch)
+                .run(session)?;
+            same(session, &format!("{}, {dispatch:?}", kind.name), &out, &expected(120))?;
+        }
+    }
+    Ok(())
+}
+
+fn planned(session: &Session, items: u64, dispatch: Dispatch) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    let mut out = Vec::new();
+    let summary = Pipeline::source("numbers", move || 0..items)
+        .filter_map("slow", move |x| {
+            work.take(Duration::from_millis(2));
+            keeps(x).then_some(x)
+        })
+        .stage("number", || Ok(Number::default()))
+        .serial()
+        .map("after", move |pair| {
+            work.take(Duration::from_millis(1));
+            pair
+        })
+        .collect_into(&mut out)
+        .mapping(MappingChoice::Auto)
+        .dispatch(dispatch)
+        .run(session)?;
+    same(session, &format!("auto, {dispatch:?}"), &out, &expected(items))?;
+    let Some(summary) = summary else { return Ok(()) };
+    that(summary.items == items, || format!("the summary counts other items than {items}:\n{summary}"))?;
+    // Large fixed batches end the stream before there is anything to plan for.
+    if session.size() > 1 && items > 200 && summary.ranks[0].stages[0].batches > 30 {
+        that(summary.predicted.is_some(), || format!("nothing was planned:\n{summary}"))?;
+    }
+    Ok(())
+}
+
+/// The calibration run's items are part of the stream, whether it ends in calibration or after.
+fn auto(session: &Session) -> Result<(), BoxError> {
+    planned(session, 0, Dispatch::OnDemand)?;
+    planned(session, 5, Dispatch::OnDemand)?;
+    planned(session, 300, Dispatch::OnDemand)?;
+    planned(session, 300, Dispatch::RoundRobin)
+}
+
+/// A serial stage that is dear leaves rank 0 with its state, and goes on numbering where it stopped.
+fn auto_moves_state(session: &Session) -> Result<(), BoxError> {
+    /// As `Number`, but slow enough that it deserves a rank of its own.
+    struct Slow(Number, Work);
+    impl Stage for Slow {
+        type In = u64;
+        type Out = (u64, u64);
+        fn process(&mut self, item: u64, cx: &mut Context) -> StageResult<(u64, u64)> {
+            self.1.take(Duration::from_millis(4));
+            self.0.process(item, cx)
+        }
+        fn save(&self) -> Option<Vec<u8>> {
+            self.0.save()
+        }
+        fn restore(&mut self, state: &[u8]) -> Result<(), BoxError> {
+            self.0.restore(state)
+        }
+    }
+    let work = Work::on(session);
+    let mut out = Vec::new();
+    let summary = Pipeline::source("numbers", || 0..200u64)
+        .map("pinned", move |x| {
+            work.take(Duration::from_millis(4));
+            x
+        })
+        .at_root()
+        .stage("number", move || Ok(Slow(Number::default(), work)))
+        .serial()
+        .collect_into(&mut out)
+        .run(session)?;
+    let expected: Vec<(u64, u64)> = (0..200).map(|x| (x + 1, x)).collect();
+    same(session, "a moved serial stage", &out, &expected)?;
+    if let Some(summary) = summary.filter(|s| session.size() > 1 && s.predicted.is_some()) {
+        let elsewhere = summary.ranks[1..].iter().any(|r| r.stages[1].items > 0);
+        that(elsewhere, || format!("the serial stage has never left rank 0:\n{summary}"))?;
+        that(summary.ranks[0].stages[1].items > 0, || format!("it did not begin on rank 0:\n{summary}"))?;
+    }
+    Ok(())
+}
+
+/// A stage that belongs to rank 0 stays there.
+fn at_root(session: &Session) -> Result<(), BoxError> {
+    for mapping in [MappingChoice::Orderly, MappingChoice::Auto] {
+        let mut out = Vec::new();
+        Pipeline::source("numbers", || 0..60u64)
+            .map("anywhere", |x| x + 1)
+            .stage("where", || Ok(Where))
+            .at_root()
+            .collect_into(&mut out)
+            .mapping(mapping)
+            .run(session)?;
+        let expected: Vec<(u64, usize)> = (1..=60).map(|x| (x, 0)).collect();
+        same(session, "at root", &out, &expected)?;
+    }
+    Ok(())
+}
+
+/// Tells which rank it runs on.
+struct Where;
+
+impl Stage for Where {
+    type In = u64;
+    type Out = (u64, usize);
+
+    fn process(&mut self, item: u64, cx: &mut Context) -> StageResult<(u64, usize)> {
+        Ok(Some((item, cx.rank())))
+    }
+}

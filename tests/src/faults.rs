@@ -1,0 +1,288 @@
+//! Programs that must fail, each in one place, and what the message has to say.
+
+use std::time::Duration;
+
+use armature::pipeline::{MappingChoice, Pipeline};
+use armature::{BoxError, Item, Session};
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::Case;
+
+/// A program that must fail.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// Its name and body.
+    pub case: Case,
+    /// Ranks that it needs.
+    pub ranks: usize,
+    /// Which rank the message names.
+    pub rank: Place,
+    /// Which stage the message names.
+    pub stage: Option<&'static str>,
+    /// Which item the message names.
+    pub item: Option<u64>,
+    /// Whether it is a panic.
+    pub panic: bool,
+    /// The text that the message must have.
+    pub text: &'static str,
+}
+
+/// A rank of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Rank 0.
+    Root,
+    /// The last rank.
+    Last,
+    /// One that nobody knows beforehand.
+    Any,
+    /// None: the message does not name one.
+    Nowhere,
+}
+
+impl Fault {
+    /// Whether `message` says what it has to on `ranks` ranks; the error has what is missing.
+    ///
+    /// # Errors
+    /// Names what is missing.
+    pub fn check(&self, message: &str, ranks: usize) -> Result<(), String> {
+        let mut expected = vec![self.text.to_string()];
+        match self.rank {
+            Place::Root => expected.push("rank 0: ".into()),
+            Place::Last => expected.push(format!("rank {}: ", ranks - 1)),
+            Place::Any => expected.push("rank ".into()),
+            Place::Nowhere => {}
+        }
+        expected.extend(self.stage.map(|s| format!("stage {s}: ")));
+        expected.extend(self.item.map(|i| format!("item {i}: ")));
+        expected.extend(self.panic.then(|| "panicked: ".to_string()));
+        // All of them in one line, so that no other message can help out.
+        let best = message
+            .lines()
+            .map(|line| expected.iter().filter(|e| !line.contains(e.as_str())).collect::<Vec<_>>())
+            .min_by_key(Vec::len)
+            .unwrap_or_default();
+        match best.is_empty() && !message.is_empty() {
+            true => Ok(()),
+            false => {
+                Err(format!("{}: no line has all of {expected:?}, the best lacks {best:?}", self.case.name))
+            }
+        }
+    }
+}
+
+/// All faults.
+pub fn all() -> Vec<Fault> {
+    use Place::{Last, Root};
+    let fault = |name, run: fn(&Session) -> Result<(), BoxError>, rank, stage, item, panic| {
+        let text = if panic { "burst" } else { "torn" };
+        Fault { case: Case { name, run }, ranks: 1, rank, stage, item, panic, text }
+    };
+    let two = |fault| Fault { ranks: 2, ..fault };
+    vec![
+        fault("err-in-source", |s| pipeline(s, "source", false), Root, Some("numbers"), Some(BAD), false),
+        fault("panic-in-source", |s| pipeline(s, "source", true), Root, Some("numbers"), Some(BAD), true),
+        fault("err-in-factory", |s| pipeline(s, "factory", false), Last, Some("narrow"), None, false),
+        fault("panic-in-factory", |s| pipeline(s, "factory", true), Last, Some("narrow"), None, true),
+        fault("err-in-replica", |s| pipeline(s, "wide", false), Place::Any, Some("wide"), Some(BAD), false),
+        fault("panic-in-replica", |s| pipeline(s, "wide", true), Place::Any, Some("wide"), Some(BAD), true),
+        fault(
+            "err-in-serial-stage",
+            |s| pipeline(s, "narrow", false),
+            Last,
+            Some("narrow"),
+            Some(BAD),
+            false,
+        ),
+        fault(
+            "panic-in-serial-stage",
+            |s| pipeline(s, "narrow", true),
+            Last,
+            Some("narrow"),
+            Some(BAD),
+            true,
+        ),
+        fault("err-in-sink", |s| pipeline(s, "sink", false), Root, Some("out"), Some(BAD), false),
+        fault("panic-in-sink", |s| pipeline(s, "sink", true), Root, Some("out"), Some(BAD), true),
+        two(fault("err-in-serialize", thorns::<0>, Root, Some("front"), Some(BAD), false)),
+        two(fault("panic-in-serialize", thorns::<1>, Root, Some("front"), Some(BAD), true)),
+        two(fault("err-in-deserialize", thorns::<2>, Last, Some("back"), Some(BAD), false)),
+        two(fault("panic-in-deserialize", thorns::<3>, Last, Some("back"), Some(BAD), true)),
+        fault("err-before", |s| around(s, false, true), Last, None, None, false),
+        fault("panic-before", |s| around(s, true, true), Last, None, None, true),
+        fault("err-after", |s| around(s, false, false), Last, None, None, false),
+        fault("panic-after", |s| around(s, true, false), Last, None, None, true),
+        Fault {
+            text: "rank 0 one of [\"a\", \"b\"]: every rank must build the same",
+            ..two(fault("other-pipeline", other_pipeline, Last, None, None, false))
+        },
+        Fault {
+            text: "mapping: `sag` in `sag@0`: stage a comes next",
+            ..fault("mapping-names-no-stage", |s| mapped(s, "sag@0"), Place::Nowhere, None, None, false)
+        },
+        Fault {
+            text: "names processor 99, but there are",
+            ..fault("mapping-names-no-rank", |s| mapped(s, "a+b@99"), Place::Nowhere, None, None, false)
+        },
+        Fault { text: "endless", ..fault("endless", endless, Place::Any, None, None, false) },
+        Fault { text: "hung", ..fault("never-comes", never_comes, Place::Any, None, None, false) },
+    ]
+}
+
+/// The item at which things go wrong.
+const BAD: u64 = 17;
+
+/// Fails as asked: by a panic or by an `Err`.
+fn fail(panic: bool) -> Result<(), BoxError> {
+    assert!(!panic, "burst");
+    Err("torn".into())
+}
+
+/// A pipeline that fails at one place: in the source, a factory, a replica, a serial stage, the sink.
+fn pipeline(session: &Session, place: &'static str, panic: bool) -> Result<(), BoxError> {
+    let check = move |here: &str, item: u64| if here == place && item == BAD { fail(panic) } else { Ok(()) };
+    let (rank, size) = (session.rank(), session.size());
+    let everyone: Vec<String> = (0..size).map(|r| r.to_string()).collect();
+    let mapping = format!("front@0 | wide@{} | narrow@{}", everyone.join(","), size - 1);
+    let source = move || (0..200u64).map(move |x| check("source", x).map(|()| x));
+    Pipeline::try_source("numbers", source)
+        .map("front", |x| x)
+        .try_map("wide", move |x| check("wide", x).map(|()| x))
+        .stage("narrow", move || {
+            if rank == size - 1 {
+                check("factory", BAD)?;
+            }
+            Ok(Narrow(Box::new(move |x| check("narrow", x))))
+        })
+        .serial()
+        .try_for_each("out", move |x| check("sink", x))
+        .mapping(MappingChoice::Text(mapping))
+        .run(session)?;
+    Ok(())
+}
+
+/// A serial stage that may fail.
+struct Narrow<'a>(Box<dyn FnMut(u64) -> Result<(), BoxError> + Send + 'a>);
+
+impl armature::pipeline::Stage for Narrow<'_> {
+    type In = u64;
+    type Out = u64;
+
+    fn process(
+        &mut self,
+        x: u64,
+        _: &mut armature::pipeline::Context,
+    ) -> armature::pipeline::StageResult<u64> {
+        (self.0)(x).map(|()| Some(x))
+    }
+}
+
+/// A number that cannot travel if it is [`BAD`]: `WHERE` says at which end, and how it fails.
+struct Thorn<const WHERE: u8>(u64);
+
+impl<const WHERE: u8> Serialize for Thorn<WHERE> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if self.0 == BAD && WHERE < 2 {
+            fail(WHERE == 1).map_err(S::Error::custom)?;
+        }
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de, const WHERE: u8> Deserialize<'de> for Thorn<WHERE> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let x = u64::deserialize(deserializer)?;
+        if x == BAD && WHERE >= 2 {
+            fail(WHERE == 3).map_err(D::Error::custom)?;
+        }
+        Ok(Thorn(x))
+    }
+}
+
+/// An item that fails on its way from rank 0 to the last rank. Items travel one by one until then.
+fn thorns<const WHERE: u8>(session: &Session) -> Result<(), BoxError>
+where
+    Thorn<WHERE>: Item,
+{
+    Pipeline::source("numbers", || 0..200u64)
+        .map("front", |x| {
+            // Long enough that no batch holds two items.
+            std::thread::sleep(Duration::from_millis(1));
+            Thorn::<WHERE>(x)
+        })
+        .map("back", |Thorn(x)| x)
+        .for_each("out", drop)
+        .mapping(MappingChoice::Text(format!("front@0 | back@{}", session.size() - 1)))
+        .run(session)?;
+    Ok(())
+}
+
+/// A body that fails on the last rank, before or after a pipeline that all run.
+fn around(session: &Session, panic: bool, before: bool) -> Result<(), BoxError> {
+    let bad = session.rank() == session.size() - 1;
+    if before && bad {
+        fail(panic)?;
+    }
+    Pipeline::source("numbers", || 0..50u64)
+        .map("a", |x| x)
+        .for_each("out", drop)
+        .mapping(MappingChoice::Orderly)
+        .run(session)?;
+    if bad { fail(panic) } else { Ok(()) }
+}
+
+/// The last rank has built another pipeline.
+fn other_pipeline(session: &Session) -> Result<(), BoxError> {
+    let name = if session.rank() == session.size() - 1 { "c" } else { "b" };
+    Pipeline::source("numbers", || 0..50u64)
+        .map("a", |x| x)
+        .map(name, |x| x)
+        .for_each("out", drop)
+        .mapping(MappingChoice::Orderly)
+        .run(session)?;
+    Ok(())
+}
+
+/// A mapping file that does not fit.
+fn mapped(session: &Session, text: &str) -> Result<(), BoxError> {
+    let dir = tempfile::tempdir()?;
+    let path = dir.path().join("mapping");
+    if session.is_root() {
+        std::fs::write(&path, text)?;
+    }
+    Pipeline::source("numbers", || 0..50u64)
+        .map("a", |x| x)
+        .map("b", |x| x)
+        .for_each("out", drop)
+        .mapping(MappingChoice::File(path))
+        .run(session)?;
+    Ok(())
+}
+
+/// Goes on until somebody ends it (ten minutes): for tests that stop or kill ranks.
+fn endless(session: &Session) -> Result<(), BoxError> {
+    let everyone: Vec<String> = (0..session.size()).map(|r| r.to_string()).collect();
+    Pipeline::source("numbers", || 0..600_000u64)
+        .map("wide", |x| {
+            std::thread::sleep(Duration::from_millis(1));
+            x
+        })
+        .for_each("out", |x| {
+            if x == 20 {
+                println!("endless: under way");
+            }
+        })
+        .mapping(MappingChoice::Text(format!("wide@{}", everyone.join(","))))
+        .run(session)?;
+    Err("endless came to its end".into())
+}
+
+/// The last rank never joins the others in the pipeline: they wait for it until their limit is reached.
+fn never_comes(session: &Session) -> Result<(), BoxError> {
+    if session.rank() == session.size() - 1 {
+        std::thread::sleep(Duration::from_secs(600));
+    }
+    around(session, false, false)
+}

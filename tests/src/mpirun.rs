@@ -1,0 +1,307 @@
+//! Running the program `armature-cases` (or another) under the launcher of the MPI that it is linked to.
+//!
+//! Every job has a time limit, after which all its processes are ended, and what it prints is checked: a test
+//! that asked for three ranks of MPICH fails if it got anything else.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use armature_launch::{Mpi, detect};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a job may take, unless the test says otherwise.
+pub const LIMIT: Duration = Duration::from_secs(150);
+
+/// A variable that every process of a job inherits, so that it can be found.
+const MARK: &str = "ARMATURE_TEST_JOB";
+
+/// Which MPI `program` is linked to. Where `ARMATURE_TEST_MPI` (`openmpi`, `mpich`) states another one, this
+/// panics: the tests would run on something else than they are meant to.
+#[track_caller]
+pub fn linked(program: &Path) -> Mpi {
+    let found = detect::linked_mpi(program)
+        .unwrap_or_else(|| panic!("{} is not linked to an MPI library that is known", program.display()));
+    let name = match found {
+        Mpi::OpenMpi => "openmpi",
+        Mpi::Mpich => "mpich",
+    };
+    if let Some(wanted) = std::env::var("ARMATURE_TEST_MPI").ok().filter(|w| !w.is_empty()) {
+        assert_eq!(wanted, name, "ARMATURE_TEST_MPI is not what {} is linked to", program.display());
+    }
+    found
+}
+
+/// A job to be started.
+#[derive(Clone, Debug)]
+pub struct Job {
+    program: PathBuf,
+    mpi: Mpi,
+    launcher: Mpi,
+    ranks: usize,
+    args: Vec<OsString>,
+    env: Vec<(String, String)>,
+    limit: Duration,
+}
+
+/// What came of a job.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// How the launcher ended.
+    pub status: ExitStatus,
+    /// What all ranks printed.
+    pub stdout: String,
+    /// What all ranks complained about.
+    pub stderr: String,
+    /// From start to end.
+    pub took: Duration,
+    /// Processes of the job that were still there two seconds after its end (they have been ended since).
+    pub left_behind: Vec<String>,
+    /// Whether the limit was reached.
+    pub hung: bool,
+}
+
+/// A job that is running.
+#[derive(Debug)]
+pub struct Running {
+    job: Job,
+    mark: String,
+    child: std::process::Child,
+    start: Instant,
+    out: PathBuf,
+    err: PathBuf,
+    // Holds the files until the job is over.
+    _dir: tempfile::TempDir,
+}
+
+impl Job {
+    /// `ranks` ranks of `program`.
+    #[track_caller]
+    pub fn new(program: impl Into<PathBuf>, ranks: usize) -> Self {
+        let program = program.into();
+        let mpi = linked(&program);
+        let env = vec![
+            ("OMPI_ALLOW_RUN_AS_ROOT".to_string(), "1".to_string()),
+            ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM".to_string(), "1".to_string()),
+            ("ARMATURE_PEER_SECONDS".to_string(), "60".to_string()),
+        ];
+        Job { program, mpi, launcher: mpi, ranks, args: Vec::new(), env, limit: LIMIT }
+    }
+
+    /// Adds an argument of the program.
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Sets a variable for all ranks.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.push((name.to_string(), value.to_string()));
+        self
+    }
+
+    /// Ends the job after this long.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Uses another MPI's launcher than the program's own.
+    pub fn launcher(mut self, launcher: Mpi) -> Self {
+        self.launcher = launcher;
+        self
+    }
+
+    /// The MPI that the program is linked to.
+    pub fn mpi(&self) -> Mpi {
+        self.mpi
+    }
+
+    /// What the library calls itself at the start of its version text.
+    pub fn library(&self) -> &'static str {
+        match self.mpi {
+            Mpi::OpenMpi => "Open MPI v",
+            Mpi::Mpich => "MPICH Version",
+        }
+    }
+
+    /// The launcher's command line without ranks and program: `ARMATURE_TEST_MPIRUN` if that is set and the
+    /// program's own MPI is asked for, otherwise Debian's name for it, or the one name there is.
+    #[track_caller]
+    fn line(&self) -> Vec<String> {
+        let given = std::env::var("ARMATURE_TEST_MPIRUN").ok().filter(|l| !l.trim().is_empty());
+        if let Some(line) = given.filter(|_| self.launcher == self.mpi) {
+            return line.split_whitespace().map(String::from).collect();
+        }
+        let (names, args): (&[&str], &[&str]) = match self.launcher {
+            Mpi::OpenMpi => (&["mpirun.openmpi", "mpirun"], &["--oversubscribe", "--bind-to", "none"]),
+            Mpi::Mpich => (&["mpirun.mpich", "mpiexec.hydra", "mpirun"], &[]),
+        };
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let found = |name: &&&str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
+        let name = names.iter().find(found).unwrap_or_else(|| panic!("none of {names:?} is on the PATH"));
+        [&[*name], args].concat().into_iter().map(String::from).collect()
+    }
+
+    /// Starts the job.
+    #[track_caller]
+    pub fn start(self) -> Running {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let mark = format!("{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let dir = tempfile::tempdir().expect("a directory for the job's output");
+        let (out, err) = (dir.path().join("out"), dir.path().join("err"));
+        // Files, because a process left behind would keep a pipe open.
+        let file = |path: &Path| std::fs::File::create(path).expect("a file for the job's output");
+        let line = self.line();
+        let child = Command::new(&line[0])
+            .args(&line[1..])
+            .args(["-n", &self.ranks.to_string()])
+            .arg(&self.program)
+            .args(&self.args)
+            .envs(self.env.iter().map(|(n, v)| (n, v)))
+            .env(MARK, &mark)
+            .stdin(Stdio::null())
+            .stdout(file(&out))
+            .stderr(file(&err))
+            .spawn()
+            .unwrap_or_else(|e| panic!("cannot start {line:?}: {e}"));
+        Running { job: self, mark, child, start: Instant::now(), out, err, _dir: dir }
+    }
+
+    /// Runs the job to its end.
+    #[track_caller]
+    pub fn run(self) -> Outcome {
+        self.start().wait()
+    }
+
+    /// Runs the job to its end and checks that it has succeeded on the transport, the library and the number of
+    /// ranks that were asked for, with a line of every rank for each of `cases`.
+    #[track_caller]
+    pub fn passes(self, cases: &[&str]) -> Outcome {
+        let (ranks, library) = (self.ranks, self.library());
+        let outcome = self.run();
+        assert!(outcome.status.success() && !outcome.hung, "{outcome}");
+        assert!(outcome.left_behind.is_empty(), "{outcome}");
+        for rank in 0..ranks {
+            for start in std::iter::once(String::new()).chain(cases.iter().map(|c| format!("case {c} "))) {
+                let line = format!("{start}rank {rank} of {ranks} on mpi: {library}");
+                let found = outcome.stdout.lines().any(|l| l.starts_with(&line));
+                assert!(found, "no line begins with `{line}`\n{outcome}");
+            }
+        }
+        outcome
+    }
+}
+
+impl Running {
+    /// What has been printed on stdout so far.
+    pub fn printed(&self) -> String {
+        std::fs::read_to_string(&self.out).unwrap_or_default()
+    }
+
+    /// Waits until `text` has been printed on stdout.
+    #[track_caller]
+    pub fn wait_for(&self, text: &str) {
+        let start = Instant::now();
+        while !self.printed().contains(text) {
+            let err = std::fs::read_to_string(&self.err).unwrap_or_default();
+            let waited = start.elapsed();
+            assert!(waited < Duration::from_secs(60), "`{text}` was not printed\n{}\n{err}", self.printed());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The process that is rank number `rank`.
+    #[track_caller]
+    pub fn process(&self, rank: usize) -> Pid {
+        let names = ["OMPI_COMM_WORLD_RANK", "PMI_RANK"];
+        let is = |environ: &[u8]| {
+            let line = |name: &str| format!("{name}={rank}").into_bytes();
+            environ.split(|b| *b == 0).any(|entry| names.iter().any(|name| entry == line(name)))
+        };
+        processes(&self.mark)
+            .into_iter()
+            .find(|p| is(&p.environ))
+            .and_then(|p| Pid::from_raw(p.id))
+            .unwrap_or_else(|| panic!("no process of the job is rank {rank}"))
+    }
+
+    /// Waits for the end, or until the limit, when all processes of the job are ended.
+    pub fn wait(mut self) -> Outcome {
+        let mut hung = false;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("the launcher can be waited for") {
+                break status;
+            }
+            if self.start.elapsed() > self.job.limit && !hung {
+                hung = true;
+                end(&self.mark);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let took = self.start.elapsed();
+        let patience = Instant::now();
+        while !processes(&self.mark).is_empty() && patience.elapsed() < Duration::from_secs(2) {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let left_behind =
+            processes(&self.mark).into_iter().map(|p| format!("{} {}", p.id, p.command)).collect();
+        end(&self.mark);
+        let read =
+            |path: &Path| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+        Outcome { status, stdout: read(&self.out), stderr: read(&self.err), took, left_behind, hung }
+    }
+}
+
+impl Drop for Running {
+    /// A test that panics leaves nothing behind.
+    fn drop(&mut self) {
+        end(&self.mark);
+        let _ = self.child.wait();
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Outcome { status, stdout, stderr, took, left_behind, hung } = self;
+        let hung = if *hung { ", ended after its limit" } else { "" };
+        write!(f, "{status} after {took:?}{hung}\nstdout:\n{stdout}\nstderr:\n{stderr}")?;
+        if left_behind.is_empty() { Ok(()) } else { write!(f, "\nleft behind: {left_behind:#?}") }
+    }
+}
+
+/// A process of a job.
+struct Process {
+    id: i32,
+    command: String,
+    environ: Vec<u8>,
+}
+
+/// The processes that carry `mark`, without those that have ended and are not yet waited for.
+fn processes(mark: &str) -> Vec<Process> {
+    let entry = format!("{MARK}={mark}").into_bytes();
+    let read = |entry_dir: std::fs::DirEntry| {
+        let dir = entry_dir.path();
+        let id = entry_dir.file_name().to_str()?.parse().ok()?;
+        let environ = std::fs::read(dir.join("environ")).ok()?;
+        let stat = std::fs::read_to_string(dir.join("stat")).ok()?;
+        let dead = stat.rsplit(')').next()?.trim_start().starts_with(['Z', 'X']);
+        let ours = !dead && environ.split(|b| *b == 0).any(|e| e == entry);
+        let command = std::fs::read(dir.join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        ours.then_some(Process { id, command, environ })
+    };
+    std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(read).collect()
+}
+
+/// Ends all processes that carry `mark`.
+fn end(mark: &str) {
+    for process in processes(mark) {
+        if let Some(pid) = Pid::from_raw(process.id) {
+            // It may have ended by itself meanwhile.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}

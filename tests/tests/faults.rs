@@ -1,0 +1,194 @@
+//! What happens when something goes wrong: the job ends with an error within seconds, on every rank, and the
+//! message says where.
+
+use std::time::{Duration, Instant};
+
+use armature::{BatchMode, Driver, ErrorKind};
+use armature_tests::faults::{self, Fault};
+use armature_tests::local;
+use armature_tests::mpirun::{Job, Outcome};
+use rustix::process::{Signal, kill_process};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
+
+/// How soon a job has to be over after a failure, with the launcher's own start and end.
+const SOON: Duration = Duration::from_secs(20);
+
+/// The faults that end by themselves.
+fn failing() -> impl Iterator<Item = Fault> {
+    faults::all().into_iter().filter(|f| !["endless", "never-comes"].contains(&f.case.name))
+}
+
+#[track_caller]
+fn fails_locally(fault: &Fault, ranks: usize, driver: Driver) {
+    let what = format!("{} on {ranks} ranks, {driver:?}", fault.case.name);
+    let start = Instant::now();
+    let config = local::config(ranks).driver(driver);
+    let error = local::run(&what, &config, fault.case.run).expect_err(&what);
+    assert!(start.elapsed() < SOON, "{what} took {:?}", start.elapsed());
+    fault.check(&error.to_string(), ranks).unwrap_or_else(|e| panic!("{what}: {e}\n{error}"));
+    assert_eq!(error.kind() == ErrorKind::Panic, fault.panic, "{what}: {error:?}");
+}
+
+#[test]
+fn on_threads() {
+    for fault in failing() {
+        for ranks in (fault.ranks..=4).filter(|r| *r != 3) {
+            fails_locally(&fault, ranks, Driver::Auto);
+        }
+        fails_locally(&fault, 3, Driver::Inline);
+        fails_locally(&fault, 3, Driver::Threaded);
+    }
+}
+
+#[track_caller]
+fn ended_by_failure(outcome: &Outcome) {
+    assert!(!outcome.status.success(), "the job is said to have succeeded\n{outcome}");
+    assert!(!outcome.hung && outcome.took < SOON, "not within {SOON:?}\n{outcome}");
+    assert!(outcome.left_behind.is_empty(), "{outcome}");
+    assert!(!outcome.stdout.contains(": ok"), "a rank says that all is well\n{outcome}");
+}
+
+/// Every fault as a job of MPI processes.
+#[track_caller]
+fn fails_under_mpirun(name: &str) {
+    let mut found = 0;
+    for fault in failing().filter(|f| f.case.name.starts_with(name)) {
+        found += 1;
+        let ranks = fault.ranks.max(3);
+        let outcome = Job::new(PROGRAM, ranks).arg(fault.case.name).limit(SOON * 2).run();
+        ended_by_failure(&outcome);
+        fault.check(&outcome.stderr, ranks).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
+        let own: Vec<&str> = outcome.stderr.lines().filter(|l| l.starts_with("armature: ")).collect();
+        fault
+            .check(&own.join("\n"), ranks)
+            .unwrap_or_else(|e| panic!("not as the framework's: {e}\n{outcome}"));
+    }
+    assert!(found > 0, "no fault is called {name}…");
+}
+
+#[test]
+fn an_error_under_mpirun() {
+    fails_under_mpirun("err-");
+}
+
+#[test]
+fn a_panic_under_mpirun() {
+    fails_under_mpirun("panic-");
+}
+
+#[test]
+fn a_mapping_that_does_not_fit_under_mpirun() {
+    fails_under_mpirun("mapping-");
+}
+
+#[test]
+fn another_pipeline_under_mpirun() {
+    fails_under_mpirun("other-");
+}
+
+#[test]
+fn a_fault_with_one_rank_under_mpirun() {
+    let fault = failing().find(|f| f.case.name == "panic-in-sink").expect("the fault exists");
+    let outcome = Job::new(PROGRAM, 1).arg(fault.case.name).limit(SOON * 2).run();
+    ended_by_failure(&outcome);
+    fault.check(&outcome.stderr, 1).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
+}
+
+/// Starts a job that never ends, stops or kills one of its processes, and expects the job to end soon.
+#[track_caller]
+fn with_a_signal(driver: &str, rank: usize, signal: Signal) -> Outcome {
+    let job = Job::new(PROGRAM, 3).arg("endless").env("ARMATURE_PEER_SECONDS", "2").limit(SOON * 2);
+    let running = job.env("ARMATURE_DRIVER", driver).start();
+    running.wait_for("endless: under way");
+    let start = Instant::now();
+    kill_process(running.process(rank), signal).expect("the process can be signalled");
+    let outcome = running.wait();
+    assert!(!outcome.status.success(), "{outcome}");
+    assert!(!outcome.hung && start.elapsed() < SOON, "{outcome}");
+    assert!(outcome.left_behind.is_empty(), "{outcome}");
+    outcome
+}
+
+/// A rank that stands still is noticed by the others, which say what they know of every rank.
+#[test]
+fn a_stopped_rank_is_named_with_the_state_of_all() {
+    for driver in ["threaded", "inline"] {
+        let outcome = with_a_signal(driver, 2, Signal::STOP);
+        for part in [
+            "armature: rank 0: has waited 2 s for a sign of life from rank 2; last it said:",
+            "\n  rank 0: ",
+            "\n  rank 1: ",
+            "\n  rank 2: ",
+            "in flight",
+        ] {
+            assert!(outcome.stderr.contains(part), "`{part}` is not said\n{outcome}");
+        }
+    }
+}
+
+#[test]
+fn a_stopped_rank_0_is_named() {
+    let outcome = with_a_signal("auto", 0, Signal::STOP);
+    let text = "for a sign of life from rank 0; last it said:";
+    assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
+}
+
+#[test]
+fn a_killed_rank_ends_the_job() {
+    with_a_signal("auto", 1, Signal::KILL);
+    with_a_signal("auto", 0, Signal::KILL);
+}
+
+/// A rank that does not come to the pipeline is waited for no longer than the limit.
+#[test]
+fn a_rank_that_never_comes_is_named() {
+    let job = Job::new(PROGRAM, 3).arg("never-comes").env("ARMATURE_PEER_SECONDS", "2").limit(SOON * 2);
+    let outcome = job.run();
+    ended_by_failure(&outcome);
+    let text = "for a sign of life from rank 2; it has not said anything";
+    assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
+}
+
+/// Signs of life come from ranks that compute all the time, also on the thread that communicates.
+#[test]
+fn a_busy_rank_is_not_taken_for_dead() {
+    for driver in [Driver::Threaded, Driver::Inline] {
+        let config = local::config(3).driver(driver).peer_limit(Duration::from_secs(1));
+        let config = config.batch(BatchMode::Fixed(1));
+        // Rank 0 does everything, the others are parked and hear nothing but its signs of life.
+        local::run("a busy root", &config, |session| {
+            armature::pipeline::Pipeline::source("numbers", || 0..30u32)
+                .map("slow", |x| {
+                    std::thread::sleep(Duration::from_millis(100));
+                    x
+                })
+                .for_each("out", drop)
+                .mapping(armature::pipeline::MappingChoice::Serial)
+                .run(session)?;
+            Ok(())
+        })
+        .unwrap_or_else(|e| panic!("{driver:?}: {e}"));
+    }
+}
+
+/// Items that take longer than the limit are no standstill, whichever rank they are on.
+#[test]
+fn a_long_item_is_no_standstill() {
+    let config = local::config(3).driver(Driver::Threaded).peer_limit(Duration::from_secs(1));
+    local::run("long items", &config, |session| {
+        let slow = |x: u32| {
+            std::thread::sleep(Duration::from_millis(1500));
+            x
+        };
+        armature::pipeline::Pipeline::source("numbers", || 0..2u32)
+            .map("first", slow)
+            .map("second", slow)
+            .map("third", slow)
+            .for_each("out", drop)
+            .mapping(armature::pipeline::MappingChoice::Text("first@1 | second@2 | third@1".into()))
+            .run(session)?;
+        Ok(())
+    })
+    .unwrap_or_else(|e| panic!("{e}"));
+}

@@ -1,0 +1,126 @@
+//! Every case on MPI processes: 1 to 4 ranks and more than there are cores, with all sorts of settings.
+//!
+//! `ARMATURE_TEST_MPI` states which MPI is expected (by default the one that the program is linked to),
+//! `ARMATURE_TEST_MPIRUN` the launcher with its arguments. `ci/mpi/with.sh` sets both.
+
+use std::time::Duration;
+
+use armature_launch::Mpi;
+use armature_tests::all;
+use armature_tests::mpirun::Job;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
+
+/// All cases on `ranks` ranks with these variables, and a line of every rank for each of them.
+#[track_caller]
+fn all_cases(ranks: usize, env: &[(&str, &str)]) {
+    let job = env.iter().fold(Job::new(PROGRAM, ranks), |job, (name, value)| job.env(name, value));
+    let names: Vec<&str> = all().iter().map(|c| c.name).collect();
+    let outcome = job.passes(&names);
+    println!("{ranks} ranks with {env:?}: {:?}", outcome.took);
+}
+
+#[test]
+fn one_rank() {
+    all_cases(1, &[]);
+}
+
+#[test]
+fn two_ranks() {
+    all_cases(2, &[]);
+}
+
+#[test]
+fn three_ranks() {
+    all_cases(3, &[]);
+}
+
+#[test]
+fn four_ranks() {
+    all_cases(4, &[]);
+}
+
+#[test]
+fn more_ranks_than_cores() {
+    all_cases(6, &[]);
+}
+
+#[test]
+fn messages_in_tiny_pieces() {
+    all_cases(3, &[("ARMATURE_SPLIT_BYTES", "1009"), ("ARMATURE_CASES_BIG_BYTES", "300001")]);
+}
+
+#[test]
+fn the_inline_driver() {
+    all_cases(3, &[("ARMATURE_DRIVER", "inline")]);
+}
+
+#[test]
+fn the_threaded_driver() {
+    all_cases(3, &[("ARMATURE_DRIVER", "threaded")]);
+}
+
+#[test]
+fn a_window_of_one_batch() {
+    all_cases(3, &[("ARMATURE_WINDOW", "1"), ("ARMATURE_BATCH", "7")]);
+}
+
+/// No send is over before its receive has begun. `ci/mpi/eager-probe.sh` shows that these settings bite: a
+/// program that depends on eager sends hangs with them.
+#[test]
+fn without_eager_sends() {
+    let env: &[(&str, &str)] = match Job::new(PROGRAM, 1).mpi() {
+        Mpi::OpenMpi => &[
+            ("OMPI_MCA_pml", "ob1"),
+            ("OMPI_MCA_btl", "self,tcp"),
+            ("OMPI_MCA_btl_tcp_if_include", "lo"),
+            ("OMPI_MCA_btl_tcp_eager_limit", "64"),
+            ("OMPI_MCA_btl_self_eager_limit", "64"),
+        ],
+        Mpi::Mpich => &[("UCX_RNDV_THRESH", "0")],
+    };
+    all_cases(3, env);
+    all_cases(2, &[env, &[("ARMATURE_WINDOW", "2"), ("ARMATURE_BATCH", "1")]].concat());
+}
+
+/// The launcher of the other MPI starts as many worlds of one rank: the program must not take that for a run.
+#[test]
+fn the_launcher_of_another_mpi_is_refused() {
+    let job = Job::new(PROGRAM, 2).arg("body-only").limit(Duration::from_secs(30));
+    let other = match job.mpi() {
+        Mpi::OpenMpi => Mpi::Mpich,
+        Mpi::Mpich => Mpi::OpenMpi,
+    };
+    let outcome = job.launcher(other).run();
+    assert!(!outcome.status.success() && !outcome.hung, "{outcome}");
+    for part in ["started as one of 2 ranks by", "sees one rank only", "own launcher"] {
+        assert!(outcome.stderr.contains(part), "`{part}` is not said\n{outcome}");
+    }
+    assert!(!outcome.stdout.contains(": ok"), "{outcome}");
+    assert!(outcome.left_behind.is_empty(), "{outcome}");
+}
+
+#[test]
+fn a_setting_that_cannot_be_used_is_refused_by_name() {
+    for (name, value, expected) in [
+        ("ARMATURE_BATCH", "many", "expected a whole number from 1"),
+        ("ARMATURE_DRIVER", "fast", "expected one of auto, inline, threaded"),
+        ("ARMATURE_SPLIT_BYTES", "0", "expected a whole number from 1"),
+        ("ARMATURE_PEER_SECONDS", "-1", "expected a whole number from 1"),
+        ("ARMATURE_TRANSPORT", "tcp", "expected one of auto, local, mpi"),
+    ] {
+        let outcome =
+            Job::new(PROGRAM, 2).arg("body-only").env(name, value).limit(Duration::from_secs(30)).run();
+        assert!(!outcome.status.success() && !outcome.hung, "{name}={value}: {outcome}");
+        let message = format!("{name}={value}: {expected}");
+        assert!(outcome.stderr.contains(&message), "`{message}` is not said\n{outcome}");
+        assert!(outcome.left_behind.is_empty(), "{outcome}");
+    }
+}
+
+#[test]
+fn a_case_that_does_not_exist_is_refused() {
+    let outcome = std::process::Command::new(PROGRAM).arg("no-such-case").output().expect("it starts");
+    assert_eq!(outcome.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&outcome.stderr).contains("there is no case no-such-case"));
+}
