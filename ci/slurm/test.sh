@@ -70,6 +70,8 @@ ended() {
 submit() { sbatch --parsable --output="$work/%j.log" "$@"; }
 # same_bytes FILE: for check.
 same_bytes() { cmp "$shared/one-rank.tsv" "$1"; }
+# hosts_in LOG: the hosts in the table that armature prints at its start, a word a rank.
+hosts_in() { awk '/^ *rank +host/ { table = 1; next } table && /^ *[0-9]+ / { print $2; next } { table = 0 }' "$1" | sort | tr '\n' ' '; }
 # completed JOB: for check; shows the job's output if it has not.
 completed() {
   local state
@@ -88,6 +90,7 @@ for mapping in serial auto; do
   job=$(submit "$ROOT/launch/templates/slurm.sh")
   check "the job with mapping $mapping completes" completed "$job"
   check "it was started by srun with PMIx" grep -q "srun --mpi=pmix .*-n 8 " "$work/$job.log"
+  check "its ranks say that they are eight, on those hosts" equal "$hosts" "$(hosts_in "$work/$job.log")"
   check "its output has the bytes of one rank's" same_bytes "$OUT"
 done
 query="query queries --db pictures.db -k 10 --mapping auto"

@@ -34,8 +34,18 @@ check "with the same output" cmp a.tsv b.tsv
 check "Ferret runs on one host" simulate 1 1Gf c.tsv serial
 check "its output has the bytes of one rank's" cmp one-rank.tsv c.tsv
 
-# The whole-program tests, each a case of one binary.
+# The whole-program tests, all cases of one program.
 for ranks in 1 2 3 4 8; do
   check "the whole-program cases pass on $ranks simulated ranks" "$run" "$ranks" armature-cases
 done
+
+# Time is what was declared and nothing else. seconds_for MEGAFLOPS: simulated seconds with so much work an item.
+seconds_for() {
+  ARMATURE_CASES_MEGAFLOPS=$1 "$run" 2 --speeds 1Gf armature-cases declared | sed -n 's/^simulated seconds: \([0-9.]*\) .*/\1/p'
+}
+first=$(seconds_for 1000) again=$(seconds_for 1000) half=$(seconds_for 500)
+check "a simulated time is printed" [ -n "$first" ]
+check "two runs take the same simulated time to the last digit" equal "$first" "$again"
+halved() { awk -v whole="$first" -v half="$half" 'BEGIN { exit !(half > 0.49 * whole && half < 0.51 * whole) }'; }
+check "half the declared work takes half the time" halved
 checks_done smpi
