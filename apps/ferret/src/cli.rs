@@ -2,15 +2,15 @@
 
 use crate::atomic::AtomicFile;
 use crate::build::{Skipped, build};
-use crate::database::Database;
 use crate::eval::{PLACES, evaluate, synthetic};
 use crate::files::Listing;
-use crate::index::Index;
 use crate::lsh::Settings;
 use crate::pairs::{Key, examine};
-use crate::query::query_serial;
+use crate::pipeline::{Found, Search, search};
 use crate::synth::Plan;
 use crate::timing;
+use armature::pipeline::MappingChoice;
+use armature::{BoxError, Config, Session};
 use clap::{Args, Parser, Subcommand};
 use std::error::Error;
 use std::fs;
@@ -77,6 +77,16 @@ struct QueryArgs {
     /// Stop with an error at an image that cannot be read, instead of leaving it out
     #[arg(long)]
     strict: bool,
+    /// Which rank runs which stage: `auto` measures and plans, `serial` uses rank 0 alone, `orderly` one rank a stage;
+    /// or a file with a mapping such as `load@0 | seg+ext+ind+rank@0,1,2 | out@0`
+    #[arg(long, default_value = "auto", value_name = "auto|serial|orderly|FILE")]
+    mapping: String,
+    /// Without mpirun: the number of ranks, as threads of this process [default: 1]
+    #[arg(long, value_name = "NUMBER")]
+    ranks: Option<usize>,
+    /// Show at the end what every rank did, by stage
+    #[arg(long)]
+    summary: bool,
 }
 
 #[derive(Debug, Args)]
@@ -196,26 +206,44 @@ fn index(args: &IndexArgs) -> Result<(), Box<dyn Error>> {
 }
 
 fn query(args: &QueryArgs) -> Result<(), Box<dyn Error>> {
-    let index = Index::new(Database::open(&args.db)?);
-    let listing = Listing::of(&args.queries)?;
-    let summary = match &args.output {
-        Some(path) => {
-            let refuse = |e: io::Error| format!("cannot write {}: {e}", path.display());
-            let mut file = AtomicFile::create(path).map_err(refuse)?;
-            let summary = query_serial(&listing, &index, args.k, args.strict, &mut file)?;
-            file.commit().map_err(refuse)?;
-            summary
-        }
-        None => {
-            let mut terminal = BufWriter::new(io::stdout().lock());
-            let summary = query_serial(&listing, &index, args.k, args.strict, &mut terminal)?;
-            terminal.flush()?;
-            summary
-        }
+    let mut config = Config::from_env()?;
+    if let Some(ranks) = args.ranks {
+        config = config.ranks(ranks);
+    }
+    let wanted = Search {
+        db: args.db.clone(),
+        k: args.k,
+        strict: args.strict,
+        mapping: MappingChoice::from_arg(&args.mapping),
     };
-    report_skipped(&summary.skipped);
-    eprintln!("{} queries answered, {} images skipped", summary.answered, summary.skipped.len());
+    let found = armature::run(&config, |session| answer(session, args, &wanted))?;
+    if let Some(Found { answered, skipped, run }) = found {
+        if args.summary {
+            eprintln!("{run}");
+        }
+        eprintln!("{answered} queries answered, {skipped} images skipped");
+    }
     Ok(())
+}
+
+/// One rank's part of a query run. Rank 0 has the query files and the output.
+fn answer(session: &Session, args: &QueryArgs, wanted: &Search) -> Result<Option<Found>, BoxError> {
+    if !session.is_root() {
+        return search(session, None, wanted, &mut io::sink());
+    }
+    let listing =
+        Listing::of(&args.queries).map_err(|e| format!("cannot read {}: {e}", args.queries.display()))?;
+    let Some(path) = &args.output else {
+        let mut terminal = BufWriter::new(io::stdout());
+        let found = search(session, Some(&listing), wanted, &mut terminal)?;
+        terminal.flush()?;
+        return Ok(found);
+    };
+    let refuse = |e: io::Error| format!("cannot write {}: {e}", path.display());
+    let mut file = AtomicFile::create(path).map_err(refuse)?;
+    let found = search(session, Some(&listing), wanted, &mut file)?;
+    file.commit().map_err(refuse)?;
+    Ok(found)
 }
 
 fn synth(args: &SynthArgs) -> Result<(), Box<dyn Error>> {

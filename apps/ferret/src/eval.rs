@@ -218,25 +218,50 @@ mod tests {
 
     #[test]
     fn small_collections_are_searched_well() {
-        // Reduced marks; the full ones (500 scenes) are `ferret eval synth`.
-        for seed in [11, 12] {
-            let plan = Plan { scenes: 120, seed, width: 144, height: 96, all_variants: true };
-            let (index, questions) = synthetic(&plan, Settings::default()).unwrap();
-            let report = evaluate(&index, &questions);
-            assert_eq!(report.all.queries, 480);
-            assert!(report.all.first_rate() >= 0.9, "{report}");
-            assert!(report.all.among_rate() >= 0.98, "{report}");
-            assert!(report.all.recall() >= 0.9, "{report}");
-            assert!(report.all.ranked_share() < 0.21, "{report}");
-            assert_eq!(report.by_kind.len(), 4);
-        }
+        // Reduced marks; the full ones (500 scenes) are `ferret eval synth`. Ten of so few images reach far
+        // into those that do not resemble the query, which the index finds less surely.
+        let plan = Plan { scenes: 60, seed: 11, width: 96, height: 64, all_variants: true };
+        let (index, questions) = synthetic(&plan, Settings::default()).unwrap();
+        let report = evaluate(&index, &questions);
+        assert_eq!(report.all.queries, 240);
+        assert!(report.all.first_rate() >= 0.9, "{report}");
+        assert!(report.all.among_rate() >= 0.98, "{report}");
+        assert!(report.all.recall() >= 0.9, "{report}");
+        assert_eq!(report.by_kind.len(), 4);
+    }
+
+    #[test]
+    fn few_images_of_many_are_ranked() {
+        let mut random = crate::random::Random::new(1);
+        let regions = |random: &mut crate::random::Random| {
+            [0; 4].map(|_| Region {
+                weight: crate::features::TOTAL_WEIGHT / 4,
+                vector: [0.0; crate::features::DIMENSIONS].map(|_| random.between(0.0, 0.4)),
+            })
+        };
+        let entries =
+            (0..2000).map(|i| Entry { name: format!("{i:04}"), regions: regions(&mut random).to_vec() });
+        let index = Index::new(Database::new(entries.collect(), Settings::default()).unwrap());
+        let questions: Vec<Question> = (0..40u32)
+            .map(|right| Question {
+                kind: String::new(),
+                // Each region moved a little from its original.
+                regions: (index.database().entries()[right as usize].regions.iter())
+                    .map(|r| Region { vector: r.vector.map(|v| v + 0.02 * random.normal()), ..*r })
+                    .collect(),
+                right,
+            })
+            .collect();
+        let all = evaluate(&index, &questions).all;
+        assert!(all.ranked_share() < 0.1, "{all:?}");
+        assert_eq!(all.first, 40, "{all:?}");
     }
 
     #[test]
     fn a_wrong_answer_key_is_noticed() {
-        let plan = Plan { scenes: 40, seed: 5, width: 72, height: 48, all_variants: false };
+        let plan = Plan { scenes: 30, seed: 5, width: 48, height: 32, all_variants: false };
         let (index, mut questions) = synthetic(&plan, Settings::default()).unwrap();
-        questions.iter_mut().for_each(|q| q.right = (q.right + 1) % 40);
+        questions.iter_mut().for_each(|q| q.right = (q.right + 1) % 30);
         let report = evaluate(&index, &questions);
         assert!(report.all.first_rate() < 0.2, "{report}");
     }

@@ -24,6 +24,7 @@ pub mod lsh;
 pub mod pairs;
 mod parallel;
 pub mod picture;
+pub mod pipeline;
 pub mod query;
 pub mod random;
 pub mod rank;

@@ -192,3 +192,128 @@ fn composite(rgba: &image::RgbaImage) -> Vec<u8> {
     }
     rgb
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::scene;
+    use image::{ExtendedColorType, write_buffer_with_format};
+    use proptest::prelude::*;
+
+    fn png(bytes: &[u8], width: u32, height: u32, colour: ExtendedColorType) -> Vec<u8> {
+        let mut file = Cursor::new(Vec::new());
+        write_buffer_with_format(&mut file, bytes, width, height, colour, ImageFormat::Png).unwrap();
+        file.into_inner()
+    }
+
+    fn message(bytes: &[u8]) -> String {
+        Picture::decode(bytes).unwrap_err().to_string()
+    }
+
+    /// A PNG header that promises the given size, followed by nothing much.
+    fn promise(width: u32, height: u32) -> Vec<u8> {
+        let mut file = png(&[7; 3], 1, 1, ExtendedColorType::Rgb8);
+        file[16..20].copy_from_slice(&width.to_be_bytes());
+        file[20..24].copy_from_slice(&height.to_be_bytes());
+        let checksum = crc32(&file[12..29]);
+        file[29..33].copy_from_slice(&checksum.to_be_bytes());
+        file
+    }
+
+    fn crc32(bytes: &[u8]) -> u32 {
+        !bytes.iter().fold(!0u32, |crc, &byte| {
+            (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 * (crc & 1)))
+        })
+    }
+
+    #[test]
+    fn every_kind_of_pixel_becomes_rgb() {
+        let decode = |file: Vec<u8>| Picture::decode(&file).unwrap().rgb;
+        assert_eq!(decode(png(&[9], 1, 1, ExtendedColorType::L8)), [9, 9, 9]);
+        assert_eq!(decode(png(&[9, 255], 1, 1, ExtendedColorType::La8)), [9, 9, 9]);
+        assert_eq!(decode(png(&[1, 2, 3, 0], 1, 1, ExtendedColorType::Rgba8)), [128, 128, 128]);
+        assert_eq!(decode(png(&[255, 0, 0, 51], 1, 1, ExtendedColorType::Rgba8)), [153, 102, 102]);
+        let deep = [0xff, 0xff, 0, 0, 0x80, 0x80];
+        assert_eq!(decode(png(&deep, 1, 1, ExtendedColorType::Rgb16)), [255, 0, 128]);
+    }
+
+    #[test]
+    fn jpeg_comes_back_nearly_equal() {
+        let original = scene(1, 1, 64, 48);
+        let again = Picture::decode(&original.to_jpeg()).unwrap();
+        assert_eq!((again.width, again.height), (64, 48));
+        let error: u32 = original.rgb.iter().zip(&again.rgb).map(|(a, b)| u32::from(a.abs_diff(*b))).sum();
+        assert!(error < 12 * original.rgb.len() as u32, "mean error {}", error / original.rgb.len() as u32);
+    }
+
+    #[test]
+    fn large_images_are_averaged_down() {
+        let wide = Picture::new(1000, 10, vec![77; 30_000]);
+        let kept = Picture::decode(&wide.to_png()).unwrap();
+        assert_eq!((kept.width, kept.height), (256, 3));
+        assert!(kept.rgb.iter().all(|&v| v == 77));
+        let line = Picture::decode(&Picture::new(1, 5000, vec![5; 15_000]).to_png()).unwrap();
+        assert_eq!((line.width, line.height), (1, 256));
+    }
+
+    #[test]
+    fn sizes_that_would_take_much_memory_are_refused_by_their_header() {
+        for (width, height) in [(u32::MAX >> 1, 1), (1, 20_000), (100_000, 100_000)] {
+            let text = message(&promise(width, height));
+            assert!(text.contains("damaged") || text.contains("too large"), "{text}");
+        }
+        assert!(message(&promise(16_000, 16_000)).contains("too large: at most"));
+        assert!(message(&promise(6_000, 6_000)).contains("cannot hold"));
+        assert!(Picture::decode(&promise(0, 0)).is_err());
+    }
+
+    #[test]
+    fn other_files_are_refused_with_the_reason() {
+        assert_eq!(message(b""), "the file is empty");
+        assert_eq!(message(b"GIF89a and so on"), "neither a PNG nor a JPEG file");
+        assert_eq!(message(b"plain text"), "neither a PNG nor a JPEG file");
+        assert!(message(b"\x89PNG\r\n\x1a\n").contains("damaged PNG file"));
+        assert!(message(b"\xff\xd8\xff\xe0").contains("damaged JPEG file"));
+    }
+
+    #[test]
+    fn cut_off_files_are_refused() {
+        let picture = scene(1, 2, 48, 32);
+        let file = picture.to_png();
+        for length in (0..file.len() / 2).step_by(7) {
+            assert!(Picture::decode(&file[..length]).is_err(), "PNG of {length} bytes");
+        }
+        // JPEG decoders fill in what is missing at the end; a file without any scan is refused.
+        let file = picture.to_jpeg();
+        for length in (0..file.len()).step_by(5) {
+            let _ = Picture::decode(&file[..length]);
+        }
+        assert!(Picture::decode(&file[..200]).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_files_never_panic(
+            changes in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..20),
+            jpeg in any::<bool>(),
+        ) {
+            let picture = scene(1, 3, 40, 24);
+            let mut file = if jpeg { picture.to_jpeg() } else { picture.to_png() };
+            for (place, value) in changes {
+                let place = place.index(file.len());
+                file[place] = value;
+            }
+            if let Ok(decoded) = Picture::decode(&file) {
+                prop_assert_eq!(decoded.rgb.len(), (decoded.width * decoded.height * 3) as usize);
+                prop_assert!(decoded.width.max(decoded.height) <= KEPT_SIDE);
+            }
+        }
+
+        #[test]
+        fn noise_behind_a_signature_never_panics(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            for signature in [&b"\x89PNG\r\n\x1a\n"[..], b"\xff\xd8\xff"] {
+                prop_assert!(Picture::decode(&[signature, &bytes[..]].concat()).is_err());
+            }
+        }
+    }
+}

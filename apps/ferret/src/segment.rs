@@ -206,7 +206,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(32))]
+        #![proptest_config(ProptestConfig::with_cases(12))]
         #[test]
         fn regions_are_connected_dense_and_few(
             (width, height, rgb) in (1u32..40, 1u32..40).prop_flat_map(|(w, h)| {

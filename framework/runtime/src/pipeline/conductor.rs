@@ -93,13 +93,13 @@ impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
         let mut predicted = None;
         let mapping = match self.score.mapping.clone() {
             Some(mapping) => {
-                self.begin(&mapping, Vec::new(), 0)?;
+                self.begin(&mapping, Vec::new(), 0, false)?;
                 self.stream(None)?;
                 mapping
             }
             None => {
                 let root = on_root(stages);
-                self.begin(&root, Vec::new(), 0)?;
+                self.begin(&root, Vec::new(), 0, true)?;
                 self.rank.measure_sizes(SIZED_BATCHES)?;
                 if self.stream(Some(start))? {
                     root
@@ -109,7 +109,7 @@ impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
                     let now = self.rank.clock().now();
                     calibration = (now.saturating_sub(start), items);
                     predicted = Some(time);
-                    self.begin(&mapping, states, items)?;
+                    self.begin(&mapping, states, items, false)?;
                     self.stream(None)?;
                     mapping
                 }
@@ -135,12 +135,20 @@ impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
     }
 
     /// Begins an epoch on every rank; returns when all stages are set up.
-    fn begin(&mut self, mapping: &Mapping, states: Vec<SavedState>, next_item: u64) -> Result<()> {
+    fn begin(
+        &mut self,
+        mapping: &Mapping,
+        states: Vec<SavedState>,
+        next_item: u64,
+        calibrating: bool,
+    ) -> Result<()> {
         self.epoch += 1;
         let serial: Vec<bool> = self.score.outline.stages.iter().map(|s| s.serial).collect();
         let table = Table::new(self.epoch, mapping.clone(), self.score.dispatch, &serial, self.score.ordered);
         let text = mapping.display(&self.score.outline).to_string();
-        if self.rank.size() > 1 {
+        if calibrating {
+            log::debug!("calibrating with {text}");
+        } else if self.rank.size() > 1 {
             let parked: Vec<usize> = (0..self.rank.size()).filter(|&r| !table.hosts(r)).collect();
             let parked =
                 if parked.is_empty() { String::new() } else { format!("; parked: ranks {parked:?}") };

@@ -69,7 +69,7 @@ impl Workshop<'_> {
                 self.measure_sizes(batches);
                 Ok(None)
             }
-            Task::Inspect => Ok(Some(Outcome::Inspection(self.inspect()))),
+            Task::Inspect => self.inspect().map(|i| Some(Outcome::Inspection(i))),
         }
     }
 }

@@ -36,20 +36,27 @@ impl Range {
         self.count as usize - self.dropped.len()
     }
 
-    /// Number of the item at `position` among those still there.
-    fn number_of(&self, position: usize) -> u64 {
-        self.first + u64::from(self.place_of(position))
+    /// The places of the items still there, in order.
+    fn places(&self) -> impl Iterator<Item = u32> {
+        let mut gone = self.dropped.iter().copied().peekable();
+        (0..self.count).filter(move |place| gone.next_if_eq(place).is_none())
     }
 
-    fn place_of(&self, position: usize) -> u32 {
-        let mut place = position as u32;
-        for &gone in &self.dropped {
-            if gone > place {
-                break;
+    /// Number of the item at `position` among those still there.
+    fn number_of(&self, position: usize) -> u64 {
+        self.first + u64::from(self.places().nth(position).unwrap_or(self.count))
+    }
+
+    /// Says of an error with the batch as a whole which items it is about.
+    pub(crate) fn blame(&self, error: Error) -> Error {
+        let from = self.number_of(0);
+        match self.live() {
+            0 | 1 => error.on_item(from),
+            items => {
+                let text = format!("{} (in a batch of {items} items from this one on)", error.message());
+                Error::new(error.kind(), text).on_item(from)
             }
-            place += 1;
         }
-        place
     }
 }
 
@@ -86,8 +93,8 @@ fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
 pub(crate) trait ErasedStage: Send {
     /// Processes a batch, noting dropped items in `range`. An error names the item.
     fn run(&mut self, items: Items, range: &mut Range, cx: &mut Context) -> Result<Items>;
-    fn save(&self) -> Option<Vec<u8>>;
-    fn restore(&mut self, state: &[u8]) -> Result<()>;
+    fn save(&self) -> Result<Option<Vec<u8>>>;
+    fn restore(&mut self, state: &[u8], rank: usize) -> Result<()>;
 }
 
 impl<S: Stage> ErasedStage for S {
@@ -95,39 +102,58 @@ impl<S: Stage> ErasedStage for S {
         let items = typed::<S::In>(items)?;
         let total = items.len();
         let mut out: Vec<S::Out> = Vec::with_capacity(total);
-        let mut gone: Vec<usize> = Vec::new();
-        let mut position = 0;
-        let plain = range.dropped.is_empty();
+        // Places that are dropped now.
+        let mut gone: Vec<u32> = Vec::new();
         let first = range.first;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            for item in items {
-                cx.item = if plain { first + position as u64 } else { range.number_of(position) };
-                match self.process(item, cx) {
-                    Ok(Some(result)) => out.push(result),
-                    Ok(None) => gone.push(position),
-                    Err(error) => return Err(from_user(error, cx.rank)),
-                }
-                position += 1;
+            // Without holes, which is most of the time, places are just counted.
+            if range.dropped.is_empty() {
+                each(self, items.into_iter().zip(0..), first, cx, &mut out, &mut gone)
+            } else {
+                each(self, items.into_iter().zip(range.places()), first, cx, &mut out, &mut gone)
             }
-            Ok(())
         }))
         .unwrap_or_else(|p| Err(Error::new(ErrorKind::Panic, panic_text(&*p))));
-        outcome.map_err(|e| e.on_item(range.number_of(position)))?;
+        outcome.map_err(|e| e.on_item(cx.item))?;
         if !gone.is_empty() {
-            let places: Vec<u32> = gone.into_iter().map(|p| range.place_of(p)).collect();
-            range.dropped.extend(places);
-            range.dropped.sort_unstable();
+            range.dropped.append(&mut gone);
+            // Two sorted runs, which the sort merges.
+            range.dropped.sort();
         }
         Ok(Box::new(out))
     }
 
-    fn save(&self) -> Option<Vec<u8>> {
-        Stage::save(self)
+    fn save(&self) -> Result<Option<Vec<u8>>> {
+        catch_unwind(AssertUnwindSafe(|| Stage::save(self)))
+            .map_err(|p| Error::new(ErrorKind::Panic, panic_text(&*p)))
     }
 
-    fn restore(&mut self, state: &[u8]) -> Result<()> {
-        Stage::restore(self, state).map_err(|e| from_user(e, 0))
+    fn restore(&mut self, state: &[u8], rank: usize) -> Result<()> {
+        catch_unwind(AssertUnwindSafe(|| Stage::restore(self, state)))
+            .map_err(|p| Error::new(ErrorKind::Panic, panic_text(&*p)))?
+            .map_err(|e| from_user(e, rank))
     }
+}
+
+/// Processes `items`, each with its place in the batch that begins with item number `first`.
+#[inline]
+fn each<S: Stage>(
+    stage: &mut S,
+    items: impl Iterator<Item = (S::In, u32)>,
+    first: u64,
+    cx: &mut Context,
+    out: &mut Vec<S::Out>,
+    gone: &mut Vec<u32>,
+) -> Result<()> {
+    for (item, place) in items {
+        cx.item = first + u64::from(place);
+        match stage.process(item, cx) {
+            Ok(Some(result)) => out.push(result),
+            Ok(None) => gone.push(place),
+            Err(error) => return Err(from_user(error, cx.rank)),
+        }
+    }
+    Ok(())
 }
 
 /// When a source's batch is full.
@@ -240,6 +266,61 @@ mod tests {
         let mut bad = Closure::new(|x: u32| if x == 5 { Err("five".into()) } else { Ok(Some(x)) });
         let error = bad.run(items, &mut range, &mut cx).unwrap_err();
         assert_eq!(error.to_string(), "rank 0: item 105: five");
+    }
+
+    #[test]
+    fn many_dropped_items_cost_no_more_than_their_number() {
+        let count = 1 << 20;
+        let mut range = Range { first: 0, count, dropped: vec![] };
+        let mut even = Closure::new(|x: u32| Ok(x.is_multiple_of(2).then_some(x)));
+        let mut thirds = Closure::new(|x: u32| Ok(x.is_multiple_of(3).then_some(x)));
+        let mut cx = Context::for_test();
+        let items: Items = Box::new((0..count).collect::<Vec<u32>>());
+        let items = even.run(items, &mut range, &mut cx).unwrap();
+        // With a step for each pair of items this would take hours.
+        let items = thirds.run(items, &mut range, &mut cx).unwrap();
+        let sixths: Vec<u32> = (0..count).filter(|x| x.is_multiple_of(6)).collect();
+        assert_eq!(*items.downcast_ref::<Vec<u32>>().unwrap(), sixths);
+        assert_eq!((range.live(), cx.item), (sixths.len(), u64::from(count) - 2));
+        assert!(range.dropped.is_sorted() && range.places().eq(sixths));
+    }
+
+    #[test]
+    fn an_error_with_a_batch_names_its_first_item() {
+        let torn = || Error::new(ErrorKind::Wire, "torn");
+        let range = Range { first: 10, count: 3, dropped: vec![0] };
+        assert_eq!(range.blame(torn()).to_string(), "item 11: torn (in a batch of 2 items from this one on)");
+        let range = Range { first: 10, count: 2, dropped: vec![0] };
+        assert_eq!(range.blame(torn()).to_string(), "item 11: torn");
+    }
+
+    /// A stage that cannot be moved.
+    struct Stuck;
+
+    impl Stage for Stuck {
+        type In = u8;
+        type Out = u8;
+
+        fn process(&mut self, item: u8, _: &mut Context) -> super::super::stage::StageResult<u8> {
+            Ok(Some(item))
+        }
+
+        fn save(&self) -> Option<Vec<u8>> {
+            panic!("not now")
+        }
+
+        fn restore(&mut self, _: &[u8]) -> Result<(), BoxError> {
+            panic!("not here")
+        }
+    }
+
+    #[test]
+    fn a_panic_in_save_or_restore_is_an_error() {
+        let kind = |e: Error| (e.kind(), e.message().to_string());
+        let saved = ErasedStage::save(&Stuck).map_err(kind);
+        assert_eq!(saved, Err((ErrorKind::Panic, "not now".to_string())));
+        let restored = ErasedStage::restore(&mut Stuck, &[], 1).map_err(kind);
+        assert_eq!(restored, Err((ErrorKind::Panic, "not here".to_string())));
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub(crate) fn follow<'scope, 'p: 'scope>(mut rank: Rank<'_, 'scope, '_, 'p>, nam
                     return Err(Error::new(ErrorKind::Config, text).at_rank(rank.number()));
                 }
                 if !table.hosts(rank.number()) {
-                    log::info!("parked: the mapping has nothing for this rank");
+                    log::debug!("parked: the mapping has nothing for this rank");
                 }
                 rank.host(&table, states)?;
                 rank.begin(table, ahead, None)?;

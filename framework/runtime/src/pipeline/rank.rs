@@ -96,7 +96,7 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
             idle: None,
             report: RankReport::default(),
             turns: 0,
-            next_ping: now + PING,
+            next_ping: now + PING.min(peer_limit / 4),
             peer_limit,
             words: vec![None; size],
             standstill: None,
@@ -148,7 +148,8 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         ahead: usize,
         source: Option<(WindowPlan, u64)>,
     ) -> Result<()> {
-        let mut machine = Machine::new(self.number(), self.run, table, self.codecs.clone(), ahead);
+        let mut machine = Machine::new(self.number(), self.run, table, self.codecs.clone(), ahead)
+            .with_names(&self.stage_names);
         if let Some((plan, start)) = source {
             machine = machine.with_source(plan, start, self.clock.now());
         }
@@ -279,6 +280,8 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
             self.engine.submit(Task::Job(job))?;
             moved = true;
             if self.engine.is_inline() {
+                // Nobody knows how long it took, so that the others may have waited for a sign of life.
+                self.turns = TURNS_PER_TICK;
                 // Its result is fetched in the next turn, after a look at the messages.
                 return Ok(moved);
             }
@@ -353,10 +356,13 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
                 let last = self.words[other].as_ref().map_or("it has not said anything".to_string(), |s| {
                     format!("last it said: {}", self.in_words(s))
                 });
-                let text = format!(
+                let mut text = format!(
                     "has waited {:.0} s for a sign of life from rank {other}; {last}",
                     silent.as_secs_f64()
                 );
+                if self.number() == 0 {
+                    text += &format!("\n{}", self.dump());
+                }
                 return Err(self.here(Error::new(ErrorKind::Timeout, text)));
             }
         }
@@ -369,12 +375,13 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         let flying = self.machine.as_ref().is_some_and(|m| m.flow().1 > 0);
         let others = self.words.iter().skip(1).flatten();
         let quiet = mine.doing == Doing::Nothing && others.clone().all(|s| s.doing == Doing::Nothing);
-        // Rank 0 has been idle since its last result; any item that arrived would have ended that.
-        let Some((since, _)) = self.idle.filter(|_| flying && quiet) else {
+        // Any item that arrived here would have ended rank 0's idleness. It counts from now, not from when that
+        // began: until the last look another rank may have computed, for longer than the limit.
+        if self.idle.is_none() || !flying || !quiet {
             self.standstill = None;
             return Ok(());
-        };
-        let since = *self.standstill.get_or_insert(since);
+        }
+        let since = *self.standstill.get_or_insert(now);
         let stood = now.saturating_sub(since);
         if stood <= self.peer_limit {
             return Ok(());

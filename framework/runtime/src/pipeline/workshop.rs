@@ -41,6 +41,8 @@ pub(crate) struct Workshop<'p> {
     last: Vec<Duration>,
     stats: Vec<StageStats>,
     sizes: Sizes,
+    /// In a calibration run times are taken also where the user wants no monitoring: the planner needs them.
+    calibrating: bool,
     activity: Arc<Activity>,
 }
 
@@ -72,6 +74,7 @@ impl<'p> Workshop<'p> {
             last: Vec::new(),
             stats: vec![StageStats::default(); count],
             sizes: Sizes::default(),
+            calibrating: false,
             activity: Arc::default(),
         }
     }
@@ -84,34 +87,44 @@ impl<'p> Workshop<'p> {
         self.activity.clone()
     }
 
-    /// Takes the sizes of items on the next `batches` batches of every edge.
+    /// Begins a calibration run: takes the sizes of items on the next `batches` batches of every edge, and the
+    /// stages' times until the next epoch.
     pub(crate) fn measure_sizes(&mut self, batches: usize) {
+        self.calibrating = true;
         let edges = self.codecs.len();
         self.sizes = Sizes { left: vec![batches; edges], seen: vec![(0, 0); edges] };
     }
 
     /// What there is to tell of the stages between two epochs.
-    pub(crate) fn inspect(&self) -> Inspection {
+    pub(crate) fn inspect(&self) -> Result<Inspection> {
         let per_item = |&(bytes, items): &(u64, u64)| (items > 0).then(|| bytes as f64 / items as f64);
-        Inspection {
+        let save = |(stage, live): (usize, &Option<Box<dyn ErasedStage + 'p>>)| {
+            let saved = live.as_ref().map_or(Ok(None), |live| live.save());
+            saved.map_err(|e| e.in_stage(&self.defs[stage].name).at_rank(self.cx.rank))
+        };
+        Ok(Inspection {
             stats: self.stats.clone(),
-            saved: self.live.iter().map(|s| s.as_ref().and_then(|s| s.save())).collect(),
+            saved: self.live.iter().enumerate().map(save).collect::<Result<_>>()?,
             item_bytes: self.sizes.seen.iter().map(per_item).collect(),
-        }
+        })
     }
 
     /// Sends a batch through its codec and back, to see how many bytes it has.
-    fn weigh(&mut self, edge: usize, items: Items, live: usize) -> Result<Items> {
+    fn weigh(&mut self, edge: usize, items: Items, range: &super::erased::Range) -> Result<Items> {
+        let live = range.live();
         match self.sizes.left.get_mut(edge) {
             Some(left) if *left > 0 && live > 0 => *left -= 1,
             _ => return Ok(items),
         }
         let (mut head, mut parts) = (Vec::new(), Vec::new());
-        self.codecs[edge].encode(items, &mut head, &mut parts)?;
+        // Items that cannot be sent are the fault of the stage that made them.
+        let made_by = edge.checked_sub(1).map_or("source", |stage| self.defs[stage].name.as_str());
+        let place = |e: Error| range.blame(e).in_stage(made_by).at_rank(self.cx.rank);
+        self.codecs[edge].encode(items, &mut head, &mut parts).map_err(place)?;
         let (bytes, count) = &mut self.sizes.seen[edge];
         *bytes += (head.len() + parts.iter().map(Bytes::len).sum::<usize>()) as u64;
         *count += live as u64;
-        self.codecs[edge].decode(head.into(), parts, live)
+        self.codecs[edge].decode(head.into(), parts, live).map_err(place)
     }
 
     /// Sets up for an epoch: makes the stages that are `hosted` and not live yet, hands them their state, and
@@ -122,6 +135,7 @@ impl<'p> Workshop<'p> {
         hosted: &[usize],
         states: &[SavedState],
     ) -> Result<()> {
+        self.calibrating = false;
         self.blocks = blocks.iter().map(|b| (b.clone(), Sampler::default())).collect();
         self.last = vec![Duration::ZERO; blocks.len()];
         for stage in 0..self.defs.len() {
@@ -142,7 +156,7 @@ impl<'p> Workshop<'p> {
             }
             if let Some((_, state)) = states.iter().find(|(s, _)| *s == stage) {
                 if let Some(live) = &mut self.live[stage] {
-                    live.restore(state).map_err(here)?;
+                    live.restore(state, self.cx.rank).map_err(here)?;
                 }
             }
         }
@@ -175,7 +189,7 @@ impl<'p> Workshop<'p> {
                 self.activity.set(Doing::Feeding { item: range.first });
                 let place = |e: Error| e.in_stage(&self.sink_name).at_rank(self.cx.rank);
                 let codec = self.codecs.last().map(Arc::as_ref);
-                let items = unpack(codec, payload, range.live()).map_err(place)?;
+                let items = unpack(codec, payload, &range).map_err(place)?;
                 self.sink.take(items, &range).map_err(place)?;
                 (Done::Consumed { count: range.count as usize, service, bytes: widest }, Duration::ZERO)
             }
@@ -189,14 +203,13 @@ impl<'p> Workshop<'p> {
         let (stages, sampler) = &mut self.blocks[block];
         let stages = stages.clone();
         let timed = sampler.due();
-        let per_stage = timed && self.monitor;
+        let per_stage = timed && (self.monitor || self.calibrating);
         let first = parcel.range.first;
         let start = timed.then(|| self.clock.now());
         let mut lap = start;
-        let mut items =
-            unpack(self.codecs.get(stages.start).map(Arc::as_ref), parcel.payload, parcel.range.live())
-                .map_err(|e| e.in_stage(&self.defs[stages.start].name).at_rank(self.cx.rank))?;
-        items = self.weigh(stages.start, items, parcel.range.live())?;
+        let mut items = unpack(self.codecs.get(stages.start).map(Arc::as_ref), parcel.payload, &parcel.range)
+            .map_err(|e| e.in_stage(&self.defs[stages.start].name).at_rank(self.cx.rank))?;
+        items = self.weigh(stages.start, items, &parcel.range)?;
         for stage in stages {
             self.activity.set(Doing::Stage { stage, item: first });
             let Some(live) = &mut self.live[stage] else {
@@ -218,7 +231,7 @@ impl<'p> Workshop<'p> {
                 stats.timed_items += coming as u64;
                 lap = Some(now);
             }
-            items = self.weigh(stage + 1, items, parcel.range.live())?;
+            items = self.weigh(stage + 1, items, &parcel.range)?;
             if per_stage && self.sizes.left.get(stage + 1).is_some_and(|&left| left > 0) {
                 // The measuring is not the next stage's work.
                 lap = Some(self.clock.now());
@@ -242,10 +255,12 @@ impl<'p> Workshop<'p> {
 }
 
 /// The items of a payload, decoded if they have travelled.
-fn unpack(codec: Option<&dyn Codec>, payload: Payload, live: usize) -> Result<Items> {
+fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &super::erased::Range) -> Result<Items> {
     match (payload, codec) {
         (Payload::Items(items), _) => Ok(items),
-        (Payload::Bytes { head, parts }, Some(codec)) => codec.decode(head, parts, live),
+        (Payload::Bytes { head, parts }, Some(codec)) => {
+            codec.decode(head, parts, range.live()).map_err(|e| range.blame(e))
+        }
         (Payload::Bytes { .. }, None) => {
             Err(Error::new(ErrorKind::Wire, "a batch for a stage that does not exist"))
         }

@@ -97,6 +97,8 @@ pub(crate) struct Machine {
     run: u32,
     table: Table,
     codecs: Vec<Arc<dyn Codec>>,
+    /// Stage names, for messages.
+    names: Vec<String>,
     ahead: usize,
     /// By edge: present where this rank receives.
     inboxes: Vec<Option<Inbox>>,
@@ -134,6 +136,7 @@ impl Machine {
             me,
             run,
             codecs,
+            names: Vec::new(),
             ahead,
             inboxes,
             shelves: (0..edges).map(|_| BTreeMap::new()).collect(),
@@ -143,6 +146,12 @@ impl Machine {
             traffic: Traffic::default(),
             table,
         }
+    }
+
+    /// Gives the stages the names by which messages call them.
+    pub(crate) fn with_names(mut self, names: &[String]) -> Self {
+        self.names = names.to_vec();
+        self
     }
 
     /// Makes this the machine of rank 0, which reads the source. `start` is the stream's next item.
@@ -398,7 +407,10 @@ impl Machine {
             return "the sink".to_string();
         }
         let stages = self.table.stages(edge);
-        format!("stages {}..{}", stages.start, stages.end)
+        match self.names.get(stages.clone()) {
+            Some(names) => names.join("+"),
+            None => format!("stages {}..{}", stages.start, stages.end),
+        }
     }
 
     fn known(&self, edge: usize) -> Result<usize> {
@@ -462,10 +474,17 @@ impl Machine {
         if to == self.me {
             return self.deliver(edge, parcel);
         }
-        let (epoch, codec) = (self.epoch(), &self.codecs[self.table.codec(edge)]);
-        let (message, bytes) = parcel.pack(self.run, epoch, edge, &**codec)?;
+        let (epoch, stage) = (self.epoch(), self.table.codec(edge));
+        let items = parcel.range.count as usize;
+        // Items that cannot be sent are the fault of the stage that made them.
+        let made_by = stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
+        let packed = parcel.pack(self.run, epoch, edge, &*self.codecs[stage]);
+        let (message, bytes) = packed.map_err(|e| e.in_stage(made_by))?;
         self.traffic.sent_batches += 1;
         self.traffic.sent_bytes += bytes;
+        if let Some(source) = &mut self.source {
+            source.window.sent(items, bytes);
+        }
         self.outbox.push((to, message));
         Ok(())
     }

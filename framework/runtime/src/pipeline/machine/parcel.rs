@@ -51,7 +51,9 @@ impl Parcel {
         }
         let mut parts = Vec::new();
         match payload {
-            Payload::Items(items) => codec.encode(items, &mut head, &mut parts)?,
+            Payload::Items(items) => {
+                codec.encode(items, &mut head, &mut parts).map_err(|e| range.blame(e))?;
+            }
             Payload::Bytes { head: bytes, parts: ready } => {
                 head.extend_from_slice(&bytes);
                 parts = ready;

@@ -116,6 +116,12 @@ impl Window {
         self.produced += 1;
     }
 
+    /// A batch of `count` items has left rank 0 with `bytes` on the wire. The bound on bytes must hold before
+    /// the first batch comes back.
+    pub(crate) fn sent(&mut self, count: usize, bytes: u64) {
+        self.item_bytes = self.item_bytes.max(bytes as f64 / count.max(1) as f64);
+    }
+
     /// A batch of `count` items has reached the sink, after stages spent `service` on it; it was `bytes` wide
     /// on the wire (0 if it was on none).
     pub(crate) fn consumed(&mut self, count: usize, service: Duration, bytes: u64, now: Duration) {
@@ -202,6 +208,16 @@ mod tests {
         assert_eq!(window.limit(), 8, "1 MiB of window, 120 KiB a batch");
         run(&mut window, 30, Duration::from_nanos(100), 4 << 20);
         assert_eq!((window.batch_items(), window.limit()), (1, 1), "one batch is always allowed");
+    }
+
+    #[test]
+    fn wide_items_bound_the_window_before_the_first_comes_back() {
+        let mut window = Window::new(plan(), Duration::ZERO);
+        window.produced();
+        window.sent(1, 512 << 10);
+        assert!(window.is_open());
+        window.produced();
+        assert!(!window.is_open(), "1 MiB of window, half of it for each batch");
     }
 
     #[test]

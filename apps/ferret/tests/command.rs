@@ -1,0 +1,159 @@
+//! The `ferret` command as a user runs it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn ferret(directory: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_ferret")).current_dir(directory).args(arguments).output().unwrap()
+}
+
+fn good(directory: &Path, arguments: &[&str]) -> String {
+    let output = ferret(directory, arguments);
+    let messages = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "ferret {arguments:?}: {messages}");
+    messages
+}
+
+fn bad(directory: &Path, arguments: &[&str]) -> String {
+    let output = ferret(directory, arguments);
+    let messages = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success(), "ferret {arguments:?} should fail: {messages}");
+    assert!(!messages.contains("panicked"), "{messages}");
+    messages
+}
+
+/// A directory with a collection of 24 scenes and its database `db`.
+fn collection() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    good(dir.path(), &["synth", "set", "--scenes", "24", "--size", "96x64", "--seed", "7"]);
+    good(dir.path(), &["index", "set/database", "-o", "db"]);
+    dir
+}
+
+#[test]
+fn from_scenes_to_answers() {
+    let dir = collection();
+    let messages = good(dir.path(), &["query", "set/queries", "--db", "db", "-k", "3", "-o", "out.tsv"]);
+    assert!(messages.contains("24 queries answered, 0 images skipped"), "{messages}");
+    let answers = fs::read_to_string(dir.path().join("out.tsv")).unwrap();
+    assert_eq!(answers.lines().count(), 72);
+    let truth = fs::read_to_string(dir.path().join("set/truth.tsv")).unwrap();
+    let mut right = 0;
+    for (number, line) in answers.lines().enumerate() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        assert_eq!(fields.len(), 4, "{line}");
+        assert_eq!(fields[1], (number % 3 + 1).to_string());
+        assert!(fields[3].parse::<f64>().unwrap() <= 0.6, "{line}");
+        right += usize::from(truth.contains(&format!("{}\t{}\n", fields[0], fields[2])) && fields[1] == "1");
+    }
+    assert!(right >= 22, "{right} of 24 first answers are right");
+    let queries: Vec<&str> = answers.lines().step_by(3).map(|l| l.split('\t').next().unwrap()).collect();
+    assert!(queries.is_sorted(), "answers come in the order of the names");
+}
+
+#[test]
+fn everything_repeats_to_the_byte() {
+    let (first, second) = (collection(), collection());
+    for dir in [&first, &second] {
+        good(dir.path(), &["query", "set/queries", "--db", "db", "-o", "out.tsv"]);
+    }
+    for file in ["db", "out.tsv", "set/truth.tsv", "set/queries/scene-0003/brightness.jpg"] {
+        let read = |dir: &tempfile::TempDir| fs::read(dir.path().join(file)).unwrap();
+        assert_eq!(read(&first), read(&second), "{file}");
+    }
+    // To the terminal come the same lines.
+    let output = ferret(first.path(), &["query", "set/queries", "--db", "db"]);
+    assert_eq!(output.stdout, fs::read(first.path().join("out.tsv")).unwrap());
+}
+
+#[test]
+fn unreadable_images_are_reported_and_skipped() {
+    let dir = collection();
+    let queries = dir.path().join("set/queries");
+    fs::write(queries.join("broken.png"), b"\x89PNG\r\n\x1a\nrubbish").unwrap();
+    fs::write(queries.join("empty.jpg"), b"").unwrap();
+    fs::write(queries.join("notes.txt"), b"not an image and not asked for").unwrap();
+    let messages = good(dir.path(), &["query", "set/queries", "--db", "db", "-o", "out.tsv"]);
+    assert!(messages.contains("skipped broken.png: damaged PNG file"), "{messages}");
+    assert!(messages.contains("skipped empty.jpg: the file is empty"), "{messages}");
+    assert!(messages.contains("24 queries answered, 2 images skipped"), "{messages}");
+    let messages = bad(dir.path(), &["query", "set/queries", "--db", "db", "--strict", "-o", "strict.tsv"]);
+    assert!(messages.contains("cannot use broken.png"), "{messages}");
+    assert!(!dir.path().join("strict.tsv").exists(), "a failed run leaves no output");
+    fs::write(dir.path().join("set/database/bad.jpeg"), b"\xff\xd8\xff\xe0").unwrap();
+    let messages = good(dir.path(), &["index", "set/database", "-o", "db"]);
+    assert!(messages.contains("skipped bad.jpeg") && messages.contains("1 images skipped"), "{messages}");
+    bad(dir.path(), &["index", "set/database", "-o", "db", "--strict"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn awkward_names_keep_their_lines_whole() {
+    let dir = collection();
+    let odd = dir.path().join("odd");
+    fs::create_dir(&odd).unwrap();
+    fs::copy(dir.path().join("set/queries/scene-0002/noise.png"), odd.join("a\tb\nc.png")).unwrap();
+    let output = ferret(dir.path(), &["query", "odd", "--db", "db", "-k", "1"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("a\\tb\\nc.png\t1\tscene-0002/original.png\t"), "{text}");
+    assert_eq!(text.lines().count(), 1);
+}
+
+#[test]
+fn failures_say_what_and_where() {
+    let dir = collection();
+    let db = fs::read(dir.path().join("db")).unwrap();
+    fs::write(dir.path().join("cut"), &db[..db.len() / 2]).unwrap();
+    fs::write(dir.path().join("photo"), "not a database").unwrap();
+    fs::create_dir(dir.path().join("nothing")).unwrap();
+    let query = |db: &str| bad(dir.path(), &["query", "set/queries", "--db", db]);
+    assert!(query("cut").contains("cut off or damaged"));
+    assert!(query("photo").contains("photo: not a ferret database"));
+    assert!(query("missing").contains("missing"));
+    assert!(bad(dir.path(), &["query", "nowhere", "--db", "db"]).contains("cannot read nowhere"));
+    assert!(bad(dir.path(), &["index", "nothing", "-o", "db2"]).contains("no usable PNG or JPEG image"));
+    assert!(bad(dir.path(), &["index", "set/database", "-o", "no/such/db"]).contains("no/such/db"));
+    assert!(bad(dir.path(), &["synth", "x", "--size", "0x0"]).contains("192x128"));
+    assert!(
+        bad(dir.path(), &["eval", "pairs", "--database", "set/database", "--queries", "set/queries"])
+            .contains("no query with a right answer")
+    );
+    // An old database stays when a new one fails.
+    assert_eq!(fs::read(dir.path().join("db")).unwrap(), db);
+}
+
+#[test]
+fn eval_prints_the_marks() {
+    let dir = collection();
+    let output = ferret(dir.path(), &["eval", "synth", "--scenes", "40", "--size", "96x64", "--times"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for figure in
+        ["right image is the first answer", "among ten", "recall@10", "images ranked", "measured ms"]
+    {
+        assert!(text.contains(figure), "{figure} is missing from {text}");
+    }
+    let pairs = ["eval", "pairs", "--database", "set/database", "--queries", "set/queries"];
+    let output = ferret(dir.path(), &[&pairs[..], &["--truth", "set/truth.tsv"]].concat());
+    assert!(String::from_utf8(output.stdout).unwrap().starts_with("24 queries on 24 images"));
+}
+
+/// The full marks, on real images; needs Debian's tango-icon-theme:
+/// `cargo test --release -p ferret --test command -- --ignored`.
+#[test]
+#[ignore = "needs the package tango-icon-theme and a minute in a debug build"]
+fn full_marks() {
+    use ferret::{eval, files::Listing, lsh::Settings, pairs, synth::Plan};
+    let plan = Plan { scenes: 500, seed: 1, width: 192, height: 128, all_variants: false };
+    let (index, questions) = eval::synthetic(&plan, Settings::default()).unwrap();
+    let scenes = eval::evaluate(&index, &questions).all;
+    assert!(scenes.first_rate() >= 0.9 && scenes.among_rate() >= 0.98, "{scenes:?}");
+    let list = |size: &str| Listing::of(&Path::new("/usr/share/icons/Tango").join(size)).unwrap();
+    let exam =
+        pairs::examine(&list("32x32"), &list("22x22"), &pairs::Key::SameName, Settings::default()).unwrap();
+    let icons = eval::evaluate(&exam.index, &exam.questions).all;
+    assert!(icons.queries >= 200 && icons.among_rate() >= 0.7, "{icons:?}");
+    for set in [scenes, icons] {
+        assert!(set.recall() >= 0.95 && set.ranked_share() < 0.2, "{set:?}");
+    }
+}
