@@ -45,3 +45,12 @@ pub use error::{BoxError, Error, ErrorKind, Result};
 pub use session::{BatchMode, Bind, Config, Driver, Progress, Session, TransportChoice, run};
 pub use topology::{Core, Source as TopologySource, Topology};
 pub use wire::{Item, Plain, raw};
+
+/// The README and the book's pages, so that their examples compile and are true.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/pipelines.md")]
+    struct Pipelines;
+}

@@ -36,11 +36,6 @@ impl Message {
     pub(crate) fn new(head: impl Into<Bytes>) -> Self {
         Message { head: head.into(), parts: Vec::new() }
     }
-
-    /// Bytes of the head and all parts.
-    pub(crate) fn bytes(&self) -> usize {
-        self.head.len() + self.parts.iter().map(Bytes::len).sum::<usize>()
-    }
 }
 
 /// The message layer as one rank sees it. See the module's page for what is promised.
