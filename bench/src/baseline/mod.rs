@@ -5,3 +5,4 @@
 
 pub mod chain;
 mod slot;
+pub mod stages;

@@ -1,9 +1,12 @@
 //! The experiments, each in a file of its own.
 
+mod chain_tuning;
+mod pipeline_throughput;
+
 use crate::Experiment;
 
 /// All experiments, in the order in which they run.
-pub const ALL: &[Experiment] = &[];
+pub const ALL: &[Experiment] = &[pipeline_throughput::EXPERIMENT, chain_tuning::EXPERIMENT];
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,87 @@
+//! The items: a number, or a block of bytes that begins with one.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error, Visitor},
+};
+
+/// What the pipelines carry.
+pub(crate) trait Item:
+    Serialize + for<'de> Deserialize<'de> + Clone + Send + Sync + fmt::Debug + 'static
+{
+    /// An item of so many bytes.
+    fn new(word: u64, size: usize) -> Self;
+
+    /// The number in it.
+    fn word(&self) -> u64;
+
+    /// The same item with another number.
+    fn with(self, word: u64) -> Self;
+}
+
+impl Item for u64 {
+    fn new(word: u64, _: usize) -> Self {
+        word
+    }
+
+    fn word(&self) -> u64 {
+        *self
+    }
+
+    fn with(self, word: u64) -> Self {
+        word
+    }
+}
+
+/// Bytes that serde takes as one run.
+#[derive(Clone, Debug)]
+pub(crate) struct Block(Vec<u8>);
+
+impl Item for Block {
+    fn new(word: u64, size: usize) -> Self {
+        Block(vec![0; size]).with(word)
+    }
+
+    fn word(&self) -> u64 {
+        self.0.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+    }
+
+    fn with(mut self, word: u64) -> Self {
+        if let Some(bytes) = self.0.first_chunk_mut() {
+            *bytes = word.to_ne_bytes();
+        }
+        self
+    }
+}
+
+impl Serialize for Block {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Block {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_byte_buf(Bytes)
+    }
+}
+
+struct Bytes;
+
+impl Visitor<'_> for Bytes {
+    type Value = Block;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("bytes")
+    }
+
+    fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<Block, E> {
+        Ok(Block(bytes))
+    }
+
+    fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Block, E> {
+        Ok(Block(bytes.to_vec()))
+    }
+}

@@ -1,0 +1,94 @@
+//! Items through four trivial stages in two processes, with other frameworks.
+//!
+//! `armature-bench-peers renoir|timely SIZE BATCH ITEMS` makes items in this process, does stages 1 and 2, hands them
+//! to a second process on this host (by TCP) for stages 3 and 4, gets them back and folds them in order. It prints
+//! `result items_per_s R items N`. The second process is this program again.
+//!
+//! What can be tuned from outside is: the batch, items of bytes that serde takes as one run of bytes and not one by
+//! one, and (timely) how many batches are under way.
+
+mod item;
+mod meter;
+mod renoir_pipeline;
+#[path = "../../src/baseline/stages.rs"]
+mod stages;
+mod timely_pipeline;
+
+use std::{
+    env,
+    process::{Child, Command, ExitCode},
+};
+
+use item::{Block, Item};
+
+/// What one process is told.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    /// Bytes of an item.
+    size: usize,
+    /// Items that travel together.
+    batch: usize,
+    /// Number of items.
+    items: usize,
+    /// 0 here, 1 in the second process.
+    process: usize,
+    /// First of the TCP ports that may be used.
+    port: u16,
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = env::args().skip(1).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("armature-bench-peers: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[String]) -> Result<(), String> {
+    let [peer, numbers @ ..] = words else { return Err("expected renoir|timely SIZE BATCH ITEMS".into()) };
+    let numbers: Vec<usize> = numbers.iter().filter_map(|word| word.parse().ok()).collect();
+    let (task, second) = match numbers[..] {
+        // Ports by process number, below those that the system gives away by itself.
+        [size, batch, items] => {
+            let port = 12_000 + (std::process::id() % 100) as u16 * 200;
+            (Task { size, batch, items, process: 0, port }, Some(start_second(words, port)?))
+        }
+        [size, batch, items, port] => (Task { size, batch, items, process: 1, port: port as u16 }, None),
+        _ => return Err("expected renoir|timely SIZE BATCH ITEMS".into()),
+    };
+    match task.size {
+        8 => run_with::<u64>(peer, task)?,
+        _ => run_with::<Block>(peer, task)?,
+    }
+    match second.map(|mut second| second.wait()) {
+        Some(Ok(status)) if !status.success() => Err(format!("the second process failed: {status}")),
+        Some(Err(error)) => Err(format!("the second process was lost: {error}")),
+        _ => Ok(()),
+    }
+}
+
+fn start_second(words: &[String], port: u16) -> Result<Child, String> {
+    let this = env::current_exe().map_err(|e| e.to_string())?;
+    let second = Command::new(this).args(words).arg(port.to_string()).spawn();
+    second.map_err(|e| format!("cannot start the second process: {e}"))
+}
+
+fn run_with<I: Item>(peer: &str, task: Task) -> Result<(), String> {
+    let (process, items) = (task.process, task.items);
+    match peer {
+        "renoir" => renoir_pipeline::run::<I>(task)?,
+        "timely" => timely_pipeline::run::<I>(task)?,
+        other => return Err(format!("expected renoir or timely, got {other}")),
+    }
+    // A pipeline that stayed in one process would be no comparison.
+    let far = meter::far_items();
+    match process {
+        0 if far > 0 => Err(format!("{far} items were handled here that belong to the second process")),
+        1 if far != items => Err(format!("expected {items} items in the second process, got {far}")),
+        0 => meter::report(items),
+        _ => Ok(()),
+    }
+}

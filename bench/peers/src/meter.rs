@@ -1,0 +1,73 @@
+//! The sink's measurement: rate, order and number of what arrived.
+//!
+//! The first tenth of the items warms up: connections are made, buffers grow. The rate is that of the others.
+
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use crate::{item::Item, stages};
+
+/// What the sink has seen, told once at its end.
+struct Seen {
+    sum: u64,
+    count: usize,
+    items_per_s: f64,
+}
+
+static SEEN: OnceLock<Seen> = OnceLock::new();
+static FAR: AtomicUsize = AtomicUsize::new(0);
+
+/// Folds results; lives in the sink's thread.
+#[derive(Clone)]
+pub(crate) struct Sink {
+    items: usize,
+    warm: usize,
+    sum: u64,
+    count: usize,
+    start: Option<Instant>,
+}
+
+impl Sink {
+    pub(crate) fn new(items: usize) -> Self {
+        Sink { items, warm: items / 10, sum: 0, count: 0, start: None }
+    }
+
+    pub(crate) fn take<I: Item>(&mut self, item: &I) {
+        self.sum = stages::fold(self.sum, item.word());
+        if self.count == self.warm {
+            self.start = Some(Instant::now());
+        }
+        self.count += 1;
+        if self.count == self.items {
+            let seconds = self.start.map_or(f64::NAN, |start| start.elapsed().as_secs_f64());
+            let items_per_s = (self.items - self.warm - 1) as f64 / seconds;
+            let _ = SEEN.set(Seen { sum: self.sum, count: self.count, items_per_s });
+        }
+    }
+}
+
+/// Stage 3 has had one more item. Only one thread of a process runs it, so that this needs no locked addition.
+#[inline]
+pub(crate) fn count_far() {
+    FAR.store(FAR.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+}
+
+/// How many items stage 3 has had in this process.
+pub(crate) fn far_items() -> usize {
+    FAR.load(Ordering::Relaxed)
+}
+
+/// Checks what the sink has seen and prints the result line.
+pub(crate) fn report(items: usize) -> Result<(), String> {
+    let seen = SEEN.get().ok_or("the sink has not seen all items")?;
+    if seen.count != items || seen.sum != stages::expected(items) {
+        return Err(format!("the results are wrong: {} items, checksum {:#x}", seen.count, seen.sum));
+    }
+    println!("result items_per_s {} items {items}", seen.items_per_s);
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! The pipeline with renoir: two hosts of one core each.
+
+use renoir::{
+    BatchMode, Replication, StreamContext,
+    config::{ConfigBuilder, HostConfig, SSHConfig},
+};
+
+use crate::{Task, item::Item, meter, stages};
+
+pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
+    let Task { size, batch, items, process, port } = task;
+    let host = |port| HostConfig {
+        address: "127.0.0.1".into(),
+        base_port: port,
+        num_cores: 1,
+        ssh: SSHConfig::default(),
+        perf_path: None,
+    };
+    let config = ConfigBuilder::new_remote()
+        .add_hosts(&[host(port), host(port + 100)])
+        .host_id(process as u64)
+        .build()
+        .map_err(|e| e.to_string())?;
+
+    let environment = StreamContext::new(config);
+    let mut sink = meter::Sink::new(items);
+    environment
+        .stream_iter((0..items as u64).map(move |word| I::new(word, size)))
+        .batch_mode(BatchMode::fixed(batch))
+        .map(|item| {
+            let word = stages::first(item.word());
+            item.with(word)
+        })
+        .map(|item| {
+            let word = stages::second(item.word());
+            item.with(word)
+        })
+        // All to the second of two replicas, which is on the second host.
+        .repartition_by(Replication::Unlimited, |_: &I| 1)
+        .map(|item| {
+            meter::count_far();
+            let word = stages::third(item.word());
+            item.with(word)
+        })
+        .map(|item| {
+            let word = stages::fourth(item.word());
+            item.with(word)
+        })
+        .replication(Replication::One)
+        .for_each(move |item| sink.take(&item));
+    environment.execute_blocking();
+    Ok(())
+}

@@ -1,0 +1,169 @@
+//! Items per second through four trivial stages on two ranks: the framework, MPI by hand, other frameworks.
+//!
+//! The stages do next to nothing, so this measures what a pipeline costs, not what it is for. Everybody makes items
+//! of the same size on one side, does stages 1 and 2 there, 3 and 4 on the other side, and folds the results in order
+//! on the first; the checksum shows that nothing was lost, doubled or swapped.
+//!
+//! By hand means buffers that are used again and again; owned items, as frameworks give them to user code, are
+//! allocated. The other frameworks talk TCP on the local host, as they do between nodes.
+
+use std::{path::PathBuf, process::Command, time::Duration};
+
+use crate::{
+    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    baseline::chain::{self, Chain},
+    pairs::{Contestant, Rounds, round_robin},
+    ranks::{finish, one},
+    stats::median_interval,
+    table::digits,
+};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "pipeline-throughput",
+    about: "items/s through four trivial stages on two ranks, against MPI by hand, renoir and timely",
+    needs: "mpirun of Open MPI; network or a filled cargo cache for the peers",
+    run,
+};
+
+const ARMATURE: &str = "armature";
+const BY_HAND: &str = "MPI by hand";
+const SINGLE: &str = "MPI by hand, one message per item";
+const PEERS: [&str; 2] = ["renoir", "timely"];
+
+/// What is run for one size of items.
+struct Case {
+    name: &'static str,
+    chain: Chain,
+    /// Items for the chain that sends one message each, and how many of them are under way.
+    single: (usize, usize),
+    /// Items for the peers, and their batch.
+    peers: (usize, [usize; 2]),
+}
+
+/// The numbers of items make runs of a second or two. Batches and windows of the chain are the best that
+/// `chain-tuning` finds; the framework is asked for the same.
+const CASES: [Case; 3] = [
+    Case {
+        name: "8 B",
+        chain: Chain { size: 8, batch: 8192, window: 8, items: 100_000_000 },
+        single: (1_000_000, 64),
+        peers: (20_000_000, [1024, 8192]),
+    },
+    Case {
+        name: "1 KiB",
+        chain: Chain { size: 1 << 10, batch: 64, window: 8, items: 3_000_000 },
+        single: (500_000, 64),
+        peers: (500_000, [1024, 256]),
+    },
+    Case {
+        name: "1 MiB",
+        chain: Chain { size: 1 << 20, batch: 1, window: 8, items: 5_000 },
+        single: (5_000, 8),
+        peers: (1_000, [1, 1]),
+    },
+];
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let peers = if smoke {
+        report.note("the peers (renoir, timely) are left out of the smoke form: building them takes minutes");
+        None
+    } else {
+        Some(build_peers(report)?)
+    };
+    let mut table = Table::new(&["items", "who", "median [items/s]", "low", "high", "of MPI by hand"]);
+    let mut all = Vec::new();
+    for case in &CASES {
+        let rounds = round_robin(if smoke { 1 } else { 20 }, contestants(case, smoke, peers.as_ref()))?;
+        for (name, samples) in rounds.iter() {
+            let rate = median_interval(samples);
+            let share = rounds.ratio(name, BY_HAND).map(|ratio| digits(ratio.value, 3));
+            table.row([
+                case.name.into(),
+                name.into(),
+                rate.value.into(),
+                rate.low.into(),
+                rate.high.into(),
+                share.into(),
+            ]);
+        }
+        marks(report, case, &rounds);
+        all.push(rounds);
+    }
+    report.table("", &table)?;
+    report.bars("", &plot(&all))
+}
+
+fn contestants<'a>(case: &'a Case, smoke: bool, peers: Option<&'a PathBuf>) -> Vec<Contestant<'a>> {
+    let few = move |items: usize| if smoke { items.div_ceil(100) } else { items };
+    let chain = Chain { items: few(case.chain.items), ..case.chain };
+    let (items, window) = case.single;
+    let single = Chain { batch: 1, window, items: few(items), ..case.chain };
+    let mut contestants = vec![Contestant::new(BY_HAND, move || chain::measure(chain))];
+    // Where a batch is one item, both are the same program.
+    if case.chain.batch > 1 {
+        contestants.push(Contestant::new(SINGLE, move || chain::measure(single)));
+    }
+    if let Some(program) = peers {
+        let (items, batches) = case.peers;
+        for (peer, batch) in PEERS.into_iter().zip(batches) {
+            let numbers = [case.chain.size, batch, items];
+            contestants.push(Contestant::new(peer, move || measure_peer(program, peer, numbers)));
+        }
+    }
+    contestants
+}
+
+/// The marks, where the framework took part.
+fn marks(report: &mut Report, case: &Case, rounds: &Rounds) {
+    let mut mark = |against: &str, target| {
+        if let Some(ratio) = rounds.ratio(ARMATURE, against) {
+            report.mark(Mark::new(
+                &format!("{} against {against}", case.name),
+                ratio,
+                "of its items/s",
+                target,
+            ));
+        }
+    };
+    mark(BY_HAND, Target::AtLeast(0.9));
+    if case.chain.size == 8 {
+        mark(SINGLE, Target::AtLeast(3.0));
+    }
+    PEERS.into_iter().for_each(|peer| mark(peer, Target::AtLeast(1.0)));
+}
+
+fn plot(all: &[Rounds]) -> Bars {
+    let mut bars = Bars::new(
+        "Items through four trivial stages on two ranks (median, 95 % interval)",
+        "throughput [items/s]",
+        CASES.iter().map(|case| case.name),
+    )
+    .log_y();
+    for name in [ARMATURE, BY_HAND, SINGLE].into_iter().chain(PEERS) {
+        let rates: Vec<_> = all.iter().map(|rounds| rounds.of(name).map(median_interval)).collect();
+        if rates.iter().any(Option::is_some) {
+            bars.add(name, rates);
+        }
+    }
+    bars
+}
+
+/// Builds the peers' program, which is not part of the workspace, and returns its path.
+fn build_peers(report: &mut Report) -> Outcome<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("peers");
+    report.note("building the peers (renoir, timely): some minutes the first time");
+    let mut cargo = Command::new("cargo");
+    cargo
+        .args(["build", "--release", "--locked", "--quiet", "--manifest-path"])
+        .arg(folder.join("Cargo.toml"));
+    cargo.arg("--target-dir").arg(folder.join("target"));
+    finish(cargo, Duration::from_secs(30 * 60))?;
+    Ok(folder.join("target/release/armature-bench-peers"))
+}
+
+fn measure_peer(program: &PathBuf, peer: &str, numbers: [usize; 3]) -> Outcome<f64> {
+    let mut command = Command::new(program);
+    command.arg(peer).args(numbers.map(|number| number.to_string()));
+    let values = one(&finish(command, Duration::from_secs(120))?)?;
+    values.get("items_per_s").copied().ok_or_else(|| format!("{peer} printed no items_per_s").into())
+}
