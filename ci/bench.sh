@@ -10,6 +10,6 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"
 "$CI_DIR/setup.sh" bench
-# Figures on stdout, the compiler's words on stderr.
-"$CI_DIR/mpi/with.sh" openmpi cargo build --locked --release -p armature-bench
+# Ferret, too: experiments start it. It lies beside the program that they are.
+"$CI_DIR/mpi/with.sh" openmpi cargo build --locked --release -p armature-bench -p ferret
 exec "$CI_DIR/mpi/with.sh" openmpi cargo run --locked --quiet --release -p armature-bench -- "$@"

@@ -23,11 +23,13 @@ tango_pictures pictures queries 40
 
 # simulate N SPEEDS OUT MAPPING
 simulate() {
-  "$run" "$1" --speeds "$2" ferret query queries --db pictures.db -k 10 -o "$3" --mapping "$4"
+  "$run" "$1" --speeds "$2" ferret query queries --db pictures.db -k 10 -o "$3" --mapping "$4" >simulated.log 2>&1 ||
+    { cat simulated.log; return 1; }
 }
 # Fourteen hosts of five speeds, and a homogeneous cluster.
 unequal="1Gf 500Mf 1Gf 1500Mf 2Gf"
 check "Ferret runs on 14 unequal hosts" simulate 14 "$unequal" a.tsv auto
+check "it says that they are simulated" grep -q " 14 ranks, mpi: SMPI" simulated.log
 check "its output has the bytes of one rank's" cmp one-rank.tsv a.tsv
 check "it runs again" simulate 14 "$unequal" b.tsv auto
 check "with the same output" cmp a.tsv b.tsv
@@ -41,7 +43,7 @@ done
 
 # Time is what was declared and nothing else. seconds_for MEGAFLOPS: simulated seconds with so much work an item.
 seconds_for() {
-  ARMATURE_CASES_MEGAFLOPS=$1 "$run" 2 --speeds 1Gf armature-cases declared | sed -n 's/^simulated seconds: \([0-9.]*\) .*/\1/p'
+  ARMATURE_CASES_MEGAFLOPS=$1 "$run" 2 --speeds 1Gf armature-cases declared 2>>declared.log | sed -n 's/^simulated seconds: \([0-9.]*\) .*/\1/p'
 }
 first=$(seconds_for 1000) again=$(seconds_for 1000) half=$(seconds_for 500)
 check "a simulated time is printed" [ -n "$first" ]
