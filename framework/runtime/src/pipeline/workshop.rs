@@ -118,7 +118,7 @@ impl<'p> Workshop<'p> {
         }
         let (mut head, mut parts) = (Vec::new(), Vec::new());
         // Items that cannot be sent are the fault of the stage that made them.
-        let made_by = edge.checked_sub(1).map_or("source", |stage| self.defs[stage].name.as_str());
+        let made_by = edge.checked_sub(1).map_or(self.source_name.as_str(), |stage| &self.defs[stage].name);
         let place = |e: Error| range.blame(e).in_stage(made_by).at_rank(self.cx.rank);
         self.codecs[edge].encode(items, &mut head, &mut parts).map_err(place)?;
         let (bytes, count) = &mut self.sizes.seen[edge];
@@ -169,6 +169,8 @@ impl<'p> Workshop<'p> {
         let result = match job {
             Job::Draw { number, first, fill } => {
                 self.activity.set(Doing::Drawing { item: first });
+                // Source and sink may be slow as stages are, and then the rank needs a thread for them.
+                let start = self.clock.now();
                 let name = &self.source_name;
                 let (items, count, ended) = self
                     .source
@@ -181,17 +183,19 @@ impl<'p> Workshop<'p> {
                     widest: 0,
                     payload: Payload::Items(items),
                 });
-                (Done::Drawn { parcel, ended }, Duration::ZERO)
+                (Done::Drawn { parcel, ended }, self.clock.now().saturating_sub(start))
             }
             Job::Process { block, parcel } => self.process(block, parcel)?,
             Job::Consume { parcel } => {
                 let Parcel { range, service, widest, payload, .. } = parcel;
                 self.activity.set(Doing::Feeding { item: range.first });
+                let start = self.clock.now();
                 let place = |e: Error| e.in_stage(&self.sink_name).at_rank(self.cx.rank);
                 let codec = self.codecs.last().map(Arc::as_ref);
                 let items = unpack(codec, payload, &range).map_err(place)?;
                 self.sink.take(items, &range).map_err(place)?;
-                (Done::Consumed { count: range.count as usize, service, bytes: widest }, Duration::ZERO)
+                let done = Done::Consumed { count: range.count as usize, service, bytes: widest };
+                (done, self.clock.now().saturating_sub(start))
             }
         };
         self.activity.set(Doing::Nothing);

@@ -102,7 +102,7 @@ impl Session {
         // A rank may still be busy with the caller's own work, which tells nobody that it is alive.
         let limit = config.peer_limit.saturating_mul(PATIENCE);
         post.next_run();
-        post.drain(config.peer_limit)?;
+        post.drain(limit)?;
         if post.rank() == 0 {
             let mut missing: Vec<usize> = (1..post.size()).collect();
             let left = RefCell::new(missing.clone());

@@ -194,6 +194,8 @@ impl Post {
         let run = run_of(&message)?;
         if message.head[4] == Kind::Failure as u8 {
             let note: FailureNote = wire::from_bytes(&message.head[ENVELOPE..])?;
+            // The job is being ended. Whatever user code makes of this error, it is not a failure of this rank.
+            self.failed = true;
             return Err(Error::new(ErrorKind::Peer, note.message));
         }
         match run.cmp(&self.run) {
@@ -288,7 +290,7 @@ impl Post {
         self.transport.abort(error);
     }
 
-    /// Whether [`fail`](Post::fail) has been called.
+    /// Whether this rank has failed, or has heard that another one has.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed
     }
@@ -370,6 +372,7 @@ mod tests {
         a.send(1, Kind::Failure, &note).unwrap();
         let error = b.poll().unwrap_err();
         assert_eq!((error.kind(), error.message()), (ErrorKind::Peer, "rank 0: stage seg: item 1: no"));
+        assert!(b.has_failed() && !a.has_failed(), "the failure has been told already");
     }
 
     #[test]
