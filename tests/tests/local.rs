@@ -86,3 +86,20 @@ fn what_is_in_flight_is_bounded_by_the_window() {
         }
     }
 }
+
+#[test]
+fn the_planner_moves_a_serial_stage_with_its_state() {
+    let config = local::config(2);
+    let moved = |_| armature::run(&config, cases::moves_state).unwrap_or_else(|e| panic!("{e}"));
+    let attempts = || (0..5).any(moved);
+    assert!(local::guarded("moving state", local::LIMIT, attempts), "never in five attempts");
+}
+
+/// Without monitoring the planner still has to know how long stages take.
+#[test]
+fn the_planner_measures_also_where_nothing_is_monitored() {
+    let config = local::config(2).monitor(false);
+    let moved = |_| armature::run(&config, cases::moves_state).unwrap_or_else(|e| panic!("{e}"));
+    let attempts = || (0..5).any(moved);
+    assert!(local::guarded("planning unmonitored", local::LIMIT, attempts), "never in five attempts");
+}

@@ -46,7 +46,7 @@ fn run(session: &Session, cases: &[Case]) -> Result<(), BoxError> {
     for case in cases {
         (case.run)(session).map_err(|e| match e.downcast::<armature::Error>() {
             // It knows its rank, stage and item, and must stay what it is.
-            Ok(ours) => ours.into(),
+            Ok(ours) => BoxError::from(*ours),
             Err(theirs) => BoxError::from(format!("case {}: {theirs}", case.name)),
         })?;
         say(&format!("case {} rank {rank} of {size} on {transport}: ok", case.name));

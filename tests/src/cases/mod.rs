@@ -8,6 +8,7 @@ mod sessions;
 mod simulated;
 
 pub use flow::bounded;
+pub use serial::moves_state;
 
 use crate::Case;
 
