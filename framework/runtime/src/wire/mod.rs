@@ -1,7 +1,7 @@
 //! Items and control messages as bytes, and back.
 //!
-//! [`encode`] turns a batch of items of one type into the rest of a message: small things are appended to
-//! its head, bulk data is moved (not copied) into its parts. [`decode`] is the inverse and trusts nothing
+//! A [`Codec`] turns a batch of items of one type into the rest of a message: small things are appended to
+//! its head, bulk data is moved (not copied) into its parts. Its `decode` is the inverse and trusts nothing
 //! that it reads. The `README.md` beside this file has the layout of the bytes and the rules that keep it so.
 //!
 //! How a type travels is decided from the type alone:
@@ -29,8 +29,6 @@ mod hostile;
 mod roundtrip;
 
 pub(crate) use codec::Codec;
-#[cfg(test)]
-use codec::{decode, encode};
 pub(crate) use frame::{from_bytes, to_bytes};
 pub use item::Item;
 pub use plain::{Plain, raw};
