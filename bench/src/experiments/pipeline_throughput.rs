@@ -40,8 +40,8 @@ struct Case {
     peers: (usize, [usize; 2]),
 }
 
-/// The numbers of items make runs of a second or two. Batches and windows of the chain are the best that
-/// `chain-tuning` finds; the framework is asked for the same.
+/// The numbers of items make runs of a second or two. `chain-tuning` measures other batches and windows of the chain:
+/// the ones here must be among its best, and the framework is asked for the same.
 const CASES: [Case; 3] = [
     Case {
         name: "8 B",
