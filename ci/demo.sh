@@ -45,7 +45,7 @@ rm -f one-rank.tsv many-ranks.tsv
 timed one "${query[@]}" -o one-rank.tsv --mapping serial
 say "$RANKS ranks under mpirun; the planner chooses which ranks run which stages"
 # shellcheck disable=SC2086  # a command and its options
-timed many $ARMATURE_TEST_MPIRUN -n "$RANKS" "${query[@]}" -o many-ranks.tsv --mapping auto
+timed many $ARMATURE_TEST_MPIRUN -n "$RANKS" "${query[@]}" -o many-ranks.tsv --mapping auto --summary
 
 say "both wrote the same bytes?"
 cmp one-rank.tsv many-ranks.tsv || die "the output of $RANKS ranks differs from that of one: $demo"
@@ -59,7 +59,9 @@ awk -F'\t' '$1 != last { last = $1; n++ } n % 40 == 5 && $2 <= 3 {
   printf "    %d. %-45s %s\n", $2, $3, $4 }' many-ranks.tsv
 
 say "how good are the answers?"
-"$ferret" eval pairs --database pictures --queries queries
+"$ferret" eval pairs --database pictures --queries queries | tee quality.txt
+found=$(awk '/^right image is among ten/ { print int($6) }' quality.txt)
+[ "${found:-0}" -ge 70 ] || die "the right picture is among ten in ${found:-?} % of the queries, expected at least 70 %"
 
 # shellcheck disable=SC2154  # set by timed
 printf '\ntime of the query run, start-up included: %d.%03d s on one rank, %d.%03d s on %d ranks and %d cores\n' \
