@@ -7,7 +7,8 @@ use std::sync::Arc;
 use armature_planner::pipeline::Dispatch;
 
 use super::choice::MappingChoice;
-use super::erased::{Codec, ErasedSink, ErasedSource, ErasedStage, SinkOf, SourceOf};
+use super::ends::{ErasedSink, ErasedSource, SinkOf, SourceOf, TrySinkOf, TrySourceOf};
+use super::erased::{Codec, ErasedStage, Function};
 use super::stage::{Closure, Stage, StageResult};
 use crate::error::{BoxError, Result};
 use crate::wire::{self, Item};
@@ -45,8 +46,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         I: IntoIterator<Item = T>,
         I::IntoIter: Send + 'p,
     {
-        let make = move || make().into_iter().map(Ok);
-        Pipeline::from_erased(name, SourceOf { make: Some(make), iter: None })
+        Pipeline::from_erased(name, SourceOf::new(move || make().into_iter()))
     }
 
     /// As [`source`](Pipeline::source), for an iterator that can fail. Its first error ends the job.
@@ -55,8 +55,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
         I: IntoIterator<Item = Result<T, BoxError>>,
         I::IntoIter: Send + 'p,
     {
-        let make = move || make().into_iter();
-        Pipeline::from_erased(name, SourceOf { make: Some(make), iter: None })
+        Pipeline::from_erased(name, TrySourceOf::new(move || make().into_iter()))
     }
 
     fn from_erased(name: &str, source: impl ErasedSource + 'p) -> Self {
@@ -73,14 +72,18 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// Adds a stage that may be replicated. `make` makes one instance on every rank that hosts it.
     ///
     /// An error of `make` ends the job, as an error of the stage itself does.
-    pub fn stage<S, F>(mut self, name: &str, mut make: F) -> Pipeline<'p, S::Out>
+    pub fn stage<S, F>(self, name: &str, mut make: F) -> Pipeline<'p, S::Out>
     where
         S: Stage<In = T> + 'p,
         F: FnMut() -> Result<S, BoxError> + Send + 'p,
     {
-        let factory: Factory<'p> = Box::new(move || Ok(Box::new(make()?) as Box<dyn ErasedStage + 'p>));
+        self.push(name, Box::new(move || Ok(Box::new(make()?))))
+    }
+
+    /// Adds a stage whose output is `U`.
+    fn push<U: Item>(mut self, name: &str, factory: Factory<'p>) -> Pipeline<'p, U> {
         self.stages.push(StageDef { name: name.to_string(), serial: false, at_root: false, factory });
-        self.codecs.push(Arc::new(wire::Codec::<S::Out>::of_type()));
+        self.codecs.push(Arc::new(wire::Codec::<U>::of_type()));
         Pipeline {
             source_name: self.source_name,
             source: self.source,
@@ -92,8 +95,8 @@ impl<'p, T: Item> Pipeline<'p, T> {
     }
 
     /// Adds a stage that is a function of the item.
-    pub fn map<U: Item>(self, name: &str, mut f: impl FnMut(T) -> U + Send + Clone + 'p) -> Pipeline<'p, U> {
-        self.closure(name, move |item| Ok(Some(f(item))))
+    pub fn map<U: Item>(self, name: &str, f: impl FnMut(T) -> U + Send + Clone + 'p) -> Pipeline<'p, U> {
+        self.push(name, Box::new(move || Ok(Box::new(Function::new(f.clone())))))
     }
 
     /// Adds a stage that is a function which can fail; an error ends the job.
@@ -150,11 +153,8 @@ impl<'p, T: Item> Pipeline<'p, T> {
     }
 
     /// Ends the pipeline with a function that takes every item, on rank 0.
-    pub fn for_each(self, name: &str, mut f: impl FnMut(T) + Send + 'p) -> Runnable<'p> {
-        self.try_for_each(name, move |item| {
-            f(item);
-            Ok(())
-        })
+    pub fn for_each(self, name: &str, f: impl FnMut(T) + Send + 'p) -> Runnable<'p> {
+        self.end(name, SinkOf::new(f))
     }
 
     /// Ends the pipeline with a function that can fail; its first error ends the job.
@@ -163,13 +163,17 @@ impl<'p, T: Item> Pipeline<'p, T> {
         name: &str,
         f: impl FnMut(T) -> Result<(), BoxError> + Send + 'p,
     ) -> Runnable<'p> {
+        self.end(name, TrySinkOf::new(f))
+    }
+
+    fn end(self, name: &str, sink: impl ErasedSink + 'p) -> Runnable<'p> {
         Runnable {
             source_name: self.source_name,
             source: self.source,
             stages: self.stages,
             codecs: self.codecs,
             sink_name: name.to_string(),
-            sink: Box::new(SinkOf(f, PhantomData)),
+            sink: Box::new(sink),
             ordered: self.ordered,
             mapping: MappingChoice::Auto,
             dispatch: Dispatch::OnDemand,

@@ -1,4 +1,4 @@
-//! Where types end: a batch of items behind `dyn Any`, and stages, source and sink that take such batches.
+//! Where types end: a batch of items behind `dyn Any`, and stages that take such batches.
 //!
 //! One virtual call and one downcast serve a whole batch; inside, the loop over its items is compiled for
 //! their type. The rest of the runtime moves batches without knowing what is in them.
@@ -6,13 +6,11 @@
 use std::any::Any;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::stage::{Context, Stage};
-use crate::clock::Clock;
-use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::session::{from_user, panic_text};
 use crate::wire::{self, Item};
 
@@ -43,7 +41,7 @@ impl Range {
     }
 
     /// Number of the item at `position` among those still there.
-    fn number_of(&self, position: usize) -> u64 {
+    pub(crate) fn number_of(&self, position: usize) -> u64 {
         self.first + u64::from(self.places().nth(position).unwrap_or(self.count))
     }
 
@@ -71,17 +69,23 @@ impl<T: Item> Codec for wire::Codec<T> {
         let items = typed::<T>(items)?;
         // `Serialize` may be the user's own code.
         catch_unwind(AssertUnwindSafe(|| wire::Codec::encode(self, items, head, parts)))
-            .unwrap_or_else(|p| Err(Error::new(ErrorKind::Panic, panic_text(&*p))))
+            .unwrap_or_else(panicked)
     }
 
     fn decode(&self, head: Bytes, parts: Vec<Bytes>, count: usize) -> Result<Items> {
         let items = catch_unwind(AssertUnwindSafe(|| wire::Codec::decode(self, head, parts, count)))
-            .unwrap_or_else(|p| Err(Error::new(ErrorKind::Panic, panic_text(&*p))))?;
+            .unwrap_or_else(panicked)?;
         Ok(Box::new(items))
     }
 }
 
-fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
+/// What user code panicked with, as an error.
+pub(crate) fn panicked<T>(payload: Box<dyn Any + Send>) -> Result<T> {
+    Err(Error::new(ErrorKind::Panic, panic_text(&*payload)))
+}
+
+/// The items as what the stage takes.
+pub(crate) fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
     items.downcast::<Vec<T>>().map(|v| *v).map_err(|_| {
         let text =
             format!("a batch does not hold the items that the stage takes ({})", std::any::type_name::<T>());
@@ -113,7 +117,7 @@ impl<S: Stage> ErasedStage for S {
                 each(self, items.into_iter().zip(range.places()), first, cx, &mut out, &mut gone)
             }
         }))
-        .unwrap_or_else(|p| Err(Error::new(ErrorKind::Panic, panic_text(&*p))));
+        .unwrap_or_else(panicked);
         outcome.map_err(|e| e.on_item(cx.item))?;
         if !gone.is_empty() {
             range.dropped.append(&mut gone);
@@ -132,6 +136,50 @@ impl<S: Stage> ErasedStage for S {
         catch_unwind(AssertUnwindSafe(|| Stage::restore(self, state)))
             .map_err(|p| Error::new(ErrorKind::Panic, panic_text(&*p)))?
             .map_err(|e| from_user(e, rank))
+    }
+}
+
+/// A function of the item as a stage: no item is dropped and none fails, so the loop over a batch is as tight as the
+/// function lets it be, and reuses the batch's memory where the types allow it. Made by [`map`](super::Pipeline::map).
+pub(crate) struct Function<F, I, O> {
+    call: F,
+    types: PhantomData<fn(I) -> O>,
+}
+
+impl<F, I, O> Function<F, I, O> {
+    pub(crate) fn new(call: F) -> Self {
+        Function { call, types: PhantomData }
+    }
+}
+
+impl<F, I, O> ErasedStage for Function<F, I, O>
+where
+    F: FnMut(I) -> O + Send,
+    I: Item,
+    O: Item,
+{
+    fn run(&mut self, items: Items, range: &mut Range, _: &mut Context) -> Result<Items> {
+        let items = typed::<I>(items)?;
+        let mut begun = 0;
+        let out: Result<Vec<O>> = catch_unwind(AssertUnwindSafe(|| {
+            let each = |item| {
+                begun += 1;
+                (self.call)(item)
+            };
+            Ok(items.into_iter().map(each).collect())
+        }))
+        .unwrap_or_else(panicked);
+        let out = out.map_err(|e| e.on_item(range.number_of(begun - 1)))?;
+        Ok(Box::new(out))
+    }
+
+    fn save(&self) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    fn restore(&mut self, state: &[u8], rank: usize) -> Result<()> {
+        let text = format!("a closure was handed {} bytes of state", state.len());
+        Err(Error::new(ErrorKind::Wire, text).at_rank(rank))
     }
 }
 
@@ -154,97 +202,6 @@ fn each<S: Stage>(
         }
     }
     Ok(())
-}
-
-/// When a source's batch is full.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fill {
-    pub(crate) items: usize,
-    /// No further item is drawn when this long has passed since the first.
-    pub(crate) time: Option<Duration>,
-}
-
-/// Draws batches from the user's iterator.
-pub(crate) trait ErasedSource: Send {
-    /// The next batch, and whether the stream has ended behind it. `first` numbers errors.
-    fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<(Items, usize, bool)>;
-}
-
-/// An iterator as a source. It is made at the first draw, on the thread that draws.
-pub(crate) struct SourceOf<M, I> {
-    pub(crate) make: Option<M>,
-    pub(crate) iter: Option<I>,
-}
-
-impl<M, I, T> ErasedSource for SourceOf<M, I>
-where
-    M: FnOnce() -> I + Send,
-    I: Iterator<Item = Result<T, BoxError>> + Send,
-    T: Item,
-{
-    fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<(Items, usize, bool)> {
-        let mut items: Vec<T> = Vec::with_capacity(fill.items);
-        let ended = catch_unwind(AssertUnwindSafe(|| {
-            if let Some(make) = self.make.take() {
-                self.iter = Some(make());
-            }
-            let Some(iter) = &mut self.iter else { return Ok(true) };
-            let mut start = None;
-            while items.len() < fill.items {
-                match iter.next() {
-                    Some(item) => items.push(item.map_err(|e| from_user(e, 0))?),
-                    None => return Ok(true),
-                }
-                // Reading a clock costs as much as drawing several small items.
-                let look = items.len().is_power_of_two() || items.len() % CLOCK_EVERY == 0;
-                if let Some(limit) = fill.time.filter(|_| look) {
-                    let now = clock.now();
-                    if now.saturating_sub(*start.get_or_insert(now)) > limit {
-                        break;
-                    }
-                }
-            }
-            Ok(false)
-        }))
-        .unwrap_or_else(|p| Err(Error::new(ErrorKind::Panic, panic_text(&*p))))
-        .map_err(|e| e.on_item(first + items.len() as u64))?;
-        if ended {
-            self.iter = None;
-        }
-        let count = items.len();
-        Ok((Box::new(items), count, ended))
-    }
-}
-
-/// Items drawn between two looks at the clock, once a batch has as many.
-const CLOCK_EVERY: usize = 16;
-
-/// Takes batches at the end.
-pub(crate) trait ErasedSink: Send {
-    fn take(&mut self, items: Items, range: &Range) -> Result<()>;
-}
-
-/// A closure as a sink.
-pub(crate) struct SinkOf<F, T>(pub(crate) F, pub(crate) PhantomData<fn(T)>);
-
-impl<F, T> ErasedSink for SinkOf<F, T>
-where
-    F: FnMut(T) -> Result<(), BoxError> + Send,
-    T: Item,
-{
-    fn take(&mut self, items: Items, range: &Range) -> Result<()> {
-        let items = typed::<T>(items)?;
-        let mut position = 0;
-        catch_unwind(AssertUnwindSafe(|| {
-            for item in items {
-                (self.0)(item).map_err(|e| from_user(e, 0))?;
-                position += 1;
-            }
-            Ok(())
-        }))
-        .unwrap_or_else(|p| Err(Error::new(ErrorKind::Panic, panic_text(&*p))))
-        .map_err(|e| e.on_item(range.number_of(position)))
-    }
 }
 
 #[cfg(test)]
@@ -309,7 +266,7 @@ mod tests {
             panic!("not now")
         }
 
-        fn restore(&mut self, _: &[u8]) -> Result<(), BoxError> {
+        fn restore(&mut self, _: &[u8]) -> Result<(), crate::BoxError> {
             panic!("not here")
         }
     }
@@ -324,6 +281,20 @@ mod tests {
     }
 
     #[test]
+    fn a_function_names_the_item_on_which_it_panics() {
+        let mut range = Range { first: 10, count: 4, dropped: vec![0] };
+        let mut f = Function::new(|x: u8| u64::from(100 / (3 - x)));
+        let out = f.run(
+            Box::new(vec![1u8, 2]),
+            &mut Range { first: 0, count: 2, dropped: vec![] },
+            &mut Context::for_test(),
+        );
+        assert_eq!(*out.unwrap().downcast_ref::<Vec<u64>>().unwrap(), [50, 100]);
+        let error = f.run(Box::new(vec![1u8, 3, 2]), &mut range, &mut Context::for_test()).unwrap_err();
+        assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(12)));
+    }
+
+    #[test]
     fn a_panic_names_its_item() {
         let mut range = Range { first: 10, count: 3, dropped: vec![] };
         let mut stage = Closure::new(|x: u8| {
@@ -332,16 +303,5 @@ mod tests {
         });
         let error = stage.run(Box::new(vec![0u8, 1, 2]), &mut range, &mut Context::for_test()).unwrap_err();
         assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(12)));
-    }
-
-    #[test]
-    fn a_source_stops_at_its_end_and_numbers_its_errors() {
-        let items = vec![Ok(1u8), Ok(2), Err("torn".into())];
-        let mut source = SourceOf { make: Some(|| items.into_iter()), iter: None };
-        let fill = Fill { items: 2, time: None };
-        let (batch, count, ended) = source.draw(fill, 0, Clock::wall()).unwrap();
-        assert_eq!((batch.downcast_ref::<Vec<u8>>().unwrap().len(), count, ended), (2, 2, false));
-        let error = source.draw(fill, 2, Clock::wall()).unwrap_err();
-        assert_eq!(error.to_string(), "rank 0: item 2: torn");
     }
 }

@@ -38,7 +38,10 @@
 
 mod builder;
 mod choice;
+#[cfg(doctest)]
+mod compile_fail;
 mod conductor;
+mod ends;
 mod engine;
 mod erased;
 mod follower;

@@ -10,8 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::builder::{Runnable, StageDef};
+use super::ends::{ErasedSink, ErasedSource};
 use super::engine::Inspection;
-use super::erased::{Codec, ErasedSink, ErasedSource, ErasedStage, Items};
+use super::erased::{Codec, ErasedStage, Items};
 use super::ledger::{Activity, Doing, Sampler, StageStats};
 use super::machine::parcel::{Parcel, Payload};
 use super::machine::{Done, Job};

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::super::erased::Fill;
+use super::super::ends::Fill;
 use crate::session::BatchMode;
 
 /// Largest batch in items; beyond it a batch gains nothing.

@@ -7,9 +7,9 @@ use std::ffi::c_int;
 use ::mpi::ffi;
 use bytes::Bytes;
 
-use super::buffers::Pool;
 use super::call::check;
 use super::envelope::{self, Announced, Kind, Number, wire};
+use super::memory;
 use super::receive::{Control, count, empty_status};
 use crate::error::Result;
 use crate::transport::Message;
@@ -34,7 +34,6 @@ pub(super) struct Assembly {
     comm: ffi::MPI_Comm,
     split: usize,
     largest: u64,
-    pool: Pool,
     senders: Vec<Sender>,
     requests: Vec<ffi::MPI_Request>,
     owners: Vec<Owner>,
@@ -117,7 +116,7 @@ impl Arriving {
     }
 
     /// The pieces of a complete message.
-    fn into_bytes(self, pool: &Pool) -> impl Iterator<Item = Bytes> {
+    fn into_bytes(self) -> impl Iterator<Item = Bytes> {
         debug_assert!(self.complete());
         self.pieces.into_iter().map(move |piece| match piece {
             Piece::Here(bytes) => bytes,
@@ -125,19 +124,18 @@ impl Arriving {
                 // SAFETY: the message is complete, so MPI has written all of the `length` bytes for which
                 // the buffer was allocated (each receive's count was checked).
                 unsafe { buffer.set_len(length) };
-                pool.share(buffer)
+                Bytes::from(buffer)
             }
         })
     }
 }
 
 impl Assembly {
-    pub(super) fn new(comm: ffi::MPI_Comm, ranks: usize, split: usize, largest: u64, pool: Pool) -> Self {
+    pub(super) fn new(comm: ffi::MPI_Comm, ranks: usize, split: usize, largest: u64) -> Self {
         Assembly {
             comm,
             split,
             largest,
-            pool,
             senders: (0..ranks).map(|_| Sender::default()).collect(),
             requests: Vec::new(),
             owners: Vec::new(),
@@ -210,7 +208,7 @@ impl Assembly {
             };
             if offset == 0 {
                 let no_room = |e| wire(format!("no memory for {length} bytes from rank {from}: {e}"));
-                *buffer = self.pool.take(*length).map_err(no_room)?;
+                *buffer = memory::buffer(*length).map_err(no_room)?;
             }
             let bytes = (*length - offset).min(self.split);
             // SAFETY: reading a constant of the MPI library after MPI_Init.
@@ -247,7 +245,7 @@ impl Assembly {
             let Some(message) = sender.queue.pop_front() else { break };
             sender.first += 1;
             sender.posting = sender.posting.max(sender.first);
-            let mut pieces = message.into_bytes(&self.pool);
+            let mut pieces = message.into_bytes();
             let head = pieces.next().unwrap_or_default();
             ready.push_back((from, Message { head, parts: pieces.collect() }));
         }
@@ -313,7 +311,7 @@ impl Assembly {
         message.outstanding -= 1;
         if message.far && message.complete() {
             let arrived = std::mem::replace(message, Arriving::new(Vec::new(), false));
-            let envelope = arrived.into_bytes(&self.pool).next().unwrap_or_default();
+            let envelope = arrived.into_bytes().next().unwrap_or_default();
             *message = Arriving::new(envelope::read(envelope, self.largest)?, false);
         }
         self.post(from)?;

@@ -12,7 +12,6 @@ use std::time::Duration;
 use ::mpi::ffi;
 
 use self::assembly::{Assembly, BULK_TAG, Ready};
-use self::buffers::Pool;
 use self::call::{check, transport};
 use self::envelope::{Number, Plan};
 use self::receive::{Slots, count, empty_status};
@@ -23,10 +22,10 @@ use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 
 mod assembly;
-mod buffers;
 mod call;
 mod envelope;
 mod launcher;
+mod memory;
 mod receive;
 mod send;
 pub(crate) mod simgrid;
@@ -54,9 +53,6 @@ pub(crate) struct MpiOptions {
     pub(crate) split: usize,
     /// A message that announces more bulk data than this, in bytes, is taken for garbage.
     pub(crate) largest: u64,
-    /// Buffers of received messages that nobody reads any more are kept for the next ones, up to so many
-    /// bytes on each rank.
-    pub(crate) keep: usize,
     /// How long [`Transport::close`] waits for queued sends.
     pub(crate) close_limit: Duration,
 }
@@ -68,7 +64,6 @@ impl Default for MpiOptions {
             slots: 16,
             split: 256 << 20,
             largest: 64 << 30,
-            keep: 64 << 20,
             close_limit: Duration::from_secs(30),
         }
     }
@@ -122,10 +117,9 @@ impl MpiTransport {
         options.check()?;
         let world = start::start()?;
         let simulated = simgrid::simulated();
-        let pool = Pool::new(options.keep);
         Ok(MpiTransport {
-            slots: Slots::post(world.control, options.slots, options.slot_bytes, pool.clone())?,
-            assembly: Assembly::new(world.bulk, world.size, options.split, options.largest, pool),
+            slots: Slots::post(world.control, options.slots, options.slot_bytes)?,
+            assembly: Assembly::new(world.bulk, world.size, options.split, options.largest),
             // Each test costs simulated time, which a send does not on a real machine.
             outbox: Outbox::new(if simulated { 0 } else { options.slot_bytes }),
             numbers: vec![Number::default(); world.size],

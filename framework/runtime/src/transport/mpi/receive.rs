@@ -7,8 +7,8 @@ use std::ffi::c_int;
 use ::mpi::ffi;
 use bytes::Bytes;
 
-use super::buffers::Pool;
 use super::call::{check, transport};
+use super::memory;
 use crate::error::Result;
 
 /// A control message as it arrived.
@@ -25,7 +25,6 @@ pub(super) struct Control {
 pub(super) struct Slots {
     comm: ffi::MPI_Comm,
     room: usize,
-    pool: Pool,
     /// In the order of posting, which is the order in which MPI fills them.
     slots: VecDeque<Slot>,
     /// Which slot besides the first is tested next.
@@ -39,8 +38,8 @@ struct Slot {
 
 impl Slots {
     /// Posts `count` receives of up to `room` bytes, which must be at most `i32::MAX`.
-    pub(super) fn post(comm: ffi::MPI_Comm, count: usize, room: usize, pool: Pool) -> Result<Self> {
-        let mut slots = Slots { comm, room, pool, slots: VecDeque::with_capacity(count + 1), turn: 0 };
+    pub(super) fn post(comm: ffi::MPI_Comm, count: usize, room: usize) -> Result<Self> {
+        let mut slots = Slots { comm, room, slots: VecDeque::with_capacity(count + 1), turn: 0 };
         for _ in 0..count {
             let buffer = slots.empty()?;
             slots.add(buffer)?;
@@ -50,7 +49,7 @@ impl Slots {
 
     fn empty(&self) -> Result<Vec<u8>> {
         let no_room = |e| transport(format!("no memory for a receive of {} bytes: {e}", self.room));
-        self.pool.take(self.room).map_err(no_room)
+        memory::buffer(self.room).map_err(no_room)
     }
 
     fn add(&mut self, mut buffer: Vec<u8>) -> Result<()> {
@@ -115,7 +114,7 @@ impl Slots {
         // A message that fills much of its buffer keeps it; copying a small one is cheaper than a buffer.
         let data = if length > self.room / 4 {
             let full = std::mem::replace(&mut buffer, self.empty()?);
-            self.pool.share(full)
+            Bytes::from(full)
         } else {
             Bytes::copy_from_slice(&buffer)
         };

@@ -8,7 +8,7 @@ use ::mpi::environment::{Threading, Universe};
 use ::mpi::ffi;
 
 use super::call::{check, transport};
-use super::{launcher, simgrid};
+use super::{launcher, memory, simgrid};
 use crate::error::Result;
 
 /// MPI, initialised, as one rank sees it.
@@ -72,6 +72,9 @@ pub(super) fn start() -> Result<World> {
         return Err(transport(why));
     }
     sleep_precisely();
+    if !simulated {
+        memory::keep_freed();
+    }
     Ok(World { universe, control, bulk, rank, size, library })
 }
 

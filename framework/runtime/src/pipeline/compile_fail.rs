@@ -1,0 +1,132 @@
+//! Wrong programs that the compiler must refuse: each example here fails to compile.
+
+/// An item must be made of what serde can take apart.
+///
+/// ```compile_fail,E0277
+/// use armature::pipeline::Pipeline;
+///
+/// struct Picture(Vec<u8>);
+///
+/// let _ = Pipeline::source("pictures", || [vec![1u8]]).map("wrap", |bytes| Picture(bytes));
+/// ```
+///
+/// The same program with an item that can travel compiles:
+///
+/// ```
+/// use armature::pipeline::Pipeline;
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct Picture(Vec<u8>);
+///
+/// let _ = Pipeline::source("pictures", || [vec![1u8]]).map("wrap", |bytes| Picture(bytes));
+/// ```
+struct ItemWithoutSerialize;
+
+/// An item must own what it holds: it may leave this rank's memory.
+///
+/// ```compile_fail,E0597
+/// use armature::pipeline::Pipeline;
+///
+/// let text = String::from("here");
+/// let _ = Pipeline::source("words", || [1u8]).map("borrow", |_| text.as_str());
+/// ```
+struct ItemThatBorrows;
+
+/// A closure must be `Send`: user code has a thread of its own.
+///
+/// ```compile_fail,E0277
+/// use armature::pipeline::Pipeline;
+///
+/// let count = std::rc::Rc::new(std::cell::Cell::new(0));
+/// let _ = Pipeline::source("numbers", || 0..9u64).map("count", move |x| {
+///     count.set(count.get() + 1);
+///     x
+/// });
+/// ```
+///
+/// The same program with an atomic number compiles:
+///
+/// ```
+/// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
+///
+/// use armature::pipeline::Pipeline;
+///
+/// let count = Arc::new(AtomicU64::new(0));
+/// let _ = Pipeline::source("numbers", || 0..9u64).map("count", move |x| {
+///     count.fetch_add(1, Ordering::Relaxed);
+///     x
+/// });
+/// ```
+struct ClosureNotSend;
+
+/// So must a stage.
+///
+/// ```compile_fail,E0277
+/// use armature::pipeline::{Context, Stage, StageResult};
+///
+/// struct Count(std::rc::Rc<u64>);
+///
+/// impl Stage for Count {
+///     type In = u64;
+///     type Out = u64;
+///
+///     fn process(&mut self, x: u64, _: &mut Context) -> StageResult<u64> {
+///         Ok(Some(x + *self.0))
+///     }
+/// }
+/// ```
+struct StageNotSend;
+
+/// The closure of a stage that may be replicated must be `Clone`: every rank has its own.
+///
+/// ```compile_fail,E0277
+/// use armature::pipeline::Pipeline;
+///
+/// let file = std::fs::File::open("/dev/null").unwrap();
+/// let _ = Pipeline::source("numbers", || 0..9u64).map("keep", move |x| {
+///     let _ = &file;
+///     x
+/// });
+/// ```
+struct ClosureNotClone;
+
+/// Stages that follow each other must agree on the item.
+///
+/// ```compile_fail,E0271
+/// use armature::pipeline::{Context, Pipeline, Stage, StageResult};
+///
+/// struct Length;
+///
+/// impl Stage for Length {
+///     type In = String;
+///     type Out = usize;
+///
+///     fn process(&mut self, text: String, _: &mut Context) -> StageResult<usize> {
+///         Ok(Some(text.len()))
+///     }
+/// }
+///
+/// let _ = Pipeline::source("numbers", || 0..9u64).stage("length", || Ok(Length));
+/// ```
+struct StagesThatDisagree;
+
+/// Only memory without padding and without pointers is sent as it is.
+///
+/// ```compile_fail,E0599
+/// use armature::pipeline::Pipeline;
+///
+/// let _ = Pipeline::source("words", || ["here".to_string()]).plain();
+/// ```
+struct PlainText;
+
+/// A session stays on the thread of its rank.
+///
+/// ```compile_fail,E0277
+/// armature::run(&armature::Config::new(), |session| {
+///     std::thread::scope(|scope| {
+///         scope.spawn(|| session.rank());
+///     });
+///     Ok(())
+/// });
+/// ```
+struct SessionOnAnotherThread;

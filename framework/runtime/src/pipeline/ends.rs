@@ -1,0 +1,222 @@
+//! The two ends of a pipeline: the user's iterator as a source, the user's function as a sink.
+
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use super::erased::{Items, Range, panicked, typed};
+use crate::clock::Clock;
+use crate::error::{BoxError, Result};
+use crate::session::from_user;
+use crate::wire::Item;
+
+/// When a source's batch is full.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fill {
+    pub(crate) items: usize,
+    /// No further item is drawn when this long has passed since the first.
+    pub(crate) time: Option<Duration>,
+}
+
+/// Draws batches from the user's iterator.
+pub(crate) trait ErasedSource: Send {
+    /// The next batch, its length, and whether the stream has ended behind it. `first` numbers errors.
+    fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<(Items, usize, bool)>;
+}
+
+/// An iterator as a source. It is made at the first draw, on the thread that draws.
+pub(crate) struct SourceOf<M, I> {
+    make: Option<M>,
+    iter: Option<I>,
+}
+
+impl<M, I> SourceOf<M, I> {
+    pub(crate) fn new(make: M) -> Self {
+        SourceOf { make: Some(make), iter: None }
+    }
+}
+
+/// The same for an iterator that can fail.
+pub(crate) struct TrySourceOf<M, I>(SourceOf<M, I>);
+
+impl<M, I> TrySourceOf<M, I> {
+    pub(crate) fn new(make: M) -> Self {
+        TrySourceOf(SourceOf::new(make))
+    }
+}
+
+impl<M, I, T> ErasedSource for SourceOf<M, I>
+where
+    M: FnOnce() -> I + Send,
+    I: Iterator<Item = T> + Send,
+    T: Item,
+{
+    fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<(Items, usize, bool)> {
+        draw(self, fill, first, clock, |iter, items: &mut Vec<T>, want| {
+            let full = items.len() + want;
+            items.extend(iter.by_ref().take(want));
+            Ok(items.len() < full)
+        })
+    }
+}
+
+impl<M, I, T> ErasedSource for TrySourceOf<M, I>
+where
+    M: FnOnce() -> I + Send,
+    I: Iterator<Item = Result<T, BoxError>> + Send,
+    T: Item,
+{
+    fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<(Items, usize, bool)> {
+        draw(&mut self.0, fill, first, clock, |iter, items: &mut Vec<T>, want| {
+            for _ in 0..want {
+                match iter.next() {
+                    Some(item) => items.push(item.map_err(|e| from_user(e, 0))?),
+                    None => return Ok(true),
+                }
+            }
+            Ok(false)
+        })
+    }
+}
+
+/// Items drawn between two looks at the clock, at most: a look costs as much as a few small items.
+const CLOCK_EVERY: usize = 256;
+
+/// Fills a batch; `more` draws so many items and says whether the stream has ended.
+fn draw<M, I, T: Item>(
+    source: &mut SourceOf<M, I>,
+    fill: Fill,
+    first: u64,
+    clock: Clock,
+    mut more: impl FnMut(&mut I, &mut Vec<T>, usize) -> Result<bool>,
+) -> Result<(Items, usize, bool)>
+where
+    M: FnOnce() -> I,
+{
+    let mut items: Vec<T> = Vec::with_capacity(fill.items);
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        if let Some(make) = source.make.take() {
+            source.iter = Some(make());
+        }
+        let Some(iter) = &mut source.iter else { return Ok(true) };
+        let Some(limit) = fill.time else { return more(iter, &mut items, fill.items) };
+        // The first item may be long in coming; from then on none waits much longer than the limit.
+        let mut start = None;
+        while items.len() < fill.items {
+            let want = items.len().clamp(1, CLOCK_EVERY).min(fill.items - items.len());
+            if more(iter, &mut items, want)? {
+                return Ok(true);
+            }
+            let now = clock.now();
+            if now.saturating_sub(*start.get_or_insert(now)) > limit {
+                break;
+            }
+        }
+        Ok(false)
+    }))
+    .unwrap_or_else(panicked)
+    .map_err(|e| e.on_item(first + items.len() as u64))?;
+    if ended {
+        source.iter = None;
+    }
+    let count = items.len();
+    Ok((Box::new(items), count, ended))
+}
+
+/// Takes batches at the end.
+pub(crate) trait ErasedSink: Send {
+    fn take(&mut self, items: Items, range: &Range) -> Result<()>;
+}
+
+/// A function as a sink.
+pub(crate) struct SinkOf<F, T>(F, PhantomData<fn(T)>);
+
+impl<F, T> SinkOf<F, T> {
+    pub(crate) fn new(call: F) -> Self {
+        SinkOf(call, PhantomData)
+    }
+}
+
+/// The same for a function that can fail.
+pub(crate) struct TrySinkOf<F, T>(F, PhantomData<fn(T)>);
+
+impl<F, T> TrySinkOf<F, T> {
+    pub(crate) fn new(call: F) -> Self {
+        TrySinkOf(call, PhantomData)
+    }
+}
+
+impl<F: FnMut(T) + Send, T: Item> ErasedSink for SinkOf<F, T> {
+    fn take(&mut self, items: Items, range: &Range) -> Result<()> {
+        let items = typed::<T>(items)?;
+        let mut begun = 0;
+        catch_unwind(AssertUnwindSafe(|| {
+            items.into_iter().for_each(|item| {
+                begun += 1;
+                (self.0)(item);
+            });
+            Ok(())
+        }))
+        .unwrap_or_else(panicked)
+        .map_err(|e| e.on_item(range.number_of(begun - 1)))
+    }
+}
+
+impl<F, T> ErasedSink for TrySinkOf<F, T>
+where
+    F: FnMut(T) -> Result<(), BoxError> + Send,
+    T: Item,
+{
+    fn take(&mut self, items: Items, range: &Range) -> Result<()> {
+        let items = typed::<T>(items)?;
+        let mut begun = 0;
+        catch_unwind(AssertUnwindSafe(|| {
+            items.into_iter().try_for_each(|item| {
+                begun += 1;
+                (self.0)(item).map_err(|e| from_user(e, 0))
+            })
+        }))
+        .unwrap_or_else(panicked)
+        .map_err(|e| e.on_item(range.number_of(begun - 1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn a_source_stops_at_its_end_and_numbers_its_errors() {
+        let items = vec![Ok(1u8), Ok(2), Err("torn".into())];
+        let mut source = TrySourceOf::new(|| items.into_iter());
+        let fill = Fill { items: 2, time: None };
+        let (batch, count, ended) = source.draw(fill, 0, Clock::wall()).unwrap();
+        assert_eq!((batch.downcast_ref::<Vec<u8>>().unwrap().len(), count, ended), (2, 2, false));
+        let error = source.draw(fill, 2, Clock::wall()).unwrap_err();
+        assert_eq!(error.to_string(), "rank 0: item 2: torn");
+        let mut source = SourceOf::new(|| 0..5u8);
+        let counts: Vec<_> =
+            (0..4).map(|_| source.draw(fill, 0, Clock::wall()).map(|d| (d.1, d.2)).unwrap()).collect();
+        assert_eq!(counts, [(2, false), (2, false), (1, true), (0, true)]);
+    }
+
+    #[test]
+    fn a_slow_source_gives_small_batches() {
+        let slow = || (0..100u8).inspect(|_| std::thread::sleep(Duration::from_millis(2)));
+        let mut source = SourceOf::new(slow);
+        let fill = Fill { items: 100, time: Some(Duration::from_millis(1)) };
+        assert_eq!(source.draw(fill, 0, Clock::wall()).unwrap().1, 2);
+    }
+
+    #[test]
+    fn a_panic_at_either_end_names_its_item() {
+        let mut source = SourceOf::new(|| (0..9u8).inspect(|x| assert!(*x < 6, "enough")));
+        let error = source.draw(Fill { items: 9, time: None }, 100, Clock::wall()).unwrap_err();
+        assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(106)));
+        let range = Range { first: 10, count: 4, dropped: vec![1] };
+        let mut sink = SinkOf::new(|x: u8| assert!(x != 3, "three"));
+        let error = sink.take(Box::new(vec![1u8, 2, 3]), &range).unwrap_err();
+        assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(13)));
+    }
+}
