@@ -1,8 +1,11 @@
 //! The images of a directory, in an order that does not depend on the file system.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+/// Longest image file that is read, in bytes: 40 megapixels of sixteen-bit colour and transparency, unpacked.
+pub const MAX_FILE: u64 = 320 << 20;
 
 /// Image files below a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,9 +75,18 @@ impl Listing {
     /// The content of the file of this name.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// If the file cannot be read or is longer than [`MAX_FILE`].
     pub fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        fs::read(self.path(name))
+        let file = fs::File::open(self.path(name))?;
+        let length = file.metadata()?.len();
+        if length > MAX_FILE {
+            let text = format!("{length} bytes are too many for an image: at most {MAX_FILE}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+        let mut bytes = Vec::with_capacity(length as usize);
+        // The file may grow while it is being read.
+        file.take(MAX_FILE).read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 }
 
@@ -113,6 +125,15 @@ mod tests {
         let listing = Listing::of(dir.path()).unwrap();
         assert!(listing.names().is_empty());
         assert_eq!(listing.refused().len(), 1);
+    }
+
+    #[test]
+    fn a_file_too_long_for_an_image_takes_no_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        // Sparse: it takes no space on the disk either.
+        fs::File::create(dir.path().join("huge.png")).unwrap().set_len(1 << 40).unwrap();
+        let listing = Listing::of(dir.path()).unwrap();
+        assert!(listing.read("huge.png").unwrap_err().to_string().contains("too many for an image"));
     }
 
     #[test]

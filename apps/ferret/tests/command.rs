@@ -68,6 +68,26 @@ fn everything_repeats_to_the_byte() {
 }
 
 #[test]
+fn every_mapping_gives_the_answers_of_the_plain_loop() {
+    use ferret::{database::Database, files::Listing, index::Index, query::query_serial};
+    let dir = collection();
+    fs::write(dir.path().join("set/queries/scene-0004/broken.png"), b"\x89PNG\r\n\x1a\nrubbish").unwrap();
+    let index = Index::new(Database::open(&dir.path().join("db")).unwrap());
+    let listing = Listing::of(&dir.path().join("set/queries")).unwrap();
+    let mut expected = Vec::new();
+    let summary = query_serial(&listing, &index, 5, false, &mut expected).unwrap();
+    assert_eq!((summary.answered, summary.skipped.len()), (24, 1));
+    for (ranks, mapping) in [("1", "serial"), ("2", "auto"), ("3", "auto"), ("6", "orderly"), ("8", "auto")] {
+        let ask = ["query", "set/queries", "--db", "db", "-k", "5", "--ranks", ranks, "--mapping", mapping];
+        let output = ferret(dir.path(), &ask);
+        let messages = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{ranks} ranks, {mapping}: {messages}");
+        assert!(output.stdout == expected, "{ranks} ranks, {mapping}: other answers than the plain loop");
+        assert!(messages.contains("24 queries answered, 1 images skipped"), "{messages}");
+    }
+}
+
+#[test]
 fn unreadable_images_are_reported_and_skipped() {
     let dir = collection();
     let queries = dir.path().join("set/queries");
