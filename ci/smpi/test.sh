@@ -50,4 +50,12 @@ check "a simulated time is printed" [ -n "$first" ]
 check "two runs take the same simulated time to the last digit" equal "$first" "$again"
 halved() { awk -v whole="$first" -v half="$half" 'BEGIN { exit !(half > 0.49 * whole && half < 0.51 * whole) }'; }
 check "half the declared work takes half the time" halved
+# Sixteen items through three stages of a second each on one host; the real work would add to that.
+declared_only() { awk -v whole="$first" 'BEGIN { exit !(whole >= 48 && whole < 48.01) }'; }
+check "only declared work takes simulated time" declared_only
+# ended_at: when every rank ended, in simulated time, with mappings that are planned from measured times.
+ended_at() { "$run" 3 armature-cases auto overtaking many-pipelines 2>>declared.log | grep ' ended at ' | sort; }
+first=$(ended_at) again=$(ended_at)
+check "three ranks print when they end" [ "$(wc -l <<<"$first")" = 3 ]
+check "a planned run ends at the same simulated time to the last digit" equal "$first" "$again"
 checks_done smpi
