@@ -81,7 +81,7 @@ impl Default for PlanOptions {
             radius: 0.05,
             replicate_groups: true,
             share_processors: true,
-            budget: 60_000,
+            budget: 40_000,
             stop: None,
         }
     }
@@ -159,7 +159,7 @@ pub fn plan(platform: &Platform, spec: &PipelineSpec, options: &PlanOptions) -> 
         Algorithm::Hedpm => planner.hedpm()?,
         Algorithm::Dpm => planner.dpm()?,
         Algorithm::Bsc => planner.bsc()?,
-        Algorithm::Refined => planner.refined()?,
+        Algorithm::Refined => planner.refined(options.budget)?,
         Algorithm::Optimal => planner.optimal()?,
     };
     let mapping = Mapping::new(tidied(found.blocks));
@@ -261,7 +261,7 @@ impl Planner<'_> {
         Ok(Found { blocks, time, parents: Vec::new(), evaluations, complete: true })
     }
 
-    fn refined(&self) -> Result<Found> {
+    fn refined(&self, budget: usize) -> Result<Found> {
         let sweep = self.hedpm_sweep();
         let hedpm = self.best_of(sweep)?;
         let bsc = self.bsc()?;
@@ -279,7 +279,7 @@ impl Planner<'_> {
             }
         }
         let problem = Problem::new(self.spec, self.costs, self.rules);
-        let refined = refine::refine(problem, &starts, self.options.budget, &self.stop);
+        let refined = refine::refine(problem, &starts, budget, &self.stop);
         // Judged anew with the others: what is returned must not be worse, not even by a rounding error.
         let found = self.best_of([vec![refined.blocks], starts].concat())?;
         Ok(Found {
@@ -292,8 +292,8 @@ impl Planner<'_> {
 
     fn optimal(&self) -> Result<Found> {
         // A good mapping to begin with lets most of the others be ruled out unseen.
-        let start = self.refined()?;
         let budget = self.options.budget;
+        let start = self.refined(budget / 10)?;
         let found = optimal::optimal(self.spec, self.costs, self.rules, start.blocks, budget, &self.stop);
         let best = self.best_of(vec![found.blocks])?;
         Ok(Found {

@@ -1,7 +1,7 @@
 //! A stream of items through a mapped pipeline, event by event.
 //!
 //! The model of [`pipeline`](crate::pipeline) says how fast a mapping goes in the long run. This simulator finds
-//! it out: processors do one thing at a time, items wait in queues, a window bounds the items in flight. An item
+//! it out: processors do one thing at a time, items wait in queues, leave in order, and a window bounds those in flight. An item
 //! takes the same time on a processor as in the model; what is put to the test is how the blocks go together,
 //! the order of items and the two ways of dispatch.
 //!
@@ -110,7 +110,10 @@ struct Run<'a> {
     total: u64,
     window: u64,
     admitted: u64,
-    finished: Vec<f64>,
+    /// Items that came out before an earlier one did.
+    early: BTreeSet<u64>,
+    /// When each item was let out, in order.
+    released: Vec<f64>,
     busy: Vec<f64>,
     done: Vec<Vec<u64>>,
 }
@@ -150,7 +153,8 @@ impl<'a> Run<'a> {
             total,
             window,
             admitted: 0,
-            finished: Vec::new(),
+            early: BTreeSet::new(),
+            released: Vec::new(),
             busy: vec![0.0; platform.processors()],
             done: blocks.iter().map(|block| vec![0; block.hosts.len()]).collect(),
         }
@@ -158,7 +162,7 @@ impl<'a> Run<'a> {
 
     /// Lets items in while the window has room.
     fn admit(&mut self) {
-        while self.admitted < self.total && self.admitted - (self.finished.len() as u64) < self.window {
+        while self.admitted < self.total && self.admitted - (self.released.len() as u64) < self.window {
             self.waiting[0].insert(self.admitted);
             self.admitted += 1;
         }
@@ -201,16 +205,21 @@ impl<'a> Run<'a> {
                 Some(waiting) => {
                     waiting.insert(item);
                 }
-                None => self.finished.push(time),
+                None => {
+                    self.early.insert(item);
+                }
+            }
+            while self.early.remove(&(self.released.len() as u64)) {
+                self.released.push(time);
             }
         }
     }
 
     fn finish(self) -> Stream {
         let makespan = self.now;
-        let count = self.finished.len();
+        let count = self.released.len();
         let (from, to) = (count / 5, count - count / 5);
-        let production_time = match (self.finished.get(from), self.finished.get(to.wrapping_sub(1))) {
+        let production_time = match (self.released.get(from), self.released.get(to.wrapping_sub(1))) {
             (Some(first), Some(last)) if to > from + 1 => (last - first) / (to - from - 1) as f64,
             _ => makespan,
         };

@@ -1,7 +1,7 @@
 //! Refined: local search from the other planners' mappings.
 //!
-//! Each start is improved step by step: all moves around the blocks that set the pace are judged ([`moves`]), and
-//! the best one is made, until none helps. What is left of the budget goes into arbitrary changes of the best
+//! Each start is improved step by step: kind by kind, the moves around the blocks that set the pace are judged ([`moves`])
+//! and the best one is made, until none helps. What is left of the budget goes into arbitrary changes of the best
 //! mapping ([`kick`]) that are improved in their turn. The result is never worse than any start.
 
 mod edit;
@@ -50,8 +50,8 @@ pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize,
     let count = states.len();
     for (i, start) in states.into_iter().enumerate() {
         // Every start gets its part, so that the first cannot use up everything.
-        let part = (budget * BUDGET_OF_STARTS / 100).saturating_sub(search.judge.evaluations) / (count - i);
-        search.limit = search.judge.evaluations + part;
+        let part = (budget * BUDGET_OF_STARTS / 100).saturating_sub(search.judge.effort) / (count - i);
+        search.limit = search.judge.effort + part;
         let local = search.descend(start);
         if best.as_ref().is_none_or(|best| local.score.time < best.score.time) {
             best = Some(local);
@@ -65,7 +65,7 @@ pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize,
         let kicked = kick::kicked(&mut search, current, 1 + kicks % 4);
         kicks += 1;
         // A kick that finds nothing to change must not go on for ever.
-        search.judge.evaluations += 1;
+        search.judge.effort += 1;
         let local = search.descend(kicked);
         if local.score.time <= current.score.time {
             best = Some(local);
@@ -93,33 +93,35 @@ pub(super) struct Search<'a> {
 impl Search<'_> {
     /// Improves a mapping until no move helps or the budget is spent.
     fn descend(&mut self, mut state: State) -> State {
-        while self.goes_on() {
+        let mut edit = Edit::default();
+        let mut focus = focus_of(&state);
+        let mut family = 0;
+        while family < moves::FAMILIES.len() && self.goes_on() {
             self.best_score = state.score;
-            let mut improved = false;
-            for b in focus(&state) {
-                let before = self.best_score;
-                moves::around(self, &state, b);
-                improved |= self.best_score.beats(&before);
+            for &b in &focus {
+                moves::FAMILIES[family](self, &state, b, &mut edit);
             }
-            if !improved {
-                break;
+            if self.best_score.beats(&state.score) {
+                let mut best = std::mem::take(&mut self.best_edit);
+                state = self.judge.apply(&state, &mut best);
+                self.best_edit = best;
+                focus = focus_of(&state);
+                family = 0;
+            } else {
+                family += 1;
             }
-            let mut edit = std::mem::take(&mut self.best_edit);
-            let next = self.judge.apply(&state, &mut edit);
-            self.best_edit = edit;
-            state = next;
         }
         state
     }
 
     fn goes_on(&self) -> bool {
-        self.judge.evaluations < self.limit && !self.stop.is_set()
+        self.judge.effort < self.limit && !self.stop.is_set()
     }
 
-    /// Judges one move and keeps it if it is the best so far.
-    fn offer(&mut self, state: &State, edit: &mut Edit) {
-        if self.judge.evaluations >= self.limit {
-            return;
+    /// Judges one move and keeps it if it is the best so far; false once the budget is spent.
+    fn offer(&mut self, state: &State, edit: &mut Edit) -> bool {
+        if self.judge.effort >= self.limit {
+            return false;
         }
         if let Some(score) = self.judge.judge(state, edit)
             && score.beats(&self.best_score)
@@ -127,6 +129,7 @@ impl Search<'_> {
             self.best_score = score;
             self.best_edit.clone_from(edit);
         }
+        true
     }
 
     fn rules(&self) -> Rules {
@@ -143,7 +146,7 @@ impl Search<'_> {
 }
 
 /// The blocks that set the pace, and those that share a processor with them.
-fn focus(state: &State) -> Vec<usize> {
+fn focus_of(state: &State) -> Vec<usize> {
     let sets_the_pace = |b: &usize| state.pieces[*b].time >= SETS_THE_PACE * state.score.time;
     let slow: Vec<usize> = (0..state.pieces.len()).filter(sets_the_pace).collect();
     let mut related = slow.clone();

@@ -10,18 +10,17 @@ use super::state::State;
 /// Longest run of stages that one move shifts across a border.
 const LONGEST_SHIFT: usize = 12;
 
-/// Offers every move around block `b` to the search.
-pub(super) fn around(search: &mut Search<'_>, state: &State, b: usize) {
-    let mut edit = Edit::default();
-    shift_borders(search, state, b, &mut edit);
-    shift_chains(search, state, b, &mut edit);
-    change_replicas(search, state, b, &mut edit);
+/// The kinds of moves, cheap ones first.
+pub(super) const FAMILIES: [Family; 7] =
+    [shift_borders, shift_chains, change_replicas, exchange_hosts_around, merge, split, free_by_merging];
+
+/// Offers all moves of one kind around a block to the search, until its budget is spent.
+pub(super) type Family = fn(&mut Search<'_>, &State, usize, &mut Edit);
+
+fn exchange_hosts_around(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     for block in b.saturating_sub(1)..=usize::min(b + 1, state.pieces.len() - 1) {
-        exchange_hosts(search, state, block, &mut edit);
+        exchange_hosts(search, state, block, edit);
     }
-    merge(search, state, b, &mut edit);
-    split(search, state, b, &mut edit);
-    free_by_merging(search, state, b, &mut edit);
 }
 
 /// Hosts of block `b`.
@@ -46,7 +45,9 @@ fn shift_borders(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Ed
             edit.clear().cut(left..left + 2);
             edit.block(first.stages.start..to, hosts(state, left));
             edit.block(to..second.stages.end, hosts(state, left + 1));
-            search.offer(state, edit);
+            if !search.offer(state, edit) {
+                return;
+            }
         }
     }
 }
@@ -60,7 +61,9 @@ fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edi
             let start = stages.start - usize::from(i > b);
             edit.block(start..stages.end - usize::from(i < end), hosts(state, i));
         }
-        search.offer(state, edit);
+        if !search.offer(state, edit) {
+            return;
+        }
     }
     for end in (0..b.saturating_sub(1)).rev() {
         edit.clear().cut(end..b + 1);
@@ -69,7 +72,9 @@ fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edi
             let start = stages.start + usize::from(i > end);
             edit.block(start..stages.end + usize::from(i < b), hosts(state, i));
         }
-        search.offer(state, edit);
+        if !search.offer(state, edit) {
+            return;
+        }
     }
 }
 
@@ -80,7 +85,9 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
         for p in 0..state.uses.len() {
             if (state.uses[p] == 0 || search.shares()) && !state.pieces[b].hosts.contains(&p) {
                 edit.clear().cut(b..b + 1).block(stages.clone(), hosts(state, b).chain([p]));
-                search.offer(state, edit);
+                if !search.offer(state, edit) {
+                    return;
+                }
             }
         }
         for (donor, piece) in state.pieces.iter().enumerate() {
@@ -88,7 +95,9 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
                 for p in hosts(state, donor) {
                     edit.clear().cut(b..b + 1).block(stages.clone(), hosts(state, b).chain([p]));
                     edit.cut(donor..donor + 1).block(piece.stages.clone(), hosts_without(state, donor, p));
-                    search.offer(state, edit);
+                    if !search.offer(state, edit) {
+                        return;
+                    }
                 }
             }
         }
@@ -96,11 +105,15 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
     if state.pieces[b].hosts.len() > 1 {
         for p in hosts(state, b) {
             edit.clear().cut(b..b + 1).block(stages.clone(), hosts_without(state, b, p));
-            search.offer(state, edit);
+            if !search.offer(state, edit) {
+                return;
+            }
             if search.rules().share {
                 // The pace may be set by what else the host does.
                 edit.clear().cut(b..b + 1).block(stages.clone(), [p]);
-                search.offer(state, edit);
+                if !search.offer(state, edit) {
+                    return;
+                }
             }
         }
     }
@@ -113,7 +126,9 @@ fn exchange_hosts(search: &mut Search<'_>, state: &State, b: usize, edit: &mut E
         for new in 0..state.uses.len() {
             if state.uses[new] == 0 || (search.shares() && new != old) {
                 edit.clear().cut(b..b + 1).block(stages.clone(), hosts_without(state, b, old).chain([new]));
-                search.offer(state, edit);
+                if !search.offer(state, edit) {
+                    return;
+                }
             }
         }
         for (other, piece) in state.pieces.iter().enumerate() {
@@ -124,7 +139,9 @@ fn exchange_hosts(search: &mut Search<'_>, state: &State, b: usize, edit: &mut E
                 edit.clear().cut(b..b + 1).block(stages.clone(), hosts_without(state, b, old).chain([new]));
                 edit.cut(other..other + 1)
                     .block(piece.stages.clone(), hosts_without(state, other, new).chain([old]));
-                search.offer(state, edit);
+                if !search.offer(state, edit) {
+                    return;
+                }
             }
         }
     }
@@ -141,16 +158,22 @@ fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
         union.dedup();
         for &p in &union {
             edit.clear().cut(run.clone()).block(stages.clone(), [p]);
-            search.offer(state, edit);
+            if !search.offer(state, edit) {
+                return;
+            }
         }
         if search.may_replicate(&stages) {
             for i in run.clone().filter(|&i| state.pieces[i].hosts.len() > 1) {
                 edit.clear().cut(run.clone()).block(stages.clone(), hosts(state, i));
-                search.offer(state, edit);
+                if !search.offer(state, edit) {
+                    return;
+                }
             }
             if union.len() > 1 {
                 edit.clear().cut(run.clone()).block(stages.clone(), union.iter().copied());
-                search.offer(state, edit);
+                if !search.offer(state, edit) {
+                    return;
+                }
             }
         }
     }
@@ -163,13 +186,17 @@ fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     for at in start + 1..end {
         for p in 0..state.uses.len() {
             if state.uses[p] == 0 || search.shares() {
-                offer_halves(search, state, edit, b, at, p, None);
+                if !offer_halves(search, state, edit, b, at, p, None) {
+                    return;
+                }
             }
         }
         for donor in (0..state.pieces.len()).filter(|&donor| donor != b) {
             if state.pieces[donor].hosts.len() > 1 {
                 for p in hosts(state, donor) {
-                    offer_halves(search, state, edit, b, at, p, Some(donor));
+                    if !offer_halves(search, state, edit, b, at, p, Some(donor)) {
+                        return;
+                    }
                 }
             }
         }
@@ -178,7 +205,9 @@ fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
             for (left, right) in [(some, rest), (rest, some)] {
                 edit.clear().cut(b..b + 1);
                 edit.block(start..at, left.iter().copied()).block(at..end, right.iter().copied());
-                search.offer(state, edit);
+                if !search.offer(state, edit) {
+                    return;
+                }
             }
         }
     }
@@ -193,7 +222,7 @@ fn offer_halves(
     at: usize,
     p: usize,
     donor: Option<usize>,
-) {
+) -> bool {
     let (start, end) = (state.pieces[b].stages.start, state.pieces[b].stages.end);
     for left in [true, false] {
         edit.clear().cut(b..b + 1);
@@ -206,8 +235,11 @@ fn offer_halves(
             edit.cut(donor..donor + 1)
                 .block(state.pieces[donor].stages.clone(), hosts_without(state, donor, p));
         }
-        search.offer(state, edit);
+        if !search.offer(state, edit) {
+            return false;
+        }
     }
+    true
 }
 
 /// Two other blocks become one; the processors that this frees help `b`.
@@ -236,7 +268,9 @@ fn free_by_merging(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
             if search.may_replicate(&piece.stages) {
                 merged(edit);
                 edit.block(start..end, hosts(state, b).chain(free.iter().copied()));
-                search.offer(state, edit);
+                if !search.offer(state, edit) {
+                    return;
+                }
             }
             for at in start + 1..end {
                 for left in [true, false] {
@@ -247,7 +281,9 @@ fn free_by_merging(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
                     } else {
                         edit.block(start..at, hosts(state, b)).block(at..end, free);
                     }
-                    search.offer(state, edit);
+                    if !search.offer(state, edit) {
+                        return;
+                    }
                 }
             }
         }

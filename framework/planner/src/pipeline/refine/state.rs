@@ -90,6 +90,9 @@ pub(super) struct State {
     pub(super) score: Score,
 }
 
+/// Links and blocks that take about as long to go through as an ordinary mapping takes altogether.
+const WORTH_ONE_MAPPING: usize = 128;
+
 /// One block of the mapping that an edit leads to.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -115,6 +118,8 @@ pub(super) struct Judge<'a> {
     mark: u32,
     /// Mappings judged so far.
     pub(super) evaluations: usize,
+    /// The same, but mappings with many links between replicas count for more: a measure of time.
+    pub(super) effort: usize,
 }
 
 impl<'a> Judge<'a> {
@@ -129,6 +134,7 @@ impl<'a> Judge<'a> {
             seen: vec![0; processors],
             mark: 0,
             evaluations: 0,
+            effort: 0,
         }
     }
 
@@ -184,6 +190,7 @@ impl<'a> Judge<'a> {
     /// The score after an edit; `None` if the rules forbid it or it cannot beat the state.
     pub(super) fn judge(&mut self, state: &State, edit: &mut Edit) -> Option<Score> {
         self.evaluations += 1;
+        self.effort += 1;
         if !edit
             .new_blocks()
             .all(|(stages, hosts)| self.problem.allows(stages, hosts) && self.distinct(hosts))
@@ -224,6 +231,8 @@ impl<'a> Judge<'a> {
                     times: times(state, &self.fresh, entry),
                 })
                 .collect();
+            self.effort +=
+                hosted.iter().map(|block| block.hosts.len()).sum::<usize>() / (WORTH_ONE_MAPPING / 4);
             let time = self.capacity.together(&hosted);
             let crowd = self.capacity.block_times().iter().map(|&time| crowding(time, scale)).sum();
             Some(Score { time, crowd })
@@ -279,6 +288,7 @@ impl<'a> Judge<'a> {
         let costs = self.problem.costs;
         let ext = [costs.ext()];
         let last = self.entries.len() - 1;
+        let mut links = 0;
         self.fresh.clear();
         for e in 0..=last {
             let entry = self.entries[e];
@@ -298,9 +308,12 @@ impl<'a> Judge<'a> {
             let before = before.map_or(&ext[..], |source| hosts(state, edit, source));
             let after = after.map_or(&ext[..], |source| hosts(state, edit, source));
             let start = self.fresh.len();
-            costs.push_times(stages, hosts(state, edit, entry.source), before, after, &mut self.fresh);
+            let here = hosts(state, edit, entry.source);
+            links += here.len() * (before.len() + after.len());
+            costs.push_times(stages, here, before, after, &mut self.fresh);
             self.entries[e].fresh = Some((start, self.fresh.len()));
         }
+        self.effort += (links + self.entries.len()) / WORTH_ONE_MAPPING;
     }
 }
 
