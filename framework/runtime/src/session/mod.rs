@@ -12,6 +12,7 @@ pub(crate) mod post;
 
 use std::any::Any;
 use std::cell::{RefCell, RefMut};
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
@@ -271,7 +272,10 @@ fn on_rank<R>(
 pub(crate) fn report(post: &mut Post, error: &Error) {
     if error.kind() != ErrorKind::Peer && !post.has_failed() {
         if post.clock().is_simulated() || post.transport().describe().starts_with("mpi") {
-            eprintln!("armature: {error}");
+            // In one piece, so that what other ranks and the launcher print does not come in between.
+            let text = format!("armature: {error}\n");
+            // If nobody reads it, the exit code still tells.
+            let _ = std::io::stderr().write_all(text.as_bytes());
         }
         post.fail(error);
     }
