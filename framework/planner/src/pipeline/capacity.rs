@@ -13,7 +13,10 @@
 //! - **On demand, several replicated blocks on one processor**: they divide what is left in proportion to a
 //!   weight for each block; the weights are adjusted, block by block, until the blocks keep up equally well (the
 //!   one that lags gains weight), since in a running pipeline those who wait for items leave their time to the
-//!   others. That is a fair split, and not always the best one: it does not let processors specialise.
+//!   others. That is a fair split, and not always the best one: it does not let processors specialise. Nor does a
+//!   stream reach it where only some hosts of a block are shared, because a processor that does what lies furthest
+//!   downstream starves those that wait for what lies upstream. Planners therefore let replicated blocks share
+//!   all their processors or none ([`overlaps_in_part`](Capacity::overlaps_in_part)).
 
 use super::plan::Dispatch;
 
@@ -37,6 +40,8 @@ pub(super) struct Capacity {
     load: Vec<f64>,
     /// For each processor: the weight of all replicated blocks on it.
     weight_on: Vec<f64>,
+    /// For each processor: the last replicated block on it.
+    last_on: Vec<usize>,
     /// For each block: its weight where it shares processors.
     weight: Vec<f64>,
     /// For each block: the seconds an item that it needs, given what else its hosts do.
@@ -50,6 +55,7 @@ impl Capacity {
             dispatch,
             load: vec![0.0; processors],
             weight_on: vec![0.0; processors],
+            last_on: vec![0; processors],
             weight: Vec::new(),
             block_times: Vec::new(),
             order: Vec::new(),
@@ -79,6 +85,20 @@ impl Capacity {
             Dispatch::OnDemand => self.on_demand(blocks),
         }
         self.block_times.iter().fold(0.0, |a, &t| f64::max(a, t))
+    }
+
+    /// True if two replicated blocks share some of their processors, but not all.
+    pub(super) fn overlaps_in_part(&mut self, blocks: &[Hosted<'_>]) -> bool {
+        let replicated = || blocks.iter().enumerate().filter(|(_, block)| block.hosts.len() > 1);
+        for (b, block) in replicated() {
+            block.hosts.iter().for_each(|&p| self.last_on[p] = b);
+        }
+        // All hosts of a block must agree on which block was the last one there, and it must have no others.
+        replicated().any(|(_, block)| {
+            let last = self.last_on[block.hosts[0]];
+            blocks[last].hosts.len() != block.hosts.len()
+                || block.hosts.iter().any(|&p| self.last_on[p] != last)
+        })
     }
 
     fn round_robin(&mut self, blocks: &[Hosted<'_>]) {
@@ -255,6 +275,18 @@ mod tests {
         assert_close(together(Dispatch::OnDemand, &[(&[0], &[1.0]), (&[0, 1], &[3.0, 3.0])]), 2.0);
         // A fixed stage so long that its processor cannot help: 1 s on the other is the pace of the block.
         assert_close(together(Dispatch::OnDemand, &[(&[0], &[9.0]), (&[0, 1], &[1.0, 1.0])]), 9.0);
+    }
+
+    #[test]
+    fn partial_overlap_is_seen() {
+        let overlaps = |sets: &[&[usize]]| {
+            let blocks: Vec<_> = sets.iter().map(|&hosts| Hosted { hosts, times: &[] }).collect();
+            Capacity::new(Dispatch::OnDemand, 8).overlaps_in_part(&blocks)
+        };
+        assert!(!overlaps(&[&[0, 1], &[0], &[1, 0], &[2, 3]]));
+        assert!(overlaps(&[&[0, 1], &[1, 2]]));
+        assert!(overlaps(&[&[0, 1, 2], &[1, 2]]));
+        assert!(overlaps(&[&[1, 2], &[0, 1, 2]]));
     }
 
     #[test]

@@ -5,11 +5,11 @@
 
 use std::ops::Range;
 
-use super::capacity::Capacity;
+use super::capacity::{Capacity, Hosted};
 use super::costs::Costs;
 use super::mapping::Block;
 use super::model;
-use super::plan::Stop;
+use super::plan::{Dispatch, Stop};
 use super::rules::Rules;
 use super::spec::PipelineSpec;
 
@@ -76,6 +76,13 @@ impl Tree<'_> {
         let all = (1_u32 << self.costs.processors()) - 1;
         if start == stages {
             self.evaluations += 1;
+            if self.rules.share && self.rules.dispatch == Dispatch::OnDemand {
+                let hosted: Vec<_> =
+                    self.chosen.iter().map(|block| Hosted { hosts: &block.hosts, times: &[] }).collect();
+                if self.capacity.overlaps_in_part(&hosted) {
+                    return;
+                }
+            }
             let time = model::pace(self.costs, &self.chosen, self.rules.dispatch);
             if time < self.best_time {
                 self.best_time = time;

@@ -64,7 +64,8 @@ pub struct PlanOptions {
     pub radius: f64,
     /// Whether several stages may be replicated as one block. The paper replicates single stages only.
     pub replicate_groups: bool,
-    /// Whether a processor may host several blocks. In the paper it hosts one.
+    /// Whether a processor may host several blocks. In the paper it hosts one. On demand, replicated blocks share
+    /// all their processors or none.
     pub share_processors: bool,
     /// Most mappings that [`Algorithm::Refined`] and [`Algorithm::Optimal`] may judge.
     pub budget: usize,

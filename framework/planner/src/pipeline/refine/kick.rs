@@ -31,8 +31,11 @@ pub(super) fn kicked(search: &mut Search<'_>, state: &State, changes: usize) -> 
     for _ in 0..changes {
         for _ in 0..ATTEMPTS {
             if arbitrary(search, &state, &mut edit) && search.judge.allows(&state, &mut edit) {
-                state = search.judge.apply(&state, &mut edit);
-                break;
+                let next = search.judge.apply(&state, &mut edit);
+                if !search.judge.overlaps_in_part(&next) {
+                    state = next;
+                    break;
+                }
             }
         }
     }

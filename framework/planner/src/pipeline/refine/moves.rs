@@ -185,10 +185,8 @@ fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let (start, end) = (piece.stages.start, piece.stages.end);
     for at in start + 1..end {
         for p in 0..state.uses.len() {
-            if state.uses[p] == 0 || search.shares() {
-                if !offer_halves(search, state, edit, b, at, p, None) {
-                    return;
-                }
+            if (state.uses[p] == 0 || search.shares()) && !offer_halves(search, state, edit, b, at, p, None) {
+                return;
             }
         }
         for donor in (0..state.pieces.len()).filter(|&donor| donor != b) {
