@@ -19,6 +19,7 @@ pub mod machine;
 pub mod pairs;
 pub mod plot;
 pub mod ranks;
+pub mod subject;
 pub mod stats;
 pub mod table;
 pub mod verdict;

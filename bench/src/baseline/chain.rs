@@ -31,10 +31,10 @@ impl Chain {
         [size, batch, window, items].map(ToString::to_string).to_vec()
     }
 
-    fn parse(arguments: &[String]) -> Outcome<Self> {
+    pub(crate) fn parse(arguments: &[String]) -> Outcome<Self> {
         let numbers = arguments.iter().map(|word| word.parse()).collect::<Result<Vec<usize>, _>>();
         match numbers.as_deref() {
-            Ok(&[size, batch, window, items]) if size >= 8 && size % 8 == 0 && batch > 0 && window > 0 => {
+            Ok(&[size, batch, window, items]) if size >= 8 && size % 8 == 0 && window > 0 => {
                 Ok(Chain { size, batch, window, items })
             }
             _ => Err(format!("expected SIZE BATCH WINDOW ITEMS, got {arguments:?}").into()),
@@ -60,6 +60,9 @@ pub fn main(arguments: &[String]) -> Outcome {
     let chain = Chain::parse(arguments)?;
     let universe = mpi::initialize().ok_or("MPI could not be started")?;
     let world = universe.world();
+    if chain.batch == 0 {
+        return Err("the chain by hand has no batch of its own choice".into());
+    }
     if world.size() != 2 {
         return Err(format!("expected two ranks, got {}", world.size()).into());
     }

@@ -15,6 +15,7 @@ use crate::{
     pairs::{Contestant, Rounds, round_robin},
     ranks::{finish, one},
     stats::median_interval,
+    subject,
     table::digits,
 };
 
@@ -98,7 +99,10 @@ fn contestants<'a>(case: &'a Case, smoke: bool, peers: Option<&'a PathBuf>) -> V
     let chain = Chain { items: few(case.chain.items), ..case.chain };
     let (items, window) = case.single;
     let single = Chain { batch: 1, window, items: few(items), ..case.chain };
-    let mut contestants = vec![Contestant::new(BY_HAND, move || chain::measure(chain))];
+    let mut contestants = vec![
+        Contestant::new(ARMATURE, move || subject::measure(chain)),
+        Contestant::new(BY_HAND, move || chain::measure(chain)),
+    ];
     // Where a batch is one item, both are the same program.
     if case.chain.batch > 1 {
         contestants.push(Contestant::new(SINGLE, move || chain::measure(single)));

@@ -251,10 +251,10 @@ impl Assembly {
         }
     }
 
-    /// Looks at some of the posted receives and takes up those that are complete.
-    pub(super) fn look(&mut self, ready: &mut Ready) -> Result<()> {
+    /// Looks at some of the posted receives and takes up those that are complete. Returns whether there were any.
+    pub(super) fn look(&mut self, ready: &mut Ready) -> Result<bool> {
         if self.requests.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         if self.cursor >= self.requests.len() {
             self.cursor = 0;
@@ -277,7 +277,7 @@ impl Assembly {
         let found = usize::try_from(found).unwrap_or(0);
         self.cursor += window - found;
         if found == 0 {
-            return Ok(());
+            return Ok(false);
         }
         let mut done = [(0, 0); WINDOW];
         for ((done, &index), status) in done.iter_mut().zip(&self.done).zip(&self.statuses).take(found) {
@@ -289,7 +289,7 @@ impl Assembly {
         for &(index, bytes) in done.iter().rev() {
             self.arrived(from + index, bytes, ready)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The receive `index` is complete with `bytes` bytes.

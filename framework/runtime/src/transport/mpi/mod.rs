@@ -134,9 +134,9 @@ impl MpiTransport {
         })
     }
 
-    /// Takes up what has arrived, and looks at sends from time to time.
+    /// Takes up what has arrived, and looks at sends from time to time. Returns whether anything has moved.
     #[inline]
-    fn advance(&mut self) -> Result<()> {
+    fn advance(&mut self) -> Result<bool> {
         self.polls = self.polls.wrapping_add(1);
         let found = match self.slots.first()? {
             Some(control) => {
@@ -146,14 +146,15 @@ impl MpiTransport {
             None => false,
         };
         if found && !self.polls.is_multiple_of(LOOK_AROUND) {
-            return Ok(());
+            return Ok(true);
         }
-        self.assembly.look(&mut self.ready)?;
+        let landed = self.assembly.look(&mut self.ready)?;
         self.outbox.look()?;
         if !found && let Some(control) = self.slots.another()? {
             self.assembly.accept(control, &mut self.ready)?;
+            return Ok(true);
         }
-        Ok(())
+        Ok(found || landed)
     }
 
     /// Blocks until any receive or send is complete, and takes it up. For the simulator, where it costs
@@ -234,7 +235,8 @@ impl Transport for MpiTransport {
         self.open_or_error()?;
         // A rank that talks to itself all the time must hear the others, too.
         if self.ready.is_empty() || self.polls.is_multiple_of(LOOK_AROUND) {
-            self.advance()?;
+            // An envelope or a piece of a message is not a message yet, but what completes it may be here too.
+            while self.advance()? && self.ready.is_empty() {}
         } else {
             self.polls = self.polls.wrapping_add(1);
         }

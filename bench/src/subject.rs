@@ -1,0 +1,141 @@
+//! The framework's side of the comparisons: what its user would write.
+
+use std::time::{Duration, Instant};
+
+use armature::pipeline::{MappingChoice, Pipeline};
+use armature::{BatchMode, Config, Progress, Session};
+use bytes::BytesMut;
+
+use crate::{
+    Outcome,
+    baseline::{
+        chain::Chain,
+        stages::{expected, first, fold, fourth, second, third},
+    },
+    ranks::{Launch, Values},
+};
+
+/// Items of the run that makes connections, before the one that is timed.
+const WARM_UP_BATCHES: usize = 64;
+
+/// Runs four trivial stages on two ranks and returns items per second. A batch of 0 leaves its size, and the
+/// window, to the framework.
+///
+/// # Errors
+/// Those of starting ranks, and of [`main`].
+pub fn measure(chain: Chain) -> Outcome<f64> {
+    let values: Values = Launch::ranks(2).run("pipeline", &chain.arguments())?;
+    values.get("items_per_s").copied().ok_or_else(|| "the pipeline printed no items_per_s".into())
+}
+
+/// The rank program: prints `result items_per_s R items N` on rank 0.
+///
+/// # Errors
+/// If the arguments are wrong, or the checksum is not what it should be.
+pub fn main(arguments: &[String]) -> Outcome {
+    let chain = Chain::parse(arguments)?;
+    let mut config = Config::from_env()?.progress(Progress::Off);
+    if chain.batch > 0 {
+        config = config.batch(BatchMode::Fixed(chain.batch)).window(Some(chain.window));
+    }
+    Ok(armature::run(&config, |session| {
+        let few = chain.items.min(WARM_UP_BATCHES * chain.batch.max(64));
+        once(session, Chain { items: few, ..chain })?;
+        let took = once(session, chain)?;
+        if session.is_root() {
+            println!("result items_per_s {} items {}", chain.items as f64 / took.as_secs_f64(), chain.items);
+        }
+        Ok(())
+    })?)
+}
+
+/// One stream of items; checks the result.
+fn once(session: &Session, chain: Chain) -> Result<Duration, armature::BoxError> {
+    let start = Instant::now();
+    let sum = match chain.size {
+        8 => numbers(session, chain.items)?,
+        size => blocks(session, chain.items, size)?,
+    };
+    let took = start.elapsed();
+    if session.is_root() && sum != expected(chain.items) {
+        return Err(format!("the results are wrong: checksum {sum:#x}").into());
+    }
+    Ok(took)
+}
+
+/// Stages 1 and 2 on rank 0, 3 and 4 on rank 1, as in the chain by hand.
+fn mapping() -> MappingChoice {
+    MappingChoice::Text("first+second@0 | third+fourth@1".into())
+}
+
+/// Items of 8 bytes.
+fn numbers(session: &Session, items: usize) -> armature::Result<u64> {
+    let mut sum = 0;
+    Pipeline::source("numbers", || 0..items as u64)
+        .map("first", first)
+        .map("second", second)
+        .map("third", third)
+        .map("fourth", fourth)
+        .for_each("fold", |word| sum = fold(sum, word))
+        .mapping(mapping())
+        .run(session)?;
+    Ok(sum)
+}
+
+/// Items of `size` bytes, of which the stages change the first word.
+fn blocks(session: &Session, items: usize, size: usize) -> armature::Result<u64> {
+    let mut sum = 0;
+    Pipeline::source("blocks", || Blocks::new(items, size))
+        .map("first", |block| on_word(block, first))
+        .map("second", |block| on_word(block, second))
+        .map("third", |block| on_word(block, third))
+        .map("fourth", |block| on_word(block, fourth))
+        .for_each("fold", |block: BytesMut| sum = fold(sum, word_of(&block)))
+        .mapping(mapping())
+        .run(session)?;
+    Ok(sum)
+}
+
+/// Makes blocks, many of them out of one allocation.
+struct Blocks {
+    next: u64,
+    end: u64,
+    size: usize,
+    rest: BytesMut,
+}
+
+impl Blocks {
+    fn new(items: usize, size: usize) -> Self {
+        Blocks { next: 0, end: items as u64, size, rest: BytesMut::new() }
+    }
+}
+
+/// Bytes that blocks are cut from.
+const CHUNK: usize = 64 << 10;
+
+impl Iterator for Blocks {
+    type Item = BytesMut;
+
+    fn next(&mut self) -> Option<BytesMut> {
+        if self.next == self.end {
+            return None;
+        }
+        if self.rest.is_empty() {
+            self.rest = BytesMut::zeroed(CHUNK.next_multiple_of(self.size));
+        }
+        let mut block = self.rest.split_to(self.size);
+        block[..8].copy_from_slice(&self.next.to_ne_bytes());
+        self.next += 1;
+        Some(block)
+    }
+}
+
+fn word_of(block: &[u8]) -> u64 {
+    block.first_chunk().map_or(0, |word| u64::from_ne_bytes(*word))
+}
+
+fn on_word(mut block: BytesMut, f: impl Fn(u64) -> u64) -> BytesMut {
+    let word = f(word_of(&block));
+    block[..8].copy_from_slice(&word.to_ne_bytes());
+    block
+}
