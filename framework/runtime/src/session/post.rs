@@ -287,6 +287,10 @@ impl Post {
             let _ = self.send(to, Kind::Failure, &note);
         }
         let _ = self.drain(FLUSH);
+        if !self.clock.is_simulated() && self.transport.describe().starts_with("mpi") {
+            // MPICH's launcher drops what it has not read yet when a job is aborted.
+            std::thread::sleep(READ);
+        }
         self.transport.abort(error);
     }
 
@@ -303,6 +307,8 @@ impl Post {
 
 /// How long a failing rank tries to get its message out before it ends the job.
 const FLUSH: Duration = Duration::from_millis(500);
+/// How long the launcher has to read why the job ends.
+const READ: Duration = Duration::from_millis(250);
 
 impl std::fmt::Debug for Post {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
