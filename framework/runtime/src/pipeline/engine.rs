@@ -26,6 +26,9 @@ const JOBS_BEFORE_CHANGE: u32 = 16;
 /// ones are not: a batch that lies in wait here is missed elsewhere.
 const SHORT: Duration = Duration::from_micros(500);
 
+/// Jobs shorter than this cost less than a look at the messages does.
+const BRISK: Duration = Duration::from_micros(20);
+
 /// What the compute side is asked.
 pub(crate) enum Task {
     Job(Job),
@@ -120,6 +123,11 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
 
     pub(crate) fn is_inline(&self) -> bool {
         matches!(self.state, State::Inline(_))
+    }
+
+    /// Whether jobs are done inline and take microseconds each.
+    pub(crate) fn is_brisk(&self) -> bool {
+        self.is_inline() && self.jobs >= JOBS_BEFORE_CHANGE && self.mean < BRISK
     }
 
     /// Whether another task can be handed over now.

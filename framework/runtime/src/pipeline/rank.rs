@@ -24,6 +24,8 @@ use crate::wire;
 
 /// Messages taken in before the rank looks at its own work again.
 const BURST: usize = 16;
+/// Jobs of microseconds done inline before the rank looks at its messages: a look costs as much as such a job.
+const INLINE_BURST: u32 = 8;
 /// Turns between two looks at the clock while there is work.
 const TURNS_PER_TICK: u32 = 256;
 /// How often ranks tell each other that they are alive.
@@ -259,6 +261,7 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
     /// Fetches what is done and hands over what comes next.
     fn work(&mut self) -> Result<bool> {
         let mut moved = false;
+        let mut inline_jobs = 0;
         loop {
             while let Some(outcome) = self.engine.fetch()? {
                 moved = true;
@@ -272,14 +275,16 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
                 }
             }
             let Some(machine) = &mut self.machine else { return Ok(moved) };
-            if !self.engine.has_room() || self.engine.wants_pause() {
+            if !self.engine.has_room() || self.engine.wants_pause() || inline_jobs == INLINE_BURST {
                 return Ok(moved);
             }
             let Some(job) = machine.next_job()? else { return Ok(moved) };
             self.end_idle();
             self.engine.submit(Task::Job(job))?;
             moved = true;
-            if self.engine.is_inline() {
+            if self.engine.is_brisk() {
+                inline_jobs += 1;
+            } else if self.engine.is_inline() {
                 // Nobody knows how long it took, so that the others may have waited for a sign of life.
                 self.turns = TURNS_PER_TICK;
                 // Its result is fetched in the next turn, after a look at the messages.

@@ -41,10 +41,33 @@ pub(crate) struct Workshop<'p> {
     /// Time per item of each block when it was last taken.
     last: Vec<Duration>,
     stats: Vec<StageStats>,
+    source_times: Times,
+    sink_times: Times,
     sizes: Sizes,
     /// In a calibration run times are taken also where the user wants no monitoring: the planner needs them.
     calibrating: bool,
     activity: Arc<Activity>,
+}
+
+/// Whether a batch at one end of the pipeline is timed. Source and sink may be slow as stages are, and then the rank
+/// needs a thread for them.
+struct Timing(Option<Duration>);
+
+/// Which batches are timed, and what the last one took.
+type Times = (Sampler, Duration);
+
+impl Timing {
+    fn begin(times: &mut Times, clock: Clock) -> Self {
+        Timing(times.0.due().then(|| clock.now()))
+    }
+
+    fn end(self, times: &mut Times, clock: Clock) -> Duration {
+        if let Some(start) = self.0 {
+            times.1 = clock.now().saturating_sub(start);
+            times.0.timed(times.1);
+        }
+        times.1
+    }
 }
 
 /// Bytes of the items on each edge, measured on a few batches by sending them through their codec.
@@ -74,6 +97,8 @@ impl<'p> Workshop<'p> {
             blocks: Vec::new(),
             last: Vec::new(),
             stats: vec![StageStats::default(); count],
+            source_times: Times::default(),
+            sink_times: Times::default(),
             sizes: Sizes::default(),
             calibrating: false,
             activity: Arc::default(),
@@ -170,8 +195,7 @@ impl<'p> Workshop<'p> {
         let result = match job {
             Job::Draw { number, first, fill } => {
                 self.activity.set(Doing::Drawing { item: first });
-                // Source and sink may be slow as stages are, and then the rank needs a thread for them.
-                let start = self.clock.now();
+                let timing = Timing::begin(&mut self.source_times, self.clock);
                 let name = &self.source_name;
                 let (items, count, ended) = self
                     .source
@@ -184,19 +208,19 @@ impl<'p> Workshop<'p> {
                     widest: 0,
                     payload: Payload::Items(items),
                 });
-                (Done::Drawn { parcel, ended }, self.clock.now().saturating_sub(start))
+                (Done::Drawn { parcel, ended }, timing.end(&mut self.source_times, self.clock))
             }
             Job::Process { block, parcel } => self.process(block, parcel)?,
             Job::Consume { parcel } => {
                 let Parcel { range, service, widest, payload, .. } = parcel;
                 self.activity.set(Doing::Feeding { item: range.first });
-                let start = self.clock.now();
+                let timing = Timing::begin(&mut self.sink_times, self.clock);
                 let place = |e: Error| e.in_stage(&self.sink_name).at_rank(self.cx.rank);
                 let codec = self.codecs.last().map(Arc::as_ref);
                 let items = unpack(codec, payload, &range).map_err(place)?;
                 self.sink.take(items, &range).map_err(place)?;
                 let done = Done::Consumed { count: range.count as usize, service, bytes: widest };
-                (done, self.clock.now().saturating_sub(start))
+                (done, timing.end(&mut self.sink_times, self.clock))
             }
         };
         self.activity.set(Doing::Nothing);

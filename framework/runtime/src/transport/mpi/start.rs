@@ -73,7 +73,7 @@ pub(super) fn start() -> Result<World> {
     }
     sleep_precisely();
     if !simulated {
-        memory::keep_freed();
+        memory::tune_allocator();
     }
     Ok(World { universe, control, bulk, rank, size, library })
 }
