@@ -74,7 +74,7 @@ impl Plan {
         for (n, kind) in self.stages.iter().copied().enumerate() {
             let mut step = self.step(n);
             pipeline = pipeline.filter_map(&format!("s{n}"), move |x| {
-                if matches!(kind, Kind::Uneven) && noise(x, 9) % 128 == 0 {
+                if matches!(kind, Kind::Uneven) && noise(x, 9).is_multiple_of(128) {
                     work.take(Duration::from_micros(500));
                 }
                 step(x)
