@@ -199,7 +199,7 @@ impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
                 return Ok(ended);
             }
             turns = turns.wrapping_add(1);
-            if calibrating.is_some() || turns % 64 == 0 {
+            if calibrating.is_some() || turns.is_multiple_of(64) {
                 self.look(calibrating);
             }
             self.rank.turn_or_wait()?;

@@ -116,7 +116,7 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
         let mut engine =
             Engine { scope, rank, choice, waker, state, ready: None, outstanding: 0, mean, jobs };
         if choice != Driver::Inline {
-            engine.to_thread()?;
+            engine.move_to_thread()?;
         }
         Ok(engine)
     }
@@ -195,10 +195,10 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
         }
         if self.is_inline() && self.mean > THREADED_ABOVE {
             self.jobs = 0;
-            self.to_thread()
+            self.move_to_thread()
         } else if !self.is_inline() && self.mean < INLINE_BELOW && self.is_idle() {
             self.jobs = 0;
-            self.to_inline()
+            self.move_inline()
         } else {
             Ok(())
         }
@@ -213,7 +213,7 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
             && self.outstanding > 0
     }
 
-    fn to_thread(&mut self) -> Result<()> {
+    fn move_to_thread(&mut self) -> Result<()> {
         let mut workshop = match std::mem::replace(&mut self.state, State::Nowhere) {
             State::Inline(workshop) => workshop,
             state => {
@@ -250,7 +250,7 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
         Ok(())
     }
 
-    fn to_inline(&mut self) -> Result<()> {
+    fn move_inline(&mut self) -> Result<()> {
         match std::mem::replace(&mut self.state, State::Nowhere) {
             State::Threaded { tasks, thread, .. } => {
                 drop(tasks);
@@ -279,7 +279,7 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
 
     /// Ends the engine, once it is idle.
     pub(crate) fn finish(mut self) -> Result<Workshop<'p>> {
-        self.to_inline()?;
+        self.move_inline()?;
         match self.state {
             State::Inline(workshop) => Ok(*workshop),
             _ => Err(Error::new(ErrorKind::Panic, "in the framework itself: the workshop is gone")

@@ -59,7 +59,7 @@ pub(crate) fn platform<'scope, 'p: 'scope>(rank: &mut Rank<'_, 'scope, '_, 'p>) 
         }
     }
     let mut to_root = vec![Link { bandwidth: FASTEST, setup: 0.0 }; size];
-    for other in 1..size {
+    for (other, link) in to_root.iter_mut().enumerate().skip(1) {
         let mut round = |bytes: usize, rounds: usize| -> Result<f64> {
             let payload = Bytes::from(vec![0u8; bytes]);
             let mut best = Duration::MAX;
@@ -78,7 +78,7 @@ pub(crate) fn platform<'scope, 'p: 'scope>(rank: &mut Rank<'_, 'scope, '_, 'p>) 
         let bulk = round(BULK, BULK_ROUNDS)?;
         let setup = empty / 2.0;
         let bandwidth = (BULK as f64 / (bulk - empty).max(BULK as f64 / FASTEST)).min(FASTEST);
-        to_root[other] = Link { bandwidth, setup };
+        *link = Link { bandwidth, setup };
     }
     describe(&speeds, &to_root)
 }

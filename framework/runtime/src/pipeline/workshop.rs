@@ -180,10 +180,10 @@ impl<'p> Workshop<'p> {
                 self.live[stage] = Some(made.map_err(|e| here(from_user(e, self.cx.rank)))?);
                 self.stats[stage].warm_up += self.clock.now().saturating_sub(start);
             }
-            if let Some((_, state)) = states.iter().find(|(s, _)| *s == stage) {
-                if let Some(live) = &mut self.live[stage] {
-                    live.restore(state, self.cx.rank).map_err(here)?;
-                }
+            if let Some((_, state)) = states.iter().find(|(s, _)| *s == stage)
+                && let Some(live) = &mut self.live[stage]
+            {
+                live.restore(state, self.cx.rank).map_err(here)?;
             }
         }
         self.activity.set(Doing::Nothing);

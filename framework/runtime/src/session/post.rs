@@ -173,12 +173,11 @@ impl Post {
     /// [`ErrorKind::Peer`] when another rank has failed; whatever the transport reports.
     pub(crate) fn poll(&mut self) -> Result<Option<Letter>> {
         // Early mail first: it was sent before anything that is still on its way from the same rank.
-        if let Some(at) = self.early.iter().position(|(_, m)| run_of(m).is_ok_and(|r| r <= self.run)) {
-            if let Some(letter) =
-                self.early.remove(at).map(|(from, m)| self.admit(from, m)).transpose()?.flatten()
-            {
-                return Ok(Some(letter));
-            }
+        let due = self.early.iter().position(|(_, m)| run_of(m).is_ok_and(|r| r <= self.run));
+        if let Some((from, message)) = due.and_then(|at| self.early.remove(at))
+            && let Some(letter) = self.admit(from, message)?
+        {
+            return Ok(Some(letter));
         }
         while let Some((from, message)) = self.transport.poll()? {
             self.heard[from].1 = true;

@@ -125,6 +125,17 @@ struct Source {
     paused: bool,
 }
 
+impl Source {
+    /// The next batch to draw, if there is one and the window is open.
+    fn next_draw(&mut self) -> Option<Job> {
+        if self.ended || self.drawing || self.paused || !self.window.is_open() {
+            return None;
+        }
+        self.drawing = true;
+        Some(Job::Draw { number: self.window.next_batch(), first: self.next_item, fill: self.window.fill() })
+    }
+}
+
 impl Machine {
     /// The machine of rank `me` for the epoch of `table`; replicas ask for `ahead` batches.
     pub(crate) fn new(me: usize, run: u32, table: Table, codecs: Vec<Arc<dyn Codec>>, ahead: usize) -> Self {
@@ -267,24 +278,17 @@ impl Machine {
     pub(crate) fn next_job(&mut self) -> Result<Option<Job>> {
         let last = self.table.last_edge();
         for edge in (0..=last).rev() {
-            if self.table.receivers(edge).len() == 1 {
-                if let Some(parcel) = self.take(edge)? {
-                    let consume = edge == last;
-                    return Ok(Some(if consume {
-                        Job::Consume { parcel }
-                    } else {
-                        Job::Process { block: edge, parcel }
-                    }));
-                }
+            if self.table.receivers(edge).len() == 1
+                && let Some(parcel) = self.take(edge)?
+            {
+                let consume = edge == last;
+                let job =
+                    if consume { Job::Consume { parcel } } else { Job::Process { block: edge, parcel } };
+                return Ok(Some(job));
             }
         }
-        if let Some(source) = self.source.as_mut().filter(|s| !s.ended && !s.drawing && !s.paused) {
-            if source.window.is_open() {
-                source.drawing = true;
-                let (number, first, fill) =
-                    (source.window.next_batch(), source.next_item, source.window.fill());
-                return Ok(Some(Job::Draw { number, first, fill }));
-            }
+        if let Some(job) = self.source.as_mut().and_then(Source::next_draw) {
+            return Ok(Some(job));
         }
         for block in (0..last).rev() {
             if let Some(parcel) = self.take(block)? {
