@@ -262,12 +262,17 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
         Ok(())
     }
 
-    /// The thread has gone without an outcome: the framework's own fault, as user code is caught.
+    /// The thread has gone: behind an error of user code, or by the framework's own fault, as user code is
+    /// caught.
     fn thread_died(&mut self) -> Error {
         match std::mem::replace(&mut self.state, State::Nowhere) {
-            State::Threaded { thread, .. } => match thread.join() {
+            State::Threaded { thread, outcomes, .. } => match thread.join() {
                 Err(panic) => self.framework_panic(panic_text(&*panic)),
-                Ok(_) => self.framework_panic("the compute thread ended early".to_string()),
+                // It ends behind an error of user code, which may not have been fetched yet.
+                Ok(_) => outcomes
+                    .try_iter()
+                    .find_map(Result::err)
+                    .unwrap_or_else(|| self.framework_panic("the compute thread ended early".to_string())),
             },
             _ => self.framework_panic("the compute thread is gone".to_string()),
         }
@@ -290,3 +295,32 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
 
 /// Stack of a compute thread, as large as that of a process on most systems: it runs user code.
 const STACK: usize = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::error::BoxError;
+    use crate::pipeline::Pipeline;
+    use crate::pipeline::ends::Fill;
+
+    #[test]
+    fn an_error_of_user_code_is_told_also_when_the_next_task_comes_before_it_is_fetched() {
+        let items = || [Err::<u8, BoxError>("torn".into())];
+        let pipeline = Pipeline::try_source("numbers", items).for_each("out", drop);
+        let workshop = Workshop::new(pipeline, 0, Clock::wall(), true);
+        let draw = || Task::Job(Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None } });
+        let error = std::thread::scope(|scope| {
+            let waker = Waker::for_this_thread();
+            let mut engine = Engine::new(scope, 0, Driver::Threaded, waker, workshop).unwrap();
+            loop {
+                // Refused as soon as the thread has gone.
+                if let Err(error) = engine.submit(draw()) {
+                    break error;
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        assert_eq!(error.to_string(), "rank 0: stage numbers: item 0: torn");
+    }
+}
