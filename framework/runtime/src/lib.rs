@@ -7,8 +7,8 @@
 //! use armature::pipeline::Pipeline;
 //!
 //! fn main() -> armature::Result<()> {
-//!     // `mpirun -n 6 app` makes six ranks of it; alone it is one rank, or as many threads as asked for.
-//!     let config = armature::Config::from_env()?;
+//!     // `mpirun -n 6 app` makes six ranks of it, `app --ranks 6` six threads; alone it is one rank.
+//!     let (config, _rest) = armature::Config::from_args()?;
 //!     armature::run(&config, |session| {
 //!         let mut total = 0;
 //!         Pipeline::source("numbers", || 1..=100u64)

@@ -137,6 +137,31 @@ impl Config {
         Config::from_lookup(|name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned()))
     }
 
+    /// As [`from_env`](Config::from_env), and takes `--ranks N` (or `--ranks=N`) out of this program's arguments;
+    /// returns what is left of them, without the program's name. For programs without a command line of their own.
+    ///
+    /// # Errors
+    /// As [`from_env`](Config::from_env), and when `--ranks` has no usable value.
+    pub fn from_args() -> Result<(Self, Vec<String>)> {
+        Config::from_env()?.take_args(std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()))
+    }
+
+    fn take_args(mut self, args: impl IntoIterator<Item = String>) -> Result<(Self, Vec<String>)> {
+        let (mut args, mut rest) = (args.into_iter(), Vec::new());
+        while let Some(arg) = args.next() {
+            let value = match arg.split_once('=') {
+                Some(("--ranks", value)) => value.to_string(),
+                _ if arg == "--ranks" => args.next().unwrap_or_default(),
+                _ => {
+                    rest.push(arg);
+                    continue;
+                }
+            };
+            self.ranks = number("--ranks", &value, 1, 4096)?;
+        }
+        Ok((self, rest))
+    }
+
     /// As [`from_env`](Config::from_env), over any source of variables.
     pub(crate) fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let mut c = Config::default();
@@ -367,6 +392,16 @@ mod tests {
         let e = with("ARMATURE_BIND", "socket").unwrap_err();
         assert_eq!(e.to_string(), "ARMATURE_BIND=socket: expected one of core, none");
         assert!(with("ARMATURE_SPLIT_BYTES", "0").is_err());
+    }
+
+    #[test]
+    fn ranks_are_taken_out_of_the_arguments() {
+        let take = |args: &[&str]| Config::new().take_args(args.iter().map(ToString::to_string));
+        let (config, rest) = take(&["in.txt", "--ranks", "6", "-v"]).unwrap();
+        assert_eq!((config.ranks, rest), (6, vec!["in.txt".to_string(), "-v".to_string()]));
+        assert_eq!(take(&["--ranks=3"]).unwrap().0.ranks, 3);
+        let error = take(&["--ranks"]).unwrap_err();
+        assert_eq!(error.to_string(), "--ranks=: expected a whole number from 1 to 4096");
     }
 
     #[test]
