@@ -72,7 +72,6 @@ impl Display {
         match &self.bar {
             Some(bar) => {
                 bar.set_message(text);
-                bar.tick();
                 self.next = now + REDRAW;
             }
             None => {
