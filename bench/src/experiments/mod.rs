@@ -2,11 +2,21 @@
 
 mod chain_tuning;
 mod pipeline_throughput;
+mod planner_30;
+mod planner_4x4;
+mod planner_instances;
+mod planner_time;
 
 use crate::Experiment;
 
 /// All experiments, in the order in which they run.
-pub const ALL: &[Experiment] = &[pipeline_throughput::EXPERIMENT, chain_tuning::EXPERIMENT];
+pub const ALL: &[Experiment] = &[
+    pipeline_throughput::EXPERIMENT,
+    chain_tuning::EXPERIMENT,
+    planner_4x4::EXPERIMENT,
+    planner_30::EXPERIMENT,
+    planner_time::EXPERIMENT,
+];
 
 #[cfg(test)]
 mod tests {

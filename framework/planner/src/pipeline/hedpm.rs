@@ -166,9 +166,7 @@ impl Pass<'_> {
         let spare = self.free.len().saturating_sub(self.runs_without(&stages));
         let replicable = self.hedpm.spec.stages[stage].is_replicable();
         if self.stages_left == 1 && replicable {
-            let hosts = self.free.to_vec();
-            let time = self.time(&stages, &hosts);
-            return (stages, hosts, time);
+            return self.use_up(stages);
         }
         let time = self.time(&stages, &self.free[..1]);
         if time > (1.0 + self.hedpm.radius) * ideal && replicable && spare > 1 {
@@ -190,6 +188,19 @@ impl Pass<'_> {
             }
             if time <= (1.0 + self.hedpm.radius) * ideal {
                 break;
+            }
+        }
+        (stages, self.free[..best.0].to_vec(), best.1)
+    }
+
+    /// The last stage takes the processors left, up to the number at which it is fastest: all of them, unless a slow
+    /// one at the end of the list would hold up the others.
+    fn use_up(&self, stages: Range<usize>) -> (Range<usize>, Vec<usize>, f64) {
+        let mut best = (1, f64::INFINITY);
+        for replicas in 1..=self.free.len() {
+            let time = self.time(&stages, &self.free[..replicas]);
+            if time < best.1 {
+                best = (replicas, time);
             }
         }
         (stages, self.free[..best.0].to_vec(), best.1)

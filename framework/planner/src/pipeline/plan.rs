@@ -82,7 +82,7 @@ impl Default for PlanOptions {
             radius: 0.05,
             replicate_groups: true,
             share_processors: true,
-            budget: 40_000,
+            budget: 80_000,
             stop: None,
         }
     }

@@ -1,0 +1,100 @@
+//! The random pipelines and platforms of the planner's experiments.
+
+use armature_planner::Platform;
+use armature_planner::pipeline::{Algorithm, PipelineSpec, Plan, PlanOptions, StageSpec, plan};
+use rand::{SeedableRng, rngs::StdRng};
+use rand_distr::{Distribution, Normal};
+
+use crate::Outcome;
+
+/// Whether all links of a platform are alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Links {
+    /// All of bandwidth 10.
+    Homogeneous,
+    /// Each drawn for itself; the same in both directions.
+    Heterogeneous,
+}
+
+impl Links {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Links::Homogeneous => "homogeneous",
+            Links::Heterogeneous => "heterogeneous",
+        }
+    }
+}
+
+/// A sequence of instances from one seed.
+///
+/// Speeds and work are drawn from normal(10, 5), draws that are not positive again. Transfers are ten times lighter
+/// than work: sizes are such a draw divided by ten, bandwidths are one (or their mean), so that work takes about
+/// one second a stage and a transfer about a tenth of that. Set-up times are nothing.
+#[derive(Debug)]
+pub(super) struct Instances {
+    random: StdRng,
+    normal: Normal<f64>,
+}
+
+impl Instances {
+    pub(super) fn new(seed: u64) -> Outcome<Self> {
+        Ok(Instances { random: StdRng::seed_from_u64(seed), normal: Normal::new(10.0, 5.0)? })
+    }
+
+    fn draw(&mut self) -> f64 {
+        loop {
+            let value = self.normal.sample(&mut self.random);
+            if value > 0.0 {
+                return value;
+            }
+        }
+    }
+
+    /// The next instance of `stages` stages on `processors` processors.
+    pub(super) fn next(
+        &mut self,
+        stages: usize,
+        processors: usize,
+        links: Links,
+    ) -> Outcome<(Platform, PipelineSpec)> {
+        let speeds: Vec<f64> = (0..processors).map(|_| self.draw()).collect();
+        let nodes = processors + 1;
+        let mut bandwidth = vec![vec![10.0; nodes]; nodes];
+        if links == Links::Heterogeneous {
+            for (p, q) in (0..nodes).flat_map(|p| (p..nodes).map(move |q| (p, q))) {
+                bandwidth[p][q] = self.draw();
+                bandwidth[q][p] = bandwidth[p][q];
+            }
+        }
+        let mut spec = PipelineSpec::new(self.draw() / 10.0);
+        for n in 0..stages {
+            spec = spec.stage(StageSpec::new(format!("s{}", n + 1), self.draw(), self.draw() / 10.0));
+        }
+        Ok((Platform::new(speeds, bandwidth, vec![vec![0.0; nodes]; nodes])?, spec))
+    }
+}
+
+/// One plan of an instance.
+pub(super) fn planned(
+    (platform, spec): &(Platform, PipelineSpec),
+    options: &PlanOptions,
+    algorithm: Algorithm,
+) -> Outcome<Plan> {
+    Ok(plan(platform, spec, &PlanOptions { algorithm, ..options.clone() })?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armature_planner::Link;
+
+    #[test]
+    fn a_seed_always_gives_the_same_instances() {
+        let draw = || Instances::new(3).unwrap().next(4, 5, Links::Heterogeneous).unwrap();
+        assert_eq!(draw(), draw());
+        let (platform, spec) = draw();
+        assert_eq!((platform.processors(), spec.len()), (5, 4));
+        let Link { bandwidth, setup } = platform.link(1, 3);
+        assert_eq!(platform.link(3, 1), Link { bandwidth, setup });
+    }
+}
