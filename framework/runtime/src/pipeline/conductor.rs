@@ -16,8 +16,8 @@ use super::rank::Rank;
 use super::summary::Summary;
 use super::workshop::SavedState;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::Config;
 use crate::session::post::Kind;
+use crate::session::{BatchMode, Config};
 use crate::wire;
 
 /// An automatic mapping is planned after this many items and this long, or, where items are slow, after one
@@ -175,7 +175,8 @@ impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
             }
         }
         let plan = WindowPlan {
-            batch: self.config.batch,
+            // One large batch would be all that there is to measure.
+            batch: if calibrating { BatchMode::Auto } else { self.config.batch },
             batch_time: self.config.batch_time,
             fixed: self.config.window,
             bytes: self.config.window_bytes,

@@ -11,15 +11,15 @@ use serde::{Deserialize, Serialize};
 
 use super::engine::{Engine, Inspection, Outcome, Task};
 use super::erased::Codec;
-use super::ledger::{Activity, Doing, RankReport};
+use super::ledger::{Activity, Doing, RankReport, StageStats};
 use super::machine::table::Table;
 use super::machine::window::WindowPlan;
 use super::machine::{Idle, Machine};
 use super::workshop::SavedState;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::Backoff;
 use crate::session::post::{Kind, Letter, Post};
+use crate::session::{Backoff, PATIENCE};
 use crate::wire;
 
 /// Messages taken in before the rank looks at its own work again.
@@ -179,12 +179,10 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
     /// Ends the rank's part; returns what it has counted, and the post office.
     pub(crate) fn finish(mut self) -> Result<(RankReport, &'a mut Post)> {
         self.close_epoch();
-        let stats = self.inspect()?.stats;
-        for (slot, mut fresh) in self.report.stages.iter_mut().zip(stats) {
-            fresh.longest_queue = slot.longest_queue;
-            *slot = fresh;
+        let workshop = self.engine.finish()?;
+        for (slot, fresh) in self.report.stages.iter_mut().zip(workshop.stats()) {
+            *slot = StageStats { longest_queue: slot.longest_queue, ..fresh.clone() };
         }
-        self.engine.finish()?;
         Ok((self.report, self.post))
     }
 
@@ -356,7 +354,9 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         let watched = if self.number() == 0 { 1..self.size() } else { 0..1 };
         for other in watched {
             let silent = now.saturating_sub(self.post.heard(other, now));
-            if silent > self.peer_limit {
+            // One that has said nothing yet may still be busy with the caller's own work before its `run`.
+            let patience = if self.words[other].is_some() { 1 } else { PATIENCE };
+            if silent > self.peer_limit.saturating_mul(patience) {
                 let last = self.words[other].as_ref().map_or("it has not said anything".to_string(), |s| {
                     format!("last it said: {}", self.in_words(s))
                 });

@@ -113,6 +113,11 @@ impl<'p> Workshop<'p> {
         self.activity.clone()
     }
 
+    /// Counters of all stages.
+    pub(crate) fn stats(&self) -> &[StageStats] {
+        &self.stats
+    }
+
     /// Begins a calibration run: takes the sizes of items on the next `batches` batches of every edge, and the
     /// stages' times until the next epoch.
     pub(crate) fn measure_sizes(&mut self, batches: usize) {

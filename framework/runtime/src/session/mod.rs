@@ -144,8 +144,8 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// How many times the peer limit a rank may take over the caller's own work before it leaves.
-const PATIENCE: u32 = 30;
+/// How many times the peer limit a rank may take over the caller's own work, before a pipeline and after it.
+pub(crate) const PATIENCE: u32 = 30;
 /// How long a rank that was told of another's failure waits for the job to be ended from outside.
 #[cfg(feature = "mpi")]
 const DOOM: Duration = Duration::from_secs(5);

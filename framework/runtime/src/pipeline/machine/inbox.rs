@@ -21,20 +21,26 @@ pub(crate) struct Inbox {
     pub(crate) asked: usize,
 }
 
+/// No window is larger, so a batch that is so far ahead is garbage; it must not make the resequencer grow.
+const MOST_AHEAD: usize = 1 << 21;
+
 impl Inbox {
     /// An empty inbox; an ordered one starts with batch number `next`.
     pub(crate) fn new(ordered: bool, next: u64) -> Self {
         Inbox { ordered, next, slots: VecDeque::new(), held: 0, most: 0, asked: 0 }
     }
 
-    /// Takes a batch in. Returns false for one that was here before, which cannot happen unless a rank is out
-    /// of step.
+    /// Takes a batch in. Returns false for one that was here before or is beyond any window, which cannot happen
+    /// unless a rank is out of step.
     #[must_use]
     pub(crate) fn put(&mut self, parcel: Parcel) -> bool {
         self.asked = self.asked.saturating_sub(1);
         if self.ordered {
             let Some(at) = parcel.number.checked_sub(self.next) else { return false };
             let at = at as usize;
+            if at >= MOST_AHEAD {
+                return false;
+            }
             if self.slots.len() <= at {
                 self.slots.resize_with(at + 1, || None);
             }
@@ -107,6 +113,7 @@ mod tests {
         assert!(inbox.put(parcel(0)));
         drain(&mut inbox);
         assert!(!inbox.put(parcel(0)), "it has been given out already");
+        assert!(!inbox.put(parcel(1 << 40)), "no window is that large");
     }
 
     #[test]

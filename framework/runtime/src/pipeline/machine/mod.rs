@@ -445,7 +445,7 @@ impl Machine {
                 if inbox.put(parcel) {
                     Ok(())
                 } else {
-                    wrong("twice")
+                    wrong("twice, or from far beyond the window")
                 }
             }
         }
