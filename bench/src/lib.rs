@@ -19,8 +19,8 @@ pub mod machine;
 pub mod pairs;
 pub mod plot;
 pub mod ranks;
-pub mod subject;
 pub mod stats;
+pub mod subject;
 pub mod table;
 pub mod verdict;
 
