@@ -67,7 +67,9 @@ pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize,
         // A kick that finds nothing to change must not go on for ever.
         search.judge.effort += 1;
         let local = search.descend(kicked);
-        if local.score.time <= current.score.time {
+        // Of equally fast mappings, the one with fewer blocks.
+        let slack = if local.pieces.len() < current.pieces.len() { 1e-12 } else { -1e-12 };
+        if local.score.time < current.score.time * (1.0 + slack) {
             best = Some(local);
         }
     }
