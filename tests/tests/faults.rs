@@ -146,7 +146,7 @@ fn a_killed_rank_ends_the_job() {
 /// A rank that does not come to the pipeline is waited for no longer than the limit.
 #[test]
 fn a_rank_that_never_comes_is_named() {
-    let job = Job::new(PROGRAM, 3).arg("never-comes").env("ARMATURE_PEER_SECONDS", "2").limit(SOON * 2);
+    let job = Job::new(PROGRAM, 3).arg("never-comes").env("ARMATURE_JOIN_SECONDS", "2").limit(SOON * 2);
     let outcome = job.run();
     ended_by_failure(&outcome);
     let text = "for a sign of life from rank 2; it has not said anything";

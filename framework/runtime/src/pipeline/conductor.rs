@@ -131,7 +131,7 @@ impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
     }
 
     fn drawn(&mut self) -> u64 {
-        self.rank.machine().map_or(0, |m| m.items_drawn())
+        self.rank.source().map_or(0, |s| s.items_drawn())
     }
 
     /// Begins an epoch on every rank; returns when all stages are set up.
@@ -194,10 +194,9 @@ impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
             if let Some(letter) = self.rank.control() {
                 return Err(out_of_step(letter.from, letter.kind, "in the middle of the stream"));
             }
-            let Some(machine) = self.rank.machine() else { return Ok(true) };
-            let (drained, ended) = machine.drained();
-            if drained && (ended || machine.is_paused()) {
-                return Ok(ended);
+            let Some(source) = self.rank.source() else { return Ok(true) };
+            if source.is_over() {
+                return Ok(source.has_ended());
             }
             turns = turns.wrapping_add(1);
             if calibrating.is_some() || turns.is_multiple_of(64) {
@@ -210,17 +209,17 @@ impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
     /// What has to be looked at now and then: the display, and whether enough has been measured.
     fn look(&mut self, calibrating: Option<Duration>) {
         let now = self.rank.clock().now();
-        let Some(machine) = self.rank.machine() else { return };
-        let (items, flow) = (machine.items_done(), machine.flow());
+        let Some(source) = self.rank.source() else { return };
+        let (items, flow) = (source.items_done(), source.flow());
         if let Some(since) = calibrating {
             let spent = now.saturating_sub(since);
             if (items >= CALIBRATE_ITEMS && spent >= CALIBRATE_TIME) || (items > 0 && spent >= CALIBRATE_MOST)
             {
-                machine.pause();
+                source.pause();
             }
         }
         if self.display.is_due(now) {
-            self.display.show(View { items, in_flight: (flow.1, flow.2) }, now);
+            self.display.show(View { items, flow }, now);
         }
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::machine::Flow;
 use super::summary::short;
 use crate::session::Progress;
 
@@ -27,8 +28,7 @@ pub(crate) struct Display {
 pub(crate) struct View {
     /// Items at the sink.
     pub(crate) items: u64,
-    /// Batches in flight, and how many may be.
-    pub(crate) in_flight: (usize, usize),
+    pub(crate) flow: Flow,
 }
 
 impl Display {
@@ -62,7 +62,7 @@ impl Display {
         let (then, before) = std::mem::replace(&mut self.last, (now, view.items));
         let span = now.saturating_sub(then).as_secs_f64().max(1e-9);
         let rate = short((view.items - before.min(view.items)) as f64 / span);
-        let (flying, limit) = view.in_flight;
+        let Flow { in_flight: flying, limit, .. } = view.flow;
         let text = format!(
             "{:.1} s  {} items  {rate} items/s  {flying}/{limit} batches in flight  {}",
             now.as_secs_f64(),

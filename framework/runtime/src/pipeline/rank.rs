@@ -14,12 +14,12 @@ use super::erased::Codec;
 use super::ledger::{Activity, Doing, RankReport, StageStats};
 use super::machine::table::Table;
 use super::machine::window::WindowPlan;
-use super::machine::{Idle, Machine};
+use super::machine::{Idle, Machine, Source, epoch_of};
 use super::workshop::SavedState;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::post::{Kind, Letter, Post};
-use crate::session::{Backoff, PATIENCE};
+use crate::session::{Backoff, Config};
 use crate::wire;
 
 /// Messages taken in before the rank looks at its own work again.
@@ -60,6 +60,7 @@ pub(crate) struct Rank<'a, 'scope, 'env, 'p> {
     turns: u32,
     next_ping: Duration,
     peer_limit: Duration,
+    join_limit: Duration,
     /// Rank 0: what each rank last said of itself.
     words: Vec<Option<Status>>,
     /// Rank 0: since when no rank has had anything to compute although items are in flight.
@@ -74,7 +75,7 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         codecs: Vec<Arc<dyn Codec>>,
         activity: Arc<Activity>,
         stage_names: Vec<String>,
-        peer_limit: Duration,
+        config: &Config,
     ) -> Self {
         let clock = post.clock();
         let (backoff, now, size) = (post.backoff(), clock.now(), post.size());
@@ -98,8 +99,9 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
             idle: None,
             report: RankReport::default(),
             turns: 0,
-            next_ping: now + PING.min(peer_limit / 4),
-            peer_limit,
+            next_ping: now + PING.min(config.peer_limit / 4),
+            peer_limit: config.peer_limit,
+            join_limit: config.join_limit,
             words: vec![None; size],
             standstill: None,
         }
@@ -121,8 +123,9 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         self.post
     }
 
-    pub(crate) fn machine(&mut self) -> Option<&mut Machine> {
-        self.machine.as_mut()
+    /// Rank 0's end of the stream, while an epoch runs.
+    pub(crate) fn source(&mut self) -> Option<&mut Source> {
+        self.machine.as_mut().and_then(Machine::source_mut)
     }
 
     /// The next letter that is not about items.
@@ -295,7 +298,7 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
     fn take_in(&mut self, letter: Letter) -> Result<()> {
         match letter.kind {
             Kind::Data | Kind::Request | Kind::Offer | Kind::Assign => {
-                let epoch = Machine::epoch_of(&letter).map_err(|e| self.here(e))?;
+                let epoch = epoch_of(&letter).map_err(|e| self.here(e))?;
                 match &mut self.machine {
                     Some(machine) if machine.epoch() == epoch => {
                         machine.on_letter(letter).map_err(|e| self.here(e))
@@ -355,8 +358,8 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         for other in watched {
             let silent = now.saturating_sub(self.post.heard(other, now));
             // One that has said nothing yet may still be busy with the caller's own work before its `run`.
-            let patience = if self.words[other].is_some() { 1 } else { PATIENCE };
-            if silent > self.peer_limit.saturating_mul(patience) {
+            let limit = if self.words[other].is_some() { self.peer_limit } else { self.join_limit };
+            if silent > limit {
                 let last = self.words[other].as_ref().map_or("it has not said anything".to_string(), |s| {
                     format!("last it said: {}", self.in_words(s))
                 });
@@ -377,7 +380,7 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
     /// Rank 0: if items are in flight and no rank computes, nothing will ever come. That is a fault of the
     /// framework; it is reported with every rank's state instead of waiting for ever.
     fn check_standstill(&mut self, mine: &Status, now: Duration) -> Result<()> {
-        let flying = self.machine.as_ref().is_some_and(|m| m.flow().1 > 0);
+        let flying = self.machine.as_ref().and_then(Machine::source).is_some_and(|s| s.flow().in_flight > 0);
         let others = self.words.iter().skip(1).flatten();
         let quiet = mine.doing == Doing::Nothing && others.clone().all(|s| s.doing == Doing::Nothing);
         // Any item that arrived here would have ended rank 0's idleness. It counts from now, not from when that

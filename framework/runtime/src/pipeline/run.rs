@@ -34,7 +34,7 @@ impl Runnable<'_> {
         std::thread::scope(|scope| {
             let engine = Engine::new(scope, rank, driver, waker, workshop)?;
             let stages = names.clone();
-            let me = Rank::new(&mut *post, engine, run, codecs, activity, stages, config.peer_limit);
+            let me = Rank::new(&mut *post, engine, run, codecs, activity, stages, config);
             let result = match score {
                 Some(score) => conduct(me, score, config).map(Some),
                 None => follow(me, &names).map(|()| None),

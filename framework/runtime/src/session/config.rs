@@ -24,6 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// | `ARMATURE_IDLE_MICROSECONDS` | [`idle_sleep`](Config::idle_sleep) | longest sleep of an idle rank, in µs | 1000 |
 /// | `ARMATURE_SPLIT_BYTES` | [`split_bytes`](Config::split_bytes) | messages above this are sent in pieces | 67108864 |
 /// | `ARMATURE_PEER_SECONDS` | [`peer_limit`](Config::peer_limit) | silence of a rank that ends the job, in s | 120 |
+/// | `ARMATURE_JOIN_SECONDS` | [`join_limit`](Config::join_limit) | how long ranks wait for one that is still busy with the program's own work, before a pipeline and after it, in s | 3600 |
 /// | `ARMATURE_PROGRESS` | [`progress`](Config::progress) | `auto`, `on`, `off`: progress on stderr | `auto` |
 /// | `ARMATURE_MONITOR` | [`monitor`](Config::monitor) | `on`, `off`: per-stage service times | `on` |
 ///
@@ -42,6 +43,7 @@ pub struct Config {
     pub(crate) idle_sleep: Duration,
     pub(crate) split_bytes: usize,
     pub(crate) peer_limit: Duration,
+    pub(crate) join_limit: Duration,
     pub(crate) progress: Progress,
     pub(crate) monitor: bool,
 }
@@ -117,6 +119,7 @@ impl Default for Config {
             idle_sleep: Duration::from_millis(1),
             split_bytes: 64 << 20,
             peer_limit: Duration::from_secs(120),
+            join_limit: Duration::from_secs(3600),
             progress: Progress::Auto,
             monitor: true,
         }
@@ -220,6 +223,9 @@ impl Config {
         if let Some(v) = read("ARMATURE_PEER_SECONDS") {
             c.peer_limit = Duration::from_secs(number("ARMATURE_PEER_SECONDS", &v, 1, 1 << 31)? as u64);
         }
+        if let Some(v) = read("ARMATURE_JOIN_SECONDS") {
+            c.join_limit = Duration::from_secs(number("ARMATURE_JOIN_SECONDS", &v, 1, 1 << 31)? as u64);
+        }
         if let Some(v) = read("ARMATURE_PROGRESS") {
             c.progress = choose(
                 "ARMATURE_PROGRESS",
@@ -305,6 +311,13 @@ impl Config {
         self
     }
 
+    /// How long ranks wait for one that is still busy with the program's own work and gives no sign of life because
+    /// of that: before it has come to the pipeline, and after the last one.
+    pub fn join_limit(mut self, limit: Duration) -> Self {
+        self.join_limit = limit;
+        self
+    }
+
     /// Whether progress is shown on stderr.
     pub fn progress(mut self, progress: Progress) -> Self {
         self.progress = progress;
@@ -377,6 +390,7 @@ mod tests {
         assert_eq!(with("ARMATURE_REQUEST_AHEAD", "3").unwrap().request_ahead, 3);
         assert_eq!(with("ARMATURE_SPLIT_BYTES", "17").unwrap().split_bytes, 17);
         assert_eq!(with("ARMATURE_PEER_SECONDS", "5").unwrap().peer_limit, Duration::from_secs(5));
+        assert_eq!(with("ARMATURE_JOIN_SECONDS", "7").unwrap().join_limit, Duration::from_secs(7));
         assert_eq!(with("ARMATURE_PROGRESS", "off").unwrap().progress, Progress::Off);
         assert!(!with("ARMATURE_MONITOR", "off").unwrap().monitor);
         let c = with("ARMATURE_IDLE_MICROSECONDS", "20").unwrap();

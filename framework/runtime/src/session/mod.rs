@@ -101,7 +101,7 @@ impl Session {
     /// Takes a rank down: everybody says bye to rank 0, which lets all go when it has heard from each.
     fn leave(post: &mut Post, config: &Config) -> Result<()> {
         // A rank may still be busy with the caller's own work, which tells nobody that it is alive.
-        let limit = config.peer_limit.saturating_mul(PATIENCE);
+        let limit = config.join_limit;
         post.next_run();
         post.drain(limit)?;
         if post.rank() == 0 {
@@ -144,8 +144,6 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// How many times the peer limit a rank may take over the caller's own work, before a pipeline and after it.
-pub(crate) const PATIENCE: u32 = 30;
 /// How long a rank that was told of another's failure waits for the job to be ended from outside.
 #[cfg(feature = "mpi")]
 const DOOM: Duration = Duration::from_secs(5);

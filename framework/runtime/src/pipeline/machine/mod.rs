@@ -3,94 +3,38 @@
 //! It has no clock, no thread and no transport of its own (the time of an event is handed in), so the same
 //! machine runs under both drivers and on every transport. See the README beside it for states and invariants.
 
-pub(crate) mod broker;
-pub(crate) mod inbox;
+mod broker;
+mod describe;
+mod inbox;
+mod job;
+mod letters;
 pub(crate) mod parcel;
+mod source;
 pub(crate) mod table;
+#[cfg(test)]
+mod tests;
 pub(crate) mod window;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use self::broker::Broker;
 use self::inbox::Inbox;
+pub(crate) use self::job::{Done, Idle, Job, Traffic};
+pub(crate) use self::letters::epoch_of;
+use self::letters::{Assign, Offer, Request};
 use self::parcel::Parcel;
+pub(crate) use self::source::{Flow, Source};
 use self::table::{Route, Table};
-use self::window::{Window, WindowPlan};
-use super::ends::Fill;
+use self::window::WindowPlan;
 use super::erased::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::post::{Kind, Letter, envelope};
 use crate::transport::Message;
 use crate::wire;
-
-/// What the compute side is asked to do.
-#[derive(Debug)]
-pub(crate) enum Job {
-    /// Draw a batch from the source.
-    Draw { number: u64, first: u64, fill: Fill },
-    /// Run the stages of a block on a batch.
-    Process { block: usize, parcel: Parcel },
-    /// Give a batch to the sink.
-    Consume { parcel: Parcel },
-}
-
-/// What came of a job.
-#[derive(Debug)]
-pub(crate) enum Done {
-    /// A batch was drawn (none at the very end), and whether the stream ended behind it.
-    Drawn { parcel: Option<Parcel>, ended: bool },
-    /// A block has been through.
-    Processed { block: usize, parcel: Parcel },
-    /// The sink has taken a batch.
-    Consumed { count: usize, service: Duration, bytes: u64 },
-}
-
-/// A replica has room.
-#[derive(Debug, Serialize, Deserialize)]
-struct Request {
-    epoch: u32,
-    edge: u32,
-    batches: u32,
-}
-
-/// A sender has a batch to give.
-#[derive(Debug, Serialize, Deserialize)]
-struct Offer {
-    epoch: u32,
-    edge: u32,
-    number: u64,
-}
-
-/// A broker has found a receiver for a batch.
-#[derive(Debug, Serialize, Deserialize)]
-struct Assign {
-    epoch: u32,
-    edge: u32,
-    number: u64,
-    receiver: u32,
-}
-
-/// Why a rank has nothing to compute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Idle {
-    /// Nothing has arrived.
-    Input,
-    /// It has finished batches that nobody has asked for, or (rank 0) the window is closed.
-    Downstream,
-}
-
-/// Counters of the traffic of one rank.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Traffic {
-    pub(crate) sent_batches: u64,
-    pub(crate) sent_bytes: u64,
-    pub(crate) received_batches: u64,
-    pub(crate) received_bytes: u64,
-}
 
 /// The state of one rank in one epoch.
 pub(crate) struct Machine {
@@ -111,29 +55,6 @@ pub(crate) struct Machine {
     source: Option<Source>,
     outbox: Vec<(usize, Message)>,
     traffic: Traffic,
-}
-
-/// Rank 0's end of the stream.
-#[derive(Debug)]
-struct Source {
-    window: Window,
-    next_item: u64,
-    /// Items of batches that have reached the sink.
-    done: u64,
-    drawing: bool,
-    ended: bool,
-    paused: bool,
-}
-
-impl Source {
-    /// The next batch to draw, if there is one and the window is open.
-    fn next_draw(&mut self) -> Option<Job> {
-        if self.ended || self.drawing || self.paused || !self.window.is_open() {
-            return None;
-        }
-        self.drawing = true;
-        Some(Job::Draw { number: self.window.next_batch(), first: self.next_item, fill: self.window.fill() })
-    }
 }
 
 impl Machine {
@@ -168,15 +89,7 @@ impl Machine {
 
     /// Makes this the machine of rank 0, which reads the source. `start` is the stream's next item.
     pub(crate) fn with_source(mut self, plan: WindowPlan, start: u64, now: Duration) -> Self {
-        let window = Window::new(plan, now);
-        self.source = Some(Source {
-            window,
-            next_item: start,
-            done: start,
-            drawing: false,
-            ended: false,
-            paused: false,
-        });
+        self.source = Some(Source::new(plan, start, now));
         self
     }
 
@@ -228,44 +141,19 @@ impl Machine {
         }
     }
 
-    /// The epoch that a stream message belongs to; all of them begin with it.
-    pub(crate) fn epoch_of(letter: &Letter) -> Result<u32> {
-        match letter.kind {
-            Kind::Data => match letter.body.first_chunk::<4>() {
-                Some(bytes) => Ok(u32::from_le_bytes(*bytes)),
-                None => Err(Error::new(ErrorKind::Wire, "a batch's header is cut short")),
-            },
-            Kind::Request => wire::from_bytes::<Request>(&letter.body).map(|r| r.epoch),
-            Kind::Offer => wire::from_bytes::<Offer>(&letter.body).map(|o| o.epoch),
-            Kind::Assign => wire::from_bytes::<Assign>(&letter.body).map(|a| a.epoch),
-            other => Err(Error::new(ErrorKind::Wire, format!("a {other:?} message has no epoch"))),
-        }
-    }
-
     /// Takes the result of a job in.
     pub(crate) fn on_done(&mut self, done: Done, now: Duration) -> Result<()> {
         match done {
             Done::Drawn { parcel, ended } => {
                 if let Some(source) = &mut self.source {
-                    source.drawing = false;
-                    source.ended |= ended;
+                    source.drawn(parcel.as_ref().map(|p| p.range.count), ended);
                 }
-                match parcel {
-                    Some(parcel) => {
-                        if let Some(source) = &mut self.source {
-                            source.window.produced();
-                            source.next_item += u64::from(parcel.range.count);
-                        }
-                        self.send_on(0, parcel)
-                    }
-                    None => Ok(()),
-                }
+                parcel.map_or(Ok(()), |parcel| self.send_on(0, parcel))
             }
             Done::Processed { block, parcel } => self.send_on(block + 1, parcel),
             Done::Consumed { count, service, bytes } => {
                 if let Some(source) = &mut self.source {
-                    source.done += count as u64;
-                    source.window.consumed(count, service, bytes, now);
+                    source.consumed(count, service, bytes, now);
                 }
                 Ok(())
             }
@@ -312,38 +200,14 @@ impl Machine {
         self.outbox.drain(..)
     }
 
-    /// Stops drawing from the source; what is in flight goes on (rank 0).
-    pub(crate) fn pause(&mut self) {
-        if let Some(source) = &mut self.source {
-            source.paused = true;
-        }
+    /// Rank 0's end of the stream; `None` on other ranks.
+    pub(crate) fn source(&self) -> Option<&Source> {
+        self.source.as_ref()
     }
 
-    /// Rank 0: whether drawing has been stopped.
-    pub(crate) fn is_paused(&self) -> bool {
-        self.source.as_ref().is_some_and(|s| s.paused)
-    }
-
-    /// Rank 0: items of the stream that have reached the sink.
-    pub(crate) fn items_done(&self) -> u64 {
-        self.source.as_ref().map_or(0, |s| s.done)
-    }
-
-    /// Rank 0: whether everything drawn so far has reached the sink, and whether the stream is over.
-    pub(crate) fn drained(&self) -> (bool, bool) {
-        self.source.as_ref().map_or((true, false), |s| (!s.drawing && s.window.in_flight() == 0, s.ended))
-    }
-
-    /// Rank 0: the number of the next item, which is how many have been drawn.
-    pub(crate) fn items_drawn(&self) -> u64 {
-        self.source.as_ref().map_or(0, |s| s.next_item)
-    }
-
-    /// Rank 0: items in a batch, batches in flight, and how many may be.
-    pub(crate) fn flow(&self) -> (usize, usize, usize) {
-        self.source
-            .as_ref()
-            .map_or((0, 0, 0), |s| (s.window.batch_items(), s.window.in_flight(), s.window.limit()))
+    /// The same, to [pause](Source::pause) it.
+    pub(crate) fn source_mut(&mut self) -> Option<&mut Source> {
+        self.source.as_mut()
     }
 
     pub(crate) fn traffic(&self) -> Traffic {
@@ -366,56 +230,8 @@ impl Machine {
     /// Why there is nothing to compute.
     pub(crate) fn idle_reason(&self) -> Idle {
         let shelved = self.shelves.iter().any(|s| !s.is_empty());
-        let closed = self.source.as_ref().is_some_and(|s| !s.ended && !s.window.is_open());
+        let closed = self.source.as_ref().is_some_and(Source::is_held_up);
         if shelved || closed { Idle::Downstream } else { Idle::Input }
-    }
-
-    /// What this rank holds and waits for, in words: for the message when a run stands still.
-    pub(crate) fn describe(&self) -> String {
-        let mut words = Vec::new();
-        for (edge, inbox) in self.inboxes.iter().enumerate() {
-            let Some(inbox) = inbox else { continue };
-            let name = self.edge_name(edge);
-            let mut text = format!("{} batch(es) before {name}, {} asked for", inbox.queued().0, inbox.asked);
-            if let Some(gap) = inbox.gap() {
-                text += &format!(", waiting for batch {gap}");
-            }
-            words.push(text);
-        }
-        for (edge, shelf) in self.shelves.iter().enumerate().filter(|(_, s)| !s.is_empty()) {
-            words.push(format!(
-                "{} batch(es) finished, not asked for by {}",
-                shelf.len(),
-                self.edge_name(edge)
-            ));
-        }
-        for (edge, broker) in self.brokers.iter().enumerate() {
-            if let Some((offers, requests)) = broker.as_ref().map(Broker::open) {
-                words.push(format!(
-                    "book of {}: {offers} offer(s), {requests} request(s)",
-                    self.edge_name(edge)
-                ));
-            }
-        }
-        if let Some(s) = &self.source {
-            let (batch, flying, limit) = (s.window.batch_items(), s.window.in_flight(), s.window.limit());
-            words.push(format!(
-                "{flying} of {limit} batches of {batch} in flight, {} items drawn",
-                s.next_item
-            ));
-        }
-        words.join("; ")
-    }
-
-    fn edge_name(&self, edge: usize) -> String {
-        if edge == self.table.last_edge() {
-            return "the sink".to_string();
-        }
-        let stages = self.table.stages(edge);
-        match self.names.get(stages.clone()) {
-            Some(names) => names.join("+"),
-            None => format!("stages {}..{}", stages.start, stages.end),
-        }
     }
 
     fn known(&self, edge: usize) -> Result<usize> {
@@ -488,7 +304,7 @@ impl Machine {
         self.traffic.sent_batches += 1;
         self.traffic.sent_bytes += bytes;
         if let Some(source) = &mut self.source {
-            source.window.sent(items, bytes);
+            source.sent(items, bytes);
         }
         self.outbox.push((to, message));
         Ok(())
@@ -547,11 +363,5 @@ impl Machine {
         head.extend_from_slice(&wire::to_bytes(content)?);
         self.outbox.push((to, Message::new(head)));
         Ok(())
-    }
-}
-
-impl std::fmt::Debug for Machine {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "rank {}, epoch {}: {}", self.me, self.epoch(), self.describe())
     }
 }

@@ -1,0 +1,61 @@
+//! A machine's state in words.
+
+use super::Machine;
+use super::broker::Broker;
+use super::source::Flow;
+
+impl Machine {
+    /// What this rank holds and waits for, in words: for the message when a run stands still.
+    pub(crate) fn describe(&self) -> String {
+        let mut words = Vec::new();
+        for (edge, inbox) in self.inboxes.iter().enumerate() {
+            let Some(inbox) = inbox else { continue };
+            let name = self.edge_name(edge);
+            let mut text = format!("{} batch(es) before {name}, {} asked for", inbox.queued().0, inbox.asked);
+            if let Some(gap) = inbox.gap() {
+                text += &format!(", waiting for batch {gap}");
+            }
+            words.push(text);
+        }
+        for (edge, shelf) in self.shelves.iter().enumerate().filter(|(_, s)| !s.is_empty()) {
+            words.push(format!(
+                "{} batch(es) finished, not asked for by {}",
+                shelf.len(),
+                self.edge_name(edge)
+            ));
+        }
+        for (edge, broker) in self.brokers.iter().enumerate() {
+            if let Some((offers, requests)) = broker.as_ref().map(Broker::open) {
+                words.push(format!(
+                    "book of {}: {offers} offer(s), {requests} request(s)",
+                    self.edge_name(edge)
+                ));
+            }
+        }
+        if let Some(s) = &self.source {
+            let Flow { batch_items, in_flight, limit } = s.flow();
+            let drawn = s.items_drawn();
+            words.push(format!(
+                "{in_flight} of {limit} batches of {batch_items} in flight, {drawn} items drawn"
+            ));
+        }
+        words.join("; ")
+    }
+
+    fn edge_name(&self, edge: usize) -> String {
+        if edge == self.table.last_edge() {
+            return "the sink".to_string();
+        }
+        let stages = self.table.stages(edge);
+        match self.names.get(stages.clone()) {
+            Some(names) => names.join("+"),
+            None => format!("stages {}..{}", stages.start, stages.end),
+        }
+    }
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rank {}, epoch {}: {}", self.me, self.epoch(), self.describe())
+    }
+}

@@ -1,0 +1,46 @@
+//! The book-keeping letters of a stream. All letters of a stream begin with their epoch.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::post::{Kind, Letter};
+use crate::wire;
+
+/// A replica has room.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Request {
+    pub(super) epoch: u32,
+    pub(super) edge: u32,
+    pub(super) batches: u32,
+}
+
+/// A sender has a batch to give.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Offer {
+    pub(super) epoch: u32,
+    pub(super) edge: u32,
+    pub(super) number: u64,
+}
+
+/// A broker has found a receiver for a batch.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Assign {
+    pub(super) epoch: u32,
+    pub(super) edge: u32,
+    pub(super) number: u64,
+    pub(super) receiver: u32,
+}
+
+/// The epoch that a stream message belongs to; all of them begin with it.
+pub(crate) fn epoch_of(letter: &Letter) -> Result<u32> {
+    match letter.kind {
+        Kind::Data => match letter.body.first_chunk::<4>() {
+            Some(bytes) => Ok(u32::from_le_bytes(*bytes)),
+            None => Err(Error::new(ErrorKind::Wire, "a batch's header is cut short")),
+        },
+        Kind::Request => wire::from_bytes::<Request>(&letter.body).map(|r| r.epoch),
+        Kind::Offer => wire::from_bytes::<Offer>(&letter.body).map(|o| o.epoch),
+        Kind::Assign => wire::from_bytes::<Assign>(&letter.body).map(|a| a.epoch),
+        other => Err(Error::new(ErrorKind::Wire, format!("a {other:?} message has no epoch"))),
+    }
+}

@@ -1,0 +1,99 @@
+//! Rank 0's end of the stream: what has been drawn, what has arrived, and whether more may be drawn.
+
+use std::time::Duration;
+
+use super::job::Job;
+use super::window::{Window, WindowPlan};
+
+/// The source of an epoch.
+#[derive(Debug)]
+pub(crate) struct Source {
+    window: Window,
+    next_item: u64,
+    /// Items of batches that have reached the sink.
+    done: u64,
+    drawing: bool,
+    ended: bool,
+    paused: bool,
+}
+
+/// Items in a full batch, batches in flight, and how many may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flow {
+    pub(crate) batch_items: usize,
+    pub(crate) in_flight: usize,
+    pub(crate) limit: usize,
+}
+
+impl Source {
+    /// A source that goes on with item number `start`.
+    pub(super) fn new(plan: WindowPlan, start: u64, now: Duration) -> Self {
+        let window = Window::new(plan, now);
+        Source { window, next_item: start, done: start, drawing: false, ended: false, paused: false }
+    }
+
+    /// The next batch to draw, if there is one and the window is open.
+    pub(super) fn next_draw(&mut self) -> Option<Job> {
+        if self.ended || self.drawing || self.paused || !self.window.is_open() {
+            return None;
+        }
+        self.drawing = true;
+        Some(Job::Draw { number: self.window.next_batch(), first: self.next_item, fill: self.window.fill() })
+    }
+
+    /// A batch of `items` was drawn (none at the very end); whether the stream has ended behind it.
+    pub(super) fn drawn(&mut self, items: Option<u32>, ended: bool) {
+        self.drawing = false;
+        self.ended |= ended;
+        if let Some(items) = items {
+            self.window.produced();
+            self.next_item += u64::from(items);
+        }
+    }
+
+    /// `items` items were sent in `bytes` bytes.
+    pub(super) fn sent(&mut self, items: usize, bytes: u64) {
+        self.window.sent(items, bytes);
+    }
+
+    /// A batch has reached the sink.
+    pub(super) fn consumed(&mut self, items: usize, service: Duration, bytes: u64, now: Duration) {
+        self.done += items as u64;
+        self.window.consumed(items, service, bytes, now);
+    }
+
+    /// Stops drawing; what is in flight goes on.
+    pub(crate) fn pause(&mut self) {
+        self.paused = true;
+    }
+
+    /// Whether the epoch is over: nothing is in flight, and nothing more will be drawn.
+    pub(crate) fn is_over(&self) -> bool {
+        !self.drawing && self.window.in_flight() == 0 && (self.ended || self.paused)
+    }
+
+    /// Whether the user's iterator has come to its end.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Whether the window is what keeps the source from drawing.
+    pub(super) fn is_held_up(&self) -> bool {
+        !self.ended && !self.window.is_open()
+    }
+
+    /// Items of the stream that have reached the sink.
+    pub(crate) fn items_done(&self) -> u64 {
+        self.done
+    }
+
+    /// Items that have been drawn, which is the number of the next one.
+    pub(crate) fn items_drawn(&self) -> u64 {
+        self.next_item
+    }
+
+    pub(crate) fn flow(&self) -> Flow {
+        let Source { window, .. } = self;
+        Flow { batch_items: window.batch_items(), in_flight: window.in_flight(), limit: window.limit() }
+    }
+}
