@@ -231,8 +231,7 @@ fn answer(session: &Session, args: &QueryArgs, wanted: &Search) -> Result<Option
     if !session.is_root() {
         return search(session, None, wanted, &mut io::sink());
     }
-    let listing =
-        Listing::of(&args.queries).map_err(|e| format!("cannot read {}: {e}", args.queries.display()))?;
+    let listing = Listing::of(&args.queries)?;
     let Some(path) = &args.output else {
         let mut terminal = BufWriter::new(io::stdout());
         let found = search(session, Some(&listing), wanted, &mut terminal)?;

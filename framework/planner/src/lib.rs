@@ -32,3 +32,8 @@ pub mod simulate;
 
 pub use error::{Error, ErrorKind, Result};
 pub use platform::{Link, Platform};
+
+/// The book's chapter, so that its example compiles and is true.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/planning.md")]
+struct Planning;

@@ -66,6 +66,7 @@ const PAGE: usize = 64 << 10;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn keep_freed() -> bool {
     use std::ffi::c_int;
+    // SAFETY: this is mallopt of glibc's malloc.h.
     unsafe extern "C" {
         fn mallopt(parameter: c_int, value: c_int) -> c_int;
     }

@@ -37,6 +37,7 @@ fn simulator() -> Option<Simulator> {
 
 #[cfg(target_os = "linux")]
 fn symbol(name: &CStr) -> Option<*mut std::ffi::c_void> {
+    // SAFETY: this is dlsym of the system's C library.
     unsafe extern "C" {
         fn dlsym(handle: *mut std::ffi::c_void, name: *const std::ffi::c_char) -> *mut std::ffi::c_void;
     }
