@@ -1,6 +1,9 @@
 //! The experiments, each in a file of its own.
 
 mod chain_tuning;
+mod ferret_runs;
+mod ferret_scaling;
+mod monitor_cost;
 mod pipeline_throughput;
 mod planner_30;
 mod planner_4x4;
@@ -13,6 +16,8 @@ use crate::Experiment;
 pub const ALL: &[Experiment] = &[
     pipeline_throughput::EXPERIMENT,
     chain_tuning::EXPERIMENT,
+    ferret_scaling::EXPERIMENT,
+    monitor_cost::EXPERIMENT,
     planner_4x4::EXPERIMENT,
     planner_30::EXPERIMENT,
     planner_time::EXPERIMENT,

@@ -1,0 +1,60 @@
+//! Ferret on one, two and six ranks on two cores: whole processes, start-up and calibration included.
+//!
+//! The bound is what the machine can do at all: two runs of one rank each, at the same time, each with half of the
+//! queries. It shows how much of a missing speed-up is the machine's.
+
+use super::ferret_runs::Files;
+use crate::{
+    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    pairs::{Contestant, round_robin},
+    stats::median_interval,
+    table::digits,
+};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "ferret-scaling",
+    about: "Ferret on one, two and six ranks on two cores, by the clock on the wall",
+    needs: "mpirun of Open MPI, two cores, ferret beside this binary (ci/bench.sh builds it)",
+    run,
+};
+
+const ONE: &str = "one rank";
+const TWO: &str = "two ranks";
+const SIX: &str = "six ranks";
+const BOUND: &str = "two halves at once";
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let files = Files::make("ferret-scaling", if smoke { 20 } else { 500 })?;
+    let contestants = vec![
+        Contestant::timed(ONE, || files.query("serial.tsv", 1, "serial")),
+        Contestant::timed(TWO, || files.query("two.tsv", 2, "auto")),
+        Contestant::timed(SIX, || files.query("six.tsv", 6, "auto")),
+        Contestant::new(BOUND, || files.halves()),
+    ];
+    let rounds = round_robin(if smoke { 1 } else { 20 }, contestants)?;
+    files.same_bytes(&["two.tsv", "six.tsv"])?;
+
+    let mut table = Table::new(&["run", "median [s]", "low", "high", "speed-up over one rank"]);
+    for (name, samples) in rounds.iter() {
+        let time = median_interval(samples);
+        let speedup = rounds.ratio(ONE, name).map(|ratio| digits(ratio.value, 3));
+        table.row([name.into(), time.value.into(), time.low.into(), time.high.into(), speedup.into()]);
+    }
+    report.table("", &table)?;
+    let mut bars = Bars::new(
+        "Ferret on two cores (median, 95 % interval)",
+        "time [s]",
+        rounds.iter().map(|(name, _)| name),
+    );
+    bars.add("whole process", rounds.iter().map(|(_, samples)| Some(median_interval(samples))).collect());
+    report.bars("", &bars)?;
+    let mut mark = |what: &str, a: &str, b: &str, unit: &str, target| {
+        if let Some(ratio) = rounds.ratio(a, b) {
+            report.mark(Mark::new(what, ratio, unit, target));
+        }
+    };
+    mark("two ranks against one", ONE, TWO, "times as fast", Target::AtLeast(1.8));
+    mark("six ranks against two", SIX, TWO, "times the time", Target::AtMost(1.1));
+    mark("two ranks against the bound", BOUND, TWO, "of what the machine can do", Target::AtLeast(0.9));
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! What measuring the stages costs, in proportion to Ferret's time.
+//!
+//! The cost is far too small to be seen in Ferret's own time, so it is measured alone: a pipeline of stages that do
+//! nothing, one item a batch, with and without the measuring. The difference for each stage and batch, times the
+//! stages and batches that Ferret has for an item, is set against the time that Ferret takes for an item.
+
+use std::time::{Duration, Instant};
+
+use armature::pipeline::{Context, MappingChoice, Pipeline, Stage, StageResult};
+use armature::{BatchMode, Config, Driver, Progress};
+
+use super::ferret_runs::Files;
+use crate::{
+    Experiment, Mark, Outcome, Report, Table, Target,
+    pairs::{Contestant, round_robin},
+    stats::median_interval,
+    verdict::Interval,
+};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "monitor-cost",
+    about: "what measuring the stages costs, in proportion to Ferret's time",
+    needs: "mpirun of Open MPI, ferret beside this binary (ci/bench.sh builds it)",
+    run,
+};
+
+/// Stages of the pipeline that does nothing; as many as Ferret has.
+const STAGES: u32 = 6;
+/// A stage takes so long that every one of its batches is timed, as every batch of Ferret is.
+const STAGE_TIME: Duration = Duration::from_micros(20);
+const ON: &str = "measured";
+const OFF: &str = "not measured";
+const FERRET: &str = "Ferret";
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let items = if smoke { 500 } else { 5_000 };
+    let files = Files::make("monitor-cost", if smoke { 20 } else { 200 })?;
+    let contestants = vec![
+        Contestant::new(ON, move || seconds_per_item(items, true)),
+        Contestant::new(OFF, move || seconds_per_item(items, false)),
+        Contestant::timed(FERRET, || files.query("serial.tsv", 1, "serial")),
+    ];
+    let rounds = round_robin(if smoke { 2 } else { 40 }, contestants)?;
+    let (on, off) = (rounds.of(ON).unwrap_or_default(), rounds.of(OFF).unwrap_or_default());
+    let differences: Vec<f64> = on.iter().zip(off).map(|(on, off)| on - off).collect();
+    let cost = median_interval(&differences);
+    let ns = |seconds: f64| seconds * 1e9;
+
+    let runs = rounds.of(FERRET).unwrap_or_default();
+    let ferret = median_interval(&runs.iter().map(|run| run / files.queries as f64).collect::<Vec<_>>());
+
+    let mut table = Table::new(&["what", "median [ns]", "low", "high"]);
+    let mut row = |what: &str, Interval { value, low, high }| {
+        table.row([what.into(), ns(value).into(), ns(low).into(), ns(high).into()]);
+    };
+    row("an item through six stages, measured", median_interval(on));
+    row("an item through six stages, not measured", median_interval(off));
+    row("measuring an item's stages", cost);
+    row("an image through Ferret", ferret);
+    report.table("", &table)?;
+    let share = |seconds: f64| 100.0 * seconds / ferret.value;
+    let share = Interval { value: share(cost.value), low: share(cost.low), high: share(cost.high) };
+    report.mark(Mark::new("", share, "% of Ferret's time", Target::AtMost(1.0)));
+    Ok(())
+}
+
+/// A stage that keeps the core busy for a while, but not for as long as a clock of the framework is read.
+struct Busy;
+
+impl Stage for Busy {
+    type In = u64;
+    type Out = u64;
+
+    fn process(&mut self, item: u64, _: &mut Context) -> StageResult<u64> {
+        let start = Instant::now();
+        while start.elapsed() < STAGE_TIME {
+            std::hint::spin_loop();
+        }
+        Ok(Some(item))
+    }
+}
+
+/// One rank, all stages in one block, one item a batch.
+fn seconds_per_item(items: u64, monitor: bool) -> Outcome<f64> {
+    let config = Config::new()
+        .monitor(monitor)
+        .driver(Driver::Inline)
+        .batch(BatchMode::Fixed(1))
+        .progress(Progress::Off);
+    let start = Instant::now();
+    armature::run(&config, |session| {
+        let pipeline = Pipeline::source("numbers", || 0..items);
+        let pipeline = (0..STAGES).fold(pipeline, |p, n| p.stage(&format!("stage {n}"), || Ok(Busy)));
+        pipeline.for_each("sink", drop).mapping(MappingChoice::Serial).run(session)?;
+        Ok(())
+    })?;
+    Ok(start.elapsed().as_secs_f64() / items as f64)
+}
