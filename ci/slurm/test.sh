@@ -71,7 +71,7 @@ submit() { sbatch --parsable --output="$work/%j.log" "$@"; }
 # same_bytes FILE: for check.
 same_bytes() { cmp "$shared/one-rank.tsv" "$1"; }
 # hosts_in LOG: the hosts in the table that armature prints at its start, a word a rank.
-hosts_in() { awk '/^ *rank +host/ { table = 1; next } table && /^ *[0-9]+ / { print $2; next } { table = 0 }' "$1" | sort | tr '\n' ' '; }
+hosts_in() { awk '/^ *rank +host/ { table = 1; next } table && /^ *[0-9]+ .*GiB$/ { print $2; next } { table = 0 }' "$1" | sort | tr '\n' ' '; }
 # completed JOB: for check; shows the job's output if it has not.
 completed() {
   local state
