@@ -23,7 +23,7 @@ use crate::wire;
 /// An automatic mapping is planned after this many items and this long, or, where items are slow, after one
 /// item and `CALIBRATE_MOST`.
 const CALIBRATE_ITEMS: u64 = 8;
-const CALIBRATE_TIME: Duration = Duration::from_millis(200);
+const CALIBRATE_TIME: Duration = Duration::from_millis(50);
 const CALIBRATE_MOST: Duration = Duration::from_secs(2);
 /// Batches on which the sizes of items are taken.
 const SIZED_BATCHES: usize = 3;
