@@ -13,6 +13,8 @@ use crate::{
     ranks::{Launch, finish},
 };
 
+/// What one rank writes.
+pub(super) const SERIAL: &str = "serial.tsv";
 /// How long a run may take before it counts as hung.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -60,18 +62,22 @@ impl Files {
         finish(command, LIMIT).map(drop)
     }
 
-    /// Links every other query into each of two folders.
+    /// Links the queries of every other scene into each of two folders.
     fn split(&self, queries: &Path) -> Outcome {
-        let mut names = Vec::new();
+        let mut scenes = Vec::new();
         for entry in fs::read_dir(queries)? {
-            names.push(entry?.path());
+            scenes.push(entry?.path());
         }
-        names.sort();
-        for (number, path) in names.iter().enumerate() {
-            let half = self.folder.join(format!("half-{}", number % 2));
-            fs::create_dir_all(&half)?;
-            let name = path.file_name().ok_or("a query without a name")?;
-            fs::hard_link(path, half.join(name))?;
+        scenes.sort();
+        for (number, scene) in scenes.iter().enumerate() {
+            let name = scene.file_name().ok_or("a scene without a name")?;
+            let half = self.folder.join(format!("half-{}", number % 2)).join(name);
+            fs::create_dir_all(&half).map_err(|e| format!("cannot create {}: {e}", half.display()))?;
+            for entry in fs::read_dir(scene)? {
+                let entry = entry?;
+                fs::hard_link(entry.path(), half.join(entry.file_name()))
+                    .map_err(|e| format!("cannot link {}: {e}", entry.path().display()))?;
+            }
         }
         Ok(())
     }
@@ -81,10 +87,15 @@ impl Files {
         ["query", &queries, "--db", &db, "-o", &out, "--mapping", mapping].map(String::from).to_vec()
     }
 
-    /// All queries on so many ranks.
-    pub(super) fn query(&self, out: &str, ranks: usize, mapping: &str) -> Outcome {
+    /// All queries on so many ranks; returns the seconds that the whole process took. Its output must be what one
+    /// rank has written, if that has run.
+    pub(super) fn query(&self, out: &str, ranks: usize, mapping: &str) -> Outcome<f64> {
         let arguments = self.arguments("images/queries", out, mapping);
-        Launch { ranks, limit: LIMIT, bind: false }.run_other(&self.ferret, &arguments).map(drop)
+        let start = Instant::now();
+        Launch { ranks, limit: LIMIT, bind: false }.run_other(&self.ferret, &arguments)?;
+        let took = start.elapsed().as_secs_f64();
+        self.check(out)?;
+        Ok(took)
     }
 
     /// Both halves of the queries at the same time; returns the seconds until both are done.
@@ -102,13 +113,16 @@ impl Files {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    /// Everybody must have written what one rank has written.
-    pub(super) fn same_bytes(&self, others: &[&str]) -> Outcome {
-        let expected = fs::read(self.path("serial.tsv"))?;
-        match others.iter().find(|name| fs::read(self.path(name)).ok().as_ref() != Some(&expected)) {
-            Some(name) => Err(format!("{} differs from serial.tsv", self.path(name)).into()),
-            None if expected.is_empty() => Err("the queries have no answers".into()),
-            None => Ok(()),
+    fn check(&self, out: &str) -> Outcome {
+        let written = fs::read(self.path(out))?;
+        if written.is_empty() {
+            return Err(format!("{} is empty: the queries have no answers", self.path(out)).into());
+        }
+        match fs::read(self.path(SERIAL)) {
+            Ok(expected) if expected != written => {
+                Err(format!("{} differs from {SERIAL}", self.path(out)).into())
+            }
+            _ => Ok(()),
         }
     }
 }

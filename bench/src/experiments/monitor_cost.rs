@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use armature::pipeline::{Context, MappingChoice, Pipeline, Stage, StageResult};
 use armature::{BatchMode, Config, Driver, Progress};
 
-use super::ferret_runs::Files;
+use super::ferret_runs::{Files, SERIAL};
 use crate::{
     Experiment, Mark, Outcome, Report, Table, Target,
     pairs::{Contestant, round_robin},
@@ -38,7 +38,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let contestants = vec![
         Contestant::new(ON, move || seconds_per_item(items, true)),
         Contestant::new(OFF, move || seconds_per_item(items, false)),
-        Contestant::timed(FERRET, || files.query("serial.tsv", 1, "serial")),
+        Contestant::new(FERRET, || files.query(SERIAL, 1, "serial")),
     ];
     let rounds = round_robin(if smoke { 2 } else { 40 }, contestants)?;
     let (on, off) = (rounds.of(ON).unwrap_or_default(), rounds.of(OFF).unwrap_or_default());
