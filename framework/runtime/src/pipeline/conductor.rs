@@ -46,17 +46,20 @@ pub(crate) struct Score {
     pub(crate) mapping: Option<Mapping>,
     pub(crate) dispatch: Dispatch,
     pub(crate) ordered: bool,
+    /// Groups of ranks that share cores.
+    pub(crate) sharing: Vec<Vec<usize>>,
 }
 
 impl Score {
     /// Reads the pipeline, and its mapping if that is not to be planned.
-    pub(crate) fn of(pipeline: &super::Runnable<'_>, ranks: usize) -> Result<Self> {
+    pub(crate) fn of(pipeline: &super::Runnable<'_>, ranks: usize, sharing: &[Vec<usize>]) -> Result<Self> {
         let choice: &MappingChoice = &pipeline.mapping;
         Ok(Score {
             outline: outline(&pipeline.stages),
             mapping: choice.resolve(&pipeline.stages, ranks)?,
             dispatch: pipeline.dispatch,
             ordered: pipeline.ordered,
+            sharing: sharing.to_vec(),
         })
     }
 }
@@ -227,7 +230,7 @@ impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
     /// to take per item, and the states of serial stages.
     fn plan(&mut self) -> Result<(Mapping, f64, Vec<SavedState>)> {
         let inspection = self.rank.inspect()?;
-        let platform = probe::platform(self.rank)?;
+        let platform = probe::platform(self.rank, &self.score.sharing)?;
         let spec = measured(&self.score.outline, &inspection, platform.speeds()[0]);
         let options = PlanOptions { dispatch: self.score.dispatch, ..PlanOptions::default() };
         let plan = plan(&platform, &spec, &options)

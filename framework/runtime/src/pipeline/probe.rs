@@ -40,8 +40,11 @@ enum Answer {
     Pong,
 }
 
-/// Measures the platform. Called on rank 0 while nothing is in flight; the others answer from their loops.
-pub(crate) fn platform<'scope, 'p: 'scope>(rank: &mut Rank<'_, 'scope, '_, 'p>) -> Result<Platform> {
+/// Measures the platform; `sharing` are groups of ranks that share cores. Called on rank 0 while nothing is in flight; the others answer from their loops.
+pub(crate) fn platform<'scope, 'p: 'scope>(
+    rank: &mut Rank<'_, 'scope, '_, 'p>,
+    sharing: &[Vec<usize>],
+) -> Result<Platform> {
     let size = rank.size();
     for to in 1..size {
         rank.post().send(to, Kind::Probe, &Question::Speed)?;
@@ -57,6 +60,7 @@ pub(crate) fn platform<'scope, 'p: 'scope>(rank: &mut Rank<'_, 'scope, '_, 'p>) 
             other => return Err(unexpected(from, other)),
         }
     }
+    even_out(&mut speeds, sharing);
     let mut to_root = vec![Link { bandwidth: FASTEST, setup: 0.0 }; size];
     for (other, link) in to_root.iter_mut().enumerate().skip(1) {
         let mut round = |bytes: usize, rounds: usize| -> Result<f64> {
@@ -80,6 +84,14 @@ pub(crate) fn platform<'scope, 'p: 'scope>(rank: &mut Rank<'_, 'scope, '_, 'p>) 
         *link = Link { bandwidth, setup };
     }
     describe(&speeds, &to_root)
+}
+
+/// Ranks that share cores are equally fast in the long run, whoever of them got a core first this time.
+fn even_out(speeds: &mut [f64], sharing: &[Vec<usize>]) {
+    for group in sharing {
+        let mean = group.iter().map(|&r| speeds[r]).sum::<f64>() / group.len() as f64;
+        group.iter().for_each(|&r| speeds[r] = mean);
+    }
 }
 
 /// Every pair of ranks is taken to be as far apart as the farther of the two is from rank 0.
@@ -170,6 +182,13 @@ mod tests {
         let p = describe(&[1.0, 2.0, 3.0], &[Link::FREE, near, far]).unwrap();
         assert_eq!((p.link(0, 1), p.link(2, 0), p.link(1, 2)), (near, far, far));
         assert_eq!(p.ext_on(), Some(0));
+    }
+
+    #[test]
+    fn ranks_that_share_cores_count_as_equal() {
+        let mut speeds = [4.0, 1.0, 8.0, 1.0];
+        even_out(&mut speeds, &[vec![0, 1, 3]]);
+        assert_eq!(speeds, [2.0, 2.0, 8.0, 2.0]);
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl Runnable<'_> {
         let run = post.next_run();
         let (rank, size, clock) = (post.rank(), post.size(), post.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
-        let score = if rank == 0 { Some(Score::of(&self, size)?) } else { None };
+        let score = if rank == 0 { Some(Score::of(&self, size, session.sharing())?) } else { None };
         let workshop = Workshop::new(self, rank, clock, config.monitor);
         let (codecs, activity) = (workshop.codecs(), workshop.activity());
         // The simulator's ranks are threads of its own; user code runs on them.

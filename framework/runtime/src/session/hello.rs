@@ -33,24 +33,31 @@ struct Neighbourhood {
     units: Option<Vec<usize>>,
 }
 
+/// Groups of ranks that have fewer cores together than they are.
+pub(crate) type Sharing = Vec<Vec<usize>>;
+
 /// Runs the exchange on every rank, binds ranks where asked to, and logs the table of ranks on rank 0.
-pub(super) fn exchange(post: &mut Post, config: &Config) -> Result<()> {
+///
+/// Returns, on rank 0, which ranks share cores.
+pub(super) fn exchange(post: &mut Post, config: &Config) -> Result<Sharing> {
     let mine = Hello {
         version: env!("CARGO_PKG_VERSION").to_string(),
         transport: post.transport().describe(),
         topology: Topology::of_this_node(),
     };
-    let neighbourhood =
-        if post.rank() == 0 { welcome(post, config, mine)? } else { introduce(post, config, &mine)? };
-    if let Some(units) = neighbourhood.units.as_ref().filter(|_| !post.clock().is_simulated()) {
+    let (neighbourhood, sharing) = match post.rank() {
+        0 => welcome(post, config, mine)?,
+        _ => (introduce(post, config, &mine)?, Sharing::default()),
+    };
+    if let Some(units) = &neighbourhood.units {
         topology::bind_current_thread(units).map_err(|e| e.at_rank(post.rank()))?;
     }
     post.set_spin(if neighbourhood.shared_cores { Duration::ZERO } else { SPIN });
-    Ok(())
+    Ok(sharing)
 }
 
 /// The part of rank 0.
-fn welcome(post: &mut Post, config: &Config, mine: Hello) -> Result<Neighbourhood> {
+fn welcome(post: &mut Post, config: &Config, mine: Hello) -> Result<(Neighbourhood, Sharing)> {
     let size = post.size();
     let mut hellos: Vec<Option<Hello>> = vec![None; size];
     hellos[0] = Some(mine);
@@ -73,7 +80,9 @@ fn welcome(post: &mut Post, config: &Config, mine: Hello) -> Result<Neighbourhoo
         },
     )?;
     let hellos: Vec<Hello> = hellos.into_inner().into_iter().flatten().collect();
-    let places = places(&hellos, config.bind);
+    // Simulated ranks are all on this machine, whose cores say nothing about theirs.
+    let simulated = post.clock().is_simulated();
+    let places = if simulated { vec![Neighbourhood::default(); size] } else { places(&hellos, config.bind) };
     if size > 1 {
         // Ranks that are threads of one process are all in the same place, which nobody needs to be told.
         let level = if hellos[0].transport.starts_with("local") { Level::Debug } else { Level::Info };
@@ -82,7 +91,11 @@ fn welcome(post: &mut Post, config: &Config, mine: Hello) -> Result<Neighbourhoo
     for (to, place) in places.iter().enumerate().skip(1) {
         post.send(to, Kind::Welcome, place)?;
     }
-    Ok(places[0].clone())
+    let mut nodes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (rank, hello) in hellos.iter().enumerate().filter(|&(rank, _)| places[rank].shared_cores) {
+        nodes.entry(&hello.topology.host).or_default().push(rank);
+    }
+    Ok((places[0].clone(), nodes.into_values().collect()))
 }
 
 /// The part of every other rank.

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 pub(crate) use backoff::Backoff;
 pub use config::{BatchMode, Bind, Config, Driver, Progress, TransportChoice};
+use hello::Sharing;
 pub(crate) use logging::name_rank;
 use post::{Kind, Post};
 
@@ -33,6 +34,7 @@ pub struct Session {
     rank: usize,
     size: usize,
     transport: String,
+    sharing: Sharing,
     post: RefCell<Post>,
 }
 
@@ -72,6 +74,11 @@ impl Session {
         self.post.borrow().clock().now()
     }
 
+    /// Groups of ranks that share cores; known on rank 0.
+    pub(crate) fn sharing(&self) -> &Sharing {
+        &self.sharing
+    }
+
     /// The post office; borrowed for as long as a skeleton runs.
     pub(crate) fn post(&self) -> Result<RefMut<'_, Post>> {
         self.post.try_borrow_mut().map_err(|_| {
@@ -87,7 +94,8 @@ impl Session {
     fn open(transport: Box<dyn Transport>, config: &Config) -> Result<Self, (Box<Post>, Error)> {
         let mut post = Post::new(transport, config.idle_sleep);
         match hello::exchange(&mut post, config) {
-            Ok(()) => Ok(Session {
+            Ok(sharing) => Ok(Session {
+                sharing,
                 config: config.clone(),
                 rank: post.rank(),
                 size: post.size(),
