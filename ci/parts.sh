@@ -49,7 +49,11 @@ part_lint() {
 
 part_docs() { RUSTDOCFLAGS="-D warnings" "$with" openmpi cargo doc --locked --workspace --no-deps; }
 
-part_tests() { "$with" openmpi cargo test --locked --workspace; }
+part_tests() {
+  "$with" openmpi cargo test --locked --workspace
+  # Needs the pictures that setup has installed.
+  "$with" openmpi cargo test --locked -p ferret --test command -- --ignored
+}
 
 part_no-eager() {
   local mpi
