@@ -27,7 +27,7 @@ const JOBS_BEFORE_CHANGE: u32 = 16;
 const SHORT: Duration = Duration::from_micros(500);
 
 /// Jobs shorter than this cost less than a look at the messages does.
-const BRISK: Duration = Duration::from_micros(20);
+const BRISK: Duration = Duration::from_micros(1);
 
 /// What the compute side is asked.
 pub(crate) enum Task {

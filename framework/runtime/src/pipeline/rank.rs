@@ -246,17 +246,25 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
     /// anything.
     fn turn(&mut self) -> Result<bool> {
         let mut moved = false;
-        for _ in 0..BURST {
+        // A rank that computes inline takes one message at a time: the others can go on as soon as it has answered.
+        let burst = if self.engine.is_inline() { 1 } else { BURST };
+        for _ in 0..burst {
             let Some(letter) = self.post.poll()? else { break };
             self.take_in(letter)?;
             moved = true;
         }
         moved |= self.work()?;
-        let Some(machine) = &mut self.machine else { return Ok(moved) };
-        for (to, message) in machine.take_mail() {
-            self.post.send_ready(to, message)?;
-        }
+        self.send_mail()?;
         Ok(moved)
+    }
+
+    fn send_mail(&mut self) -> Result<()> {
+        if let Some(machine) = &mut self.machine {
+            for (to, message) in machine.take_mail() {
+                self.post.send_ready(to, message)?;
+            }
+        }
+        Ok(())
     }
 
     /// Fetches what is done and hands over what comes next.
@@ -270,6 +278,8 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
                     (Outcome::Job(done, _), Some(machine)) => {
                         let now = if machine.needs_time(&done) { self.clock.now() } else { Duration::ZERO };
                         machine.on_done(done, now).map_err(|e| self.here(e))?;
+                        // At once: somebody may be waiting for it while this rank goes on.
+                        self.send_mail()?;
                     }
                     (Outcome::Job(..), None) => return Err(self.confused()),
                     (answer, _) => self.answers.push_back(answer),

@@ -14,7 +14,7 @@ use crate::topology::{self, Core, Topology};
 use crate::wire;
 
 /// How long an idle rank spins before it sleeps, where its core is its own.
-const SPIN: Duration = Duration::from_micros(50);
+const SPIN: Duration = Duration::from_micros(300);
 
 /// What a rank tells of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
