@@ -75,6 +75,8 @@ impl Launch {
         command.args(["-n", &self.ranks.to_string(), "--oversubscribe", "--bind-to"]);
         command.arg(if self.bind { "core" } else { "none" });
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        // The framework's start-up lines would stand between the tables.
+        command.env("RUST_LOG", "warn");
         Ok(command)
     }
 }

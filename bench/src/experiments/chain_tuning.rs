@@ -17,8 +17,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 
 /// Size of items, batches to try, and bytes to send in one run.
 const CASES: [(&str, usize, &[usize], usize); 3] = [
-    ("8 B", 8, &[1, 64, 512, 2048, 8192, 32_768], 400 << 20),
-    ("1 KiB", 1 << 10, &[1, 4, 16, 64, 256], 1 << 30),
+    ("8 B", 8, &[1, 64, 512, 2048, 8192, 32_768, 65_536, 131_072], 400 << 20),
+    ("1 KiB", 1 << 10, &[1, 4, 16, 64, 256, 1024], 1 << 30),
     ("1 MiB", 1 << 20, &[1, 4], 3 << 30),
 ];
 const WINDOWS: [usize; 4] = [2, 4, 8, 32];

@@ -46,19 +46,19 @@ struct Case {
 const CASES: [Case; 3] = [
     Case {
         name: "8 B",
-        chain: Chain { size: 8, batch: 8192, window: 8, items: 100_000_000 },
+        chain: Chain { size: 8, batch: 65_536, window: 8, items: 300_000_000 },
         single: (1_000_000, 64),
         peers: (20_000_000, [1024, 8192]),
     },
     Case {
         name: "1 KiB",
-        chain: Chain { size: 1 << 10, batch: 64, window: 8, items: 3_000_000 },
+        chain: Chain { size: 1 << 10, batch: 256, window: 8, items: 3_000_000 },
         single: (500_000, 64),
         peers: (500_000, [1024, 256]),
     },
     Case {
         name: "1 MiB",
-        chain: Chain { size: 1 << 20, batch: 1, window: 8, items: 5_000 },
+        chain: Chain { size: 1 << 20, batch: 1, window: 8, items: 4_000 },
         single: (5_000, 8),
         peers: (1_000, [1, 1]),
     },
