@@ -4,6 +4,7 @@
 //! their type. The rest of the runtime moves batches without knowing what is in them.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -139,6 +140,26 @@ impl<S: Stage> ErasedStage for S {
     }
 }
 
+/// Counts items where the loop over them owns it, and tells the number when it goes, also by a panic. A counter
+/// outside of the loop would have to be in memory at every item, which keeps the compiler from vectorising.
+struct Count<'a> {
+    items: usize,
+    told: &'a Cell<usize>,
+}
+
+impl Count<'_> {
+    #[inline]
+    fn another(&mut self) {
+        self.items += 1;
+    }
+}
+
+impl Drop for Count<'_> {
+    fn drop(&mut self) {
+        self.told.set(self.items);
+    }
+}
+
 /// A function of the item as a stage: no item is dropped and none fails, so the loop over a batch is as tight as the
 /// function lets it be, and reuses the batch's memory where the types allow it. Made by [`map`](super::Pipeline::map).
 pub(crate) struct Function<F, I, O> {
@@ -160,16 +181,17 @@ where
 {
     fn run(&mut self, items: Items, range: &mut Range, _: &mut Context) -> Result<Items> {
         let items = typed::<I>(items)?;
-        let mut begun = 0;
+        let begun = Cell::new(0);
+        let mut count = Count { items: 0, told: &begun };
         let out: Result<Vec<O>> = catch_unwind(AssertUnwindSafe(|| {
-            let each = |item| {
-                begun += 1;
+            let each = move |item| {
+                count.another();
                 (self.call)(item)
             };
             Ok(items.into_iter().map(each).collect())
         }))
         .unwrap_or_else(panicked);
-        let out = out.map_err(|e| e.on_item(range.number_of(begun - 1)))?;
+        let out = out.map_err(|e| e.on_item(range.number_of(begun.get() - 1)))?;
         Ok(Box::new(out))
     }
 
