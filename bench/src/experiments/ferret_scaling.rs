@@ -24,7 +24,7 @@ const SIX: &str = "six ranks";
 const BOUND: &str = "two halves at once";
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    let files = Files::make("ferret-scaling", if smoke { 20 } else { 500 })?;
+    let files = Files::make("ferret-scaling", if smoke { 20 } else { 1000 })?;
     let contestants = vec![
         Contestant::new(ONE, || files.query(SERIAL, 1, "serial")),
         Contestant::new(TWO, || files.query("two.tsv", 2, "auto")),
