@@ -42,7 +42,7 @@ mod wire;
 
 pub use clock::declare;
 pub use error::{BoxError, Error, ErrorKind, Result};
-pub use session::{BatchMode, Bind, Config, Driver, Progress, Session, TransportChoice, run};
+pub use session::{Balance, BatchMode, Bind, Config, Driver, Progress, Session, TransportChoice, run};
 pub use topology::{Core, Source as TopologySource, Topology};
 pub use wire::{Item, Plain, raw};
 

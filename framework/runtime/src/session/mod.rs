@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 pub(crate) use backoff::Backoff;
-pub use config::{BatchMode, Bind, Config, Driver, Progress, TransportChoice};
+pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice};
 use hello::Sharing;
 pub(crate) use logging::name_rank;
 use post::{Kind, Post};

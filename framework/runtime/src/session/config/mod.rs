@@ -1,0 +1,230 @@
+//! Every setting of a run, in one place.
+//!
+//! A program starts from [`Config::from_env`], which takes the `ARMATURE_*` variables listed in the table of
+//! [`Config`], and sets on top what it wants fixed. A value that cannot be used is refused with a message that
+//! names the variable, the value and what was expected.
+
+mod choices;
+mod read;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Settings of a run. What a setter says overrides the environment; the environment overrides the default.
+///
+/// | variable | setter | value | default |
+/// |---|---|---|---|
+/// | `ARMATURE_TRANSPORT` | [`transport`](Config::transport) | `auto`, `local`, `mpi` | `auto`: `mpi` where a launcher started the program, else `local` |
+/// | `ARMATURE_RANKS` | [`ranks`](Config::ranks) | number of ranks, for `local` | 1 |
+/// | `ARMATURE_BIND` | [`bind`](Config::bind) | `core`, `none`: bind ranks that the launcher left unbound | `none` |
+/// | `ARMATURE_DRIVER` | [`driver`](Config::driver) | `auto`, `inline`, `threaded`: does user code have a thread of its own | `auto` |
+/// | `ARMATURE_BATCH` | [`batch`](Config::batch) | `auto`, or items per message | `auto` |
+/// | `ARMATURE_BATCH_MICROSECONDS` | [`batch_time`](Config::batch_time) | work that a batch may hold, in µs | 500 |
+/// | `ARMATURE_WINDOW` | [`window`](Config::window) | `auto`, or batches in flight | `auto` |
+/// | `ARMATURE_WINDOW_BYTES` | [`window_bytes`](Config::window_bytes) | bytes in flight, at most | 268435456 |
+/// | `ARMATURE_REQUEST_AHEAD` | [`request_ahead`](Config::request_ahead) | batches a replica asks for before it needs them | 2 |
+/// | `ARMATURE_IDLE_MICROSECONDS` | [`idle_sleep`](Config::idle_sleep) | longest sleep of an idle rank, in µs | 1000 |
+/// | `ARMATURE_SPLIT_BYTES` | [`split_bytes`](Config::split_bytes) | messages above this are sent in pieces | 67108864 |
+/// | `ARMATURE_PEER_SECONDS` | [`peer_limit`](Config::peer_limit) | silence of a rank that ends the job, in s | 120 |
+/// | `ARMATURE_JOIN_SECONDS` | [`join_limit`](Config::join_limit) | how long ranks wait for one that is still busy with the program's own work, before a pipeline and after it, in s | 3600 |
+/// | `ARMATURE_PROGRESS` | [`progress`](Config::progress) | `auto`, `on`, `off`: progress on stderr | `auto` |
+/// | `ARMATURE_MONITOR` | [`monitor`](Config::monitor) | `on`, `off`: per-stage service times | `on` |
+/// | `ARMATURE_BALANCE` | [`balance`](Config::balance) | `off`, `once`, `live`: is the mapping changed while the stream runs | `live` for a mapping that was planned, `off` for one that was given |
+/// | `ARMATURE_EVENTS` | [`events`](Config::events) | directory for the log of events, one file a rank | no log |
+///
+/// `RUST_LOG` sets what is logged (default `info` for the framework's own start-up and planning lines).
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub(crate) transport: TransportChoice,
+    pub(crate) ranks: usize,
+    pub(crate) bind: Bind,
+    pub(crate) driver: Driver,
+    pub(crate) batch: BatchMode,
+    pub(crate) batch_time: Duration,
+    pub(crate) window: Option<usize>,
+    pub(crate) window_bytes: usize,
+    pub(crate) request_ahead: usize,
+    pub(crate) idle_sleep: Duration,
+    pub(crate) split_bytes: usize,
+    pub(crate) peer_limit: Duration,
+    pub(crate) join_limit: Duration,
+    pub(crate) progress: Progress,
+    pub(crate) monitor: bool,
+    #[allow(dead_code, reason = "pipelines do not read it yet")]
+    pub(crate) balance: Option<Balance>,
+    #[allow(dead_code, reason = "pipelines do not read it yet")]
+    pub(crate) events: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            transport: TransportChoice::Auto,
+            ranks: 1,
+            bind: Bind::None,
+            driver: Driver::Auto,
+            batch: BatchMode::Auto,
+            batch_time: Duration::from_micros(500),
+            window: None,
+            window_bytes: 256 << 20,
+            request_ahead: 2,
+            idle_sleep: Duration::from_millis(1),
+            split_bytes: 64 << 20,
+            peer_limit: Duration::from_secs(120),
+            join_limit: Duration::from_secs(3600),
+            progress: Progress::Auto,
+            monitor: true,
+            balance: None,
+            events: None,
+        }
+    }
+}
+
+impl Config {
+    /// The defaults, without a look at the environment.
+    pub fn new() -> Self {
+        Config::default()
+    }
+
+    /// How the ranks exist: threads, or MPI processes.
+    pub fn transport(mut self, choice: TransportChoice) -> Self {
+        self.transport = choice;
+        self
+    }
+
+    /// Ranks of the `local` transport; an MPI launcher has its own say.
+    pub fn ranks(mut self, ranks: usize) -> Self {
+        self.ranks = ranks;
+        self
+    }
+
+    /// Whether to bind ranks that the launcher left unbound.
+    pub fn bind(mut self, bind: Bind) -> Self {
+        self.bind = bind;
+        self
+    }
+
+    /// Which thread runs user code.
+    pub fn driver(mut self, driver: Driver) -> Self {
+        self.driver = driver;
+        self
+    }
+
+    /// Items per message.
+    pub fn batch(mut self, batch: BatchMode) -> Self {
+        self.batch = batch;
+        self
+    }
+
+    /// The work that an automatically sized batch may hold at all stages together.
+    pub fn batch_time(mut self, time: Duration) -> Self {
+        self.batch_time = time;
+        self
+    }
+
+    /// Batches in flight between source and sink; `None` sizes the window by Little's law.
+    pub fn window(mut self, batches: Option<usize>) -> Self {
+        self.window = batches;
+        self
+    }
+
+    /// Bytes in flight between source and sink, at most (one batch is always allowed).
+    pub fn window_bytes(mut self, bytes: usize) -> Self {
+        self.window_bytes = bytes;
+        self
+    }
+
+    /// Batches that a replica asks for before it needs them.
+    pub fn request_ahead(mut self, batches: usize) -> Self {
+        self.request_ahead = batches;
+        self
+    }
+
+    /// The longest that an idle rank sleeps before it looks for messages again.
+    pub fn idle_sleep(mut self, limit: Duration) -> Self {
+        self.idle_sleep = limit;
+        self
+    }
+
+    /// Messages above this many bytes are sent in pieces.
+    pub fn split_bytes(mut self, bytes: usize) -> Self {
+        self.split_bytes = bytes;
+        self
+    }
+
+    /// How long another rank may give no sign of life before the job is ended.
+    pub fn peer_limit(mut self, limit: Duration) -> Self {
+        self.peer_limit = limit;
+        self
+    }
+
+    /// How long ranks wait for one that is still busy with the program's own work and gives no sign of life because
+    /// of that: before it has come to the pipeline, and after the last one.
+    pub fn join_limit(mut self, limit: Duration) -> Self {
+        self.join_limit = limit;
+        self
+    }
+
+    /// Whether progress is shown on stderr.
+    pub fn progress(mut self, progress: Progress) -> Self {
+        self.progress = progress;
+        self
+    }
+
+    /// Whether per-stage service times are measured.
+    pub fn monitor(mut self, on: bool) -> Self {
+        self.monitor = on;
+        self
+    }
+
+    /// Whether mappings are changed while the stream runs, planned and given ones alike.
+    pub fn balance(mut self, balance: Balance) -> Self {
+        self.balance = Some(balance);
+        self
+    }
+
+    /// The directory to which each rank writes its events, or `None` for no log. It is made
+    /// if it is not there; the files of an earlier run in it are replaced.
+    pub fn events(mut self, directory: Option<PathBuf>) -> Self {
+        self.events = directory;
+        self
+    }
+
+    /// Checks what setters were given; called at the start of a run.
+    pub(crate) fn validate(&self) -> Result<()> {
+        let bad = |what: &str| Err(Error::new(ErrorKind::Config, what));
+        match self {
+            Config { ranks: 0, .. } => bad("ranks is 0, expected at least 1"),
+            Config { batch: BatchMode::Fixed(n), .. } if *n == 0 || *n > MAX_BATCH => {
+                bad(&format!("batch is {n} items, expected 1 to {MAX_BATCH}"))
+            }
+            Config { window: Some(0), .. } => bad("window is 0 batches, expected at least 1"),
+            Config { request_ahead: 0, .. } => bad("request_ahead is 0, expected at least 1"),
+            Config { split_bytes, .. } if *split_bytes == 0 || *split_bytes > MAX_SPLIT => {
+                bad(&format!("split_bytes is {split_bytes}, expected 1 to {MAX_SPLIT}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A batch's count travels as 32 bits.
+const MAX_BATCH: usize = 1 << 20;
+/// MPI counts bytes in a C `int`.
+const MAX_SPLIT: usize = i32::MAX as usize;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn setters_are_checked_at_the_start() {
+        assert!(Config::new().ranks(0).validate().is_err());
+        assert!(Config::new().batch(BatchMode::Fixed(0)).validate().is_err());
+        assert!(Config::new().validate().is_ok());
+    }
+}

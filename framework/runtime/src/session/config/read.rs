@@ -1,0 +1,234 @@
+//! Settings from the environment and from a program's arguments.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
+use super::{Config, MAX_BATCH, MAX_SPLIT};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Most ranks that are threads.
+const MAX_RANKS: usize = 4096;
+
+const TRANSPORTS: &[(&str, TransportChoice)] =
+    &[("auto", TransportChoice::Auto), ("local", TransportChoice::Local), ("mpi", TransportChoice::Mpi)];
+const BINDS: &[(&str, Bind)] = &[("core", Bind::Core), ("none", Bind::None)];
+const DRIVERS: &[(&str, Driver)] =
+    &[("auto", Driver::Auto), ("inline", Driver::Inline), ("threaded", Driver::Threaded)];
+const PROGRESS: &[(&str, Progress)] =
+    &[("auto", Progress::Auto), ("on", Progress::On), ("off", Progress::Off)];
+const BALANCES: &[(&str, Balance)] =
+    &[("off", Balance::Off), ("once", Balance::Once), ("live", Balance::Live)];
+const ON_OFF: &[(&str, bool)] = &[("on", true), ("off", false)];
+
+impl Config {
+    /// The defaults with the `ARMATURE_*` variables of this process on top.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] when a variable holds a value that cannot be used.
+    pub fn from_env() -> Result<Self> {
+        Config::from_lookup(|name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned()))
+    }
+
+    /// As [`from_env`](Config::from_env), and takes these out of this program's arguments; returns what is left of
+    /// them, without the program's name. For programs without a command line of their own.
+    ///
+    /// | argument | as |
+    /// |---|---|
+    /// | `--ranks N` | `ARMATURE_RANKS` |
+    /// | `--balance MODE` | `ARMATURE_BALANCE` |
+    /// | `--no-balance` | `ARMATURE_BALANCE=off` |
+    /// | `--events DIR` | `ARMATURE_EVENTS` |
+    ///
+    /// `--ranks=N` is the same as `--ranks N`, and so for the others.
+    ///
+    /// # Errors
+    /// As [`from_env`](Config::from_env), and when one of these has no usable value.
+    pub fn from_args() -> Result<(Self, Vec<String>)> {
+        Config::from_env()?.take_args(std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()))
+    }
+
+    fn take_args(mut self, args: impl IntoIterator<Item = String>) -> Result<(Self, Vec<String>)> {
+        let (mut args, mut rest) = (args.into_iter(), Vec::new());
+        while let Some(arg) = args.next() {
+            if arg == "--no-balance" {
+                self.balance = Some(Balance::Off);
+                continue;
+            }
+            let (name, value) = match arg.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (arg.as_str(), None),
+            };
+            if !["--ranks", "--balance", "--events"].contains(&name) {
+                rest.push(arg);
+                continue;
+            }
+            let value = value.map_or_else(|| args.next().unwrap_or_default(), str::to_string);
+            match name {
+                "--ranks" => self.ranks = number(name, &value, 1, MAX_RANKS)?,
+                "--balance" => self.balance = Some(choose(name, &value, BALANCES)?),
+                _ => self.events = Some(directory(name, &value)?),
+            }
+        }
+        Ok((self, rest))
+    }
+
+    /// As [`from_env`](Config::from_env), over any source of variables.
+    pub(crate) fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let mut c = Config::default();
+        let read = |name: &str| lookup(name).filter(|v| !v.is_empty());
+        if let Some(v) = read("ARMATURE_TRANSPORT") {
+            c.transport = choose("ARMATURE_TRANSPORT", &v, TRANSPORTS)?;
+        }
+        if let Some(v) = read("ARMATURE_RANKS") {
+            c.ranks = number("ARMATURE_RANKS", &v, 1, MAX_RANKS)?;
+        }
+        if let Some(v) = read("ARMATURE_BIND") {
+            c.bind = choose("ARMATURE_BIND", &v, BINDS)?;
+        }
+        if let Some(v) = read("ARMATURE_DRIVER") {
+            c.driver = choose("ARMATURE_DRIVER", &v, DRIVERS)?;
+        }
+        if let Some(v) = read("ARMATURE_BATCH") {
+            c.batch = match v.as_str() {
+                "auto" => BatchMode::Auto,
+                _ => BatchMode::Fixed(number("ARMATURE_BATCH", &v, 1, MAX_BATCH)?),
+            };
+        }
+        if let Some(v) = read("ARMATURE_BATCH_MICROSECONDS") {
+            c.batch_time = micros("ARMATURE_BATCH_MICROSECONDS", &v)?;
+        }
+        if let Some(v) = read("ARMATURE_WINDOW") {
+            c.window = match v.as_str() {
+                "auto" => None,
+                _ => Some(number("ARMATURE_WINDOW", &v, 1, 1 << 20)?),
+            };
+        }
+        if let Some(v) = read("ARMATURE_WINDOW_BYTES") {
+            c.window_bytes = number("ARMATURE_WINDOW_BYTES", &v, 1, usize::MAX)?;
+        }
+        if let Some(v) = read("ARMATURE_REQUEST_AHEAD") {
+            c.request_ahead = number("ARMATURE_REQUEST_AHEAD", &v, 1, 1024)?;
+        }
+        if let Some(v) = read("ARMATURE_IDLE_MICROSECONDS") {
+            c.idle_sleep = micros("ARMATURE_IDLE_MICROSECONDS", &v)?;
+        }
+        if let Some(v) = read("ARMATURE_SPLIT_BYTES") {
+            c.split_bytes = number("ARMATURE_SPLIT_BYTES", &v, 1, MAX_SPLIT)?;
+        }
+        if let Some(v) = read("ARMATURE_PEER_SECONDS") {
+            c.peer_limit = Duration::from_secs(number("ARMATURE_PEER_SECONDS", &v, 1, 1 << 31)? as u64);
+        }
+        if let Some(v) = read("ARMATURE_JOIN_SECONDS") {
+            c.join_limit = Duration::from_secs(number("ARMATURE_JOIN_SECONDS", &v, 1, 1 << 31)? as u64);
+        }
+        if let Some(v) = read("ARMATURE_PROGRESS") {
+            c.progress = choose("ARMATURE_PROGRESS", &v, PROGRESS)?;
+        }
+        if let Some(v) = read("ARMATURE_MONITOR") {
+            c.monitor = choose("ARMATURE_MONITOR", &v, ON_OFF)?;
+        }
+        if let Some(v) = read("ARMATURE_BALANCE") {
+            c.balance = Some(choose("ARMATURE_BALANCE", &v, BALANCES)?);
+        }
+        if let Some(v) = read("ARMATURE_EVENTS") {
+            c.events = Some(directory("ARMATURE_EVENTS", &v)?);
+        }
+        Ok(c)
+    }
+}
+
+fn choose<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T> {
+    choices.iter().find(|(word, _)| *word == value).map(|(_, v)| *v).ok_or_else(|| {
+        let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+        Error::new(ErrorKind::Config, format!("{name}={value}: expected one of {}", words.join(", ")))
+    })
+}
+
+fn number(name: &str, value: &str, low: usize, high: usize) -> Result<usize> {
+    value.parse().ok().filter(|n| (low..=high).contains(n)).ok_or_else(|| {
+        Error::new(ErrorKind::Config, format!("{name}={value}: expected a whole number from {low} to {high}"))
+    })
+}
+
+fn micros(name: &str, value: &str) -> Result<Duration> {
+    Ok(Duration::from_micros(number(name, value, 0, 60_000_000)? as u64))
+}
+
+/// It need not exist yet.
+fn directory(name: &str, value: &str) -> Result<PathBuf> {
+    if value.is_empty() {
+        return Err(Error::new(ErrorKind::Config, format!("{name}=: expected a directory")));
+    }
+    Ok(PathBuf::from(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(name: &'static str, value: &'static str) -> Result<Config> {
+        Config::from_lookup(move |asked| (asked == name).then(|| value.to_string()))
+    }
+
+    fn take(args: &[&str]) -> Result<(Config, Vec<String>)> {
+        Config::new().take_args(args.iter().map(ToString::to_string))
+    }
+
+    #[test]
+    fn every_variable_is_read() {
+        assert_eq!(with("ARMATURE_TRANSPORT", "local").unwrap().transport, TransportChoice::Local);
+        assert_eq!(with("ARMATURE_RANKS", "6").unwrap().ranks, 6);
+        assert_eq!(with("ARMATURE_BIND", "core").unwrap().bind, Bind::Core);
+        assert_eq!(with("ARMATURE_DRIVER", "inline").unwrap().driver, Driver::Inline);
+        assert_eq!(with("ARMATURE_BATCH", "64").unwrap().batch, BatchMode::Fixed(64));
+        assert_eq!(with("ARMATURE_WINDOW", "9").unwrap().window, Some(9));
+        assert_eq!(with("ARMATURE_WINDOW_BYTES", "1024").unwrap().window_bytes, 1024);
+        assert_eq!(with("ARMATURE_REQUEST_AHEAD", "3").unwrap().request_ahead, 3);
+        assert_eq!(with("ARMATURE_SPLIT_BYTES", "17").unwrap().split_bytes, 17);
+        assert_eq!(with("ARMATURE_PEER_SECONDS", "5").unwrap().peer_limit, Duration::from_secs(5));
+        assert_eq!(with("ARMATURE_JOIN_SECONDS", "7").unwrap().join_limit, Duration::from_secs(7));
+        assert_eq!(with("ARMATURE_PROGRESS", "off").unwrap().progress, Progress::Off);
+        assert!(!with("ARMATURE_MONITOR", "off").unwrap().monitor);
+        assert_eq!(with("ARMATURE_BALANCE", "once").unwrap().balance, Some(Balance::Once));
+        assert_eq!(with("ARMATURE_EVENTS", "log").unwrap().events, Some(PathBuf::from("log")));
+        let c = with("ARMATURE_IDLE_MICROSECONDS", "20").unwrap();
+        assert_eq!(c.idle_sleep, Duration::from_micros(20));
+        let c = with("ARMATURE_BATCH_MICROSECONDS", "70").unwrap();
+        assert_eq!(c.batch_time, Duration::from_micros(70));
+    }
+
+    #[test]
+    fn bad_values_are_refused_with_name_value_and_expectation() {
+        let e = with("ARMATURE_RANKS", "many").unwrap_err();
+        assert_eq!(e.to_string(), "ARMATURE_RANKS=many: expected a whole number from 1 to 4096");
+        let e = with("ARMATURE_BIND", "socket").unwrap_err();
+        assert_eq!(e.to_string(), "ARMATURE_BIND=socket: expected one of core, none");
+        assert!(with("ARMATURE_SPLIT_BYTES", "0").is_err());
+    }
+
+    #[test]
+    fn ranks_are_taken_out_of_the_arguments() {
+        let (config, rest) = take(&["in.txt", "--ranks", "6", "-v"]).unwrap();
+        assert_eq!((config.ranks, rest), (6, vec!["in.txt".to_string(), "-v".to_string()]));
+        assert_eq!(take(&["--ranks=3"]).unwrap().0.ranks, 3);
+        let error = take(&["--ranks"]).unwrap_err();
+        assert_eq!(error.to_string(), "--ranks=: expected a whole number from 1 to 4096");
+    }
+
+    #[test]
+    fn balancing_and_events_are_taken_out_of_the_arguments() {
+        let balance = |args: &[&str]| take(args).map(|(config, _)| config.balance);
+        assert_eq!(balance(&[]).unwrap(), None);
+        assert_eq!(balance(&["--no-balance"]).unwrap(), Some(Balance::Off));
+        assert_eq!(balance(&["--balance", "live"]).unwrap(), Some(Balance::Live));
+        assert_eq!(balance(&["--no-balance", "--balance=once"]).unwrap(), Some(Balance::Once));
+        let error = balance(&["--balance", "often"]).unwrap_err();
+        assert_eq!(error.to_string(), "--balance=often: expected one of off, once, live");
+
+        let (config, rest) = take(&["--events", "log", "in.txt", "--eventss=x"]).unwrap();
+        assert_eq!(config.events, Some(PathBuf::from("log")));
+        assert_eq!(rest, ["in.txt", "--eventss=x"]);
+        assert_eq!(take(&["--events"]).unwrap_err().to_string(), "--events=: expected a directory");
+    }
+}
