@@ -34,6 +34,7 @@
 
 mod clock;
 mod error;
+pub mod monitor;
 pub mod pipeline;
 mod session;
 mod topology;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::ledger::RankReport;
+pub(crate) use crate::monitor::words::{seconds, short};
 
 /// What rank 0 knows after a pipeline has run: how it was mapped and where the time went. Its `Display` is the
 /// table that people read.
@@ -110,26 +111,6 @@ impl fmt::Display for Summary {
             }
         }
         Ok(())
-    }
-}
-
-/// A time in the unit that suits it.
-pub(crate) fn seconds(s: f64) -> String {
-    match s {
-        s if s >= 1.0 => format!("{s:.3} s"),
-        s if s >= 1e-3 => format!("{:.3} ms", s * 1e3),
-        s if s >= 1e-6 => format!("{:.3} us", s * 1e6),
-        s => format!("{:.1} ns", s * 1e9),
-    }
-}
-
-/// A number with three figures or so.
-pub(crate) fn short(x: f64) -> String {
-    match x {
-        x if x >= 1e7 => format!("{:.1} M", x / 1e6),
-        x if x >= 1e4 => format!("{:.1} k", x / 1e3),
-        x if x >= 100.0 => format!("{x:.0}"),
-        x => format!("{x:.2}"),
     }
 }
 

@@ -187,7 +187,7 @@ impl Config {
         self
     }
 
-    /// The directory to which each rank writes its events, or `None` for no log. It is made
+    /// The directory to which each rank writes its [events](crate::monitor), or `None` for no log. It is made
     /// if it is not there; the files of an earlier run in it are replaced.
     pub fn events(mut self, directory: Option<PathBuf>) -> Self {
         self.events = directory;

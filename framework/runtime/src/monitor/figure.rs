@@ -1,0 +1,64 @@
+//! Numbers that JSON cannot write: an infinite gain or a time that is not known is a word there.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A number as it stands in a line: itself where it is finite, else its name.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Figure {
+    Finite(f64),
+    Named(String),
+}
+
+impl From<f64> for Figure {
+    fn from(x: f64) -> Self {
+        if x.is_finite() { Figure::Finite(x) } else { Figure::Named(x.to_string()) }
+    }
+}
+
+impl Figure {
+    fn number<E: serde::de::Error>(self) -> Result<f64, E> {
+        match self {
+            Figure::Finite(x) => Ok(x),
+            // What a finite number looks like as a text does not matter: we never write one.
+            Figure::Named(name) => match name.as_str() {
+                "inf" | "-inf" | "NaN" => name.parse().map_err(E::custom),
+                _ => Err(E::custom(format!("`{name}` is not a number"))),
+            },
+        }
+    }
+}
+
+pub(super) fn serialize<S: Serializer>(x: &f64, to: S) -> Result<S::Ok, S::Error> {
+    Figure::from(*x).serialize(to)
+}
+
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Figure::deserialize(from)?.number()
+}
+
+/// The same for a number that may be missing.
+pub(super) mod optional {
+    use super::{Deserialize, Deserializer, Figure, Serialize, Serializer};
+
+    pub(in super::super) fn serialize<S: Serializer>(x: &Option<f64>, to: S) -> Result<S::Ok, S::Error> {
+        x.map(Figure::from).serialize(to)
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+        Option::<Figure>::deserialize(from)?.map(Figure::number).transpose()
+    }
+}
+
+/// The same for a list of numbers.
+pub(super) mod list {
+    use super::{Deserialize, Deserializer, Figure, Serializer};
+
+    pub(in super::super) fn serialize<S: Serializer>(x: &[f64], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(x.iter().map(|&x| Figure::from(x)))
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D::Error> {
+        Vec::<Figure>::deserialize(from)?.into_iter().map(Figure::number).collect()
+    }
+}

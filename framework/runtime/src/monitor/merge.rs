@@ -1,0 +1,151 @@
+//! Reading events: the files of all ranks as one list.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::log::rank_of;
+use super::record::Record;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The events of all ranks of a job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Log {
+    /// In order of their runs, and of their times within a run; those of one rank as they were written.
+    pub records: Vec<Record>,
+    /// What was left out, in words: the last line of a rank that was killed while it wrote.
+    pub notes: Vec<String>,
+}
+
+/// Reads what the ranks of a job have written to `dir`.
+///
+/// A last line that was not finished is left out, and a note says so: its rank was killed.
+///
+/// # Errors
+/// [`ErrorKind::Io`] when the directory or a file cannot be read or there is none, and with file and line when a line is
+/// not an event, or one of another rank.
+pub fn read(dir: &Path) -> Result<Log> {
+    let files = files(dir)?;
+    if files.is_empty() {
+        let text = format!("there are no events in {}: expected files rank-0.jsonl, …", dir.display());
+        return Err(Error::new(ErrorKind::Io, text));
+    }
+    let mut log = Log::default();
+    for (rank, path) in files {
+        read_file(rank, &path, &mut log)?;
+    }
+    // Stable: what a rank wrote at the same time stays in order.
+    log.records.sort_by(|a, b| a.run.cmp(&b.run).then(a.at.total_cmp(&b.at)));
+    Ok(log)
+}
+
+/// The ranks' files, in order of the ranks.
+fn files(dir: &Path) -> Result<Vec<(usize, PathBuf)>> {
+    let wrong = |e: std::io::Error| Error::new(ErrorKind::Io, format!("cannot read {}: {e}", dir.display()));
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).map_err(wrong)? {
+        let entry = entry.map_err(wrong)?;
+        if let Some(rank) = entry.file_name().to_str().and_then(rank_of) {
+            files.push((rank, entry.path()));
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+fn read_file(rank: usize, path: &Path, log: &mut Log) -> Result<()> {
+    let bytes = fs::read(path)
+        .map_err(|e| Error::new(ErrorKind::Io, format!("cannot read {}: {e}", path.display())))?;
+    for (number, line) in (1..).zip(bytes.split_inclusive(|&b| b == b'\n')) {
+        let foreign = |why: String| {
+            let text = format!("{}, line {number}: expected an event of rank {rank}: {why}", path.display());
+            Err(Error::new(ErrorKind::Io, text))
+        };
+        match serde_json::from_slice::<Record>(line) {
+            Ok(record) if record.rank == rank => log.records.push(record),
+            Ok(record) => return foreign(format!("this one is of rank {}", record.rank)),
+            // Only the last line can have no end.
+            Err(_) if !line.ends_with(b"\n") => {
+                log.notes.push(format!("{}: the last line is not complete and was left out", path.display()));
+            }
+            Err(error) => return foreign(error.to_string()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::Event;
+    use super::super::log::file_name;
+    use super::*;
+
+    fn line(at: f64, rank: usize, run: u32, epoch: u32) -> String {
+        serde_json::to_string(&Record { at, rank, run, event: Event::Ready { epoch } }).unwrap() + "\n"
+    }
+
+    /// A directory with one file a rank.
+    fn logs(files: &[&[u8]]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (rank, text) in files.iter().enumerate() {
+            fs::write(dir.path().join(file_name(rank)), text).unwrap();
+        }
+        dir
+    }
+
+    fn epochs(log: &Log) -> Vec<u32> {
+        let epoch = |r: &Record| match r.event {
+            Event::Ready { epoch } => epoch,
+            _ => 0,
+        };
+        log.records.iter().map(epoch).collect()
+    }
+
+    #[test]
+    fn ranks_are_merged_by_run_and_time_and_ties_stay_in_order() {
+        let root = line(0.5, 0, 0, 1) + &line(2.0, 0, 0, 4) + &line(2.0, 0, 0, 5) + &line(2.5, 0, 1, 8);
+        // Its clock is a little ahead: its first run ends after rank 0's second has begun.
+        let other = line(1.0, 1, 0, 2) + &line(2.0, 1, 0, 6) + &line(2.6, 1, 0, 7) + &line(2.7, 1, 1, 9);
+        let negative = line(-0.001, 2, 0, 0);
+        let dir = logs(&[root.as_bytes(), other.as_bytes(), negative.as_bytes()]);
+        let log = read(dir.path()).unwrap();
+        assert_eq!(epochs(&log), [0, 1, 2, 4, 5, 6, 7, 8, 9]);
+        assert!(log.notes.is_empty());
+    }
+
+    #[test]
+    fn a_torn_last_line_is_cut_and_told_of() {
+        let whole = line(1.0, 0, 0, 1) + &line(2.0, 0, 0, 2);
+        for cut in 1..line(2.0, 0, 0, 2).len() - 1 {
+            let dir = logs(&[&whole.as_bytes()[..whole.len() - 1 - cut]]);
+            let log = read(dir.path()).unwrap();
+            assert_eq!(epochs(&log), [1], "cut by {cut}");
+            assert!(log.notes[0].ends_with("rank-0.jsonl: the last line is not complete and was left out"));
+        }
+        let dir = logs(&[whole.trim_end().as_bytes()]);
+        assert_eq!(epochs(&read(dir.path()).unwrap()), [1, 2]);
+    }
+
+    #[test]
+    fn a_foreign_line_is_refused_with_its_place() {
+        let good = line(1.0, 0, 0, 1);
+        let foreign =
+            ["{}\n", "\n", "hello\n", "{\"at\":1,\"rank\":0,\"run\":0,\"event\":{\"kind\":\"party\"}}\n"];
+        for foreign in foreign {
+            let dir = logs(&[(good.clone() + foreign + &good).as_bytes()]);
+            let error = read(dir.path()).unwrap_err().to_string();
+            assert!(error.contains("rank-0.jsonl, line 2: expected an event of rank 0: "), "{error}");
+        }
+        let dir = logs(&[&[good.as_bytes(), b"\xff\xfe\n"].concat()]);
+        assert!(read(dir.path()).unwrap_err().to_string().contains("line 2"));
+        let dir = logs(&[line(1.0, 1, 0, 1).as_bytes()]);
+        let error = read(dir.path()).unwrap_err().to_string();
+        assert!(error.ends_with("line 1: expected an event of rank 0: this one is of rank 1"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_without_events_is_an_error() {
+        let dir = logs(&[]);
+        assert!(read(dir.path()).unwrap_err().to_string().starts_with("there are no events in"));
+        assert!(read(&dir.path().join("none")).unwrap_err().to_string().starts_with("cannot read"));
+    }
+}
