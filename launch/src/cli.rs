@@ -2,9 +2,11 @@
 //!
 //! Exit codes of `armature run`: the program's own as the launcher reports it; 124 after the time limit; 2 for a wrong
 //! option or hostfile; 127 if the program or the launcher is missing; 1 if something else went wrong before the start.
+//! `armature explain` ends with 2 if it cannot read the log.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
 use crate::line::{Bind, Job, Launcher, line};
 use crate::site::{Site, search_path};
-use crate::{Mpi, detect, execute};
+use crate::{Mpi, detect, execute, explain};
 
 /// Starts MPI programs the right way for Open MPI, MPICH and srun.
 #[derive(Debug, Parser)]
@@ -27,6 +29,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Action {
     Run(Run),
+    Explain(Explain),
 }
 
 /// Start a program on the ranks of this machine, of a hostfile or of the batch job around it.
@@ -67,15 +70,42 @@ struct Run {
     command: Vec<OsString>,
 }
 
+/// Say what was decided in a run, and why, from the events that it logged.
+///
+/// A program that uses armature logs its events to DIR if it is started with ARMATURE_EVENTS=DIR, in one file a rank.
+/// Shown are the mapping at the start, each change of it with its reason and its numbers, the stages that were handed
+/// over, and what came of it.
+#[derive(Debug, Args)]
+struct Explain {
+    /// The directory of the event log
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// Show every event: also decisions to leave the mapping as it is, and the measurements that they stand on
+    #[arg(long)]
+    all: bool,
+}
+
 /// Reads the arguments of this process and does what they say.
 pub fn main() -> ExitCode {
-    let Action::Run(run) = Cli::parse().command;
-    match start(run) {
+    let result = match Cli::parse().command {
+        Action::Run(run) => start(run),
+        Action::Explain(Explain { directory, all }) => tell(&directory, all),
+    };
+    match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("armature: {error}");
             ExitCode::from(error.exit_code())
         }
+    }
+}
+
+fn tell(directory: &Path, all: bool) -> Result<u8, LaunchError> {
+    let log = armature::monitor::read(directory).map_err(LaunchError::Events)?;
+    match std::io::stdout().write_all(explain::explain(&log, all).as_bytes()) {
+        // Who reads has seen enough, as in `armature explain DIR | head`.
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(0),
+        result => result.map(|()| 0).map_err(LaunchError::io("write to standard output")),
     }
 }
 
@@ -144,10 +174,8 @@ mod tests {
 
     #[test]
     fn the_programs_options_are_its_own() {
-        let Action::Run(run) =
-            Cli::try_parse_from(["armature", "run", "-n", "6", "ferret", "query", "-k", "10", "--dry-run"])
-                .unwrap()
-                .command;
+        let args = ["armature", "run", "-n", "6", "ferret", "query", "-k", "10", "--dry-run"];
+        let Action::Run(run) = Cli::try_parse_from(args).unwrap().command else { panic!("another command") };
         assert_eq!(run.command, ["ferret", "query", "-k", "10", "--dry-run"]);
         assert!(!run.dry_run);
     }

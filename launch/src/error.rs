@@ -1,4 +1,4 @@
-//! What can go wrong before a job has started, and the exit code that says so.
+//! What can go wrong before a job has started or with its log, and the exit code that says so.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::Mpi;
 use crate::hostfile::HostfileError;
 
-/// Why a program could not be started.
+/// Why a program could not be started, or its log not be explained.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LaunchError {
@@ -21,6 +21,8 @@ pub enum LaunchError {
     NoLauncher(Option<Mpi>),
     /// `srun` was asked for outside a Slurm allocation, or is not installed.
     NoSrun,
+    /// The event log cannot be read or understood.
+    Events(armature::Error),
     /// A file could not be read or written, or a process not be started.
     Io {
         /// What was being done, as in "start mpirun".
@@ -35,7 +37,7 @@ impl LaunchError {
     /// where a program is missing, 1 otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
-            LaunchError::Hostfile(_) | LaunchError::AmbiguousMpi(_) => 2,
+            LaunchError::Hostfile(_) | LaunchError::AmbiguousMpi(_) | LaunchError::Events(_) => 2,
             LaunchError::NoProgram(_) | LaunchError::NoLauncher(_) | LaunchError::NoSrun => 127,
             LaunchError::Io { .. } => 1,
         }
@@ -51,6 +53,7 @@ impl fmt::Display for LaunchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LaunchError::Hostfile(error) => error.fmt(f),
+            LaunchError::Events(error) => error.fmt(f),
             LaunchError::NoProgram(name) => {
                 write!(f, "there is no program `{name}`, neither in the PATH nor as a file from here")
             }
@@ -83,6 +86,7 @@ impl std::error::Error for LaunchError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             LaunchError::Hostfile(error) => Some(error),
+            LaunchError::Events(error) => Some(error),
             LaunchError::Io { source, .. } => Some(source),
             _ => None,
         }

@@ -1,4 +1,4 @@
-//! Starts MPI programs with the launcher line that the place asks for.
+//! Starts MPI programs with the launcher line that the place asks for, and explains what they decided.
 //!
 //! `armature run APP …` finds out which MPI the program is linked to, where it runs (this machine, a hostfile,
 //! a Slurm, PBS or SGE job) and starts it with `mpirun` or `srun` accordingly. The way from the command line to
@@ -8,6 +8,8 @@
 //! 2. [`site`] looks at the machine: cores, launchers, the job that we are in. [`detect`] looks at the program.
 //! 3. [`mod@line`] decides: a pure function from all of that to the command.
 //! 4. [`execute`] runs it, hands signals and the exit code through and keeps the time limit.
+//!
+//! `armature explain DIR` says what was decided in a run, from its event log: [`mod@explain`].
 //!
 //! ```
 //! use armature_launch::{Mpi, line::{Job, line}, site::Site};
@@ -23,6 +25,7 @@ pub mod cli;
 pub mod detect;
 pub mod error;
 pub mod execute;
+pub mod explain;
 pub mod hostfile;
 pub mod line;
 pub mod site;

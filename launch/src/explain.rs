@@ -1,0 +1,86 @@
+//! What was decided in a run, and why: an event log in plain words.
+
+use std::fmt::Write;
+
+use armature::monitor::{Event, Log, Record};
+
+/// Columns of a line.
+const WIDTH: usize = 110;
+/// Columns in front of a sentence.
+const INDENT: usize = 23;
+
+/// The log as text: how each run started, what was decided, the changes of mapping with the stages that were handed
+/// over, and what came of them. With `all` also the decisions not to act, what they stand on, and every step.
+pub fn explain(log: &Log, all: bool) -> String {
+    let mut text = String::new();
+    let several = log.records.iter().any(|r| r.run > 0);
+    for records in log.records.chunk_by(|a, b| a.run == b.run) {
+        if several {
+            let _ = writeln!(text, "run {}", records[0].run + 1);
+        }
+        run(&mut text, records, all);
+    }
+    if log.records.is_empty() {
+        text.push_str("The log is empty: the run has only just begun, or failed at once.\n");
+    }
+    for note in &log.notes {
+        let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+/// One run.
+fn run(text: &mut String, records: &[Record], all: bool) {
+    let (mut kept, mut left_out) = (0, 0);
+    for record in records {
+        if let Event::Decision { acted, .. } = record.event {
+            *if acted || all { &mut kept } else { &mut left_out } += 1;
+        }
+        if all || is_essential(&record.event) {
+            sentence(text, record);
+        }
+    }
+    if left_out > 0 {
+        let _ = writeln!(
+            text,
+            "{left_out} {} against a change {} not shown; --all shows {}.",
+            if left_out == 1 { "decision" } else { "decisions" },
+            if left_out == 1 { "is" } else { "are" },
+            if left_out == 1 { "it" } else { "them" },
+        );
+    } else if kept == 0 {
+        text.push_str("Nothing was decided while the stream ran.\n");
+    }
+    if !records.iter().any(|r| matches!(r.event, Event::Finish { .. })) {
+        text.push_str("The log has no end: the run failed, or it still goes on.\n");
+    }
+}
+
+/// Whether people want to know of it who have not asked for all.
+fn is_essential(event: &Event) -> bool {
+    match event {
+        Event::Decision { acted, .. } => *acted,
+        // The rank that gave the stage away tells the same.
+        Event::TakeOver { .. } => false,
+        Event::Measured { .. } | Event::Prepare { .. } | Event::Ready { .. } => false,
+        _ => true,
+    }
+}
+
+/// A record with its time and rank, broken into lines between words.
+fn sentence(text: &mut String, record: &Record) {
+    let mut line = format!("{:>9.3} s  rank {}", record.at, record.rank);
+    line = format!("{line:<width$}", width = INDENT - 1);
+    let sentence = record.event.to_string();
+    for words in sentence.split(' ').collect::<Vec<_>>().chunk_by(|a, _| a.parse::<f64>().is_ok()) {
+        // A number and its unit stay together.
+        let words = words.join(" ");
+        if line.chars().count() + 1 + words.chars().count() > WIDTH && !line.trim_start().is_empty() {
+            let _ = writeln!(text, "{line}");
+            line = " ".repeat(INDENT - 1);
+        }
+        line.push(' ');
+        line.push_str(&words);
+    }
+    let _ = writeln!(text, "{line}");
+}

@@ -1,0 +1,82 @@
+//! `armature explain` on the log of a small run: three ranks, one change of mapping.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn sample() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/events")
+}
+
+fn explain(args: &[&str], dir: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_armature")).arg("explain").args(args).arg(dir).output().unwrap()
+}
+
+/// What it printed; it must have succeeded.
+#[track_caller]
+fn told(args: &[&str], dir: &Path) -> String {
+    let output = explain(args, dir);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A copy of the sample that a test may spoil.
+fn copy() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(sample()).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn a_change_of_mapping_is_told_from_its_reason_to_its_outcome() {
+    assert_eq!(told(&[], &sample()), include_str!("events/explained.txt"));
+}
+
+#[test]
+fn all_events_are_shown_on_request() {
+    let text = told(&["--all"], &sample());
+    let shown = |what: &str| text.replace(['\n', ' '], "").contains(&what.replace(' ', ""));
+    assert!(shown("The mapping stays, because the gain is too small"), "{text}");
+    assert!(shown("Stage seg takes 2.400 ms an item on rank 1, after 400 items by trimmed mean."), "{text}");
+    assert!(shown("Stage count was taken over from rank 2 and goes on with batch 93."), "{text}");
+    assert!(!text.contains("not shown"), "{text}");
+    let events = text.lines().filter(|line| line.contains(" s  rank ")).count();
+    assert_eq!(events, 15, "{text}");
+}
+
+#[test]
+fn runs_are_told_one_after_the_other() {
+    let dir = copy();
+    let file = dir.path().join("rank-0.jsonl");
+    let first = fs::read_to_string(&file).unwrap();
+    let start = first.lines().nth(1).unwrap();
+    fs::write(&file, first.clone() + &start.replace("\"run\":0", "\"run\":1") + "\n").unwrap();
+    let text = told(&[], dir.path());
+    let runs: Vec<&str> = text.lines().filter(|line| line.starts_with("run ")).collect();
+    assert_eq!(runs, ["run 1", "run 2"]);
+    assert!(
+        text.ends_with(
+            "Nothing was decided while the stream ran.\nThe log has no end: the run failed, or it still goes on.\n"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_rank_that_was_killed_is_noted_and_a_foreign_line_refused() {
+    let dir = copy();
+    let file = dir.path().join("rank-2.jsonl");
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() - 10]).unwrap();
+    let text = told(&[], dir.path());
+    assert!(text.contains("rank-2.jsonl: the last line is not complete and was left out"), "{text}");
+
+    fs::write(&file, "{\"at\": \"noon\"}\n").unwrap();
+    let output = explain(&[], dir.path());
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.starts_with("armature: ") && error.contains("rank-2.jsonl, line 1: "), "{error}");
+}
