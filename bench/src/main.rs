@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
-use armature_bench::{Experiment, Outcome, experiments, ranks};
+use armature_bench::{Experiment, Outcome, burner, experiments, ranks};
 use clap::Parser;
 
 /// Runs the experiments behind armature's claims; without names, all of them.
@@ -23,13 +23,14 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    // Ranks of an experiment are this binary, too; people do not call it that way.
+    // Ranks of an experiment and loads beside them are this binary, too; people do not call it that way.
     let words: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match &words[..] {
         [first, name, rest @ ..] if first == "rank" => match ranks::program(name, rest) {
             Some(outcome) => outcome,
             None => Err(format!("there is no program {name} for ranks").into()),
         },
+        [first, rest @ ..] if first == "burn" => burner::main(rest),
         _ => people(Arguments::parse()),
     };
     match outcome {

@@ -1,0 +1,128 @@
+//! The competing load as a process: it takes what it should of a core, and nothing is left behind.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use armature_bench::burner::{Burner, Load, share};
+
+fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_armature-bench"))
+}
+
+/// One test at a time: they compete for the same core.
+fn alone() -> MutexGuard<'static, ()> {
+    static CORE: Mutex<()> = Mutex::new(());
+    CORE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A core that this test may use.
+fn core() -> usize {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
+    list.trim().split([',', '-']).next().unwrap().parse().unwrap()
+}
+
+/// A field of /proc/PID/stat, counted from 1 as in proc(5); only those behind the name.
+fn stat(id: u32, field: usize) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    text.rsplit_once(") ")?.1.split(' ').nth(field - 3)?.parse().ok()
+}
+
+/// User time of a process, in ticks of the system.
+fn ticks(burner: &Burner) -> f64 {
+    stat(burner.id(), 14).unwrap() as f64
+}
+
+fn median(mut values: [f64; 5]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[2]
+}
+
+const WINDOW: Duration = Duration::from_millis(300);
+
+#[test]
+fn it_takes_about_half_of_a_core() {
+    let _alone = alone();
+    let core = core();
+    let load = Load::on_core(core);
+    // With and without it in turn, because other work on this machine comes and goes.
+    let kept = median([(); 5].map(|()| {
+        let before = share(core, WINDOW).unwrap();
+        let burner = load.start_from(binary()).unwrap();
+        let beside = share(core, WINDOW).unwrap();
+        drop(burner);
+        beside / before
+    }));
+    assert!((0.25..0.8).contains(&kept), "a thread keeps {kept} of what it had");
+}
+
+#[test]
+fn a_wave_is_busy_for_its_part_of_the_time() {
+    let _alone = alone();
+    let load = Load::on_core(core());
+    let burnt = |load: Load| {
+        let burner = load.start_from(binary()).unwrap();
+        sleep(WINDOW);
+        ticks(&burner)
+    };
+    let part = median([(); 5].map(|()| {
+        let wave = burnt(load.wave(Duration::from_millis(30), 0.3));
+        wave / burnt(load).max(1.0)
+    }));
+    assert!((0.1..0.65).contains(&part), "a wave of 0.3 burnt {part} of what a load without rest did");
+}
+
+#[test]
+fn it_is_in_the_session_of_its_parent() {
+    let _alone = alone();
+    let burner = Load::on_core(core()).start_from(binary()).unwrap();
+    assert_eq!(stat(burner.id(), 6), stat(std::process::id(), 6));
+}
+
+#[test]
+fn nothing_is_left_when_it_is_dropped() {
+    let _alone = alone();
+    let burner = Load::on_core(core()).start_from(binary()).unwrap();
+    let id = burner.id();
+    assert!(stat(id, 14).is_some());
+    drop(burner);
+    assert_eq!(stat(id, 14), None);
+}
+
+/// Waits for the end of a process, for a time that only a process that stays would need.
+fn ends(child: &mut Child) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(20) {
+        if child.try_wait().unwrap().is_some() {
+            return true;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    false
+}
+
+#[test]
+fn it_ends_with_its_parent() {
+    let _alone = alone();
+    let core = core().to_string();
+    let mut command = Command::new(binary());
+    command.args(["burn", &core, "1000000", "1", "0"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    sleep(Duration::from_millis(50));
+    assert!(child.try_wait().unwrap().is_none(), "it has ended by itself");
+    // This is what the kernel does when the parent dies.
+    drop(child.stdin.take());
+    assert!(ends(&mut child));
+}
+
+#[test]
+fn a_core_that_does_not_exist_is_an_error() {
+    let error = Load::on_core(1023).start_from(binary()).unwrap_err().to_string();
+    assert!(error.contains("core 1023"), "{error}");
+}
