@@ -25,11 +25,11 @@ pub fn config(ranks: usize) -> Config {
 ///
 /// # Errors
 /// What the run returns.
-pub fn run(
+pub fn run<R: Send>(
     what: &str,
     config: &Config,
-    body: impl Fn(&Session) -> Result<(), BoxError> + Sync,
-) -> armature::Result<()> {
+    body: impl Fn(&Session) -> Result<R, BoxError> + Sync,
+) -> armature::Result<R> {
     guarded(what, LIMIT, || armature::run(config, body))
 }
 

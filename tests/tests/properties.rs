@@ -1,12 +1,16 @@
 //! Random pipelines, mappings and settings on threads: the result is always the serial one.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
-use armature::pipeline::{Block, Dispatch, Mapping, MappingChoice, Pipeline};
+use armature::pipeline::{
+    Block, Context, Dispatch, Mapping, MappingChoice, Pipeline, RankReport, Stage, StageResult, Summary,
+};
 use armature::{BatchMode, Config, Driver, Session};
 use armature_tests::check::{Work, noise, same};
 use armature_tests::local;
 use proptest::prelude::*;
+use proptest::test_runner::{FileFailurePersistence, TestCaseError, TestRunner};
 
 /// A stage: what it does to the numbers that pass.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +28,8 @@ enum Kind {
 struct Plan {
     stages: Vec<Kind>,
     blocks: Vec<Block>,
+    /// Further mappings, each after so many items.
+    remaps: Vec<(u64, Vec<Block>)>,
     ranks: usize,
     items: u64,
     dispatch: Dispatch,
@@ -45,40 +51,24 @@ impl Plan {
             .request_ahead(self.ahead)
     }
 
-    /// Without order a serial stage may number the items in any way, so it only passes them on.
-    fn step(&self, n: usize) -> impl FnMut(u64) -> Option<u64> + Clone + Send + use<> {
-        let (kind, ordered, mut seen) = (self.stages[n], self.ordered, 0u64);
-        move |x| {
-            let y = x.wrapping_mul(2 * n as u64 + 3) ^ noise(n as u64, 0);
-            match kind {
-                Kind::Filter(keep) => (noise(x, n as u64) % 8 < keep).then_some(y),
-                Kind::Serial if ordered => {
-                    seen += 1;
-                    Some(y.wrapping_add(noise(seen, 3)))
-                }
-                _ => Some(y),
-            }
-        }
+    fn step(&self, n: usize) -> Step {
+        Step { kind: self.stages[n], n: n as u64, ordered: self.ordered, seen: 0, work: None }
     }
 
     fn expected(&self) -> Vec<u64> {
         let mut steps: Vec<_> = (0..self.stages.len()).map(|n| self.step(n)).collect();
-        (0..self.items).filter_map(|x| steps.iter_mut().try_fold(x, |x, step| step(x))).collect()
+        (0..self.items).filter_map(|x| steps.iter_mut().try_fold(x, |x, step| step.of(x))).collect()
     }
 
-    fn run(&self, session: &Session) -> Result<(), armature::BoxError> {
+    /// Returns what rank 0 knows at the end.
+    fn run(&self, session: &Session) -> Result<Option<Summary>, armature::BoxError> {
         let work = Work::on(session);
         let mut out = Vec::new();
         let items = self.items;
         let mut pipeline = Pipeline::source("numbers", move || 0..items);
         for (n, kind) in self.stages.iter().copied().enumerate() {
-            let mut step = self.step(n);
-            pipeline = pipeline.filter_map(&format!("s{n}"), move |x| {
-                if matches!(kind, Kind::Uneven) && noise(x, 9).is_multiple_of(128) {
-                    work.take(Duration::from_micros(500));
-                }
-                step(x)
-            });
+            let step = self.step(n);
+            pipeline = pipeline.stage(&format!("s{n}"), move || Ok(Step { work: Some(work), ..step }));
             if matches!(kind, Kind::Serial) {
                 pipeline = pipeline.serial();
             }
@@ -87,18 +77,70 @@ impl Plan {
             pipeline = pipeline.unordered();
         }
         let mapping = MappingChoice::Given(Mapping::new(self.blocks.clone()));
-        let summary =
-            pipeline.collect_into(&mut out).mapping(mapping).dispatch(self.dispatch).run(session)?;
+        let mut pipeline = pipeline.collect_into(&mut out).mapping(mapping).dispatch(self.dispatch);
+        for (after, blocks) in &self.remaps {
+            pipeline = pipeline.remap_after(*after, MappingChoice::Given(Mapping::new(blocks.clone())));
+        }
+        let summary = pipeline.run(session)?;
         let mut expected = self.expected();
         if !self.ordered {
             out.sort_unstable();
             expected.sort_unstable();
         }
         same(session, "the result", &out, &expected)?;
-        if let Some(summary) = summary {
+        if let Some(summary) = &summary {
             let counts = (summary.items, summary.delivered);
             assert_eq!(counts, (items, expected.len() as u64), "{summary}");
         }
+        Ok(summary)
+    }
+}
+
+/// What a stage does, and what it remembers.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    kind: Kind,
+    n: u64,
+    ordered: bool,
+    seen: u64,
+    /// Where an uneven stage takes its time.
+    work: Option<Work>,
+}
+
+impl Step {
+    /// Without order a serial stage may number the items in any way, so it only passes them on.
+    fn of(&mut self, x: u64) -> Option<u64> {
+        let y = x.wrapping_mul(2 * self.n + 3) ^ noise(self.n, 0);
+        match self.kind {
+            Kind::Filter(keep) => (noise(x, self.n) % 8 < keep).then_some(y),
+            Kind::Serial if self.ordered => {
+                self.seen += 1;
+                Some(y.wrapping_add(noise(self.seen, 3)))
+            }
+            _ => Some(y),
+        }
+    }
+}
+
+impl Stage for Step {
+    type In = u64;
+    type Out = u64;
+
+    fn process(&mut self, x: u64, _: &mut Context) -> StageResult<u64> {
+        if let (Kind::Uneven, Some(work)) = (self.kind, &self.work)
+            && noise(x, 9).is_multiple_of(128)
+        {
+            work.take(Duration::from_micros(500));
+        }
+        Ok(self.of(x))
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        Some(self.seen.to_le_bytes().to_vec())
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), armature::BoxError> {
+        self.seen = u64::from_le_bytes(state.try_into()?);
         Ok(())
     }
 }
@@ -134,35 +176,77 @@ fn blocks(stages: Vec<Kind>, ranks: usize) -> impl Strategy<Value = Vec<Block>> 
     })
 }
 
-fn plan() -> impl Strategy<Value = Plan> {
-    let shape = (proptest::collection::vec(kind(), 0..7), 1..=6usize)
-        .prop_flat_map(|(stages, ranks)| (blocks(stages.clone(), ranks), Just(stages), Just(ranks)));
+/// Any pipeline, with up to so many changes of its mapping.
+fn plan(remaps: usize) -> impl Strategy<Value = Plan> {
+    let shape =
+        (proptest::collection::vec(kind(), 0..7), 1..=6usize).prop_flat_map(move |(stages, ranks)| {
+            let remap = (any::<prop::sample::Index>(), blocks(stages.clone(), ranks));
+            let remaps = proptest::collection::vec(remap, 0..=remaps);
+            (blocks(stages.clone(), ranks), remaps, Just(stages), Just(ranks))
+        });
     let dispatch = prop_oneof![Just(Dispatch::OnDemand), Just(Dispatch::RoundRobin)];
     let driver = prop_oneof![Just(Driver::Auto), Just(Driver::Inline), Just(Driver::Threaded)];
     let batch = prop_oneof![2 => Just(BatchMode::Auto), 3 => (1..100usize).prop_map(BatchMode::Fixed)];
     let window = proptest::option::of(1..40usize);
     let bytes = prop_oneof![Just(1usize), Just(1000), Just(1 << 28)];
-    let items = prop_oneof![1 => 0..5u64, 3 => 0..300u64, 1 => 0..2000u64];
+    let most: u64 = if remaps > 0 { 6000 } else { 2000 };
+    let items = prop_oneof![1 => 0..5u64, 3 => 0..300u64, 1 + remaps as u32 / 2 => 0..most];
     let settings = (dispatch, driver, batch, window, bytes, 1..4usize, any::<bool>());
-    (shape, items, settings).prop_map(|((blocks, stages, ranks), items, settings)| {
+    (shape, items, settings).prop_map(|((blocks, remaps, stages, ranks), items, settings)| {
         let (dispatch, driver, batch, window, window_bytes, ahead, ordered) = settings;
-        Plan { stages, blocks, ranks, items, dispatch, driver, batch, window, window_bytes, ahead, ordered }
+        // The last ones come when little is in flight any more, the stream's end in the middle of a change too.
+        let after = |at: prop::sample::Index| at.index(items.max(1) as usize) as u64 * 3 / 4;
+        let remaps = remaps.into_iter().map(|(at, blocks)| (after(at), blocks)).collect();
+        #[rustfmt::skip]
+        let plan = Plan {
+            stages, blocks, remaps, ranks, items, dispatch, driver, batch, window, window_bytes, ahead, ordered,
+        };
+        plan
     })
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 3000,
+fn cases(cases: u32) -> TestRunner {
+    TestRunner::new(ProptestConfig {
+        cases,
         max_shrink_time: 60_000,
-        failure_persistence: Some(Box::new(
-            proptest::test_runner::FileFailurePersistence::WithSource("regressions"),
-        )),
+        source_file: Some(file!()),
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
         ..ProptestConfig::default()
-    })]
+    })
+}
 
-    #[test]
-    fn any_pipeline_on_any_mapping_gives_the_serial_result(plan in plan()) {
-        let outcome = local::run(&format!("{plan:?}"), &plan.config(), |session| plan.run(session));
-        prop_assert!(outcome.is_ok(), "{}", outcome.unwrap_err());
+/// Runs random pipelines; returns what rank 0 knew at the end of each.
+fn run(number: u32, remaps: usize) -> Vec<Summary> {
+    let summaries = RefCell::new(Vec::new());
+    let result = cases(number).run(&plan(remaps), |plan| {
+        match local::run(&format!("{plan:?}"), &plan.config(), |session| plan.run(session)) {
+            Ok(summary) => summaries.borrow_mut().extend(summary),
+            Err(error) => return Err(TestCaseError::fail(error.to_string())),
+        }
+        Ok(())
+    });
+    if let Err(error) = result {
+        panic!("{error}");
     }
+    summaries.into_inner()
+}
+
+#[test]
+fn any_pipeline_on_any_mapping_gives_the_serial_result() {
+    assert_eq!(run(3000, 0).len(), 3000);
+}
+
+#[test]
+fn ten_thousand_changes_of_mapping_at_any_moment_change_nothing() {
+    let summaries = run(3200, 16);
+    let remaps: usize = summaries.iter().map(|s| s.remaps.len() - 1).sum();
+    let of = |count: fn(&RankReport) -> u64| summaries.iter().flat_map(|s| &s.ranks).map(count).sum::<u64>();
+    let (forwarded, handed_over, overtaken) =
+        (of(|r| r.forwarded), of(|r| r.handed_over), of(|r| r.overtaken));
+    println!(
+        "{remaps} changes of mapping: {forwarded} batches forwarded, {handed_over} stages handed over, \
+         {overtaken} changes in the middle of a hand-over"
+    );
+    assert!(remaps >= 10_000, "{remaps} changes of mapping");
+    assert!(forwarded > 0 && handed_over > 0 && overtaken > 0, "the changes met nothing that was on its way");
 }

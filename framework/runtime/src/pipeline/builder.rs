@@ -176,6 +176,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
             sink: Box::new(sink),
             ordered: self.ordered,
             mapping: MappingChoice::Auto,
+            remaps: Vec::new(),
             dispatch: Dispatch::OnDemand,
         }
     }
@@ -221,6 +222,7 @@ pub struct Runnable<'p> {
     pub(crate) sink: Box<dyn ErasedSink + 'p>,
     pub(crate) ordered: bool,
     pub(crate) mapping: MappingChoice,
+    pub(crate) remaps: Vec<(u64, MappingChoice)>,
     pub(crate) dispatch: Dispatch,
 }
 
@@ -228,6 +230,16 @@ impl Runnable<'_> {
     /// Which rank runs which stage; [`MappingChoice::Auto`] unless it is set.
     pub fn mapping(mut self, mapping: MappingChoice) -> Self {
         self.mapping = mapping;
+        self
+    }
+
+    /// Asks for another mapping as soon as so many items have reached the sink. The stream goes on meanwhile.
+    ///
+    /// May be called several times. For experiments and tests, and for streams whose changes are known in advance;
+    /// otherwise the framework finds out by itself when another mapping is worth it
+    /// ([`Balance::Live`](crate::Balance::Live)).
+    pub fn remap_after(mut self, items: u64, mapping: MappingChoice) -> Self {
+        self.remaps.push((items, mapping));
         self
     }
 

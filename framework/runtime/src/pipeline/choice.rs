@@ -44,7 +44,7 @@ impl MappingChoice {
     pub(crate) fn resolve(&self, stages: &[StageDef<'_>], ranks: usize) -> Result<Option<Mapping>> {
         let spec = outline(stages);
         let mapping = match self {
-            MappingChoice::Auto if ranks > 1 => return Ok(None),
+            MappingChoice::Auto if ranks > 1 && !stages.is_empty() => return Ok(None),
             MappingChoice::Auto | MappingChoice::Serial => on_root(stages.len()),
             MappingChoice::Orderly => Mapping::new(
                 (0..stages.len())

@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-use armature_planner::pipeline::{Dispatch, Mapping, PipelineSpec, PlanOptions, StageSpec, plan};
-use serde::{Deserialize, Serialize};
+use armature_planner::pipeline::{Dispatch, Mapping, PipelineSpec};
 
+use super::balancer::Balancer;
 use super::choice::{MappingChoice, on_root, outline};
-use super::engine::Inspection;
 use super::ledger::RankReport;
 use super::machine::table::Table;
 use super::machine::window::WindowPlan;
+use super::orders::{Prepare, Ready, Switch};
 use super::probe;
 use super::progress::{Display, View};
 use super::rank::Rank;
+use super::remaps::{Remap, Script};
 use super::summary::Summary;
-use super::workshop::SavedState;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::Kind;
-use crate::session::{BatchMode, Config};
+use crate::session::post::{Kind, Letter};
+use crate::session::{Balance, BatchMode, Config};
 use crate::wire;
 
 /// An automatic mapping is planned after this many items and this long, or, where items are slow, after one
@@ -27,17 +27,8 @@ const CALIBRATE_TIME: Duration = Duration::from_millis(50);
 const CALIBRATE_MOST: Duration = Duration::from_secs(2);
 /// Batches on which the sizes of items are taken.
 const SIZED_BATCHES: usize = 3;
-
-/// The beginning of an epoch, as every rank is told.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Start {
-    pub(crate) table: Table,
-    pub(crate) ahead: usize,
-    /// Stage names: every rank must have built the same pipeline.
-    pub(crate) names: Vec<String>,
-    /// State of serial stages that go on on another rank.
-    pub(crate) states: Vec<SavedState>,
-}
+/// Turns between two looks at what is not urgent.
+const TURNS_PER_LOOK: u32 = 64;
 
 /// What rank 0 needs to know of the pipeline, which is in the workshop by now.
 #[derive(Debug)]
@@ -48,11 +39,16 @@ pub(crate) struct Score {
     pub(crate) ordered: bool,
     /// Groups of ranks that share cores.
     pub(crate) sharing: Vec<Vec<usize>>,
+    pub(crate) script: Script,
 }
 
 impl Score {
     /// Reads the pipeline, and its mapping if that is not to be planned.
-    pub(crate) fn of(pipeline: &super::Runnable<'_>, ranks: usize, sharing: &[Vec<usize>]) -> Result<Self> {
+    pub(crate) fn of(
+        pipeline: &mut super::Runnable<'_>,
+        ranks: usize,
+        sharing: &[Vec<usize>],
+    ) -> Result<Self> {
         let choice: &MappingChoice = &pipeline.mapping;
         Ok(Score {
             outline: outline(&pipeline.stages),
@@ -60,7 +56,31 @@ impl Score {
             dispatch: pipeline.dispatch,
             ordered: pipeline.ordered,
             sharing: sharing.to_vec(),
+            script: Script::resolve(std::mem::take(&mut pipeline.remaps), &pipeline.stages, ranks)?,
         })
+    }
+
+    /// The window of a mapping that has so many hosts of blocks.
+    pub(crate) fn window(&self, mapping: &Mapping, config: &Config, calibrating: bool) -> WindowPlan {
+        WindowPlan {
+            // One large batch would be all that there is to measure.
+            batch: if calibrating { BatchMode::Auto } else { config.batch },
+            batch_time: config.batch_time,
+            fixed: config.window,
+            bytes: config.window_bytes,
+            hosts: mapping.blocks.iter().map(|b| b.hosts.len()).sum::<usize>().max(1),
+            ahead: config.request_ahead,
+        }
+    }
+
+    /// The mapping that the stream begins with.
+    fn first(&self) -> Mapping {
+        self.mapping.clone().unwrap_or_else(|| on_root(self.outline.len()))
+    }
+
+    /// The source's window at the beginning.
+    pub(crate) fn first_window(&self, config: &Config) -> WindowPlan {
+        self.window(&self.first(), config, self.mapping.is_none())
     }
 }
 
@@ -71,7 +91,7 @@ pub(crate) fn conduct<'scope, 'p: 'scope>(
     config: &Config,
 ) -> Result<Summary> {
     let mut display = Display::new(config.progress, rank.clock().now());
-    let result = Conductor { rank: &mut rank, score: &score, config, display: &mut display, epoch: 0 }.run();
+    let result = Conductor::new(&mut rank, score, config, &mut display).run();
     display.clear();
     let mut summary = result?;
     summary.ranks = collect_reports(rank)?;
@@ -80,201 +100,214 @@ pub(crate) fn conduct<'scope, 'p: 'scope>(
     Ok(summary)
 }
 
-struct Conductor<'c, 'a, 'scope, 'env, 'p> {
-    rank: &'c mut Rank<'a, 'scope, 'env, 'p>,
-    score: &'c Score,
-    config: &'c Config,
-    display: &'c mut Display,
-    epoch: u32,
+/// A mapping that is being prepared.
+struct Change {
+    mapping: Mapping,
+    remap: Remap,
+    /// Ranks that have not said that they are ready.
+    waiting: Vec<usize>,
 }
 
-impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
+struct Conductor<'c, 'a, 'scope, 'env, 'p> {
+    rank: &'c mut Rank<'a, 'scope, 'env, 'p>,
+    score: Score,
+    config: &'c Config,
+    display: &'c mut Display,
+    balancer: Balancer,
+    start: Duration,
+    /// The mapping in force.
+    mapping: Mapping,
+    change: Option<Change>,
+    remaps: Vec<Remap>,
+    calibrating: bool,
+    /// When the calibration was over, and items drawn by then.
+    calibrated: Option<(Duration, u64)>,
+    predicted: Option<f64>,
+}
+
+impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
+    fn new(
+        rank: &'c mut Rank<'a, 'scope, 'env, 'p>,
+        score: Score,
+        config: &'c Config,
+        display: &'c mut Display,
+    ) -> Self {
+        let start = rank.clock().now();
+        let planned = score.mapping.is_none();
+        let balance = config.balance.unwrap_or(if planned { Balance::Live } else { Balance::Off });
+        Conductor {
+            balancer: Balancer::new(&score, rank.size(), balance),
+            mapping: score.first(),
+            calibrating: planned,
+            rank,
+            score,
+            config,
+            display,
+            start,
+            change: None,
+            remaps: Vec::new(),
+            calibrated: None,
+            predicted: None,
+        }
+    }
+
     fn run(mut self) -> Result<Summary> {
-        let start = self.rank.clock().now();
-        let stages = self.score.outline.len();
-        let mut calibration = (Duration::ZERO, 0);
-        let mut predicted = None;
-        let mapping = match self.score.mapping.clone() {
-            Some(mapping) => {
-                self.begin(&mapping, Vec::new(), 0, false)?;
-                self.stream(None)?;
-                mapping
+        if self.rank.size() > 1 && (self.calibrating || self.balancer.is_live()) {
+            self.balancer.probed(probe::platform(self.rank, &self.score.sharing)?);
+        }
+        self.begin(self.mapping.clone(), Remap::first())?;
+        let mut turns = 0u32;
+        loop {
+            while let Some(letter) = self.rank.control() {
+                self.hear(letter)?;
             }
-            None => {
-                let root = on_root(stages);
-                self.begin(&root, Vec::new(), 0, true)?;
-                self.rank.measure_sizes(SIZED_BATCHES)?;
-                if self.stream(Some(start))? {
-                    root
-                } else {
-                    let items = self.drawn();
-                    let (mapping, time, states) = self.plan()?;
-                    let now = self.rank.clock().now();
-                    calibration = (now.saturating_sub(start), items);
-                    predicted = Some(time);
-                    self.begin(&mapping, states, items, false)?;
-                    self.stream(None)?;
-                    mapping
-                }
+            // Before the first mapping is in force nothing has been drawn, and nothing is over.
+            if self.rank.epoch() > 0 && self.rank.source().is_none_or(|s| s.is_over()) {
+                break;
             }
+            turns = turns.wrapping_add(1);
+            if self.calibrating || !self.score.script.is_empty() || turns.is_multiple_of(TURNS_PER_LOOK) {
+                self.look()?;
+            }
+            self.rank.turn_or_wait()?;
+        }
+        self.end()
+    }
+
+    fn end(mut self) -> Result<Summary> {
+        let now = self.rank.clock().now();
+        let (calibration, calibration_items) = match self.calibrated {
+            Some((at, items)) => (at.saturating_sub(self.start), items),
+            None => (Duration::ZERO, 0),
         };
-        let mapping_text = mapping.display(&self.score.outline).to_string();
         Ok(Summary {
             stages: self.score.outline.stages.iter().map(|s| s.name.clone()).collect(),
-            mapping_text,
-            mapping,
+            mapping_text: self.text(&self.mapping),
+            mapping: self.mapping.clone(),
             items: self.drawn(),
             delivered: 0,
-            elapsed: self.rank.clock().now().saturating_sub(start),
-            calibration: calibration.0,
-            calibration_items: calibration.1,
-            predicted,
+            elapsed: now.saturating_sub(self.start),
+            calibration,
+            calibration_items,
+            predicted: self.predicted,
+            remaps: self.remaps,
             ranks: Vec::new(),
         })
+    }
+
+    fn text(&self, mapping: &Mapping) -> String {
+        mapping.display(&self.score.outline).to_string()
     }
 
     fn drawn(&mut self) -> u64 {
         self.rank.source().map_or(0, |s| s.items_drawn())
     }
 
-    /// Begins an epoch on every rank; returns when all stages are set up.
-    fn begin(
-        &mut self,
-        mapping: &Mapping,
-        states: Vec<SavedState>,
-        next_item: u64,
-        calibrating: bool,
-    ) -> Result<()> {
-        self.epoch += 1;
+    /// Takes in what another rank says.
+    fn hear(&mut self, letter: Letter) -> Result<()> {
+        match (letter.kind, &mut self.change) {
+            (Kind::Ready, Some(change)) => {
+                let ready: Ready = wire::from_bytes(&letter.body)?;
+                change.waiting.retain(|&rank| rank != letter.from);
+                let all = change.waiting.is_empty();
+                self.balancer.ready(letter.from, &ready.movable, &ready.warm_up);
+                if all { self.switch() } else { Ok(()) }
+            }
+            (Kind::Measures, _) => {
+                self.balancer.measured(letter.from, wire::from_bytes(&letter.body)?);
+                Ok(())
+            }
+            (other, _) => Err(out_of_step(letter.from, other, "in the middle of the stream")),
+        }
+    }
+
+    /// Has a mapping prepared on every rank. It comes into force when all are ready.
+    fn begin(&mut self, mapping: Mapping, remap: Remap) -> Result<()> {
+        let epoch = self.rank.epoch() + 1;
         let serial: Vec<bool> = self.score.outline.stages.iter().map(|s| s.serial).collect();
-        let table = Table::new(self.epoch, mapping.clone(), self.score.dispatch, &serial, self.score.ordered);
-        let text = mapping.display(&self.score.outline).to_string();
-        if calibrating {
+        let table = Table::new(epoch, mapping.clone(), self.score.dispatch, &serial, self.score.ordered);
+        let weigh = if epoch == 1 && self.balancer.wants_measures() { SIZED_BATCHES } else { 0 };
+        let names = self.score.outline.stages.iter().map(|s| s.name.clone()).collect();
+        let order =
+            Prepare { table: table.clone(), names, weigh, measure_every: self.balancer.measure_every() };
+        let waiting: Vec<usize> = (1..self.rank.size()).collect();
+        for &to in &waiting {
+            self.rank.post().send(to, Kind::Prepare, &order)?;
+        }
+        self.change = Some(Change { mapping, remap, waiting });
+        self.rank.measure(weigh, None)?;
+        let mine = self.rank.prepare(table)?;
+        self.balancer.ready(0, &mine.movable, &mine.warm_up);
+        if self.rank.size() == 1 { self.switch() } else { Ok(()) }
+    }
+
+    /// All are ready: the mapping that was prepared comes into force.
+    fn switch(&mut self) -> Result<()> {
+        let Some(Change { mapping, mut remap, .. }) = self.change.take() else { return Ok(()) };
+        let epoch = self.rank.epoch() + 1;
+        for to in 1..self.rank.size() {
+            self.rank.post().send(to, Kind::Switch, &Switch { epoch })?;
+        }
+        let window = self.score.window(&mapping, self.config, self.calibrating);
+        let now = self.rank.clock().now();
+        if let Some(source) = self.rank.source() {
+            source.replan(window);
+            remap.in_force(now.saturating_sub(self.start), source.items_done());
+        }
+        self.rank.switch(epoch)?;
+        let text = self.text(&mapping);
+        if self.calibrating {
             log::debug!("calibrating with {text}");
         } else if self.rank.size() > 1 {
-            let parked: Vec<usize> = (0..self.rank.size()).filter(|&r| !table.hosts(r)).collect();
+            let hosts = |r: &usize| mapping.blocks.iter().any(|b| b.hosts.contains(r));
+            let parked: Vec<usize> = (0..self.rank.size()).filter(|r| !hosts(r)).collect();
             let parked =
                 if parked.is_empty() { String::new() } else { format!("; parked: ranks {parked:?}") };
             log::info!("mapping {text}{parked}");
         }
-        self.display.set_mapping(text);
-        let ahead = self.config.request_ahead;
-        let names = self.score.outline.stages.iter().map(|s| s.name.clone()).collect();
-        let start = Start { table: table.clone(), ahead, names, states: states.clone() };
-        for to in 1..self.rank.size() {
-            self.rank.post().send(to, Kind::Start, &start)?;
-        }
-        self.rank.host(&table, states)?;
-        let mut waiting: Vec<usize> = (1..self.rank.size()).collect();
-        while !waiting.is_empty() {
-            while let Some(letter) = self.rank.control() {
-                match letter.kind {
-                    Kind::Ready => waiting.retain(|&r| r != letter.from),
-                    other => return Err(out_of_step(letter.from, other, "while stages were set up")),
-                }
-            }
-            if !waiting.is_empty() {
-                self.rank.turn_or_wait()?;
-            }
-        }
-        let plan = WindowPlan {
-            // One large batch would be all that there is to measure.
-            batch: if calibrating { BatchMode::Auto } else { self.config.batch },
-            batch_time: self.config.batch_time,
-            fixed: self.config.window,
-            bytes: self.config.window_bytes,
-            hosts: mapping.blocks.iter().map(|b| b.hosts.len()).sum::<usize>().max(1),
-            ahead,
-        };
-        self.rank.begin(table, ahead, Some((plan, next_item)))
+        self.display.set_mapping(text.clone());
+        self.mapping = mapping;
+        remap.to = text;
+        self.remaps.push(remap);
+        Ok(())
     }
 
-    /// Sees the stream through to its end, or (`calibrating` since some time) until enough has been measured;
-    /// returns whether the stream is over. Either way nothing is in flight any more.
-    fn stream(&mut self, calibrating: Option<Duration>) -> Result<bool> {
-        let mut turns = 0u32;
-        loop {
-            if let Some(letter) = self.rank.control() {
-                return Err(out_of_step(letter.from, letter.kind, "in the middle of the stream"));
-            }
-            let Some(source) = self.rank.source() else { return Ok(true) };
-            if source.is_over() {
-                return Ok(source.has_ended());
-            }
-            turns = turns.wrapping_add(1);
-            if calibrating.is_some() || turns.is_multiple_of(64) {
-                self.look(calibrating);
-            }
-            self.rank.turn_or_wait()?;
-        }
-    }
-
-    /// What has to be looked at now and then: the display, and whether enough has been measured.
-    fn look(&mut self, calibrating: Option<Duration>) {
+    /// What has to be looked at now and then: the display, and whether another mapping is due.
+    fn look(&mut self) -> Result<()> {
         let now = self.rank.clock().now();
-        let Some(source) = self.rank.source() else { return };
+        let Some(source) = self.rank.source() else { return Ok(()) };
         let (items, flow) = (source.items_done(), source.flow());
-        if let Some(since) = calibrating {
-            let spent = now.saturating_sub(since);
-            if (items >= CALIBRATE_ITEMS && spent >= CALIBRATE_TIME) || (items > 0 && spent >= CALIBRATE_MOST)
-            {
-                source.pause();
-            }
-        }
         if self.display.is_due(now) {
             self.display.show(View { items, flow }, now);
         }
-    }
-
-    /// Plans a mapping from what the calibration run has measured; returns it with the time that it is expected
-    /// to take per item, and the states of serial stages.
-    fn plan(&mut self) -> Result<(Mapping, f64, Vec<SavedState>)> {
-        let inspection = self.rank.inspect()?;
-        let platform = probe::platform(self.rank, &self.score.sharing)?;
-        let spec = measured(&self.score.outline, &inspection, platform.speeds()[0]);
-        let options = PlanOptions { dispatch: self.score.dispatch, ..PlanOptions::default() };
-        let plan = plan(&platform, &spec, &options)
-            .map_err(|e| Error::new(ErrorKind::Mapping, format!("no mapping could be planned: {e}")))?;
-        log::info!("measured {}", describe(&spec, &platform));
-        let moved = |stage: &usize| {
-            let block = plan.mapping.block_of(*stage);
-            block.is_some_and(|b| plan.mapping.blocks[b].hosts != [0])
-        };
-        let states = (0..spec.len())
-            .filter(|&s| spec.stages[s].serial)
-            .filter(moved)
-            .filter_map(|s| inspection.saved[s].clone().map(|state| (s, state)))
-            .collect();
-        Ok((plan.mapping, plan.prediction.production_time, states))
-    }
-}
-
-/// The pipeline with the costs that were measured on rank 0. A serial stage whose state cannot be moved stays.
-fn measured(outline: &PipelineSpec, inspection: &Inspection, root_speed: f64) -> PipelineSpec {
-    let bytes = |edge: usize| inspection.item_bytes.get(edge).copied().flatten().unwrap_or(0.0);
-    let stage = |(n, stage): (usize, &StageSpec)| {
-        let service = inspection.stats[n].service().unwrap_or_default().as_secs_f64();
-        let stays = stage.serial && inspection.saved[n].is_none();
-        StageSpec {
-            work: service * root_speed,
-            output: bytes(n + 1),
-            pinned: stage.pinned.or(stays.then_some(0)),
-            ..stage.clone()
+        if self.change.is_some() {
+            return Ok(());
         }
-    };
-    PipelineSpec { input: bytes(0), stages: outline.stages.iter().enumerate().map(stage).collect() }
-}
+        if self.calibrating {
+            let spent = now.saturating_sub(self.start);
+            if (items >= CALIBRATE_ITEMS && spent >= CALIBRATE_TIME) || (items > 0 && spent >= CALIBRATE_MOST)
+            {
+                self.plan_first()?;
+            }
+            return Ok(());
+        }
+        if let Some(mapping) = self.score.script.due(items) {
+            return self.begin(mapping, Remap::scripted(items));
+        }
+        Ok(())
+    }
 
-/// The measurements in words.
-fn describe(spec: &PipelineSpec, platform: &armature_planner::Platform) -> String {
-    let root = platform.speeds()[0];
-    let stages: Vec<String> = spec
-        .stages
-        .iter()
-        .map(|s| format!("{} {}", s.name, super::summary::seconds(s.work / root)))
-        .collect();
-    let speeds: Vec<String> = platform.speeds().iter().map(|s| format!("{:.2}", s / root)).collect();
-    format!("{} an item on rank 0; relative speeds {}", stages.join(", "), speeds.join(" "))
+    /// Plans a mapping from what the calibration run has measured.
+    fn plan_first(&mut self) -> Result<()> {
+        let drawn = self.drawn();
+        self.balancer.measured(0, self.rank.measures());
+        let plan = self.balancer.plan()?;
+        log::info!("measured {}", self.balancer.describe());
+        self.predicted = Some(plan.prediction.production_time);
+        self.calibrating = false;
+        self.calibrated = Some((self.rank.clock().now(), drawn));
+        self.begin(plan.mapping, Remap::planned(plan.prediction.production_time))
+    }
 }
 
 /// Lets the other ranks go and takes their reports.
@@ -289,6 +322,8 @@ fn collect_reports<'scope, 'p: 'scope>(mut rank: Rank<'_, 'scope, '_, 'p>) -> Re
             Some(letter) if letter.kind == Kind::Report => {
                 reports[letter.from] = Some(wire::from_bytes(&letter.body)?);
             }
+            // The stream was over before the mapping that they prepared was needed.
+            Some(letter) if matches!(letter.kind, Kind::Ready | Kind::Measures) => {}
             Some(letter) => return Err(out_of_step(letter.from, letter.kind, "at the end of the stream")),
             None => rank.turn_or_wait()?,
         }

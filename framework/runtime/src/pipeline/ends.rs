@@ -18,10 +18,20 @@ pub(crate) struct Fill {
     pub(crate) time: Option<Duration>,
 }
 
+/// A batch as it comes from the source.
+pub(crate) struct Drawn {
+    pub(crate) items: Items,
+    pub(crate) count: usize,
+    /// Whether the stream has ended behind it.
+    pub(crate) ended: bool,
+    /// How many items are left, if the iterator knows.
+    pub(crate) left: Option<u64>,
+}
+
 /// Draws batches from the user's iterator.
 pub(crate) trait ErasedSource: Send {
-    /// The next batch, its length, and whether the stream has ended behind it. `first` numbers errors.
-    fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<(Items, usize, bool)>;
+    /// The next batch. `first` numbers errors.
+    fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<Drawn>;
 }
 
 /// An iterator as a source. It is made at the first draw, on the thread that draws.
@@ -51,7 +61,7 @@ where
     I: Iterator<Item = T> + Send,
     T: Item,
 {
-    fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<(Items, usize, bool)> {
+    fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<Drawn> {
         draw(self, fill, first, clock, |iter, items: &mut Vec<T>, want| {
             let full = items.len() + want;
             items.extend(iter.by_ref().take(want));
@@ -66,7 +76,7 @@ where
     I: Iterator<Item = Result<T, BoxError>> + Send,
     T: Item,
 {
-    fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<(Items, usize, bool)> {
+    fn draw(&mut self, fill: Fill, first: u64, clock: Clock) -> Result<Drawn> {
         draw(&mut self.0, fill, first, clock, |iter, items: &mut Vec<T>, want| {
             for _ in 0..want {
                 match iter.next() {
@@ -89,9 +99,10 @@ fn draw<M, I, T: Item>(
     first: u64,
     clock: Clock,
     mut more: impl FnMut(&mut I, &mut Vec<T>, usize) -> Result<bool>,
-) -> Result<(Items, usize, bool)>
+) -> Result<Drawn>
 where
     M: FnOnce() -> I,
+    I: Iterator,
 {
     let mut items: Vec<T> = Vec::with_capacity(fill.items);
     let ended = catch_unwind(AssertUnwindSafe(|| {
@@ -119,8 +130,13 @@ where
     if ended {
         source.iter = None;
     }
+    // Only a size that is certain: a guess would say how long the stream goes on.
+    let left = source.iter.as_ref().map_or(Some(0), |iter| match iter.size_hint() {
+        (least, Some(most)) if least == most => Some(least as u64),
+        _ => None,
+    });
     let count = items.len();
-    Ok((Box::new(items), count, ended))
+    Ok(Drawn { items: Box::new(items), count, ended, left })
 }
 
 /// Takes batches at the end.
@@ -191,14 +207,18 @@ mod tests {
         let items = vec![Ok(1u8), Ok(2), Err("torn".into())];
         let mut source = TrySourceOf::new(|| items.into_iter());
         let fill = Fill { items: 2, time: None };
-        let (batch, count, ended) = source.draw(fill, 0, Clock::wall()).unwrap();
-        assert_eq!((batch.downcast_ref::<Vec<u8>>().unwrap().len(), count, ended), (2, 2, false));
-        let error = source.draw(fill, 2, Clock::wall()).unwrap_err();
+        let drawn = source.draw(fill, 0, Clock::wall()).unwrap();
+        let items = drawn.items.downcast_ref::<Vec<u8>>().unwrap().len();
+        assert_eq!((items, drawn.count, drawn.ended, drawn.left), (2, 2, false, Some(1)));
+        let error = source.draw(fill, 2, Clock::wall()).err().unwrap();
         assert_eq!(error.to_string(), "rank 0: item 2: torn");
         let mut source = SourceOf::new(|| 0..5u8);
-        let counts: Vec<_> =
-            (0..4).map(|_| source.draw(fill, 0, Clock::wall()).map(|d| (d.1, d.2)).unwrap()).collect();
-        assert_eq!(counts, [(2, false), (2, false), (1, true), (0, true)]);
+        let mut draw = || source.draw(fill, 0, Clock::wall()).map(|d| (d.count, d.ended, d.left)).unwrap();
+        let counts = [draw(), draw(), draw(), draw()];
+        let end = (0, true, Some(0));
+        assert_eq!(counts, [(2, false, Some(3)), (2, false, Some(1)), (1, true, Some(0)), end]);
+        let mut endless = SourceOf::new(|| (0..9u8).filter(|x| *x < 6));
+        assert_eq!(endless.draw(fill, 0, Clock::wall()).unwrap().left, None);
     }
 
     #[test]
@@ -206,13 +226,13 @@ mod tests {
         let slow = || (0..100u8).inspect(|_| std::thread::sleep(Duration::from_millis(2)));
         let mut source = SourceOf::new(slow);
         let fill = Fill { items: 100, time: Some(Duration::from_millis(1)) };
-        assert_eq!(source.draw(fill, 0, Clock::wall()).unwrap().1, 2);
+        assert_eq!(source.draw(fill, 0, Clock::wall()).unwrap().count, 2);
     }
 
     #[test]
     fn a_panic_at_either_end_names_its_item() {
         let mut source = SourceOf::new(|| (0..9u8).inspect(|x| assert!(*x < 6, "enough")));
-        let error = source.draw(Fill { items: 9, time: None }, 100, Clock::wall()).unwrap_err();
+        let error = source.draw(Fill { items: 9, time: None }, 100, Clock::wall()).err().unwrap();
         assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(106)));
         let range = Range { first: 10, count: 4, dropped: vec![1] };
         let mut sink = SinkOf::new(|x: u8| assert!(x != 3, "three"));

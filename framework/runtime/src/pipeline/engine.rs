@@ -4,14 +4,12 @@
 //! jobs turn out to be so short that handing them over costs more than they do, the workshop moves to the
 //! communicating thread; it moves back when they become long.
 
-use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use super::ledger::StageStats;
 use super::machine::{Done, Job};
-use super::workshop::{SavedState, Workshop};
+use super::workshop::{SetUp, Work, Workshop};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Driver, name_rank, panic_text};
 use crate::transport::Waker;
@@ -32,47 +30,31 @@ const BRISK: Duration = Duration::from_micros(1);
 /// What the compute side is asked.
 pub(crate) enum Task {
     Job(Job),
+    /// Make the stages that are hosted here and do not live yet.
     SetUp {
-        blocks: Vec<Range<usize>>,
         hosted: Vec<usize>,
-        states: Vec<SavedState>,
     },
     /// From now on, take the sizes of items on `batches` batches.
     Measure {
         batches: usize,
     },
-    Inspect,
 }
 
 /// What it answers.
 pub(crate) enum Outcome {
-    Job(Done, Duration),
-    SetUp,
-    Inspection(Inspection),
-}
-
-/// What a workshop tells of its stages between two epochs.
-#[derive(Debug)]
-pub(crate) struct Inspection {
-    pub(crate) stats: Vec<StageStats>,
-    /// State of each live stage that can be moved.
-    pub(crate) saved: Vec<Option<Vec<u8>>>,
-    /// Bytes per item on each edge between stages, as far as they were measured.
-    pub(crate) item_bytes: Vec<Option<f64>>,
+    Job(Done, Work),
+    SetUp(SetUp),
 }
 
 impl Workshop<'_> {
     fn perform(&mut self, task: Task) -> Result<Option<Outcome>> {
         match task {
-            Task::Job(job) => self.run(job).map(|(done, took)| Some(Outcome::Job(done, took))),
-            Task::SetUp { blocks, hosted, states } => {
-                self.set_up(&blocks, &hosted, &states).map(|()| Some(Outcome::SetUp))
-            }
+            Task::Job(job) => self.run(job).map(|(done, work)| Some(Outcome::Job(done, work))),
+            Task::SetUp { hosted } => self.set_up(&hosted).map(|set_up| Some(Outcome::SetUp(set_up))),
             Task::Measure { batches } => {
                 self.measure_sizes(batches);
                 Ok(None)
             }
-            Task::Inspect => self.inspect().map(|i| Some(Outcome::Inspection(i))),
         }
     }
 }
@@ -146,6 +128,14 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
     /// Hands a task over; inline, it is done when this returns.
     pub(crate) fn submit(&mut self, task: Task) -> Result<()> {
         let answers = !matches!(task, Task::Measure { .. });
+        if let (State::Inline(workshop), Task::SetUp { hosted }, Driver::Auto) =
+            (&self.state, &task, self.choice)
+            && workshop.lacks(hosted)
+        {
+            // A factory may load for long, and the others must hear of this rank meanwhile.
+            self.jobs = 0;
+            self.move_to_thread()?;
+        }
         match &mut self.state {
             State::Inline(workshop) => {
                 if let Some(outcome) = workshop.perform(task).transpose() {
@@ -179,8 +169,8 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
             State::Nowhere => return Err(self.thread_died()),
         };
         let outcome = outcome.transpose()?;
-        if let Some(Outcome::Job(_, took)) = &outcome {
-            self.weigh(*took)?;
+        if let Some(Outcome::Job(_, work)) = &outcome {
+            self.weigh(work.took)?;
         }
         Ok(outcome)
     }

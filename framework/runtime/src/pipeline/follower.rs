@@ -1,8 +1,9 @@
 //! The part of every rank but 0: do as the conductor says.
 
-use super::conductor::Start;
+use super::orders::{Prepare, Ready, Switch};
 use super::probe;
 use super::rank::Rank;
+use super::workshop::SetUp;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::post::Kind;
 use crate::wire;
@@ -12,23 +13,16 @@ pub(crate) fn follow<'scope, 'p: 'scope>(mut rank: Rank<'_, 'scope, '_, 'p>, nam
     loop {
         let Some(letter) = rank.control() else {
             rank.turn_or_wait()?;
+            if let Some(measures) = rank.measures_due() {
+                rank.post().send(0, Kind::Measures, &measures)?;
+            }
             continue;
         };
         match letter.kind {
-            Kind::Start => {
-                let Start { table, ahead, names: theirs, states } = wire::from_bytes(&letter.body)?;
-                if theirs != names {
-                    let text = format!(
-                        "built a pipeline of stages {names:?}, rank 0 one of {theirs:?}: every rank must build the same"
-                    );
-                    return Err(Error::new(ErrorKind::Config, text).at_rank(rank.number()));
-                }
-                if !table.hosts(rank.number()) {
-                    log::debug!("parked: the mapping has nothing for this rank");
-                }
-                rank.host(&table, states)?;
-                rank.begin(table, ahead, None)?;
-                rank.post().send(0, Kind::Ready, &())?;
+            Kind::Prepare => prepare(&mut rank, names, wire::from_bytes(&letter.body)?)?,
+            Kind::Switch => {
+                let Switch { epoch } = wire::from_bytes(&letter.body)?;
+                rank.switch(epoch)?;
             }
             Kind::Probe => probe::answer(rank.post(), &letter)?,
             Kind::Finish => break,
@@ -40,4 +34,26 @@ pub(crate) fn follow<'scope, 'p: 'scope>(mut rank: Rank<'_, 'scope, '_, 'p>, nam
     }
     let (report, post) = rank.finish()?;
     post.send(0, Kind::Report, &report)
+}
+
+/// Sets up for a mapping and says so.
+fn prepare<'scope, 'p: 'scope>(
+    rank: &mut Rank<'_, 'scope, '_, 'p>,
+    names: &[String],
+    order: Prepare,
+) -> Result<()> {
+    let Prepare { table, names: theirs, weigh, measure_every } = order;
+    if theirs != names {
+        let text = format!(
+            "built a pipeline of stages {names:?}, rank 0 one of {theirs:?}: every rank must build the same"
+        );
+        return Err(Error::new(ErrorKind::Config, text).at_rank(rank.number()));
+    }
+    if !table.hosts(rank.number()) {
+        log::debug!("parked: the mapping has nothing for this rank");
+    }
+    rank.measure(weigh, measure_every)?;
+    let epoch = table.epoch;
+    let SetUp { movable, warm_up } = rank.prepare(table)?;
+    rank.post().send(0, Kind::Ready, &Ready { epoch, movable, warm_up })
 }

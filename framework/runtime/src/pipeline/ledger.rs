@@ -60,6 +60,12 @@ pub struct RankReport {
     pub sent_batches: u64,
     /// Batches received from other ranks.
     pub received_batches: u64,
+    /// Batches that came here, or waited here, under a mapping that was over, and were sent on.
+    pub forwarded: u64,
+    /// Serial stages that were handed over to another rank.
+    pub handed_over: u64,
+    /// Mappings that came while a serial stage was being handed over.
+    pub overtaken: u64,
 }
 
 impl RankReport {
@@ -68,6 +74,9 @@ impl RankReport {
         self.sent_bytes += t.sent_bytes;
         self.received_batches += t.received_batches;
         self.received_bytes += t.received_bytes;
+        self.forwarded += t.forwarded;
+        self.handed_over += t.handed_over;
+        self.overtaken += t.overtaken;
     }
 }
 

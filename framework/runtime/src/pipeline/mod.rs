@@ -36,6 +36,7 @@
 //!
 //! The protocol is described in `machine/README.md` beside this module's source.
 
+mod balancer;
 mod builder;
 mod choice;
 #[cfg(doctest)]
@@ -47,17 +48,22 @@ mod erased;
 mod follower;
 mod ledger;
 mod machine;
+mod meter;
+mod orders;
 mod probe;
 mod progress;
 mod rank;
+mod remaps;
 mod run;
 mod stage;
 mod summary;
+mod watch;
 mod workshop;
 
 pub use armature_planner::pipeline::{Block, Dispatch, Mapping};
 pub use builder::{Pipeline, Runnable};
 pub use choice::MappingChoice;
 pub use ledger::{RankReport, StageStats};
+pub use remaps::Remap;
 pub use stage::{Context, Stage, StageResult};
 pub use summary::Summary;

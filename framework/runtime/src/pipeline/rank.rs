@@ -1,26 +1,25 @@
 //! One rank while a pipeline runs: turns messages into work and work into messages.
 //!
 //! The state machine says what to do, the engine does it, the post office carries it; this is the loop that
-//! brings the three together, and the place where waiting is measured and limited.
+//! brings the three together, and the place where waiting is measured.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use super::engine::{Engine, Inspection, Outcome, Task};
+use super::engine::{Engine, Outcome, Task};
 use super::erased::Codec;
-use super::ledger::{Activity, Doing, RankReport, StageStats};
+use super::ledger::{Activity, RankReport, StageStats};
 use super::machine::table::Table;
 use super::machine::window::WindowPlan;
-use super::machine::{Idle, Machine, Source, epoch_of};
-use super::workshop::SavedState;
+use super::machine::{Idle, Machine, Source};
+use super::meter::{Measures, Meter};
+use super::watch::{Status, Watch};
+use super::workshop::SetUp;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::post::{Kind, Letter, Post};
 use crate::session::{Backoff, Config};
-use crate::wire;
 
 /// Messages taken in before the rank looks at its own work again.
 const BURST: usize = 16;
@@ -28,43 +27,30 @@ const BURST: usize = 16;
 const INLINE_BURST: u32 = 8;
 /// Turns between two looks at the clock while there is work.
 const TURNS_PER_TICK: u32 = 256;
-/// How often ranks tell each other that they are alive.
-const PING: Duration = Duration::from_secs(1);
-
-/// A sign of life, with what the rank is doing.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Status {
-    pub(crate) doing: Doing,
-    pub(crate) state: String,
-}
 
 /// See the module's page.
 pub(crate) struct Rank<'a, 'scope, 'env, 'p> {
     post: &'a mut Post,
     engine: Engine<'scope, 'env, 'p>,
-    machine: Option<Machine>,
-    run: u32,
-    codecs: Vec<Arc<dyn Codec>>,
+    machine: Machine,
+    /// The mapping that this rank has set its stages up for and has not been told to use yet.
+    prepared: Option<Table>,
     activity: Arc<Activity>,
-    stage_names: Vec<String>,
     clock: Clock,
     backoff: Backoff,
-    /// Letters of an epoch that has not begun here.
-    early: Vec<Letter>,
+    watch: Watch,
     /// Letters for whoever runs the rank: the conductor or the follower.
     control: VecDeque<Letter>,
-    answers: VecDeque<Outcome>,
+    /// A task that comes before all jobs.
+    first: Option<Task>,
+    answers: VecDeque<SetUp>,
     /// Since when the rank has had nothing to compute, and why.
     idle: Option<(Duration, Idle)>,
     report: RankReport,
+    meter: Meter,
+    /// How often measurements are told, and when next.
+    telling: Option<(Duration, Duration)>,
     turns: u32,
-    next_ping: Duration,
-    peer_limit: Duration,
-    join_limit: Duration,
-    /// Rank 0: what each rank last said of itself.
-    words: Vec<Option<Status>>,
-    /// Rank 0: since when no rank has had anything to compute although items are in flight.
-    standstill: Option<Duration>,
 }
 
 impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
@@ -74,37 +60,36 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         run: u32,
         codecs: Vec<Arc<dyn Codec>>,
         activity: Arc<Activity>,
-        stage_names: Vec<String>,
+        stage_names: &[String],
         config: &Config,
     ) -> Self {
-        let clock = post.clock();
-        let (backoff, now, size) = (post.backoff(), clock.now(), post.size());
-        for rank in 0..size {
-            // What was heard before this run says nothing about it.
-            post.heard_now(rank, now);
-        }
+        let machine = Machine::new(post.rank(), run, codecs, config.request_ahead).with_names(stage_names);
+        let report =
+            RankReport { stages: vec![StageStats::default(); stage_names.len()], ..RankReport::default() };
         Rank {
+            watch: Watch::new(post, stage_names.to_vec(), config),
+            clock: post.clock(),
+            backoff: post.backoff(),
             post,
             engine,
-            machine: None,
-            run,
-            codecs,
+            machine,
+            prepared: None,
             activity,
-            stage_names,
-            clock,
-            backoff,
-            early: Vec::new(),
             control: VecDeque::new(),
+            first: None,
             answers: VecDeque::new(),
             idle: None,
-            report: RankReport::default(),
+            report,
+            meter: Meter::new(stage_names.len()),
+            telling: None,
             turns: 0,
-            next_ping: now + PING.min(config.peer_limit / 4),
-            peer_limit: config.peer_limit,
-            join_limit: config.join_limit,
-            words: vec![None; size],
-            standstill: None,
         }
+    }
+
+    /// Makes this rank 0's, which reads the source.
+    pub(crate) fn with_source(mut self, plan: WindowPlan) -> Self {
+        self.machine = self.machine.with_source(plan, self.clock.now());
+        self
     }
 
     pub(crate) fn number(&self) -> usize {
@@ -123,9 +108,14 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         self.post
     }
 
-    /// Rank 0's end of the stream, while an epoch runs.
+    /// The mapping in force here; 0 before the first.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.machine.epoch()
+    }
+
+    /// Rank 0's end of the stream.
     pub(crate) fn source(&mut self) -> Option<&mut Source> {
-        self.machine.as_mut().and_then(Machine::source_mut)
+        self.machine.source_mut()
     }
 
     /// The next letter that is not about items.
@@ -133,92 +123,62 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         self.control.pop_front()
     }
 
-    /// Sets the stages up that `table` puts here; returns when their factories are done.
-    pub(crate) fn host(&mut self, table: &Table, states: Vec<SavedState>) -> Result<()> {
-        let me = self.number();
-        let blocks: Vec<_> = table.blocks().iter().map(|b| b.stages.clone()).collect();
-        let here = table.blocks().iter().filter(|b| b.hosts.contains(&me));
-        let hosted: Vec<usize> = here.flat_map(|b| b.stages.clone()).collect();
-        self.close_epoch();
-        match self.ask(Task::SetUp { blocks, hosted, states })? {
-            Outcome::SetUp => Ok(()),
-            _ => Err(self.confused()),
+    /// Sets the stages up that `table` puts here, while the stream goes on; returns when their factories are done.
+    pub(crate) fn prepare(&mut self, table: Table) -> Result<SetUp> {
+        self.first = Some(Task::SetUp { hosted: table.hosted(self.number()) });
+        loop {
+            if let Some(answer) = self.answers.pop_front() {
+                self.prepared = Some(table);
+                return Ok(answer);
+            }
+            self.turn_or_wait()?;
         }
     }
 
-    /// Takes up the work of an epoch whose stages have been set up.
-    pub(crate) fn begin(
-        &mut self,
-        table: Table,
-        ahead: usize,
-        source: Option<(WindowPlan, u64)>,
-    ) -> Result<()> {
-        let mut machine = Machine::new(self.number(), self.run, table, self.codecs.clone(), ahead)
-            .with_names(&self.stage_names);
-        if let Some((plan, start)) = source {
-            machine = machine.with_source(plan, start, self.clock.now());
-        }
-        machine.start()?;
-        self.machine = Some(machine);
-        for letter in std::mem::take(&mut self.early) {
-            self.take_in(letter)?;
-        }
-        Ok(())
+    /// Goes over to the mapping of `epoch`, which was prepared.
+    pub(crate) fn switch(&mut self, epoch: u32) -> Result<()> {
+        let table = self.prepared.take().filter(|table| table.epoch == epoch).ok_or_else(|| {
+            let text = format!("was told to use mapping {epoch}, which it has not prepared");
+            self.here(Error::new(ErrorKind::Wire, text))
+        })?;
+        let switched = self.machine.switch(table);
+        switched.map_err(|e| self.here(e))?;
+        self.send_mail()
     }
 
-    /// From now on, take the sizes of items on `batches` batches.
-    pub(crate) fn measure_sizes(&mut self, batches: usize) -> Result<()> {
-        self.engine.submit(Task::Measure { batches })
+    /// Takes the sizes of items on the next `weigh` batches of every edge, and has measurements due so often.
+    pub(crate) fn measure(&mut self, weigh: usize, every: Option<Duration>) -> Result<()> {
+        self.telling = every.map(|every| (every, self.clock.now() + every));
+        if weigh == 0 { Ok(()) } else { self.engine.submit(Task::Measure { batches: weigh }) }
     }
 
-    /// What there is to tell of the stages; call it when nothing is in flight.
-    pub(crate) fn inspect(&mut self) -> Result<Inspection> {
-        match self.ask(Task::Inspect)? {
-            Outcome::Inspection(i) => Ok(i),
-            _ => Err(self.confused()),
+    /// What has been measured here so far.
+    pub(crate) fn measures(&self) -> Measures {
+        self.meter.measures(self.machine.volumes())
+    }
+
+    /// The same, if it is time to tell it.
+    pub(crate) fn measures_due(&mut self) -> Option<Measures> {
+        let (every, next) = self.telling.as_mut()?;
+        let now = self.clock.now();
+        if now < *next {
+            return None;
         }
+        *next = now + *every;
+        Some(self.measures())
     }
 
     /// Ends the rank's part; returns what it has counted, and the post office.
     pub(crate) fn finish(mut self) -> Result<(RankReport, &'a mut Post)> {
-        self.close_epoch();
+        self.end_idle();
+        self.report.add_traffic(self.machine.traffic());
         let workshop = self.engine.finish()?;
-        for (slot, fresh) in self.report.stages.iter_mut().zip(workshop.stats()) {
-            *slot = StageStats { longest_queue: slot.longest_queue, ..fresh.clone() };
+        let queues = self.machine.longest_queues();
+        for ((slot, fresh), &longest_queue) in self.report.stages.iter_mut().zip(workshop.stats()).zip(queues)
+        {
+            *slot = StageStats { longest_queue, ..fresh.clone() };
         }
         Ok((self.report, self.post))
-    }
-
-    /// Takes over the counters of the epoch that ends.
-    fn close_epoch(&mut self) {
-        self.end_idle();
-        self.report.stages.resize(self.stage_names.len(), Default::default());
-        if let Some(machine) = self.machine.take() {
-            self.report.add_traffic(machine.traffic());
-            for (stage, most) in machine.longest_queues() {
-                let longest = &mut self.report.stages[stage].longest_queue;
-                *longest = most.max(*longest);
-            }
-        }
-    }
-
-    /// Hands a task over that has an answer, and goes on with the protocol until the answer is there.
-    fn ask(&mut self, task: Task) -> Result<Outcome> {
-        while !self.engine.has_room() {
-            self.turn_or_wait()?;
-        }
-        self.engine.submit(task)?;
-        loop {
-            if let Some(outcome) = self.answers.pop_front() {
-                return Ok(outcome);
-            }
-            self.turn_or_wait()?;
-        }
-    }
-
-    fn confused(&self) -> Error {
-        Error::new(ErrorKind::Panic, "in the framework itself: an answer to another question")
-            .at_rank(self.number())
     }
 
     /// One turn; waits when there was nothing to do.
@@ -233,8 +193,7 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
             return Ok(());
         }
         if self.idle.is_none() && self.engine.is_idle() {
-            let reason = self.machine.as_ref().map_or(Idle::Input, Machine::idle_reason);
-            self.idle = Some((self.clock.now(), reason));
+            self.idle = Some((self.clock.now(), self.machine.idle_reason()));
         }
         self.tick()?;
         // A thread that only communicates leaves the core to the one that computes.
@@ -259,10 +218,8 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
     }
 
     fn send_mail(&mut self) -> Result<()> {
-        if let Some(machine) = &mut self.machine {
-            for (to, message) in machine.take_mail() {
-                self.post.send_ready(to, message)?;
-            }
+        for (to, message) in self.machine.take_mail() {
+            self.post.send_ready(to, message)?;
         }
         Ok(())
     }
@@ -274,22 +231,27 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         loop {
             while let Some(outcome) = self.engine.fetch()? {
                 moved = true;
-                match (outcome, &mut self.machine) {
-                    (Outcome::Job(done, _), Some(machine)) => {
-                        let now = if machine.needs_time(&done) { self.clock.now() } else { Duration::ZERO };
-                        machine.on_done(done, now).map_err(|e| self.here(e))?;
+                match outcome {
+                    Outcome::Job(done, work) => {
+                        self.meter.note(&work);
+                        let now =
+                            if self.machine.needs_time(&done) { self.clock.now() } else { Duration::ZERO };
+                        let taken = self.machine.on_done(done, now);
+                        taken.map_err(|e| self.here(e))?;
                         // At once: somebody may be waiting for it while this rank goes on.
                         self.send_mail()?;
                     }
-                    (Outcome::Job(..), None) => return Err(self.confused()),
-                    (answer, _) => self.answers.push_back(answer),
+                    Outcome::SetUp(answer) => self.answers.push_back(answer),
                 }
             }
-            let Some(machine) = &mut self.machine else { return Ok(moved) };
             if !self.engine.has_room() || self.engine.wants_pause() || inline_jobs == INLINE_BURST {
                 return Ok(moved);
             }
-            let Some(job) = machine.next_job()? else { return Ok(moved) };
+            if let Some(task) = self.first.take() {
+                self.engine.submit(task)?;
+                continue;
+            }
+            let Some(job) = self.machine.next_job()? else { return Ok(moved) };
             self.end_idle();
             self.engine.submit(Task::Job(job))?;
             moved = true;
@@ -307,24 +269,11 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
     /// Sorts a letter: items and their book-keeping to the machine, the rest to who runs this rank.
     fn take_in(&mut self, letter: Letter) -> Result<()> {
         match letter.kind {
-            Kind::Data | Kind::Request | Kind::Offer | Kind::Assign => {
-                let epoch = epoch_of(&letter).map_err(|e| self.here(e))?;
-                match &mut self.machine {
-                    Some(machine) if machine.epoch() == epoch => {
-                        machine.on_letter(letter).map_err(|e| self.here(e))
-                    }
-                    Some(machine) if machine.epoch() > epoch => Ok(()),
-                    _ => {
-                        self.early.push(letter);
-                        Ok(())
-                    }
-                }
+            Kind::Data | Kind::Request | Kind::Offer | Kind::Assign | Kind::Token => {
+                let taken = self.machine.on_letter(letter);
+                taken.map_err(|e| self.here(e))
             }
-            Kind::Status => {
-                let status: Status = wire::from_bytes(&letter.body)?;
-                self.words[letter.from] = Some(status);
-                Ok(())
-            }
+            Kind::Status => self.watch.hear(&letter),
             _ => {
                 self.control.push_back(letter);
                 Ok(())
@@ -346,96 +295,18 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         }
     }
 
-    /// What has to happen now and then: signs of life, and a look at who gives none.
+    /// What has to happen now and then: a sign of life, and a look at who gives none.
     fn tick(&mut self) -> Result<()> {
-        if self.size() == 1 || self.clock.is_simulated() {
+        // The simulator finds its own deadlocks.
+        if self.clock.is_simulated() {
             return Ok(());
         }
         let now = self.clock.now();
-        if now < self.next_ping {
+        if !self.watch.is_due(now) {
             return Ok(());
         }
-        self.next_ping = now + PING.min(self.peer_limit / 4);
-        let status = Status { doing: self.activity.get(), state: self.describe() };
-        if self.number() == 0 {
-            for to in 1..self.size() {
-                self.post.send(to, Kind::Status, &status)?;
-            }
-        } else {
-            self.post.send(0, Kind::Status, &status)?;
-        }
-        let watched = if self.number() == 0 { 1..self.size() } else { 0..1 };
-        for other in watched {
-            let silent = now.saturating_sub(self.post.heard(other, now));
-            // One that has said nothing yet may still be busy with the caller's own work before its `run`.
-            let limit = if self.words[other].is_some() { self.peer_limit } else { self.join_limit };
-            if silent > limit {
-                let last = self.words[other].as_ref().map_or("it has not said anything".to_string(), |s| {
-                    format!("last it said: {}", self.in_words(s))
-                });
-                let mut text = format!(
-                    "has waited {:.0} s for a sign of life from rank {other}; {last}",
-                    silent.as_secs_f64()
-                );
-                if self.number() == 0 {
-                    text += &format!("\n{}", self.dump());
-                }
-                return Err(self.here(Error::new(ErrorKind::Timeout, text)));
-            }
-        }
-        // Only now: what a silent rank said last is no longer true.
-        if self.number() == 0 { self.check_standstill(&status, now) } else { Ok(()) }
-    }
-
-    /// Rank 0: if items are in flight and no rank computes, nothing will ever come. That is a fault of the
-    /// framework; it is reported with every rank's state instead of waiting for ever.
-    fn check_standstill(&mut self, mine: &Status, now: Duration) -> Result<()> {
-        let flying = self.machine.as_ref().and_then(Machine::source).is_some_and(|s| s.flow().in_flight > 0);
-        let others = self.words.iter().skip(1).flatten();
-        let quiet = mine.doing == Doing::Nothing && others.clone().all(|s| s.doing == Doing::Nothing);
-        // Any item that arrived here would have ended rank 0's idleness. It counts from now, not from when that
-        // began: until the last look another rank may have computed, for longer than the limit.
-        if self.idle.is_none() || !flying || !quiet {
-            self.standstill = None;
-            return Ok(());
-        }
-        let since = *self.standstill.get_or_insert(now);
-        let stood = now.saturating_sub(since);
-        if stood <= self.peer_limit {
-            return Ok(());
-        }
-        let text = format!(
-            "nothing has moved for {:.0} s although items are in flight\n{}",
-            stood.as_secs_f64(),
-            self.dump()
-        );
-        Err(self.here(Error::new(ErrorKind::Timeout, text)))
-    }
-
-    /// Rank 0: every rank's state in words, a line each.
-    fn dump(&self) -> String {
-        let mut lines = vec![format!("  rank 0: {}", self.describe())];
-        for (rank, status) in self.words.iter().enumerate().skip(1) {
-            let words = status.as_ref().map_or("silent so far".to_string(), |s| self.in_words(s));
-            lines.push(format!("  rank {rank}: {words}"));
-        }
-        lines.join("\n")
-    }
-
-    fn describe(&self) -> String {
-        self.machine.as_ref().map_or("between two mappings".to_string(), Machine::describe)
-    }
-
-    fn in_words(&self, status: &Status) -> String {
-        let doing = match status.doing {
-            Doing::Nothing => "computing nothing".to_string(),
-            Doing::Drawing { item } => format!("drawing item {item} from the source"),
-            Doing::Feeding { item } => format!("feeding item {item} to the sink"),
-            Doing::Stage { stage, item } => {
-                let name = self.stage_names.get(stage).map_or("?", String::as_str);
-                format!("in stage {name}, items from {item} on")
-            }
-        };
-        format!("{doing}; {}", status.state)
+        let mine = Status { doing: self.activity.get(), state: self.machine.describe() };
+        let flying = self.machine.source().is_some_and(|s| s.flow().in_flight > 0);
+        self.watch.round(self.post, mine, self.idle.is_some() && flying, now)
     }
 }

@@ -1,6 +1,7 @@
 //! Running a pipeline on a session.
 
 use super::builder::Runnable;
+use super::choice::MappingChoice;
 use super::conductor::{Score, conduct};
 use super::engine::Engine;
 use super::follower::follow;
@@ -8,7 +9,7 @@ use super::rank::Rank;
 use super::summary::Summary;
 use super::workshop::Workshop;
 use crate::error::Result;
-use crate::session::{Driver, Session, report};
+use crate::session::{Balance, Driver, Session, report};
 
 impl Runnable<'_> {
     /// Runs the pipeline to the end of its stream. Every rank of the session calls this with the same pipeline.
@@ -18,25 +19,28 @@ impl Runnable<'_> {
     /// # Errors
     /// The first error or panic of the source, a stage or the sink, with rank, stage and item; a mapping that
     /// does not fit; another rank's failure. On MPI a failure ends the job instead of returning.
-    pub fn run(self, session: &Session) -> Result<Option<Summary>> {
+    pub fn run(mut self, session: &Session) -> Result<Option<Summary>> {
         let config = session.config();
         let mut post = session.post()?;
         let post = &mut *post;
         let run = post.next_run();
         let (rank, size, clock) = (post.rank(), post.size(), post.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
-        let score = if rank == 0 { Some(Score::of(&self, size, session.sharing())?) } else { None };
-        let workshop = Workshop::new(self, rank, clock, config.monitor);
+        let score = if rank == 0 { Some(Score::of(&mut self, size, session.sharing())?) } else { None };
+        let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
+        let workshop = Workshop::new(self, rank, clock, config.monitor || balanced);
         let (codecs, activity) = (workshop.codecs(), workshop.activity());
         // The simulator's ranks are threads of its own; user code runs on them.
         let driver = if clock.is_simulated() { Driver::Inline } else { config.driver };
         let waker = post.transport().waker();
         std::thread::scope(|scope| {
             let engine = Engine::new(scope, rank, driver, waker, workshop)?;
-            let stages = names.clone();
-            let me = Rank::new(&mut *post, engine, run, codecs, activity, stages, config);
+            let me = Rank::new(&mut *post, engine, run, codecs, activity, &names, config);
             let result = match score {
-                Some(score) => conduct(me, score, config).map(Some),
+                Some(score) => {
+                    let me = me.with_source(score.first_window(config));
+                    conduct(me, score, config).map(Some)
+                }
                 None => follow(me, &names).map(|()| None),
             };
             // The scope waits for the compute thread, which may be in user code for long. The others must not

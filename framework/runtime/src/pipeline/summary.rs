@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::ledger::RankReport;
+use super::remaps::Remap;
 pub(crate) use crate::monitor::words::{seconds, short};
 
 /// What rank 0 knows after a pipeline has run: how it was mapped and where the time went. Its `Display` is the
@@ -28,6 +29,8 @@ pub struct Summary {
     pub calibration_items: u64,
     /// Seconds between two results that the planner expects of the mapping, if it planned it.
     pub predicted: Option<f64>,
+    /// The mappings that came into force, the first one included.
+    pub remaps: Vec<Remap>,
     /// By rank.
     pub ranks: Vec<RankReport>,
 }
@@ -138,6 +141,7 @@ mod tests {
             calibration: Duration::ZERO,
             calibration_items: 0,
             predicted: None,
+            remaps: Vec::new(),
             ranks: vec![RankReport { stages: vec![ran], ..Default::default() }, RankReport::default()],
         };
         let text = summary.to_string();

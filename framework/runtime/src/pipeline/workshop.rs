@@ -11,7 +11,6 @@ use bytes::Bytes;
 
 use super::builder::{Runnable, StageDef};
 use super::ends::{ErasedSink, ErasedSource};
-use super::engine::Inspection;
 use super::erased::{Codec, ErasedStage, Items};
 use super::ledger::{Activity, Doing, Sampler, StageStats};
 use super::machine::parcel::{Parcel, Payload};
@@ -21,8 +20,41 @@ use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{from_user, panic_text};
 
-/// The state of a serial stage that goes on on another rank.
-pub(crate) type SavedState = (usize, Vec<u8>);
+/// The stages that have been made for a mapping.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct SetUp {
+    /// Those among them that are serial and whose state can go on elsewhere.
+    pub(crate) movable: Vec<usize>,
+    /// What each factory took.
+    pub(crate) warm_up: Vec<(usize, Duration)>,
+}
+
+/// What a job has cost.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Work {
+    /// Its time, an estimate where it was not taken.
+    pub(crate) took: Duration,
+    /// By stage, where times were taken.
+    pub(crate) laps: Vec<Lap>,
+    /// Sizes, where they were taken.
+    pub(crate) weights: Vec<Weight>,
+}
+
+/// The time of one stage for one batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Lap {
+    pub(crate) stage: usize,
+    pub(crate) items: usize,
+    pub(crate) took: Duration,
+}
+
+/// The size of a batch on the edge before a stage.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Weight {
+    pub(crate) edge: usize,
+    pub(crate) items: usize,
+    pub(crate) bytes: usize,
+}
 
 /// See the module's page.
 pub(crate) struct Workshop<'p> {
@@ -36,16 +68,13 @@ pub(crate) struct Workshop<'p> {
     source_name: String,
     sink: Box<dyn ErasedSink + 'p>,
     sink_name: String,
-    /// By block of the present epoch: its stages, and which of its batches are timed.
-    blocks: Vec<(Range<usize>, Sampler)>,
-    /// Time per item of each block when it was last taken.
-    last: Vec<Duration>,
+    /// By first stage of a run of stages: which batches are timed, and the time per item when it was last taken.
+    runs: Vec<Times>,
     stats: Vec<StageStats>,
     source_times: Times,
     sink_times: Times,
-    sizes: Sizes,
-    /// In a calibration run times are taken also where the user wants no monitoring: the planner needs them.
-    calibrating: bool,
+    /// Batches whose size is still to be taken, by edge.
+    to_weigh: Vec<usize>,
     activity: Arc<Activity>,
 }
 
@@ -70,15 +99,6 @@ impl Timing {
     }
 }
 
-/// Bytes of the items on each edge, measured on a few batches by sending them through their codec.
-#[derive(Debug, Default)]
-struct Sizes {
-    /// Batches still to be measured, by edge.
-    left: Vec<usize>,
-    /// Bytes and items measured so far, by edge.
-    seen: Vec<(u64, u64)>,
-}
-
 impl<'p> Workshop<'p> {
     /// Takes a pipeline apart; returns the workshop and its codecs, one for each edge between stages.
     pub(crate) fn new(pipeline: Runnable<'p>, rank: usize, clock: Clock, monitor: bool) -> Self {
@@ -94,13 +114,11 @@ impl<'p> Workshop<'p> {
             source_name: pipeline.source_name,
             sink: pipeline.sink,
             sink_name: pipeline.sink_name,
-            blocks: Vec::new(),
-            last: Vec::new(),
+            runs: vec![Times::default(); count],
             stats: vec![StageStats::default(); count],
             source_times: Times::default(),
             sink_times: Times::default(),
-            sizes: Sizes::default(),
-            calibrating: false,
+            to_weigh: Vec::new(),
             activity: Arc::default(),
         }
     }
@@ -118,32 +136,21 @@ impl<'p> Workshop<'p> {
         &self.stats
     }
 
-    /// Begins a calibration run: takes the sizes of items on the next `batches` batches of every edge, and the
-    /// stages' times until the next epoch.
+    /// Takes the sizes of items on the next `batches` batches of every edge.
     pub(crate) fn measure_sizes(&mut self, batches: usize) {
-        self.calibrating = true;
-        let edges = self.codecs.len();
-        self.sizes = Sizes { left: vec![batches; edges], seen: vec![(0, 0); edges] };
+        self.to_weigh = vec![batches; self.codecs.len()];
     }
 
-    /// What there is to tell of the stages between two epochs.
-    pub(crate) fn inspect(&self) -> Result<Inspection> {
-        let per_item = |&(bytes, items): &(u64, u64)| (items > 0).then(|| bytes as f64 / items as f64);
-        let save = |(stage, live): (usize, &Option<Box<dyn ErasedStage + 'p>>)| {
-            let saved = live.as_ref().map_or(Ok(None), |live| live.save());
-            saved.map_err(|e| e.in_stage(&self.defs[stage].name).at_rank(self.cx.rank))
-        };
-        Ok(Inspection {
-            stats: self.stats.clone(),
-            saved: self.live.iter().enumerate().map(save).collect::<Result<_>>()?,
-            item_bytes: self.sizes.seen.iter().map(per_item).collect(),
-        })
-    }
-
-    /// Sends a batch through its codec and back, to see how many bytes it has.
-    fn weigh(&mut self, edge: usize, items: Items, range: &super::erased::Range) -> Result<Items> {
+    /// Sends a batch through its codec and back, if its size is to be taken.
+    fn weigh(
+        &mut self,
+        edge: usize,
+        items: Items,
+        range: &super::erased::Range,
+        weights: &mut Vec<Weight>,
+    ) -> Result<Items> {
         let live = range.live();
-        match self.sizes.left.get_mut(edge) {
+        match self.to_weigh.get_mut(edge) {
             Some(left) if *left > 0 && live > 0 => *left -= 1,
             _ => return Ok(items),
         }
@@ -152,70 +159,102 @@ impl<'p> Workshop<'p> {
         let made_by = edge.checked_sub(1).map_or(self.source_name.as_str(), |stage| &self.defs[stage].name);
         let place = |e: Error| range.blame(e).in_stage(made_by).at_rank(self.cx.rank);
         self.codecs[edge].encode(items, &mut head, &mut parts).map_err(place)?;
-        let (bytes, count) = &mut self.sizes.seen[edge];
-        *bytes += (head.len() + parts.iter().map(Bytes::len).sum::<usize>()) as u64;
-        *count += live as u64;
+        let bytes = head.len() + parts.iter().map(Bytes::len).sum::<usize>();
+        weights.push(Weight { edge, items: live, bytes });
         self.codecs[edge].decode(head.into(), parts, live).map_err(place)
     }
 
-    /// Sets up for an epoch: makes the stages that are `hosted` and not live yet, hands them their state, and
-    /// lets go of the others.
-    pub(crate) fn set_up(
-        &mut self,
-        blocks: &[Range<usize>],
-        hosted: &[usize],
-        states: &[SavedState],
-    ) -> Result<()> {
-        self.calibrating = false;
-        self.blocks = blocks.iter().map(|b| (b.clone(), Sampler::default())).collect();
-        self.last = vec![Duration::ZERO; blocks.len()];
-        for stage in 0..self.defs.len() {
-            if !hosted.contains(&stage) {
-                self.live[stage] = None;
-                continue;
-            }
-            self.activity.set(Doing::Stage { stage, item: 0 });
-            let name = self.defs[stage].name.clone();
-            let here = |e: Error| e.in_stage(&name).at_rank(self.cx.rank);
-            if self.live[stage].is_none() {
-                let start = self.clock.now();
-                let factory = &mut self.defs[stage].factory;
-                let made = catch_unwind(AssertUnwindSafe(factory))
-                    .map_err(|p| here(Error::new(ErrorKind::Panic, panic_text(&*p))))?;
-                self.live[stage] = Some(made.map_err(|e| here(from_user(e, self.cx.rank)))?);
-                self.stats[stage].warm_up += self.clock.now().saturating_sub(start);
-            }
-            if let Some((_, state)) = states.iter().find(|(s, _)| *s == stage)
-                && let Some(live) = &mut self.live[stage]
-            {
-                live.restore(state, self.cx.rank).map_err(here)?;
-            }
-        }
-        self.activity.set(Doing::Nothing);
-        Ok(())
+    /// Whether one of the `hosted` stages does not live here yet.
+    pub(crate) fn lacks(&self, hosted: &[usize]) -> bool {
+        hosted.iter().any(|&stage| self.live[stage].is_none())
     }
 
-    /// Does one job; returns its result and how long it took (an estimate where it was not timed).
-    pub(crate) fn run(&mut self, job: Job) -> Result<(Done, Duration)> {
+    /// Makes the stages that are `hosted` and do not live yet. The others stay as they are: they may have batches to
+    /// finish, and a stage that was here once is warm when it comes back.
+    pub(crate) fn set_up(&mut self, hosted: &[usize]) -> Result<SetUp> {
+        let mut done = SetUp::default();
+        for &stage in hosted {
+            if self.live[stage].is_some() {
+                continue;
+            }
+            let took = self.make(stage)?;
+            done.warm_up.push((stage, took));
+            if self.defs[stage].serial && self.save(stage)?.is_some() {
+                done.movable.push(stage);
+            }
+        }
+        Ok(done)
+    }
+
+    /// Makes a stage; returns what its factory took.
+    fn make(&mut self, stage: usize) -> Result<Duration> {
+        self.activity.set(Doing::Stage { stage, item: 0 });
+        let start = self.clock.now();
+        let factory = &mut self.defs[stage].factory;
+        let made = catch_unwind(AssertUnwindSafe(factory))
+            .map_err(|p| Error::new(ErrorKind::Panic, panic_text(&*p)))
+            .and_then(|made| made.map_err(|e| from_user(e, self.cx.rank)));
+        self.live[stage] = Some(made.map_err(|e| self.in_stage(stage, e))?);
+        let took = self.clock.now().saturating_sub(start);
+        self.stats[stage].warm_up += took;
+        self.activity.set(Doing::Nothing);
+        Ok(took)
+    }
+
+    /// What a stage remembers, if it can go on elsewhere.
+    fn save(&self, stage: usize) -> Result<Option<Vec<u8>>> {
+        let saved = self.live[stage].as_ref().map_or(Ok(None), |live| live.save());
+        saved.map_err(|e| self.in_stage(stage, e))
+    }
+
+    /// Saves a serial stage and lets go of it: whoever goes on with it makes a new one.
+    fn release(&mut self, stage: usize) -> Result<Vec<u8>> {
+        let saved = self.save(stage)?;
+        self.live[stage] = None;
+        saved.ok_or_else(|| {
+            let text =
+                "its `save` gave a state at first, and none when the stage was to move to another rank";
+            self.in_stage(stage, Error::new(ErrorKind::User, text))
+        })
+    }
+
+    /// Goes on with a serial stage from what it remembered elsewhere.
+    fn restore(&mut self, stage: usize, state: &[u8]) -> Result<()> {
+        if self.live[stage].is_none() {
+            self.make(stage)?;
+        }
+        let rank = self.cx.rank;
+        let restored = self.live[stage].as_mut().map_or(Ok(()), |live| live.restore(state, rank));
+        restored.map_err(|e| self.in_stage(stage, e))
+    }
+
+    fn in_stage(&self, stage: usize, error: Error) -> Error {
+        error.in_stage(&self.defs[stage].name).at_rank(self.cx.rank)
+    }
+
+    /// Does one job; returns its result and what it cost.
+    pub(crate) fn run(&mut self, job: Job) -> Result<(Done, Work)> {
         let result = match job {
             Job::Draw { number, first, fill } => {
                 self.activity.set(Doing::Drawing { item: first });
                 let timing = Timing::begin(&mut self.source_times, self.clock);
                 let name = &self.source_name;
-                let (items, count, ended) = self
+                let drawn = self
                     .source
                     .draw(fill, first, self.clock)
                     .map_err(|e| e.in_stage(name).at_rank(self.cx.rank))?;
-                let parcel = (count > 0).then(|| Parcel {
+                let parcel = (drawn.count > 0).then(|| Parcel {
                     number,
-                    range: super::erased::Range { first, count: count as u32, dropped: Vec::new() },
+                    stage: 0,
+                    range: super::erased::Range { first, count: drawn.count as u32, dropped: Vec::new() },
                     service: Duration::ZERO,
                     widest: 0,
-                    payload: Payload::Items(items),
+                    payload: Payload::Items(drawn.items),
                 });
-                (Done::Drawn { parcel, ended }, timing.end(&mut self.source_times, self.clock))
+                let done = Done::Drawn { parcel, ended: drawn.ended, left: drawn.left };
+                (done, timing.end(&mut self.source_times, self.clock).into())
             }
-            Job::Process { block, parcel } => self.process(block, parcel)?,
+            Job::Process { stages, parcel } => self.process(stages, parcel)?,
             Job::Consume { parcel } => {
                 let Parcel { range, service, widest, payload, .. } = parcel;
                 self.activity.set(Doing::Feeding { item: range.first });
@@ -225,66 +264,81 @@ impl<'p> Workshop<'p> {
                 let items = unpack(codec, payload, &range).map_err(place)?;
                 self.sink.take(items, &range).map_err(place)?;
                 let done = Done::Consumed { count: range.count as usize, service, bytes: widest };
-                (done, timing.end(&mut self.sink_times, self.clock))
+                (done, timing.end(&mut self.sink_times, self.clock).into())
+            }
+            Job::Release { stage } => {
+                (Done::Released { stage, state: self.release(stage)? }, Work::default())
+            }
+            Job::Restore { stage, state } => {
+                self.restore(stage, &state)?;
+                (Done::Restored { stage }, Work::default())
             }
         };
         self.activity.set(Doing::Nothing);
         Ok(result)
     }
 
-    /// Runs the stages of a block on a batch.
-    fn process(&mut self, block: usize, mut parcel: Parcel) -> Result<(Done, Duration)> {
-        let (stages, sampler) = &mut self.blocks[block];
-        let stages = stages.clone();
-        let timed = sampler.due();
-        let per_stage = timed && (self.monitor || self.calibrating);
+    /// Runs stages on a batch.
+    fn process(&mut self, stages: Range<usize>, mut parcel: Parcel) -> Result<(Done, Work)> {
+        let (begin, end) = (stages.start, stages.end);
+        let timed = self.runs[begin].0.due();
+        let per_stage = timed && self.monitor;
+        let mut work = Work::default();
         let first = parcel.range.first;
         let start = timed.then(|| self.clock.now());
         let mut lap = start;
-        let mut items = unpack(self.codecs.get(stages.start).map(Arc::as_ref), parcel.payload, &parcel.range)
-            .map_err(|e| e.in_stage(&self.defs[stages.start].name).at_rank(self.cx.rank))?;
-        items = self.weigh(stages.start, items, &parcel.range)?;
+        let mut items = unpack(self.codecs.get(begin).map(Arc::as_ref), parcel.payload, &parcel.range)
+            .map_err(|e| self.in_stage(begin, e))?;
+        items = self.weigh(begin, items, &parcel.range, &mut work.weights)?;
         for stage in stages {
             self.activity.set(Doing::Stage { stage, item: first });
             let Some(live) = &mut self.live[stage] else {
                 let text = format!("batch {} came to a rank that does not host the stage", parcel.number);
-                let error = Error::new(ErrorKind::Wire, text);
-                return Err(error.in_stage(&self.defs[stage].name).at_rank(self.cx.rank));
+                return Err(self.in_stage(stage, Error::new(ErrorKind::Wire, text)));
             };
             let coming = parcel.range.live();
-            items = live
-                .run(items, &mut parcel.range, &mut self.cx)
-                .map_err(|e| e.in_stage(&self.defs[stage].name).at_rank(self.cx.rank))?;
+            let ran = live.run(items, &mut parcel.range, &mut self.cx);
+            items = ran.map_err(|e| self.in_stage(stage, e))?;
             let stats = &mut self.stats[stage];
             stats.items += coming as u64;
             stats.batches += 1;
             stats.dropped += (coming - parcel.range.live()) as u64;
             if per_stage {
                 let now = self.clock.now();
-                stats.timed += now.saturating_sub(lap.unwrap_or(now));
+                let took = now.saturating_sub(lap.unwrap_or(now));
+                stats.timed += took;
                 stats.timed_items += coming as u64;
+                work.laps.push(Lap { stage, items: coming, took });
                 lap = Some(now);
             }
-            items = self.weigh(stage + 1, items, &parcel.range)?;
-            if per_stage && self.sizes.left.get(stage + 1).is_some_and(|&left| left > 0) {
+            let weighed = work.weights.len();
+            items = self.weigh(stage + 1, items, &parcel.range, &mut work.weights)?;
+            if per_stage && work.weights.len() > weighed {
                 // The measuring is not the next stage's work.
                 lap = Some(self.clock.now());
             }
         }
         let count = parcel.range.count.max(1);
-        let took = match start {
+        work.took = match start {
             Some(start) => {
-                let took =
-                    lap.filter(|_| per_stage).unwrap_or_else(|| self.clock.now()).saturating_sub(start);
-                self.blocks[block].1.timed(took);
-                self.last[block] = took / count;
+                let now = lap.filter(|_| per_stage).unwrap_or_else(|| self.clock.now());
+                let took = now.saturating_sub(start);
+                self.runs[begin].0.timed(took);
+                self.runs[begin].1 = took / count;
                 took
             }
-            None => self.last[block] * count,
+            None => self.runs[begin].1 * count,
         };
-        parcel.service += took;
+        parcel.service += work.took;
+        parcel.stage = end;
         parcel.payload = Payload::Items(items);
-        Ok((Done::Processed { block, parcel }, took))
+        Ok((Done::Processed { parcel }, work))
+    }
+}
+
+impl From<Duration> for Work {
+    fn from(took: Duration) -> Self {
+        Work { took, ..Work::default() }
     }
 }
 

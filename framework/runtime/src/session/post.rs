@@ -25,26 +25,28 @@ pub(crate) enum Kind {
     Bye = 3,
     Farewell = 4,
     Failure = 5,
-    Start = 16,
+    Prepare = 16,
     Ready = 17,
     Data = 18,
     Request = 19,
     Offer = 20,
     Assign = 21,
-    Drained = 22,
+    Token = 22,
     Finish = 23,
     Report = 24,
     Status = 25,
     Probe = 26,
     Echo = 27,
+    Switch = 28,
+    Measures = 29,
 }
 
 impl Kind {
     fn from_wire(byte: u8) -> Option<Self> {
         use Kind::*;
         [
-            Hello, Welcome, Bye, Farewell, Failure, Start, Ready, Data, Request, Offer, Assign, Drained,
-            Finish, Report, Status, Probe, Echo,
+            Hello, Welcome, Bye, Farewell, Failure, Prepare, Ready, Data, Request, Offer, Assign, Token,
+            Finish, Report, Status, Probe, Echo, Switch, Measures,
         ]
         .into_iter()
         .find(|k| *k as u8 == byte)

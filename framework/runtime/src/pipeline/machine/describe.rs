@@ -1,8 +1,8 @@
 //! A machine's state in words.
 
-use super::Machine;
 use super::broker::Broker;
 use super::source::Flow;
+use super::{Machine, end_of};
 
 impl Machine {
     /// What this rank holds and waits for, in words: for the message when a run stands still.
@@ -12,8 +12,14 @@ impl Machine {
             let Some(inbox) = inbox else { continue };
             let name = self.edge_name(edge);
             let mut text = format!("{} batch(es) before {name}, {} asked for", inbox.queued().0, inbox.asked);
-            if let Some(gap) = inbox.gap() {
-                text += &format!(", waiting for batch {gap}");
+            if let Some(first) = inbox.first() {
+                let stages = first.stage..end_of(&self.table, edge);
+                if !self.turns.admit(stages.clone(), first.number) {
+                    text += &match self.turns.awaited(stages) {
+                        Some(gap) => format!(", waiting for batch {gap}"),
+                        None => ", waiting for a serial stage to be handed over".to_string(),
+                    };
+                }
             }
             words.push(text);
         }
@@ -31,6 +37,13 @@ impl Machine {
                     self.edge_name(edge)
                 ));
             }
+        }
+        match self.moving.len() {
+            0 => {}
+            moving => words.push(format!("{moving} serial stage(s) being handed over")),
+        }
+        if !self.early.is_empty() {
+            words.push(format!("{} letter(s) of the next mapping", self.early.len()));
         }
         if let Some(s) = &self.source {
             let Flow { batch_items, in_flight, limit } = s.flow();

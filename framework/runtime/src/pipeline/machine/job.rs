@@ -1,5 +1,6 @@
 //! What goes between a machine and the compute side, and what is counted on the way.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -12,21 +13,30 @@ use super::parcel::Parcel;
 pub(crate) enum Job {
     /// Draw a batch from the source.
     Draw { number: u64, first: u64, fill: Fill },
-    /// Run the stages of a block on a batch.
-    Process { block: usize, parcel: Parcel },
+    /// Run these stages on a batch.
+    Process { stages: Range<usize>, parcel: Parcel },
     /// Give a batch to the sink.
     Consume { parcel: Parcel },
+    /// Save the state of a serial stage, and let go of it.
+    Release { stage: usize },
+    /// Go on with a serial stage from its saved state.
+    Restore { stage: usize, state: Vec<u8> },
 }
 
 /// What came of a job.
 #[derive(Debug)]
 pub(crate) enum Done {
-    /// A batch was drawn (none at the very end), and whether the stream ended behind it.
-    Drawn { parcel: Option<Parcel>, ended: bool },
-    /// A block has been through.
-    Processed { block: usize, parcel: Parcel },
+    /// A batch was drawn (none at the very end); whether the stream ended behind it, and how many items are left
+    /// if the source knows.
+    Drawn { parcel: Option<Parcel>, ended: bool, left: Option<u64> },
+    /// Stages have been through; the parcel knows which comes next.
+    Processed { parcel: Parcel },
     /// The sink has taken a batch.
     Consumed { count: usize, service: Duration, bytes: u64 },
+    /// What a serial stage remembers.
+    Released { stage: usize, state: Vec<u8> },
+    /// A serial stage is ready to go on here.
+    Restored { stage: usize },
 }
 
 /// Why a rank has nothing to compute.
@@ -45,4 +55,10 @@ pub(crate) struct Traffic {
     pub(crate) sent_bytes: u64,
     pub(crate) received_batches: u64,
     pub(crate) received_bytes: u64,
+    /// Batches that came under an older mapping, or waited when the mapping changed, and were sent on.
+    pub(crate) forwarded: u64,
+    /// Serial stages given to another rank.
+    pub(crate) handed_over: u64,
+    /// Mappings that came while a serial stage was between two ranks here.
+    pub(crate) overtaken: u64,
 }

@@ -31,8 +31,17 @@ pub(super) struct Assign {
     pub(super) receiver: u32,
 }
 
+/// A serial stage changes hands: what it remembers, and the batch that it takes next.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Token {
+    pub(super) epoch: u32,
+    pub(super) stage: u32,
+    pub(super) next: u64,
+    pub(super) state: Vec<u8>,
+}
+
 /// The epoch that a stream message belongs to; all of them begin with it.
-pub(crate) fn epoch_of(letter: &Letter) -> Result<u32> {
+pub(super) fn epoch_of(letter: &Letter) -> Result<u32> {
     match letter.kind {
         Kind::Data => match letter.body.first_chunk::<4>() {
             Some(bytes) => Ok(u32::from_le_bytes(*bytes)),
@@ -41,6 +50,7 @@ pub(crate) fn epoch_of(letter: &Letter) -> Result<u32> {
         Kind::Request => wire::from_bytes::<Request>(&letter.body).map(|r| r.epoch),
         Kind::Offer => wire::from_bytes::<Offer>(&letter.body).map(|o| o.epoch),
         Kind::Assign => wire::from_bytes::<Assign>(&letter.body).map(|a| a.epoch),
-        other => Err(Error::new(ErrorKind::Wire, format!("a {other:?} message has no epoch"))),
+        Kind::Token => wire::from_bytes::<Token>(&letter.body).map(|t| t.epoch),
+        other => Err(Error::new(ErrorKind::Wire, format!("a {other:?} message in the middle of a stream"))),
     }
 }

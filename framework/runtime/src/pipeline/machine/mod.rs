@@ -5,38 +5,41 @@
 
 mod broker;
 mod describe;
+mod handover;
 mod inbox;
 mod job;
 mod letters;
 pub(crate) mod parcel;
+mod routes;
 mod source;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
+mod turns;
 pub(crate) mod window;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
-
 use self::broker::Broker;
+use self::handover::Moving;
 use self::inbox::Inbox;
 pub(crate) use self::job::{Done, Idle, Job, Traffic};
-pub(crate) use self::letters::epoch_of;
-use self::letters::{Assign, Offer, Request};
+use self::letters::{Assign, Offer, Request, Token, epoch_of};
 use self::parcel::Parcel;
 pub(crate) use self::source::{Flow, Source};
-use self::table::{Route, Table};
+use self::table::Table;
+use self::turns::Turns;
 use self::window::WindowPlan;
 use super::erased::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::{Kind, Letter, envelope};
+use crate::session::post::{Kind, Letter};
 use crate::transport::Message;
 use crate::wire;
 
-/// The state of one rank in one epoch.
+/// The state of one rank in one run.
 pub(crate) struct Machine {
     me: usize,
     run: u32,
@@ -51,33 +54,41 @@ pub(crate) struct Machine {
     shelves: Vec<BTreeMap<u64, Parcel>>,
     /// By edge: present where this rank keeps the book.
     brokers: Vec<Option<Broker>>,
+    turns: Turns,
+    moving: Moving,
+    /// Letters of a mapping that this rank has not been told to use yet.
+    early: Vec<Letter>,
     /// Present on rank 0.
     source: Option<Source>,
     outbox: Vec<(usize, Message)>,
     traffic: Traffic,
+    /// By edge between stages: bytes and items that this rank has sent over it.
+    volumes: Vec<(u64, u64)>,
+    /// By first stage of a block that was hosted here: the most batches that have waited in front of it.
+    longest: Vec<usize>,
 }
 
 impl Machine {
-    /// The machine of rank `me` for the epoch of `table`; replicas ask for `ahead` batches.
-    pub(crate) fn new(me: usize, run: u32, table: Table, codecs: Vec<Arc<dyn Codec>>, ahead: usize) -> Self {
-        let edges = table.last_edge() + 1;
-        let receives = |edge: usize| table.receivers(edge).contains(&me);
-        let inboxes = (0..edges).map(|e| receives(e).then(|| Inbox::new(table.must_order(e), 0))).collect();
-        let keeps_book = |edge: usize| table.route(edge) == Route::Pull { broker: me };
-        let brokers = (0..edges).map(|e| keeps_book(e).then(Broker::default)).collect();
+    /// The machine of rank `me`, which knows no mapping yet; replicas ask for `ahead` batches.
+    pub(crate) fn new(me: usize, run: u32, codecs: Vec<Arc<dyn Codec>>, ahead: usize) -> Self {
         Machine {
             me,
             run,
-            codecs,
+            table: Table::none(),
             names: Vec::new(),
             ahead,
-            inboxes,
-            shelves: (0..edges).map(|_| BTreeMap::new()).collect(),
-            brokers,
+            inboxes: Vec::new(),
+            shelves: Vec::new(),
+            brokers: Vec::new(),
+            turns: Turns::default(),
+            moving: Moving::default(),
+            early: Vec::new(),
             source: None,
             outbox: Vec::new(),
             traffic: Traffic::default(),
-            table,
+            volumes: vec![(0, 0); codecs.len()],
+            longest: vec![0; codecs.len()],
+            codecs,
         }
     }
 
@@ -87,22 +98,18 @@ impl Machine {
         self
     }
 
-    /// Makes this the machine of rank 0, which reads the source. `start` is the stream's next item.
-    pub(crate) fn with_source(mut self, plan: WindowPlan, start: u64, now: Duration) -> Self {
-        self.source = Some(Source::new(plan, start, now));
+    /// Makes this the machine of rank 0, which reads the source.
+    pub(crate) fn with_source(mut self, plan: WindowPlan, now: Duration) -> Self {
+        self.source = Some(Source::new(plan, now));
         self
     }
 
-    /// Begins: replicas ask for their first batches.
-    pub(crate) fn start(&mut self) -> Result<()> {
-        (0..self.inboxes.len()).try_for_each(|edge| self.ask(edge))
-    }
-
+    /// The mapping in force here; 0 before the first.
     pub(crate) fn epoch(&self) -> u32 {
         self.table.epoch
     }
 
-    /// Takes a message in. Those of another epoch must not come here.
+    /// Takes a message in. One of a mapping that is not in force here yet waits until it is.
     pub(crate) fn on_letter(&mut self, letter: Letter) -> Result<()> {
         let from = letter.from;
         self.read(letter).map_err(|e| match e.kind() {
@@ -112,14 +119,23 @@ impl Machine {
     }
 
     fn read(&mut self, letter: Letter) -> Result<()> {
+        let epoch = epoch_of(&letter)?;
+        if epoch > self.epoch() {
+            self.early.push(letter);
+            return Ok(());
+        }
+        let present = epoch == self.epoch();
         match letter.kind {
             Kind::Data => {
                 let bytes = letter.body.len() + letter.parts.iter().map(bytes::Bytes::len).sum::<usize>();
-                let (_, edge, parcel) = Parcel::unpack(letter.body, letter.parts)?;
+                let (_, parcel) = Parcel::unpack(letter.body, letter.parts)?;
                 self.traffic.received_batches += 1;
                 self.traffic.received_bytes += bytes as u64;
-                self.deliver(edge, parcel)
+                if present { self.deliver(parcel) } else { self.forward(parcel) }
             }
+            Kind::Token => self.on_token(letter.from, wire::from_bytes(&letter.body)?),
+            // Book-keeping of a mapping that is over: everybody begins his books anew.
+            _ if !present => Ok(()),
             Kind::Request => {
                 let Request { edge, batches, .. } = wire::from_bytes(&letter.body)?;
                 let most = self.table.receivers(self.known(edge as usize)?).len() * self.ahead;
@@ -131,12 +147,9 @@ impl Machine {
                 self.book(edge as usize)?.offer(letter.from, number);
                 self.decide(edge as usize)
             }
-            Kind::Assign => {
+            _ => {
                 let Assign { edge, number, receiver, .. } = wire::from_bytes(&letter.body)?;
                 self.give(self.known(edge as usize)?, number, receiver as usize)
-            }
-            other => {
-                Err(Error::new(ErrorKind::Wire, format!("a {other:?} message in the middle of a stream")))
             }
         }
     }
@@ -144,34 +157,44 @@ impl Machine {
     /// Takes the result of a job in.
     pub(crate) fn on_done(&mut self, done: Done, now: Duration) -> Result<()> {
         match done {
-            Done::Drawn { parcel, ended } => {
+            Done::Drawn { parcel, ended, left } => {
                 if let Some(source) = &mut self.source {
-                    source.drawn(parcel.as_ref().map(|p| p.range.count), ended);
+                    source.drawn(parcel.as_ref().map(|p| p.range.count), ended, left);
                 }
-                parcel.map_or(Ok(()), |parcel| self.send_on(0, parcel))
+                parcel.map_or(Ok(()), |parcel| self.send_on(parcel))
             }
-            Done::Processed { block, parcel } => self.send_on(block + 1, parcel),
+            Done::Processed { parcel } => self.send_on(parcel),
             Done::Consumed { count, service, bytes } => {
                 if let Some(source) = &mut self.source {
                     source.consumed(count, service, bytes, now);
                 }
                 Ok(())
             }
+            Done::Released { stage, state } => self.released(stage, state),
+            Done::Restored { stage } => {
+                self.restored(stage);
+                Ok(())
+            }
         }
     }
 
-    /// The most useful thing to compute now. What only this rank can do comes first, for others wait for it: the
-    /// sink, then its own blocks from the last to the first, then new items while the window is open. Work that
-    /// other replicas can do as well comes after that, again the farthest downstream first.
+    /// The most useful thing to compute now. What only this rank can do comes first, for others wait for it: serial
+    /// stages that change hands, the sink, then its own blocks from the last to the first, then new items while the
+    /// window is open. Work that other replicas can do as well comes after that, again the farthest downstream first.
     pub(crate) fn next_job(&mut self) -> Result<Option<Job>> {
+        if self.epoch() == 0 {
+            return Ok(None);
+        }
+        if let Some(job) = self.moving.next_job() {
+            return Ok(Some(job));
+        }
         let last = self.table.last_edge();
         for edge in (0..=last).rev() {
             if self.table.receivers(edge).len() == 1
-                && let Some(parcel) = self.take(edge)?
+                && let Some((stages, parcel)) = self.take(edge)?
             {
                 let consume = edge == last;
-                let job =
-                    if consume { Job::Consume { parcel } } else { Job::Process { block: edge, parcel } };
+                let job = if consume { Job::Consume { parcel } } else { Job::Process { stages, parcel } };
                 return Ok(Some(job));
             }
         }
@@ -179,20 +202,29 @@ impl Machine {
             return Ok(Some(job));
         }
         for block in (0..last).rev() {
-            if let Some(parcel) = self.take(block)? {
-                return Ok(Some(Job::Process { block, parcel }));
+            // A block that has one host has been looked at.
+            if self.table.receivers(block).len() > 1
+                && let Some((stages, parcel)) = self.take(block)?
+            {
+                return Ok(Some(Job::Process { stages, parcel }));
             }
         }
         Ok(None)
     }
 
-    /// Takes the next batch of an edge out of its inbox, and asks for another one in its place.
-    fn take(&mut self, edge: usize) -> Result<Option<Parcel>> {
-        let parcel = self.inboxes[edge].as_mut().and_then(Inbox::take);
-        if parcel.is_some() {
-            self.ask(edge)?;
+    /// Takes the oldest batch of an edge out of its inbox, if it is its turn, with the stages that it goes through
+    /// here; asks for another one in its place.
+    fn take(&mut self, edge: usize) -> Result<Option<(Range<usize>, Parcel)>> {
+        let Some(inbox) = &mut self.inboxes[edge] else { return Ok(None) };
+        let Some(first) = inbox.first() else { return Ok(None) };
+        let stages = first.stage..end_of(&self.table, edge);
+        if !self.turns.admit(stages.clone(), first.number) {
+            return Ok(None);
         }
-        Ok(parcel)
+        let Some(parcel) = inbox.take() else { return Ok(None) };
+        self.turns.pass(stages.clone(), parcel.number);
+        self.ask(edge)?;
+        Ok(Some((stages, parcel)))
     }
 
     /// Messages that have come up since the last call.
@@ -205,7 +237,7 @@ impl Machine {
         self.source.as_ref()
     }
 
-    /// The same, to [pause](Source::pause) it.
+    /// The same, to change it.
     pub(crate) fn source_mut(&mut self) -> Option<&mut Source> {
         self.source.as_mut()
     }
@@ -214,17 +246,29 @@ impl Machine {
         self.traffic
     }
 
+    /// By edge between stages (the number of stages before it): bytes and items that this rank has sent over it.
+    pub(crate) fn volumes(&self) -> &[(u64, u64)] {
+        &self.volumes
+    }
+
     /// Whether taking in `done` needs to know the time: only the window does.
     pub(crate) fn needs_time(&self, done: &Done) -> bool {
         matches!(done, Done::Consumed { .. })
     }
 
-    /// By first stage of each block hosted here: the most batches that have waited in front of it.
-    pub(crate) fn longest_queues(&self) -> impl Iterator<Item = (usize, usize)> {
-        let most = |(block, inbox): (usize, &Option<Inbox>)| {
-            inbox.as_ref().map(|i| (self.table.stages(block).start, i.queued().1))
-        };
-        self.inboxes.iter().take(self.table.last_edge()).enumerate().filter_map(most)
+    /// By first stage of each block that was hosted here: the most batches that have waited in front of it.
+    pub(crate) fn longest_queues(&mut self) -> &[usize] {
+        self.note_queues();
+        &self.longest
+    }
+
+    fn note_queues(&mut self) {
+        for (block, inbox) in self.inboxes.iter().take(self.table.last_edge()).enumerate() {
+            if let Some(inbox) = inbox {
+                let longest = &mut self.longest[self.table.stages(block).start];
+                *longest = inbox.queued().1.max(*longest);
+            }
+        }
     }
 
     /// Why there is nothing to compute.
@@ -247,121 +291,9 @@ impl Machine {
             Error::new(ErrorKind::Wire, format!("asks about edge {edge}, whose book is kept elsewhere"))
         })
     }
+}
 
-    /// A batch arrives here over `edge`.
-    fn deliver(&mut self, edge: usize, parcel: Parcel) -> Result<()> {
-        self.known(edge)?;
-        let number = parcel.number;
-        let wrong = |what: &str| {
-            Err(Error::new(ErrorKind::Wire, format!("batch {number} of edge {edge} came {what}")))
-        };
-        match &mut self.inboxes[edge] {
-            None => wrong("to a rank that does not take it"),
-            Some(inbox) => {
-                if inbox.put(parcel) {
-                    Ok(())
-                } else {
-                    wrong("twice, or from far beyond the window")
-                }
-            }
-        }
-    }
-
-    /// A batch is ready for `edge`: find out who gets it.
-    fn send_on(&mut self, edge: usize, parcel: Parcel) -> Result<()> {
-        match self.table.route(edge) {
-            Route::Push(to) => self.hand(edge, parcel, to),
-            Route::RoundRobin => {
-                let receivers = self.table.receivers(edge);
-                let to = receivers[(parcel.number % receivers.len() as u64) as usize];
-                self.hand(edge, parcel, to)
-            }
-            Route::Pull { broker } => {
-                let number = parcel.number;
-                self.shelves[edge].insert(number, parcel);
-                if broker == self.me {
-                    let me = self.me;
-                    self.book(edge)?.offer(me, number);
-                    return self.decide(edge);
-                }
-                let offer = Offer { epoch: self.epoch(), edge: edge as u32, number };
-                self.mail(broker, Kind::Offer, &offer)
-            }
-        }
-    }
-
-    /// Hands a batch to `to`, which may be this rank.
-    fn hand(&mut self, edge: usize, parcel: Parcel, to: usize) -> Result<()> {
-        if to == self.me {
-            return self.deliver(edge, parcel);
-        }
-        let (epoch, stage) = (self.epoch(), self.table.codec(edge));
-        let items = parcel.range.count as usize;
-        // Items that cannot be sent are the fault of the stage that made them.
-        let made_by = stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
-        let packed = parcel.pack(self.run, epoch, edge, &*self.codecs[stage]);
-        let (message, bytes) = packed.map_err(|e| e.in_stage(made_by))?;
-        self.traffic.sent_batches += 1;
-        self.traffic.sent_bytes += bytes;
-        if let Some(source) = &mut self.source {
-            source.sent(items, bytes);
-        }
-        self.outbox.push((to, message));
-        Ok(())
-    }
-
-    /// A broker's decision reaches the sender, which is this rank.
-    fn give(&mut self, edge: usize, number: u64, receiver: usize) -> Result<()> {
-        if !self.table.receivers(edge).contains(&receiver) {
-            let text = format!("assigns batch {number} to rank {receiver}, which does not take edge {edge}");
-            return Err(Error::new(ErrorKind::Wire, text));
-        }
-        match self.shelves[edge].remove(&number) {
-            Some(parcel) => self.hand(edge, parcel, receiver),
-            None => {
-                Err(Error::new(ErrorKind::Wire, format!("assigns batch {number} of edge {edge}, not here")))
-            }
-        }
-    }
-
-    /// Brings offers and requests together, as far as there are both.
-    fn decide(&mut self, edge: usize) -> Result<()> {
-        while let Some(a) = self.book(edge)?.decide() {
-            if a.sender == self.me {
-                self.give(edge, a.number, a.receiver)?;
-            } else {
-                let epoch = self.epoch();
-                let assign =
-                    Assign { epoch, edge: edge as u32, number: a.number, receiver: a.receiver as u32 };
-                self.mail(a.sender, Kind::Assign, &assign)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks for as many batches over a pulled edge as there is room for.
-    fn ask(&mut self, edge: usize) -> Result<()> {
-        let Route::Pull { broker } = self.table.route(edge) else { return Ok(()) };
-        let Some(inbox) = &mut self.inboxes[edge] else { return Ok(()) };
-        let have = inbox.asked + inbox.queued().0;
-        let want = self.ahead.saturating_sub(have);
-        if want == 0 {
-            return Ok(());
-        }
-        inbox.asked += want;
-        if broker == self.me {
-            let me = self.me;
-            self.book(edge)?.request(me, want);
-            return self.decide(edge);
-        }
-        let request = Request { epoch: self.epoch(), edge: edge as u32, batches: want as u32 };
-        self.mail(broker, Kind::Request, &request)
-    }
-
-    fn mail<T: Serialize>(&mut self, to: usize, kind: Kind, content: &T) -> Result<()> {
-        let mut head = envelope(self.run, kind).to_vec();
-        head.extend_from_slice(&wire::to_bytes(content)?);
-        self.outbox.push((to, Message::new(head)));
-        Ok(())
-    }
+/// The stage behind the last one of a block; the sink counts as a stage.
+fn end_of(table: &Table, edge: usize) -> usize {
+    table.blocks().get(edge).map_or(table.stage_count() + 1, |b| b.stages.end)
 }

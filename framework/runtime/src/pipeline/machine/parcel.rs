@@ -13,6 +13,9 @@ use crate::transport::Message;
 pub(crate) struct Parcel {
     /// Which batch of the stream this is, from 0.
     pub(crate) number: u64,
+    /// The stage that comes next; the number of stages where that is the sink. What it holds are that stage's
+    /// inputs.
+    pub(crate) stage: usize,
     pub(crate) range: Range,
     /// Time that stages have spent on it so far.
     pub(crate) service: Duration,
@@ -32,12 +35,12 @@ const HEADER: usize = 52;
 
 impl Parcel {
     /// The parcel as a message, and how many bytes that has.
-    pub(crate) fn pack(self, run: u32, epoch: u32, edge: usize, codec: &dyn Codec) -> Result<(Message, u64)> {
-        let Parcel { number, range, service, widest, payload } = self;
+    pub(crate) fn pack(self, run: u32, epoch: u32, codec: &dyn Codec) -> Result<(Message, u64)> {
+        let Parcel { number, stage, range, service, widest, payload } = self;
         let mut head = Vec::with_capacity(256);
         head.extend_from_slice(&envelope(run, Kind::Data));
         head.extend_from_slice(&epoch.to_le_bytes());
-        head.extend_from_slice(&(edge as u32).to_le_bytes());
+        head.extend_from_slice(&(stage as u32).to_le_bytes());
         head.extend_from_slice(&number.to_le_bytes());
         head.extend_from_slice(&range.first.to_le_bytes());
         head.extend_from_slice(&range.count.to_le_bytes());
@@ -64,8 +67,8 @@ impl Parcel {
         Ok((Message { head: head.into(), parts }, bytes))
     }
 
-    /// Reads the header of a data message's body; returns epoch, edge and parcel.
-    pub(crate) fn unpack(body: Bytes, parts: Vec<Bytes>) -> Result<(u32, usize, Parcel)> {
+    /// Reads the header of a data message's body; returns epoch and parcel.
+    pub(crate) fn unpack(body: Bytes, parts: Vec<Bytes>) -> Result<(u32, Parcel)> {
         let short =
             || Error::new(ErrorKind::Wire, format!("a batch's header is cut short at {} bytes", body.len()));
         let header = body.first_chunk::<HEADER>().ok_or_else(short)?;
@@ -82,12 +85,13 @@ impl Parcel {
         }
         let parcel = Parcel {
             number: u64_at(8),
+            stage: u32_at(4) as usize,
             range: Range { first: u64_at(16), count, dropped },
             service: Duration::from_nanos(u64_at(32)),
             widest: u64_at(40),
             payload: Payload::Bytes { head: body.slice(end..), parts },
         };
-        Ok((u32_at(0), u32_at(4) as usize, parcel))
+        Ok((u32_at(0), parcel))
     }
 }
 
@@ -95,6 +99,7 @@ impl std::fmt::Debug for Parcel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Parcel")
             .field("number", &self.number)
+            .field("stage", &self.stage)
             .field("range", &self.range)
             .finish_non_exhaustive()
     }
@@ -112,14 +117,15 @@ mod tests {
         let range = Range { first: 40, count: 5, dropped: vec![1, 4] };
         let parcel = Parcel {
             number: 7,
+            stage: 1,
             range: range.clone(),
             service: Duration::from_nanos(1234),
             widest: 9,
             payload: Payload::Items(Box::new(vec![1u64, 2, 3])),
         };
-        let (message, bytes) = parcel.pack(3, 2, 1, codec).unwrap();
-        let (epoch, edge, parcel) = Parcel::unpack(message.head.slice(ENVELOPE..), message.parts).unwrap();
-        assert_eq!((epoch, edge, parcel.number), (2, 1, 7));
+        let (message, bytes) = parcel.pack(3, 2, codec).unwrap();
+        let (epoch, parcel) = Parcel::unpack(message.head.slice(ENVELOPE..), message.parts).unwrap();
+        assert_eq!((epoch, parcel.stage, parcel.number), (2, 1, 7));
         assert_eq!(
             (parcel.range.clone(), parcel.service, parcel.widest),
             (range, Duration::from_nanos(1234), bytes)

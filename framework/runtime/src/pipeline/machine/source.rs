@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::job::Job;
 use super::window::{Window, WindowPlan};
 
-/// The source of an epoch.
+/// The source of a stream, with the window that keeps it from drawing too much.
 #[derive(Debug)]
 pub(crate) struct Source {
     window: Window,
@@ -14,7 +14,8 @@ pub(crate) struct Source {
     done: u64,
     drawing: bool,
     ended: bool,
-    paused: bool,
+    /// Items that are still to be drawn, if the user's iterator knows.
+    left: Option<u64>,
 }
 
 /// Items in a full batch, batches in flight, and how many may be.
@@ -26,25 +27,32 @@ pub(crate) struct Flow {
 }
 
 impl Source {
-    /// A source that goes on with item number `start`.
-    pub(super) fn new(plan: WindowPlan, start: u64, now: Duration) -> Self {
+    /// A source at its beginning.
+    pub(super) fn new(plan: WindowPlan, now: Duration) -> Self {
         let window = Window::new(plan, now);
-        Source { window, next_item: start, done: start, drawing: false, ended: false, paused: false }
+        Source { window, next_item: 0, done: 0, drawing: false, ended: false, left: None }
+    }
+
+    /// From now on the window follows another plan, because the mapping has changed.
+    pub(crate) fn replan(&mut self, plan: WindowPlan) {
+        self.window.replan(plan);
     }
 
     /// The next batch to draw, if there is one and the window is open.
     pub(super) fn next_draw(&mut self) -> Option<Job> {
-        if self.ended || self.drawing || self.paused || !self.window.is_open() {
+        if self.ended || self.drawing || !self.window.is_open() {
             return None;
         }
         self.drawing = true;
         Some(Job::Draw { number: self.window.next_batch(), first: self.next_item, fill: self.window.fill() })
     }
 
-    /// A batch of `items` was drawn (none at the very end); whether the stream has ended behind it.
-    pub(super) fn drawn(&mut self, items: Option<u32>, ended: bool) {
+    /// A batch of `items` was drawn (none at the very end); whether the stream has ended behind it, and how many
+    /// items are left.
+    pub(super) fn drawn(&mut self, items: Option<u32>, ended: bool, left: Option<u64>) {
         self.drawing = false;
         self.ended |= ended;
+        self.left = left;
         if let Some(items) = items {
             self.window.produced();
             self.next_item += u64::from(items);
@@ -62,19 +70,9 @@ impl Source {
         self.window.consumed(items, service, bytes, now);
     }
 
-    /// Stops drawing; what is in flight goes on.
-    pub(crate) fn pause(&mut self) {
-        self.paused = true;
-    }
-
-    /// Whether the epoch is over: nothing is in flight, and nothing more will be drawn.
+    /// Whether the stream is over: everything that there was has reached the sink.
     pub(crate) fn is_over(&self) -> bool {
-        !self.drawing && self.window.in_flight() == 0 && (self.ended || self.paused)
-    }
-
-    /// Whether the user's iterator has come to its end.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended
+        !self.drawing && self.window.in_flight() == 0 && self.ended
     }
 
     /// Whether the window is what keeps the source from drawing.

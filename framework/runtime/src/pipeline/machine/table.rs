@@ -22,10 +22,10 @@ pub(crate) struct Table {
     pub(crate) epoch: u32,
     pub(crate) mapping: Mapping,
     pub(crate) dispatch: Dispatch,
-    /// Per block: whether it has a serial stage and must see items in order.
-    pub(crate) in_order: Vec<bool>,
-    /// Whether the sink must see items in order.
-    pub(crate) sink_in_order: bool,
+    /// Per stage: whether one rank alone may run it.
+    pub(crate) serial: Vec<bool>,
+    /// Whether serial stages and the sink must see items in the order of the source.
+    pub(crate) ordered: bool,
 }
 
 const ROOT: [usize; 1] = [0];
@@ -38,18 +38,31 @@ impl Table {
         serial: &[bool],
         ordered: bool,
     ) -> Self {
-        let in_order =
-            mapping.blocks.iter().map(|b| ordered && b.stages.clone().any(|s| serial[s])).collect();
-        Table { epoch, mapping, dispatch, in_order, sink_in_order: ordered }
+        Table { epoch, mapping, dispatch, serial: serial.to_vec(), ordered }
+    }
+
+    /// The table of a rank that has not been told of any mapping yet.
+    pub(crate) fn none() -> Self {
+        Table::new(0, Mapping::new(Vec::new()), Dispatch::OnDemand, &[], true)
     }
 
     pub(crate) fn blocks(&self) -> &[Block] {
         &self.mapping.blocks
     }
 
+    /// How many stages the pipeline has; the sink comes behind them.
+    pub(crate) fn stage_count(&self) -> usize {
+        self.serial.len()
+    }
+
     /// The edge into the sink.
     pub(crate) fn last_edge(&self) -> usize {
         self.blocks().len()
+    }
+
+    /// The edge over which a batch reaches `stage`, or the sink.
+    pub(crate) fn edge_of(&self, stage: usize) -> usize {
+        self.blocks().iter().position(|b| b.stages.contains(&stage)).unwrap_or(self.last_edge())
     }
 
     pub(crate) fn stages(&self, block: usize) -> Range<usize> {
@@ -64,13 +77,9 @@ impl Table {
         edge.checked_sub(1).map_or(&ROOT, |b| &self.blocks()[b].hosts)
     }
 
-    /// Number of the codec of an edge's items: the number of stages before it.
-    pub(crate) fn codec(&self, edge: usize) -> usize {
-        self.blocks().get(edge).map_or(self.blocks().last().map_or(0, |b| b.stages.end), |b| b.stages.start)
-    }
-
-    pub(crate) fn must_order(&self, edge: usize) -> bool {
-        self.in_order.get(edge).copied().unwrap_or(self.sink_in_order)
+    /// The rank that runs a serial stage.
+    pub(crate) fn owner(&self, stage: usize) -> usize {
+        self.receivers(self.edge_of(stage)).first().copied().unwrap_or(0)
     }
 
     pub(crate) fn route(&self, edge: usize) -> Route {
@@ -92,6 +101,11 @@ impl Table {
     /// True when `rank` runs at least one stage.
     pub(crate) fn hosts(&self, rank: usize) -> bool {
         self.blocks().iter().any(|b| b.hosts.contains(&rank))
+    }
+
+    /// The stages that `rank` runs, in order.
+    pub(crate) fn hosted(&self, rank: usize) -> Vec<usize> {
+        self.blocks().iter().filter(|b| b.hosts.contains(&rank)).flat_map(|b| b.stages.clone()).collect()
     }
 }
 
@@ -118,10 +132,11 @@ mod tests {
     }
 
     #[test]
-    fn serial_blocks_and_the_sink_take_items_in_order() {
-        let t = table(vec![(0..2, vec![0]), (2..3, vec![1, 2]), (3..4, vec![0])], Dispatch::RoundRobin);
-        assert_eq!((0..4).map(|e| t.must_order(e)).collect::<Vec<_>>(), [true, false, true, true]);
-        assert_eq!((0..4).map(|e| t.codec(e)).collect::<Vec<_>>(), [0, 2, 3, 4]);
+    fn a_stage_is_found_in_the_middle_of_its_block() {
+        let t = table(vec![(0..2, vec![0]), (2..3, vec![1, 2]), (3..4, vec![3])], Dispatch::RoundRobin);
+        assert_eq!((0..=4).map(|s| t.edge_of(s)).collect::<Vec<_>>(), [0, 0, 1, 2, 3]);
+        assert_eq!((t.owner(0), t.owner(3), t.owner(4)), (0, 3, 0));
+        assert_eq!((t.hosted(0), t.hosted(2), t.hosted(9)), (vec![0, 1], vec![2], vec![]));
         assert_eq!(t.route(1), Route::RoundRobin);
     }
 }

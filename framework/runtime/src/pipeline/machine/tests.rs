@@ -1,7 +1,8 @@
 //! Whole pipelines of machines, without ranks: a test network that delivers and computes in any order.
 //!
 //! The machines are the ones that run for real; only what carries their letters and does their jobs is replaced. So
-//! every interleaving that a seed can think of is tried, and a run in which nothing can move any more fails at once.
+//! every interleaving that a seed can think of is tried, also of changes of mapping, and a run in which nothing can
+//! move any more fails at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,6 +10,8 @@ use std::time::Duration;
 
 use armature_planner::pipeline::{Block, Dispatch, Mapping};
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{TestCaseError, TestRunner};
 
 use super::parcel::{Parcel, Payload};
 use super::window::WindowPlan;
@@ -21,7 +24,8 @@ use crate::session::post::ENVELOPE;
 #[derive(Clone, Debug)]
 struct Setting {
     ranks: usize,
-    blocks: Vec<Block>,
+    /// The mappings of the run, one after the other.
+    mappings: Vec<Vec<Block>>,
     dispatch: Dispatch,
     serial: Vec<bool>,
     items: u64,
@@ -30,14 +34,32 @@ struct Setting {
     ahead: usize,
 }
 
+/// A step that the network can make.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Deliver {
+        from: usize,
+        to: usize,
+    },
+    Finish(usize),
+    /// A rank is told of its next mapping.
+    Switch(usize),
+}
+
 /// All ranks, the letters between them, and the jobs that they are doing.
 struct World {
+    setting: Setting,
     machines: Vec<Machine>,
     /// By sender and receiver: letters on their way, in order.
     wires: Vec<Vec<VecDeque<Message>>>,
-    jobs: Vec<Option<Job>>,
-    /// Batches by block, in the order in which they were processed.
+    /// By rank: what its compute side has been given, in order.
+    jobs: Vec<VecDeque<Job>>,
+    /// How many mappings may be in force by now.
+    ordered_mappings: u32,
+    /// Batches by stage, in the order in which they were processed.
     seen: Vec<Vec<u64>>,
+    /// By rank and stage: what a serial stage remembers where it lives, which is how many batches it has seen.
+    memory: Vec<Vec<Option<u64>>>,
     /// Items at the sink.
     out: Vec<u64>,
     most_in_flight: usize,
@@ -45,10 +67,9 @@ struct World {
 
 impl World {
     fn new(setting: &Setting) -> Self {
-        let mapping = Mapping::new(setting.blocks.clone());
+        let stages = setting.serial.len();
         let codecs: Vec<Arc<dyn Codec>> =
-            (0..=setting.serial.len()).map(|_| Arc::new(wire::Codec::<u64>::of_type()) as _).collect();
-        let table = Table::new(1, mapping, setting.dispatch, &setting.serial, true);
+            (0..=stages).map(|_| Arc::new(wire::Codec::<u64>::of_type()) as _).collect();
         let plan = WindowPlan {
             batch: BatchMode::Fixed(setting.batch),
             batch_time: Duration::ZERO,
@@ -58,16 +79,23 @@ impl World {
             ahead: setting.ahead,
         };
         let machine = |me: usize| {
-            let machine = Machine::new(me, 1, table.clone(), codecs.clone(), setting.ahead);
-            if me == 0 { machine.with_source(plan, 0, Duration::ZERO) } else { machine }
+            let machine = Machine::new(me, 1, codecs.clone(), setting.ahead);
+            if me == 0 { machine.with_source(plan, Duration::ZERO) } else { machine }
+        };
+        let first = |rank: usize, stage: usize| {
+            let owner = setting.mappings[0].iter().find(|b| b.stages.contains(&stage)).unwrap().hosts[0];
+            (setting.serial[stage] && owner == rank).then_some(0)
         };
         World {
             machines: (0..setting.ranks).map(machine).collect(),
             wires: (0..setting.ranks).map(|_| vec![VecDeque::new(); setting.ranks]).collect(),
-            jobs: (0..setting.ranks).map(|_| None).collect(),
-            seen: vec![Vec::new(); setting.blocks.len()],
+            jobs: (0..setting.ranks).map(|_| VecDeque::new()).collect(),
+            ordered_mappings: 1,
+            seen: vec![Vec::new(); stages],
+            memory: (0..setting.ranks).map(|r| (0..stages).map(|s| first(r, s)).collect()).collect(),
             out: Vec::new(),
             most_in_flight: 0,
+            setting: setting.clone(),
         }
     }
 
@@ -78,36 +106,55 @@ impl World {
         }
     }
 
+    fn switch(&mut self, rank: usize) {
+        let epoch = self.machines[rank].epoch() + 1;
+        let mapping = Mapping::new(self.setting.mappings[epoch as usize - 1].clone());
+        let table = Table::new(epoch, mapping, self.setting.dispatch, &self.setting.serial, true);
+        self.machines[rank].switch(table).unwrap();
+        self.post(rank);
+    }
+
     fn deliver(&mut self, from: usize, to: usize) {
         let message = self.wires[from][to].pop_front().expect("the step was possible");
-        let kind = [Kind::Data, Kind::Request, Kind::Offer, Kind::Assign]
+        let kind = [Kind::Data, Kind::Request, Kind::Offer, Kind::Assign, Kind::Token]
             .into_iter()
             .find(|k| *k as u8 == message.head[4])
-            .expect("machines send these four kinds");
+            .expect("machines send these five kinds");
         let letter = Letter { from, kind, body: message.head.slice(ENVELOPE..), parts: message.parts };
-        assert_eq!(epoch_of(&letter).unwrap(), 1);
         self.machines[to].on_letter(letter).unwrap();
         self.post(to);
     }
 
-    fn finish_job(&mut self, rank: usize, total: u64) {
-        let done = match self.jobs[rank].take().expect("the step was possible") {
+    fn finish_job(&mut self, rank: usize) {
+        let total = self.setting.items;
+        let done = match self.jobs[rank].pop_front().expect("the step was possible") {
             Job::Draw { number, first, fill } => {
                 let last = (first + fill.items as u64).min(total);
                 let count = (last - first) as u32;
                 let items: Items = Box::new((first..last).collect::<Vec<u64>>());
                 let parcel = (count > 0).then(|| Parcel {
                     number,
+                    stage: 0,
                     range: Range { first, count, dropped: Vec::new() },
                     service: Duration::ZERO,
                     widest: 0,
                     payload: Payload::Items(items),
                 });
-                Done::Drawn { parcel, ended: last == total }
+                Done::Drawn { parcel, ended: last == total, left: Some(total - last) }
             }
-            Job::Process { block, parcel } => {
-                self.seen[block].push(parcel.number);
-                Done::Processed { block, parcel }
+            Job::Process { stages, mut parcel } => {
+                assert_eq!(stages.start, parcel.stage);
+                for stage in stages.clone() {
+                    self.seen[stage].push(parcel.number);
+                    if self.setting.serial[stage] {
+                        let memory =
+                            self.memory[rank][stage].as_mut().expect("a serial stage runs where it is");
+                        assert_eq!(*memory, parcel.number, "stage {stage} on rank {rank}");
+                        *memory += 1;
+                    }
+                }
+                parcel.stage = stages.end;
+                Done::Processed { parcel }
             }
             Job::Consume { parcel } => {
                 let items = match parcel.payload {
@@ -120,73 +167,115 @@ impl World {
                 self.out.extend(items.downcast_ref::<Vec<u64>>().unwrap());
                 Done::Consumed { count: parcel.range.count as usize, service: Duration::ZERO, bytes: 0 }
             }
+            Job::Release { stage } => {
+                let memory = self.memory[rank][stage].take().expect("it is saved where it is");
+                Done::Released { stage, state: memory.to_le_bytes().to_vec() }
+            }
+            Job::Restore { stage, state } => {
+                let memory = u64::from_le_bytes(state.try_into().unwrap());
+                assert_eq!(self.memory[rank][stage].replace(memory), None);
+                Done::Restored { stage }
+            }
         };
         self.machines[rank].on_done(done, Duration::ZERO).unwrap();
         self.post(rank);
     }
 
+    fn steps(&self) -> Vec<Step> {
+        let ranks = self.setting.ranks;
+        let wires = (0..ranks).flat_map(|from| (0..ranks).map(move |to| Step::Deliver { from, to }));
+        wires
+            .chain((0..ranks).map(Step::Finish))
+            .chain((0..ranks).map(Step::Switch))
+            .filter(|step| match *step {
+                Step::Deliver { from, to } => !self.wires[from][to].is_empty(),
+                Step::Finish(rank) => !self.jobs[rank].is_empty(),
+                Step::Switch(rank) => self.machines[rank].epoch() < self.ordered_mappings,
+            })
+            .collect()
+    }
+
     /// Runs to the end; `choose` picks one of so many possible steps.
-    fn run(mut self, setting: &Setting, mut choose: impl FnMut(usize) -> usize) -> Self {
-        for rank in 0..setting.ranks {
-            self.machines[rank].start().unwrap();
-            self.post(rank);
-        }
-        loop {
-            for rank in 0..setting.ranks {
-                if self.jobs[rank].is_none() {
-                    self.jobs[rank] = self.machines[rank].next_job().unwrap();
+    fn run(mut self, mut choose: impl FnMut(usize) -> usize) -> Self {
+        for step in 0.. {
+            for rank in 0..self.setting.ranks {
+                // As the engine does, the compute side may have the next job before the last one is fetched.
+                while self.jobs[rank].len() < 2 {
+                    let Some(job) = self.machines[rank].next_job().unwrap() else { break };
+                    self.jobs[rank].push_back(job);
                     self.post(rank);
                 }
             }
-            let flow = self.machines[0].source().unwrap().flow();
-            self.most_in_flight = self.most_in_flight.max(flow.in_flight);
-            let wires =
-                (0..setting.ranks).flat_map(|from| (0..setting.ranks).map(move |to| (from, Some(to))));
-            let steps: Vec<(usize, Option<usize>)> = wires
-                .filter(|&(from, to)| to.is_some_and(|to| !self.wires[from][to].is_empty()))
-                .chain((0..setting.ranks).filter(|&r| self.jobs[r].is_some()).map(|r| (r, None)))
-                .collect();
-            if self.machines[0].source().unwrap().is_over() {
+            let source = self.machines[0].source().unwrap();
+            self.most_in_flight = self.most_in_flight.max(source.flow().in_flight);
+            if source.is_over() {
                 return self;
             }
+            // Another mapping comes every now and then, whatever the last one is doing.
+            if step % 16 == 15 && (self.ordered_mappings as usize) < self.setting.mappings.len() {
+                self.ordered_mappings += 1;
+            }
+            let steps = self.steps();
             assert!(!steps.is_empty(), "nothing can move any more:\n{:#?}", self.machines);
             match steps[choose(steps.len()) % steps.len()] {
-                (from, Some(to)) => self.deliver(from, to),
-                (rank, None) => self.finish_job(rank, setting.items),
+                Step::Deliver { from, to } => self.deliver(from, to),
+                Step::Finish(rank) => self.finish_job(rank),
+                Step::Switch(rank) => self.switch(rank),
             }
         }
+        unreachable!("the loop has no end of its own")
     }
 }
 
-/// Any mapping of up to five stages to up to five ranks, shared ranks included.
-fn setting() -> impl Strategy<Value = Setting> {
-    (1usize..6, 1usize..6).prop_flat_map(|(ranks, stages)| {
-        let cut = prop::collection::vec(any::<bool>(), stages - 1);
-        let hosts = prop::collection::vec(
-            prop::sample::subsequence((0..ranks).collect::<Vec<_>>(), 1..=ranks),
-            stages,
-        );
-        let serial = prop::collection::vec(prop::bool::weighted(0.3), stages);
-        let numbers = (0u64..200, 1usize..8, 1usize..12, 1usize..4, any::<bool>());
-        (cut, hosts, serial, numbers).prop_map(
-            move |(cut, hosts, serial, (items, batch, window, ahead, turns))| {
-                let mut blocks: Vec<Block> = Vec::new();
-                for stage in 0..stages {
-                    match blocks.last_mut() {
-                        Some(block) if !cut[stage - 1] => block.stages.end = stage + 1,
-                        _ => blocks.push(Block::new(stage..stage + 1, hosts[stage].clone())),
-                    }
-                }
-                for block in &mut blocks {
-                    if block.stages.clone().any(|s| serial[s]) {
-                        block.hosts.truncate(1);
-                    }
-                }
-                let dispatch = if turns { Dispatch::RoundRobin } else { Dispatch::OnDemand };
-                Setting { ranks, blocks, dispatch, serial, items, batch, window, ahead }
-            },
-        )
+/// Any mapping of these stages to so many ranks, shared ranks included.
+fn blocks(ranks: usize, serial: Vec<bool>) -> impl Strategy<Value = Vec<Block>> {
+    let stages = serial.len();
+    let cut = prop::collection::vec(any::<bool>(), stages - 1);
+    let some = prop::sample::subsequence((0..ranks).collect::<Vec<_>>(), 1..=ranks).prop_shuffle();
+    let hosts = prop::collection::vec(some, stages);
+    (cut, hosts).prop_map(move |(cut, hosts)| {
+        let mut blocks: Vec<Block> = Vec::new();
+        for stage in 0..stages {
+            match blocks.last_mut() {
+                Some(block) if !cut[stage - 1] => block.stages.end = stage + 1,
+                _ => blocks.push(Block::new(stage..stage + 1, hosts[stage].clone())),
+            }
+        }
+        for block in &mut blocks {
+            if block.stages.clone().any(|s| serial[s]) {
+                block.hosts.truncate(1);
+            }
+        }
+        blocks
     })
+}
+
+/// Up to five stages on up to five ranks, under up to `mappings` mappings.
+fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
+    let serial = prop::collection::vec(prop::bool::weighted(0.4), 1..6);
+    (1usize..6, serial).prop_flat_map(move |(ranks, serial)| {
+        let mappings = prop::collection::vec(blocks(ranks, serial.clone()), 1..=mappings);
+        let numbers = (0u64..200, 1usize..8, 1usize..12, 1usize..4, any::<bool>());
+        (mappings, numbers).prop_map(move |(mappings, (items, batch, window, ahead, turns))| {
+            let dispatch = if turns { Dispatch::RoundRobin } else { Dispatch::OnDemand };
+            Setting { ranks, mappings, dispatch, serial: serial.clone(), items, batch, window, ahead }
+        })
+    })
+}
+
+/// Everything must have gone through every stage once, in order where order matters.
+fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
+    let batches = setting.items.div_ceil(setting.batch as u64);
+    prop_assert!(world.out.iter().copied().eq(0..setting.items));
+    prop_assert!(world.most_in_flight <= setting.window);
+    for (stage, mut seen) in world.seen.iter().cloned().enumerate() {
+        if setting.serial[stage] {
+            prop_assert!(seen.is_sorted(), "serial stage {} saw {:?}", stage, seen);
+        }
+        seen.sort_unstable();
+        prop_assert!(seen.into_iter().eq(0..batches), "each batch once");
+    }
+    Ok(())
 }
 
 proptest! {
@@ -194,40 +283,71 @@ proptest! {
 
     #[test]
     fn every_item_arrives_once_and_in_order_whatever_happens_when(
-        setting in setting(),
+        setting in setting(1),
         choices in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
     ) {
         let mut at = 0;
-        let world = World::new(&setting).run(&setting, |steps| {
+        let world = World::new(&setting).run(|steps| {
             at += 1;
             choices[at % choices.len()].index(steps)
         });
-        let batches = setting.items.div_ceil(setting.batch as u64);
-        prop_assert!(world.out.iter().copied().eq(0..setting.items));
-        prop_assert!(world.most_in_flight <= setting.window);
-        for (block, mut seen) in setting.blocks.iter().zip(world.seen) {
-            if block.stages.clone().any(|s| setting.serial[s]) {
-                prop_assert!(seen.is_sorted(), "a serial stage saw {seen:?}");
-            }
-            seen.sort_unstable();
-            prop_assert!(seen.into_iter().eq(0..batches), "each batch once");
+        check(&setting, &world)?;
+    }
+
+    #[test]
+    fn mappings_may_change_at_any_moment(
+        setting in setting(12),
+        choices in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
+    ) {
+        let mut at = 0;
+        let world = World::new(&setting).run(|steps| {
+            at += 1;
+            choices[at % choices.len()].index(steps)
+        });
+        check(&setting, &world)?;
+    }
+}
+
+/// What must happen often for the property above to mean something.
+#[test]
+fn changes_of_mapping_forward_batches_hand_stages_over_and_overtake_each_other() {
+    let mut runner = TestRunner::deterministic();
+    let mut all = Traffic::default();
+    for _ in 0..300 {
+        let setting = setting(12).new_tree(&mut runner).unwrap().current();
+        let mut seed = 88_172_645_463_325_252u64;
+        let world = World::new(&setting).run(|steps| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            (seed % steps as u64) as usize
+        });
+        check(&setting, &world).unwrap();
+        for machine in &world.machines {
+            let traffic = machine.traffic();
+            all.forwarded += traffic.forwarded;
+            all.handed_over += traffic.handed_over;
+            all.overtaken += traffic.overtaken;
         }
     }
+    println!("{} forwarded, {} handed over, {} overtaken", all.forwarded, all.handed_over, all.overtaken);
+    assert!(all.forwarded > 300 && all.handed_over > 300 && all.overtaken > 30, "{all:?}");
 }
 
 #[test]
 fn a_letter_that_does_not_fit_is_an_error() {
     let setting = Setting {
         ranks: 3,
-        blocks: vec![Block::new(0..1, vec![1, 2])],
+        mappings: vec![vec![Block::new(0..1, vec![1, 2]), Block::new(1..2, vec![1])]],
         dispatch: Dispatch::OnDemand,
-        serial: vec![false],
+        serial: vec![false, true],
         items: 1,
         batch: 1,
         window: 1,
         ahead: 1,
     };
     let mut world = World::new(&setting);
+    (0..3).for_each(|rank| world.switch(rank));
     let mut refuses = |rank: usize, kind: Kind, body: Vec<u8>| {
         let letter = Letter { from: 1, kind, body: body.into(), parts: Vec::new() };
         let error = world.machines[rank].on_letter(letter).unwrap_err();
@@ -239,7 +359,11 @@ fn a_letter_that_does_not_fit_is_an_error() {
     refuses(0, Kind::Assign, bytes(&Assign { epoch: 1, edge: 0, number: 7, receiver: 1 }));
     refuses(0, Kind::Assign, bytes(&Assign { epoch: 1, edge: 0, number: 7, receiver: 0 }));
     refuses(2, Kind::Offer, wire::to_bytes(&Offer { epoch: 1, edge: 0, number: 0 }).unwrap());
+    let token = |stage: u32| wire::to_bytes(&Token { epoch: 1, stage, next: 0, state: vec![] }).unwrap();
+    refuses(1, Kind::Token, token(1)); // it has that stage
+    refuses(0, Kind::Token, token(0)); // nobody owns that one
+    refuses(0, Kind::Token, token(7));
     refuses(0, Kind::Request, vec![1, 2, 3]);
     refuses(0, Kind::Data, vec![0; 10]);
-    refuses(0, Kind::Start, vec![]);
+    refuses(0, Kind::Prepare, vec![]);
 }

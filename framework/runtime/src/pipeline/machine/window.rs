@@ -61,22 +61,29 @@ struct Rate {
 }
 
 impl Window {
-    /// An empty window at the start of an epoch.
+    /// An empty window at the start of a stream.
     pub(crate) fn new(plan: WindowPlan, now: Duration) -> Self {
-        let batch = match plan.batch {
-            BatchMode::Fixed(n) => n,
-            BatchMode::Auto => 1,
-        };
         Window {
             plan,
             produced: 0,
             consumed: 0,
-            batch,
+            batch: match plan.batch {
+                BatchMode::Fixed(n) => n,
+                BatchMode::Auto => 1,
+            },
             little: 0,
             item_time: None,
             slowest: 0.0,
             item_bytes: 0.0,
             rate: Rate { since: now, ..Rate::default() },
+        }
+    }
+
+    /// Goes on by another plan.
+    pub(crate) fn replan(&mut self, plan: WindowPlan) {
+        self.plan = plan;
+        if let BatchMode::Fixed(n) = plan.batch {
+            self.batch = n;
         }
     }
 

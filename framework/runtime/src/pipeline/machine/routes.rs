@@ -1,0 +1,138 @@
+//! How a batch finds its receiver under the mapping in force.
+
+use serde::Serialize;
+
+use super::letters::{Assign, Offer, Request};
+use super::parcel::Parcel;
+use super::table::Route;
+use super::{Machine, end_of};
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::post::{Kind, envelope};
+use crate::transport::Message;
+use crate::wire;
+
+impl Machine {
+    /// A batch arrives here to be worked on.
+    pub(super) fn deliver(&mut self, parcel: Parcel) -> Result<()> {
+        let (number, stage) = (parcel.number, parcel.stage);
+        let wrong = |what: &str| {
+            Err(Error::new(ErrorKind::Wire, format!("batch {number} for stage {stage} came {what}")))
+        };
+        if stage > self.table.stage_count() {
+            return wrong("although there is no such stage");
+        }
+        let edge = self.table.edge_of(stage);
+        let over = self.turns.is_over(stage..end_of(&self.table, edge), number);
+        match &mut self.inboxes[edge] {
+            None => wrong("to a rank that does not take it"),
+            Some(inbox) => {
+                if !over && inbox.put(parcel) {
+                    Ok(())
+                } else {
+                    wrong("twice")
+                }
+            }
+        }
+    }
+
+    /// A batch is ready for its next stage: find out who gets it.
+    pub(super) fn send_on(&mut self, parcel: Parcel) -> Result<()> {
+        let edge = self.table.edge_of(parcel.stage);
+        match self.table.route(edge) {
+            Route::Push(to) => self.hand(parcel, to),
+            Route::RoundRobin => {
+                let receivers = self.table.receivers(edge);
+                let to = receivers[(parcel.number % receivers.len() as u64) as usize];
+                self.hand(parcel, to)
+            }
+            Route::Pull { broker } => {
+                let number = parcel.number;
+                self.shelves[edge].insert(number, parcel);
+                if broker == self.me {
+                    let me = self.me;
+                    self.book(edge)?.offer(me, number);
+                    return self.decide(edge);
+                }
+                let offer = Offer { epoch: self.epoch(), edge: edge as u32, number };
+                self.mail(broker, Kind::Offer, &offer)
+            }
+        }
+    }
+
+    /// Hands a batch to `to`, which may be this rank.
+    fn hand(&mut self, parcel: Parcel, to: usize) -> Result<()> {
+        if to == self.me {
+            return self.deliver(parcel);
+        }
+        let (epoch, stage) = (self.epoch(), parcel.stage);
+        let (items, live) = (parcel.range.count as usize, parcel.range.live());
+        // Items that cannot be sent are the fault of the stage that made them.
+        let made_by = stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
+        let packed = parcel.pack(self.run, epoch, &*self.codecs[stage]);
+        let (message, bytes) = packed.map_err(|e| e.in_stage(made_by))?;
+        self.traffic.sent_batches += 1;
+        self.traffic.sent_bytes += bytes;
+        self.volumes[stage].0 += bytes;
+        self.volumes[stage].1 += live as u64;
+        if let Some(source) = &mut self.source {
+            source.sent(items, bytes);
+        }
+        self.outbox.push((to, message));
+        Ok(())
+    }
+
+    /// A broker's decision reaches the sender, which is this rank.
+    pub(super) fn give(&mut self, edge: usize, number: u64, receiver: usize) -> Result<()> {
+        if !self.table.receivers(edge).contains(&receiver) {
+            let text = format!("assigns batch {number} to rank {receiver}, which does not take edge {edge}");
+            return Err(Error::new(ErrorKind::Wire, text));
+        }
+        match self.shelves[edge].remove(&number) {
+            Some(parcel) => self.hand(parcel, receiver),
+            None => {
+                Err(Error::new(ErrorKind::Wire, format!("assigns batch {number} of edge {edge}, not here")))
+            }
+        }
+    }
+
+    /// Brings offers and requests together, as far as there are both.
+    pub(super) fn decide(&mut self, edge: usize) -> Result<()> {
+        while let Some(a) = self.book(edge)?.decide() {
+            if a.sender == self.me {
+                self.give(edge, a.number, a.receiver)?;
+            } else {
+                let epoch = self.epoch();
+                let assign =
+                    Assign { epoch, edge: edge as u32, number: a.number, receiver: a.receiver as u32 };
+                self.mail(a.sender, Kind::Assign, &assign)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for as many batches over a pulled edge as there is room for.
+    pub(super) fn ask(&mut self, edge: usize) -> Result<()> {
+        let Route::Pull { broker } = self.table.route(edge) else { return Ok(()) };
+        let Some(inbox) = &mut self.inboxes[edge] else { return Ok(()) };
+        let have = inbox.asked + inbox.queued().0;
+        let want = self.ahead.saturating_sub(have);
+        if want == 0 {
+            return Ok(());
+        }
+        inbox.asked += want;
+        if broker == self.me {
+            let me = self.me;
+            self.book(edge)?.request(me, want);
+            return self.decide(edge);
+        }
+        let request = Request { epoch: self.epoch(), edge: edge as u32, batches: want as u32 };
+        self.mail(broker, Kind::Request, &request)
+    }
+
+    pub(super) fn mail<T: Serialize>(&mut self, to: usize, kind: Kind, content: &T) -> Result<()> {
+        let mut head = envelope(self.run, kind).to_vec();
+        head.extend_from_slice(&wire::to_bytes(content)?);
+        self.outbox.push((to, Message::new(head)));
+        Ok(())
+    }
+}

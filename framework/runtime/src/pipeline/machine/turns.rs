@@ -1,0 +1,123 @@
+//! Whose turn it is at the serial stages and at the sink.
+
+use std::ops::Range;
+
+use super::table::Table;
+
+/// The serial stages that this rank owns, and the number of the batch that each of them takes next.
+///
+/// Exactly one rank owns a serial stage at any time, or its token is on its way. The sink is the last stage; rank 0
+/// owns it for ever.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    /// By stage, the sink last: the next batch where the stage is serial and owned here.
+    next: Vec<Option<u64>>,
+    /// By stage, the sink last: whether the stage is serial.
+    serial: Vec<bool>,
+    ordered: bool,
+}
+
+impl Turns {
+    /// At the beginning of a run, every owner has its stages, and they have seen nothing.
+    pub(crate) fn first(table: &Table, me: usize) -> Self {
+        let sink = table.stage_count();
+        // Without order the sink takes what comes, and need not be owned.
+        let serial: Vec<bool> = table.serial.iter().copied().chain([table.ordered]).collect();
+        let next = (0..=sink).map(|s| (serial[s] && table.owner(s) == me).then_some(0)).collect();
+        Turns { next, serial, ordered: table.ordered }
+    }
+
+    fn serial_in(&self, stages: Range<usize>) -> impl Iterator<Item = usize> + use<'_> {
+        stages.filter(|&s| self.serial.get(s).copied().unwrap_or(false))
+    }
+
+    /// Whether batch `number` may go through `stages` now: every serial one among them is here, and takes it next.
+    pub(crate) fn admit(&self, stages: Range<usize>, number: u64) -> bool {
+        self.serial_in(stages).all(|s| self.next[s].is_some_and(|next| !self.ordered || next == number))
+    }
+
+    /// Whether batch `number` has been through one of `stages` before, which cannot be.
+    pub(crate) fn is_over(&self, stages: Range<usize>, number: u64) -> bool {
+        self.ordered && self.serial_in(stages).any(|s| self.next[s].is_some_and(|next| number < next))
+    }
+
+    /// Batch `number` goes through `stages` now.
+    pub(crate) fn pass(&mut self, stages: Range<usize>, number: u64) {
+        for stage in stages {
+            if let Some(next) = self.next.get_mut(stage).and_then(Option::as_mut) {
+                *next = number + 1;
+            }
+        }
+    }
+
+    /// The batch that the first serial stage of `stages` waits for.
+    pub(crate) fn awaited(&self, stages: Range<usize>) -> Option<u64> {
+        self.serial_in(stages).find_map(|s| self.next[s]).filter(|_| self.ordered)
+    }
+
+    /// The stages owned here that another rank owns by `table`.
+    pub(crate) fn to_leave(&self, table: &Table, me: usize) -> Vec<usize> {
+        (0..table.stage_count()).filter(|&s| self.owns(s) && table.owner(s) != me).collect()
+    }
+
+    pub(crate) fn owns(&self, stage: usize) -> bool {
+        self.next.get(stage).is_some_and(Option::is_some)
+    }
+
+    /// Gives a stage up; returns the batch that its next owner takes first.
+    pub(crate) fn give_up(&mut self, stage: usize) -> Option<u64> {
+        self.next.get_mut(stage).and_then(Option::take)
+    }
+
+    /// Becomes the owner of a stage that goes on with batch `next`.
+    pub(crate) fn receive(&mut self, stage: usize, next: u64) {
+        if let Some(place) = self.next.get_mut(stage) {
+            *place = Some(next);
+        }
+    }
+
+    /// Whether `stage` is one that changes hands.
+    pub(crate) fn is_serial(&self, stage: usize) -> bool {
+        stage + 1 < self.serial.len() && self.serial[stage]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use armature_planner::pipeline::{Block, Dispatch, Mapping};
+
+    use super::*;
+
+    fn table(owner: usize, ordered: bool) -> Table {
+        let mapping = Mapping::new(vec![Block::new(0..2, vec![owner]), Block::new(2..3, vec![0, 1])]);
+        Table::new(1, mapping, Dispatch::OnDemand, &[false, true, false], ordered)
+    }
+
+    #[test]
+    fn a_batch_waits_for_its_turn_at_every_serial_stage_before_it() {
+        let mut turns = Turns::first(&table(0, true), 0);
+        assert!(turns.admit(0..2, 0) && !turns.admit(0..2, 1) && turns.admit(2..3, 7));
+        turns.pass(0..2, 0);
+        assert!(turns.admit(0..2, 1) && turns.is_over(0..2, 0) && !turns.is_over(2..3, 0));
+        assert_eq!((turns.awaited(0..2), turns.awaited(2..3), turns.awaited(3..4)), (Some(1), None, Some(0)));
+    }
+
+    #[test]
+    fn a_stage_that_moves_takes_its_turn_along() {
+        let (here, there) = (table(0, true), table(1, true));
+        let (mut old, mut new) = (Turns::first(&here, 0), Turns::first(&here, 1));
+        old.pass(0..2, 4);
+        assert_eq!((old.to_leave(&here, 0), old.to_leave(&there, 0)), (vec![], vec![1]));
+        assert!(!new.admit(0..2, 5));
+        new.receive(1, old.give_up(1).unwrap());
+        assert!(new.admit(0..2, 5) && !old.admit(0..2, 5) && old.admit(0..1, 9));
+        assert!(old.owns(3) && !new.owns(3) && new.is_serial(1) && !new.is_serial(3), "the sink stays");
+    }
+
+    #[test]
+    fn without_order_a_stage_takes_what_comes_but_only_where_it_is() {
+        let (here, away) = (Turns::first(&table(0, false), 0), Turns::first(&table(0, false), 1));
+        assert!(here.admit(0..2, 9) && !away.admit(0..2, 9) && away.admit(3..4, 9));
+        assert!(!here.is_over(0..2, 0));
+    }
+}

@@ -1,0 +1,85 @@
+//! The changes of mapping in a run: those asked for in advance, and what there is to tell of each.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use armature_planner::pipeline::Mapping;
+
+use super::builder::StageDef;
+use super::choice::MappingChoice;
+use crate::error::{Error, ErrorKind, Result};
+
+/// A mapping that came into force.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Remap {
+    /// When, since the run began.
+    pub at: Duration,
+    /// Items that had reached the sink by then.
+    pub items: u64,
+    /// The mapping in its text form.
+    pub to: String,
+    /// Why, in one sentence.
+    pub reason: String,
+    /// Seconds between two results that the planner expected of it, if it was planned.
+    pub predicted: Option<f64>,
+}
+
+impl Remap {
+    fn because(reason: String, predicted: Option<f64>) -> Self {
+        Remap { at: Duration::ZERO, items: 0, to: String::new(), reason, predicted }
+    }
+
+    /// The mapping that the stream begins with.
+    pub(crate) fn first() -> Self {
+        Remap::because("the stream began with it".into(), None)
+    }
+
+    /// The mapping that was planned from the calibration.
+    pub(crate) fn planned(predicted: f64) -> Self {
+        Remap::because("planned from the calibration".into(), Some(predicted))
+    }
+
+    /// A mapping that was asked for in advance.
+    pub(crate) fn scripted(after: u64) -> Self {
+        Remap::because(format!("asked for after {after} items"), None)
+    }
+
+    pub(crate) fn in_force(&mut self, at: Duration, items: u64) {
+        (self.at, self.items) = (at, items);
+    }
+}
+
+/// Changes of mapping that the caller has asked for, by number of items.
+#[derive(Debug, Default)]
+pub(crate) struct Script(VecDeque<(u64, Mapping)>);
+
+impl Script {
+    /// Reads the mappings and puts them in order.
+    pub(crate) fn resolve(
+        asked: Vec<(u64, MappingChoice)>,
+        stages: &[StageDef<'_>],
+        ranks: usize,
+    ) -> Result<Self> {
+        let resolve = |(after, choice): (u64, MappingChoice)| match choice.resolve(stages, ranks)? {
+            Some(mapping) => Ok((after, mapping)),
+            None => {
+                let text = format!("the mapping after {after} items must be given, not planned");
+                Err(Error::new(ErrorKind::Mapping, text))
+            }
+        };
+        let mut all: Vec<(u64, Mapping)> = asked.into_iter().map(resolve).collect::<Result<_>>()?;
+        all.sort_by_key(|(after, _)| *after);
+        Ok(Script(all.into()))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next mapping, if so many items have reached the sink.
+    pub(crate) fn due(&mut self, items: u64) -> Option<Mapping> {
+        self.0.front().filter(|(after, _)| *after <= items)?;
+        self.0.pop_front().map(|(_, mapping)| mapping)
+    }
+}

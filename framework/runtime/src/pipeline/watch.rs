@@ -1,0 +1,201 @@
+//! The watch over silent ranks: signs of life, and what is said when they stop.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::ledger::Doing;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::Config;
+use crate::session::post::{Kind, Letter, Post};
+use crate::wire;
+
+/// How often ranks tell each other that they are alive.
+const PING: Duration = Duration::from_secs(1);
+
+/// A sign of life, with what the rank is doing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Status {
+    pub(crate) doing: Doing,
+    pub(crate) state: String,
+}
+
+/// Watches rank 0, or on rank 0 all the others.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    stage_names: Vec<String>,
+    every: Duration,
+    next: Duration,
+    peer_limit: Duration,
+    join_limit: Duration,
+    /// What each rank last said of itself.
+    words: Vec<Option<Status>>,
+    /// Rank 0: since when no rank has had anything to compute although items are in flight.
+    standstill: Option<Duration>,
+}
+
+impl Watch {
+    /// Begins to watch; what was heard before this run says nothing about it.
+    pub(crate) fn new(post: &mut Post, stage_names: Vec<String>, config: &Config) -> Self {
+        let (now, size) = (post.clock().now(), post.size());
+        for rank in 0..size {
+            post.heard_now(rank, now);
+        }
+        let every = PING.min(config.peer_limit / 4);
+        Watch {
+            stage_names,
+            every,
+            next: now + every,
+            peer_limit: config.peer_limit,
+            join_limit: config.join_limit,
+            words: vec![None; size],
+            standstill: None,
+        }
+    }
+
+    /// Whether it is time for a [`round`](Watch::round).
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        self.words.len() > 1 && now >= self.next
+    }
+
+    /// Takes a sign of life in.
+    pub(crate) fn hear(&mut self, letter: &Letter) -> Result<()> {
+        self.words[letter.from] = Some(wire::from_bytes(&letter.body)?);
+        Ok(())
+    }
+
+    /// Gives a sign of life, and looks at who gives none. `stuck` says (rank 0) that this rank waits although items
+    /// are in flight.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] when a rank has been silent, or nothing has moved, for too long.
+    pub(crate) fn round(&mut self, post: &mut Post, mine: Status, stuck: bool, now: Duration) -> Result<()> {
+        self.next = now + self.every;
+        let (me, size) = (post.rank(), post.size());
+        let watched = if me == 0 { 1..size } else { 0..1 };
+        for to in watched.clone() {
+            post.send(to, Kind::Status, &mine)?;
+        }
+        for other in watched {
+            let silent = now.saturating_sub(post.heard(other, now));
+            // One that has said nothing yet may still be busy with the caller's own work before its `run`.
+            let limit = if self.words[other].is_some() { self.peer_limit } else { self.join_limit };
+            if silent > limit {
+                let last = self.words[other].as_ref().map_or("it has not said anything".to_string(), |s| {
+                    format!("last it said: {}", self.in_words(s))
+                });
+                let mut text = format!(
+                    "has waited {:.0} s for a sign of life from rank {other}; {last}",
+                    silent.as_secs_f64()
+                );
+                if me == 0 {
+                    text += &format!("\n{}", self.dump(&mine));
+                }
+                return Err(Error::new(ErrorKind::Timeout, text).at_rank(me));
+            }
+        }
+        // Only now: what a silent rank said last is no longer true.
+        if me == 0 { self.check_standstill(&mine, stuck, now) } else { Ok(()) }
+    }
+
+    /// Rank 0: if items are in flight and no rank computes, nothing will ever come. That is a fault of the
+    /// framework; it is reported with every rank's state instead of waiting for ever.
+    fn check_standstill(&mut self, mine: &Status, stuck: bool, now: Duration) -> Result<()> {
+        let mut others = self.words.iter().skip(1).flatten();
+        let quiet = mine.doing == Doing::Nothing && others.all(|s| s.doing == Doing::Nothing);
+        // Any item that arrived here would have ended rank 0's idleness. It counts from now, not from when that
+        // began: until the last look another rank may have computed, for longer than the limit.
+        if !stuck || !quiet {
+            self.standstill = None;
+            return Ok(());
+        }
+        let since = *self.standstill.get_or_insert(now);
+        let stood = now.saturating_sub(since);
+        if stood <= self.peer_limit {
+            return Ok(());
+        }
+        let text = format!(
+            "nothing has moved for {:.0} s although items are in flight\n{}",
+            stood.as_secs_f64(),
+            self.dump(mine)
+        );
+        Err(Error::new(ErrorKind::Timeout, text).at_rank(0))
+    }
+
+    /// Rank 0: every rank's state in words, a line each.
+    fn dump(&self, mine: &Status) -> String {
+        let mut lines = vec![format!("  rank 0: {}", mine.state)];
+        for (rank, status) in self.words.iter().enumerate().skip(1) {
+            let words = status.as_ref().map_or("silent so far".to_string(), |s| self.in_words(s));
+            lines.push(format!("  rank {rank}: {words}"));
+        }
+        lines.join("\n")
+    }
+
+    fn in_words(&self, status: &Status) -> String {
+        let doing = match status.doing {
+            Doing::Nothing => "computing nothing".to_string(),
+            Doing::Drawing { item } => format!("drawing item {item} from the source"),
+            Doing::Feeding { item } => format!("feeding item {item} to the sink"),
+            Doing::Stage { stage, item } => {
+                let name = self.stage_names.get(stage).map_or("?", String::as_str);
+                format!("in stage {name}, items from {item} on")
+            }
+        };
+        format!("{doing}; {}", status.state)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::local::{LocalTransport, World};
+
+    fn status(doing: Doing) -> Status {
+        Status { doing, state: "2 of 8 batches in flight".into() }
+    }
+
+    fn watch() -> (Watch, Post) {
+        let transport = LocalTransport::open(World::new(2), 0);
+        let mut post = Post::new(Box::new(transport), Duration::from_millis(1));
+        let config = Config::new().peer_limit(Duration::from_secs(10));
+        (Watch::new(&mut post, vec!["seg".into()], &config), post)
+    }
+
+    #[test]
+    fn a_rank_that_falls_silent_is_named_with_what_it_said_last() {
+        let (mut watch, mut post) = watch();
+        let now = post.clock().now();
+        watch.words[1] = Some(status(Doing::Stage { stage: 0, item: 7 }));
+        watch.round(&mut post, status(Doing::Nothing), false, now + Duration::from_secs(9)).unwrap();
+        let error =
+            watch.round(&mut post, status(Doing::Nothing), false, now + Duration::from_secs(12)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        assert!(
+            error.to_string().contains("from rank 1; last it said: in stage seg, items from 7"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_standstill_counts_only_while_nobody_computes() {
+        let (mut watch, mut post) = watch();
+        let start = post.clock().now();
+        let mut round = |seconds: u64, there: Doing, stuck: bool| {
+            watch.words[1] = Some(status(there));
+            let now = start + Duration::from_secs(seconds);
+            post.heard_now(1, now);
+            watch.round(&mut post, status(Doing::Nothing), stuck, now)
+        };
+        let busy = Doing::Stage { stage: 0, item: 1 };
+        round(1, Doing::Nothing, true).unwrap();
+        round(9, busy, true).unwrap();
+        round(12, Doing::Nothing, true).unwrap();
+        round(20, Doing::Nothing, false).unwrap();
+        round(25, Doing::Nothing, true).unwrap();
+        round(34, Doing::Nothing, true).unwrap();
+        let error = round(36, Doing::Nothing, true).unwrap_err();
+        assert!(error.to_string().contains("nothing has moved for 11 s"), "{error}");
+        assert!(error.to_string().contains("rank 1: computing nothing"), "{error}");
+    }
+}
