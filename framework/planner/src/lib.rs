@@ -23,12 +23,14 @@
 //! # Ok::<(), armature_planner::Error>(())
 //! ```
 //!
-//! [`pipeline`] holds the model and the planners, [`simulate`] what their predictions are checked against.
+//! [`pipeline`] holds the model and the planners, [`simulate`] what their predictions are checked against, and
+//! [`tuner`] decides when a better plan is worth changing to.
 
 mod error;
 pub mod pipeline;
 mod platform;
 pub mod simulate;
+pub mod tuner;
 
 pub use error::{Error, ErrorKind, Result};
 pub use platform::{Link, Platform};

@@ -1,0 +1,194 @@
+//! What a tuner is told at a look, and what it says.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A stream as it stands at one look.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Situation<A> {
+    /// Seconds on any clock that does not go back; all times of a tuner are on the same one.
+    pub now: f64,
+    /// Length of the period that `measured_time` was taken over, in seconds up to now.
+    pub period: f64,
+    /// Seconds since the stream began.
+    pub elapsed: f64,
+    /// The arrangement in force.
+    pub current: A,
+    /// Seconds for an item, predicted for the present arrangement with today's measurements.
+    pub current_time: f64,
+    /// Seconds for an item as seen where items leave, over the last period, if any left. It decides nothing; it is
+    /// what predictions are held against.
+    pub measured_time: Option<f64>,
+    /// Items still to come, if their number is known.
+    pub remaining_items: Option<u64>,
+    /// False while measurements that the predictions need are still missing or of no use.
+    pub settled: bool,
+}
+
+/// An arrangement that could replace the present one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Candidate<A> {
+    /// The arrangement.
+    pub arrangement: A,
+    /// Seconds for an item, predicted with the same model and measurements as `current_time`.
+    pub time: f64,
+    /// Seconds that the stream loses by the change.
+    pub cost: f64,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Change to the candidate.
+    Act,
+    /// Leave the arrangement as it is.
+    Keep(Reason),
+}
+
+/// Why an arrangement is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reason {
+    /// Balancing is switched off.
+    Off,
+    /// An earlier change is not in force yet.
+    UnderWay,
+    /// There is no candidate, or it is the present arrangement.
+    Same,
+    /// A change was made not long ago.
+    CoolingDown {
+        /// When the pause ends (s).
+        until: f64,
+    },
+    /// Measurements are missing, of no use, or older than the last change.
+    NotSettled,
+    /// The gain is below the threshold.
+    GainTooSmall,
+    /// The gain is enough for another arrangement, but not for one that was left.
+    ReturnTooSoon,
+    /// Over the horizon, the gain does not save enough to pay for the change.
+    NotWorthCost,
+    /// Both tests hold, but not for long enough.
+    NotPersistent {
+        /// Looks in a row in which they held.
+        seen: u32,
+        /// Looks in a row in which they must hold.
+        needed: u32,
+    },
+}
+
+/// One look: everything that went in, and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decision<A> {
+    /// The stream as it stood.
+    pub situation: Situation<A>,
+    /// The arrangement that was judged, if there was one.
+    pub candidate: Option<Candidate<A>>,
+    /// 1 − candidate's time / present time; 0 without a candidate or usable times.
+    pub gain: f64,
+    /// Least gain that was asked for; higher for an arrangement that was left.
+    pub threshold: f64,
+    /// Seconds of stream that the gain is expected to last for.
+    pub horizon: f64,
+    /// gain × horizon: seconds saved.
+    pub benefit: f64,
+    /// Seconds that the saving must exceed: margin × cost.
+    pub price: f64,
+    /// What is to be done.
+    pub verdict: Verdict,
+}
+
+impl<A> Decision<A> {
+    /// True if the candidate is to be put in force.
+    pub fn is_act(&self) -> bool {
+        self.verdict == Verdict::Act
+    }
+}
+
+/// The decision as a sentence, without the arrangements.
+impl<A> fmt::Display for Decision<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Decision { situation, candidate, gain, threshold, horizon, benefit, .. } = self;
+        match self.verdict {
+            Verdict::Act => f.write_str("change: ")?,
+            Verdict::Keep(_) => f.write_str("keep: ")?,
+        }
+        if let Verdict::Keep(reason) = self.verdict {
+            match reason {
+                Reason::Off => f.write_str("balancing is switched off")?,
+                Reason::UnderWay => return f.write_str("an earlier change is not in force yet"),
+                Reason::Same => {
+                    return write!(
+                        f,
+                        "nothing better was found than {} an item",
+                        Seconds(situation.current_time)
+                    );
+                }
+                Reason::CoolingDown { until } => {
+                    write!(
+                        f,
+                        "the last change was not long ago; {} to wait",
+                        Seconds(until - situation.now)
+                    )?;
+                }
+                Reason::NotSettled => return f.write_str("there are not enough measurements yet"),
+                Reason::GainTooSmall => {
+                    write!(f, "the gain is below the threshold of {:.1} %", 100.0 * threshold)?;
+                }
+                Reason::ReturnTooSoon => {
+                    write!(
+                        f,
+                        "this arrangement was left, and to return to it takes a gain of {:.1} %",
+                        100.0 * threshold
+                    )?;
+                }
+                Reason::NotWorthCost => {
+                    write!(f, "the saving would have to be more than {}", Seconds(self.price))?
+                }
+                Reason::NotPersistent { seen, needed } => {
+                    write!(f, "seen in {seen} of {needed} looks in a row")?
+                }
+            }
+            if candidate.is_some() {
+                f.write_str("; ")?;
+            }
+        }
+        if let Some(candidate) = candidate {
+            write!(
+                f,
+                "{} an item becomes {} (gain {:.1} %), which saves {} of the {} ahead for a cost of {}",
+                Seconds(situation.current_time),
+                Seconds(candidate.time),
+                100.0 * gain,
+                Seconds(*benefit),
+                Seconds(*horizon),
+                Seconds(candidate.cost)
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// Seconds with three digits, in the unit that suits them.
+pub(super) struct Seconds(pub(super) f64);
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, unit) = match self.0.abs() {
+            size if size >= 1.0 || size == 0.0 => (self.0, "s"),
+            size if size >= 1e-3 => (self.0 * 1e3, "ms"),
+            size if size >= 1e-6 => (self.0 * 1e6, "µs"),
+            size if size < 1e-6 => (self.0 * 1e9, "ns"),
+            _ => (self.0, "s"),
+        };
+        let decimals = match value.abs() {
+            size if size >= 100.0 => 0,
+            size if size >= 10.0 => 1,
+            _ => 2,
+        };
+        write!(f, "{value:.decimals$} {unit}")
+    }
+}

@@ -1,0 +1,93 @@
+//! How eager a tuner is.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// How eager a [`Tuner`](super::Tuner) is; the defaults suit looks about a second apart.
+///
+/// ```
+/// use armature_planner::tuner::TunerOptions;
+///
+/// let eager = TunerOptions { threshold: 0.05, persistence: 1, ..TunerOptions::default() };
+/// eager.validate()?;
+/// assert!(TunerOptions { threshold: -1.0, ..eager }.validate().is_err());
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TunerOptions {
+    /// False: nothing is ever changed, but every look is still judged and told.
+    pub enabled: bool,
+    /// Least gain, as a part of the present time for an item; at least 0 and less than 1.
+    pub threshold: f64,
+    /// The saving must be more than this many times the cost; 0 or more.
+    pub margin: f64,
+    /// Looks in a row in which both tests must hold; at least 1.
+    pub persistence: u32,
+    /// Least pause after a change, in seconds.
+    pub cool_down: f64,
+    /// Least pause after a change, in multiples of what the change cost.
+    pub cool_down_costs: f64,
+    /// The threshold is so many times as high for an arrangement that was left; 1 or more.
+    pub return_factor: f64,
+    /// Seconds for which it is remembered that an arrangement was left.
+    pub memory: f64,
+    /// Periods wholly after a change whose measurements make up its outcome; at least 1.
+    pub outcome_periods: u32,
+}
+
+impl Default for TunerOptions {
+    fn default() -> Self {
+        TunerOptions {
+            enabled: true,
+            threshold: 0.10,
+            margin: 1.5,
+            persistence: 3,
+            cool_down: 3.0,
+            cool_down_costs: 10.0,
+            return_factor: 2.0,
+            memory: 600.0,
+            outcome_periods: 3,
+        }
+    }
+}
+
+impl TunerOptions {
+    /// Looks and records, but never changes anything: what balancing is compared with.
+    pub fn off() -> Self {
+        TunerOptions { enabled: false, ..TunerOptions::default() }
+    }
+
+    /// Checks that every number can be used.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Options`] naming the first number that is outside the range given with its field.
+    pub fn validate(&self) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(ErrorKind::Options, message));
+        if !(0.0..1.0).contains(&self.threshold) {
+            return invalid(format!(
+                "the threshold must be at least 0 and less than 1, but is {}",
+                self.threshold
+            ));
+        }
+        let zero_or_more = [
+            ("margin", self.margin, 0.0),
+            ("cool_down", self.cool_down, 0.0),
+            ("cool_down_costs", self.cool_down_costs, 0.0),
+            ("return_factor", self.return_factor, 1.0),
+            ("memory", self.memory, 0.0),
+        ];
+        for (name, value, least) in zero_or_more {
+            if !(value >= least && value.is_finite()) {
+                return invalid(format!("{name} must be a number of at least {least}, but is {value}"));
+            }
+        }
+        for (name, value) in [("persistence", self.persistence), ("outcome_periods", self.outcome_periods)] {
+            if value == 0 {
+                return invalid(format!("{name} must be at least 1"));
+            }
+        }
+        Ok(())
+    }
+}

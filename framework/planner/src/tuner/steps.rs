@@ -1,0 +1,270 @@
+//! The tuner itself: one look after the other.
+
+use serde::{Deserialize, Serialize};
+
+use super::decision::{Candidate, Decision, Reason, Situation, Verdict};
+use super::history::{Left, Recent};
+use super::options::TunerOptions;
+use super::outcome::Outcome;
+use crate::error::Result;
+
+/// Pauses grow to so many doublings at most.
+const MOST_SETBACKS: u32 = 4;
+
+/// Decides at each look whether a stream is rearranged; see the [module](super).
+///
+/// It has no clock: time is what the [`Situation`] says. The same looks always get the same decisions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tuner<A> {
+    options: TunerOptions,
+    /// Looks in a row in which both tests held.
+    seen: u32,
+    state: State,
+    left: Left<A>,
+    /// Measured seconds per item of the last periods under the present arrangement.
+    measured: Recent,
+    /// The last change while its outcome is awaited.
+    awaited: Option<Change>,
+    outcome: Option<Outcome>,
+    /// Changes in a row that did not keep what they promised.
+    setbacks: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+enum State {
+    /// Nothing was changed yet.
+    Fresh,
+    /// A change was decided and is not in force.
+    UnderWay(Change),
+    /// The last change came into force at `since`; the next may follow at `until`.
+    Changed { since: f64, until: f64 },
+}
+
+/// A change that was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Change {
+    decided: f64,
+    in_force: f64,
+    expected_cost: f64,
+    cost: f64,
+    predicted_before: f64,
+    predicted_after: f64,
+    measured_before: Option<f64>,
+}
+
+impl<A: Clone + PartialEq> Tuner<A> {
+    /// A tuner that has not looked yet.
+    ///
+    /// # Errors
+    /// As [`TunerOptions::validate`].
+    pub fn new(options: TunerOptions) -> Result<Self> {
+        options.validate()?;
+        Ok(Tuner {
+            options,
+            seen: 0,
+            state: State::Fresh,
+            left: Left::new(),
+            measured: Recent::new(options.outcome_periods),
+            awaited: None,
+            outcome: None,
+            setbacks: 0,
+        })
+    }
+
+    /// The options it was made with.
+    pub fn options(&self) -> &TunerOptions {
+        &self.options
+    }
+
+    /// One look. After [`Verdict::Act`] the tuner waits for [`acted`](Tuner::acted) or
+    /// [`abandoned`](Tuner::abandoned).
+    pub fn consider(&mut self, situation: Situation<A>, candidate: Option<Candidate<A>>) -> Decision<A> {
+        self.observe(&situation);
+        let mut decision = self.weigh(situation, candidate);
+        decision.verdict = self.judge(&decision);
+        if let (Verdict::Act, Some(candidate)) = (decision.verdict, &decision.candidate) {
+            let situation = &decision.situation;
+            self.state = State::UnderWay(Change {
+                decided: situation.now,
+                in_force: situation.now,
+                expected_cost: candidate.cost,
+                cost: candidate.cost,
+                predicted_before: situation.current_time,
+                predicted_after: candidate.time,
+                measured_before: self.measured.median(),
+            });
+            self.left.add(situation.current.clone(), situation.now, situation.current_time);
+            self.seen = 0;
+        }
+        decision
+    }
+
+    /// The change that was decided came into force at `now`, and cost `cost` seconds. Without a decision that waits
+    /// for this, it tells of a change that came from elsewhere.
+    pub fn acted(&mut self, now: f64, cost: f64) {
+        self.awaited = match self.state {
+            State::UnderWay(change) => Some(Change { in_force: now, cost, ..change }),
+            State::Fresh | State::Changed { .. } => None,
+        };
+        self.pause(now, cost);
+    }
+
+    /// The change that was decided could not be made; the old arrangement is still in force at `now`.
+    pub fn abandoned(&mut self, now: f64) {
+        if let State::UnderWay(change) = self.state {
+            self.setback();
+            self.pause(now, change.expected_cost);
+        }
+    }
+
+    /// What came of the last change, once, when the first whole periods after it were measured.
+    pub fn outcome(&mut self) -> Option<Outcome> {
+        self.outcome.take()
+    }
+
+    /// The arrangement, and with it what was measured, is a new one from `now` on.
+    fn pause(&mut self, now: f64, cost: f64) {
+        let TunerOptions { cool_down, cool_down_costs, .. } = self.options;
+        let pause = cool_down.max(cool_down_costs * cost.max(0.0)) * f64::from(1_u32 << self.setbacks);
+        self.state = State::Changed { since: now, until: now + pause };
+        self.measured.clear();
+        self.seen = 0;
+    }
+
+    fn setback(&mut self) {
+        self.setbacks = (self.setbacks + 1).min(MOST_SETBACKS);
+    }
+
+    /// Whether the last period lies wholly under the present arrangement.
+    fn is_current(&self, situation: &Situation<A>) -> bool {
+        match self.state {
+            State::Fresh => true,
+            State::UnderWay(_) => false,
+            // Half a per cent of a period forgives the rounding of clocks.
+            State::Changed { since, .. } => situation.now - 0.995 * situation.period >= since,
+        }
+    }
+
+    /// Keeps what was measured, and tells the last change's outcome when there is enough of it.
+    fn observe(&mut self, situation: &Situation<A>) {
+        let measured = situation.measured_time.filter(|time| is_positive(*time));
+        let Some(measured) = measured.filter(|_| self.is_current(situation)) else { return };
+        self.measured.add(measured);
+        let (true, Some(measured_after)) = (self.measured.is_full(), self.measured.median()) else { return };
+        if let Some(change) = self.awaited.take() {
+            let outcome = Outcome {
+                decided: change.decided,
+                in_force: change.in_force,
+                judged: situation.now,
+                expected_cost: change.expected_cost,
+                cost: change.cost,
+                predicted_before: change.predicted_before,
+                predicted_after: change.predicted_after,
+                measured_before: change.measured_before,
+                measured_after,
+            };
+            if outcome.is_kept() {
+                self.setbacks = 0;
+            } else {
+                self.setback();
+                self.lengthen_pause(change.cost);
+            }
+            self.outcome = Some(outcome);
+        }
+    }
+
+    /// The pause of a change that has just turned out to be a setback.
+    fn lengthen_pause(&mut self, cost: f64) {
+        if let State::Changed { since, .. } = self.state {
+            let TunerOptions { cool_down, cool_down_costs, .. } = self.options;
+            let pause = cool_down.max(cool_down_costs * cost.max(0.0)) * f64::from(1_u32 << self.setbacks);
+            self.state = State::Changed { since, until: since + pause };
+        }
+    }
+
+    /// The numbers of both tests. The verdict is still open.
+    fn weigh(&self, situation: Situation<A>, candidate: Option<Candidate<A>>) -> Decision<A> {
+        let present = situation.current_time;
+        let gain = match &candidate {
+            Some(candidate) if is_positive(present) && is_positive(candidate.time) => {
+                1.0 - candidate.time / present
+            }
+            _ => 0.0,
+        };
+        let horizon = match situation.remaining_items {
+            Some(items) => items as f64 * present,
+            None => situation.elapsed,
+        };
+        let cost = candidate.as_ref().map_or(0.0, |candidate| candidate.cost);
+        let threshold = match &candidate {
+            Some(candidate) if self.is_return(&situation, candidate) => {
+                (self.options.return_factor * self.options.threshold).min(1.0)
+            }
+            _ => self.options.threshold,
+        };
+        Decision {
+            gain,
+            threshold,
+            horizon,
+            benefit: gain * horizon,
+            price: self.options.margin * cost,
+            situation,
+            candidate,
+            verdict: Verdict::Keep(Reason::Same),
+        }
+    }
+
+    /// Whether the candidate was left not long ago, and is not clearly faster now than it was then.
+    fn is_return(&self, situation: &Situation<A>, candidate: &Candidate<A>) -> bool {
+        let TunerOptions { memory, return_factor, threshold, .. } = self.options;
+        let then = self.left.time_of(&candidate.arrangement, situation.now, memory);
+        then.is_some_and(|then| candidate.time > then * (1.0 - return_factor * threshold))
+    }
+
+    fn judge(&mut self, decision: &Decision<A>) -> Verdict {
+        let Decision { situation, gain, threshold, benefit, price, .. } = decision;
+        if !self.options.enabled {
+            return Verdict::Keep(Reason::Off);
+        }
+        if let State::UnderWay(_) = self.state {
+            return Verdict::Keep(Reason::UnderWay);
+        }
+        // A look that says nothing neither counts nor breaks a row.
+        let usable = |candidate: &Candidate<A>| is_positive(candidate.time) && candidate.cost >= 0.0;
+        let is_usable = is_positive(situation.current_time) && decision.candidate.iter().all(usable);
+        if !situation.settled || !is_usable || !self.is_current(situation) {
+            return Verdict::Keep(Reason::NotSettled);
+        }
+        let failed = match &decision.candidate {
+            None => Some(Reason::Same),
+            Some(candidate) if candidate.arrangement == situation.current => Some(Reason::Same),
+            Some(_) if *gain < self.options.threshold => Some(Reason::GainTooSmall),
+            Some(_) if gain < threshold => Some(Reason::ReturnTooSoon),
+            // Not more, or not to be compared: an infinite cost is never worth it.
+            Some(_) if benefit.partial_cmp(price) != Some(std::cmp::Ordering::Greater) => {
+                Some(Reason::NotWorthCost)
+            }
+            Some(_) => None,
+        };
+        if let Some(reason) = failed {
+            self.seen = 0;
+            return Verdict::Keep(reason);
+        }
+        if let State::Changed { until, .. } = self.state
+            && situation.now < until
+        {
+            self.seen = 0;
+            return Verdict::Keep(Reason::CoolingDown { until });
+        }
+        self.seen = self.seen.saturating_add(1);
+        let needed = self.options.persistence;
+        if self.seen < needed {
+            return Verdict::Keep(Reason::NotPersistent { seen: self.seen, needed });
+        }
+        Verdict::Act
+    }
+}
+
+fn is_positive(value: f64) -> bool {
+    value > 0.0 && value.is_finite()
+}
