@@ -3,7 +3,7 @@
 #
 # A part is a function part_NAME that runs under `set -e` in a process of its own, and an entry in PARTS:
 #   NAME | seconds it takes on two cores, after and with compiling | seconds after which it is ended | what it does
-# It fails where it cannot run; nothing is skipped.
+# It fails where it cannot run. Only hosts is skipped, and counted as that, where it may not have namespaces or is not root.
 
 PARTS=(
   "setup    |   5 |  900 | packages and Rust"
@@ -16,6 +16,7 @@ PARTS=(
   "mpich    | 120 |  900 | whole programs on MPICH"
   "smpi     | 200 |  900 | simulated clusters: whole programs and Ferret on 14 unequal hosts"
   "slurm    |  70 |  600 | Ferret as a batch job on a real Slurm of four nodes"
+  "hosts    |  15 |  300 | Ferret on four unequal hosts: network namespaces with their own links and shares of a core"
   "bench    | 180 | 1200 | every experiment in its short form"
   "demo     |  60 |  900 | the demonstration of the README"
   "licences |   5 |   60 | the licences of all dependencies against deny.toml"
@@ -76,6 +77,11 @@ part_slurm() {
   "$with" openmpi cargo build --locked -p armature-launch -p ferret
   "$with" mpich cargo build --locked -p ferret
   "$with" openmpi "$CI_DIR/slurm/test.sh" "$(target_of openmpi)/debug" "$(target_of mpich)/debug"
+}
+
+part_hosts() {
+  "$with" openmpi cargo build --locked -p ferret
+  "$CI_DIR/hosts/test.sh" "$(target_of openmpi)/debug/ferret"
 }
 
 part_bench() { "$CI_DIR/bench.sh" --smoke; }

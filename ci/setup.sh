@@ -14,8 +14,8 @@ set -euo pipefail
 BUILD=(gcc libc6-dev pkg-config libopenmpi-dev openmpi-bin libclang-dev libhwloc-dev)
 # Real pictures to search in.
 DEMO=("${BUILD[@]}" tango-icon-theme)
-# The second MPI, the simulator, a batch system, and what checks these scripts.
-TEST=("${DEMO[@]}" libmpich-dev mpich libsimgrid-dev slurm-wlm slurm-client munge util-linux shellcheck)
+# The second MPI, the simulator, a batch system, links between hosts on one machine, and what checks these scripts.
+TEST=("${DEMO[@]}" libmpich-dev mpich libsimgrid-dev slurm-wlm slurm-client munge util-linux iproute2 shellcheck)
 
 need_rust() {
   if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Runs a command on a host that ci/hosts/up.sh made, as ssh would: the words are joined, and a shell reads them.
+# mpirun starts its daemons by it.
+#
+#   ci/hosts/exec.sh HOST COMMAND...
+set -euo pipefail
+# shellcheck source=ci/lib.sh
+. "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../lib.sh"
+HOSTS_DIR=${HOSTS_DIR:-$ROOT/target/hosts}
+[ $# -ge 2 ] || die "usage: ci/hosts/exec.sh HOST COMMAND..."
+[ -r "$HOSTS_DIR/env" ] || die "there are no hosts; make them first: ci/hosts/up.sh"
+prefix="" groups=""
+# shellcheck source=/dev/null
+. "$HOSTS_DIR/env"
+export HOSTS_DIR PATH=$PATH:/usr/sbin:/sbin
+host=$1
+shift
+[ -e "/run/netns/$prefix$host" ] || die "there is no host $host; ci/hosts/up.sh makes them"
+# First, so that everything that follows has the host's share of a core.
+echo $$ >"$groups/$prefix$host/cgroup.procs"
+# shellcheck disable=SC2016  # expanded inside
+exec nsenter --net="/run/netns/$prefix$host" unshare --uts --mount --propagation private sh -c '
+  hostname "$1" && mount --bind "$2/etc-hosts" /etc/hosts && mount -t tmpfs -o size=1g,mode=1777 tmpfs /dev/shm || exit 1
+  exec sh -c "$3"' - "$host" "$HOSTS_DIR" "$*"

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# Plays four unequal hosts on this machine, checks that they are as unequal as they should be, and that Ferret over MPI
+# on all four writes the bytes that one rank writes. Takes the hosts down again. Less than half a minute. Says so and
+# checks nothing where the machine does not let anybody play several hosts.
+#
+#   ci/hosts/test.sh FERRET       the program, built for Open MPI
+set -euo pipefail
+# shellcheck source=ci/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
+# shellcheck source=ci/checks.sh
+. "$CI_DIR/checks.sh"
+# shellcheck source=ci/pictures.sh
+. "$CI_DIR/pictures.sh"
+ferret=${1:?usage: ci/hosts/test.sh FERRET}
+[ -x "$ferret" ] || die "$ferret is missing; build it first"
+ferret=$(readlink -f "$ferret")
+
+work=$(mktemp -d)
+export HOSTS_DIR=$work/hosts HOSTS_PREFIX=arm-
+export HOSTS="h1:50:1gbit h2:50:1gbit h3:25:100mbit h4:12:20mbit"
+leave() { "$CI_DIR/hosts/down.sh" >/dev/null; rm -rf "$work"; }
+trap leave EXIT
+trap 'exit 130' INT TERM HUP
+on() { timeout 60 "$CI_DIR/hosts/exec.sh" "$@"; }
+# milliseconds: since some time in the past.
+milliseconds() { echo $(($(date +%s%N) / 1000000)); }
+# between LOW HIGH NUMBER: for check.
+between() { awk "BEGIN { exit !($1 <= $3 && $3 <= $2) }" || { echo "wanted: $1 to $2"; echo "found:  $3"; return 1; }; }
+
+say "one rank"
+cd "$work"
+tango_pictures pictures queries 40
+"$ferret" index pictures -o pictures.db >index.log 2>&1 || { cat index.log; die "ferret index failed"; }
+query=(query queries --db "$work/pictures.db" -k 10)
+"$ferret" "${query[@]}" -o one-rank.tsv --mapping serial >one-rank.log 2>&1 || { cat one-rank.log; die "ferret query failed on one rank"; }
+
+say "four hosts"
+code=0
+"$CI_DIR/hosts/up.sh" || code=$?
+if [ $code = 3 ]; then echo "hosts: skipped"; exit 0; fi
+[ $code = 0 ] || die "the hosts did not come up"
+check "they may be made again" "$CI_DIR/hosts/up.sh"
+names() { local host; for host in h1 h2 h3 h4; do on $host hostname; done | tr '\n' ' '; }
+check "each has its own name" equal "h1 h2 h3 h4 " "$(names)"
+on h1 touch /dev/shm/mine
+check "each has its own shared memory" equal "" "$(on h2 ls /dev/shm)"
+
+# Each host counts for the same time, all together. The most of three rounds: other work on this machine only takes away.
+# shellcheck disable=SC2016  # for perl
+count='my $n = 0; $SIG{ALRM} = sub { print $n; exit }; alarm 1; while (1) { $n++ }'
+declare -A counted=([h1]=1 [h2]=1 [h3]=1 [h4]=1)
+for _ in 1 2 3; do
+  for host in h1 h2 h3 h4; do on $host "perl -e '$count'" >"count.$host" & done
+  wait
+  for host in h1 h2 h3 h4; do
+    n=$(cat "count.$host")
+    if [ "$n" -gt "${counted[$host]}" ]; then counted[$host]=$n; fi
+  done
+done
+# times HOST: how much faster h1 is.
+times() { awk "BEGIN { printf \"%.2f\", ${counted[h1]} / ${counted[$1]} }"; }
+echo "h1 computes $(times h2), $(times h3) and $(times h4) times as fast as h2, h3 and h4"
+check "h2 computes as fast as h1" between 0.7 1.4 "$(times h2)"
+check "h3 computes half as fast" between 1.5 2.8 "$(times h3)"
+check "h4 computes a quarter as fast" between 2.7 6.0 "$(times h4)"
+
+# carry FROM: milliseconds that two million bytes take from there to h1.
+bytes=2000000
+# shellcheck disable=SC2016  # for perl
+receive='use IO::Socket::INET; my $s = IO::Socket::INET->new(LocalPort => 7070, Listen => 1, ReuseAddr => 1) or die; $| = 1; print "up\n";
+  my $c = $s->accept; my $n = 0; while (my $got = sysread($c, my $x, 65536)) { $n += $got } syswrite($c, "$n"); '
+# shellcheck disable=SC2016
+give='use IO::Socket::INET; my $s = IO::Socket::INET->new(PeerAddr => "h1:7070") or die; print $s "x" x '$bytes'; $s->flush; shutdown($s, 1);
+  sysread($s, my $n, 99); print $n'
+carry() {
+  local began got i
+  on h1 "perl -e '$receive'" >receiver.log &
+  for ((i = 0; i < 100; i++)); do
+    if grep -q up receiver.log; then break; fi
+    sleep 0.05
+  done
+  began=$(milliseconds)
+  got=$(on "$1" "perl -e '$give'")
+  wait $!
+  [ "$got" = $bytes ] || die "$got bytes of $bytes came from $1"
+  echo $(($(milliseconds) - began))
+}
+fast=$(carry h2) slow=$(carry h4)
+echo "2 MB take $fast ms from h2 and $slow ms from h4"
+# 16 Mbit at 20 Mbit/s, of which 1 Mbit may come at once.
+check "the link of h4 carries 20 Mbit/s at most" between 700 20000 "$slow"
+check "that of h2 more than twice as much" between 2 1000 "$(awk "BEGIN { print $slow / $fast }")"
+
+say "Ferret on all four"
+# hosts_in LOG: the hosts in the table that armature prints at its start, a word a rank.
+hosts_in() { awk '/^ *rank +host/ { table = 1; next } table && /^ *[0-9]+ .*GiB$/ { print $2; next } { table = 0 }' "$1" | tr '\n' ' '; }
+# ferret_runs MAPPING: for check.
+ferret_runs() {
+  timeout 100 "$CI_DIR/hosts/run.sh" -n 4 "$ferret" "${query[@]}" -o "$work/$1.tsv" --mapping "$1" >"$1.log" 2>&1 || { cat "$1.log"; return 1; }
+}
+for mapping in orderly auto; do
+  check "Ferret runs with mapping $mapping" ferret_runs $mapping
+  check "its ranks are on four hosts" equal "h1 h2 h3 h4 " "$(hosts_in $mapping.log)"
+  check "its output has the bytes of one rank's" cmp one-rank.tsv $mapping.tsv
+done
+
+"$CI_DIR/hosts/down.sh"
+nothing_left() {
+  local path left=""
+  for path in /run/netns/"$HOSTS_PREFIX"* /sys/fs/cgroup/cpu/"$HOSTS_PREFIX"* /sys/fs/cgroup/"$HOSTS_PREFIX"*; do
+    if [ -e "$path" ]; then left+="$path "; fi
+  done
+  [ -z "$left" ] || { echo "still there: $left"; return 1; }
+}
+check "nothing is left of the hosts" nothing_left
+checks_done hosts
