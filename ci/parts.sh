@@ -3,7 +3,7 @@
 #
 # A part is a function part_NAME that runs under `set -e` in a process of its own, and an entry in PARTS:
 #   NAME | seconds it takes on two cores, after and with compiling | seconds after which it is ended | what it does
-# It fails where it cannot run. Only hosts is skipped, and counted as that, where it may not have namespaces or is not root.
+# It fails where it cannot run.
 
 PARTS=(
   "setup    |   5 |  900 | packages and Rust"
