@@ -23,10 +23,11 @@
 //! # Ok::<(), armature_planner::Error>(())
 //! ```
 //!
-//! [`pipeline`] holds the model and the planners, [`simulate`] what their predictions are checked against, and
-//! [`tuner`] decides when a better plan is worth changing to.
+//! [`pipeline`] holds the model and the planners, [`simulate`] what their predictions are checked against. [`measure`]
+//! makes the planners' input of what was measured, and [`tuner`] decides when a better plan is worth changing to.
 
 mod error;
+pub mod measure;
 pub mod pipeline;
 mod platform;
 pub mod simulate;

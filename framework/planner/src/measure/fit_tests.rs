@@ -1,0 +1,145 @@
+//! Known works and speeds, found again from what they make of each other.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn took(stage: usize, rank: usize, seconds: f64) -> Measurement {
+    Measurement { stage, rank, seconds, weight: 1.0 }
+}
+
+fn fitted(measurements: &[Measurement], prior: &Prior) -> Fit {
+    fit(measurements, prior, &FitOptions::default()).unwrap()
+}
+
+fn speeds(fit: &Fit) -> Vec<f64> {
+    fit.speeds.iter().map(|speed| speed.value).collect()
+}
+
+fn assert_near(values: &[f64], expected: &[f64]) {
+    let near = |(a, b): (&f64, &f64)| (a / b - 1.0).abs() < 0.01;
+    assert!(
+        values.len() == expected.len() && values.iter().zip(expected).all(near),
+        "{values:?}, not {expected:?}"
+    );
+}
+
+#[test]
+fn one_slow_rank_that_shares_a_stage_is_found() {
+    let seen = [took(0, 0, 0.02), took(0, 1, 0.02), took(0, 2, 0.06), took(0, 3, 0.02)];
+    let fit = fitted(&seen, &Prior::probed(&[1.0; 4], 1));
+    assert_near(&speeds(&fit), &[1.0, 1.0, 1.0 / 3.0, 1.0]);
+    assert_near(&[fit.works[0].unwrap().value], &[0.02]);
+    assert_eq!(fit.speeds[2].source, Source::Fit);
+}
+
+#[test]
+fn of_two_that_differ_the_slower_one_has_lost_speed() {
+    let fit = fitted(&[took(0, 0, 0.03), took(0, 1, 0.01)], &Prior::probed(&[1.0, 1.0, 1.0], 1));
+    assert_near(&speeds(&fit), &[1.0 / 3.0, 1.0, 1.0]);
+}
+
+#[test]
+fn a_rank_where_nothing_ran_keeps_its_speed_beside_the_others() {
+    // The three others are as unequal as the probe said.
+    let seen = [took(0, 0, 0.04), took(0, 1, 0.02), took(0, 2, 0.01)];
+    let fit = fitted(&seen, &Prior::probed(&[1.0, 2.0, 4.0, 8.0], 1));
+    assert_near(&speeds(&fit), &[1.0, 2.0, 4.0, 8.0]);
+    assert_near(&[fit.seconds(0, 3).unwrap()], &[0.005]);
+    let idle = fit.speeds[3];
+    assert_eq!((idle.source, idle.count), (Source::Probe, 0));
+}
+
+#[test]
+fn a_rank_with_stages_of_its_own_falls_to_the_prior() {
+    let fit = fitted(&[took(0, 0, 0.02), took(1, 1, 0.05)], &Prior::probed(&[1.0, 2.0], 2));
+    assert_near(&speeds(&fit), &[1.0, 2.0]);
+    assert_near(&fit.works.iter().map(|work| work.unwrap().value).collect::<Vec<_>>(), &[0.02, 0.10]);
+    assert!(fit.speeds.iter().all(|speed| speed.source == Source::Probe), "{:?}", fit.speeds);
+}
+
+#[test]
+fn ranks_are_compared_through_a_chain_of_stages() {
+    // 0 and 1 share stage 0, 1 and 2 share stage 1. Rank 2 has half its speed.
+    let seen = [took(0, 0, 0.01), took(0, 1, 0.01), took(1, 1, 0.03), took(1, 2, 0.06), took(2, 2, 0.10)];
+    let fit = fitted(&seen, &Prior::probed(&[1.0; 3], 3));
+    assert_near(&speeds(&fit), &[1.0, 1.0, 0.5]);
+    assert_near(&[fit.seconds(2, 0).unwrap()], &[0.05]);
+}
+
+#[test]
+fn known_works_tell_a_slower_rank_from_slower_work() {
+    let prior = Prior { speeds: vec![1.0; 3], works: vec![Some(0.01), Some(0.02), Some(0.03)] };
+    // Each rank has its own stages. Both of rank 0's take twice as long.
+    let slower_rank = fitted(&[took(0, 0, 0.02), took(1, 0, 0.04), took(2, 1, 0.03)], &prior);
+    assert_near(&speeds(&slower_rank), &[0.5, 1.0, 1.0]);
+    // Stage 2 takes twice as long on every rank.
+    let slower_work =
+        fitted(&[took(2, 0, 0.06), took(2, 1, 0.06), took(2, 2, 0.06), took(0, 0, 0.01)], &prior);
+    assert_near(&speeds(&slower_work), &[1.0; 3]);
+    assert_near(&[slower_work.works[2].unwrap().value], &[0.06]);
+    // A stage of its own that takes longer: the rank, since ranks change more often than works.
+    let one = fitted(&[took(0, 0, 0.02), took(2, 1, 0.03)], &prior);
+    assert_near(&speeds(&one), &[0.5, 1.0, 1.0]);
+}
+
+#[test]
+fn without_measurements_the_prior_is_told() {
+    let prior = Prior { speeds: vec![3.0], works: vec![Some(2.0), None] };
+    let fit = fitted(&[], &prior);
+    assert_eq!(fit.speeds, [Estimate::probed(3.0)]);
+    assert_eq!(fit.works, [Some(Estimate::declared(2.0)), None]);
+    assert_eq!(fit.seconds(1, 0), None);
+}
+
+#[test]
+fn what_cannot_be_used_is_refused() {
+    let prior = Prior::probed(&[1.0], 1);
+    let refused = |m: Measurement| fit(&[m], &prior, &FitOptions::default()).unwrap_err().to_string();
+    assert!(refused(took(0, 1, 1.0)).contains("1 stages and 1 ranks"));
+    assert!(refused(took(0, 0, 0.0)).contains("more than 0"));
+    let idle = Prior::probed(&[0.0], 1);
+    assert!(fit(&[], &idle, &FitOptions::default()).unwrap_err().to_string().contains("speed of rank 0"));
+}
+
+proptest! {
+    #[test]
+    fn consistent_measurements_are_reproduced(
+        works in prop::collection::vec(1e-6..10.0_f64, 1..8),
+        speeds in prop::collection::vec(0.1..10.0_f64, 1..12),
+        probed in prop::collection::vec(0.1..10.0_f64, 12),
+        pairs in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1.0..50.0_f64), 1..40),
+    ) {
+        let seen: Vec<Measurement> = pairs
+            .iter()
+            .map(|(stage, rank, weight)| {
+                let (stage, rank) = (stage.index(works.len()), rank.index(speeds.len()));
+                Measurement { stage, rank, seconds: works[stage] / speeds[rank], weight: *weight }
+            })
+            .collect();
+        let fit = fitted(&seen, &Prior::probed(&probed[..speeds.len()], works.len()));
+        for m in &seen {
+            let again = fit.seconds(m.stage, m.rank).unwrap();
+            prop_assert!((again / m.seconds - 1.0).abs() < 0.005, "{again} for {m:?}");
+        }
+    }
+
+    #[test]
+    fn when_every_rank_did_every_stage_and_most_are_as_probed_all_is_recovered(
+        works in prop::collection::vec(1e-4..1.0_f64, 1..6),
+        probed in prop::collection::vec(0.2..5.0_f64, 3..10),
+        loaded in any::<prop::sample::Index>(),
+        share in 0.1..0.95_f64,
+    ) {
+        let mut speeds_now = probed.clone();
+        speeds_now[loaded.index(probed.len())] *= share;
+        let mut seen = Vec::new();
+        for (s, work) in works.iter().enumerate() {
+            seen.extend(speeds_now.iter().enumerate().map(|(r, speed)| took(s, r, work / speed)));
+        }
+        let fit = fitted(&seen, &Prior::probed(&probed, works.len()));
+        for (found, real) in speeds(&fit).iter().zip(&speeds_now) {
+            prop_assert!((found / real - 1.0).abs() < 0.01, "{found} for {real}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! From what was measured to what a planner needs: one value for each quantity, with where it comes from.
+//!
+//! - [`ServiceTime`]: seconds an item, from the batches that a stage finished on a rank.
+//! - [`fit`](fit()): what the stages cost and how fast the ranks are, from the service times of some stages on some
+//!   ranks.
+//! - [`LinkTraffic`]: set-up time and bandwidth of a connection, from the messages that went over it.
+//!
+//! Each is an [`Estimate`]: a value, its [`Source`], and whether it has settled. Until enough was seen, it is the
+//! value that was known before, and says so.
+
+mod envelope;
+mod estimate;
+mod fit;
+mod link;
+mod normal;
+mod service;
+
+pub use estimate::{Estimate, Source};
+pub use fit::{Fit, FitOptions, Measurement, Prior, fit};
+pub use link::{LinkEstimate, LinkTraffic};
+pub use service::{ServiceOptions, ServiceTime};
