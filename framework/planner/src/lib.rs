@@ -24,12 +24,14 @@
 //! ```
 //!
 //! [`pipeline`] holds the model and the planners, [`simulate`] what their predictions are checked against. [`measure`]
-//! makes the planners' input of what was measured, and [`tuner`] decides when a better plan is worth changing to.
+//! and [`rate`] make the planners' input of what was measured, and [`tuner`] decides when a better plan is worth
+//! changing to.
 
 mod error;
 pub mod measure;
 pub mod pipeline;
 mod platform;
+pub mod rate;
 pub mod simulate;
 pub mod tuner;
 

@@ -1,0 +1,74 @@
+//! When a mean has come to rest.
+
+use super::kernel::laplacian_of_gaussian;
+use super::options::RateOptions;
+
+/// Watches a series of standard errors: it has converged when the last few, filtered with a Laplacian of Gaussian,
+/// are all within a tolerance of zero, that is when the error no longer changes its slope.
+#[derive(Clone, Debug)]
+pub(super) struct Convergence {
+    kernel: [f64; 3],
+    tolerance: f64,
+    needed: usize,
+    /// The last two errors, the older one first, and how many there are.
+    last: [f64; 2],
+    seen: u64,
+    /// Filtered values in a row within the tolerance. All of the last n are within it just if the row is n long.
+    row: usize,
+}
+
+impl Convergence {
+    pub(super) fn new(options: &RateOptions) -> Self {
+        Convergence {
+            kernel: laplacian_of_gaussian(options.log_sigma, options.zero_sum),
+            tolerance: options.tolerance,
+            needed: options.convergence_window,
+            last: [0.0; 2],
+            seen: 0,
+            row: 0,
+        }
+    }
+
+    /// One more standard error; true if the series has converged.
+    pub(super) fn add(&mut self, error: f64) -> bool {
+        let [older, old] = self.last;
+        self.last = [old, error];
+        self.seen += 1;
+        if self.seen < 3 {
+            return false;
+        }
+        let filtered = self.kernel[0] * older + self.kernel[1] * old + self.kernel[2] * error;
+        self.row = if filtered.abs() <= self.tolerance { self.row + 1 } else { 0 };
+        self.row >= self.needed
+    }
+
+    /// Starts a new series.
+    pub(super) fn clear(&mut self) {
+        (self.seen, self.row) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_series_converges_after_the_window_and_a_jump_starts_it_again() {
+        let options = RateOptions { convergence_window: 4, tolerance: 1e-3, ..RateOptions::default() };
+        let mut convergence = Convergence::new(&options);
+        let mut add = |errors: &[f64]| errors.iter().map(|&error| convergence.add(error)).collect::<Vec<_>>();
+        assert_eq!(add(&[0.5; 6]), [false, false, false, false, false, true]);
+        assert_eq!(add(&[0.6]), [false]);
+        // The jump is in three filtered values.
+        assert_eq!(add(&[0.6; 5]), [false, false, false, false, true]);
+        convergence.clear();
+        assert!(!convergence.add(0.6));
+    }
+
+    #[test]
+    fn the_raw_kernel_answers_to_the_size_of_the_error() {
+        let options = RateOptions { zero_sum: false, tolerance: 1e-3, ..RateOptions::default() };
+        let mut convergence = Convergence::new(&options);
+        assert!((0..100).all(|_| !convergence.add(0.5)));
+    }
+}

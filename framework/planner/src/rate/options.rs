@@ -1,0 +1,91 @@
+//! The estimator's numbers, and which reading of the paper is taken.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// How a [`RateEstimator`](super::RateEstimator) works.
+///
+/// The numbers marked *lost* are missing in the paper's text that we have; the values are ours.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RateOptions {
+    /// w: samples in the sliding window (lost); more than twice the radius, plus 1.
+    pub window: usize,
+    /// Radius of the Gaussian that smooths the window (2 in the paper).
+    pub radius: usize,
+    /// Whether that Gaussian is divided by its sum. As printed it sums to 0.9909, which lowers every estimate by 0.9 %.
+    pub normalise: bool,
+    /// Standard deviations between the mean and the quantile that is taken for the full rate (lost; 1.64485 is the
+    /// 95th percentile of a Gaussian).
+    pub quantile: f64,
+    /// Standard deviation of the Laplacian of Gaussian that looks for convergence (lost).
+    pub log_sigma: f64,
+    /// Whether the mean of that kernel is taken out of it. As printed it sums to −0.6 and answers to the size of the
+    /// error instead of its change, so that on an absolute scale it never converges.
+    pub zero_sum: bool,
+    /// Whether the standard error is taken in proportion to the mean, so that the tolerance has no unit.
+    pub relative: bool,
+    /// Filtered standard errors within this of zero are converged (lost).
+    pub tolerance: f64,
+    /// So many of them in a row end the search (lost).
+    pub convergence_window: usize,
+    /// Fewest quantiles behind an estimate; at least 2.
+    pub min_quantiles: u64,
+    /// A sample counts only if its period was within this part of T.
+    pub deviation: f64,
+}
+
+impl Default for RateOptions {
+    fn default() -> Self {
+        RateOptions {
+            window: 32,
+            radius: 2,
+            normalise: true,
+            quantile: 1.64485,
+            log_sigma: 0.5,
+            zero_sum: true,
+            relative: true,
+            tolerance: 5e-7,
+            convergence_window: 16,
+            min_quantiles: 16,
+            deviation: 0.01,
+        }
+    }
+}
+
+impl RateOptions {
+    /// Checks that every number can be used.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Options`] naming the first number that cannot.
+    pub fn validate(&self) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(ErrorKind::Options, message));
+        // A standard deviation takes two smoothed values.
+        if self.window < 2 * self.radius + 2 {
+            return invalid(format!(
+                "a window of {} samples is too small for a radius of {}: it takes at least {}",
+                self.window,
+                self.radius,
+                2 * self.radius + 2
+            ));
+        }
+        for (name, value) in [
+            ("quantile", self.quantile),
+            ("log_sigma", self.log_sigma),
+            ("tolerance", self.tolerance),
+            ("deviation", self.deviation),
+        ] {
+            if !(value > 0.0 && value.is_finite()) {
+                return invalid(format!("{name} must be more than 0, but is {value}"));
+            }
+        }
+        if self.convergence_window == 0 || self.min_quantiles < 2 {
+            return invalid(format!(
+                "convergence takes a window of at least 1 and at least 2 quantiles, but they are {} and {}",
+                self.convergence_window, self.min_quantiles
+            ));
+        }
+        Ok(())
+    }
+}
