@@ -13,6 +13,7 @@ use bytes::Bytes;
 use super::stage::{Context, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{from_user, panic_text};
+use crate::transport::Part;
 use crate::wire::{self, Item};
 
 /// The items of a batch: a `Vec<T>` of the edge's item type.
@@ -61,19 +62,19 @@ impl Range {
 
 /// Turns the items of one edge into bytes and back.
 pub(crate) trait Codec: Send + Sync {
-    fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Bytes>) -> Result<()>;
-    fn decode(&self, head: Bytes, parts: Vec<Bytes>, count: usize) -> Result<Items>;
+    fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()>;
+    fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items>;
 }
 
 impl<T: Item> Codec for wire::Codec<T> {
-    fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Bytes>) -> Result<()> {
+    fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         let items = typed::<T>(items)?;
         // `Serialize` may be the user's own code.
         catch_unwind(AssertUnwindSafe(|| wire::Codec::encode(self, items, head, parts)))
             .unwrap_or_else(panicked)
     }
 
-    fn decode(&self, head: Bytes, parts: Vec<Bytes>, count: usize) -> Result<Items> {
+    fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items> {
         let items = catch_unwind(AssertUnwindSafe(|| wire::Codec::decode(self, head, parts, count)))
             .unwrap_or_else(panicked)?;
         Ok(Box::new(items))

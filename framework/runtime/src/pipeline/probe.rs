@@ -146,7 +146,7 @@ fn ping(post: &mut Post, to: usize, payload: Bytes) -> Result<()> {
     let run = post.run();
     let mut head = envelope(run, Kind::Probe).to_vec();
     head.extend_from_slice(&wire::to_bytes(&Question::Ping)?);
-    let parts = if payload.is_empty() { Vec::new() } else { vec![payload] };
+    let parts = if payload.is_empty() { Vec::new() } else { vec![payload.into()] };
     post.send_ready(to, Message { head: head.into(), parts })
 }
 

@@ -7,8 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::builder::{Runnable, StageDef};
 use super::ends::{ErasedSink, ErasedSource};
 use super::erased::{Codec, ErasedStage, Items};
@@ -19,6 +17,7 @@ use super::stage::Context;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{from_user, panic_text};
+use crate::transport::Part;
 
 /// The stages that have been made for a mapping.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -159,7 +158,7 @@ impl<'p> Workshop<'p> {
         let made_by = edge.checked_sub(1).map_or(self.source_name.as_str(), |stage| &self.defs[stage].name);
         let place = |e: Error| range.blame(e).in_stage(made_by).at_rank(self.cx.rank);
         self.codecs[edge].encode(items, &mut head, &mut parts).map_err(place)?;
-        let bytes = head.len() + parts.iter().map(Bytes::len).sum::<usize>();
+        let bytes = head.len() + parts.iter().map(Part::len).sum::<usize>();
         weights.push(Weight { edge, items: live, bytes });
         self.codecs[edge].decode(head.into(), parts, live).map_err(place)
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::backoff::Backoff;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::{Message, Transport};
+use crate::transport::{Message, Part, Transport};
 use crate::wire;
 
 /// What a message is. The numbers are on the wire: they are not reused.
@@ -68,7 +68,7 @@ pub(crate) struct Letter {
     pub(crate) from: usize,
     pub(crate) kind: Kind,
     pub(crate) body: Bytes,
-    pub(crate) parts: Vec<Bytes>,
+    pub(crate) parts: Vec<Part>,
 }
 
 /// A failure as it travels.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::{Message, Transport};
+use super::{Message, Part, Transport};
 
 /// Runs all checks. `bulk` is the size in bytes of a large part: above the transport's eager and split sizes.
 pub(crate) fn everything<T: Transport>(transport: &mut T, bulk: usize) {
@@ -19,6 +19,7 @@ pub(crate) fn everything<T: Transport>(transport: &mut T, bulk: usize) {
     peer.keeps_the_order_behind_large_messages(bulk);
     peer.exchanges_large_messages_both_ways_at_once(bulk);
     peer.takes_many_parts();
+    peer.keeps_the_alignment_of_bulk_numbers(bulk);
     peer.queues_more_than_the_receiver_takes(bulk);
     peer.finds_its_way_through_a_random_mixture(0x5EED, bulk);
     peer.wakes_early_and_waits_no_longer_than_told();
@@ -51,7 +52,7 @@ fn next(mut x: u64) -> u64 {
 
 fn same(found: &Message, expected: &Message, what: &str) {
     // Not assert_eq: nobody wants to read megabytes of difference.
-    let sizes = |m: &Message| (m.head.len(), m.parts.iter().map(Bytes::len).collect::<Vec<_>>());
+    let sizes = |m: &Message| (m.head.len(), m.parts.iter().map(Part::len).collect::<Vec<_>>());
     assert_eq!(sizes(found), sizes(expected), "{what}: sizes of head and parts");
     assert!(found == expected, "{what}: the bytes differ");
 }
@@ -137,9 +138,9 @@ impl<'a, T: Transport> Peer<'a, T> {
     fn carries_messages_of_no_bytes(&mut self) {
         let empty = [
             Message::default(),
-            Message { head: Bytes::new(), parts: vec![Bytes::new()] },
-            Message { head: Bytes::new(), parts: vec![Bytes::new(); 3] },
-            Message { head: Bytes::from_static(b"x"), parts: vec![Bytes::new()] },
+            Message { head: Bytes::new(), parts: vec![Bytes::new().into()] },
+            Message { head: Bytes::new(), parts: vec![Bytes::new().into(); 3] },
+            Message { head: Bytes::from_static(b"x"), parts: vec![Bytes::new().into()] },
         ];
         for to in 0..self.transport.size() {
             for message in &empty {
@@ -160,9 +161,12 @@ impl<'a, T: Transport> Peer<'a, T> {
             let head = pattern(from, number, 16);
             let large = || pattern(from, number + 100, bulk + number);
             match number % 4 {
-                0 => Message { head, parts: vec![large()] },
+                0 => Message { head, parts: vec![large().into()] },
                 1 => Message::new(head),
-                2 => Message { head, parts: vec![Bytes::from_static(b"small"), large(), Bytes::new()] },
+                2 => {
+                    let parts = [Bytes::from_static(b"small"), large(), Bytes::new()];
+                    Message { head, parts: parts.map(Part::Bytes).into() }
+                }
                 _ => Message::new(large()),
             }
         };
@@ -185,7 +189,7 @@ impl<'a, T: Transport> Peer<'a, T> {
     fn exchanges_large_messages_both_ways_at_once(&mut self, bulk: usize) {
         let message = |from: usize, round: usize| Message {
             head: pattern(from, round, 100),
-            parts: vec![pattern(from, round, 4 * bulk)],
+            parts: vec![pattern(from, round, 4 * bulk).into()],
         };
         for round in 0..3 {
             for to in 0..self.transport.size() {
@@ -204,7 +208,7 @@ impl<'a, T: Transport> Peer<'a, T> {
     fn takes_many_parts(&mut self) {
         let message = |from: usize, parts: usize, length: usize| Message {
             head: pattern(from, parts, 32),
-            parts: (0..parts).map(|i| pattern(from, i, (i * 37) % length)).collect(),
+            parts: (0..parts).map(|i| pattern(from, i, (i * 37) % length).into()).collect(),
         };
         let shapes = [(3, 10), (5_000, 20), (100, 3_000), (100, 10_000)];
         for to in 0..self.transport.size() {
@@ -222,11 +226,54 @@ impl<'a, T: Transport> Peer<'a, T> {
         self.meet("takes_many_parts");
     }
 
+    /// Numbers of each alignment, alone and in arrays, can be taken out of what arrives without a copy.
+    fn keeps_the_alignment_of_bulk_numbers(&mut self, bulk: usize) {
+        let words = |from: usize| -> Vec<u64> { (0..bulk as u64).map(|n| n << 20 | from as u64).collect() };
+        let halves = |from: usize| -> Vec<f32> { (0..bulk).map(|n| (n * 8 + from) as f32).collect() };
+        let arrays = |from: usize| -> Vec<[i64; 12]> {
+            (0..bulk as i64 / 8).map(|n| [n; 12].map(|x| x ^ from as i64)).collect()
+        };
+        let shorts = |from: usize| -> Vec<u16> { (0..bulk).map(|n| (n ^ from) as u16).collect() };
+        let rank = self.rank();
+        for to in 0..self.transport.size() {
+            let parts = vec![
+                Part::of(words(rank)),
+                Part::of(halves(rank)),
+                Part::of(arrays(rank)),
+                Part::of(shorts(rank)),
+                Part::of(vec![rank as u64; 3]),
+            ];
+            self.send(to, Message { head: Bytes::from_static(b"numbers"), parts });
+        }
+        for from in 0..self.transport.size() {
+            let found = self.receive(from);
+            assert_eq!((&found.head[..], found.parts.len()), (&b"numbers"[..], 5));
+            let mut parts = found.parts.into_iter();
+            let mut next = || parts.next().expect("five parts");
+            // Not assert_eq, as above.
+            assert!(
+                next().into_values().is_ok_and(|found: Vec<u64>| found == words(from)),
+                "u64 of rank {from}"
+            );
+            assert!(
+                next().into_values().is_ok_and(|found: Vec<f32>| found == halves(from)),
+                "f32 of rank {from}"
+            );
+            assert!(
+                next().into_values().is_ok_and(|found: Vec<[i64; 12]>| found == arrays(from)),
+                "arrays of rank {from}"
+            );
+            assert!(next() == Part::of(shorts(from)), "u16 of rank {from}");
+            assert!(next() == Part::of(vec![from as u64; 3]), "small part of rank {from}");
+        }
+        self.meet("keeps_the_alignment_of_bulk_numbers");
+    }
+
     /// Rank 0 is slow: it looks at nothing until everybody else has queued everything.
     fn queues_more_than_the_receiver_takes(&mut self, bulk: usize) {
         const MANY: usize = 500;
         let message = |from: usize, number: usize| match number % 50 {
-            0 => Message { head: Bytes::new(), parts: vec![pattern(from, number, bulk)] },
+            0 => Message { head: Bytes::new(), parts: vec![pattern(from, number, bulk).into()] },
             _ => Message::new(pattern(from, number, 600)),
         };
         if self.rank() == 0 {
@@ -265,7 +312,7 @@ impl<'a, T: Transport> Peer<'a, T> {
             let parts = [0, 0, 0, 1, 1, 2, 5][length() % 7];
             Message {
                 head: pattern(from, number, length()),
-                parts: (0..parts).map(|i| pattern(from, number + i, length())).collect(),
+                parts: (0..parts).map(|i| pattern(from, number + i, length()).into()).collect(),
             }
         };
         let (rank, size) = (self.rank(), self.transport.size());

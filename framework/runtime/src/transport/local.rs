@@ -147,6 +147,7 @@ impl Transport for LocalTransport {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+    use crate::transport::Part;
 
     #[test]
     fn messages_keep_their_order_and_their_sender() {
@@ -160,6 +161,19 @@ mod tests {
             assert_eq!(b.poll().unwrap(), Some((0, Message::new(vec![i]))));
         }
         assert_eq!(b.poll().unwrap(), None);
+    }
+
+    #[test]
+    fn numbers_arrive_in_the_vector_that_was_sent() {
+        let world = World::new(2);
+        let mut a = LocalTransport::open(world.clone(), 0);
+        let mut b = LocalTransport::open(world, 1);
+        let numbers = vec![1.5_f64; 10_000];
+        let place = numbers.as_ptr();
+        a.send(1, Message { parts: vec![Part::of(numbers)], ..Message::default() }).unwrap();
+        let (_, mut message) = b.poll().unwrap().unwrap();
+        let arrived = message.parts.remove(0).into_values::<f64>().unwrap();
+        assert_eq!((arrived.as_ptr(), arrived.len()), (place, 10_000));
     }
 
     #[test]

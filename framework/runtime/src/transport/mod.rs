@@ -8,7 +8,8 @@
 //! - Messages from one rank to another arrive in the order in which they were sent.
 //! - [`poll`](Transport::poll) never waits; [`wait`](Transport::wait) waits at most as long as it is told,
 //!   without keeping the core busy.
-//! - A message's buffers are moved, not copied, where the message layer allows it.
+//! - A message's buffers are moved, not copied, where the message layer allows it. Bulk numbers arrive in memory that
+//!   is aligned as it was on the sender's side ([`Part`]).
 //! - Only the thread that opened the transport uses it.
 
 use std::time::Duration;
@@ -22,13 +23,16 @@ mod conformance;
 pub(crate) mod local;
 #[cfg(feature = "mpi")]
 pub(crate) mod mpi;
+mod part;
+
+pub(crate) use part::Part;
 
 /// What travels between two ranks: a small head and, for bulk data, further parts that are handed through
 /// without being copied or looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) head: Bytes,
-    pub(crate) parts: Vec<Bytes>,
+    pub(crate) parts: Vec<Part>,
 }
 
 impl Message {

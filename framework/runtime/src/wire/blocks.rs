@@ -7,6 +7,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::{OWN_PART, reader, reader::Reader, scalar::Scalar};
 use crate::error::Result;
+use crate::transport::Part;
 
 /// In the place of a length: the item is the next part.
 const APART: u32 = u32::MAX;
@@ -21,11 +22,11 @@ pub(super) trait Block: Sized + Send {
 
     fn bytes(&self) -> &[u8];
 
-    /// Its bytes as a buffer, without a copy.
-    fn give(self) -> Bytes;
+    /// Its memory as a part, without a copy.
+    fn give(self) -> Part;
 
-    /// From a buffer of its own; `None` if the bytes are not a value of the type.
-    fn take(bytes: Bytes) -> Option<Self>;
+    /// From a part of its own; `None` if the bytes are not a value of the type.
+    fn take(part: Part) -> Option<Self>;
 
     /// What is left of the buffer that holds the inline items end to end.
     type Rest;
@@ -49,12 +50,12 @@ impl<P: Scalar> Block for Vec<P> {
         bytemuck::cast_slice(self)
     }
 
-    fn give(self) -> Bytes {
-        P::give(self)
+    fn give(self) -> Part {
+        Part::of(self)
     }
 
-    fn take(bytes: Bytes) -> Option<Self> {
-        P::take(bytes)
+    fn take(part: Part) -> Option<Self> {
+        P::take(part)
     }
 
     type Rest = Bytes;
@@ -77,12 +78,12 @@ impl Block for String {
         self.as_bytes()
     }
 
-    fn give(self) -> Bytes {
-        Bytes::from(self)
+    fn give(self) -> Part {
+        Part::Bytes(self.into())
     }
 
-    fn take(bytes: Bytes) -> Option<Self> {
-        String::from_utf8(Vec::from(bytes)).ok()
+    fn take(part: Part) -> Option<Self> {
+        String::from_utf8(Vec::from(part.into_bytes())).ok()
     }
 
     type Rest = Bytes;
@@ -105,12 +106,12 @@ impl Block for Bytes {
         self
     }
 
-    fn give(self) -> Bytes {
-        self
+    fn give(self) -> Part {
+        Part::Bytes(self)
     }
 
-    fn take(bytes: Bytes) -> Option<Self> {
-        Some(bytes)
+    fn take(part: Part) -> Option<Self> {
+        Some(part.into_bytes())
     }
 
     type Rest = Bytes;
@@ -132,12 +133,12 @@ impl Block for BytesMut {
         self
     }
 
-    fn give(self) -> Bytes {
-        self.freeze()
+    fn give(self) -> Part {
+        Part::Bytes(self.freeze())
     }
 
-    fn take(bytes: Bytes) -> Option<Self> {
-        Some(Self::open(bytes))
+    fn take(part: Part) -> Option<Self> {
+        Some(Self::open(part.into_bytes()))
     }
 
     type Rest = BytesMut;
@@ -166,7 +167,7 @@ impl Block for BytesMut {
 }
 
 /// Appends the batch to the frame.
-pub(super) fn encode<B: Block>(items: Vec<B>, head: &mut Vec<u8>, parts: &mut Vec<Bytes>) {
+pub(super) fn encode<B: Block>(items: Vec<B>, head: &mut Vec<u8>, parts: &mut Vec<Part>) {
     let mut lengths: Vec<u32> = Vec::with_capacity(items.len());
     let mut inline = 0;
     for size in items.iter().map(|item| item.bytes().len()) {
@@ -180,7 +181,7 @@ pub(super) fn encode<B: Block>(items: Vec<B>, head: &mut Vec<u8>, parts: &mut Ve
     reader::put_start(head, B::ID, joined.is_ok());
     head.extend_from_slice(bytemuck::cast_slice(&lengths));
     match joined {
-        Ok(whole) => parts.push(whole),
+        Ok(whole) => parts.push(whole.into()),
         Err(items) => {
             for item in items {
                 if item.bytes().len() < OWN_PART {
@@ -196,7 +197,7 @@ pub(super) fn encode<B: Block>(items: Vec<B>, head: &mut Vec<u8>, parts: &mut Ve
 /// Reads `count` items.
 pub(super) fn decode<B: Block>(mut reader: Reader, count: usize) -> Result<Vec<B>> {
     let lengths = reader.u32s(count)?;
-    let bulk = reader.bulk()?;
+    let bulk = reader.bulk()?.into_bytes();
     let inline: u64 =
         lengths.iter().filter(|&&length| length != APART).map(|&length| u64::from(length)).sum();
     if inline != bulk.len() as u64 {
@@ -207,7 +208,7 @@ pub(super) fn decode<B: Block>(mut reader: Reader, count: usize) -> Result<Vec<B
     let mut items = Vec::with_capacity(count);
     for length in lengths {
         let part = if length == APART { Some(reader.part()?) } else { None };
-        let size = part.as_ref().map_or(length as usize, Bytes::len);
+        let size = part.as_ref().map_or(length as usize, Part::len);
         if !size.is_multiple_of(B::UNIT) {
             return Err(
                 reader.error(format!("expected lengths in multiples of {} bytes, got {size}", B::UNIT))

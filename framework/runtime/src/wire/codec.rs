@@ -5,13 +5,15 @@ use std::{any::Any, fmt};
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    Item, MOST_ITEMS, blocks,
+    Item, MOST_ITEMS, OWN_PART, blocks,
     blocks::Block,
+    memory,
     reader::{Reader, put_memory},
-    scalar::{self, Memory, Scalar},
+    scalar::{self, Scalar},
     structured,
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::transport::Part;
 
 /// The number of the codec for plain old data in frames.
 const PLAIN: u8 = 0x50;
@@ -52,7 +54,7 @@ fn same<B: 'static>(items: &mut dyn Any) -> Option<Vec<B>> {
 ///
 /// # Errors
 /// If serde cannot encode an item, or the batch has more than 2^26 items.
-pub(crate) fn encode<T: Item>(mut items: Vec<T>, head: &mut Vec<u8>, parts: &mut Vec<Bytes>) -> Result<()> {
+pub(crate) fn encode<T: Item>(mut items: Vec<T>, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
     check_count::<T>(items.len())?;
     macro_rules! try_each {
         ($($scalar:ident)*) => {
@@ -84,7 +86,7 @@ pub(crate) fn encode<T: Item>(mut items: Vec<T>, head: &mut Vec<u8>, parts: &mut
 /// # Errors
 /// [`ErrorKind::Wire`] for anything else than that. It never panics and never allocates more than a small
 /// multiple of the bytes that it got (at most the size of one item for each byte).
-pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Bytes>, count: usize) -> Result<Vec<T>> {
+pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
     check_count::<T>(count)?;
     macro_rules! try_each {
         ($($scalar:ident)*) => {
@@ -113,7 +115,7 @@ fn is<A: 'static, B: 'static>() -> bool {
     std::any::TypeId::of::<A>() == std::any::TypeId::of::<B>()
 }
 
-fn block<B: Block + 'static, T: Item>(head: Bytes, parts: Vec<Bytes>, count: usize) -> Result<Vec<T>> {
+fn block<B: Block + 'static, T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
     let reader = Reader::open(head, parts, B::ID, std::any::type_name::<T>())?;
     back(blocks::decode::<B>(reader, count)?)
 }
@@ -142,8 +144,8 @@ pub(crate) struct Codec<T> {
     decode: Decode<T>,
 }
 
-type Encode<T> = fn(Vec<T>, &mut Vec<u8>, &mut Vec<Bytes>) -> Result<()>;
-type Decode<T> = fn(Bytes, Vec<Bytes>, usize) -> Result<Vec<T>>;
+type Encode<T> = fn(Vec<T>, &mut Vec<u8>, &mut Vec<Part>) -> Result<()>;
+type Decode<T> = fn(Bytes, Vec<Part>, usize) -> Result<Vec<T>>;
 
 impl<T: Item> Codec<T> {
     /// The codec that follows from the type: [`encode`] and [`decode`].
@@ -162,12 +164,12 @@ impl<T: bytemuck::Pod + Send> Codec<T> {
 
 impl<T> Codec<T> {
     /// Appends a batch to a message. See [`encode`].
-    pub(crate) fn encode(&self, items: Vec<T>, head: &mut Vec<u8>, parts: &mut Vec<Bytes>) -> Result<()> {
+    pub(crate) fn encode(&self, items: Vec<T>, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         (self.encode)(items, head, parts)
     }
 
     /// Reads a batch of `count` items. See [`decode`].
-    pub(crate) fn decode(&self, head: Bytes, parts: Vec<Bytes>, count: usize) -> Result<Vec<T>> {
+    pub(crate) fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
         (self.decode)(head, parts, count)
     }
 }
@@ -189,23 +191,26 @@ impl<T> fmt::Debug for Codec<T> {
 fn encode_plain<T: bytemuck::Pod + Send>(
     items: Vec<T>,
     head: &mut Vec<u8>,
-    parts: &mut Vec<Bytes>,
+    parts: &mut Vec<Part>,
 ) -> Result<()> {
     check_count::<T>(items.len())?;
     let fingerprint = structured::fingerprint::<T>().to_ne_bytes();
-    put_memory(items, PLAIN, &fingerprint, head, parts, |items| Bytes::from_owner(Memory(items)));
+    put_memory(items, PLAIN, &fingerprint, head, parts);
     Ok(())
 }
 
-fn decode_plain<T: bytemuck::Pod>(head: Bytes, parts: Vec<Bytes>, count: usize) -> Result<Vec<T>> {
+fn decode_plain<T: bytemuck::Pod>(head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
     check_count::<T>(count)?;
     let mut reader = Reader::open(head, parts, PLAIN, std::any::type_name::<T>())?;
     if reader.u32()? != structured::fingerprint::<T>() {
         return Err(reader.error("the sender means another type of item; do all ranks run the same build?"));
     }
-    let bytes = reader.memory(size_of::<T>(), count)?;
+    let bulk = reader.memory(size_of::<T>(), count)?;
     if size_of::<T>() == 0 {
         return Ok(vec![T::zeroed(); count]);
     }
-    Ok(bytemuck::pod_collect_to_vec(&bytes))
+    if bulk.len() < OWN_PART {
+        return Ok(memory::copy(bulk.bytes()));
+    }
+    Ok(bulk.into_values().unwrap_or_else(|bulk| memory::copy(bulk.bytes())))
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Codec, Plain, codec, from_bytes};
 use crate::error::{Error, ErrorKind, Result};
+use crate::transport::Part;
 
 #[derive(Debug, Serialize, Deserialize)]
 enum List {
@@ -25,7 +26,7 @@ struct Record {
 }
 
 /// Memory that a decoded batch holds, in bytes, or the error.
-type Try = fn(Bytes, Vec<Bytes>, usize) -> Result<usize>;
+type Try = fn(Bytes, Vec<Part>, usize) -> Result<usize>;
 
 /// Every codec by the name that the corpus uses.
 const CODECS: &[(&str, Try)] = &[
@@ -57,10 +58,9 @@ fn lists<P>(items: Vec<Vec<P>>) -> Result<usize> {
 }
 
 /// Decodes and checks what every hostile frame must keep to.
-fn attempt(decode: Try, head: &[u8], parts: &[Vec<u8>], count: usize) -> Result<usize> {
-    let received = head.len() + parts.iter().map(Vec::len).sum::<usize>();
-    let parts = parts.iter().map(|part| Bytes::from(part.clone())).collect();
-    let result = decode(Bytes::copy_from_slice(head), parts, count);
+fn attempt(decode: Try, head: &[u8], parts: &[Part], count: usize) -> Result<usize> {
+    let received = head.len() + parts.iter().map(Part::len).sum::<usize>();
+    let result = decode(Bytes::copy_from_slice(head), parts.to_vec(), count);
     match &result {
         Err(error) => assert_eq!(error.kind(), ErrorKind::Wire, "{error}"),
         Ok(memory) => {
@@ -75,21 +75,40 @@ struct Hostile {
     codec: String,
     count: usize,
     head: Vec<u8>,
-    parts: Vec<Vec<u8>>,
+    parts: Vec<Part>,
     what: String,
 }
 
-/// Bytes in hexadecimal; `41*1000` stands for a thousand times 0x41.
+/// Bytes in hexadecimal; `41*1000` stands for a thousand times 0x41, `00ff*10` for ten times two bytes.
 fn hex(text: &str) -> Vec<u8> {
     let byte = |digits: &str| u8::from_str_radix(digits, 16).unwrap();
     let mut bytes = Vec::new();
     for word in text.split_whitespace() {
         match word.split_once('*') {
-            Some((digits, times)) => bytes.extend(vec![byte(digits); times.parse().unwrap()]),
+            Some((run, times)) => bytes.extend(hex(run).repeat(times.parse().unwrap())),
             None => bytes.extend((0..word.len()).step_by(2).map(|at| byte(&word[at..at + 2]))),
         }
     }
     bytes
+}
+
+/// A part of numbers from bytes; what is no whole number is left out.
+fn words32(bytes: &[u8]) -> Part {
+    Part::Words32(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_ne_bytes(word)).collect())
+}
+
+fn words64(bytes: &[u8]) -> Part {
+    Part::Words64(bytes.as_chunks::<8>().0.iter().map(|&word| u64::from_ne_bytes(word)).collect())
+}
+
+/// Parts of all kinds.
+fn parts() -> impl Strategy<Value = Vec<Part>> {
+    let part = (0..3, vec(any::<u8>(), 0..50)).prop_map(|(kind, bytes)| match kind {
+        0 => Part::Bytes(bytes.into()),
+        1 => words32(&bytes),
+        _ => words64(&bytes),
+    });
+    vec(part, 0..3)
 }
 
 fn parse(text: &str) -> Hostile {
@@ -101,7 +120,9 @@ fn parse(text: &str) -> Hostile {
             "codec" => frame.codec = value.into(),
             "count" => frame.count = value.parse().unwrap(),
             "head" => frame.head = hex(value),
-            "part" => frame.parts.push(hex(value)),
+            "part" => frame.parts.push(Part::Bytes(hex(value).into())),
+            "part of u32" => frame.parts.push(words32(&hex(value))),
+            "part of u64" => frame.parts.push(words64(&hex(value))),
             "error" => frame.what = value.into(),
             other => panic!("unknown key {other:?}"),
         }
@@ -126,7 +147,7 @@ fn every_frame_of_the_corpus_is_refused_for_the_stated_reason() {
 }
 
 /// How to decode a frame; its head, parts and count.
-type Frame = (Try, Vec<u8>, Vec<Vec<u8>>, usize);
+type Frame = (Try, Vec<u8>, Vec<Part>, usize);
 
 /// Valid frames of several codecs: what bit flips start from.
 fn valid() -> Vec<Frame> {
@@ -134,7 +155,7 @@ fn valid() -> Vec<Frame> {
         let decode = CODECS.iter().find(|(known, _)| *known == name).unwrap().1;
         let (count, mut head, mut parts) = (items.len(), Vec::new(), Vec::new());
         codec::encode(items, &mut head, &mut parts).unwrap();
-        (decode, head, parts.iter().map(|part| part.to_vec()).collect(), count)
+        (decode, head, parts, count)
     }
     let record = || Record {
         name: "näme".into(),
@@ -154,6 +175,8 @@ fn valid() -> Vec<Frame> {
         frame("List", vec![List::More(Box::new(List::More(Box::new(List::End)))), List::End]),
         frame("Plain<[u32; 3]>", vec![Plain([1_u32, 2, 3]); 2]),
         frame("Vec<()>", vec![vec![(), ()], vec![]]),
+        frame("Vec<f64>", vec![vec![1.0], vec![2.0; super::OWN_PART / 8]]),
+        frame("u64", vec![3_u64; super::OWN_PART / 8]),
     ]
 }
 
@@ -177,7 +200,7 @@ fn every_truncation_and_every_extension_is_refused() {
         }
         let longer = [&head[..], b"x"].concat();
         assert!(attempt(decode, &longer, &parts, count).is_err());
-        let more = [&parts[..], &[vec![1, 2, 3]]].concat();
+        let more = [&parts[..], &[Part::Bytes(Bytes::from_static(&[1, 2, 3]))]].concat();
         assert!(attempt(decode, &head, &more, count).is_err());
         for count in [count + 1, 1 << 20, usize::MAX] {
             assert!(attempt(decode, &head, &parts, count).is_err(), "counted as {count}");
@@ -191,7 +214,7 @@ proptest! {
     #[test]
     fn arbitrary_bytes_never_panic(
         bytes in vec(any::<u8>(), 0..200),
-        parts in vec(vec(any::<u8>(), 0..50), 0..3),
+        parts in parts(),
         count in prop_oneof![0..20_usize, any::<usize>()],
     ) {
         for (_, decode) in CODECS {
@@ -202,9 +225,9 @@ proptest! {
     /// The same behind a right start, so that the search gets past it.
     #[test]
     fn arbitrary_bytes_behind_a_valid_start_never_panic(
-        which in 0..12_usize,
+        which in 0..14_usize,
         bytes in vec(any::<u8>(), 0..200),
-        parts in vec(vec(any::<u8>(), 0..50), 0..3),
+        parts in parts(),
         count in prop_oneof![0..20_usize, any::<usize>()],
         layout in 0..2_u8,
     ) {

@@ -6,7 +6,7 @@
 //!
 //! How a type travels is decided from the type alone:
 //!
-//! - numbers, `bool` and `char`: their memory, one copy on each side for the whole batch, or none;
+//! - numbers, `bool` and `char`: their memory, one copy on each side for a small batch, none for a large one;
 //! - `Vec` of these, [`String`], [`bytes::Bytes`] and [`bytes::BytesMut`]: lengths, then the bytes; what is
 //!   large goes without a copy;
 //! - everything else: serde, by bincode ([`Plain`] and [`raw`] keep bulk numbers fast there);
@@ -18,6 +18,7 @@ mod bounded;
 mod codec;
 mod frame;
 mod item;
+mod memory;
 mod plain;
 mod reader;
 mod scalar;

@@ -12,6 +12,8 @@ use serde::{
     de::{Error, Visitor},
 };
 
+use super::memory;
+
 /// A value of plain old data that travels as its bytes, in one copy.
 ///
 /// For arrays (of any length, which serde itself does not do beyond 32) and for structs that implement
@@ -23,7 +25,29 @@ use serde::{
 /// let descriptor = Plain([0.5_f32; 96]);
 /// assert_eq!(descriptor.iter().sum::<f32>(), 48.0); // it derefs to what it holds
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// It is plain old data itself if `T` is, so a pipeline can be asked to send whole batches as their memory
+/// ([`plain`](crate::pipeline::Pipeline::plain)). From 32 KiB a batch on that takes no copy at all:
+///
+/// ```
+/// use armature::{Config, Plain, pipeline::Pipeline};
+///
+/// let means = armature::run(&Config::new(), |session| {
+///     let mut means = Vec::new();
+///     Pipeline::source("signals", || (0..100).map(|n| Plain([f64::from(n); 128])))
+///         .plain()
+///         .map("mean", |signal| signal.iter().sum::<f64>() / 128.0)
+///         .collect_into(&mut means)
+///         .run(session)?;
+///     Ok(means)
+/// })?;
+/// assert_eq!(means[99], 99.0);
+/// # Ok::<(), armature::Error>(())
+/// ```
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, bytemuck::Pod, bytemuck::Zeroable,
+)]
+#[repr(transparent)]
 pub struct Plain<T>(pub T);
 
 impl<T> Deref for Plain<T> {
@@ -121,6 +145,6 @@ impl<T: Pod> Visitor<'_> for Many<T> {
         if !bytes.len().is_multiple_of(size_of::<T>()) {
             return Err(E::invalid_length(bytes.len(), &self));
         }
-        Ok(bytemuck::pod_collect_to_vec(bytes))
+        Ok(memory::copy(bytes))
     }
 }

@@ -4,6 +4,7 @@ use bytes::{Buf, Bytes};
 
 use super::OWN_PART;
 use crate::error::{Error, ErrorKind, Result};
+use crate::transport::Part;
 
 /// Version of the layout. Numbers are in the writer's byte order, which the top bit tells.
 pub(super) const VERSION: u8 = 1 | if cfg!(target_endian = "big") { 0x80 } else { 0 };
@@ -17,20 +18,19 @@ pub(super) fn put_start(head: &mut Vec<u8>, id: u8, in_part: bool) {
     head.extend_from_slice(&[VERSION, id, if in_part { FIRST_PART } else { INLINE }]);
 }
 
-/// Appends start, `extra` and the memory of `items`, or moves the memory into a part by `give`.
-pub(super) fn put_memory<P: bytemuck::NoUninit>(
+/// Appends start, `extra` and the memory of `items`, or moves the memory into a part.
+pub(super) fn put_memory<P: bytemuck::NoUninit + Send>(
     items: Vec<P>,
     id: u8,
     extra: &[u8],
     head: &mut Vec<u8>,
-    parts: &mut Vec<Bytes>,
-    give: fn(Vec<P>) -> Bytes,
+    parts: &mut Vec<Part>,
 ) {
     let size = size_of::<P>() * items.len();
     put_start(head, id, size >= OWN_PART);
     head.extend_from_slice(extra);
     if size >= OWN_PART {
-        parts.push(give(items));
+        parts.push(Part::of(items));
     } else {
         head.extend_from_slice(bytemuck::cast_slice(&items));
     }
@@ -41,12 +41,12 @@ pub(super) struct Reader {
     what: String,
     head: Bytes,
     in_part: bool,
-    parts: std::vec::IntoIter<Bytes>,
+    parts: std::vec::IntoIter<Part>,
 }
 
 impl Reader {
     /// Checks the start: version, the codec `id` that this rank expects (called `what` in messages), layout.
-    pub(super) fn open(mut head: Bytes, parts: Vec<Bytes>, id: u8, what: &str) -> Result<Self> {
+    pub(super) fn open(mut head: Bytes, parts: Vec<Part>, id: u8, what: &str) -> Result<Self> {
         let wrong = |message: String| Err(Error::new(ErrorKind::Wire, message));
         if head.len() < 3 {
             return wrong(format!("batch of {what}: expected at least 3 bytes, got {}", head.len()));
@@ -97,15 +97,15 @@ impl Reader {
     }
 
     /// The next part.
-    pub(super) fn part(&mut self) -> Result<Bytes> {
+    pub(super) fn part(&mut self) -> Result<Part> {
         self.parts.next().ok_or_else(|| self.error("expected one more part, got none"))
     }
 
     /// All bulk bytes: the rest of the head, or the first part if the frame says so. The rest of the head is
     /// given up here, so that the caller may become the only holder of its buffer.
-    pub(super) fn bulk(&mut self) -> Result<Bytes> {
+    pub(super) fn bulk(&mut self) -> Result<Part> {
         if !self.in_part {
-            return Ok(std::mem::take(&mut self.head));
+            return Ok(std::mem::take(&mut self.head).into());
         }
         if !self.head.is_empty() {
             return Err(self.error(format!("{} bytes too many in the head", self.head.len())));
@@ -114,7 +114,7 @@ impl Reader {
     }
 
     /// All bulk bytes of a batch of `count` values of `size` bytes each, and nothing else.
-    pub(super) fn memory(&mut self, size: usize, count: usize) -> Result<Bytes> {
+    pub(super) fn memory(&mut self, size: usize, count: usize) -> Result<Part> {
         let bytes = self.bulk()?;
         if size.checked_mul(count) != Some(bytes.len()) {
             return Err(

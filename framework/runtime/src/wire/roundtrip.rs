@@ -8,14 +8,22 @@ use serde::{Deserialize, Serialize};
 
 use super::{Codec, Item, OWN_PART, Plain, codec, raw};
 use crate::error::ErrorKind;
+use crate::transport::Part;
 
 /// A batch as a receiver gets it: behind a header of the caller's, in buffers that nobody else holds.
-fn send<T: Item>(items: Vec<T>) -> (Bytes, Vec<Bytes>) {
+fn send<T: Item>(items: Vec<T>) -> (Bytes, Vec<Part>) {
     let mut head = b"header".to_vec();
     let mut parts = Vec::new();
     codec::encode(items, &mut head, &mut parts).unwrap();
-    let parts = parts.into_iter().map(|part| Bytes::from(part.to_vec())).collect();
-    (Bytes::from(head).split_off(6), parts)
+    (Bytes::from(head).split_off(6), parts.iter().map(landed).collect())
+}
+
+/// A part in memory of its own, as from a transport between processes.
+fn landed(part: &Part) -> Part {
+    match part {
+        Part::Bytes(bytes) => Part::Bytes(bytes.to_vec().into()),
+        words => words.clone(),
+    }
 }
 
 fn there_and_back<T: Item + Clone + PartialEq + std::fmt::Debug>(items: &[T]) {
@@ -131,18 +139,80 @@ fn a_large_vector_of_bytes_is_not_copied_on_either_side() {
     let place = item.as_ptr();
     let (mut head, mut parts) = (Vec::new(), Vec::new());
     codec::encode(vec![item], &mut head, &mut parts).unwrap();
-    assert_eq!((parts.len(), parts[0].as_ptr()), (1, place));
+    assert_eq!((parts.len(), parts[0].bytes().as_ptr()), (1, place));
     let back = codec::decode::<Vec<u8>>(head.into(), parts, 1).unwrap();
     assert_eq!(back[0].as_ptr(), place);
 }
 
-#[test]
-fn a_large_batch_of_numbers_is_not_copied_on_the_way_out() {
-    let items: Vec<u64> = (0..100_000).collect();
-    let place = items.as_ptr().cast::<u8>();
+/// A batch and where its first value is; where it is after a way through parts that nobody copies.
+fn places<T: Item>(codec: Codec<T>, items: Vec<T>) -> (*const u8, *const u8) {
+    let (count, before) = (items.len(), items.as_ptr().cast());
     let (mut head, mut parts) = (Vec::new(), Vec::new());
-    codec::encode(items, &mut head, &mut parts).unwrap();
-    assert_eq!((head.len(), parts.len(), parts[0].as_ptr()), (3, 1, place));
+    codec.encode(items, &mut head, &mut parts).unwrap();
+    assert_eq!((parts.len(), parts[0].bytes().as_ptr()), (1, before), "copied on the way out");
+    let after = codec.decode(head.into(), parts, count).unwrap();
+    (before, after.as_ptr().cast())
+}
+
+macro_rules! large_batches_stay_in_place {
+    ($($scalar:ident)*) => {$({
+        let many = vec![<$scalar>::default(); OWN_PART / size_of::<$scalar>()];
+        let (before, after) = places(Codec::of_type(), many.clone());
+        assert_eq!(before, after, "a batch of {}", stringify!($scalar));
+
+        let before = many.as_ptr();
+        let (mut head, mut parts) = (Vec::new(), Vec::new());
+        codec::encode(vec![vec![<$scalar>::default()], many], &mut head, &mut parts).unwrap();
+        assert_eq!((parts.len(), parts[0].bytes().as_ptr()), (1, before.cast()));
+        let back = codec::decode::<Vec<$scalar>>(head.into(), parts, 2).unwrap();
+        assert_eq!(back[1].as_ptr(), before, "a Vec of {}", stringify!($scalar));
+    })*};
+}
+
+#[test]
+fn bulk_numbers_are_not_copied_on_either_side() {
+    large_batches_stay_in_place!(u8 i8 u32 i32 u64 i64 usize isize f32 f64);
+}
+
+#[test]
+fn bulk_characters_are_not_copied_and_all_are_checked() {
+    let (before, after) = places(Codec::of_type(), vec!['\u{10ffff}'; OWN_PART / 4]);
+    assert_eq!(before, after);
+    let (head, _) = send(vec!['x'; OWN_PART / 4]);
+    let mut words = vec![0x78_u32; OWN_PART / 4];
+    words[5] = 0xD800;
+    let error = codec::decode::<char>(head, vec![Part::Words32(words)], OWN_PART / 4).unwrap_err();
+    assert!(error.message().contains("some of its bits are not a value"), "{error}");
+}
+
+#[test]
+fn bulk_plain_old_data_is_not_copied_on_either_side() {
+    fn stays<T: bytemuck::Pod + Item>() {
+        let (before, after) = places(Codec::<T>::plain(), vec![T::zeroed(); OWN_PART]);
+        assert_eq!(before, after, "{}", std::any::type_name::<T>());
+    }
+    stays::<[u8; 3]>();
+    stays::<[f32; 3]>();
+    stays::<[i64; 5]>();
+    stays::<Plain<[u64; 128]>>();
+}
+
+#[test]
+fn numbers_in_memory_of_another_alignment_are_copied() {
+    // Nothing of ours sends these, but the alignment of a part is no promise that its codec keeps.
+    let count = OWN_PART / 8;
+    let (head, _) = send(vec![7_u64; count]);
+    for part in
+        [Part::Words32([7, 0].repeat(count)), Part::Bytes([7, 0, 0, 0, 0, 0, 0, 0].repeat(count).into())]
+    {
+        let part = if cfg!(target_endian = "little") { part } else { Part::of(vec![7_u64; count]) };
+        assert_eq!(codec::decode::<u64>(head.clone(), vec![part], count).unwrap(), vec![7; count]);
+    }
+    let plain = Codec::<[u64; 2]>::plain();
+    let (mut head, mut parts) = (Vec::new(), Vec::new());
+    plain.encode(vec![[3, 4]; count], &mut head, &mut parts).unwrap();
+    let bytes = Part::Bytes(parts.remove(0).into_bytes());
+    assert_eq!(plain.decode(head.into(), vec![bytes], count).unwrap(), vec![[3, 4]; count]);
 }
 
 #[test]
@@ -163,7 +233,7 @@ fn mutable_buffers_grow_together_again_without_a_copy() {
     let first = items[0].as_ptr();
     let (mut head, mut parts) = (Vec::new(), Vec::new());
     codec::encode(items, &mut head, &mut parts).unwrap();
-    assert_eq!((parts.len(), parts[0].as_ptr(), parts[0].len()), (1, first, 64 * 1024));
+    assert_eq!((parts.len(), parts[0].bytes().as_ptr(), parts[0].len()), (1, first, 64 * 1024));
     let again = codec::decode::<BytesMut>(head.into(), parts, 64).unwrap();
     assert_eq!((again[5][0], again[6][0]), (77, 1));
 }

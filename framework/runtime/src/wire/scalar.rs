@@ -1,9 +1,8 @@
 //! Numbers, `bool` and `char`: a batch of them is its memory.
 
-use bytes::Bytes;
-
-use super::{OWN_PART, reader::Reader};
+use super::{OWN_PART, memory, reader::Reader};
 use crate::error::Result;
+use crate::transport::Part;
 
 /// A type whose `Vec` can be sent as it lies in memory.
 pub(super) trait Scalar: bytemuck::NoUninit + Send {
@@ -13,23 +12,9 @@ pub(super) trait Scalar: bytemuck::NoUninit + Send {
     /// Values from bytes that are a whole number of them; `None` if some bits are not a value of the type.
     fn read(bytes: &[u8]) -> Option<Vec<Self>>;
 
-    /// The same from a buffer that may be taken over instead of copied.
-    fn take(bytes: Bytes) -> Option<Vec<Self>> {
-        Self::read(&bytes)
-    }
-
-    /// The vector's memory as a buffer, without a copy.
-    fn give(values: Vec<Self>) -> Bytes {
-        Bytes::from_owner(Memory(values))
-    }
-}
-
-/// A vector seen as its bytes.
-pub(super) struct Memory<P>(pub(super) Vec<P>);
-
-impl<P: bytemuck::NoUninit> AsRef<[u8]> for Memory<P> {
-    fn as_ref(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.0)
+    /// The same from a part, which is taken over instead of copied if its alignment is that of the values.
+    fn take(part: Part) -> Option<Vec<Self>> {
+        Self::read(part.bytes())
     }
 }
 
@@ -40,15 +25,21 @@ macro_rules! numbers {
 
             #[inline]
             fn read(bytes: &[u8]) -> Option<Vec<Self>> {
-                // The compiler makes one vectorised copy of this, and nothing is zeroed first.
-                let (values, _) = bytes.as_chunks::<{ size_of::<$number>() }>();
-                Some(values.iter().map(|value| <$number>::from_ne_bytes(*value)).collect())
+                Some(memory::copy(bytes))
+            }
+
+            fn take(part: Part) -> Option<Vec<Self>> {
+                match part.into_values() {
+                    Ok(values) => Some(values),
+                    Err(part) => Self::read(part.bytes()),
+                }
             }
         }
     )*};
 }
 
 numbers!(
+    u8 = 1,
     i8 = 2,
     u16 = 3,
     i16 = 4,
@@ -63,23 +54,6 @@ numbers!(
     f32 = 13,
     f64 = 14
 );
-
-impl Scalar for u8 {
-    const ID: u8 = 1;
-
-    fn read(bytes: &[u8]) -> Option<Vec<u8>> {
-        Some(bytes.to_vec())
-    }
-
-    fn take(bytes: Bytes) -> Option<Vec<u8>> {
-        // Free if the buffer is a vector that nobody else holds.
-        Some(Vec::from(bytes))
-    }
-
-    fn give(values: Vec<u8>) -> Bytes {
-        Bytes::from(values)
-    }
-}
 
 impl Scalar for bool {
     const ID: u8 = 15;
@@ -96,16 +70,24 @@ impl Scalar for char {
         let (values, _) = bytes.as_chunks::<4>();
         values.iter().map(|value| char::from_u32(u32::from_ne_bytes(*value))).collect()
     }
+
+    fn take(part: Part) -> Option<Vec<char>> {
+        match part.into_values::<u32>() {
+            // In place: the standard library collects into the vector that it takes from.
+            Ok(values) => values.into_iter().map(char::from_u32).collect(),
+            Err(part) => Self::read(part.bytes()),
+        }
+    }
 }
 
 /// Appends the batch to the frame: inline where it is small, as a part without a copy where it is not.
-pub(super) fn encode<P: Scalar>(items: Vec<P>, head: &mut Vec<u8>, parts: &mut Vec<Bytes>) {
-    super::reader::put_memory(items, P::ID, &[], head, parts, P::give);
+pub(super) fn encode<P: Scalar>(items: Vec<P>, head: &mut Vec<u8>, parts: &mut Vec<Part>) {
+    super::reader::put_memory(items, P::ID, &[], head, parts);
 }
 
 /// Reads `count` values.
 pub(super) fn decode<P: Scalar>(mut reader: Reader, count: usize) -> Result<Vec<P>> {
-    let bytes = reader.memory(size_of::<P>(), count)?;
-    let values = if bytes.len() >= OWN_PART { P::take(bytes) } else { P::read(&bytes) };
+    let bulk = reader.memory(size_of::<P>(), count)?;
+    let values = if bulk.len() >= OWN_PART { P::take(bulk) } else { P::read(bulk.bytes()) };
     values.ok_or_else(|| reader.error("some of its bits are not a value of that type"))
 }

@@ -4,7 +4,6 @@
 
 use std::marker::PhantomData;
 
-use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
@@ -12,6 +11,7 @@ use super::{
     reader::{self, Reader},
 };
 use crate::error::{Error, ErrorKind, Result};
+use crate::transport::Part;
 
 /// Its number in frames.
 pub(super) const ID: u8 = 0x60;
@@ -49,7 +49,7 @@ pub(super) fn get<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
 }
 
 /// Appends the batch to the frame.
-pub(super) fn encode<T: Serialize>(items: Vec<T>, head: &mut Vec<u8>, _: &mut Vec<Bytes>) -> Result<()> {
+pub(super) fn encode<T: Serialize>(items: Vec<T>, head: &mut Vec<u8>, _: &mut Vec<Part>) -> Result<()> {
     reader::put_start(head, ID, false);
     head.extend_from_slice(&fingerprint::<T>().to_ne_bytes());
     let start = head.len();
@@ -71,7 +71,7 @@ pub(super) fn decode<T: DeserializeOwned>(mut reader: Reader, count: usize) -> R
     if found != fingerprint::<T>() {
         return Err(reader.error("the sender means another type of item; do all ranks run the same build?"));
     }
-    let bytes = reader.bulk()?;
+    let bytes = reader.bulk()?.into_bytes();
     reader.end()?;
     let fewest = if size_of::<T>() == 0 { 0 } else { count };
     if bytes.len() < fewest {

@@ -36,7 +36,7 @@ use self::window::WindowPlan;
 use super::erased::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::post::{Kind, Letter};
-use crate::transport::Message;
+use crate::transport::{Message, Part};
 use crate::wire;
 
 /// The state of one rank in one run.
@@ -127,7 +127,7 @@ impl Machine {
         let present = epoch == self.epoch();
         match letter.kind {
             Kind::Data => {
-                let bytes = letter.body.len() + letter.parts.iter().map(bytes::Bytes::len).sum::<usize>();
+                let bytes = letter.body.len() + letter.parts.iter().map(Part::len).sum::<usize>();
                 let (_, parcel) = Parcel::unpack(letter.body, letter.parts)?;
                 self.traffic.received_batches += 1;
                 self.traffic.received_bytes += bytes as u64;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::super::erased::{Codec, Items, Range};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::post::{Kind, envelope};
-use crate::transport::Message;
+use crate::transport::{Message, Part};
 
 /// A batch with its place in the stream. Its items are looked at by stages only.
 pub(crate) struct Parcel {
@@ -27,7 +27,7 @@ pub(crate) struct Parcel {
 /// What a parcel holds: items, or the bytes that they travel as.
 pub(crate) enum Payload {
     Items(Items),
-    Bytes { head: Bytes, parts: Vec<Bytes> },
+    Bytes { head: Bytes, parts: Vec<Part> },
 }
 
 /// Bytes of the header behind the envelope, before the places of dropped items.
@@ -62,13 +62,13 @@ impl Parcel {
                 parts = ready;
             }
         }
-        let bytes = (head.len() + parts.iter().map(Bytes::len).sum::<usize>()) as u64;
+        let bytes = (head.len() + parts.iter().map(Part::len).sum::<usize>()) as u64;
         head[width_at..width_at + 8].copy_from_slice(&widest.max(bytes).to_le_bytes());
         Ok((Message { head: head.into(), parts }, bytes))
     }
 
     /// Reads the header of a data message's body; returns epoch and parcel.
-    pub(crate) fn unpack(body: Bytes, parts: Vec<Bytes>) -> Result<(u32, Parcel)> {
+    pub(crate) fn unpack(body: Bytes, parts: Vec<Part>) -> Result<(u32, Parcel)> {
         let short =
             || Error::new(ErrorKind::Wire, format!("a batch's header is cut short at {} bytes", body.len()));
         let header = body.first_chunk::<HEADER>().ok_or_else(short)?;

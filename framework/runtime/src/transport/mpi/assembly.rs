@@ -8,11 +8,11 @@ use ::mpi::ffi;
 use bytes::Bytes;
 
 use super::call::check;
-use super::envelope::{self, Announced, Kind, Number, wire};
-use super::memory;
+use super::envelope::{self, Announced, Kind, Number, Unit, wire};
+use super::memory::Landing;
 use super::receive::{Control, count, empty_status};
 use crate::error::Result;
-use crate::transport::Message;
+use crate::transport::{Message, Part};
 
 /// The tag of all bulk data; it has a communicator of its own.
 pub(super) const BULK_TAG: c_int = 0;
@@ -81,7 +81,7 @@ enum Piece {
     Here(Bytes),
     /// `length` bytes are to arrive in a buffer that is allocated when its first receive is posted.
     Landing {
-        buffer: Vec<u8>,
+        buffer: Landing,
         length: usize,
     },
 }
@@ -90,7 +90,7 @@ impl Arriving {
     fn new(announced: Vec<Announced>, far: bool) -> Self {
         let pieces = announced.into_iter().map(|piece| match piece {
             Announced::Here(bytes) => Piece::Here(bytes),
-            Announced::Bulk(length) => Piece::Landing { buffer: Vec::new(), length },
+            Announced::Bulk { length, unit } => Piece::Landing { buffer: Landing::empty(unit), length },
         });
         let mut message = Arriving { pieces: pieces.collect(), far, next: (0, 0), outstanding: 0 };
         message.skip();
@@ -116,18 +116,23 @@ impl Arriving {
     }
 
     /// The pieces of a complete message.
-    fn into_bytes(self) -> impl Iterator<Item = Bytes> {
+    fn into_parts(self) -> impl Iterator<Item = Part> {
         debug_assert!(self.complete());
         self.pieces.into_iter().map(move |piece| match piece {
-            Piece::Here(bytes) => bytes,
-            Piece::Landing { mut buffer, length } => {
+            Piece::Here(bytes) => Part::Bytes(bytes),
+            Piece::Landing { buffer, length } => {
                 // SAFETY: the message is complete, so MPI has written all of the `length` bytes for which
-                // the buffer was allocated (each receive's count was checked).
-                unsafe { buffer.set_len(length) };
-                Bytes::from(buffer)
+                // the buffer was allocated (each receive's count was checked), and `envelope::read` lets no
+                // length pass that is not a whole number of units.
+                unsafe { buffer.filled(length) }
             }
         })
     }
+}
+
+/// An envelope of `length` bytes that is itself on its way.
+fn far(length: usize) -> Announced {
+    Announced::Bulk { length, unit: Unit::Byte }
 }
 
 impl Assembly {
@@ -179,7 +184,7 @@ impl Assembly {
             }
             Kind::Head => Arriving::new(vec![Announced::Here(data)], false),
             Kind::Envelope => Arriving::new(envelope::read(data, self.largest)?, false),
-            Kind::Far => Arriving::new(vec![Announced::Bulk(envelope::read_far(&data)?)], true),
+            Kind::Far => Arriving::new(vec![far(envelope::read_far(&data)?)], true),
         };
         sender.queue.push_back(message);
         self.post(from)?;
@@ -208,7 +213,7 @@ impl Assembly {
             };
             if offset == 0 {
                 let no_room = |e| wire(format!("no memory for {length} bytes from rank {from}: {e}"));
-                *buffer = memory::buffer(*length).map_err(no_room)?;
+                buffer.reserve(*length).map_err(no_room)?;
             }
             let bytes = (*length - offset).min(self.split);
             // SAFETY: reading a constant of the MPI library after MPI_Init.
@@ -218,7 +223,7 @@ impl Assembly {
             // is until the request is complete or the transport leaks it.
             let code = unsafe {
                 ffi::MPI_Irecv(
-                    buffer.as_mut_ptr().add(offset).cast(),
+                    buffer.start().add(offset).cast(),
                     bytes as c_int,
                     ffi::RSMPI_UINT8_T,
                     from as c_int,
@@ -245,8 +250,8 @@ impl Assembly {
             let Some(message) = sender.queue.pop_front() else { break };
             sender.first += 1;
             sender.posting = sender.posting.max(sender.first);
-            let mut pieces = message.into_bytes();
-            let head = pieces.next().unwrap_or_default();
+            let mut pieces = message.into_parts();
+            let head = pieces.next().map(Part::into_bytes).unwrap_or_default();
             ready.push_back((from, Message { head, parts: pieces.collect() }));
         }
     }
@@ -311,7 +316,7 @@ impl Assembly {
         message.outstanding -= 1;
         if message.far && message.complete() {
             let arrived = std::mem::replace(message, Arriving::new(Vec::new(), false));
-            let envelope = arrived.into_bytes().next().unwrap_or_default();
+            let envelope = arrived.into_parts().next().map(Part::into_bytes).unwrap_or_default();
             *message = Arriving::new(envelope::read(envelope, self.largest)?, false);
         }
         self.post(from)?;

@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::Message;
+use crate::transport::{Message, Part};
 
 /// Pieces up to this many bytes travel inside the envelope, and so does everything if the whole message fits
 /// a control message: copying is cheaper than one more message.
@@ -20,6 +20,50 @@ const NUMBERS: u16 = 1 << 13;
 
 /// Marks the length of a piece that follows as bulk data instead of standing in the envelope.
 const BULK: u64 = 1 << 63;
+
+/// Where the length of a bulk piece holds the code of its [`Unit`]: two bits.
+const UNIT_SHIFT: u32 = 61;
+
+/// What is left of such a length for the number of bytes.
+const LENGTH: u64 = (1 << UNIT_SHIFT) - 1;
+
+/// What the data of a bulk piece consists of. It is received into memory with the alignment of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Byte = 0,
+    Word32 = 1,
+    Word64 = 2,
+}
+
+impl Unit {
+    fn of(part: &Part) -> Self {
+        match part {
+            Part::Bytes(_) => Unit::Byte,
+            Part::Words32(_) => Unit::Word32,
+            Part::Words64(_) => Unit::Word64,
+        }
+    }
+
+    /// Its number in the length of a piece.
+    fn code(self) -> u64 {
+        (self as u64) << UNIT_SHIFT
+    }
+
+    /// The unit that the length of a bulk piece names.
+    fn read(length: u64) -> Option<Self> {
+        [Unit::Byte, Unit::Word32, Unit::Word64]
+            .into_iter()
+            .find(|unit| unit.code() == length & !BULK & !LENGTH)
+    }
+
+    fn size(self) -> u64 {
+        match self {
+            Unit::Byte => 1,
+            Unit::Word32 => 4,
+            Unit::Word64 => 8,
+        }
+    }
+}
 
 /// What the bytes of a control message are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,16 +125,17 @@ pub(super) fn plan(message: Message, slot: usize) -> Result<Plan> {
             format!("a message of {} parts is not sent: at most {MOST_PARTS} are allowed", parts.len());
         return Err(wire(text));
     }
-    let pieces = || std::iter::once(&head).chain(&parts);
+    let rest = || parts.iter().map(|part| (part.bytes(), Unit::of(part)));
+    let pieces = || std::iter::once((&head[..], Unit::Byte)).chain(rest());
     let count = parts.len() + 1;
-    let bytes: usize = pieces().map(Bytes::len).sum();
+    let bytes: usize = pieces().map(|(piece, _)| piece.len()).sum();
     if 8 * (count + 1) + bytes <= slot {
         let control = write(pieces(), count, bytes, |_| true);
         return Ok(Plan { kind: Kind::Envelope, control, bulk: Vec::new() });
     }
     let mut room = INLINE_TOTAL;
     let places: Vec<bool> = pieces()
-        .map(|piece| {
+        .map(|(piece, _)| {
             let fits = piece.len() <= INLINE.min(room);
             room -= if fits { piece.len() } else { 0 };
             fits
@@ -105,24 +150,24 @@ pub(super) fn plan(message: Message, slot: usize) -> Result<Plan> {
     } else {
         (Kind::Envelope, envelope)
     };
-    let all = std::iter::once(head).chain(parts);
-    bulk.extend(all.zip(places).filter(|(_, inline)| !inline).map(|(piece, _)| piece));
+    let all = std::iter::once(Part::Bytes(head)).chain(parts);
+    bulk.extend(all.zip(places).filter(|(_, inline)| !inline).map(|(piece, _)| piece.into_bytes()));
     Ok(Plan { kind, control, bulk })
 }
 
 /// The envelope of `count` pieces; those that are `inline` take `bytes` bytes.
 fn write<'a>(
-    pieces: impl Iterator<Item = &'a Bytes> + Clone,
+    pieces: impl Iterator<Item = (&'a [u8], Unit)> + Clone,
     count: usize,
     bytes: usize,
     inline: impl Fn(usize) -> bool,
 ) -> Bytes {
     let mut envelope = Vec::with_capacity(8 * (count + 1) + bytes);
     envelope.put_u64_le(count as u64);
-    for (i, piece) in pieces.clone().enumerate() {
-        envelope.put_u64_le(piece.len() as u64 | if inline(i) { 0 } else { BULK });
+    for (i, (piece, unit)) in pieces.clone().enumerate() {
+        envelope.put_u64_le(piece.len() as u64 | if inline(i) { 0 } else { BULK | unit.code() });
     }
-    for (_, piece) in pieces.enumerate().filter(|(i, _)| inline(*i)) {
+    for (_, (piece, _)) in pieces.enumerate().filter(|(i, _)| inline(*i)) {
         envelope.put_slice(piece);
     }
     envelope.into()
@@ -133,15 +178,16 @@ fn write<'a>(
 pub(super) enum Announced {
     /// Stood in the envelope.
     Here(Bytes),
-    /// So many bytes follow as bulk data.
-    Bulk(usize),
+    /// So many bytes follow as bulk data, a whole number of units.
+    Bulk { length: usize, unit: Unit },
 }
 
 /// Reads an envelope; the first piece is the head. Nothing is allocated that the envelope does not pay for
 /// with bytes of its own.
 ///
 /// # Errors
-/// [`ErrorKind::Wire`] if the lengths do not add up, or the bulk pieces are more than `largest` bytes together.
+/// [`ErrorKind::Wire`] if the lengths do not add up or are no multiples of their units, if a unit is unknown, or if
+/// the bulk pieces are more than `largest` bytes together.
 pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> {
     let size = envelope.len();
     let broken = |why: String| wire(format!("an envelope of {size} bytes cannot be read: {why}"));
@@ -165,16 +211,25 @@ pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> 
             pieces.push(Announced::Here(envelope.split_to(length as usize)));
             continue;
         }
-        let length = length & !BULK;
+        let Some(unit) = Unit::read(length) else {
+            return Err(broken(format!("piece {} has an unknown unit", pieces.len())));
+        };
+        if pieces.is_empty() && unit != Unit::Byte {
+            return Err(broken("its head is announced as numbers".into()));
+        }
+        let length = length & LENGTH;
         total = total.saturating_add(length);
         if length == 0 || total > largest {
             return Err(broken(format!(
                 "it announces {total} bytes of bulk data, where 1 to {largest} are expected"
             )));
         }
+        if !length.is_multiple_of(unit.size()) {
+            return Err(broken(format!("{length} bytes are no multiple of {}", unit.size())));
+        }
         let length =
             usize::try_from(length).map_err(|_| broken(format!("{length} bytes do not fit memory")))?;
-        pieces.push(Announced::Bulk(length));
+        pieces.push(Announced::Bulk { length, unit });
     }
     if !envelope.is_empty() {
         return Err(broken(format!("{} bytes are left over", envelope.len())));
@@ -218,15 +273,28 @@ mod tests {
     const SLOT: usize = 256;
     const LARGEST: u64 = 1 << 30;
 
+    /// Data of `n` units, different for each `n`.
+    fn part(unit: Unit, n: usize) -> Part {
+        match unit {
+            Unit::Byte => bytes(n).into(),
+            Unit::Word32 => Part::Words32((0..n as u32).map(|i| i << 16 | n as u32).collect()),
+            Unit::Word64 => Part::Words64((0..n as u64).map(|i| i << 32 | n as u64).collect()),
+        }
+    }
+
+    fn units() -> impl Strategy<Value = Unit> {
+        prop_oneof![Just(Unit::Byte), Just(Unit::Word32), Just(Unit::Word64)]
+    }
+
     fn bytes(n: usize) -> Bytes {
         (0..n).map(|i| (i * 7 + n) as u8).collect()
     }
 
-    /// What the receiver makes of a plan, without MPI between.
-    fn arrive(plan: Plan) -> Message {
+    /// What the receiver makes of a plan, without MPI between; and as what it takes parts that are bulk.
+    fn arrive(plan: Plan) -> (Message, Vec<Option<Unit>>) {
         let mut bulk = plan.bulk.into_iter();
         let envelope = match plan.kind {
-            Kind::Head => return Message::new(plan.control),
+            Kind::Head => return (Message::new(plan.control), Vec::new()),
             Kind::Envelope => plan.control,
             Kind::Far => {
                 let envelope = bulk.next().unwrap();
@@ -235,16 +303,18 @@ mod tests {
             }
         };
         let mut pieces = read(envelope, LARGEST).unwrap().into_iter().map(|piece| match piece {
-            Announced::Here(bytes) => bytes,
-            Announced::Bulk(n) => {
+            Announced::Here(bytes) => (bytes.into(), None),
+            Announced::Bulk { length, unit } => {
                 let bytes = bulk.next().unwrap();
-                assert_eq!(bytes.len(), n);
-                bytes
+                assert_eq!(bytes.len(), length);
+                (Part::Bytes(bytes), Some(unit))
             }
         });
-        let message = Message { head: pieces.next().unwrap(), parts: pieces.by_ref().collect() };
+        let head = pieces.next().unwrap().0.into_bytes();
+        let (parts, units) = pieces.by_ref().unzip();
+        let message = Message { head, parts };
         assert!(bulk.next().is_none());
-        message
+        (message, units)
     }
 
     #[test]
@@ -258,7 +328,7 @@ mod tests {
     #[test]
     fn bulk_pieces_are_not_copied() {
         let part = bytes(INLINE + 1);
-        let message = Message { head: bytes(10), parts: vec![part.clone()] };
+        let message = Message { head: bytes(10), parts: vec![part.clone().into()] };
         let plan = plan(message, SLOT).unwrap();
         assert_eq!((plan.kind, plan.bulk.len()), (Kind::Envelope, 1));
         assert_eq!(plan.bulk[0].as_ptr(), part.as_ptr());
@@ -293,9 +363,18 @@ mod tests {
             words(&[1, 1]),
             words(&[1, BULK]),
             words(&[1, u64::MAX]),
+            words(&[1, BULK | LENGTH]),
             words(&[1, BULK | (LARGEST + 1)]),
             words(&[2, BULK | LARGEST, BULK | 1]),
             words(&[1, 0, 0]),
+            // An unknown unit; a head of numbers; half a number.
+            words(&[2, 0, BULK | 3 << UNIT_SHIFT | 8]),
+            words(&[1, BULK | Unit::Word64.code() | 8]),
+            words(&[2, 0, BULK | Unit::Word32.code() | 6]),
+            words(&[2, 0, BULK | Unit::Word64.code() | 12]),
+            words(&[2, 0, BULK | Unit::Word64.code()]),
+            // A unit for what is not bulk.
+            words(&[2, 0, Unit::Word64.code()]),
         ];
         for envelope in absurd {
             assert_eq!(read(envelope.clone(), LARGEST).unwrap_err().kind(), ErrorKind::Wire, "{envelope:?}");
@@ -303,18 +382,27 @@ mod tests {
         for far in [&[][..], &[1; 7], &[0; 8], &[255; 8], &[1; 9]] {
             assert_eq!(read_far(far).unwrap_err().kind(), ErrorKind::Wire, "{far:?}");
         }
-        let parts = vec![Bytes::new(); MOST_PARTS + 1];
+        let parts = vec![Bytes::new().into(); MOST_PARTS + 1];
         let many = Message { head: Bytes::new(), parts };
         assert_eq!(plan(many, SLOT).unwrap_err().kind(), ErrorKind::Wire);
     }
 
     proptest! {
         #[test]
-        fn what_is_planned_arrives(head in 0usize..6000, parts in prop::collection::vec(0usize..6000, 0..50)) {
-            let message = Message { head: bytes(head), parts: parts.into_iter().map(bytes).collect() };
+        fn what_is_planned_arrives(
+            head in 0usize..6000,
+            parts in prop::collection::vec((units(), 0usize..6000), 0..50),
+        ) {
+            let parts: Vec<Part> = parts.into_iter().map(|(unit, n)| part(unit, n)).collect();
+            let message = Message { head: bytes(head), parts };
             let plan = plan(message.clone(), SLOT).unwrap();
             prop_assert!(plan.control.len() <= SLOT);
-            prop_assert_eq!(arrive(plan), message);
+            let (arrived, units) = arrive(plan);
+            for (unit, part) in units.iter().zip(&message.parts) {
+                prop_assert!(unit.is_none_or(|unit| unit == Unit::of(part)));
+                prop_assert!(unit.is_some() || part.len() <= INLINE);
+            }
+            prop_assert_eq!(arrived, message);
         }
 
         #[test]

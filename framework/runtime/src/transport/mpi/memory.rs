@@ -7,11 +7,75 @@
 
 use std::collections::TryReserveError;
 
+use super::envelope::Unit;
+use crate::transport::Part;
+
 /// An empty buffer with room for `length` bytes.
 pub(super) fn buffer(length: usize) -> Result<Vec<u8>, TryReserveError> {
     let mut buffer = Vec::new();
     buffer.try_reserve_exact(length)?;
     Ok(buffer)
+}
+
+/// Where bulk data is received: a vector of what it will be taken for, so that its memory has the right alignment.
+pub(super) enum Landing {
+    Bytes(Vec<u8>),
+    Words32(Vec<u32>),
+    Words64(Vec<u64>),
+}
+
+impl Landing {
+    /// A buffer without any room.
+    pub(super) fn empty(unit: Unit) -> Self {
+        match unit {
+            Unit::Byte => Landing::Bytes(Vec::new()),
+            Unit::Word32 => Landing::Words32(Vec::new()),
+            Unit::Word64 => Landing::Words64(Vec::new()),
+        }
+    }
+
+    /// Makes room for `length` bytes, which must be a whole number of units, and no more.
+    pub(super) fn reserve(&mut self, length: usize) -> Result<(), TryReserveError> {
+        match self {
+            Landing::Bytes(bytes) => bytes.try_reserve_exact(length),
+            Landing::Words32(words) => words.try_reserve_exact(length / size_of::<u32>()),
+            Landing::Words64(words) => words.try_reserve_exact(length / size_of::<u64>()),
+        }
+    }
+
+    /// Where the room starts.
+    pub(super) fn start(&mut self) -> *mut u8 {
+        match self {
+            Landing::Bytes(bytes) => bytes.as_mut_ptr(),
+            Landing::Words32(words) => words.as_mut_ptr().cast(),
+            Landing::Words64(words) => words.as_mut_ptr().cast(),
+        }
+    }
+
+    /// The data, in the same place.
+    ///
+    /// # Safety
+    /// Room for `length` bytes has been reserved, `length` is a whole number of units, and all the bytes have been
+    /// written.
+    pub(super) unsafe fn filled(self, length: usize) -> Part {
+        // SAFETY: as the caller promises; every pattern of bits is a value of each of these types.
+        unsafe {
+            match self {
+                Landing::Bytes(mut bytes) => {
+                    bytes.set_len(length);
+                    Part::Bytes(bytes.into())
+                }
+                Landing::Words32(mut words) => {
+                    words.set_len(length / size_of::<u32>());
+                    Part::Words32(words)
+                }
+                Landing::Words64(mut words) => {
+                    words.set_len(length / size_of::<u64>());
+                    Part::Words64(words)
+                }
+            }
+        }
+    }
 }
 
 /// Asks the allocator to keep freed memory for the next allocation, and the kernel to back the first part of the heap
@@ -81,3 +145,40 @@ fn keep_freed() -> bool {
 /// Other systems' allocators are left as they are.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(super) fn tune_allocator() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets `expected` land byte by byte and takes it for values.
+    fn land<P: bytemuck::Pod + PartialEq + std::fmt::Debug>(unit: Unit, expected: &[P]) {
+        let bytes: &[u8] = bytemuck::cast_slice(expected);
+        let mut landing = Landing::empty(unit);
+        landing.reserve(bytes.len()).unwrap();
+        let start = landing.start();
+        // SAFETY: room for as many bytes has just been reserved, and they are all written.
+        let part = unsafe {
+            start.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            landing.filled(bytes.len())
+        };
+        let values = part.into_values::<P>().unwrap();
+        assert_eq!((values.as_ptr().cast::<u8>(), &values[..]), (start.cast_const(), expected));
+    }
+
+    #[test]
+    fn what_lands_becomes_values_in_the_same_place() {
+        land(Unit::Byte, &[1_u8, 2, 3]);
+        land(Unit::Byte, &[[1_u8, 2], [3, 4]]);
+        land(Unit::Word32, &[1.5_f32, -2.5, 3.5]);
+        land(Unit::Word32, &[[1_i32; 100]; 3]);
+        land(Unit::Word64, &[1_u64, 2, 3]);
+        land(Unit::Word64, &[[0.5_f64; 128]; 64]);
+    }
+
+    #[test]
+    fn room_that_does_not_exist_is_an_error() {
+        for unit in [Unit::Byte, Unit::Word32, Unit::Word64] {
+            assert!(Landing::empty(unit).reserve(usize::MAX & !7).is_err());
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! Bulk data of a message: bytes, or numbers that keep the alignment of their memory.
+
+use bytemuck::{AnyBitPattern, NoUninit, allocation::try_cast_vec};
+use bytes::Bytes;
+
+/// A run of bulk data that nobody looks at on its way.
+///
+/// A vector's memory can become a vector of other values without a copy only if both types are aligned alike, because
+/// memory is given back with the alignment with which it was allocated. So values aligned to four or eight bytes travel
+/// as vectors of words of that size, and are received into such vectors; all else travels as bytes.
+#[derive(Clone, Debug)]
+pub(crate) enum Part {
+    Bytes(Bytes),
+    Words32(Vec<u32>),
+    Words64(Vec<u64>),
+}
+
+/// A vector seen as its bytes.
+struct Memory<P>(Vec<P>);
+
+impl<P: NoUninit> AsRef<[u8]> for Memory<P> {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
+    }
+}
+
+impl Part {
+    /// The memory of `values`, without a copy.
+    pub(crate) fn of<P: NoUninit + Send>(values: Vec<P>) -> Self {
+        let values = match try_cast_vec::<P, u8>(values) {
+            Ok(bytes) => return Part::Bytes(bytes.into()),
+            Err((_, values)) => values,
+        };
+        let values = match try_cast_vec::<P, u64>(values) {
+            Ok(words) => return Part::Words64(words),
+            Err((_, values)) => values,
+        };
+        match try_cast_vec::<P, u32>(values) {
+            Ok(words) => Part::Words32(words),
+            Err((_, values)) => Part::Bytes(Bytes::from_owner(Memory(values))),
+        }
+    }
+
+    /// The memory as values, without a copy; the part itself where its alignment or its size is not theirs.
+    ///
+    /// Bytes are taken over from a buffer that nobody else holds, and copied from a shared one.
+    pub(crate) fn into_values<P: AnyBitPattern>(self) -> Result<Vec<P>, Part> {
+        match self {
+            Part::Bytes(bytes) if align_of::<P>() > 1 => Err(Part::Bytes(bytes)),
+            Part::Bytes(bytes) => {
+                try_cast_vec(Vec::from(bytes)).map_err(|(_, bytes)| Part::Bytes(bytes.into()))
+            }
+            Part::Words32(words) => try_cast_vec(words).map_err(|(_, words)| Part::Words32(words)),
+            Part::Words64(words) => try_cast_vec(words).map_err(|(_, words)| Part::Words64(words)),
+        }
+    }
+
+    /// The memory as a buffer of bytes, without a copy.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        match self {
+            Part::Bytes(bytes) => bytes,
+            Part::Words32(words) => Bytes::from_owner(Memory(words)),
+            Part::Words64(words) => Bytes::from_owner(Memory(words)),
+        }
+    }
+
+    /// The memory.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Part::Bytes(bytes) => bytes,
+            Part::Words32(words) => bytemuck::cast_slice(words),
+            Part::Words64(words) => bytemuck::cast_slice(words),
+        }
+    }
+
+    /// Its size in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.bytes().len()
+    }
+}
+
+impl From<Bytes> for Part {
+    fn from(bytes: Bytes) -> Self {
+        Part::Bytes(bytes)
+    }
+}
+
+/// Parts are equal if their bytes are: a small one may arrive as bytes, whatever it was sent as.
+impl PartialEq for Part {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes() == other.bytes()
+    }
+}
+
+impl Eq for Part {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks that a vector comes back in the same place; says what it was in between.
+    fn there_and_back<P: bytemuck::Pod + Send + PartialEq + std::fmt::Debug>(value: P) -> &'static str {
+        let values = vec![value; 10];
+        let place = values.as_ptr();
+        let part = Part::of(values);
+        assert_eq!((part.bytes().as_ptr(), part.len()), (place.cast(), 10 * size_of::<P>()));
+        let kind = match &part {
+            Part::Bytes(_) => "bytes",
+            Part::Words32(_) => "u32",
+            Part::Words64(_) => "u64",
+        };
+        let back = part.into_values::<P>().unwrap();
+        assert_eq!((back.as_ptr(), &back[..]), (place, &[value; 10][..]));
+        kind
+    }
+
+    #[test]
+    fn values_come_back_in_the_same_place() {
+        assert_eq!(there_and_back(1_u8), "bytes");
+        assert_eq!(there_and_back([1_i8; 5]), "bytes");
+        assert_eq!(there_and_back(1_i32), "u32");
+        assert_eq!(there_and_back([1_f32; 7]), "u32");
+        assert_eq!(there_and_back([1_u64; 3]), "u64");
+        // Some machines align these to four bytes.
+        assert_eq!(there_and_back(1_f64), if align_of::<f64>() == align_of::<u64>() { "u64" } else { "u32" });
+        assert_eq!(there_and_back(1_usize), if size_of::<usize>() == 8 { "u64" } else { "u32" });
+    }
+
+    #[test]
+    fn other_alignments_are_bytes_that_cannot_be_taken_over() {
+        let values = vec![1_u16, 2];
+        let place = values.as_ptr().cast();
+        let part = Part::of(values);
+        assert_eq!(part.bytes().as_ptr(), place);
+        let part = part.into_values::<u16>().unwrap_err();
+        assert_eq!(part.bytes().as_ptr(), place, "not copied by the attempt");
+        assert!(matches!(part, Part::Bytes(_)));
+        assert!(matches!(Part::of(vec![1_u128]), Part::Bytes(_)));
+    }
+
+    #[test]
+    fn memory_never_changes_its_alignment_or_loses_its_end() {
+        assert!(Part::Words32(vec![0; 4]).into_values::<u64>().is_err());
+        assert!(Part::Words64(vec![0; 4]).into_values::<u32>().is_err());
+        assert!(Part::Words64(vec![0; 4]).into_values::<u8>().is_err());
+        assert!(Part::Bytes(Bytes::from(vec![0; 8])).into_values::<u64>().is_err());
+        assert!(Part::Words64(vec![0; 4]).into_values::<[u64; 3]>().is_err());
+        // A vector whose spare room is not a whole number of values.
+        let mut roomy = Vec::with_capacity(10);
+        roomy.resize(9, 0_u64);
+        assert!(Part::Words64(roomy).into_values::<[u64; 3]>().is_err());
+    }
+
+    #[test]
+    fn as_bytes_it_stays_where_it_is() {
+        let part = Part::of(vec![7_u64; 3]);
+        let place = part.bytes().as_ptr();
+        let bytes = part.into_bytes();
+        assert_eq!((bytes.as_ptr(), bytes.len()), (place, 24));
+        assert_eq!(Part::from(bytes), Part::of(vec![7_u64; 3]));
+    }
+}

@@ -1,0 +1,34 @@
+//! Values from bytes that lie anywhere, in one copy.
+#![allow(unsafe_code)]
+
+/// The values that `bytes` hold; a remainder that is no whole value is left out, and so are values without any size.
+///
+/// The memory is written once: nothing is zeroed first, and the copy is one for all values.
+pub(super) fn copy<P: bytemuck::AnyBitPattern>(bytes: &[u8]) -> Vec<P> {
+    let count = bytes.len().checked_div(size_of::<P>()).unwrap_or(0);
+    let mut values: Vec<P> = Vec::with_capacity(count);
+    // SAFETY: the vector has room for `count` values, `bytes` has at least as many bytes, and the two do not overlap.
+    // Afterwards `count` values are initialised, because every pattern of bits is a value of `P`.
+    unsafe {
+        values.as_mut_ptr().cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), count * size_of::<P>());
+        values.set_len(count);
+    }
+    values
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_from_any_place() {
+        let values = [1_u64, u64::MAX, 3];
+        let mut bytes = vec![9; 1];
+        bytes.extend_from_slice(bytemuck::cast_slice(&values));
+        assert_eq!(copy::<u64>(&bytes[1..]), values);
+        assert_eq!(copy::<[u64; 2]>(&bytes[1..]), [[1, u64::MAX]], "half a value is left out");
+        assert_eq!(copy::<u8>(&bytes[..1]), [9]);
+        assert!(copy::<u32>(&[]).is_empty());
+        assert!(copy::<[u64; 0]>(&bytes).is_empty());
+    }
+}
