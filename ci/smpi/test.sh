@@ -41,6 +41,8 @@ for ranks in 1 2 3 4 8; do
   check "the whole-program cases pass on $ranks simulated ranks" "$run" "$ranks" armature-cases
 done
 
+check "they pass on 5 simulated ranks that are balanced live" env ARMATURE_BALANCE=live "$run" 5 armature-cases
+
 # Time is what was declared and nothing else. seconds_for MEGAFLOPS: simulated seconds with so much work an item.
 seconds_for() {
   ARMATURE_CASES_MEGAFLOPS=$1 "$run" 2 --speeds 1Gf armature-cases declared 2>>declared.log | sed -n 's/^simulated seconds: \([0-9.]*\) .*/\1/p'

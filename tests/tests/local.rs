@@ -1,6 +1,6 @@
 //! Every case on ranks that are threads: 1, 2, 3, 4 and 8 of them, with all sorts of settings.
 
-use armature::{BatchMode, Config, Driver};
+use armature::{Balance, BatchMode, Config, Driver};
 use armature_tests::{all, cases, local};
 
 /// Every case with these settings.
@@ -38,6 +38,13 @@ fn four_ranks() {
 #[test]
 fn eight_ranks() {
     all_cases(8, "as it comes", |c| c);
+}
+
+#[test]
+fn live_balancing() {
+    for ranks in [2, 4] {
+        all_cases(ranks, "balanced live", |c| c.balance(Balance::Live));
+    }
 }
 
 #[test]

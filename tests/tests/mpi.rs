@@ -51,6 +51,11 @@ fn messages_in_tiny_pieces() {
 }
 
 #[test]
+fn live_balancing() {
+    all_cases(4, &[("ARMATURE_BALANCE", "live")]);
+}
+
+#[test]
 fn the_inline_driver() {
     all_cases(3, &[("ARMATURE_DRIVER", "inline")]);
 }

@@ -136,6 +136,20 @@ impl Platform {
         Ok(())
     }
 
+    /// The same platform with other speeds of its processors.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Platform`] if there is not one speed for each processor, or one is not positive.
+    pub fn with_other_speeds(&self, speeds: &[f64]) -> Result<Self> {
+        if speeds.len() != self.processors() {
+            let (want, got) = (self.processors(), speeds.len());
+            return Err(invalid(format!("expected {want} speeds, one for each processor, got {got}")));
+        }
+        let platform = Platform { speeds: speeds.to_vec(), ..self.clone() };
+        platform.check()?;
+        Ok(platform)
+    }
+
     /// Number of processors, P.
     pub fn processors(&self) -> usize {
         self.speeds.len()

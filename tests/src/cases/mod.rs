@@ -3,6 +3,7 @@
 mod flow;
 mod items;
 mod order;
+mod remaps;
 mod serial;
 mod sessions;
 mod simulated;
@@ -13,5 +14,12 @@ pub use serial::moves_state;
 use crate::Case;
 
 /// The cases of every file.
-pub(crate) const ALL: &[&[Case]] =
-    &[order::CASES, serial::CASES, items::CASES, flow::CASES, sessions::CASES, simulated::CASES];
+pub(crate) const ALL: &[&[Case]] = &[
+    order::CASES,
+    serial::CASES,
+    remaps::CASES,
+    items::CASES,
+    flow::CASES,
+    sessions::CASES,
+    simulated::CASES,
+];

@@ -86,7 +86,8 @@ impl EventLog {
         }
     }
 
-    /// Writes what is in memory: for a rank that is about to end without being dropped.
+    /// Writes what is in memory, as dropping it does.
+    #[cfg(test)]
     pub(crate) fn flush(&mut self) {
         if let Some(open) = &mut self.open {
             let result = open.flush();

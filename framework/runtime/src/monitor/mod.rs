@@ -12,14 +12,12 @@
 
 mod event;
 mod figure;
-#[allow(dead_code, reason = "pipelines do not log yet")]
 mod log;
 mod merge;
 mod record;
 pub(crate) mod words;
 
 pub use event::Event;
-#[allow(unused_imports, reason = "pipelines do not log yet")]
 pub(crate) use log::{EventLog, Place};
 pub use merge::{Log, read};
 pub use record::Record;

@@ -2,16 +2,35 @@
 
 use std::time::Duration;
 
-use armature_planner::pipeline::{Dispatch, PipelineSpec, Plan, PlanOptions, StageSpec, plan};
+use armature_planner::measure::{Fit, FitOptions, Measurement, Prior, fit};
+use armature_planner::pipeline::{
+    Dispatch, Mapping, PipelineSpec, Plan, PlanOptions, StageSpec, plan, production_time,
+};
 use armature_planner::{Link, Platform};
 
 use super::conductor::Score;
-use super::meter::Measures;
+use super::meter::{Measures, Service};
+use super::probe;
+use super::summary::seconds;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Balance;
 
 /// How often ranks tell what they have measured.
-const TELL: Duration = Duration::from_millis(100);
+const TELL: Duration = Duration::from_millis(50);
+/// Items on which an estimate must stand before anything is decided by it.
+const ENOUGH_ITEMS: u64 = 3;
+/// What a rank has measured of a stage that it runs no more is believed for so long.
+const STALE_AFTER: Duration = Duration::from_secs(5);
+/// More items than this make an estimate no better.
+const MOST_WEIGHT: f64 = 64.0;
+
+/// What a rank has told.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    measures: Measures,
+    /// By stage: when the number of items behind its service time last grew.
+    fresh: Vec<Duration>,
+}
 
 /// See the module's page.
 #[derive(Debug)]
@@ -20,17 +39,31 @@ pub(crate) struct Balancer {
     dispatch: Dispatch,
     balance: Balance,
     planned: bool,
+    /// As it was probed; a parked rank's speed as it was probed last.
     platform: Platform,
-    /// By rank: what it last told.
-    measures: Vec<Measures>,
+    sharing: Vec<Vec<usize>>,
+    told: Vec<Told>,
+    /// By stage: its work, as last fitted. Where a service time has changed, it is likelier that a rank is loaded, and
+    /// with it all its stages, than that each of these stages has become another.
+    works: Vec<Option<f64>>,
     /// By stage: whether its state can go on elsewhere, where that is known.
     movable: Vec<bool>,
     /// By stage: what its factory takes, as far as that was seen.
     warm_up: Vec<Duration>,
+    /// By rank and stage: whether the stage was made there once.
+    warm: Vec<Vec<bool>>,
+}
+
+/// A platform and a pipeline as measured: what the planner is asked about.
+#[derive(Debug)]
+pub(crate) struct Model {
+    platform: Platform,
+    spec: PipelineSpec,
+    dispatch: Dispatch,
 }
 
 impl Balancer {
-    pub(crate) fn new(score: &Score, ranks: usize, balance: Balance) -> Self {
+    pub(crate) fn new(score: &Score<'_>, ranks: usize, balance: Balance) -> Self {
         let stages = score.outline.len();
         Balancer {
             outline: score.outline.clone(),
@@ -38,14 +71,17 @@ impl Balancer {
             balance,
             planned: score.mapping.is_none(),
             platform: Platform::with_speeds(&vec![1.0; ranks], Link::FREE),
-            measures: vec![Measures::default(); ranks],
+            sharing: score.sharing.to_vec(),
+            told: vec![Told { fresh: vec![Duration::ZERO; stages], ..Told::default() }; ranks],
+            works: vec![None; stages],
             movable: vec![false; stages],
             warm_up: vec![Duration::ZERO; stages],
+            warm: vec![vec![false; stages]; ranks],
         }
     }
 
     /// Whether the mapping may change while the stream runs.
-    pub(crate) fn is_live(&self) -> bool {
+    fn is_live(&self) -> bool {
         self.balance != Balance::Off
     }
 
@@ -63,7 +99,7 @@ impl Balancer {
     }
 
     /// A rank has set stages up.
-    pub(crate) fn ready(&mut self, _rank: usize, movable: &[usize], warm_up: &[(usize, Duration)]) {
+    pub(crate) fn ready(&mut self, rank: usize, movable: &[usize], warm_up: &[(usize, Duration)]) {
         for &stage in movable {
             if let Some(movable) = self.movable.get_mut(stage) {
                 *movable = true;
@@ -72,70 +108,134 @@ impl Balancer {
         for &(stage, took) in warm_up {
             if let Some(longest) = self.warm_up.get_mut(stage) {
                 *longest = took.max(*longest);
+                self.warm[rank][stage] = true;
             }
         }
     }
 
-    /// A rank has told what it measured.
-    pub(crate) fn measured(&mut self, rank: usize, measures: Measures) {
-        self.measures[rank] = measures;
+    /// A rank has told, `now`, what it measured.
+    pub(crate) fn measured(&mut self, rank: usize, measures: Measures, now: Duration) -> Result<()> {
+        let told = &mut self.told[rank];
+        let items =
+            |m: &Measures, stage: usize| m.services.get(stage).copied().flatten().map_or(0, |s| s.items);
+        for (stage, fresh) in told.fresh.iter_mut().enumerate() {
+            if items(&measures, stage) > items(&told.measures, stage) {
+                *fresh = now;
+            }
+        }
+        if let Some(speed) = measures.speed {
+            let mut speeds = self.platform.speeds().to_vec();
+            speeds[rank] = speed;
+            self.platform = self.platform.with_other_speeds(&speeds).map_err(nonsense)?;
+        }
+        told.measures = measures;
+        Ok(())
     }
 
-    /// The best mapping for what has been measured.
-    pub(crate) fn plan(&self) -> Result<Plan> {
-        let options = PlanOptions { dispatch: self.dispatch, ..PlanOptions::default() };
-        plan(&self.platform, &self.spec(), &options)
-            .map_err(|e| Error::new(ErrorKind::Mapping, format!("no mapping could be planned: {e}")))
-    }
-
-    /// The pipeline with the costs that were measured. A serial stage whose state cannot be moved stays.
-    fn spec(&self) -> PipelineSpec {
+    /// What the measurements say `now`, under the mapping in force.
+    pub(crate) fn model(&mut self, present: &Mapping, now: Duration) -> Result<Model> {
+        let fit = self.fit(present, now)?;
+        let mut speeds: Vec<f64> = fit.speeds.iter().map(|speed| speed.value).collect();
+        probe::even_out(&mut speeds, &self.sharing);
+        let owner = |stage| present.block_of(stage).and_then(|b| present.blocks[b].hosts.first().copied());
         let stage = |(n, stage): (usize, &StageSpec)| StageSpec {
-            work: self.work(n),
+            work: fit.works[n].map_or(0.0, |work| work.value),
             output: self.bytes(n + 1),
-            pinned: stage.pinned.or((stage.serial && !self.movable[n]).then_some(0)),
+            // A serial stage whose state cannot be moved stays where it is.
+            pinned: stage.pinned.or_else(|| owner(n).filter(|_| stage.serial && !self.movable[n])),
             ..stage.clone()
         };
-        PipelineSpec {
-            input: self.bytes(0),
-            stages: self.outline.stages.iter().enumerate().map(stage).collect(),
-        }
+        let stages = self.outline.stages.iter().enumerate().map(stage).collect();
+        let spec = PipelineSpec { input: self.bytes(0), stages };
+        let platform = self.platform.with_other_speeds(&speeds).map_err(nonsense)?;
+        self.works = fit.works.iter().map(|work| work.map(|work| work.value)).collect();
+        Ok(Model { platform, spec, dispatch: self.dispatch })
     }
 
-    /// Work of a stage: seconds on a rank times its speed.
-    fn work(&self, stage: usize) -> f64 {
-        let on = |(rank, measures): (usize, &Measures)| {
-            let service = measures.services.get(stage).copied().flatten()?;
-            Some((service.seconds * self.platform.speeds()[rank], service.items as f64))
+    /// All estimates of service times: rank, stage, estimate.
+    pub(crate) fn services(&self) -> Vec<(usize, usize, Service)> {
+        let on = |(rank, told): (usize, &Told)| {
+            let known = told.measures.services.iter().enumerate();
+            known.filter_map(|(stage, s)| s.map(|s| (rank, stage, s))).collect::<Vec<_>>()
         };
-        let (sum, items) = self
-            .measures
-            .iter()
-            .enumerate()
-            .filter_map(on)
-            .fold((0.0, 0.0), |(sum, all), (work, items)| (sum + work * items, all + items));
-        if items > 0.0 { sum / items } else { 0.0 }
+        self.told.iter().enumerate().flat_map(on).collect()
+    }
+
+    /// Seconds that ranks spend on making the stages which `mapping` puts on them for the first time: the longest of
+    /// them, as they do so at the same time.
+    pub(crate) fn warm_up_cost(&self, mapping: &Mapping) -> f64 {
+        let on = |(rank, warm): (usize, &Vec<bool>)| {
+            let here = mapping.blocks.iter().filter(|b| b.hosts.contains(&rank));
+            let cold = here.flat_map(|b| b.stages.clone()).filter(|&stage| !warm[stage]);
+            cold.map(|stage| self.warm_up[stage].as_secs_f64()).sum::<f64>()
+        };
+        self.warm.iter().enumerate().map(on).fold(0.0, f64::max)
+    }
+
+    /// Whether enough is known to judge `mapping` and others: every stage has been measured on one of its hosts.
+    pub(crate) fn is_settled(&self, mapping: &Mapping) -> bool {
+        let known = |rank: usize, stage: usize| {
+            let service = self.told[rank].measures.services.get(stage).copied().flatten();
+            service.is_some_and(|s| s.items >= ENOUGH_ITEMS)
+        };
+        mapping.blocks.iter().all(|b| b.stages.clone().all(|stage| b.hosts.iter().any(|&r| known(r, stage))))
+    }
+
+    /// Works of stages and speeds of ranks that explain the service times best.
+    fn fit(&self, present: &Mapping, now: Duration) -> Result<Fit> {
+        let hosts = |rank: usize, stage: usize| {
+            present.block_of(stage).is_some_and(|b| present.blocks[b].hosts.contains(&rank))
+        };
+        let measurement = |(rank, stage, service): (usize, usize, Service)| {
+            let stale = now.saturating_sub(self.told[rank].fresh[stage]) > STALE_AFTER;
+            let measurement = Measurement {
+                stage,
+                rank,
+                seconds: service.seconds.value,
+                weight: (service.items as f64).min(MOST_WEIGHT),
+            };
+            // What is known of a rank that runs the stage stays true while nothing comes: it has had nothing to do.
+            (hosts(rank, stage) || !stale).then_some(measurement)
+        };
+        let seen: Vec<Measurement> = self.services().into_iter().filter_map(measurement).collect();
+        let prior = Prior { speeds: self.platform.speeds().to_vec(), works: self.works.clone() };
+        fit(&seen, &prior, &FitOptions::default()).map_err(nonsense)
     }
 
     /// Bytes of an item on an edge.
     fn bytes(&self, edge: usize) -> f64 {
-        let volume = |m: &Measures| m.volumes.get(edge).copied().unwrap_or_default();
+        let volume = |told: &Told| told.measures.volumes.get(edge).copied().unwrap_or_default();
         let (bytes, items) =
-            self.measures.iter().map(volume).fold((0, 0), |(b, n), (bytes, items)| (b + bytes, n + items));
+            self.told.iter().map(volume).fold((0, 0), |(b, n), (bytes, items)| (b + bytes, n + items));
         if items > 0 { bytes as f64 / items as f64 } else { 0.0 }
+    }
+}
+
+impl Model {
+    /// The best mapping.
+    pub(crate) fn plan(&self) -> Result<Plan> {
+        let options = PlanOptions { dispatch: self.dispatch, ..PlanOptions::default() };
+        plan(&self.platform, &self.spec, &options)
+            .map_err(|e| Error::new(ErrorKind::Mapping, format!("no mapping could be planned: {e}")))
+    }
+
+    /// Seconds between two results that are to be expected of a mapping.
+    pub(crate) fn production_time(&self, mapping: &Mapping) -> Result<f64> {
+        production_time(&self.platform, &self.spec, mapping, self.dispatch)
+            .map(|prediction| prediction.production_time)
+            .map_err(|e| Error::new(ErrorKind::Mapping, format!("the present mapping cannot be judged: {e}")))
     }
 
     /// The measurements in words.
     pub(crate) fn describe(&self) -> String {
         let speeds = self.platform.speeds();
-        let stages: Vec<String> = self
-            .outline
-            .stages
-            .iter()
-            .enumerate()
-            .map(|(n, s)| format!("{} {}", s.name, super::summary::seconds(self.work(n) / speeds[0])))
-            .collect();
+        let on_root = |s: &StageSpec| format!("{} {}", s.name, seconds(s.work / speeds[0]));
+        let stages: Vec<String> = self.spec.stages.iter().map(on_root).collect();
         let speeds: Vec<String> = speeds.iter().map(|s| format!("{:.2}", s / speeds[0])).collect();
         format!("{} an item on rank 0; relative speeds {}", stages.join(", "), speeds.join(" "))
     }
+}
+
+fn nonsense(error: armature_planner::Error) -> Error {
+    Error::new(ErrorKind::Config, format!("measurements that make no sense: {error}"))
 }

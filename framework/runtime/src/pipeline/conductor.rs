@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use armature_planner::Platform;
 use armature_planner::pipeline::{Dispatch, Mapping, PipelineSpec};
+use armature_planner::tuner::Verdict;
 
 use super::balancer::Balancer;
 use super::choice::{MappingChoice, on_root, outline};
@@ -15,9 +17,11 @@ use super::progress::{Display, View};
 use super::rank::Rank;
 use super::remaps::{Remap, Script};
 use super::summary::Summary;
+use super::tuning::{self, Standing, Tuning};
 use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::Event;
 use crate::session::post::{Kind, Letter};
-use crate::session::{Balance, BatchMode, Config};
+use crate::session::{Balance, BatchMode, Config, Probed, Session};
 use crate::wire;
 
 /// An automatic mapping is planned after this many items and this long, or, where items are slow, after one
@@ -27,35 +31,36 @@ const CALIBRATE_TIME: Duration = Duration::from_millis(50);
 const CALIBRATE_MOST: Duration = Duration::from_secs(2);
 /// Batches on which the sizes of items are taken.
 const SIZED_BATCHES: usize = 3;
+/// For so long what was probed is taken to be true in the next run, too; measurements correct it.
+const PROBE_LASTS: Duration = Duration::from_secs(5);
 /// Turns between two looks at what is not urgent.
 const TURNS_PER_LOOK: u32 = 64;
 
 /// What rank 0 needs to know of the pipeline, which is in the workshop by now.
 #[derive(Debug)]
-pub(crate) struct Score {
+pub(crate) struct Score<'s> {
     pub(crate) outline: PipelineSpec,
     pub(crate) mapping: Option<Mapping>,
     pub(crate) dispatch: Dispatch,
     pub(crate) ordered: bool,
     /// Groups of ranks that share cores.
-    pub(crate) sharing: Vec<Vec<usize>>,
+    pub(crate) sharing: &'s [Vec<usize>],
+    /// What was probed a moment ago, in an earlier run of the session.
+    pub(crate) probed: &'s Probed,
     pub(crate) script: Script,
 }
 
-impl Score {
+impl<'s> Score<'s> {
     /// Reads the pipeline, and its mapping if that is not to be planned.
-    pub(crate) fn of(
-        pipeline: &mut super::Runnable<'_>,
-        ranks: usize,
-        sharing: &[Vec<usize>],
-    ) -> Result<Self> {
+    pub(crate) fn of(pipeline: &mut super::Runnable<'_>, ranks: usize, session: &'s Session) -> Result<Self> {
         let choice: &MappingChoice = &pipeline.mapping;
         Ok(Score {
             outline: outline(&pipeline.stages),
             mapping: choice.resolve(&pipeline.stages, ranks)?,
             dispatch: pipeline.dispatch,
             ordered: pipeline.ordered,
-            sharing: sharing.to_vec(),
+            sharing: session.sharing(),
+            probed: session.probed(),
             script: Script::resolve(std::mem::take(&mut pipeline.remaps), &pipeline.stages, ranks)?,
         })
     }
@@ -87,11 +92,11 @@ impl Score {
 /// Runs rank 0 to the end of the stream.
 pub(crate) fn conduct<'scope, 'p: 'scope>(
     mut rank: Rank<'_, 'scope, '_, 'p>,
-    score: Score,
+    score: Score<'_>,
     config: &Config,
 ) -> Result<Summary> {
     let mut display = Display::new(config.progress, rank.clock().now());
-    let result = Conductor::new(&mut rank, score, config, &mut display).run();
+    let result = Conductor::new(&mut rank, score, config, &mut display).and_then(Conductor::run);
     display.clear();
     let mut summary = result?;
     summary.ranks = collect_reports(rank)?;
@@ -110,10 +115,12 @@ struct Change {
 
 struct Conductor<'c, 'a, 'scope, 'env, 'p> {
     rank: &'c mut Rank<'a, 'scope, 'env, 'p>,
-    score: Score,
+    score: Score<'c>,
     config: &'c Config,
     display: &'c mut Display,
     balancer: Balancer,
+    tuning: Option<Tuning>,
+    balance: Balance,
     start: Duration,
     /// The mapping in force.
     mapping: Mapping,
@@ -128,15 +135,18 @@ struct Conductor<'c, 'a, 'scope, 'env, 'p> {
 impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
     fn new(
         rank: &'c mut Rank<'a, 'scope, 'env, 'p>,
-        score: Score,
+        score: Score<'c>,
         config: &'c Config,
         display: &'c mut Display,
-    ) -> Self {
+    ) -> Result<Self> {
         let start = rank.clock().now();
         let planned = score.mapping.is_none();
         let balance = config.balance.unwrap_or(if planned { Balance::Live } else { Balance::Off });
-        Conductor {
+        rank.log_events(config.events.as_deref(), Duration::ZERO);
+        Ok(Conductor {
             balancer: Balancer::new(&score, rank.size(), balance),
+            tuning: Tuning::new(balance, rank.size())?,
+            balance,
             mapping: score.first(),
             calibrating: planned,
             rank,
@@ -148,12 +158,16 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
             remaps: Vec::new(),
             calibrated: None,
             predicted: None,
-        }
+        })
     }
 
     fn run(mut self) -> Result<Summary> {
-        if self.rank.size() > 1 && (self.calibrating || self.balancer.is_live()) {
-            self.balancer.probed(probe::platform(self.rank, &self.score.sharing)?);
+        let (ranks, mapping, balance) = (self.rank.size(), self.text(&self.mapping), self.balance);
+        self.rank.tell(|| Event::Start { ranks, mapping, balance: format!("{balance:?}").to_lowercase() });
+        if ranks > 1 && (self.calibrating || self.tuning.is_some()) {
+            let platform = self.probe()?;
+            self.rank.tell(|| probe::event(&platform));
+            self.balancer.probed(platform);
         }
         self.begin(self.mapping.clone(), Remap::first())?;
         let mut turns = 0u32;
@@ -174,8 +188,23 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         self.end()
     }
 
+    /// The platform, probed now or a moment ago.
+    fn probe(&mut self) -> Result<Platform> {
+        let now = self.rank.clock().now();
+        if let Some((when, platform)) = &*self.score.probed.borrow()
+            && now.saturating_sub(*when) < PROBE_LASTS
+        {
+            return Ok(platform.clone());
+        }
+        let platform = probe::platform(self.rank, self.score.sharing)?;
+        self.score.probed.replace(Some((now, platform.clone())));
+        Ok(platform)
+    }
+
     fn end(mut self) -> Result<Summary> {
         let now = self.rank.clock().now();
+        let (items, elapsed) = (self.drawn(), now.saturating_sub(self.start));
+        self.rank.tell(|| Event::Finish { items, seconds: elapsed.as_secs_f64() });
         let (calibration, calibration_items) = match self.calibrated {
             Some((at, items)) => (at.saturating_sub(self.start), items),
             None => (Duration::ZERO, 0),
@@ -184,9 +213,9 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
             stages: self.score.outline.stages.iter().map(|s| s.name.clone()).collect(),
             mapping_text: self.text(&self.mapping),
             mapping: self.mapping.clone(),
-            items: self.drawn(),
+            items,
             delivered: 0,
-            elapsed: now.saturating_sub(self.start),
+            elapsed,
             calibration,
             calibration_items,
             predicted: self.predicted,
@@ -214,8 +243,8 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
                 if all { self.switch() } else { Ok(()) }
             }
             (Kind::Measures, _) => {
-                self.balancer.measured(letter.from, wire::from_bytes(&letter.body)?);
-                Ok(())
+                let now = self.rank.clock().now();
+                self.balancer.measured(letter.from, wire::from_bytes(&letter.body)?, now)
             }
             (other, _) => Err(out_of_step(letter.from, other, "in the middle of the stream")),
         }
@@ -228,8 +257,15 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         let table = Table::new(epoch, mapping.clone(), self.score.dispatch, &serial, self.score.ordered);
         let weigh = if epoch == 1 && self.balancer.wants_measures() { SIZED_BATCHES } else { 0 };
         let names = self.score.outline.stages.iter().map(|s| s.name.clone()).collect();
-        let order =
-            Prepare { table: table.clone(), names, weigh, measure_every: self.balancer.measure_every() };
+        let order = Prepare {
+            table: table.clone(),
+            names,
+            weigh,
+            elapsed: self.rank.clock().now().saturating_sub(self.start),
+            measure_every: self.balancer.measure_every(),
+        };
+        let text = self.text(&mapping);
+        self.rank.tell(|| Event::Prepare { epoch, mapping: text });
         let waiting: Vec<usize> = (1..self.rank.size()).collect();
         for &to in &waiting {
             self.rank.post().send(to, Kind::Prepare, &order)?;
@@ -252,10 +288,17 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         let now = self.rank.clock().now();
         if let Some(source) = self.rank.source() {
             source.replan(window);
-            remap.in_force(now.saturating_sub(self.start), source.items_done());
+            remap.in_force(now.saturating_sub(self.start), source.items_done(), source.flow().in_flight);
         }
         self.rank.switch(epoch)?;
         let text = self.text(&mapping);
+        self.rank.tell(|| Event::Switch { epoch, mapping: text.clone() });
+        if epoch > 1
+            && let Some(standing) = self.standing()
+            && let Some(tuning) = &mut self.tuning
+        {
+            tuning.changed(standing);
+        }
         if self.calibrating {
             log::debug!("calibrating with {text}");
         } else if self.rank.size() > 1 {
@@ -272,20 +315,30 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         Ok(())
     }
 
+    /// The stream as it stands now.
+    fn standing(&mut self) -> Option<Standing> {
+        let now = self.rank.clock().now();
+        let elapsed = now.saturating_sub(self.start);
+        let source = self.rank.source()?;
+        let (items, left, batches) = (source.items_done(), source.items_left(), source.batches());
+        Some(Standing { now, elapsed, items, left, batches })
+    }
+
     /// What has to be looked at now and then: the display, and whether another mapping is due.
     fn look(&mut self) -> Result<()> {
-        let now = self.rank.clock().now();
-        let Some(source) = self.rank.source() else { return Ok(()) };
-        let (items, flow) = (source.items_done(), source.flow());
-        if self.display.is_due(now) {
+        let Some(standing) = self.standing() else { return Ok(()) };
+        let Standing { now, elapsed, items, .. } = standing;
+        if self.display.is_due(now)
+            && let Some(flow) = self.rank.source().map(|s| s.flow())
+        {
             self.display.show(View { items, flow }, now);
         }
         if self.change.is_some() {
             return Ok(());
         }
         if self.calibrating {
-            let spent = now.saturating_sub(self.start);
-            if (items >= CALIBRATE_ITEMS && spent >= CALIBRATE_TIME) || (items > 0 && spent >= CALIBRATE_MOST)
+            if (items >= CALIBRATE_ITEMS && elapsed >= CALIBRATE_TIME)
+                || (items > 0 && elapsed >= CALIBRATE_MOST)
             {
                 self.plan_first()?;
             }
@@ -294,18 +347,74 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         if let Some(mapping) = self.score.script.due(items) {
             return self.begin(mapping, Remap::scripted(items));
         }
-        Ok(())
+        match &self.tuning {
+            Some(tuning) if tuning.is_due(standing) => self.tune(standing),
+            _ => Ok(()),
+        }
+    }
+
+    /// Decides whether another mapping pays, and has it prepared if so.
+    fn tune(&mut self, standing: Standing) -> Result<()> {
+        self.balancer.measured(0, self.rank.measures(), standing.now)?;
+        let clock = self.rank.clock();
+        let Some(tuning) = &mut self.tuning else { return Ok(()) };
+        if tuning.is_over() {
+            return Ok(());
+        }
+        let decision = tuning.look(standing, &self.mapping, &mut self.balancer, || clock.now())?;
+        let (cost, outcome) = (tuning.last_cost(), tuning.outcome());
+        if let Some(last) = self.remaps.last_mut() {
+            last.cost = last.cost.or(cost);
+            if let Some(outcome) = outcome {
+                (last.before, last.after) = (outcome.measured_before, Some(outcome.measured_after));
+                let epoch = self.rank.epoch();
+                let before_s = outcome.measured_before.unwrap_or(outcome.predicted_before);
+                let (predicted_s, after_s) = (outcome.predicted_after, outcome.measured_after);
+                self.rank.tell(|| Event::Outcome { epoch, before_s, predicted_s, after_s });
+                log::info!("mapping {epoch}: {outcome}");
+            }
+        }
+        let Some(decision) = decision else { return Ok(()) };
+        let outline = &self.score.outline;
+        self.rank.tell(|| tuning::event(&decision, |mapping| mapping.display(outline).to_string()));
+        match decision.candidate {
+            Some(ref candidate) if decision.verdict == Verdict::Act => {
+                self.tell_measures();
+                let why = tuning::why(&decision);
+                log::info!("another mapping pays: {why}");
+                let remap = Remap::decided(why, Some(candidate.time));
+                self.begin(candidate.arrangement.clone(), remap)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts what the decision stands on into the log of events.
+    fn tell_measures(&mut self) {
+        for (rank, stage, service) in self.balancer.services() {
+            self.rank.tell(|| Event::Measured {
+                stage: self.score.outline.stages[stage].name.clone(),
+                rank,
+                items: service.items,
+                seconds_per_item: service.seconds.value,
+                by: format!("the {}", service.seconds.source),
+                settled: service.seconds.settled,
+            });
+        }
     }
 
     /// Plans a mapping from what the calibration run has measured.
     fn plan_first(&mut self) -> Result<()> {
         let drawn = self.drawn();
-        self.balancer.measured(0, self.rank.measures());
-        let plan = self.balancer.plan()?;
-        log::info!("measured {}", self.balancer.describe());
+        let now = self.rank.clock().now();
+        self.balancer.measured(0, self.rank.measures(), now)?;
+        let model = self.balancer.model(&self.mapping, now)?;
+        let plan = model.plan()?;
+        log::info!("measured {}", model.describe());
+        self.tell_measures();
         self.predicted = Some(plan.prediction.production_time);
         self.calibrating = false;
-        self.calibrated = Some((self.rank.clock().now(), drawn));
+        self.calibrated = Some((now, drawn));
         self.begin(plan.mapping, Remap::planned(plan.prediction.production_time))
     }
 }

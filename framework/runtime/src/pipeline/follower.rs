@@ -5,21 +5,35 @@ use super::probe;
 use super::rank::Rank;
 use super::workshop::SetUp;
 use crate::error::{Error, ErrorKind, Result};
+use crate::session::Config;
 use crate::session::post::Kind;
 use crate::wire;
 
 /// Runs this rank until rank 0 says that the stream is over. `names` are the stages that this rank has built.
-pub(crate) fn follow<'scope, 'p: 'scope>(mut rank: Rank<'_, 'scope, '_, 'p>, names: &[String]) -> Result<()> {
+pub(crate) fn follow<'scope, 'p: 'scope>(
+    mut rank: Rank<'_, 'scope, '_, 'p>,
+    names: &[String],
+    config: &Config,
+) -> Result<()> {
+    let mut balanced = false;
     loop {
         let Some(letter) = rank.control() else {
             rank.turn_or_wait()?;
+            if balanced {
+                rank.probe_if_parked();
+            }
             if let Some(measures) = rank.measures_due() {
                 rank.post().send(0, Kind::Measures, &measures)?;
             }
             continue;
         };
         match letter.kind {
-            Kind::Prepare => prepare(&mut rank, names, wire::from_bytes(&letter.body)?)?,
+            Kind::Prepare => {
+                let order: Prepare = wire::from_bytes(&letter.body)?;
+                rank.log_events(config.events.as_deref(), order.elapsed);
+                balanced = order.measure_every.is_some();
+                prepare(&mut rank, names, order)?;
+            }
             Kind::Switch => {
                 let Switch { epoch } = wire::from_bytes(&letter.body)?;
                 rank.switch(epoch)?;
@@ -42,7 +56,7 @@ fn prepare<'scope, 'p: 'scope>(
     names: &[String],
     order: Prepare,
 ) -> Result<()> {
-    let Prepare { table, names: theirs, weigh, measure_every } = order;
+    let Prepare { table, names: theirs, weigh, measure_every, .. } = order;
     if theirs != names {
         let text = format!(
             "built a pipeline of stages {names:?}, rank 0 one of {theirs:?}: every rank must build the same"

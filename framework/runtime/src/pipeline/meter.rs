@@ -1,5 +1,8 @@
 //! What a rank measures for rank 0's decisions: service times of the stages that run here, sizes of items.
 
+use std::time::Duration;
+
+use armature_planner::measure::{Estimate, ServiceTime};
 use serde::{Deserialize, Serialize};
 
 use super::workshop::Work;
@@ -11,37 +14,55 @@ pub(crate) struct Measures {
     pub(crate) services: Vec<Option<Service>>,
     /// By edge (the number of stages before it): bytes and items.
     pub(crate) volumes: Vec<(u64, u64)>,
+    /// Operations per second of the probe's kernel, where this rank had nothing else to do.
+    pub(crate) speed: Option<f64>,
 }
 
 /// How long an item keeps a stage busy on a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Service {
     /// Seconds per item.
-    pub(crate) seconds: f64,
-    /// Items that the estimate stands on.
+    pub(crate) seconds: Estimate,
+    /// Items whose time was taken so far.
     pub(crate) items: u64,
-    /// Whether it no longer moves.
-    pub(crate) settled: bool,
 }
 
 /// Takes up what jobs tell.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    services: Vec<(f64, u64)>,
+    services: Vec<(ServiceTime, u64)>,
     /// By edge: bytes and items of batches that were weighed without being sent.
     weighed: Vec<(u64, u64)>,
+    speed: Option<f64>,
+    /// How often measurements are told, and when next.
+    telling: Option<(Duration, Duration)>,
+    /// Whether anything has come since they were told last.
+    news: bool,
 }
 
 impl Meter {
     pub(crate) fn new(stages: usize) -> Self {
-        Meter { services: vec![(0.0, 0); stages], weighed: vec![(0, 0); stages + 1] }
+        Meter {
+            services: (0..stages).map(|_| (ServiceTime::default(), 0)).collect(),
+            weighed: vec![(0, 0); stages + 1],
+            speed: None,
+            telling: None,
+            news: false,
+        }
     }
 
+    /// From `now` on, measurements are to be told so often, or not at all.
+    pub(crate) fn tell_every(&mut self, every: Option<Duration>, now: Duration) {
+        self.telling = every.map(|every| (every, now + every));
+    }
+
+    /// Takes up what a job has cost.
     pub(crate) fn note(&mut self, work: &Work) {
         for lap in work.laps.iter().filter(|lap| lap.items > 0) {
-            let (seconds, items) = &mut self.services[lap.stage];
-            *seconds += lap.took.as_secs_f64();
+            let (service, items) = &mut self.services[lap.stage];
+            service.add(lap.items as u64, lap.took.as_secs_f64());
             *items += lap.items as u64;
+            self.news = true;
         }
         for weight in &work.weights {
             let (bytes, items) = &mut self.weighed[weight.edge];
@@ -50,15 +71,58 @@ impl Meter {
         }
     }
 
+    /// The speed of this rank was probed again.
+    pub(crate) fn probed(&mut self, speed: f64) {
+        self.speed = Some(speed);
+        self.news = true;
+    }
+
+    /// Whether there is something to tell, and it is time to.
+    pub(crate) fn is_due(&mut self, now: Duration) -> bool {
+        let Some((every, next)) = &mut self.telling else { return false };
+        if !self.news || now < *next {
+            return false;
+        }
+        *next = now + *every;
+        self.news = false;
+        true
+    }
+
     /// All that is known now; `sent` is what went over each edge.
     pub(crate) fn measures(&self, sent: &[(u64, u64)]) -> Measures {
-        let service = |&(seconds, items): &(f64, u64)| {
-            (items > 0).then(|| Service { seconds: seconds / items as f64, items, settled: items >= 8 })
+        let service = |(service, items): &(ServiceTime, u64)| {
+            service.estimate().map(|seconds| Service { seconds, items: *items })
         };
         let volume = |(&(b, n), &(sent_b, sent_n)): (&(u64, u64), &(u64, u64))| (b + sent_b, n + sent_n);
         Measures {
             services: self.services.iter().map(service).collect(),
             volumes: self.weighed.iter().zip(sent).map(volume).collect(),
+            speed: self.speed,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::workshop::{Lap, Weight};
+    use super::*;
+
+    #[test]
+    fn measurements_are_told_when_there_are_new_ones() {
+        let mut meter = Meter::new(2);
+        let at = Duration::from_millis;
+        let lap = Lap { stage: 1, items: 4, took: at(8) };
+        let weight = Weight { edge: 1, items: 4, bytes: 400 };
+        let work = Work { took: at(8), laps: vec![lap; 10], weights: vec![weight] };
+        meter.note(&work);
+        assert!(!meter.is_due(at(1000)), "nobody wants to know");
+        meter.tell_every(Some(at(50)), at(1000));
+        assert!(!meter.is_due(at(1040)) && meter.is_due(at(1050)) && !meter.is_due(at(2000)));
+        meter.probed(2e9);
+        assert!(meter.is_due(at(2000)));
+        let told = meter.measures(&[(0, 0), (600, 6), (0, 0)]);
+        let service = told.services[1].unwrap();
+        assert!((service.seconds.value - 0.002).abs() < 1e-9 && service.items == 40, "{service:?}");
+        assert_eq!((told.services[0], told.speed, told.volumes[1]), (None, Some(2e9), (1000, 10)));
     }
 }

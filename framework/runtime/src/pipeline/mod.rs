@@ -57,6 +57,7 @@ mod remaps;
 mod run;
 mod stage;
 mod summary;
+mod tuning;
 mod watch;
 mod workshop;
 

@@ -14,6 +14,8 @@ pub(crate) struct Prepare {
     pub(crate) names: Vec<String>,
     /// Take the sizes of items on so many batches of every edge.
     pub(crate) weigh: usize,
+    /// Time since the run began, by rank 0's clock: the ranks' logs of events begin with it.
+    pub(crate) elapsed: Duration,
     /// How often to send measurements; never where nothing is decided by them.
     pub(crate) measure_every: Option<Duration>,
 }

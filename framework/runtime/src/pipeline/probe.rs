@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::rank::Rank;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::Event;
 use crate::session::post::{Kind, Letter, Post, envelope};
 use crate::transport::Message;
 use crate::wire;
@@ -86,8 +87,19 @@ pub(crate) fn platform<'scope, 'p: 'scope>(
     describe(&speeds, &to_root)
 }
 
+/// The probed platform for the log of events.
+pub(crate) fn event(platform: &Platform) -> Event {
+    let fastest = platform.speeds().iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    let links = || (1..platform.processors()).map(|rank| platform.link(0, rank));
+    Event::Probe {
+        speeds: platform.speeds().iter().map(|s| s / fastest).collect(),
+        slowest_link: links().map(|l| l.bandwidth).reduce(f64::min),
+        longest_delay: links().map(|l| l.setup).reduce(f64::max),
+    }
+}
+
 /// Ranks that share cores are equally fast in the long run, whoever of them got a core first this time.
-fn even_out(speeds: &mut [f64], sharing: &[Vec<usize>]) {
+pub(crate) fn even_out(speeds: &mut [f64], sharing: &[Vec<usize>]) {
     for group in sharing {
         let mean = group.iter().map(|&r| speeds[r]).sum::<f64>() / group.len() as f64;
         group.iter().for_each(|&r| speeds[r] = mean);

@@ -4,6 +4,7 @@
 //! brings the three together, and the place where waiting is measured.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,12 +13,14 @@ use super::erased::Codec;
 use super::ledger::{Activity, RankReport, StageStats};
 use super::machine::table::Table;
 use super::machine::window::WindowPlan;
-use super::machine::{Idle, Machine, Source};
+use super::machine::{Idle, Machine, Note, Source};
 use super::meter::{Measures, Meter};
+use super::probe;
 use super::watch::{Status, Watch};
 use super::workshop::SetUp;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::{Event, EventLog, Place};
 use crate::session::post::{Kind, Letter, Post};
 use crate::session::{Backoff, Config};
 
@@ -25,6 +28,8 @@ use crate::session::{Backoff, Config};
 const BURST: usize = 16;
 /// Jobs of microseconds done inline before the rank looks at its messages: a look costs as much as such a job.
 const INLINE_BURST: u32 = 8;
+/// How often a parked rank looks at its own speed.
+const PROBE_EVERY: Duration = Duration::from_secs(2);
 /// Turns between two looks at the clock while there is work.
 const TURNS_PER_TICK: u32 = 256;
 
@@ -48,8 +53,10 @@ pub(crate) struct Rank<'a, 'scope, 'env, 'p> {
     idle: Option<(Duration, Idle)>,
     report: RankReport,
     meter: Meter,
-    /// How often measurements are told, and when next.
-    telling: Option<(Duration, Duration)>,
+    events: EventLog,
+    stage_names: Vec<String>,
+    /// When this rank looks at its own speed again, while it is parked.
+    next_probe: Duration,
     turns: u32,
 }
 
@@ -81,7 +88,9 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
             idle: None,
             report,
             meter: Meter::new(stage_names.len()),
-            telling: None,
+            events: EventLog::off(),
+            stage_names: stage_names.to_vec(),
+            next_probe: Duration::ZERO,
             turns: 0,
         }
     }
@@ -113,6 +122,22 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         self.machine.epoch()
     }
 
+    /// Begins the log of events, if there is to be one; `elapsed` is the time since the run began.
+    pub(crate) fn log_events(&mut self, dir: Option<&Path>, elapsed: Duration) {
+        let Some(dir) = dir.filter(|_| !self.events.is_on()) else { return };
+        let offset = elapsed.as_secs_f64() - self.clock.now().as_secs_f64();
+        let place =
+            Place { rank: self.number(), size: self.size(), run: self.post.run().saturating_sub(1), offset };
+        self.events = EventLog::open(dir, place);
+    }
+
+    /// Puts an event into the log, if there is one.
+    pub(crate) fn tell(&mut self, event: impl FnOnce() -> Event) {
+        if self.events.is_on() {
+            self.events.record(self.clock.now(), event);
+        }
+    }
+
     /// Rank 0's end of the stream.
     pub(crate) fn source(&mut self) -> Option<&mut Source> {
         self.machine.source_mut()
@@ -128,6 +153,11 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         self.first = Some(Task::SetUp { hosted: table.hosted(self.number()) });
         loop {
             if let Some(answer) = self.answers.pop_front() {
+                for &(stage, took) in &answer.warm_up {
+                    let stage = self.stage_names[stage].clone();
+                    self.tell(|| Event::WarmUp { stage, seconds: took.as_secs_f64() });
+                }
+                self.tell(|| Event::Ready { epoch: table.epoch });
                 self.prepared = Some(table);
                 return Ok(answer);
             }
@@ -148,7 +178,7 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
 
     /// Takes the sizes of items on the next `weigh` batches of every edge, and has measurements due so often.
     pub(crate) fn measure(&mut self, weigh: usize, every: Option<Duration>) -> Result<()> {
-        self.telling = every.map(|every| (every, self.clock.now() + every));
+        self.meter.tell_every(every, self.clock.now());
         if weigh == 0 { Ok(()) } else { self.engine.submit(Task::Measure { batches: weigh }) }
     }
 
@@ -157,20 +187,27 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         self.meter.measures(self.machine.volumes())
     }
 
-    /// The same, if it is time to tell it.
+    /// The same, if there is anything new in it and it is time to tell it.
     pub(crate) fn measures_due(&mut self) -> Option<Measures> {
-        let (every, next) = self.telling.as_mut()?;
+        self.meter.is_due(self.clock.now()).then(|| self.measures())
+    }
+
+    /// A rank that runs no stage looks at its own speed now and then: nothing else would tell that a load which
+    /// competed with it has gone, or come.
+    pub(crate) fn probe_if_parked(&mut self) {
         let now = self.clock.now();
-        if now < *next {
-            return None;
+        if self.machine.is_parked() && now >= self.next_probe {
+            if self.next_probe > Duration::ZERO {
+                self.meter.probed(probe::speed(self.clock));
+            }
+            self.next_probe = now + PROBE_EVERY;
         }
-        *next = now + *every;
-        Some(self.measures())
     }
 
     /// Ends the rank's part; returns what it has counted, and the post office.
     pub(crate) fn finish(mut self) -> Result<(RankReport, &'a mut Post)> {
         self.end_idle();
+        self.tell_notes();
         self.report.add_traffic(self.machine.traffic());
         let workshop = self.engine.finish()?;
         let queues = self.machine.longest_queues();
@@ -222,6 +259,23 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
             self.post.send_ready(to, message)?;
         }
         Ok(())
+    }
+
+    /// Puts into the log what the machine has done that is worth it.
+    fn tell_notes(&mut self) {
+        for note in self.machine.take_notes() {
+            let name = |stage: usize| self.stage_names.get(stage).cloned().unwrap_or_default();
+            let event = match note {
+                Note::HandOver { stage, to, next, bytes } => {
+                    Event::HandOver { stage: name(stage), to, next_batch: next, bytes: bytes as u64 }
+                }
+                Note::TakeOver { stage, from, next } => {
+                    Event::TakeOver { stage: name(stage), from, next_batch: next }
+                }
+                Note::Forwarded { epoch, batches } => Event::Forwarded { epoch, batches },
+            };
+            self.tell(|| event);
+        }
     }
 
     /// Fetches what is done and hands over what comes next.
@@ -297,11 +351,13 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
 
     /// What has to happen now and then: a sign of life, and a look at who gives none.
     fn tick(&mut self) -> Result<()> {
+        self.tell_notes();
         // The simulator finds its own deadlocks.
         if self.clock.is_simulated() {
             return Ok(());
         }
         let now = self.clock.now();
+        self.events.tick(now);
         if !self.watch.is_due(now) {
             return Ok(());
         }

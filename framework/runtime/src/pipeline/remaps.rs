@@ -23,11 +23,30 @@ pub struct Remap {
     pub reason: String,
     /// Seconds between two results that the planner expected of it, if it was planned.
     pub predicted: Option<f64>,
+    /// Seconds between two results as measured before it came into force, if that was looked at.
+    pub before: Option<f64>,
+    /// The same some time after.
+    pub after: Option<f64>,
+    /// Seconds that the stream lost by the change, against going on as before: until the last batch that was drawn
+    /// before it had reached the sink.
+    pub cost: Option<f64>,
+    /// Batches in flight when it came into force.
+    pub in_flight: usize,
 }
 
 impl Remap {
     fn because(reason: String, predicted: Option<f64>) -> Self {
-        Remap { at: Duration::ZERO, items: 0, to: String::new(), reason, predicted }
+        Remap {
+            at: Duration::ZERO,
+            items: 0,
+            to: String::new(),
+            reason,
+            predicted,
+            before: None,
+            after: None,
+            cost: None,
+            in_flight: 0,
+        }
     }
 
     /// The mapping that the stream begins with.
@@ -45,8 +64,13 @@ impl Remap {
         Remap::because(format!("asked for after {after} items"), None)
     }
 
-    pub(crate) fn in_force(&mut self, at: Duration, items: u64) {
-        (self.at, self.items) = (at, items);
+    /// A mapping that the tuner has found to pay.
+    pub(crate) fn decided(reason: String, predicted: Option<f64>) -> Self {
+        Remap::because(reason, predicted)
+    }
+
+    pub(crate) fn in_force(&mut self, at: Duration, items: u64, in_flight: usize) {
+        (self.at, self.items, self.in_flight) = (at, items, in_flight);
     }
 }
 

@@ -26,7 +26,7 @@ impl Runnable<'_> {
         let run = post.next_run();
         let (rank, size, clock) = (post.rank(), post.size(), post.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
-        let score = if rank == 0 { Some(Score::of(&mut self, size, session.sharing())?) } else { None };
+        let score = if rank == 0 { Some(Score::of(&mut self, size, session)?) } else { None };
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
         let workshop = Workshop::new(self, rank, clock, config.monitor || balanced);
         let (codecs, activity) = (workshop.codecs(), workshop.activity());
@@ -41,7 +41,7 @@ impl Runnable<'_> {
                     let me = me.with_source(score.first_window(config));
                     conduct(me, score, config).map(Some)
                 }
-                None => follow(me, &names).map(|()| None),
+                None => follow(me, &names, config).map(|()| None),
             };
             // The scope waits for the compute thread, which may be in user code for long. The others must not
             // wait for that, so a failure is told before.

@@ -54,6 +54,51 @@ impl Summary {
     }
 }
 
+impl Summary {
+    /// The mapping; where it changed, from what, when, why, and what that brought.
+    fn write_mappings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let changes = match self.remaps.split_first() {
+            Some((first, changes)) if !changes.is_empty() => {
+                write!(f, "\nbegan with {}", first.to)?;
+                changes
+            }
+            _ => return write!(f, "\nmapping {}", self.mapping_text),
+        };
+        // A schedule of many changes is not told one by one.
+        const TOLD: usize = 8;
+        if changes.len() > TOLD {
+            write!(f, "\n… {} changes of mapping before the last {TOLD}", changes.len() - TOLD)?;
+        }
+        for remap in &changes[changes.len().saturating_sub(TOLD)..] {
+            write!(
+                f,
+                "\nat {:.3} s, after {} items: {}\n  because {}",
+                remap.at.as_secs_f64(),
+                remap.items,
+                remap.to,
+                remap.reason
+            )?;
+            if let (Some(before), Some(after)) = (remap.before, remap.after) {
+                write!(
+                    f,
+                    "\n  it took {} an item before and {} after: {:.2} times as fast",
+                    seconds(before),
+                    seconds(after),
+                    before / after
+                )?;
+            }
+            if let Some(cost) = remap.cost {
+                let window = match remap.in_flight {
+                    1 => "1 batch".to_string(),
+                    n => format!("{n} batches"),
+                };
+                write!(f, "\n  the change cost the stream {}, with {window} in flight", seconds(cost))?;
+            }
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (elapsed, rate) = (self.elapsed.as_secs_f64(), self.throughput());
@@ -61,7 +106,7 @@ impl fmt::Display for Summary {
         if self.delivered < self.items {
             write!(f, ", {} dropped", self.items - self.delivered)?;
         }
-        write!(f, "\nmapping {}", self.mapping_text)?;
+        self.write_mappings(f)?;
         if let (Some(predicted), Some(measured)) = (self.predicted, self.production_time()) {
             write!(
                 f,

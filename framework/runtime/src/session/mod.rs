@@ -35,8 +35,12 @@ pub struct Session {
     size: usize,
     transport: String,
     sharing: Sharing,
+    probed: Probed,
     post: RefCell<Post>,
 }
+
+/// Speeds and links of the ranks, and when they were probed.
+pub(crate) type Probed = RefCell<Option<(Duration, armature_planner::Platform)>>;
 
 impl Session {
     /// This rank's number, from 0.
@@ -79,6 +83,11 @@ impl Session {
         &self.sharing
     }
 
+    /// Where rank 0 keeps what it last probed, for skeletons that run one soon after the other.
+    pub(crate) fn probed(&self) -> &Probed {
+        &self.probed
+    }
+
     /// The post office; borrowed for as long as a skeleton runs.
     pub(crate) fn post(&self) -> Result<RefMut<'_, Post>> {
         self.post.try_borrow_mut().map_err(|_| {
@@ -96,6 +105,7 @@ impl Session {
         match hello::exchange(&mut post, config) {
             Ok(sharing) => Ok(Session {
                 sharing,
+                probed: Probed::default(),
                 config: config.clone(),
                 rank: post.rank(),
                 size: post.size(),

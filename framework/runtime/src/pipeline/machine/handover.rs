@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::broker::Broker;
 use super::inbox::Inbox;
-use super::job::Job;
+use super::job::{Job, Note};
 use super::parcel::Parcel;
 use super::table::{Route, Table};
 use super::turns::Turns;
@@ -92,7 +92,14 @@ impl Machine {
             return Err(Error::new(ErrorKind::Wire, text));
         }
         let edge = self.table.edge_of(parcel.stage);
-        self.traffic.forwarded += u64::from(!self.table.receivers(edge).contains(&self.me));
+        if !self.table.receivers(edge).contains(&self.me) {
+            self.traffic.forwarded += 1;
+            let epoch = self.epoch();
+            match self.notes.last_mut() {
+                Some(Note::Forwarded { epoch: last, batches }) if *last == epoch => *batches += 1,
+                _ => self.notes.push(Note::Forwarded { epoch, batches: 1 }),
+            }
+        }
         self.send_on(parcel)
     }
 
@@ -121,6 +128,8 @@ impl Machine {
         let owner = self.table.owner(stage);
         if owner != self.me {
             self.traffic.handed_over += 1;
+            let bytes = token.state.len();
+            self.notes.push(Note::HandOver { stage, to: owner, next: token.next, bytes });
             return self.mail(owner, Kind::Token, &token);
         }
         self.moving.restoring.insert(stage, token.next);
@@ -138,6 +147,7 @@ impl Machine {
             let text = format!("rank {from} hands over stage {stage}, which it cannot have had");
             return Err(Error::new(ErrorKind::Wire, text));
         }
+        self.notes.push(Note::TakeOver { stage, from, next: token.next });
         self.pass_on(Token { epoch: self.epoch(), ..token })
     }
 

@@ -62,3 +62,14 @@ pub(crate) struct Traffic {
     /// Mappings that came while a serial stage was between two ranks here.
     pub(crate) overtaken: u64,
 }
+
+/// Something that the machine has done which a log of events wants to know.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Note {
+    /// A serial stage went to another rank.
+    HandOver { stage: usize, to: usize, next: u64, bytes: usize },
+    /// A serial stage came from another rank.
+    TakeOver { stage: usize, from: usize, next: u64 },
+    /// So many batches that were here, or came here, by an earlier mapping went on to another rank.
+    Forwarded { epoch: u32, batches: u64 },
+}

@@ -26,7 +26,7 @@ use std::time::Duration;
 use self::broker::Broker;
 use self::handover::Moving;
 use self::inbox::Inbox;
-pub(crate) use self::job::{Done, Idle, Job, Traffic};
+pub(crate) use self::job::{Done, Idle, Job, Note, Traffic};
 use self::letters::{Assign, Offer, Request, Token, epoch_of};
 use self::parcel::Parcel;
 pub(crate) use self::source::{Flow, Source};
@@ -61,6 +61,7 @@ pub(crate) struct Machine {
     /// Present on rank 0.
     source: Option<Source>,
     outbox: Vec<(usize, Message)>,
+    notes: Vec<Note>,
     traffic: Traffic,
     /// By edge between stages: bytes and items that this rank has sent over it.
     volumes: Vec<(u64, u64)>,
@@ -85,6 +86,7 @@ impl Machine {
             early: Vec::new(),
             source: None,
             outbox: Vec::new(),
+            notes: Vec::new(),
             traffic: Traffic::default(),
             volumes: vec![(0, 0); codecs.len()],
             longest: vec![0; codecs.len()],
@@ -107,6 +109,11 @@ impl Machine {
     /// The mapping in force here; 0 before the first.
     pub(crate) fn epoch(&self) -> u32 {
         self.table.epoch
+    }
+
+    /// Whether the mapping in force has nothing for this rank.
+    pub(crate) fn is_parked(&self) -> bool {
+        self.epoch() > 0 && !self.table.hosts(self.me)
     }
 
     /// Takes a message in. One of a mapping that is not in force here yet waits until it is.
@@ -230,6 +237,11 @@ impl Machine {
     /// Messages that have come up since the last call.
     pub(crate) fn take_mail(&mut self) -> std::vec::Drain<'_, (usize, Message)> {
         self.outbox.drain(..)
+    }
+
+    /// What has happened since the last call that is worth telling.
+    pub(crate) fn take_notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.notes)
     }
 
     /// Rank 0's end of the stream; `None` on other ranks.

@@ -75,6 +75,17 @@ impl Source {
         !self.drawing && self.window.in_flight() == 0 && self.ended
     }
 
+    /// Items that have not reached the sink yet, if the user's iterator knows how many it has.
+    pub(crate) fn items_left(&self) -> Option<u64> {
+        self.left.map(|left| left + self.next_item - self.done)
+    }
+
+    /// Batches that have reached the sink, and batches drawn.
+    pub(crate) fn batches(&self) -> (u64, u64) {
+        let drawn = self.window.next_batch();
+        (drawn - self.window.in_flight() as u64, drawn)
+    }
+
     /// Whether the window is what keeps the source from drawing.
     pub(super) fn is_held_up(&self) -> bool {
         !self.ended && !self.window.is_open()

@@ -1,0 +1,221 @@
+//! Rank 0's looks at whether another mapping pays: measurements and plans in, decisions out.
+//!
+//! The decision is the planner crate's [`Tuner`]; here is what feeds it and what keeps an account of its changes.
+
+use std::time::Duration;
+
+use armature_planner::pipeline::Mapping;
+use armature_planner::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions, Verdict};
+
+use super::balancer::Balancer;
+use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::Event;
+use crate::session::Balance;
+
+/// Looks are at least so far apart,
+const LEAST_PERIOD: Duration = Duration::from_millis(50);
+/// so many times what planning takes,
+const PLANS_PER_PERIOD: u32 = 20;
+/// and so many items, unless these take very long.
+const ITEMS_PER_PERIOD: u64 = 8;
+const LONGEST_PERIOD: Duration = Duration::from_secs(2);
+/// Pause after a change, in seconds, beside the multiple of its cost that the tuner waits for.
+const COOL_DOWN: f64 = 0.5;
+/// The loss of a change that is assumed before one was seen, in items.
+const FIRST_COST_ITEMS: f64 = 8.0;
+
+/// A stream as it stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Standing {
+    pub(crate) now: Duration,
+    /// Since the run began.
+    pub(crate) elapsed: Duration,
+    /// Items that have reached the sink.
+    pub(crate) items: u64,
+    /// Items still to come, if the source knows.
+    pub(crate) left: Option<u64>,
+    /// Batches that have reached the sink, and batches drawn.
+    pub(crate) batches: (u64, u64),
+}
+
+/// A change that is in force, while batches drawn before it are still on their way.
+#[derive(Clone, Copy, Debug)]
+struct Landing {
+    /// When it was decided, and the items that had reached the sink by then.
+    decided: (Duration, u64),
+    /// Seconds for an item before it, as measured.
+    before: Option<f64>,
+    /// The first batch drawn under the new mapping.
+    first_batch: u64,
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Tuning {
+    tuner: Tuner<Mapping>,
+    once: bool,
+    /// Time and items at the last look.
+    last: Option<(Duration, u64)>,
+    /// What the last plan took.
+    planning: Duration,
+    /// Seconds for an item, as seen in the last period.
+    measured: Option<f64>,
+    decided: Option<(Duration, u64)>,
+    landing: Option<Landing>,
+    /// What the last change cost, in seconds.
+    last_cost: Option<f64>,
+}
+
+impl Tuning {
+    /// A tuner for a stream whose mapping may change, `None` for one whose mapping stays.
+    pub(crate) fn new(balance: Balance, ranks: usize) -> Result<Option<Self>> {
+        if balance == Balance::Off || ranks == 1 {
+            return Ok(None);
+        }
+        let options = TunerOptions { cool_down: COOL_DOWN, ..TunerOptions::default() };
+        let tuner = Tuner::new(options)
+            .map_err(|e| Error::new(ErrorKind::Config, format!("the tuner's options: {e}")))?;
+        Ok(Some(Tuning {
+            tuner,
+            once: balance == Balance::Once,
+            last: None,
+            planning: Duration::ZERO,
+            measured: None,
+            decided: None,
+            landing: None,
+            last_cost: None,
+        }))
+    }
+
+    /// Whether it is time for a look.
+    pub(crate) fn is_due(&self, s: Standing) -> bool {
+        let Some((time, items)) = self.last else { return true };
+        let period = s.now.saturating_sub(time);
+        if self.landing.is_some() {
+            return period >= LEAST_PERIOD;
+        }
+        period >= LEAST_PERIOD.max(self.planning * PLANS_PER_PERIOD)
+            && (s.items >= items + ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && s.items > items))
+    }
+
+    /// One look; `clock` reads the time. Returns the decision, if there was anything to decide.
+    pub(crate) fn look(
+        &mut self,
+        s: Standing,
+        mapping: &Mapping,
+        balancer: &mut Balancer,
+        clock: impl Fn() -> Duration,
+    ) -> Result<Option<Decision<Mapping>>> {
+        let since = self.last.replace((s.now, s.items));
+        let Some((time, items)) = since else { return Ok(None) };
+        let period = s.now.saturating_sub(time).as_secs_f64();
+        let done = s.items.saturating_sub(items);
+        let measured = (done > 0).then(|| period / done as f64);
+        if let Some(landing) = self.landing {
+            self.land(landing, s);
+            return Ok(None);
+        }
+        self.measured = measured.or(self.measured);
+        let settled = balancer.is_settled(mapping);
+        let (current_time, candidate) = if settled {
+            let begin = clock();
+            let model = balancer.model(mapping, s.now)?;
+            let current_time = model.production_time(mapping)?;
+            let plan = model.plan()?;
+            self.planning = clock().saturating_sub(begin);
+            let disturbance = self.last_cost.unwrap_or(FIRST_COST_ITEMS * current_time);
+            let cost = balancer.warm_up_cost(&plan.mapping) + disturbance;
+            let time = plan.prediction.production_time;
+            (current_time, Some(Candidate { arrangement: plan.mapping, time, cost }))
+        } else {
+            (measured.unwrap_or(0.0), None)
+        };
+        let situation = Situation {
+            now: s.now.as_secs_f64(),
+            period,
+            elapsed: s.elapsed.as_secs_f64(),
+            current: mapping.clone(),
+            current_time,
+            measured_time: measured,
+            remaining_items: s.left,
+            settled,
+        };
+        let decision = self.tuner.consider(situation, candidate);
+        if decision.is_act() {
+            self.decided = Some((s.now, s.items));
+        }
+        Ok(Some(decision))
+    }
+
+    /// A change is in force now, whoever asked for it.
+    pub(crate) fn changed(&mut self, s: Standing) {
+        let decided = self.decided.take().unwrap_or((s.now, s.items));
+        self.landing = Some(Landing { decided, before: self.measured, first_batch: s.batches.1 });
+    }
+
+    /// When the last batch of the old mapping is through, the change has cost what it has cost.
+    fn land(&mut self, landing: Landing, s: Standing) {
+        if s.batches.0 < landing.first_batch {
+            return;
+        }
+        self.landing = None;
+        let (decided, items) = landing.decided;
+        let took = s.now.saturating_sub(decided).as_secs_f64();
+        let done = s.items.saturating_sub(items) as f64;
+        // What the stream would have taken for these items had nothing been changed is no loss.
+        let cost = landing.before.map_or(0.0, |before| (took - done * before).max(0.0));
+        self.last_cost = Some(cost);
+        self.tuner.acted(s.now.as_secs_f64(), cost);
+    }
+
+    /// Whether the one change that may be made has been made.
+    pub(crate) fn is_over(&self) -> bool {
+        self.once && self.last_cost.is_some() && self.landing.is_none()
+    }
+
+    /// What the last change cost the stream, in seconds, once it is known.
+    pub(crate) fn last_cost(&self) -> Option<f64> {
+        self.last_cost.filter(|_| self.landing.is_none())
+    }
+
+    /// What came of the last change, once.
+    pub(crate) fn outcome(&mut self) -> Option<Outcome> {
+        self.tuner.outcome()
+    }
+}
+
+/// A decision for the log of events; `text` writes a mapping.
+pub(crate) fn event(decision: &Decision<Mapping>, text: impl Fn(&Mapping) -> String) -> Event {
+    let candidate = decision.candidate.as_ref();
+    Event::Decision {
+        current: text(&decision.situation.current),
+        candidate: candidate.map(|c| text(&c.arrangement)),
+        current_s: decision.situation.current_time,
+        candidate_s: candidate.map(|c| c.time),
+        gain: decision.gain,
+        threshold: decision.threshold,
+        benefit_s: decision.benefit,
+        cost_s: candidate.map_or(0.0, |c| c.cost),
+        acted: decision.is_act(),
+        reason: reason(decision),
+    }
+}
+
+/// Why it was decided so, as the end of a sentence.
+fn reason(decision: &Decision<Mapping>) -> String {
+    let sentence = decision.to_string();
+    match decision.verdict {
+        Verdict::Act => "the gain is large enough, pays for the change and has lasted".to_string(),
+        // The figures behind the semicolon are in the event's own fields.
+        Verdict::Keep(_) => {
+            let words = sentence.strip_prefix("keep: ").unwrap_or(&sentence);
+            words.split(';').next().unwrap_or(words).to_string()
+        }
+    }
+}
+
+/// Why a change was made, in one sentence.
+pub(crate) fn why(decision: &Decision<Mapping>) -> String {
+    let sentence = decision.to_string();
+    sentence.strip_prefix("change: ").unwrap_or(&sentence).to_string()
+}

@@ -1,0 +1,136 @@
+//! Streams whose mapping changes while they run.
+
+use std::time::Duration;
+
+use armature::pipeline::{Context, Dispatch, MappingChoice, Pipeline, Stage, StageResult};
+use armature::{BoxError, Session};
+
+use crate::Case;
+use crate::check::{Work, same, that};
+use crate::mappings::every_kind;
+
+pub(super) const CASES: &[Case] = &[
+    Case { name: "remaps", run: remaps },
+    Case { name: "remaps-in-a-row", run: in_a_row },
+    Case { name: "phases", run: phases },
+];
+
+/// Adds up what passes, so that it must see every item once, in order, and never forget.
+#[derive(Default)]
+struct Sums(u64);
+
+impl Sums {
+    fn add(&mut self, x: u64) -> u64 {
+        self.0 = self.0.rotate_left(7) ^ x;
+        self.0
+    }
+}
+
+impl Stage for Sums {
+    type In = u64;
+    type Out = u64;
+
+    fn process(&mut self, x: u64, _: &mut Context) -> StageResult<u64> {
+        Ok(Some(self.add(x)))
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        Some(self.0.to_le_bytes().to_vec())
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), BoxError> {
+        self.0 = u64::from_le_bytes(state.try_into()?);
+        Ok(())
+    }
+}
+
+fn keeps(x: u64) -> bool {
+    x % 7 != 3
+}
+
+/// Two stages that remember, between others that are uneven and drop items.
+fn expected(items: u64) -> Vec<u64> {
+    let (mut first, mut second) = (Sums::default(), Sums::default());
+    (0..items).map(|x| first.add(x)).filter(|&x| keeps(x)).map(|x| second.add(x)).collect()
+}
+
+/// Runs that pipeline with a change of mapping after every `step` items; returns how many there were (rank 0).
+fn run(session: &Session, items: u64, step: usize, dispatch: Dispatch) -> Result<usize, BoxError> {
+    let work = Work::on(session);
+    let mut out = Vec::new();
+    let mut pipeline = Pipeline::source("numbers", move || 0..items)
+        .stage("first", || Ok(Sums::default()))
+        .serial()
+        .filter_map("uneven", move |x| {
+            work.uneven(5, x);
+            keeps(x).then_some(x)
+        })
+        .stage("second", || Ok(Sums::default()))
+        .serial()
+        .map("after", move |x| {
+            work.uneven(6, x);
+            x
+        })
+        .collect_into(&mut out)
+        .mapping(MappingChoice::Orderly)
+        .dispatch(dispatch);
+    let kinds = every_kind(&[true, false, true, false], session.size());
+    for (after, kind) in (0..items).step_by(step).zip(kinds.iter().cycle()) {
+        pipeline = pipeline.remap_after(after, kind.mapping.clone());
+    }
+    let summary = pipeline.run(session)?;
+    same(
+        session,
+        &format!("{items} items, another mapping every {step}, {dispatch:?}"),
+        &out,
+        &expected(items),
+    )?;
+    Ok(summary.map_or(0, |summary| summary.remaps.len() - 1))
+}
+
+/// Through every kind of mapping, in the middle of the stream.
+fn remaps(session: &Session) -> Result<(), BoxError> {
+    for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
+        let made = run(session, 300, 20, dispatch)?;
+        that(session.rank() != 0 || made > 0, || "the mapping was never changed".to_string())?;
+    }
+    Ok(())
+}
+
+/// One change as soon as the last one is in force, whatever is still being handed over.
+fn in_a_row(session: &Session) -> Result<(), BoxError> {
+    run(session, 200, 1, Dispatch::OnDemand).map(drop)
+}
+
+/// Work that moves from one stage to another in the middle of the stream. Where balancing is live, the mapping may
+/// follow it; on simulated hosts, where times are exact, it must.
+fn phases(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    let items = 400u64;
+    let heavy =
+        move |here: bool| work.take(if here { Duration::from_millis(3) } else { Duration::from_micros(300) });
+    let mut out = Vec::new();
+    let summary = Pipeline::source("numbers", move || 0..items)
+        .map("early", move |x| {
+            heavy(x < items / 2);
+            x
+        })
+        .stage("sums", || Ok(Sums::default()))
+        .serial()
+        .map("late", move |x| {
+            heavy(x >= items / 2);
+            x
+        })
+        .collect_into(&mut out)
+        .mapping(MappingChoice::Orderly)
+        .run(session)?;
+    let mut sums = Sums::default();
+    let expected: Vec<u64> = (0..items).map(|x| sums.add(x)).collect();
+    same(session, "phases", &out, &expected)?;
+    let Some(summary) = summary else { return Ok(()) };
+    let live = std::env::var("ARMATURE_BALANCE").is_ok_and(|mode| mode == "live");
+    if live && session.is_simulated() && session.size() > 3 {
+        that(summary.remaps.len() > 1, || format!("the mapping did not follow the work:\n{summary}"))?;
+    }
+    Ok(())
+}
