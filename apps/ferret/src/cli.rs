@@ -7,10 +7,11 @@ use crate::files::Listing;
 use crate::lsh::Settings;
 use crate::pairs::{Key, examine};
 use crate::pipeline::{Found, Search, search};
+use crate::settings::RunArgs;
 use crate::synth::Plan;
 use crate::timing;
 use armature::pipeline::MappingChoice;
-use armature::{BoxError, Config, Session};
+use armature::{BoxError, Session};
 use clap::{Args, Parser, Subcommand};
 use std::error::Error;
 use std::fs;
@@ -81,9 +82,8 @@ struct QueryArgs {
     /// or a file with a mapping such as `load@0 | seg+ext+ind+rank@0,1,2 | out@0`
     #[arg(long, default_value = "auto", value_name = "auto|serial|orderly|FILE")]
     mapping: String,
-    /// Without mpirun: the number of ranks, as threads of this process [default: 1]
-    #[arg(long, value_name = "NUMBER")]
-    ranks: Option<usize>,
+    #[command(flatten)]
+    run: RunArgs,
     /// Show at the end what every rank did, by stage
     #[arg(long)]
     summary: bool,
@@ -206,10 +206,7 @@ fn index(args: &IndexArgs) -> Result<(), Box<dyn Error>> {
 }
 
 fn query(args: &QueryArgs) -> Result<(), Box<dyn Error>> {
-    let mut config = Config::from_env()?;
-    if let Some(ranks) = args.ranks {
-        config = config.ranks(ranks);
-    }
+    let config = args.run.config()?;
     let wanted = Search {
         db: args.db.clone(),
         k: args.k,

@@ -33,6 +33,7 @@ mod regions;
 pub mod resample;
 pub mod scene;
 pub mod segment;
+mod settings;
 pub mod stages;
 pub mod synth;
 pub mod timing;

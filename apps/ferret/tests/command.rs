@@ -88,6 +88,18 @@ fn every_mapping_gives_the_answers_of_the_plain_loop() {
 }
 
 #[test]
+fn a_mapping_that_changes_meanwhile_changes_no_answer() {
+    let dir = collection();
+    good(dir.path(), &["query", "set/queries", "--db", "db", "-o", "one.tsv"]);
+    let ask = ["query", "set/queries", "--db", "db", "-o", "out.tsv", "--ranks", "4", "--mapping", "orderly"];
+    good(dir.path(), &[&ask[..], &["--balance", "live", "--events", "log", "--summary"]].concat());
+    let read = |file: &str| fs::read(dir.path().join(file)).unwrap();
+    assert_eq!(read("one.tsv"), read("out.tsv"));
+    let messages = bad(dir.path(), &[&ask[..], &["--balance", "often"]].concat());
+    assert!(messages.contains("expected off, once or live"), "{messages}");
+}
+
+#[test]
 fn unreadable_images_are_reported_and_skipped() {
     let dir = collection();
     let queries = dir.path().join("set/queries");
