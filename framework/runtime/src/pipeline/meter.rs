@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use armature_planner::measure::{Estimate, ServiceTime};
+use armature_planner::measure::Estimate;
+use armature_planner::rate::ServiceMonitor;
 use serde::{Deserialize, Serialize};
 
 use super::workshop::Work;
@@ -30,7 +31,7 @@ pub(crate) struct Service {
 /// Takes up what jobs tell.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    services: Vec<(ServiceTime, u64)>,
+    services: Vec<(ServiceMonitor, u64)>,
     /// By edge: bytes and items of batches that were weighed without being sent.
     weighed: Vec<(u64, u64)>,
     speed: Option<f64>,
@@ -43,7 +44,7 @@ pub(crate) struct Meter {
 impl Meter {
     pub(crate) fn new(stages: usize) -> Self {
         Meter {
-            services: (0..stages).map(|_| (ServiceTime::default(), 0)).collect(),
+            services: (0..stages).map(|_| (ServiceMonitor::default(), 0)).collect(),
             weighed: vec![(0, 0); stages + 1],
             speed: None,
             telling: None,
@@ -90,7 +91,7 @@ impl Meter {
 
     /// All that is known now; `sent` is what went over each edge.
     pub(crate) fn measures(&self, sent: &[(u64, u64)]) -> Measures {
-        let service = |(service, items): &(ServiceTime, u64)| {
+        let service = |(service, items): &(ServiceMonitor, u64)| {
             service.estimate().map(|seconds| Service { seconds, items: *items })
         };
         let volume = |(&(b, n), &(sent_b, sent_n)): (&(u64, u64), &(u64, u64))| (b + sent_b, n + sent_n);
