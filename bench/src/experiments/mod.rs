@@ -9,6 +9,7 @@ mod planner_30;
 mod planner_4x4;
 mod planner_instances;
 mod planner_time;
+mod rate_estimator;
 
 use crate::Experiment;
 
@@ -21,6 +22,7 @@ pub const ALL: &[Experiment] = &[
     planner_4x4::EXPERIMENT,
     planner_30::EXPERIMENT,
     planner_time::EXPERIMENT,
+    rate_estimator::EXPERIMENT,
 ];
 
 #[cfg(test)]

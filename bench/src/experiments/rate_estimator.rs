@@ -1,0 +1,356 @@
+//! How near the service-rate estimators come to a server's true rate, and what they cost.
+//!
+//! The servers are simulated: a queue with Poisson arrivals before a server with fixed (M/D/1) or exponential (M/M/1)
+//! service times, which takes what has gathered as a batch. Of some batches only a part of the items was seen, of a
+//! few too many, as a queue's monitor does that reads its counters in the middle of an execution. What the estimators
+//! cost is measured alone and set against a short batch.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use armature_planner::measure::ServiceTime;
+use armature_planner::rate::{MonitorOptions, RateEstimator, Sample, ServiceMonitor};
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use rand_distr::{Distribution, Exp1};
+
+use crate::plot::Series;
+use crate::stats::{median, median_interval, quantile};
+use crate::verdict::Interval;
+use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "rate-estimator",
+    about: "service-rate estimators against servers of known rate, and what they cost",
+    needs: "nothing",
+    run,
+};
+
+const UTILISATIONS: [f64; 7] = [0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99];
+/// Mean seconds of service for an item.
+const SERVICE: f64 = 5e-6;
+/// Most items of a batch.
+const BATCH: usize = 64;
+/// Busy seconds of a period of the heuristic: 1000 items.
+const PERIOD: f64 = 5e-3;
+/// Busy seconds of each server's run, and of the run after its rate has changed.
+const RUN: f64 = 4.0;
+/// Of so many batches only a part of the items is seen, 0.3 to all of them.
+const PARTIAL: f64 = 0.15;
+/// Of so many batches more items are seen than there were, up to twice as many.
+const OUTLIERS: f64 = 0.01;
+/// An estimate is wrong by no more than this part of the rate.
+const BOUND: f64 = 0.20;
+/// A short batch, in ns: the runtime does not time shorter ones singly.
+const SHORT_BATCH: f64 = 20_000.0;
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let seeds = if smoke { 2 } else { 30 };
+    report.note(format!(
+        "{} % of the batches seen in part, {} % with too many items; {seeds} seeds",
+        100.0 * PARTIAL,
+        100.0 * OUTLIERS
+    ));
+    errors(report, seeds)?;
+    changes(report, seeds)?;
+    costs(report, smoke)
+}
+
+/// How long an item is served.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Service {
+    Fixed,
+    Exponential,
+}
+
+impl Service {
+    const ALL: [Service; 2] = [Service::Fixed, Service::Exponential];
+
+    fn name(self) -> &'static str {
+        match self {
+            Service::Fixed => "M/D/1",
+            Service::Exponential => "M/M/1",
+        }
+    }
+}
+
+/// A queue and its server, one batch after the other.
+struct Server {
+    rng: StdRng,
+    service: Service,
+    utilisation: f64,
+    /// Mean seconds for an item.
+    mean: f64,
+    now: f64,
+    /// When the next item arrives.
+    arrival: f64,
+}
+
+impl Server {
+    fn new(service: Service, utilisation: f64, seed: u64) -> Self {
+        let rng = StdRng::seed_from_u64(seed);
+        Server { rng, service, utilisation, mean: SERVICE, now: 0.0, arrival: 0.0 }
+    }
+
+    fn exponential(&mut self) -> f64 {
+        Exp1.sample(&mut self.rng)
+    }
+
+    /// (items seen, busy seconds) of the next batch: all that has gathered while the last one was served.
+    fn batch(&mut self) -> (u64, f64) {
+        self.now = self.now.max(self.arrival);
+        let (mut items, mut busy) = (0, 0.0);
+        while self.arrival <= self.now && items < BATCH {
+            items += 1;
+            busy += match self.service {
+                Service::Fixed => self.mean,
+                Service::Exponential => self.mean * self.exponential(),
+            };
+            self.arrival += SERVICE / self.utilisation * self.exponential();
+        }
+        self.now += busy;
+        let seen = match self.rng.random::<f64>() {
+            u if u < PARTIAL => self.rng.random_range(0.3..1.0),
+            u if u > 1.0 - OUTLIERS => self.rng.random_range(1.0..2.0),
+            _ => 1.0,
+        };
+        // Fewer items in a time, or more time for the items: all the same for a rate.
+        (items as u64, busy / seen)
+    }
+}
+
+/// The estimators, fed with the same batches.
+struct Estimators {
+    heuristic: RateEstimator,
+    items: f64,
+    busy: f64,
+    mean: ServiceTime,
+    monitor: ServiceMonitor,
+}
+
+/// In the order of [`Estimators::rates`].
+const NAMES: [&str; 3] = ["heuristic", "robust mean", "chosen"];
+
+impl Estimators {
+    fn new() -> Outcome<Self> {
+        Ok(Estimators {
+            heuristic: RateEstimator::new(PERIOD, MonitorOptions::default().rate)?,
+            items: 0.0,
+            busy: 0.0,
+            mean: ServiceTime::default(),
+            monitor: ServiceMonitor::default(),
+        })
+    }
+
+    fn add(&mut self, (items, busy): (u64, f64)) {
+        self.mean.add(items, busy);
+        self.monitor.add(items, busy);
+        self.items += items as f64;
+        self.busy += busy;
+        if self.busy >= PERIOD {
+            let items = self.items * PERIOD / self.busy;
+            self.heuristic.add(Sample { items, period: PERIOD, blocked: false });
+            (self.items, self.busy) = (0.0, 0.0);
+        }
+    }
+
+    /// Items/s that each of them says; the heuristic's only once it has converged.
+    fn rates(&self) -> [Option<f64>; 3] {
+        [
+            self.heuristic.estimate().filter(|estimate| estimate.converged).map(|estimate| estimate.rate),
+            self.mean.estimate().map(|estimate| 1.0 / estimate.value),
+            self.monitor.estimate().map(|estimate| 1.0 / estimate.value),
+        ]
+    }
+}
+
+/// Relative errors, for each estimator, of `seeds` servers that ran for [`RUN`] busy seconds.
+fn measured(service: Service, utilisation: f64, seeds: u64) -> Outcome<[Vec<f64>; 3]> {
+    let mut errors = [const { Vec::new() }; 3];
+    for seed in 0..seeds {
+        let mut server = Server::new(service, utilisation, seed);
+        let mut estimators = Estimators::new()?;
+        let mut busy = 0.0;
+        while busy < RUN {
+            let batch = server.batch();
+            busy += batch.1;
+            estimators.add(batch);
+        }
+        for ((errors, rate), name) in errors.iter_mut().zip(estimators.rates()).zip(NAMES) {
+            let rate =
+                rate.ok_or_else(|| format!("{name} said nothing of {} at {utilisation}", service.name()))?;
+            errors.push(rate * SERVICE - 1.0);
+        }
+    }
+    Ok(errors)
+}
+
+fn errors(report: &mut Report, seeds: u64) -> Outcome {
+    let mut table = Table::new(&[
+        "server",
+        "utilisation",
+        "estimator",
+        "median error [%]",
+        "5 %",
+        "95 %",
+        "largest of all [%]",
+    ]);
+    let mut plot = Lines::new("Error of the service rate", "utilisation", "median |error| [%]");
+    let mut largest = [0.0_f64; 3];
+    for service in Service::ALL {
+        let mut lines = [const { Vec::new() }; 3];
+        for utilisation in UTILISATIONS {
+            let errors = measured(service, utilisation, seeds)?;
+            for (i, errors) in errors.iter().enumerate() {
+                let percent: Vec<f64> = errors.iter().map(|error| 100.0 * error).collect();
+                let sizes: Vec<f64> = percent.iter().map(|error| error.abs()).collect();
+                let most = quantile(&sizes, 1.0);
+                largest[i] = largest[i].max(most);
+                lines[i].push((utilisation, median(&sizes)));
+                table.row([
+                    service.name().into(),
+                    utilisation.into(),
+                    NAMES[i].into(),
+                    median(&percent).into(),
+                    quantile(&percent, 0.05).into(),
+                    quantile(&percent, 0.95).into(),
+                    most.into(),
+                ]);
+            }
+        }
+        for (name, points) in NAMES.iter().zip(lines) {
+            plot.add(Series::new(format!("{}, {name}", service.name()), points));
+        }
+    }
+    report.table("error", &table)?;
+    report.lines("error", &plot)?;
+    for (name, largest) in NAMES.iter().zip(largest) {
+        let what = format!("{name}, largest |error| of all servers, utilisations and seeds");
+        report.mark(Mark::new(&what, Interval::exact(largest), "%", Target::AtMost(100.0 * BOUND)));
+    }
+    Ok(())
+}
+
+/// Busy seconds after a change of the rate until an estimator is within the bound of the new one, and stays there.
+fn changes(report: &mut Report, seeds: u64) -> Outcome {
+    const UTILISATION: f64 = 0.4;
+    let mut table = Table::new(&[
+        "server",
+        "service time",
+        "estimator",
+        "followed in",
+        "busy time until followed, median [ms]",
+        "longest [ms]",
+    ]);
+    for service in Service::ALL {
+        for factor in [0.5, 2.0] {
+            let mut times = [const { Vec::new() }; 3];
+            for seed in 0..seeds {
+                let followed = follow(Server::new(service, UTILISATION, seed), factor)?;
+                times.iter_mut().zip(followed).for_each(|(times, time)| times.extend(time));
+            }
+            for (name, times) in NAMES.iter().zip(times) {
+                let ms: Vec<f64> = times.iter().map(|time| 1e3 * time).collect();
+                table.row([
+                    service.name().into(),
+                    format!("× {factor}").into(),
+                    (*name).into(),
+                    format!("{} of {seeds}", ms.len()).into(),
+                    median(&ms).into(),
+                    ms.iter().copied().fold(f64::NAN, f64::max).into(),
+                ]);
+            }
+        }
+    }
+    report.table("change", &table)
+}
+
+/// For each estimator, the busy seconds since the change at which it came within the bound for the rest of the run.
+fn follow(mut server: Server, factor: f64) -> Outcome<[Option<f64>; 3]> {
+    let mut estimators = Estimators::new()?;
+    let mut feed = |server: &mut Server, until: f64, each: &mut dyn FnMut(f64, [Option<f64>; 3])| {
+        let (mut busy, mut next) = (0.0, 0.0);
+        while busy < until {
+            let batch = server.batch();
+            busy += batch.1;
+            estimators.add(batch);
+            if busy >= next {
+                each(busy, estimators.rates());
+                next += PERIOD;
+            }
+        }
+    };
+    feed(&mut server, RUN, &mut |_, _| ());
+    server.mean = factor * SERVICE;
+    let mut since = [None; 3];
+    feed(&mut server, RUN, &mut |busy, rates| {
+        for (since, rate) in since.iter_mut().zip(rates) {
+            let near = rate.is_some_and(|rate| (rate * factor * SERVICE - 1.0).abs() <= BOUND);
+            *since = if near { since.or(Some(busy)) } else { None };
+        }
+    });
+    Ok(since)
+}
+
+fn costs(report: &mut Report, smoke: bool) -> Outcome {
+    if cfg!(debug_assertions) {
+        report.note("built without optimisation: times say nothing");
+    }
+    let (rounds, calls) = if smoke { (3, 10_000) } else { (41, 200_000) };
+    let mut server = Server::new(Service::Exponential, 0.9, 1);
+    let batches: Vec<(u64, f64)> = (0..4096).map(|_| server.batch()).collect();
+    let counts: Vec<f64> = batches.iter().map(|(items, busy)| *items as f64 * PERIOD / busy).collect();
+    let options = MonitorOptions::default();
+
+    let mut table = Table::new(&["what", "median [ns]", "low", "high"]);
+    let mut row = |what: &str, cost: Interval| {
+        table.row([what.into(), cost.value.into(), cost.low.into(), cost.high.into()]);
+        cost
+    };
+    let mut monitor = ServiceMonitor::default();
+    let batch = row(
+        "a batch, chosen estimator",
+        timed(rounds, calls, |i| {
+            let (items, busy) = batches[i % batches.len()];
+            monitor.add(black_box(items), black_box(busy));
+        }),
+    );
+    let mut mean = ServiceTime::default();
+    row(
+        "a batch, robust mean",
+        timed(rounds, calls, |i| {
+            let (items, busy) = batches[i % batches.len()];
+            mean.add(black_box(items), black_box(busy));
+        }),
+    );
+    let mut heuristic = RateEstimator::new(PERIOD, options.rate)?;
+    row(
+        "a period, heuristic",
+        timed(rounds, calls, |i| {
+            let items = counts[i % counts.len()];
+            black_box(heuristic.add(Sample { items: black_box(items), period: PERIOD, blocked: false }));
+        }),
+    );
+    row(
+        "reading the chosen estimate",
+        timed(rounds, calls / 100, |_| {
+            black_box(monitor.estimate());
+        }),
+    );
+    report.table("cost", &table)?;
+    let share = |ns: f64| 100.0 * ns / SHORT_BATCH;
+    let share = Interval { value: share(batch.value), low: share(batch.low), high: share(batch.high) };
+    report.mark(Mark::new("cost of a batch", share, "% of a batch of 20 µs", Target::AtMost(1.0)));
+    Ok(())
+}
+
+/// Nanoseconds for a call.
+fn timed(rounds: usize, calls: usize, mut call: impl FnMut(usize)) -> Interval {
+    let mut times = Vec::with_capacity(rounds);
+    for _ in 0..rounds {
+        let start = Instant::now();
+        (0..calls).for_each(&mut call);
+        times.push(start.elapsed().as_secs_f64() * 1e9 / calls as f64);
+    }
+    median_interval(&times)
+}
