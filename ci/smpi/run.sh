@@ -2,23 +2,25 @@
 # Runs a program that was built for SMPI on N simulated hosts, in one process and repeatably:
 #
 #   ci/mpi/with.sh smpi cargo build --release -p ferret
-#   ci/smpi/run.sh 14 [--speeds "1Gf 2Gf ..."] [--platform F.xml --hosts F.hosts] PROGRAM ARGS...
+#   ci/smpi/run.sh 14 [--speeds "1Gf 2Gf ..."] [--platform F.xml --hosts F.hosts] [--cfg KEY:VALUE]... \
+#     PROGRAM ARGS...
 #
 # PROGRAM is the file that cargo built, or just its name (looked for in the SMPI target directory, release first).
-# Computing costs no simulated time unless the program declares it. Time limit: ARMATURE_SMPI_TIMEOUT seconds
-# (default 300).
+# --cfg is handed to smpirun (network models, say). Computing costs no simulated time unless the program declares
+# it. Time limit: ARMATURE_SMPI_TIMEOUT seconds (default 300).
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
-usage="usage: ci/smpi/run.sh N [--speeds \"1Gf 2Gf ...\"] [--platform F.xml --hosts F.hosts] PROGRAM ARGS..."
+usage="usage: ci/smpi/run.sh N [--speeds \"1Gf 2Gf ...\"] [--platform F.xml --hosts F.hosts] [--cfg KEY:VALUE]... PROGRAM ARGS..."
 [ $# -ge 2 ] || die "$usage"
 n=$1; shift
-speeds="1Gf 1Gf 2Gf 500Mf 1500Mf" platform="" hosts=""
+speeds="1Gf 1Gf 2Gf 500Mf 1500Mf" platform="" hosts="" extra=()
 while [ $# -gt 0 ]; do
   case $1 in
     --speeds) speeds=$2; shift 2 ;;
     --platform) platform=$2; shift 2 ;;
     --hosts) hosts=$2; shift 2 ;;
+    --cfg) extra+=(--cfg="$2"); shift 2 ;;
     --*) die "unknown option $1; $usage" ;;
     *) break ;;
   esac
@@ -48,4 +50,4 @@ chmod +x "$work/program.so"
 timeout -k 10 "${ARMATURE_SMPI_TIMEOUT:-300}" \
   smpirun -np "$n" -platform "$platform" -hostfile "$hosts" --log=root.thresh:warning \
   --cfg=smpi/simulate-computation:no --cfg=smpi/grow-injected-times:no \
-  --cfg=smpi/iprobe:1e-6 --cfg=smpi/test:1e-6 --cfg=smpi/tmpdir:"$work" "$work/program.so" "$@"
+  --cfg=smpi/iprobe:1e-6 --cfg=smpi/test:1e-6 --cfg=smpi/tmpdir:"$work" "${extra[@]}" "$work/program.so" "$@"

@@ -1,12 +1,16 @@
 //! The command line.
 
+mod replay;
+
 use crate::atomic::AtomicFile;
 use crate::build::{Skipped, build};
+use crate::database::Database;
 use crate::eval::{PLACES, evaluate, synthetic};
 use crate::files::Listing;
 use crate::lsh::Settings;
 use crate::pairs::{Key, examine};
 use crate::pipeline::{Found, Search, search};
+use crate::record::Tape;
 use crate::settings::RunArgs;
 use crate::synth::Plan;
 use crate::timing;
@@ -38,6 +42,8 @@ enum Command {
     Index(IndexArgs),
     /// For each image below a directory, list the most similar ones of a database
     Query(QueryArgs),
+    /// Run a recorded profile again, without images: for other machines, also simulated ones
+    Replay(replay::ReplayArgs),
     /// Make a collection of synthetic scenes with queries whose right answers are known
     ///
     /// Writes DIR/database (one image a scene), DIR/queries (changed copies: cut, noisy, brighter or darker,
@@ -87,6 +93,9 @@ struct QueryArgs {
     /// Show at the end what every rank did, by stage
     #[arg(long)]
     summary: bool,
+    /// Also write what every query costs at every stage to FILE, for `ferret replay`; on one rank
+    #[arg(long, value_name = "FILE")]
+    record_profile: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -182,6 +191,7 @@ fn run(command: Command) -> Result<(), Box<dyn Error>> {
     match command {
         Command::Index(args) => index(&args),
         Command::Query(args) => query(&args),
+        Command::Replay(args) => replay::main(&args),
         Command::Synth(args) => synth(&args),
         Command::Eval(EvalCommand::Synth { scenes, times }) => eval_synth(&scenes.plan(), times),
         Command::Eval(EvalCommand::Pairs { database, queries, truth }) => {
@@ -212,14 +222,30 @@ fn query(args: &QueryArgs) -> Result<(), Box<dyn Error>> {
         k: args.k,
         strict: args.strict,
         mapping: MappingChoice::from_arg(&args.mapping),
+        tape: args.record_profile.as_ref().map(|_| Tape::default()),
     };
     let found = armature::run(&config, |session| answer(session, args, &wanted))?;
+    if let (Some(path), Some(tape), Some(_)) = (&args.record_profile, &wanted.tape, &found) {
+        write_profile(path, tape, args)?;
+    }
     if let Some(Found { answered, skipped, run }) = found {
         if args.summary {
             eprintln!("{run}");
         }
         eprintln!("{answered} queries answered, {skipped} images skipped");
     }
+    Ok(())
+}
+
+fn write_profile(path: &Path, tape: &Tape, args: &QueryArgs) -> Result<(), Box<dyn Error>> {
+    let images = Database::open(&args.db)?.len();
+    let profile = tape.profile(vec![format!("{images} images in the database, k {}", args.k)]);
+    if profile.items.is_empty() {
+        return Err("no query could be answered, so there is no profile".into());
+    }
+    let refuse = |e: io::Error| format!("cannot write {}: {e}", path.display());
+    let mut file = AtomicFile::create(path).map_err(refuse)?;
+    write!(file, "{profile}").and_then(|()| file.commit()).map_err(refuse)?;
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use crate::cost;
 use crate::database::Database;
 use crate::files::Listing;
 use crate::index::Index;
+use crate::record::{Bytes, Recorded, Tape};
 use crate::stages::{self, Cut, Described, Loaded, Probed, Ranked};
 use armature::pipeline::{Context, MappingChoice, Pipeline, Stage, StageResult, Summary};
 use armature::{BoxError, Session};
@@ -27,6 +28,8 @@ pub struct Search {
     pub strict: bool,
     /// Which rank runs which stage.
     pub mapping: MappingChoice,
+    /// Notes what every item costs; for a run on one rank.
+    pub tape: Option<Tape>,
 }
 
 /// What came of a search, on rank 0.
@@ -44,13 +47,21 @@ pub struct Found {
 /// images' names. Called on every rank; returns what was found on rank 0.
 ///
 /// # Errors
-/// A database that cannot be opened, output that cannot be written; with `strict`, an image that cannot be used.
+/// A database that cannot be opened, output that cannot be written; with `strict`, an image that cannot be used; a
+/// tape with more ranks than one.
 pub fn search(
     session: &Session,
     listing: Option<&Listing>,
     search: &Search,
     output: &mut (dyn Write + Send),
 ) -> Result<Option<Found>, BoxError> {
+    if search.tape.is_some() && session.size() > 1 {
+        let ranks = session.size();
+        return Err(format!(
+            "a profile is recorded on one rank, so that stages do not disturb each other, not on {ranks}"
+        )
+        .into());
+    }
     let refused: Vec<Skipped> = listing.map(not_text).unwrap_or_default();
     for image in &refused {
         unusable(&image.name, &image.reason, search.strict)?;
@@ -58,14 +69,15 @@ pub fn search(
     let files = || listing.into_iter().flat_map(|l| l.names().iter().map(|name| QueryFile::read(l, name)));
     let index = SharedIndex::new(&search.db);
     let (for_ind, for_rank, k, strict) = (index.clone(), index, search.k, search.strict);
+    let tape = &search.tape;
     let run = Pipeline::source("files", files)
-        .stage("load", move || Ok(Load { strict }))
+        .stage("load", move || Ok(Recorded::new(Load { strict }, 0, tape)))
         .serial()
-        .stage("seg", || Ok(Segment))
-        .stage("ext", || Ok(Extract))
-        .stage("ind", move || Ok(Probe { index: for_ind.get()? }))
-        .stage("rank", move || Ok(Rank { index: for_rank.get()?, k }))
-        .stage("out", || Ok(Format))
+        .stage("seg", || Ok(Recorded::new(Segment, 1, tape)))
+        .stage("ext", || Ok(Recorded::new(Extract, 2, tape)))
+        .stage("ind", move || Ok(Recorded::new(Probe { index: for_ind.get()? }, 3, tape)))
+        .stage("rank", move || Ok(Recorded::new(Rank { index: for_rank.get()?, k }, 4, tape)))
+        .stage("out", || Ok(Recorded::new(Format, 5, tape)))
         .serial()
         .try_for_each("write", |lines| Ok(output.write_all(lines.as_bytes())?))
         .mapping(search.mapping.clone())
@@ -88,7 +100,7 @@ fn unusable(name: &str, reason: &str, strict: bool) -> Result<(), BoxError> {
 }
 
 /// A query file as rank 0 has read it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct QueryFile {
     name: String,
     #[serde(with = "armature::raw")]
@@ -104,6 +116,12 @@ impl QueryFile {
             Ok(bytes) => QueryFile { name, bytes, problem: None },
             Err(e) => QueryFile { name, bytes: Vec::new(), problem: Some(e.to_string()) },
         }
+    }
+}
+
+impl Bytes for QueryFile {
+    fn bytes(&self) -> usize {
+        self.name.len() + self.bytes.len()
     }
 }
 

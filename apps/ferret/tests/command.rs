@@ -156,6 +156,70 @@ fn failures_say_what_and_where() {
 }
 
 #[test]
+fn a_recorded_profile_is_replayed_on_any_ranks() {
+    let dir = collection();
+    let record = ["query", "set/queries", "--db", "db", "-o", "out.tsv", "--record-profile", "run.csv"];
+    good(dir.path(), &record);
+    let plain = good(dir.path(), &["query", "set/queries", "--db", "db", "-o", "plain.tsv"]);
+    assert!(plain.contains("24 queries answered"), "{plain}");
+    let read = |name: &str| fs::read(dir.path().join(name)).unwrap();
+    assert!(read("out.tsv") == read("plain.tsv"), "recording changes the answers");
+
+    let path = dir.path().join("run.csv");
+    let profile = ferret::profile::Profile::read(&path).unwrap();
+    assert_eq!(profile.items.len(), 24);
+    assert!(profile.remarks[0].contains("24 images"), "{:?}", profile.remarks);
+    for item in &profile.items {
+        assert!(item.input > 0 && item.stages.iter().all(|s| s.micros > 0 && s.bytes > 0), "{item:?}");
+        // Pixels of 96x64, perhaps resized, and three bytes each.
+        assert!((1000..80_000).contains(&item.stages[0].bytes), "{item:?}");
+    }
+
+    let replay = |more: &[&str]| {
+        let output = ferret(dir.path(), &[&["replay", "run.csv", "--items", "50"], more].concat());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.starts_with("replayed 50 items in "), "{more:?}: {text}");
+        text.trim().rsplit(' ').next().unwrap().to_string()
+    };
+    fs::write(dir.path().join("map"), "load@1 | seg+ext@0,1 | ind+rank@0,1,2 | out@2").unwrap();
+    let one = replay(&["--times", "times", "--summary"]);
+    for more in [
+        &["--ranks", "3", "--mapping", "orderly"][..],
+        &["--ranks", "3", "--mapping", "map"],
+        &["--ranks", "3", "--mapping", "map", "--dispatch", "round-robin"],
+    ] {
+        assert_eq!(replay(more), one, "{more:?}");
+    }
+    let times = String::from_utf8(read("times")).unwrap();
+    let last = times.lines().last().and_then(|line| line.strip_prefix("49 ")).unwrap();
+    assert!(times.lines().count() == 50 && last.parse::<f64>().unwrap() > 0.0, "{times}");
+}
+
+#[test]
+fn profiles_that_cannot_be_made_or_read_say_why() {
+    let dir = collection();
+    let record = ["query", "set/queries", "--db", "db", "-o", "out.tsv", "--record-profile", "run.csv"];
+    let messages = bad(dir.path(), &[&record[..], &["--ranks", "2"]].concat());
+    assert!(messages.contains("recorded on one rank") && !dir.path().join("run.csv").exists(), "{messages}");
+    assert!(bad(dir.path(), &["replay", "run.csv"]).contains("cannot read run.csv"));
+    good(dir.path(), &record);
+    let text = fs::read_to_string(dir.path().join("run.csv")).unwrap();
+    fs::write(dir.path().join("run.csv"), text.replace("\n7,", "\n7,x")).unwrap();
+    let messages = bad(dir.path(), &["replay", "run.csv"]);
+    // Behind three lines of remarks and the heading.
+    assert!(messages.contains("run.csv, line 12: `x"), "{messages}");
+}
+
+#[test]
+fn the_profile_of_the_simulated_clusters_is_whole() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("profiles/paper.csv");
+    let profile = ferret::profile::Profile::read(&path).unwrap();
+    assert_eq!(profile.items.len(), 700);
+    assert!(profile.items.iter().all(|item| item.stages.iter().all(|s| s.micros > 0 && s.bytes > 0)));
+    assert!(fs::metadata(&path).unwrap().len() < 100_000);
+}
+
+#[test]
 fn eval_prints_the_marks() {
     let dir = collection();
     let output = ferret(dir.path(), &["eval", "synth", "--scenes", "40", "--size", "96x64", "--times"]);

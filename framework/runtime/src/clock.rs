@@ -36,6 +36,19 @@ impl Clock {
     }
 }
 
+/// The clock of a [`Session`](crate::Session), for user code that runs while the session is busy: in a sink, say.
+///
+/// It goes by simulated time under a simulator, and belongs to the rank that it was taken on.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(pub(crate) Clock);
+
+impl Stopwatch {
+    /// Time since the rank started; the same as [`Session::elapsed`](crate::Session::elapsed).
+    pub fn elapsed(&self) -> Duration {
+        self.0.now()
+    }
+}
+
 /// Does `work` and accounts for it: on a real machine the work takes the time it takes; under the
 /// simulator, where computing is free, `flops` floating-point operations are charged to this rank's host.
 ///

@@ -41,7 +41,7 @@ mod topology;
 mod transport;
 mod wire;
 
-pub use clock::declare;
+pub use clock::{Stopwatch, declare};
 pub use error::{BoxError, Error, ErrorKind, Result};
 pub use session::{Balance, BatchMode, Bind, Config, Driver, Progress, Session, TransportChoice, run};
 pub use topology::{Core, Source as TopologySource, Topology};

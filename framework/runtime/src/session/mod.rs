@@ -22,6 +22,7 @@ use hello::Sharing;
 pub(crate) use logging::name_rank;
 use post::{Kind, Post};
 
+use crate::clock::Stopwatch;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::transport::Transport;
 use crate::transport::local::{LocalTransport, World};
@@ -76,6 +77,23 @@ impl Session {
     /// Time since this rank started, by the clock that the run goes by (simulated under a simulator).
     pub fn elapsed(&self) -> Duration {
         self.post.borrow().clock().now()
+    }
+
+    /// The same clock to take along: a running skeleton keeps the session to itself.
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// armature::run(&armature::Config::new(), |session| {
+    ///     let (clock, mut times) = (session.stopwatch(), Vec::new());
+    ///     Pipeline::source("numbers", || 0..3u8).for_each("note", |_| times.push(clock.elapsed())).run(session)?;
+    ///     assert!(times.len() == 3 && times.is_sorted());
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn stopwatch(&self) -> Stopwatch {
+        Stopwatch(self.post.borrow().clock())
     }
 
     /// Groups of ranks that share cores; known on rank 0.

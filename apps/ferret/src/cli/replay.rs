@@ -1,0 +1,78 @@
+//! `ferret replay`: a recorded profile on other ranks.
+
+use crate::atomic::AtomicFile;
+use crate::profile::Profile;
+use crate::replay::{Replay, Replayed, replay};
+use crate::settings::RunArgs;
+use armature::pipeline::{Dispatch, MappingChoice};
+use clap::{Args, ValueEnum};
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+pub(super) struct ReplayArgs {
+    /// Profile written by `ferret query --record-profile`
+    #[arg(value_name = "FILE")]
+    profile: PathBuf,
+    /// Length of the stream; the profile begins again where it is shorter [default: as long as the profile]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    items: Option<u64>,
+    /// Which rank runs which stage, as in `ferret query`
+    #[arg(long, default_value = "auto", value_name = "auto|serial|orderly|FILE")]
+    mapping: String,
+    /// How items are handed to the replicas of a stage
+    #[arg(long, value_enum, default_value = "on-demand")]
+    dispatch: DispatchArg,
+    #[command(flatten)]
+    run: RunArgs,
+    /// File for lines of an item's number and the seconds after which it reached the end
+    #[arg(long, value_name = "FILE")]
+    times: Option<PathBuf>,
+    /// Show at the end what every rank did, by stage
+    #[arg(long)]
+    summary: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DispatchArg {
+    /// To whichever replica asks
+    OnDemand,
+    /// In turn
+    RoundRobin,
+}
+
+pub(super) fn main(args: &ReplayArgs) -> Result<(), Box<dyn Error>> {
+    let profile = Arc::new(Profile::read(&args.profile)?);
+    let config = args.run.config()?;
+    let wanted = Replay {
+        items: args.items.unwrap_or(profile.items.len() as u64),
+        profile,
+        mapping: MappingChoice::from_arg(&args.mapping),
+        dispatch: match args.dispatch {
+            DispatchArg::OnDemand => Dispatch::OnDemand,
+            DispatchArg::RoundRobin => Dispatch::RoundRobin,
+        },
+    };
+    let found = armature::run(&config, |session| replay(session, &wanted))?;
+    let Some(Replayed { times, checksum, run }) = found else { return Ok(()) };
+    if let Some(path) = &args.times {
+        write_times(path, &times).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    }
+    if args.summary {
+        eprintln!("{run}");
+    }
+    let seconds = run.elapsed.as_secs_f64();
+    writeln!(io::stdout(), "replayed {} items in {seconds:.9} s, checksum {checksum:016x}", run.delivered)?;
+    Ok(())
+}
+
+fn write_times(path: &Path, times: &[Duration]) -> io::Result<()> {
+    let mut file = AtomicFile::create(path)?;
+    for (item, time) in times.iter().enumerate() {
+        writeln!(file, "{item} {:.9}", time.as_secs_f64())?;
+    }
+    file.commit()
+}

@@ -1,0 +1,199 @@
+//! Recording a profile: stages that note what each item costs while they work.
+
+use crate::profile::{ItemCost, MOST, Profile, StageCost};
+use crate::spin;
+use crate::stages::{Cut, Described, Loaded, Probed, Ranked};
+use armature::pipeline::{Context, Stage, StageResult};
+use std::mem::size_of;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+/// Times that a stage does each item while it is recorded; the shortest counts, which other programs on the
+/// machine disturb least.
+const ROUNDS: usize = 3;
+
+/// What has been noted so far, by item. Shared by all stages of a pipeline.
+#[derive(Clone, Debug, Default)]
+pub struct Tape {
+    items: Arc<Mutex<Vec<Noted>>>,
+}
+
+/// One item on the tape; stages are `None` until it has passed them.
+#[derive(Clone, Debug, Default)]
+struct Noted {
+    input: u32,
+    stages: [Option<StageCost>; 6],
+}
+
+impl Tape {
+    fn note(&self, number: u64, write: impl FnOnce(&mut Noted)) {
+        // Every entry is whole at any time, also after a panic.
+        let mut items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = number as usize;
+        if items.len() <= number {
+            items.resize(number + 1, Noted::default());
+        }
+        write(&mut items[number]);
+    }
+
+    /// The items that have passed all stages, as a profile of this machine.
+    pub fn profile(&self, remarks: Vec<String>) -> Profile {
+        let items = self.items.lock().unwrap_or_else(PoisonError::into_inner);
+        let whole = |noted: &Noted| {
+            let mut item = ItemCost { input: noted.input, ..ItemCost::default() };
+            for (stage, cost) in item.stages.iter_mut().zip(noted.stages) {
+                *stage = cost?;
+            }
+            Some(item)
+        };
+        Profile { speed: spin::speed().round(), remarks, items: items.iter().filter_map(whole).collect() }
+    }
+}
+
+/// A stage that is recorded if there is a tape, and otherwise is what it is.
+pub(crate) struct Recorded<S> {
+    stage: S,
+    number: usize,
+    tape: Option<Tape>,
+}
+
+impl<S> Recorded<S> {
+    /// Stage number `number` of the pipeline.
+    pub(crate) fn new(stage: S, number: usize, tape: &Option<Tape>) -> Self {
+        Recorded { stage, number, tape: tape.clone() }
+    }
+}
+
+impl<S> Stage for Recorded<S>
+where
+    S: Stage,
+    S::In: Clone + Bytes,
+    S::Out: Bytes,
+{
+    type In = S::In;
+    type Out = S::Out;
+
+    fn process(&mut self, item: S::In, cx: &mut Context) -> StageResult<S::Out> {
+        let Some(tape) = &self.tape else { return self.stage.process(item, cx) };
+        let input = small(item.bytes());
+        let mut shortest = f64::INFINITY;
+        let mut timed = |item| {
+            let start = Instant::now();
+            let result = self.stage.process(item, cx);
+            shortest = shortest.min(start.elapsed().as_secs_f64());
+            result
+        };
+        let mut result = timed(item.clone());
+        for _ in 1..ROUNDS {
+            // One that is dropped says so on stderr, once.
+            if !matches!(result, Ok(Some(_))) {
+                return result;
+            }
+            result = timed(item.clone());
+        }
+        if let Ok(Some(out)) = &result {
+            let micros = (1e6 * shortest).ceil().clamp(1.0, f64::from(MOST)) as u32;
+            let cost = StageCost { micros, bytes: small(out.bytes()) };
+            tape.note(cx.item(), |noted| {
+                if self.number == 0 {
+                    noted.input = input;
+                }
+                noted.stages[self.number] = Some(cost);
+            });
+        }
+        result
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        self.stage.save()
+    }
+}
+
+/// How much there is to carry of an item from stage to stage: its text, pixels and numbers. What the codec adds for
+/// lengths is a few bytes more.
+pub(crate) trait Bytes {
+    fn bytes(&self) -> usize;
+}
+
+fn small(bytes: usize) -> u32 {
+    u32::try_from(bytes).map_or(MOST, |bytes| bytes.min(MOST))
+}
+
+impl Bytes for Loaded {
+    fn bytes(&self) -> usize {
+        self.query.len() + 2 * size_of::<u32>() + self.picture.rgb.len()
+    }
+}
+
+impl Bytes for Cut {
+    fn bytes(&self) -> usize {
+        let (picture, labels) = (&self.image.picture, &self.image.labels);
+        self.query.len() + 2 * size_of::<u32>() + picture.rgb.len() + labels.len() + size_of::<u8>()
+    }
+}
+
+impl Bytes for Described {
+    fn bytes(&self) -> usize {
+        self.query.len() + size_of_val(&self.regions[..])
+    }
+}
+
+impl Bytes for Probed {
+    fn bytes(&self) -> usize {
+        self.query.len() + size_of_val(&self.regions[..]) + size_of_val(&self.candidates[..])
+    }
+}
+
+impl Bytes for Ranked {
+    fn bytes(&self) -> usize {
+        let matches = self.matches.iter().map(|found| found.image.len() + size_of::<f64>());
+        self.query.len() + matches.sum::<usize>()
+    }
+}
+
+impl Bytes for String {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes its argument's length of spaces, but drops an empty one.
+    struct Spaces;
+
+    impl Stage for Spaces {
+        type In = String;
+        type Out = String;
+
+        fn process(&mut self, item: String, _: &mut Context) -> StageResult<String> {
+            spin::spin(1_000_000);
+            Ok((!item.is_empty()).then(|| " ".repeat(2 * item.len())))
+        }
+    }
+
+    #[test]
+    fn items_that_pass_all_stages_are_noted() {
+        let tape = Tape::default();
+        let on_tape = Some(tape.clone());
+        let mut stages: Vec<_> = (0..6).map(|n| Recorded::new(Spaces, n, &on_tape)).collect();
+        let mut cx = Context::for_test();
+        let mut item = Some("ab".to_string());
+        for stage in &mut stages {
+            item = item.and_then(|item| stage.process(item, &mut cx).unwrap());
+        }
+        assert_eq!(item.unwrap().len(), 128);
+        let profile = tape.profile(vec![]);
+        assert_eq!((profile.items.len(), profile.items[0].input), (1, 2));
+        assert_eq!(profile.items[0].stages.map(|s| s.bytes), [4, 8, 16, 32, 64, 128]);
+        assert!(profile.items[0].stages.iter().all(|s| s.micros > 10), "{profile}");
+
+        let tape = Tape::default();
+        let dropped = Recorded::new(Spaces, 0, &Some(tape.clone())).process(String::new(), &mut cx).unwrap();
+        assert!(dropped.is_none() && tape.profile(vec![]).items.is_empty());
+        let plain = Recorded::new(Spaces, 0, &None).process("x".into(), &mut cx).unwrap();
+        assert_eq!(plain.unwrap(), "  ");
+    }
+}

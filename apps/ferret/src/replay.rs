@@ -1,0 +1,198 @@
+//! Replaying a profile: the same pipeline with the costs that were recorded, but without images.
+//!
+//! The stages have the names and properties of those in [`crate::pipeline`]. Each takes as long as the profile says
+//! (on a simulated machine by declaring its work, on a real one by [`crate::spin`]ning) and passes on as many bytes.
+//! So a stream can be tried on machines that one does not have, with mappings that one wants to compare.
+
+use crate::profile::Profile;
+use crate::random::Random;
+use crate::spin::spin;
+use crate::timing::STAGES;
+use armature::pipeline::{Context, Dispatch, MappingChoice, Pipeline, Stage, StageResult, Summary};
+use armature::{BoxError, Session};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a profile is replayed.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// What the items cost.
+    pub profile: Arc<Profile>,
+    /// Length of the stream; the profile begins again where it is shorter.
+    pub items: u64,
+    /// Which rank runs which stage.
+    pub mapping: MappingChoice,
+    /// How items are handed to replicas.
+    pub dispatch: Dispatch,
+}
+
+/// What came of it, on rank 0.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// When each item reached the sink, since the rank started. In the order of the items.
+    pub times: Vec<Duration>,
+    /// Made of every item's way through the stages, in order: the same for every mapping and number of ranks.
+    pub checksum: u64,
+    /// How the run went.
+    pub run: Summary,
+}
+
+/// Sends the items through the stages. Called on every rank; returns what came of it on rank 0.
+///
+/// # Errors
+/// A mapping that does not fit; items that come out of order, are missing or have lost bytes.
+pub fn replay(session: &Session, replay: &Replay) -> Result<Option<Replayed>, BoxError> {
+    let clock = session.stopwatch();
+    let simulated = session.is_simulated();
+    let (profile, items) = (&replay.profile, replay.items);
+    let stage = |number: usize| {
+        let profile = profile.clone();
+        move || Ok(Costly { number, simulated, profile: profile.clone() })
+    };
+    let mut times = Vec::new();
+    let mut checksum = 0;
+    let [load, seg, ext, ind, rank, out] = STAGES;
+    let first = profile.clone();
+    let run = Pipeline::source("files", move || (0..items).map(move |n| Parcel::new(n, first.item(n).input)))
+        .stage(load, stage(0))
+        .serial()
+        .stage(seg, stage(1))
+        .stage(ext, stage(2))
+        .stage(ind, stage(3))
+        .stage(rank, stage(4))
+        .stage(out, stage(5))
+        .serial()
+        .try_for_each("write", |parcel: Parcel| {
+            let expected = times.len() as u64;
+            if parcel.number != expected {
+                return Err(format!("item {} came where item {expected} was due", parcel.number).into());
+            }
+            times.push(clock.elapsed());
+            checksum = mixed(checksum, parcel.digest);
+            parcel.check(profile.item(parcel.number).stages[5].bytes)
+        })
+        .mapping(replay.mapping.clone())
+        .dispatch(replay.dispatch)
+        .run(session)?;
+    let Some(run) = run else { return Ok(None) };
+    if times.len() as u64 != items {
+        return Err(format!("{} items arrived, but {items} were sent", times.len()).into());
+    }
+    Ok(Some(Replayed { times, checksum, run }))
+}
+
+/// An item: a number, what it has been through, and as many bytes as the real one has.
+#[derive(Debug, Serialize, Deserialize)]
+struct Parcel {
+    number: u64,
+    digest: u64,
+    #[serde(with = "armature::raw")]
+    load: Vec<u8>,
+}
+
+impl Parcel {
+    /// What number and digest take.
+    const HEAD: u32 = 16;
+
+    fn new(number: u64, bytes: u32) -> Self {
+        Parcel { number, digest: 0, load: vec![0; bytes.saturating_sub(Self::HEAD) as usize] }
+    }
+
+    fn check(&self, bytes: u32) -> Result<(), BoxError> {
+        let (found, expected) = (self.load.len(), bytes.saturating_sub(Self::HEAD) as usize);
+        if found == expected {
+            return Ok(());
+        }
+        Err(format!("item {} carries {found} bytes instead of {expected}", self.number).into())
+    }
+}
+
+/// A stage that costs what was recorded.
+struct Costly {
+    number: usize,
+    simulated: bool,
+    profile: Arc<Profile>,
+}
+
+impl Stage for Costly {
+    type In = Parcel;
+    type Out = Parcel;
+
+    fn process(&mut self, parcel: Parcel, cx: &mut Context) -> StageResult<Parcel> {
+        let item = self.profile.item(parcel.number);
+        parcel.check(match self.number {
+            0 => item.input,
+            n => item.stages[n - 1].bytes,
+        })?;
+        let work = self.profile.work(parcel.number, self.number);
+        cx.declare(work, || {
+            // Simulated ranks have paid by declaring.
+            if !self.simulated {
+                spin(work as u64);
+            }
+        });
+        let out = Parcel::new(parcel.number, item.stages[self.number].bytes);
+        Ok(Some(Parcel { digest: mixed(parcel.digest ^ parcel.number, self.number as u64), ..out }))
+    }
+
+    /// There is no state; serial stages may run anywhere.
+    fn save(&self) -> Option<Vec<u8>> {
+        Some(Vec::new())
+    }
+}
+
+/// A number that depends on both, and on their order.
+fn mixed(a: u64, b: u64) -> u64 {
+    Random::stream(a, b).next_u64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{ItemCost, StageCost};
+    use armature::Config;
+
+    fn replayed(ranks: usize, mapping: MappingChoice, dispatch: Dispatch) -> Replayed {
+        let stage = |n: u32| StageCost { micros: 1 + n % 3, bytes: 1000 * (n % 4) };
+        let item = |n: u32| ItemCost { input: 40 * n, stages: [0, 1, 2, 3, 4, 5].map(|s| stage(n + s)) };
+        let items = (0..7).map(item).collect();
+        let profile = Arc::new(Profile { speed: 1e8, remarks: vec![], items });
+        let plan = Replay { profile, items: 60, mapping, dispatch };
+        let mut found = None;
+        let cell = std::sync::Mutex::new(&mut found);
+        armature::run(&Config::new().ranks(ranks), |session| {
+            if let Some(replayed) = replay(session, &plan)? {
+                **cell.lock().unwrap() = Some(replayed);
+            }
+            Ok(())
+        })
+        .unwrap();
+        found.unwrap()
+    }
+
+    #[test]
+    fn every_mapping_delivers_the_same_items_in_order() {
+        let one = replayed(1, MappingChoice::Serial, Dispatch::OnDemand);
+        assert_eq!((one.times.len(), one.run.delivered), (60, 60));
+        assert!(one.times.is_sorted());
+        let replicas = "load@2 | seg+ext@0,1,2 | ind+rank@1,2 | out@1";
+        for (mapping, dispatch) in [
+            (MappingChoice::Orderly, Dispatch::OnDemand),
+            (MappingChoice::Text(replicas.into()), Dispatch::OnDemand),
+            (MappingChoice::Text(replicas.into()), Dispatch::RoundRobin),
+        ] {
+            let other = replayed(3, mapping.clone(), dispatch);
+            assert_eq!((other.checksum, other.times.len()), (one.checksum, 60), "{mapping:?}");
+        }
+    }
+
+    #[test]
+    fn a_lost_byte_is_noticed() {
+        let mut parcel = Parcel::new(3, 100);
+        parcel.check(100).unwrap();
+        parcel.load.pop();
+        let error = parcel.check(100).unwrap_err().to_string();
+        assert!(error.contains("item 3") && error.contains("83") && error.contains("84"), "{error}");
+    }
+}

@@ -1,0 +1,49 @@
+//! Work that takes time and does nothing else.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+/// Operations of one measurement of [`speed`]: some ten milliseconds.
+const SAMPLE: u64 = 20_000_000;
+/// Measurements, of which the fastest counts: other programs can only slow one down.
+const ROUNDS: usize = 9;
+
+/// Does so many integer operations, a chain that no compiler shortens and no cache speeds up. It is the chain with
+/// which the framework probes how fast ranks are, so one of its operations is one unit of work to the planner.
+pub fn spin(operations: u64) {
+    let mut x = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..operations / 3 {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+    }
+    black_box(x);
+}
+
+/// Operations of [`spin`] that this processor does in a second.
+pub fn speed() -> f64 {
+    let once = || {
+        let start = Instant::now();
+        spin(black_box(SAMPLE));
+        start.elapsed().as_secs_f64()
+    };
+    let shortest = (0..ROUNDS).map(|_| once()).fold(f64::INFINITY, f64::min);
+    SAMPLE as f64 / shortest.max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spinning_takes_time_in_proportion() {
+        let timed = |operations| {
+            let start = Instant::now();
+            spin(black_box(operations));
+            start.elapsed().as_secs_f64()
+        };
+        let shortest = |operations| (0..5).map(|_| timed(operations)).fold(f64::INFINITY, f64::min);
+        assert!(shortest(3_000_000) > 3.0 * shortest(300_000));
+        assert!(speed() > 1e6);
+    }
+}
