@@ -12,4 +12,6 @@ cd "$ROOT"
 "$CI_DIR/setup.sh" bench
 # Ferret, too: experiments start it. It lies beside the program that they are.
 "$CI_DIR/mpi/with.sh" openmpi cargo build --locked --release -p armature-bench -p ferret
+# And Ferret for simulated ranks.
+"$CI_DIR/mpi/with.sh" smpi cargo build --locked --release -p ferret
 exec "$CI_DIR/mpi/with.sh" openmpi cargo run --locked --quiet --release -p armature-bench -- "$@"

@@ -55,7 +55,8 @@ need_packages() {
 
 for_what=${1:-test}
 case $for_what in
-  build|bench) packages=("${BUILD[@]}") ;;
+  build) packages=("${BUILD[@]}") ;;
+  bench) packages=("${BUILD[@]}" libsimgrid-dev) ;;
   demo) packages=("${DEMO[@]}") ;;
   test) packages=("${TEST[@]}") ;;
   *) die "usage: ci/setup.sh [build|demo|bench|test], not '$for_what'" ;;

@@ -18,6 +18,7 @@ pub mod experiment;
 pub mod experiments;
 pub mod machine;
 pub mod pairs;
+pub mod platforms;
 pub mod plot;
 pub mod ranks;
 pub mod stats;

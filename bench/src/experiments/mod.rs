@@ -1,8 +1,10 @@
 //! The experiments, each in a file of its own.
 
 mod chain_tuning;
+mod ferret_costs;
 mod ferret_runs;
 mod ferret_scaling;
+mod ferret_simgrid;
 mod monitor_cost;
 mod pipeline_throughput;
 mod planner_30;
@@ -18,6 +20,7 @@ pub const ALL: &[Experiment] = &[
     pipeline_throughput::EXPERIMENT,
     chain_tuning::EXPERIMENT,
     ferret_scaling::EXPERIMENT,
+    ferret_simgrid::EXPERIMENT,
     monitor_cost::EXPERIMENT,
     planner_4x4::EXPERIMENT,
     planner_30::EXPERIMENT,

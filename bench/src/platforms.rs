@@ -1,0 +1,147 @@
+//! Random clusters of unequal machines, for SimGrid and for the planner alike.
+//!
+//! Each host has a link of its own to one switch that is never the bottleneck, full duplex. A message from p to q
+//! takes both latencies and then goes at the bandwidth of the slower of the two links; messages that share a link share its
+//! bandwidth. [`Cluster::NETWORK`] makes SimGrid do exactly this. The planner's [`Platform`] says the same of every pair, so
+//! that plans for it are made with perfect knowledge (but the planner does not count on transfers that go on while a
+//! host computes).
+
+use std::fmt::Write as _;
+
+use armature_planner::{Link, Platform};
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use crate::Outcome;
+
+/// Slowest and fastest host that is drawn, in speeds of a reference machine.
+const SPEEDS: (f64, f64) = (0.1, 2.0);
+/// Slowest to fastest host of a cluster must come to this: half of what could be drawn, at least.
+const SPREAD: (f64, f64) = (10.0, 20.0);
+/// Slowest and fastest link, in bytes a second: 100 Mbit/s and 1 Gbit/s Ethernet.
+const BANDWIDTHS: (f64, f64) = (12.5e6, 125e6);
+/// Latency of each link, in seconds; a message passes two.
+const LATENCY: f64 = 25e-6;
+
+/// Hosts with speeds and links of their own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cluster {
+    /// Operations a second.
+    pub speeds: Vec<f64>,
+    /// Bytes a second of each host's link to the switch, each way.
+    pub bandwidths: Vec<f64>,
+}
+
+impl Cluster {
+    /// Options of `ci/smpi/run.sh` that switch off what SimGrid would add to the platform's description: factors on
+    /// latency and bandwidth, the window of TCP, and data that slows down acknowledgements coming the other way.
+    pub const NETWORK: [&str; 12] = [
+        "--cfg",
+        "network/model:CM02",
+        "--cfg",
+        "network/latency-factor:1",
+        "--cfg",
+        "network/bandwidth-factor:1",
+        "--cfg",
+        "network/weight-S:0",
+        "--cfg",
+        "network/TCP-gamma:0",
+        "--cfg",
+        "network/crosstraffic:no",
+    ];
+
+    /// A cluster of `hosts` hosts; the same seed gives the same one. Speeds (in speeds of the `reference`) and
+    /// bandwidths are drawn log-uniformly, and speeds drawn again until the fastest host is 10 to 20 times as fast
+    /// as the slowest.
+    ///
+    /// # Panics
+    /// If there are fewer than two hosts, which cannot differ.
+    pub fn draw(seed: u64, hosts: usize, reference: f64) -> Self {
+        assert!(hosts > 1, "hosts of one cluster must be able to differ");
+        let mut random = StdRng::seed_from_u64(seed);
+        let mut between = |(low, high): (f64, f64)| low * (high / low).powf(random.random::<f64>());
+        let speeds = loop {
+            let speeds: Vec<f64> = (0..hosts).map(|_| between(SPEEDS)).collect();
+            let slowest = speeds.iter().copied().fold(f64::INFINITY, f64::min);
+            let fastest = speeds.iter().copied().fold(0.0, f64::max);
+            if (SPREAD.0..=SPREAD.1).contains(&(fastest / slowest)) {
+                break speeds;
+            }
+        };
+        Cluster {
+            speeds: speeds.into_iter().map(|s| (s * reference).round()).collect(),
+            bandwidths: (0..hosts).map(|_| between(BANDWIDTHS).round()).collect(),
+        }
+    }
+
+    /// The platform file of SimGrid.
+    pub fn xml(&self) -> String {
+        let mut xml = String::from(
+            "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n\
+             <platform version=\"4.1\">\n<zone id=\"cluster\" routing=\"Cluster\">\n",
+        );
+        for (i, (speed, bandwidth)) in self.speeds.iter().zip(&self.bandwidths).enumerate() {
+            // Writing to a string cannot fail.
+            let _ = write!(
+                xml,
+                "  <host id=\"h{i}\" speed=\"{speed}f\"/>\n  <link id=\"l{i}\" bandwidth=\"{bandwidth}Bps\" \
+                 latency=\"{LATENCY}s\" sharing_policy=\"SPLITDUPLEX\"/>\n  <host_link id=\"h{i}\" up=\"l{i}_UP\" \
+                 down=\"l{i}_DOWN\"/>\n"
+            );
+        }
+        xml + "</zone>\n</platform>\n"
+    }
+
+    /// The host file of smpirun: one rank a host.
+    pub fn hostfile(&self) -> String {
+        (0..self.speeds.len()).map(|i| format!("h{i}\n")).collect()
+    }
+
+    /// The same for the planner, source and sink on host 0.
+    ///
+    /// # Errors
+    /// None for a cluster that was drawn.
+    pub fn platform(&self) -> Outcome<Platform> {
+        let mut platform = Platform::with_speeds(&self.speeds, Link::FREE);
+        for (p, a) in self.bandwidths.iter().enumerate() {
+            for (q, b) in self.bandwidths.iter().enumerate() {
+                platform.set_link(p, q, Link { bandwidth: a.min(*b), setup: 2.0 * LATENCY })?;
+            }
+        }
+        Ok(platform.with_ext_on(0)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clusters_repeat_and_their_hosts_differ_as_they_should() {
+        let mut seen = Vec::new();
+        for seed in 1..=20 {
+            let cluster = Cluster::draw(seed, 14, 1e9);
+            assert_eq!(cluster, Cluster::draw(seed, 14, 1e9));
+            assert!(!seen.contains(&cluster), "seed {seed} repeats another one");
+            let (slowest, fastest) =
+                cluster.speeds.iter().fold((f64::MAX, 0.0), |(low, high), &s| (s.min(low), s.max(high)));
+            assert!((9.999..20.001).contains(&(fastest / slowest)), "seed {seed}");
+            assert!(cluster.bandwidths.iter().all(|b| (12.5e6..=125e6).contains(b)), "seed {seed}");
+            seen.push(cluster);
+        }
+    }
+
+    #[test]
+    fn both_descriptions_say_the_same() {
+        let cluster = Cluster { speeds: vec![1e9, 2e9], bandwidths: vec![1e8, 2e7] };
+        let xml = cluster.xml();
+        for text in
+            ["speed=\"2000000000f\"", "bandwidth=\"20000000Bps\"", "latency=\"0.000025s\"", "up=\"l1_UP\""]
+        {
+            assert!(xml.contains(text), "{text} is missing from {xml}");
+        }
+        assert_eq!(cluster.hostfile(), "h0\nh1\n");
+        let platform = cluster.platform().unwrap();
+        assert_eq!(platform.transfer_time(0, 1, 2e7), 1.00005);
+        assert_eq!((platform.ext_on(), platform.speeds()), (Some(0), &[1e9, 2e9][..]));
+    }
+}
