@@ -54,4 +54,6 @@ mod book {
     struct Readme;
     #[doc = include_str!("../../../docs/pipelines.md")]
     struct Pipelines;
+    #[doc = include_str!("../../../docs/balancing.md")]
+    struct Balancing;
 }
