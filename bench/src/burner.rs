@@ -195,7 +195,7 @@ fn thread_time() -> Duration {
 }
 
 /// Puts the calling thread on a core.
-fn pin(core: usize) -> Result<(), String> {
+pub(crate) fn pin(core: usize) -> Result<(), String> {
     if core >= CpuSet::MAX_CPU {
         return Err(format!("there is no core {core}"));
     }

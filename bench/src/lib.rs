@@ -17,6 +17,7 @@ pub mod burner;
 pub mod experiment;
 pub mod experiments;
 pub mod machine;
+pub mod moved;
 pub mod pairs;
 pub mod platforms;
 pub mod plot;
@@ -24,6 +25,7 @@ pub mod ranks;
 pub mod stats;
 pub mod subject;
 pub mod table;
+pub mod toil;
 pub mod verdict;
 
 pub use experiment::{Experiment, Outcome, Report};

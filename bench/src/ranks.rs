@@ -15,7 +15,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::{Outcome, baseline, subject};
+use crate::{Outcome, baseline, moved, subject};
 
 /// One result line: names and values.
 pub type Values = BTreeMap<String, f64>;
@@ -27,6 +27,7 @@ pub type Values = BTreeMap<String, f64>;
 pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
     match name {
         "chain" => Some(baseline::chain::main(arguments)),
+        "moved" => Some(moved::main(arguments)),
         "pipeline" => Some(subject::main(arguments)),
         _ => None,
     }

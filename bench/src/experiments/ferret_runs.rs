@@ -52,6 +52,16 @@ impl Files {
         Ok(files)
     }
 
+    /// The program.
+    pub(super) fn ferret(&self) -> String {
+        self.ferret.display().to_string()
+    }
+
+    /// Where the images and all output are.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     fn path(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
@@ -82,7 +92,8 @@ impl Files {
         Ok(())
     }
 
-    fn arguments(&self, queries: &str, out: &str, mapping: &str) -> Vec<String> {
+    /// The words that ask for these queries.
+    pub(super) fn arguments(&self, queries: &str, out: &str, mapping: &str) -> Vec<String> {
         let (queries, db, out) = (self.path(queries), self.path("db"), self.path(out));
         ["query", &queries, "--db", &db, "-o", &out, "--mapping", mapping].map(String::from).to_vec()
     }
@@ -113,7 +124,8 @@ impl Files {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    fn check(&self, out: &str) -> Outcome {
+    /// Fails if the output is not what one rank has written.
+    pub(super) fn check(&self, out: &str) -> Outcome {
         let written = fs::read(self.path(out))?;
         if written.is_empty() {
             return Err(format!("{} is empty: the queries have no answers", self.path(out)).into());

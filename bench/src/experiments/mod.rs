@@ -5,6 +5,8 @@ mod ferret_costs;
 mod ferret_runs;
 mod ferret_scaling;
 mod ferret_simgrid;
+mod live_burner;
+mod live_hosts;
 mod monitor_cost;
 mod pipeline_throughput;
 mod planner_30;
@@ -12,6 +14,7 @@ mod planner_4x4;
 mod planner_instances;
 mod planner_time;
 mod rate_estimator;
+mod remap_cost;
 
 use crate::Experiment;
 
@@ -22,6 +25,10 @@ pub const ALL: &[Experiment] = &[
     ferret_scaling::EXPERIMENT,
     ferret_simgrid::EXPERIMENT,
     monitor_cost::EXPERIMENT,
+    live_burner::EXPERIMENT,
+    live_burner::ON_FOUR,
+    live_hosts::EXPERIMENT,
+    remap_cost::EXPERIMENT,
     planner_4x4::EXPERIMENT,
     planner_30::EXPERIMENT,
     planner_time::EXPERIMENT,

@@ -1,0 +1,226 @@
+//! A competing load comes to one core in the middle of a stream: does changing the mapping meanwhile help?
+//!
+//! A pipeline of stages with a fixed amount of arithmetic runs on ranks that are pinned to two cores
+//! (`sched_setaffinity` in each rank before MPI starts; mpirun binds nothing): one rank a core, or two. When a third of
+//! the items is through, a load that never rests comes to the second core and stays. Three ways to run the stream take
+//! turns, with the load and without it:
+//!
+//! - *as in the paper*: the mapping that HeDPM plans for the true amounts of work, items dealt to replicas in turn;
+//! - *on demand*: the refined plan for the same amounts, replicas ask for items;
+//! - *live*: what the framework does by itself, calibration included.
+//!
+//! The first two know the work in advance and keep their mapping to the end. The bound is what the cores can still do
+//! beside the load: after each run the part of the second core is measured that a thread keeps beside it; n ranks that
+//! are all busy keep as much as n such threads.
+
+use std::{cell::RefCell, fs, path::Path, thread, time::Duration};
+
+use armature::Balance;
+use armature_planner::pipeline::{Algorithm, PlanOptions, plan};
+use armature_planner::{Link, Platform};
+use rustix::thread::{CpuSet, sched_getaffinity};
+
+use crate::{
+    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    burner::{Load, share},
+    moved::{Job, Run},
+    pairs::{Contestant, round_robin},
+    stats::{median, median_interval, paired_ratios},
+    table::digits,
+    toil::{UNEVEN, seconds_per_item, spec},
+};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "live-burner",
+    about: "a load comes to one of two cores in mid-stream, two ranks: live balancing against fixed mappings",
+    needs: "mpirun of Open MPI, two cores that nobody else uses",
+    run: |report, smoke| run(report, smoke, 2),
+};
+
+pub(super) const ON_FOUR: Experiment = Experiment {
+    name: "live-burner-4",
+    about: "the same as live-burner with four ranks, two a core",
+    needs: "mpirun of Open MPI, two cores that nobody else uses",
+    run: |report, smoke| run(report, smoke, 4),
+};
+
+/// Rounds that count, and seconds that a stream takes where nothing disturbs it. With six rounds the interval of a
+/// median is from the least to the largest; with fewer there is none.
+const ROUNDS: usize = 6;
+const SECONDS: f64 = 24.0;
+const SMOKE_SECONDS: f64 = 0.4;
+/// The round that warms up is shorter by this.
+const WARM_UP: f64 = 10.0;
+/// Long enough for many turns of the scheduler.
+const MEASURE_SHARE: Duration = Duration::from_millis(500);
+
+const PAPER: &str = "as in the paper";
+const ON_DEMAND: &str = "on demand";
+const LIVE: &str = "live";
+const WAYS: [&str; 3] = [PAPER, ON_DEMAND, LIVE];
+
+fn loaded(way: &str) -> String {
+    format!("{way}, loaded")
+}
+
+/// One run, and the part of the loaded core that a thread kept at its end.
+struct Measured {
+    run: Run,
+    kept: Option<f64>,
+}
+
+fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
+    let cores = two_cores()?;
+    let jobs = jobs(report, cores, ranks)?;
+    let seconds = if smoke { SMOKE_SECONDS } else { SECONDS };
+    let item = seconds_per_item(UNEVEN);
+    let items = |seconds: f64| ((2.0 * seconds / item) as u64).max(60);
+    report.note(format!("{} items of {:.2} ms, ranks pinned to cores {cores:?}", items(seconds), 1e3 * item));
+    let signal = std::env::temp_dir().join(format!("armature-live-burner-{}", std::process::id()));
+
+    let all: Vec<RefCell<Vec<Measured>>> = (0..2 * WAYS.len()).map(|_| RefCell::default()).collect();
+    let mut contestants = Vec::new();
+    for (number, measured) in all.iter().enumerate() {
+        let (job, with_load) = (&jobs[number / 2], number % 2 == 1);
+        let name = if with_load { loaded(WAYS[number / 2]) } else { WAYS[number / 2].to_string() };
+        let signal = &signal;
+        contestants.push(Contestant::new(name, move || {
+            let warm_up = measured.borrow().is_empty();
+            let seconds = if warm_up && !smoke { seconds / WARM_UP } else { seconds };
+            let job = Job { items: items(seconds), ..job.clone() };
+            let one = if with_load { beside_load(job, ranks, cores[1], signal)? } else { alone(job, ranks)? };
+            let total = one.run.total;
+            measured.borrow_mut().push(one);
+            Ok(total)
+        }));
+    }
+    let totals = round_robin(if smoke { 1 } else { ROUNDS }, contestants)?;
+    // The first was the warm-up.
+    let all: Vec<Vec<Measured>> =
+        all.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();
+    let of = |way: usize, with_load: bool| &all[2 * way + usize::from(with_load)];
+    let tails =
+        |way: usize, with_load: bool| of(way, with_load).iter().map(|one| one.run.tail).collect::<Vec<f64>>();
+
+    if let Some(last) = of(2, true).last() {
+        report.note("mappings of the last live run beside the load:");
+        last.run.story.iter().for_each(|line| report.note(format!("  {line}")));
+    }
+    let columns = ["ranks", "way", "load", "median [s]", "last two thirds [s]", "low", "high", "changes"];
+    let mut table = Table::new(&columns);
+    for (number, (_, samples)) in totals.iter().enumerate() {
+        let (way, with_load) = (number / 2, number % 2 == 1);
+        let tail = median_interval(&tails(way, with_load));
+        let changes: Vec<f64> = of(way, with_load).iter().map(|one| one.run.changes).collect();
+        table.row([
+            ranks.into(),
+            WAYS[way].into(),
+            if with_load { "from a third on".into() } else { "none".into() },
+            median(samples).into(),
+            tail.value.into(),
+            tail.low.into(),
+            tail.high.into(),
+            digits(median(&changes), 1),
+        ]);
+    }
+    report.table("", &table)?;
+    bound(report, ranks, &tails(1, false), &tails(2, true), &all);
+    plot(report, ranks, |way, with_load| median_interval(&tails(way, with_load)))?;
+
+    let mut mark = |what: &str, ratios: Vec<f64>, unit: &str, target| {
+        report.mark(Mark::new(&format!("{ranks} ranks, {what}"), median_interval(&ratios), unit, target));
+    };
+    let beside = |way: usize| paired_ratios(&tails(way, true), &tails(2, true));
+    mark("beside the load against the paper's mapping", beside(0), "times as fast", Target::AtLeast(1.2));
+    mark("beside the load against on demand", beside(1), "times as fast", Target::AtLeast(1.0));
+    let quiet = |way: usize| {
+        let of = |name: &str| totals.of(name).unwrap_or_default();
+        paired_ratios(of(LIVE), of(WAYS[way]))
+    };
+    mark("alone against the paper's mapping", quiet(0), "times the time", Target::AtMost(1.03));
+    mark("alone against on demand", quiet(1), "times the time", Target::AtMost(1.03));
+    Ok(())
+}
+
+/// The first two cores that this process may use.
+fn two_cores() -> Outcome<[usize; 2]> {
+    let set = sched_getaffinity(None).map_err(|e| format!("cannot see the cores: {e}"))?;
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core));
+    match (cores.next(), cores.next()) {
+        (Some(first), Some(second)) => Ok([first, second]),
+        _ => Err("this takes two cores".into()),
+    }
+}
+
+/// What is run, in the order of [`WAYS`]. The plans take the ranks for equally fast, and links for those of one machine.
+fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<[Job; 3]> {
+    let spec = spec(UNEVEN);
+    let platform = Platform::uniform(ranks, 1e9, Link { bandwidth: 1e9, setup: 2e-5 }).with_ext_on(0)?;
+    let mut planned = |way: &str, options: PlanOptions| -> Outcome<Job> {
+        let mapping = plan(&platform, &spec, &options)?.mapping.display(&spec).to_string();
+        report.note(format!("{way}: {mapping}"));
+        let dispatch = options.dispatch;
+        Ok(Job { dispatch, cores: cores.to_vec(), ..Job::fixed("uneven", 0, &mapping) })
+    };
+    // Stages 1 and 6 have to be on rank 0, which the paper's rule of one block on a processor does not allow.
+    let paper = PlanOptions { share_processors: true, ..PlanOptions::paper(Algorithm::Hedpm) };
+    let live = Job { balance: Balance::Live, cores: cores.to_vec(), ..Job::fixed("uneven", 0, "auto") };
+    Ok([planned(PAPER, paper)?, planned(ON_DEMAND, PlanOptions::default())?, live])
+}
+
+fn alone(job: Job, ranks: usize) -> Outcome<Measured> {
+    Ok(Measured { run: job.on_mpi(ranks)?, kept: None })
+}
+
+/// Runs the job, and starts the load when a third of its items is through.
+fn beside_load(job: Job, ranks: usize, core: usize, signal: &Path) -> Outcome<Measured> {
+    let _ = fs::remove_file(signal);
+    let (ended, has_ended) = std::sync::mpsc::channel::<()>();
+    thread::scope(|scope| {
+        let waiter = scope.spawn(move || {
+            while !signal.exists() {
+                match has_ended.recv_timeout(Duration::from_millis(5)) {
+                    Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
+                    _ => return Err("the run was over before a third was reported".into()),
+                }
+            }
+            Load::on_core(core).start()
+        });
+        let run = Job { third: Some(signal.into()), ..job }.on_mpi(ranks);
+        drop(ended);
+        let burner = waiter.join().map_err(|_| "the thread that starts the load failed")?;
+        let (run, burner) = (run?, burner?);
+        let kept = share(core, MEASURE_SHARE)?;
+        drop(burner);
+        let _ = fs::remove_file(signal);
+        Ok(Measured { run, kept: Some(kept) })
+    })
+}
+
+/// What the machine could have done beside the load.
+fn bound(report: &mut Report, ranks: usize, quiet: &[f64], live: &[f64], all: &[Vec<Measured>]) {
+    let kept: Vec<f64> = all.iter().flatten().filter_map(|one| one.kept).collect();
+    let one = median(&kept);
+    let on_core = (ranks / 2) as f64;
+    let many = on_core * one / (on_core * one + 1.0 - one);
+    let factor = 2.0 / (1.0 + many);
+    let (bound, took) = (median(quiet) * factor, median(live));
+    report.note(format!(
+        "beside the load a thread keeps {one:.3} of the second core, {} busy rank(s) keep {many:.3} of it: at best the \
+         last two thirds take {factor:.3} times what they take alone on demand, {bound:.2} s; live took {took:.2} s",
+        ranks / 2
+    ));
+}
+
+fn plot(
+    report: &mut Report,
+    ranks: usize,
+    tail: impl Fn(usize, bool) -> crate::verdict::Interval,
+) -> Outcome {
+    let title = format!("Last two thirds of a stream, {ranks} ranks on two cores (median, 95 % interval)");
+    let mut bars = Bars::new(&title, "time [s]", WAYS);
+    for (name, with_load) in [("nothing else runs", false), ("a load on the second core", true)] {
+        bars.add(name, (0..WAYS.len()).map(|way| Some(tail(way, with_load))).collect());
+    }
+    report.bars("", &bars)
+}

@@ -1,0 +1,138 @@
+//! What it costs a stream to change its mapping.
+//!
+//! The stream begins with one mapping and exchanges it for another and back, all the time: a serial stage with state is
+//! handed over, and what is replicated changes, too. The same stream on either mapping alone, in the same round, says
+//! how long it would have taken; the rest, divided by the number of changes, is the cost of one. It is set against the
+//! time of a window: of as many items as were in flight at a change, at the rate of the stream.
+
+use armature_planner::pipeline::Mapping;
+
+use crate::{
+    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    moved::{Job, Run},
+    pairs::{Contestant, Rounds, round_robin},
+    stats::{mean, median, median_interval},
+    table::digits,
+    toil::{MOVED, spec},
+};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "remap-cost",
+    about: "what one change of mapping costs a stream of items of a millisecond, against the time of a window",
+    needs: "mpirun of Open MPI, two cores",
+    run,
+};
+
+/// Items between two changes: several windows, so that one change is over before the next.
+const EVERY: u64 = 100;
+const ITEMS: u64 = 4_000;
+const ROUNDS: usize = 20;
+
+const ONE: &str = "one mapping";
+const OTHER: &str = "the other";
+const EXCHANGED: &str = "exchanged";
+
+/// Ranks, whether under mpirun, and two mappings that are equally good.
+struct Case {
+    name: &'static str,
+    ranks: usize,
+    mpi: bool,
+    mappings: [&'static str; 2],
+}
+
+const ON_TWO: [&str; 2] =
+    ["read@0 | first@0 | middle@1 | last@0,1 | write@0", "read@0 | first@0,1 | middle@0 | last@1 | write@0"];
+const ON_FOUR: [&str; 2] = [
+    "read@0 | first@0,1 | middle@2 | last@2,3 | write@0",
+    "read@0 | first@2,3 | middle@1 | last@0,1 | write@0",
+];
+const CASES: [Case; 4] = [
+    Case { name: "2 ranks", ranks: 2, mpi: true, mappings: ON_TWO },
+    Case { name: "4 ranks", ranks: 4, mpi: true, mappings: ON_FOUR },
+    Case { name: "2 threads", ranks: 2, mpi: false, mappings: ON_TWO },
+    Case { name: "4 threads", ranks: 4, mpi: false, mappings: ON_FOUR },
+];
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let items = if smoke { 350 } else { ITEMS };
+    let columns = [
+        "ranks",
+        "changes",
+        "cost of one [ms]",
+        "low",
+        "high",
+        "in flight [items]",
+        "window [ms]",
+        "own account [ms]",
+    ];
+    let mut table = Table::new(&columns);
+    let (mut costs, mut windows) = (Vec::new(), Vec::new());
+    for case in &CASES {
+        let mut runs = Vec::new();
+        let rounds = measure(case, items, if smoke { 1 } else { ROUNDS }, &mut runs)?;
+        // The first was the warm-up.
+        let runs = &runs[1..];
+        let [one, other, exchanged] = [ONE, OTHER, EXCHANGED].map(|name| rounds.of(name).unwrap_or_default());
+        let (mut cost, mut window, mut ratio) = (Vec::new(), Vec::new(), Vec::new());
+        for (round, run) in runs.iter().enumerate() {
+            let undisturbed = 0.5 * (one[round] + other[round]);
+            cost.push((exchanged[round] - undisturbed) / run.changes);
+            window.push(run.in_flight * undisturbed / items as f64);
+            ratio.push(cost[round] / window[round]);
+        }
+        let in_ms = |seconds: &[f64]| median_interval(&seconds.iter().map(|s| 1e3 * s).collect::<Vec<_>>());
+        let (cost, window) = (in_ms(&cost), in_ms(&window));
+        let own: Vec<f64> = runs.iter().filter_map(|run| run.cost).collect();
+        table.row([
+            case.name.into(),
+            digits(median(&runs.iter().map(|run| run.changes).collect::<Vec<_>>()), 0),
+            cost.value.into(),
+            cost.low.into(),
+            cost.high.into(),
+            mean(&runs.iter().map(|run| run.in_flight).collect::<Vec<_>>()).into(),
+            window.value.into(),
+            (!own.is_empty()).then(|| 1e3 * median(&own)).into(),
+        ]);
+        report.mark(Mark::new(
+            case.name,
+            median_interval(&ratio),
+            "windows for one change",
+            Target::AtMost(1.0),
+        ));
+        costs.push(Some(cost));
+        windows.push(Some(window));
+    }
+    report.table("", &table)?;
+    let mut bars = Bars::new(
+        "One change of mapping (median, 95 % interval)",
+        "time [ms]",
+        CASES.iter().map(|case| case.name),
+    );
+    bars.add("what it costs the stream", costs);
+    bars.add("a window of items", windows);
+    report.bars("", &bars)
+}
+
+/// The three streams in turn; `runs` gets all that is known of the exchanged one, the warm-up included.
+fn measure(case: &Case, items: u64, rounds: usize, runs: &mut Vec<Run>) -> Outcome<Rounds> {
+    let [one, other] = case.mappings;
+    for text in case.mappings {
+        Mapping::parse(text, &spec(MOVED)).map_err(|e| format!("{text}: {e}"))?;
+    }
+    let job = |mapping: &str| Job::fixed("moved", items, mapping);
+    let start = |job: Job| if case.mpi { job.on_mpi(case.ranks) } else { job.on_threads(case.ranks) };
+    let contestants = vec![
+        Contestant::new(ONE, || Ok(start(job(one))?.total)),
+        Contestant::new(OTHER, || Ok(start(job(other))?.total)),
+        Contestant::new(EXCHANGED, || {
+            let run = start(Job { exchange: Some((EVERY, other.into())), ..job(one) })?;
+            if run.changes < 1.0 {
+                return Err("the mapping was never exchanged".into());
+            }
+            let total = run.total;
+            runs.push(run);
+            Ok(total)
+        }),
+    ];
+    round_robin(rounds, contestants)
+}

@@ -1,0 +1,290 @@
+//! The rank program of the experiments on balancing: a [`toil`] pipeline with the mapping that it is told, changed
+//! by the framework or by a schedule.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use armature::pipeline::{MappingChoice, Summary};
+use armature::{Balance, BatchMode, BoxError, Config, Progress, Session};
+use armature_planner::pipeline::Dispatch;
+
+use crate::{
+    Outcome,
+    burner::pin,
+    ranks::{Launch, Values, finish, one},
+    toil::{self, Toil},
+};
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The pipeline: `uneven` or `moved`.
+    pub pipeline: String,
+    /// Number of items.
+    pub items: u64,
+    /// A mapping in its text form, or `auto`.
+    pub mapping: String,
+    /// How items are handed to replicas.
+    pub dispatch: Dispatch,
+    /// Whether the framework changes the mapping.
+    pub balance: Balance,
+    /// Cores that the ranks are pinned to, in equal parts: the first ranks to the first core. Not pinned if empty.
+    pub cores: Vec<usize>,
+    /// A file that is written when a third of the items has reached the sink.
+    pub third: Option<PathBuf>,
+    /// After every so many items the mapping is exchanged for the other one, and back.
+    pub exchange: Option<(u64, String)>,
+}
+
+/// How a job went.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Seconds from the start of the pipeline to its last result.
+    pub total: f64,
+    /// Seconds of the last two thirds of the items.
+    pub tail: f64,
+    /// Changes of mapping, beside the first and the planned one.
+    pub changes: f64,
+    /// Items in flight at a change, on average.
+    pub in_flight: f64,
+    /// Seconds that a change cost by the framework's own account, on average, where it gives one.
+    pub cost: Option<f64>,
+    /// The mappings, in words.
+    pub story: Vec<String>,
+}
+
+impl Job {
+    /// A job whose mapping stays, without any of the rest.
+    pub fn fixed(pipeline: &str, items: u64, mapping: &str) -> Self {
+        Job {
+            pipeline: pipeline.into(),
+            items,
+            mapping: mapping.into(),
+            dispatch: Dispatch::OnDemand,
+            balance: Balance::Off,
+            cores: Vec::new(),
+            third: None,
+            exchange: None,
+        }
+    }
+
+    /// Runs the job under mpirun.
+    ///
+    /// # Errors
+    /// Those of starting ranks, and of [`main`].
+    pub fn on_mpi(&self, ranks: usize) -> Outcome<Run> {
+        let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
+        let words = ["rank", "moved"].map(String::from).into_iter().chain(self.words()).collect::<Vec<_>>();
+        let output = Launch { ranks, limit: LIMIT, bind: false }.run_other(&this, &words)?;
+        Run::read(&output)
+    }
+
+    /// Runs the job on threads of one process.
+    ///
+    /// # Errors
+    /// Those of [`main`].
+    pub fn on_threads(&self, ranks: usize) -> Outcome<Run> {
+        let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
+        let mut command = Command::new(this);
+        command.args(["rank", "moved"]).args(self.words());
+        command.env("ARMATURE_TRANSPORT", "local").env("ARMATURE_RANKS", ranks.to_string());
+        command.env("RUST_LOG", "warn");
+        Run::read(&finish(command, LIMIT)?)
+    }
+
+    fn words(&self) -> Vec<String> {
+        let Job { pipeline, items, mapping, .. } = self;
+        let mut words = vec![format!("pipeline={pipeline}"), format!("items={items}")];
+        words.push(format!("mapping={mapping}"));
+        if self.dispatch == Dispatch::RoundRobin {
+            words.push("dispatch=round-robin".into());
+        }
+        if self.balance == Balance::Live {
+            words.push("balance=live".into());
+        }
+        words.extend(self.cores.iter().map(|core| format!("core={core}")));
+        words.extend(self.third.iter().map(|path| format!("third={}", path.display())));
+        words.extend(self.exchange.iter().map(|(every, other)| format!("every-{every}={other}")));
+        words
+    }
+
+    fn parse(words: &[String]) -> Outcome<Self> {
+        let mut job = Job::fixed("", 0, "auto");
+        for word in words {
+            let (name, value) =
+                word.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, got {word}"))?;
+            match (name, value) {
+                ("pipeline", _) => job.pipeline = value.into(),
+                ("items", _) => job.items = value.parse()?,
+                ("mapping", _) => job.mapping = value.into(),
+                ("dispatch", "round-robin") => job.dispatch = Dispatch::RoundRobin,
+                ("balance", "live") => job.balance = Balance::Live,
+                ("core", _) => job.cores.push(value.parse()?),
+                ("third", _) => job.third = Some(value.into()),
+                (name, _) => match name.strip_prefix("every-") {
+                    Some(every) => job.exchange = Some((every.parse::<u64>()?.max(1), value.into())),
+                    None => return Err(format!("there is no setting {word}").into()),
+                },
+            }
+        }
+        Ok(job)
+    }
+
+    fn stages(&self) -> Result<&'static [Toil], String> {
+        match self.pipeline.as_str() {
+            "uneven" => Ok(toil::UNEVEN),
+            "moved" => Ok(toil::MOVED),
+            other => Err(format!("there is no pipeline {other}")),
+        }
+    }
+}
+
+/// How long a run may take before it counts as hung.
+const LIMIT: Duration = Duration::from_secs(600);
+
+impl Run {
+    fn read(output: &str) -> Outcome<Self> {
+        let values: Values = one(output)?;
+        let story =
+            output.lines().filter_map(|line| line.strip_prefix("mapping ")).map(String::from).collect();
+        let value = |name: &str| {
+            values.get(name).copied().ok_or_else(|| format!("expected {name} in the result:\n{output}"))
+        };
+        Ok(Run {
+            total: value("total")?,
+            tail: value("tail")?,
+            changes: value("changes")?,
+            in_flight: value("in_flight")?,
+            cost: value("cost").ok(),
+            story,
+        })
+    }
+}
+
+/// The rank program: prints lines `mapping …` and one `result total S tail S changes N in_flight N [cost S]` on rank 0.
+///
+/// # Errors
+/// If the arguments are wrong, the ranks cannot be pinned, or the checksum is not what it should be.
+pub fn main(words: &[String]) -> Outcome {
+    let job = Job::parse(words)?;
+    job.pin()?;
+    // Items are large enough to travel alone, and batches in flight are items then.
+    let config = Config::from_env()?.progress(Progress::Off).batch(BatchMode::Fixed(1)).balance(job.balance);
+    Ok(armature::run(&config, |session| job.rank(session))?)
+}
+
+impl Job {
+    /// Puts this process, if it is one of several ranks, on its core.
+    fn pin(&self) -> Outcome {
+        let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
+        let place = number("OMPI_COMM_WORLD_RANK").zip(number("OMPI_COMM_WORLD_SIZE"));
+        if let Some((rank, size)) = place.filter(|_| !self.cores.is_empty()) {
+            pin(self.cores[rank * self.cores.len() / size.max(1)])?;
+        }
+        Ok(())
+    }
+
+    fn rank(&self, session: &Session) -> Result<(), BoxError> {
+        let stages = self.stages()?;
+        let start = Instant::now();
+        let (mut sum, mut arrived) = (0, 0);
+        let (mut third, mut end) = (start, start);
+        let sink = |result| {
+            sum = toil::fold(sum, result);
+            arrived += 1;
+            if arrived == self.items / 3 {
+                third = Instant::now();
+                // The driver waits for this in vain if it cannot be written, and says so.
+                let _ = self.third.as_ref().map(|path| fs::write(path, "a third is through"));
+            }
+            if arrived == self.items {
+                end = Instant::now();
+            }
+        };
+        let mut pipeline =
+            toil::pipeline(stages, self.items, sink).mapping(choice(&self.mapping)).dispatch(self.dispatch);
+        for (number, after) in self.schedule() {
+            let other = self.exchange.as_ref().map_or("", |(_, other)| other);
+            pipeline =
+                pipeline.remap_after(after, choice(if number % 2 == 0 { other } else { &self.mapping }));
+        }
+        let Some(summary) = pipeline.run(session)? else { return Ok(()) };
+        if arrived != self.items || sum != toil::expected(stages, self.items) {
+            return Err(format!("the results are wrong: {arrived} items, checksum {sum:#x}").into());
+        }
+        tell(&summary, end - start, end - third);
+        Ok(())
+    }
+
+    /// The changes, and after how many items each is due.
+    fn schedule(&self) -> impl Iterator<Item = (usize, u64)> {
+        let every = self.exchange.as_ref().map_or(self.items.max(1), |(every, _)| *every);
+        (1..).map(move |n| n * every).take_while(|&after| after < self.items).enumerate()
+    }
+}
+
+fn choice(text: &str) -> MappingChoice {
+    match text {
+        "auto" => MappingChoice::Auto,
+        _ => MappingChoice::Text(text.into()),
+    }
+}
+
+fn tell(summary: &Summary, total: Duration, tail: Duration) {
+    for remap in &summary.remaps {
+        let times = match (remap.before, remap.after) {
+            (Some(before), Some(after)) => {
+                format!("; {:.3} ms an item before, {:.3} after", 1e3 * before, 1e3 * after)
+            }
+            _ => String::new(),
+        };
+        println!("mapping {:.2} s: {} because {}{times}", remap.at.as_secs_f64(), remap.to, remap.reason);
+    }
+    // The first mapping is no change, and neither is the planned one: the runs without changes have them, too.
+    let given = if summary.predicted.is_some() { 2 } else { 1 };
+    let changes = summary.remaps.get(given..).unwrap_or_default();
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let in_flight = mean(changes.iter().map(|remap| remap.in_flight as f64).collect());
+    let costs: Vec<f64> = changes.iter().filter_map(|remap| remap.cost).collect();
+    let cost = if costs.is_empty() { String::new() } else { format!(" cost {}", mean(costs)) };
+    println!(
+        "result total {} tail {} changes {} in_flight {in_flight}{cost}",
+        total.as_secs_f64(),
+        tail.as_secs_f64(),
+        changes.len()
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_comes_back_from_its_arguments() {
+        let plain = Job::fixed("uneven", 12, "auto");
+        let full = Job {
+            dispatch: Dispatch::RoundRobin,
+            balance: Balance::Live,
+            cores: vec![0, 3],
+            third: Some("a file".into()),
+            exchange: Some((7, "a@0 | b@1".into())),
+            ..Job::fixed("moved", 50, "a@1 | b@0,1")
+        };
+        for job in [plain, full] {
+            assert_eq!(Job::parse(&job.words()).unwrap(), job);
+        }
+        assert!(Job::parse(&["items".into()]).is_err() && Job::parse(&["speed=3".into()]).is_err());
+    }
+
+    #[test]
+    fn results_are_right_while_the_mapping_is_exchanged() {
+        let mapping = "read@0 | first@0 | middle@1 | last@0,1 | write@0";
+        let other = "read@0 | first@0,1 | middle@0 | last@1 | write@0";
+        let job = Job { exchange: Some((5, other.into())), ..Job::fixed("moved", 40, mapping) };
+        let config = Config::new().ranks(2).batch(BatchMode::Fixed(1)).progress(Progress::Off);
+        armature::run(&config, |session| job.rank(session)).unwrap();
+        assert_eq!(job.schedule().count(), 7);
+    }
+}
