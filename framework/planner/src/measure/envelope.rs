@@ -1,10 +1,12 @@
 //! The least of a series, of which the past fades.
 
+use serde::{Deserialize, Serialize};
+
 /// Observations after which a generation ends.
 const GENERATION: u32 = 64;
 
 /// One message: its bytes, and the seconds from when it was sent to when it was there.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Passage {
     pub(super) bytes: f64,
     pub(super) delay: f64,
@@ -12,7 +14,7 @@ pub(super) struct Passage {
 
 impl Passage {
     /// The delay without what the bytes take at `bandwidth`.
-    fn rest(&self, bandwidth: f64) -> f64 {
+    pub(super) fn rest(&self, bandwidth: f64) -> f64 {
         self.delay - self.bytes / bandwidth
     }
 }
@@ -20,18 +22,23 @@ impl Passage {
 /// The passage that waited least among the last 64 to 128.
 ///
 /// Two generations are kept, this one and the last: so what is old goes, and adding stays O(1).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Envelope {
     this: Option<Passage>,
     last: Option<Passage>,
     in_this: u32,
     count: u64,
+    /// Seconds between the least rests of the last two generations that are over.
+    spread: Option<f64>,
 }
 
 impl Envelope {
     /// Adds a passage; `bandwidth` is what is believed of the link, to compare passages of unequal size.
     pub(super) fn add(&mut self, passage: Passage, bandwidth: f64) {
         if self.in_this == GENERATION {
+            if let (Some(this), Some(last)) = (self.this, self.last) {
+                self.spread = Some((this.rest(bandwidth) - last.rest(bandwidth)).abs());
+            }
             self.last = self.this.take();
             self.in_this = 0;
         }
@@ -43,6 +50,12 @@ impl Envelope {
     /// The passage that waited least.
     pub(super) fn least(&self, bandwidth: f64) -> Option<Passage> {
         least(self.last, self.this, bandwidth)
+    }
+
+    /// How far the least of one generation was from the least of the next, in seconds, when last two were over. The
+    /// least of a random wait differs from one to the next, what a link takes does not.
+    pub(super) fn spread(&self) -> Option<f64> {
+        self.spread
     }
 
     /// Passages so far.
@@ -84,5 +97,18 @@ mod tests {
         envelope.add(Passage { bytes: 100.0, delay: 2.0 }, 100.0);
         envelope.add(Passage { bytes: 10.0, delay: 1.5 }, 100.0);
         assert_eq!(envelope.least(100.0).unwrap().bytes, 100.0);
+    }
+
+    #[test]
+    fn the_spread_is_between_generations_that_are_over() {
+        let mut envelope = Envelope::default();
+        for (generation, least) in [3.0, 3.25, 9.0].into_iter().enumerate() {
+            for i in 0..64 {
+                envelope.add(Passage { bytes: 0.0, delay: least + f64::from(i) }, 1.0);
+            }
+            assert_eq!(envelope.spread(), [None, None, Some(0.25)][generation]);
+        }
+        envelope.add(Passage { bytes: 0.0, delay: 0.0 }, 1.0);
+        assert_eq!(envelope.spread(), Some(5.75));
     }
 }

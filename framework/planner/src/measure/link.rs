@@ -7,7 +7,7 @@ use super::estimate::{Estimate, Source};
 use crate::platform::Link;
 
 /// Passages of a class from which on it says anything.
-const ENOUGH: u64 = 8;
+pub(super) const ENOUGH: u64 = 8;
 /// Where the prior gives no border between small and large, and the limits of what it may give (bytes).
 const BORDER: f64 = 16_384.0;
 const LEAST_BORDER: f64 = 1_024.0;
@@ -39,16 +39,18 @@ const MOST_BORDER: f64 = 1_048_576.0;
 /// assert!((estimate.bandwidth.value / 2e8 - 1.0).abs() < 1e-3, "{estimate:?}");
 /// assert_eq!((estimate.bandwidth.source, estimate.setup.source), (Source::Envelope, Source::Probe));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkTraffic {
-    prior: Link,
+    pub(super) prior: Link,
     source: Source,
-    small: Envelope,
-    large: Envelope,
+    pub(super) small: Envelope,
+    pub(super) large: Envelope,
     /// Most bytes of a small message, and fewest of a large one.
-    border: (f64, f64),
+    pub(super) border: (f64, f64),
     /// Bytes/s by which passages of unequal size are compared.
-    bandwidth: f64,
+    pub(super) bandwidth: f64,
+    /// What it has carried at least: bytes/s, and seconds for a message.
+    pub(super) carried: Option<(f64, f64)>,
 }
 
 /// What is known of a link.
@@ -80,6 +82,7 @@ impl LinkTraffic {
             large: Envelope::default(),
             border: (0.5 * even, 2.0 * even),
             bandwidth: prior.bandwidth,
+            carried: None,
         }
     }
 
@@ -106,19 +109,40 @@ impl LinkTraffic {
         }
     }
 
+    /// So many messages of together `bytes` arrived within `seconds`, one behind the other: the link carries no less than
+    /// that, however long they waited for each other. What is no number is ignored.
+    pub fn carried(&mut self, bytes: f64, messages: u64, seconds: f64) {
+        let (bandwidth, interval) = (bytes / seconds, seconds / messages as f64);
+        if bandwidth > 0.0 && bandwidth.is_finite() && interval.is_finite() {
+            self.carried = Some((bandwidth, interval));
+        }
+    }
+
     /// What is known. `offset` is the receiver's clock minus the sender's, if that is known (see
     /// [`offset`](LinkTraffic::offset)); without it the set-up time is the one known before.
     pub fn estimate(&self, offset: Option<f64>) -> LinkEstimate {
-        let seen = self.small.count() + self.large.count();
-        let known = |value| Estimate { source: self.source, ..Estimate::declared(value) };
-        let found = |value| Estimate { value, source: Source::Envelope, settled: true, count: seen };
-        let bandwidth = self.slope().map_or(known(self.prior.bandwidth), found);
+        let bandwidth = self.slope().map_or(self.known(self.prior.bandwidth), |value| self.found(value));
         let setup = match (offset, self.least_rest(bandwidth.value)) {
             // The offset is known with an error of its own; a set-up time is not negative.
-            (Some(offset), Some(rest)) => found((rest - offset).max(0.0)),
-            _ => known(self.prior.setup),
+            (Some(offset), Some(rest)) => self.found((rest - offset).max(0.0)),
+            _ => self.known(self.prior.setup),
         };
         LinkEstimate { bandwidth, setup }
+    }
+
+    /// Messages that were small or large enough to say something.
+    pub fn count(&self) -> u64 {
+        self.small.count() + self.large.count()
+    }
+
+    /// A value that was known before there was traffic.
+    pub(super) fn known(&self, value: f64) -> Estimate {
+        Estimate { source: self.source, ..Estimate::declared(value) }
+    }
+
+    /// A value from the traffic.
+    pub(super) fn found(&self, value: f64) -> Estimate {
+        Estimate { value, source: Source::Envelope, settled: true, count: self.count() }
     }
 
     /// The receiver's clock minus the sender's, from the traffic both ways; `back` is the other direction. It takes
@@ -131,7 +155,7 @@ impl LinkTraffic {
 
     /// Bytes/s from the least delays of small and large messages, if there are enough of both and the large ones
     /// take longer.
-    fn slope(&self) -> Option<f64> {
+    pub(super) fn slope(&self) -> Option<f64> {
         if self.small.count() < ENOUGH || self.large.count() < ENOUGH {
             return None;
         }
@@ -142,7 +166,7 @@ impl LinkTraffic {
     }
 
     /// The least delay of small messages without their bytes' part: set-up time plus offset.
-    fn least_rest(&self, bandwidth: f64) -> Option<f64> {
+    pub(super) fn least_rest(&self, bandwidth: f64) -> Option<f64> {
         if self.small.count() < ENOUGH {
             return None;
         }

@@ -3,11 +3,13 @@
 //! - [`ServiceTime`]: seconds an item, from the batches that a stage finished on a rank.
 //! - [`fit`](fit()): what the stages cost and how fast the ranks are, from the service times of some stages on some
 //!   ranks.
-//! - [`LinkTraffic`]: set-up time and bandwidth of a connection, from the messages that went over it.
+//! - [`LinkTraffic`]: set-up time and bandwidth of a connection, from the messages that went over it;
+//!   [`cautious`](LinkTraffic::cautious) is what a planner may believe of it.
 //!
 //! Each is an [`Estimate`]: a value, its [`Source`], and whether it has settled. Until enough was seen, it is the
 //! value that was known before, and says so.
 
+mod cautious;
 mod envelope;
 mod estimate;
 mod fit;
