@@ -31,7 +31,7 @@ const STATIC: &str = "kept";
 const LIVE: &str = "live";
 const RANKS: &str = "4";
 const ROUNDS: usize = 6;
-const SCENES: usize = 1200;
+const SCENES: usize = 700;
 const LIMIT: Duration = Duration::from_secs(600);
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
