@@ -43,6 +43,32 @@ done
 
 check "they pass on 5 simulated ranks that are balanced live" env ARMATURE_BALANCE=live "$run" 5 armature-cases
 
+# Two hosts that are near the first one and far from each other: only the traffic between them can tell.
+cat >far.xml <<'XML'
+<?xml version="1.0"?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1">
+<zone id="world" routing="Full">
+  <host id="h0" speed="1Gf"/>
+  <host id="h1" speed="1Gf"/>
+  <host id="h2" speed="1Gf"/>
+  <link id="near1" bandwidth="125MBps" latency="25us"/>
+  <link id="near2" bandwidth="125MBps" latency="25us"/>
+  <link id="far" bandwidth="1MBps" latency="25us"/>
+  <route src="h0" dst="h1"><link_ctn id="near1"/></route>
+  <route src="h0" dst="h2"><link_ctn id="near2"/></route>
+  <route src="h1" dst="h2"><link_ctn id="far"/></route>
+</zone>
+</platform>
+XML
+printf 'h%d\n' 0 1 2 >far.hosts
+slow_link() {
+  ARMATURE_CASES_SLOW_LINK=1 ARMATURE_BALANCE=live ARMATURE_EVENTS=events \
+    "$run" 3 --platform far.xml --hosts far.hosts armature-cases slow-link
+}
+check "a mapping that is balanced live leaves a link that turns out to be slow" slow_link
+check "the log says which" grep -q '"kind":"link","from":1,"to":2' events/rank-0.jsonl
+
 # Time is what was declared and nothing else. seconds_for MEGAFLOPS: simulated seconds with so much work an item.
 seconds_for() {
   ARMATURE_CASES_MEGAFLOPS=$1 "$run" 2 --speeds 1Gf armature-cases declared 2>>declared.log | sed -n 's/^simulated seconds: \([0-9.]*\) .*/\1/p'

@@ -62,7 +62,8 @@ fn is_essential(event: &Event) -> bool {
         Event::Decision { acted, .. } => *acted,
         // The rank that gave the stage away tells the same.
         Event::TakeOver { .. } => false,
-        Event::Measured { .. } | Event::Prepare { .. } | Event::Ready { .. } => false,
+        Event::Measured { .. } | Event::Link { .. } => false,
+        Event::Prepare { .. } | Event::Ready { .. } => false,
         _ => true,
     }
 }

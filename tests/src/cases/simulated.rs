@@ -1,4 +1,4 @@
-//! Declared work: charged on simulated hosts, done on real ones, never both.
+//! What shows on simulated hosts, where times are exact: declared work, and links.
 
 use std::time::Duration;
 
@@ -6,9 +6,10 @@ use armature::pipeline::{Context, MappingChoice, Pipeline, Stage, StageResult};
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{same, setting, that};
+use crate::check::{Work, same, setting, that};
 
-pub(super) const CASES: &[Case] = &[Case { name: "declared", run: declared }];
+pub(super) const CASES: &[Case] =
+    &[Case { name: "declared", run: declared }, Case { name: "slow-link", run: slow_link }];
 
 /// Items of the case, and its stages.
 const ITEMS: u64 = 16;
@@ -49,4 +50,45 @@ fn declared(session: &Session) -> Result<(), BoxError> {
     // A real rank does the work (the result says so) and is not charged besides: that would be a minute.
     let took = session.elapsed().saturating_sub(start);
     that(took < Duration::from_secs(20), || format!("declared work was charged on a real rank: {took:?}"))
+}
+
+/// Passes large items on, one after the other, and may move.
+struct Carries(Work);
+
+impl Stage for Carries {
+    type In = Vec<u8>;
+    type Out = Vec<u8>;
+
+    fn process(&mut self, item: Vec<u8>, _: &mut Context) -> StageResult<Vec<u8>> {
+        self.0.take(Duration::from_millis(10));
+        Ok(Some(item))
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        Some(Vec::new())
+    }
+
+    fn restore(&mut self, _: &[u8]) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+/// Three stages in a row on three ranks. With `ARMATURE_CASES_SLOW_LINK=1` ranks 1 and 2 are far from each other, which
+/// no probe from rank 0 can see; the mapping, balanced live, must come not to use that link any more.
+fn slow_link(session: &Session) -> Result<(), BoxError> {
+    let slow = setting("ARMATURE_CASES_SLOW_LINK", 0)? == 1;
+    let (items, bytes) = if slow { (400, 20_000) } else { (20, 200) };
+    let work = Work::on(session);
+    let item = move |n: usize| vec![n as u8; bytes];
+    let mut out = Vec::new();
+    let mut pipeline = Pipeline::source("items", move || (0..items).map(item));
+    for stage in ["a", "b", "c"] {
+        pipeline = pipeline.stage(stage, move || Ok(Carries(work))).serial();
+    }
+    let summary = pipeline.collect_into(&mut out).mapping(MappingChoice::Orderly).run(session)?;
+    same(session, "large items", &out, &(0..items).map(item).collect::<Vec<_>>())?;
+    let Some(summary) = summary.filter(|_| slow) else { return Ok(()) };
+    let ranks: Vec<usize> = summary.mapping.blocks.iter().flat_map(|b| b.hosts.clone()).collect();
+    let avoided = ranks.windows(2).all(|pair| pair.contains(&0) || pair[0] == pair[1]);
+    that(avoided, || format!("the mapping still goes from rank 1 to rank 2:\n{summary}"))
 }

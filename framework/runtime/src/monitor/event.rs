@@ -52,6 +52,23 @@ pub enum Event {
         /// Whether the estimate no longer moves.
         settled: bool,
     },
+    /// A link was seen to be other than it was probed, by the messages that went over it.
+    Link {
+        /// The rank that sends over it.
+        from: usize,
+        /// The rank that receives.
+        to: usize,
+        /// The estimate of its bandwidth, in bytes per second.
+        #[serde(with = "figure")]
+        bandwidth: f64,
+        /// The estimate of what a message takes before its first byte arrives, in seconds.
+        #[serde(with = "figure")]
+        setup: f64,
+        /// Which estimator it comes from.
+        by: String,
+        /// Whether the estimate no longer moves.
+        settled: bool,
+    },
     /// It was considered whether another mapping is worth a change.
     Decision {
         /// The mapping in force.
@@ -192,6 +209,13 @@ impl fmt::Display for Event {
                 count(*items, "item"),
                 if *settled { "" } else { ", not settled yet" }
             ),
+            Event::Link { from, to, bandwidth, setup, by, settled } => write!(
+                f,
+                "The link from rank {from} to rank {to} carries {}B/s after a delay of {}, by {by}{}.",
+                short(*bandwidth),
+                seconds(*setup),
+                if *settled { "" } else { ", not settled yet" }
+            ),
             Event::Decision { .. } => self.decision(f),
             Event::Prepare { epoch, mapping } => {
                 write!(f, "The ranks make ready for mapping number {epoch}, `{mapping}`.")
@@ -312,6 +336,14 @@ pub(super) mod tests {
                 by: "trimmed mean".to_string(),
                 settled: false,
             },
+            Event::Link {
+                from: 1,
+                to: 2,
+                bandwidth: f64::INFINITY,
+                setup: 25e-6,
+                by: "the envelope".to_string(),
+                settled: true,
+            },
             decision,
             none,
             Event::Prepare { epoch: 2, mapping: mapping() },
@@ -348,15 +380,15 @@ pub(super) mod tests {
     fn a_decision_says_what_it_stands_on() {
         let texts: Vec<String> = samples().iter().map(ToString::to_string).collect();
         assert_eq!(
-            texts[4],
+            texts[5],
             "The mapping is changed, because the gain has lasted for three periods: `read@0 | scale@1,2` takes \
              250.000 ms an item, `read@0 | scale@1` would take 125.000 ms; that is a gain of 50.0 % (at least 10.0 % \
              is wanted), which would save 12.000 s and cost 1.500 s."
         );
         assert!(
-            texts[5].starts_with("The mapping stays, because the time ahead is not known: "),
+            texts[6].starts_with("The mapping stays, because the time ahead is not known: "),
             "{}",
-            texts[5]
+            texts[6]
         );
     }
 }

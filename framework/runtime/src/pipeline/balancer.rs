@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use armature_planner::measure::{Fit, FitOptions, Measurement, Prior, fit};
+use armature_planner::measure::{Fit, FitOptions, LinkEstimate, Measurement, Prior, fit};
 use armature_planner::pipeline::{
     Dispatch, Mapping, PipelineSpec, Plan, PlanOptions, StageSpec, plan, production_time,
 };
 use armature_planner::{Link, Platform};
 
 use super::conductor::Score;
+use super::links::LinkBook;
 use super::meter::{Measures, Service};
 use super::probe;
 use super::summary::seconds;
@@ -39,9 +40,10 @@ pub(crate) struct Balancer {
     dispatch: Dispatch,
     balance: Balance,
     planned: bool,
-    /// As it was probed; a parked rank's speed as it was probed last.
+    /// As it was probed, links too; a parked rank's speed as it was probed last.
     platform: Platform,
     sharing: Vec<Vec<usize>>,
+    links: LinkBook,
     told: Vec<Told>,
     /// By stage: its work, as last fitted. Where a service time has changed, it is likelier that a rank is loaded, and
     /// with it all its stages, than that each of these stages has become another.
@@ -63,7 +65,8 @@ pub(crate) struct Model {
 }
 
 impl Balancer {
-    pub(crate) fn new(score: &Score<'_>, ranks: usize, balance: Balance) -> Self {
+    /// `same_clock` where the clocks of all ranks agree.
+    pub(crate) fn new(score: &Score<'_>, ranks: usize, balance: Balance, same_clock: bool) -> Self {
         let stages = score.outline.len();
         Balancer {
             outline: score.outline.clone(),
@@ -72,6 +75,7 @@ impl Balancer {
             planned: score.mapping.is_none(),
             platform: Platform::with_speeds(&vec![1.0; ranks], Link::FREE),
             sharing: score.sharing.to_vec(),
+            links: LinkBook::new(ranks, same_clock),
             told: vec![Told { fresh: vec![Duration::ZERO; stages], ..Told::default() }; ranks],
             works: vec![None; stages],
             movable: vec![false; stages],
@@ -91,6 +95,17 @@ impl Balancer {
 
     pub(crate) fn measure_every(&self) -> Option<Duration> {
         self.is_live().then_some(TELL)
+    }
+
+    /// The links into `rank` as they were probed, by sender, if its traffic is to be watched.
+    pub(crate) fn links_into(&self, rank: usize) -> Vec<Link> {
+        let senders = if self.is_live() { self.told.len() } else { 0 };
+        (0..senders).map(|from| self.platform.link(from, rank)).collect()
+    }
+
+    /// Links that are known better `now` than they were when probed: from, to, estimate.
+    pub(crate) fn links(&self, now: Duration) -> Vec<(usize, usize, LinkEstimate)> {
+        self.links.estimates(now)
     }
 
     /// The platform was probed.
@@ -114,7 +129,8 @@ impl Balancer {
     }
 
     /// A rank has told, `now`, what it measured.
-    pub(crate) fn measured(&mut self, rank: usize, measures: Measures, now: Duration) -> Result<()> {
+    pub(crate) fn measured(&mut self, rank: usize, mut measures: Measures, now: Duration) -> Result<()> {
+        self.links.told(rank, std::mem::take(&mut measures.links), now)?;
         let told = &mut self.told[rank];
         let items =
             |m: &Measures, stage: usize| m.services.get(stage).copied().flatten().map_or(0, |s| s.items);
@@ -147,7 +163,8 @@ impl Balancer {
         };
         let stages = self.outline.stages.iter().enumerate().map(stage).collect();
         let spec = PipelineSpec { input: self.bytes(0), stages };
-        let platform = self.platform.with_other_speeds(&speeds).map_err(nonsense)?;
+        let mut platform = self.platform.with_other_speeds(&speeds).map_err(nonsense)?;
+        self.links.correct(&mut platform, now)?;
         self.works = fit.works.iter().map(|work| work.map(|work| work.value)).collect();
         Ok(Model { platform, spec, dispatch: self.dispatch })
     }

@@ -9,6 +9,7 @@ use armature_planner::tuner::Verdict;
 use super::balancer::Balancer;
 use super::choice::{MappingChoice, on_root, outline};
 use super::ledger::RankReport;
+use super::links;
 use super::machine::table::Table;
 use super::machine::window::WindowPlan;
 use super::orders::{Prepare, Ready, Switch};
@@ -144,7 +145,7 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         let balance = config.balance.unwrap_or(if planned { Balance::Live } else { Balance::Off });
         rank.log_events(config.events.as_deref(), Duration::ZERO);
         Ok(Conductor {
-            balancer: Balancer::new(&score, rank.size(), balance),
+            balancer: Balancer::new(&score, rank.size(), balance, rank.clock().is_simulated()),
             tuning: Tuning::new(balance, rank.size())?,
             balance,
             mapping: score.first(),
@@ -257,21 +258,24 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         let table = Table::new(epoch, mapping.clone(), self.score.dispatch, &serial, self.score.ordered);
         let weigh = if epoch == 1 && self.balancer.wants_measures() { SIZED_BATCHES } else { 0 };
         let names = self.score.outline.stages.iter().map(|s| s.name.clone()).collect();
-        let order = Prepare {
+        let mut order = Prepare {
             table: table.clone(),
             names,
             weigh,
             elapsed: self.rank.clock().now().saturating_sub(self.start),
             measure_every: self.balancer.measure_every(),
+            links: Vec::new(),
         };
         let text = self.text(&mapping);
         self.rank.tell(|| Event::Prepare { epoch, mapping: text });
         let waiting: Vec<usize> = (1..self.rank.size()).collect();
         for &to in &waiting {
+            order.links = self.balancer.links_into(to);
             self.rank.post().send(to, Kind::Prepare, &order)?;
         }
         self.change = Some(Change { mapping, remap, waiting });
         self.rank.measure(weigh, None)?;
+        self.rank.watch_links(&self.balancer.links_into(0));
         let mine = self.rank.prepare(table)?;
         self.balancer.ready(0, &mine.movable, &mine.warm_up);
         if self.rank.size() == 1 { self.switch() } else { Ok(()) }
@@ -355,7 +359,8 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
 
     /// Decides whether another mapping pays, and has it prepared if so.
     fn tune(&mut self, standing: Standing) -> Result<()> {
-        self.balancer.measured(0, self.rank.measures(), standing.now)?;
+        let mine = self.rank.measures();
+        self.balancer.measured(0, mine, standing.now)?;
         let clock = self.rank.clock();
         let Some(tuning) = &mut self.tuning else { return Ok(()) };
         if tuning.is_over() {
@@ -401,13 +406,18 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
                 settled: service.seconds.settled,
             });
         }
+        let now = self.rank.clock().now();
+        for (from, to, link) in self.balancer.links(now) {
+            self.rank.tell(|| links::event(from, to, &link));
+        }
     }
 
     /// Plans a mapping from what the calibration run has measured.
     fn plan_first(&mut self) -> Result<()> {
         let drawn = self.drawn();
         let now = self.rank.clock().now();
-        self.balancer.measured(0, self.rank.measures(), now)?;
+        let mine = self.rank.measures();
+        self.balancer.measured(0, mine, now)?;
         let model = self.balancer.model(&self.mapping, now)?;
         let plan = model.plan()?;
         log::info!("measured {}", model.describe());

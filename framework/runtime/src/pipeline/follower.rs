@@ -56,7 +56,7 @@ fn prepare<'scope, 'p: 'scope>(
     names: &[String],
     order: Prepare,
 ) -> Result<()> {
-    let Prepare { table, names: theirs, weigh, measure_every, .. } = order;
+    let Prepare { table, names: theirs, weigh, measure_every, links, .. } = order;
     if theirs != names {
         let text = format!(
             "built a pipeline of stages {names:?}, rank 0 one of {theirs:?}: every rank must build the same"
@@ -67,6 +67,7 @@ fn prepare<'scope, 'p: 'scope>(
         log::debug!("parked: the mapping has nothing for this rank");
     }
     rank.measure(weigh, measure_every)?;
+    rank.watch_links(&links);
     let epoch = table.epoch;
     let SetUp { movable, warm_up } = rank.prepare(table)?;
     rank.post().send(0, Kind::Ready, &Ready { epoch, movable, warm_up })

@@ -1,11 +1,14 @@
-//! What a rank measures for rank 0's decisions: service times of the stages that run here, sizes of items.
+//! What a rank measures for rank 0's decisions: service times of the stages that run here, sizes of items, the links
+//! over which they come.
 
 use std::time::Duration;
 
-use armature_planner::measure::Estimate;
+use armature_planner::Link;
+use armature_planner::measure::{Estimate, LinkTraffic};
 use armature_planner::rate::ServiceMonitor;
 use serde::{Deserialize, Serialize};
 
+use super::links::{Arrival, LinkMeter};
 use super::workshop::Work;
 
 /// What one rank has measured so far.
@@ -17,6 +20,8 @@ pub(crate) struct Measures {
     pub(crate) volumes: Vec<(u64, u64)>,
     /// Operations per second of the probe's kernel, where this rank had nothing else to do.
     pub(crate) speed: Option<f64>,
+    /// By sender: the traffic over links into this rank, where there is more than was told before.
+    pub(crate) links: Vec<(usize, LinkTraffic)>,
 }
 
 /// How long an item keeps a stage busy on a rank.
@@ -35,6 +40,8 @@ pub(crate) struct Meter {
     /// By edge: bytes and items of batches that were weighed without being sent.
     weighed: Vec<(u64, u64)>,
     speed: Option<f64>,
+    /// Present where somebody wants to know.
+    links: Option<LinkMeter>,
     /// How often measurements are told, and when next.
     telling: Option<(Duration, Duration)>,
     /// Whether anything has come since they were told last.
@@ -47,6 +54,7 @@ impl Meter {
             services: (0..stages).map(|_| (ServiceMonitor::default(), 0)).collect(),
             weighed: vec![(0, 0); stages + 1],
             speed: None,
+            links: None,
             telling: None,
             news: false,
         }
@@ -72,6 +80,26 @@ impl Meter {
         }
     }
 
+    /// From now on the traffic over links into this rank is watched. They were probed as `known`, by sender; where
+    /// there are none, nobody wants to know.
+    pub(crate) fn watch_links(&mut self, known: &[Link]) {
+        if self.links.is_none() && !known.is_empty() {
+            self.links = Some(LinkMeter::new(known));
+        }
+    }
+
+    /// Whether the traffic is watched: only then it needs to be known when a message was sent, and when it came.
+    pub(crate) fn watches_links(&self) -> bool {
+        self.links.is_some()
+    }
+
+    /// A batch has come in.
+    pub(crate) fn arrived(&mut self, arrival: Arrival) {
+        if let Some(links) = &mut self.links {
+            links.arrived(arrival);
+        }
+    }
+
     /// The speed of this rank was probed again.
     pub(crate) fn probed(&mut self, speed: f64) {
         self.speed = Some(speed);
@@ -89,8 +117,8 @@ impl Meter {
         true
     }
 
-    /// All that is known now; `sent` is what went over each edge.
-    pub(crate) fn measures(&self, sent: &[(u64, u64)]) -> Measures {
+    /// All that is known now, of links only the news; `sent` is what went over each edge.
+    pub(crate) fn measures(&mut self, sent: &[(u64, u64)]) -> Measures {
         let service = |(service, items): &(ServiceMonitor, u64)| {
             service.estimate().map(|seconds| Service { seconds, items: *items })
         };
@@ -99,6 +127,7 @@ impl Meter {
             services: self.services.iter().map(service).collect(),
             volumes: self.weighed.iter().zip(sent).map(volume).collect(),
             speed: self.speed,
+            links: self.links.as_mut().map(LinkMeter::news).unwrap_or_default(),
         }
     }
 }

@@ -47,6 +47,7 @@ mod engine;
 mod erased;
 mod follower;
 mod ledger;
+mod links;
 mod machine;
 mod meter;
 mod orders;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use armature_planner::Link;
 use serde::{Deserialize, Serialize};
 
 use super::machine::table::Table;
@@ -18,6 +19,9 @@ pub(crate) struct Prepare {
     pub(crate) elapsed: Duration,
     /// How often to send measurements; never where nothing is decided by them.
     pub(crate) measure_every: Option<Duration>,
+    /// By sender, the links into that rank as they were probed; none where nobody wants to know what traffic tells of
+    /// them. Then batches are not stamped either.
+    pub(crate) links: Vec<Link>,
 }
 
 /// The stages of a mapping are set up.

@@ -117,12 +117,17 @@ fn describe(speeds: &[f64], to_root: &[Link]) -> Result<Platform> {
             let link = match (a, b) {
                 (0, _) => *y,
                 (_, 0) => *x,
-                _ => Link { bandwidth: x.bandwidth.min(y.bandwidth), setup: x.setup.max(y.setup) },
+                _ => farther(*x, *y),
             };
             platform.set_link(a, b, link).map_err(wrong)?;
         }
     }
     platform.with_ext_on(0).map_err(wrong)
+}
+
+/// The farther of two ways, in both respects.
+pub(crate) fn farther(x: Link, y: Link) -> Link {
+    Link { bandwidth: x.bandwidth.min(y.bandwidth), setup: x.setup.max(y.setup) }
 }
 
 /// Answers a question of rank 0.

@@ -8,9 +8,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use armature_planner::Link;
+
 use super::engine::{Engine, Outcome, Task};
 use super::erased::Codec;
 use super::ledger::{Activity, RankReport, StageStats};
+use super::links::Arrival;
+use super::machine::parcel;
 use super::machine::table::Table;
 use super::machine::window::WindowPlan;
 use super::machine::{Idle, Machine, Note, Source};
@@ -23,6 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Event, EventLog, Place};
 use crate::session::post::{Kind, Letter, Post};
 use crate::session::{Backoff, Config};
+use crate::transport::Part;
 
 /// Messages taken in before the rank looks at its own work again.
 const BURST: usize = 16;
@@ -58,6 +63,9 @@ pub(crate) struct Rank<'a, 'scope, 'env, 'p> {
     /// When this rank looks at its own speed again, while it is parked.
     next_probe: Duration,
     turns: u32,
+    /// Whether anything was computed on this thread since it last looked for messages and found none: what it finds now
+    /// may have been here for a while.
+    looks_late: bool,
 }
 
 impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
@@ -92,6 +100,7 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
             stage_names: stage_names.to_vec(),
             next_probe: Duration::ZERO,
             turns: 0,
+            looks_late: true,
         }
     }
 
@@ -182,14 +191,21 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         if weigh == 0 { Ok(()) } else { self.engine.submit(Task::Measure { batches: weigh }) }
     }
 
+    /// From now on watches the traffic over links into this rank, which were probed as `known`, by sender; not at all
+    /// where there are none.
+    pub(crate) fn watch_links(&mut self, known: &[Link]) {
+        self.meter.watch_links(known);
+    }
+
     /// What has been measured here so far.
-    pub(crate) fn measures(&self) -> Measures {
+    pub(crate) fn measures(&mut self) -> Measures {
         self.meter.measures(self.machine.volumes())
     }
 
     /// The same, if there is anything new in it and it is time to tell it.
     pub(crate) fn measures_due(&mut self) -> Option<Measures> {
-        self.meter.is_due(self.clock.now()).then(|| self.measures())
+        let due = self.meter.is_due(self.clock.now());
+        due.then(|| self.measures())
     }
 
     /// A rank that runs no stage looks at its own speed now and then: nothing else would tell that a load which
@@ -245,7 +261,10 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         // A rank that computes inline takes one message at a time: the others can go on as soon as it has answered.
         let burst = if self.engine.is_inline() { 1 } else { BURST };
         for _ in 0..burst {
-            let Some(letter) = self.post.poll()? else { break };
+            let Some(letter) = self.post.poll()? else {
+                self.looks_late = false;
+                break;
+            };
             self.take_in(letter)?;
             moved = true;
         }
@@ -255,7 +274,11 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
     }
 
     fn send_mail(&mut self) -> Result<()> {
-        for (to, message) in self.machine.take_mail() {
+        let watched = self.machine.has_mail() && self.meter.watches_links();
+        // A thread that goes on to compute does not look after a large message, which MPI may carry on only then.
+        let sent =
+            (watched && (!self.engine.is_inline() || self.clock.is_simulated())).then(|| self.clock.now());
+        for (to, message) in self.machine.take_mail(sent) {
             self.post.send_ready(to, message)?;
         }
         Ok(())
@@ -303,11 +326,13 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
             }
             if let Some(task) = self.first.take() {
                 self.engine.submit(task)?;
+                self.looks_late |= self.engine.is_inline();
                 continue;
             }
             let Some(job) = self.machine.next_job()? else { return Ok(moved) };
             self.end_idle();
             self.engine.submit(Task::Job(job))?;
+            self.looks_late |= self.engine.is_inline();
             moved = true;
             if self.engine.is_brisk() {
                 inline_jobs += 1;
@@ -322,6 +347,15 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
 
     /// Sorts a letter: items and their book-keeping to the machine, the rest to who runs this rank.
     fn take_in(&mut self, letter: Letter) -> Result<()> {
+        if letter.kind == Kind::Data && self.meter.watches_links() {
+            self.meter.arrived(Arrival {
+                from: letter.from,
+                bytes: letter.body.len() + letter.parts.iter().map(Part::len).sum::<usize>(),
+                sent: parcel::sent(&letter.body),
+                now: self.clock.now(),
+                late: self.looks_late,
+            });
+        }
         match letter.kind {
             Kind::Data | Kind::Request | Kind::Offer | Kind::Assign | Kind::Token => {
                 let taken = self.machine.on_letter(letter);

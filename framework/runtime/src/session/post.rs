@@ -56,6 +56,9 @@ impl Kind {
 /// Bytes of the envelope in front of every head: run number (4), kind (1), zero (3).
 pub(crate) const ENVELOPE: usize = 8;
 
+/// Where in the envelope the kind is.
+pub(crate) const KIND: usize = 4;
+
 /// The envelope of a message of `kind` in run number `run`.
 pub(crate) fn envelope(run: u32, kind: Kind) -> [u8; ENVELOPE] {
     let [a, b, c, d] = run.to_le_bytes();
@@ -193,7 +196,7 @@ impl Post {
     /// Opens a message of the present run; keeps one of a later run, drops one of an earlier.
     fn admit(&mut self, from: usize, message: Message) -> Result<Option<Letter>> {
         let run = run_of(&message)?;
-        if message.head[4] == Kind::Failure as u8 {
+        if message.head[KIND] == Kind::Failure as u8 {
             let note: FailureNote = wire::from_bytes(&message.head[ENVELOPE..])?;
             // The job is being ended. Whatever user code makes of this error, it is not a failure of this rank.
             self.failed = true;
@@ -332,8 +335,8 @@ fn run_of(message: &Message) -> Result<u32> {
 
 fn open(from: usize, message: Message) -> Result<Letter> {
     let Message { head, parts } = message;
-    let kind = Kind::from_wire(head[4]).ok_or_else(|| {
-        Error::new(ErrorKind::Wire, format!("rank {from} sent a message of unknown kind {}", head[4]))
+    let kind = Kind::from_wire(head[KIND]).ok_or_else(|| {
+        Error::new(ErrorKind::Wire, format!("rank {from} sent a message of unknown kind {}", head[KIND]))
     })?;
     Ok(Letter { from, kind, body: head.slice(ENVELOPE..), parts })
 }

@@ -35,7 +35,7 @@ use self::turns::Turns;
 use self::window::WindowPlan;
 use super::erased::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::{Kind, Letter};
+use crate::session::post::{KIND, Kind, Letter};
 use crate::transport::{Message, Part};
 use crate::wire;
 
@@ -60,13 +60,20 @@ pub(crate) struct Machine {
     early: Vec<Letter>,
     /// Present on rank 0.
     source: Option<Source>,
-    outbox: Vec<(usize, Message)>,
+    outbox: Vec<Mail>,
     notes: Vec<Note>,
     traffic: Traffic,
     /// By edge between stages: bytes and items that this rank has sent over it.
     volumes: Vec<(u64, u64)>,
     /// By first stage of a block that was hosted here: the most batches that have waited in front of it.
     longest: Vec<usize>,
+}
+
+/// A message that waits to be sent.
+struct Mail {
+    to: usize,
+    head: Vec<u8>,
+    parts: Vec<Part>,
 }
 
 impl Machine {
@@ -234,9 +241,22 @@ impl Machine {
         Ok(Some((stages, parcel)))
     }
 
-    /// Messages that have come up since the last call.
-    pub(crate) fn take_mail(&mut self) -> std::vec::Drain<'_, (usize, Message)> {
-        self.outbox.drain(..)
+    /// Whether messages have come up since they were taken last.
+    pub(crate) fn has_mail(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Messages that have come up since the last call. Batches tell their receiver that they were sent at `sent`, if
+    /// that matters to anybody.
+    pub(crate) fn take_mail(&mut self, sent: Option<Duration>) -> impl Iterator<Item = (usize, Message)> {
+        self.outbox.drain(..).map(move |Mail { to, mut head, parts }| {
+            if let Some(sent) = sent
+                && head[KIND] == Kind::Data as u8
+            {
+                parcel::stamp(&mut head, sent);
+            }
+            (to, Message { head: head.into(), parts })
+        })
     }
 
     /// What has happened since the last call that is worth telling.

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::super::erased::{Codec, Items, Range};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::{Kind, envelope};
-use crate::transport::{Message, Part};
+use crate::session::post::{ENVELOPE, Kind, envelope};
+use crate::transport::Part;
 
 /// A batch with its place in the stream. Its items are looked at by stages only.
 pub(crate) struct Parcel {
@@ -31,11 +31,27 @@ pub(crate) enum Payload {
 }
 
 /// Bytes of the header behind the envelope, before the places of dropped items.
-const HEADER: usize = 52;
+const HEADER: usize = 56;
+/// Where in it stands when the message was sent: nanoseconds by the sender's clock, 0 if that does not matter.
+const SENT: usize = 48;
+
+/// Writes into a data message's head, envelope included, that it is `sent` now.
+pub(crate) fn stamp(head: &mut [u8], sent: Duration) {
+    let at = ENVELOPE + SENT;
+    if let Some(place) = head.get_mut(at..at + 8) {
+        place.copy_from_slice(&(sent.as_nanos() as u64).max(1).to_le_bytes());
+    }
+}
+
+/// When a data message was sent, by its sender's clock, if it says so.
+pub(crate) fn sent(body: &[u8]) -> Option<Duration> {
+    let stamp = u64::from_le_bytes(*body.get(SENT..)?.first_chunk()?);
+    (stamp > 0).then(|| Duration::from_nanos(stamp))
+}
 
 impl Parcel {
-    /// The parcel as a message, and how many bytes that has.
-    pub(crate) fn pack(self, run: u32, epoch: u32, codec: &dyn Codec) -> Result<(Message, u64)> {
+    /// The parcel as head and parts of a message, and how many bytes these have.
+    pub(crate) fn pack(self, run: u32, epoch: u32, codec: &dyn Codec) -> Result<(Vec<u8>, Vec<Part>, u64)> {
         let Parcel { number, stage, range, service, widest, payload } = self;
         let mut head = Vec::with_capacity(256);
         head.extend_from_slice(&envelope(run, Kind::Data));
@@ -48,7 +64,7 @@ impl Parcel {
         head.extend_from_slice(&(service.as_nanos() as u64).to_le_bytes());
         let width_at = head.len();
         head.extend_from_slice(&widest.to_le_bytes());
-        head.extend_from_slice(&0u32.to_le_bytes());
+        head.extend_from_slice(&0u64.to_le_bytes());
         for place in &range.dropped {
             head.extend_from_slice(&place.to_le_bytes());
         }
@@ -64,7 +80,7 @@ impl Parcel {
         }
         let bytes = (head.len() + parts.iter().map(Part::len).sum::<usize>()) as u64;
         head[width_at..width_at + 8].copy_from_slice(&widest.max(bytes).to_le_bytes());
-        Ok((Message { head: head.into(), parts }, bytes))
+        Ok((head, parts, bytes))
     }
 
     /// Reads the header of a data message's body; returns epoch and parcel.
@@ -108,7 +124,6 @@ impl std::fmt::Debug for Parcel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::post::ENVELOPE;
     use crate::wire;
 
     #[test]
@@ -123,8 +138,12 @@ mod tests {
             widest: 9,
             payload: Payload::Items(Box::new(vec![1u64, 2, 3])),
         };
-        let (message, bytes) = parcel.pack(3, 2, codec).unwrap();
-        let (epoch, parcel) = Parcel::unpack(message.head.slice(ENVELOPE..), message.parts).unwrap();
+        let (mut head, parts, bytes) = parcel.pack(3, 2, codec).unwrap();
+        assert_eq!(sent(&head[ENVELOPE..]), None);
+        stamp(&mut head, Duration::from_nanos(u64::MAX));
+        let body = Bytes::from(head).slice(ENVELOPE..);
+        assert_eq!(sent(&body), Some(Duration::from_nanos(u64::MAX)));
+        let (epoch, parcel) = Parcel::unpack(body, parts).unwrap();
         assert_eq!((epoch, parcel.stage, parcel.number), (2, 1, 7));
         assert_eq!(
             (parcel.range.clone(), parcel.service, parcel.widest),
@@ -142,6 +161,7 @@ mod tests {
         assert!(Parcel::unpack(good.clone().into(), vec![]).is_ok());
         for cut in 0..HEADER {
             assert!(Parcel::unpack(good[..cut].to_vec().into(), vec![]).is_err());
+            assert_eq!(sent(&good[..cut]), None);
         }
         let mut many = good.clone();
         many[28..32].copy_from_slice(&u32::MAX.to_le_bytes());

@@ -5,10 +5,9 @@ use serde::Serialize;
 use super::letters::{Assign, Offer, Request};
 use super::parcel::Parcel;
 use super::table::Route;
-use super::{Machine, end_of};
+use super::{Machine, Mail, end_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::post::{Kind, envelope};
-use crate::transport::Message;
 use crate::wire;
 
 impl Machine {
@@ -69,7 +68,7 @@ impl Machine {
         // Items that cannot be sent are the fault of the stage that made them.
         let made_by = stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
         let packed = parcel.pack(self.run, epoch, &*self.codecs[stage]);
-        let (message, bytes) = packed.map_err(|e| e.in_stage(made_by))?;
+        let (head, parts, bytes) = packed.map_err(|e| e.in_stage(made_by))?;
         self.traffic.sent_batches += 1;
         self.traffic.sent_bytes += bytes;
         self.volumes[stage].0 += bytes;
@@ -77,7 +76,7 @@ impl Machine {
         if let Some(source) = &mut self.source {
             source.sent(items, bytes);
         }
-        self.outbox.push((to, message));
+        self.outbox.push(Mail { to, head, parts });
         Ok(())
     }
 
@@ -132,7 +131,7 @@ impl Machine {
     pub(super) fn mail<T: Serialize>(&mut self, to: usize, kind: Kind, content: &T) -> Result<()> {
         let mut head = envelope(self.run, kind).to_vec();
         head.extend_from_slice(&wire::to_bytes(content)?);
-        self.outbox.push((to, Message::new(head)));
+        self.outbox.push(Mail { to, head, parts: Vec::new() });
         Ok(())
     }
 }

@@ -20,6 +20,9 @@ use crate::pipeline::erased::{Items, Range};
 use crate::session::BatchMode;
 use crate::session::post::ENVELOPE;
 
+/// When all messages are sent.
+const SENT: Duration = Duration::from_nanos(7);
+
 /// What a run is about.
 #[derive(Clone, Debug)]
 struct Setting {
@@ -100,7 +103,7 @@ impl World {
     }
 
     fn post(&mut self, rank: usize) {
-        let mail: Vec<_> = self.machines[rank].take_mail().collect();
+        let mail: Vec<_> = self.machines[rank].take_mail(Some(SENT)).collect();
         for (to, message) in mail {
             self.wires[rank][to].push_back(message);
         }
@@ -121,6 +124,9 @@ impl World {
             .find(|k| *k as u8 == message.head[4])
             .expect("machines send these five kinds");
         let letter = Letter { from, kind, body: message.head.slice(ENVELOPE..), parts: message.parts };
+        if kind == Kind::Data {
+            assert_eq!(parcel::sent(&letter.body), Some(SENT));
+        }
         self.machines[to].on_letter(letter).unwrap();
         self.post(to);
     }
