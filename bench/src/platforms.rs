@@ -3,8 +3,7 @@
 //! Each host has a link of its own to one switch that is never the bottleneck, full duplex. A message from p to q
 //! takes both latencies and then goes at the bandwidth of the slower of the two links; messages that share a link share its
 //! bandwidth. [`Cluster::NETWORK`] makes SimGrid do exactly this. The planner's [`Platform`] says the same of every pair, so
-//! that plans for it are made with perfect knowledge (but the planner does not count on transfers that go on while a
-//! host computes).
+//! that plans for it are made with perfect knowledge; hosts compute while they send and receive.
 
 use std::fmt::Write as _;
 
@@ -107,7 +106,7 @@ impl Cluster {
                 platform.set_link(p, q, Link { bandwidth: a.min(*b), setup: 2.0 * LATENCY })?;
             }
         }
-        Ok(platform.with_ext_on(0)?)
+        Ok(platform.with_ext_on(0)?.with_overlap(true))
     }
 }
 

@@ -13,8 +13,8 @@ use std::{
     time::Duration,
 };
 
+use armature_planner::Platform;
 use armature_planner::pipeline::{Algorithm, Block, Dispatch, Mapping, PlanOptions, plan, production_time};
-use armature_planner::{Link, Platform};
 
 use super::ferret_costs::{Bound, Costs};
 use crate::{
@@ -53,6 +53,7 @@ const ORDERLY: &str = "orderly";
 const DPM: &str = "DPM";
 const HEDPM: &str = "HeDPM";
 const REFINED: &str = "refined";
+const LIVE: &str = "live";
 
 /// Who runs. The last two only show how good a mapping can be found with more effort.
 const CONTESTANTS: &[Contestant] = &[
@@ -76,16 +77,22 @@ const CONTESTANTS: &[Contestant] = &[
         mapping: |case| case.refined(&case.platform, None),
     },
     Contestant {
+        name: LIVE,
+        dispatch: Dispatch::OnDemand,
+        env: &[("ARMATURE_BALANCE", "live")],
+        mapping: orderly,
+    },
+    Contestant {
         name: "long search",
         dispatch: Dispatch::OnDemand,
         env: &[],
         mapping: |case| case.refined(&case.platform, Some(LONG)),
     },
     Contestant {
-        name: "long search, transfers free",
+        name: "long search without overlap",
         dispatch: Dispatch::OnDemand,
         env: &[],
-        mapping: |case| case.refined(&case.without_transfers(), Some(LONG)),
+        mapping: |case| case.refined(&case.without_overlap(), Some(LONG)),
     },
 ];
 
@@ -179,9 +186,10 @@ impl<'a> Case<'a> {
         Ok(Case { seed, costs, platform: cluster.platform()?, cluster, folder })
     }
 
-    /// A mapping by the paper's rules.
+    /// A mapping by the paper's rules, in whose model hosts do not compute while they communicate.
     fn paper(&self, algorithm: Algorithm) -> Outcome<Mapping> {
-        Ok(plan(&self.platform, &self.costs.spec, &PlanOptions::paper(algorithm))?.mapping)
+        let platform = self.platform.clone().with_overlap(false);
+        Ok(plan(&platform, &self.costs.spec, &PlanOptions::paper(algorithm))?.mapping)
     }
 
     /// A mapping of the refined planner for some platform, with its own budget or another one.
@@ -191,10 +199,9 @@ impl<'a> Case<'a> {
         Ok(plan(platform, &self.costs.spec, &options)?.mapping)
     }
 
-    /// The same hosts, where carrying costs nothing: the other extreme to the planner's model, in which a host does
-    /// not compute while it sends or receives.
-    fn without_transfers(&self) -> Platform {
-        Platform::with_speeds(&self.cluster.speeds, Link::FREE)
+    /// The same hosts, where a host does not compute while it sends or receives: the paper's model.
+    fn without_overlap(&self) -> Platform {
+        self.platform.clone().with_overlap(false)
     }
 
     fn compete(&self) -> Outcome<Row> {

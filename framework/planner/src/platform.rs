@@ -34,6 +34,7 @@ pub struct Platform {
     /// Row-major, (P+1)×(P+1).
     links: Vec<Link>,
     ext_on: Option<usize>,
+    overlap: bool,
 }
 
 /// One direction of a connection between two processors.
@@ -80,7 +81,7 @@ impl Platform {
             .zip(setup.iter().flatten())
             .map(|(&bandwidth, &setup)| Link { bandwidth, setup })
             .collect();
-        let platform = Platform { speeds, links, ext_on: None };
+        let platform = Platform { speeds, links, ext_on: None, overlap: false };
         platform.check()?;
         Ok(platform)
     }
@@ -99,7 +100,12 @@ impl Platform {
     /// If there is no processor, or a speed or the link is not a usable number (see [`new`](Platform::new)).
     pub fn with_speeds(speeds: &[f64], link: Link) -> Self {
         let nodes = speeds.len() + 1;
-        let platform = Platform { speeds: speeds.to_vec(), links: vec![link; nodes * nodes], ext_on: None };
+        let platform = Platform {
+            speeds: speeds.to_vec(),
+            links: vec![link; nodes * nodes],
+            ext_on: None,
+            overlap: false,
+        };
         match platform.check() {
             Ok(()) => platform,
             Err(error) => panic!("{error}"),
@@ -120,6 +126,19 @@ impl Platform {
         }
         self.ext_on = Some(processor);
         Ok(self)
+    }
+
+    /// Whether processors compute while they send and receive. By default they do not, as in the HeDPM paper, and an
+    /// item's time on a processor is what it takes to receive, compute and send it; where they do, it is the longest of
+    /// the three.
+    pub fn with_overlap(mut self, overlap: bool) -> Self {
+        self.overlap = overlap;
+        self
+    }
+
+    /// Whether processors compute while they send and receive.
+    pub fn overlap(&self) -> bool {
+        self.overlap
     }
 
     /// Describes the link from node `from` to node `to` (processors, or [`ext`](Platform::ext)).
@@ -245,13 +264,15 @@ struct Description {
     setup: Vec<Vec<f64>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ext_on: Option<usize>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    overlap: bool,
 }
 
 impl TryFrom<Description> for Platform {
     type Error = Error;
 
     fn try_from(text: Description) -> Result<Self> {
-        let platform = Platform::new(text.speeds, text.bandwidth, text.setup)?;
+        let platform = Platform::new(text.speeds, text.bandwidth, text.setup)?.with_overlap(text.overlap);
         match text.ext_on {
             Some(processor) => platform.with_ext_on(processor),
             None => Ok(platform),
@@ -268,6 +289,7 @@ impl From<Platform> for Description {
             bandwidth: rows(|link| link.bandwidth),
             setup: rows(|link| link.setup),
             ext_on: platform.ext_on,
+            overlap: platform.overlap,
             speeds: platform.speeds,
         }
     }

@@ -30,6 +30,17 @@ impl Clock {
         }
     }
 
+    /// Does `work` as if another thread did it: under the simulator the time that is declared in it does not pass
+    /// here. Returns when it is done.
+    pub(crate) fn put_off<R>(&self, work: impl FnOnce() -> R) -> (R, Duration) {
+        #[cfg(feature = "mpi")]
+        if self.is_simulated() {
+            return crate::transport::mpi::simgrid::put_off(work);
+        }
+        let result = work();
+        (result, self.now())
+    }
+
     /// True under the simulator, where computing costs nothing unless it is declared.
     pub(crate) fn is_simulated(&self) -> bool {
         !matches!(self, Clock::Wall(_))

@@ -18,6 +18,8 @@ pub(super) struct Costs {
     bytes: Vec<f64>,
     /// c̄(p) and 1/B̄(p): the row means that stand in for an unknown neighbour.
     mean_links: Vec<[f64; 2]>,
+    /// Whether processors compute while they send and receive.
+    overlap: bool,
 }
 
 impl Costs {
@@ -51,6 +53,7 @@ impl Costs {
             work_before,
             bytes: (0..=spec.len()).map(|k| spec.bytes_into(k)).collect(),
             mean_links,
+            overlap: platform.overlap(),
         }
     }
 
@@ -113,7 +116,10 @@ impl Costs {
         times: &mut Vec<f64>,
     ) {
         times.extend(hosts.iter().map(|&p| {
-            self.receive(before, p, stages.start) + self.compute(stages, p) + self.send(p, after, stages.end)
+            let receive = self.receive(before, p, stages.start);
+            let compute = self.compute(stages, p);
+            let send = self.send(p, after, stages.end);
+            if self.overlap { receive.max(compute).max(send) } else { receive + compute + send }
         }));
     }
 }

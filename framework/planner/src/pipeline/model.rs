@@ -1,8 +1,9 @@
 //! The production-time model: the one evaluator that judges every planner's mapping.
 //!
 //! A block's time on a host is one link in, the work of its stages at the host's speed, and one link out
-//! (Eqs. 2–4 of the HeDPM paper with the real links between the real neighbours). Where the neighbour is
-//! replicated, the slowest pair counts. [`capacity`](super::capacity) says how the blocks go together.
+//! (Eqs. 2–4 of the HeDPM paper with the real links between the real neighbours); where processors compute while
+//! they communicate ([`Platform::with_overlap`]), it is the longest of the three. Where the neighbour is replicated,
+//! the slowest pair counts. [`capacity`](super::capacity) says how the blocks go together.
 
 use serde::{Deserialize, Serialize};
 
@@ -132,4 +133,25 @@ fn item_times(costs: &Costs, blocks: &[Block]) -> Vec<Vec<f64>> {
             times
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Link;
+    use crate::pipeline::StageSpec;
+
+    #[test]
+    fn where_transfers_overlap_the_longest_part_counts() {
+        let spec =
+            PipelineSpec::new(2.0).stage(StageSpec::new("a", 5.0, 3.0)).stage(StageSpec::new("b", 1.0, 1.0));
+        let platform = Platform::uniform(2, 1.0, Link { bandwidth: 1.0, setup: 0.5 });
+        let mapping = Mapping::parse("a@0 | b@1", &spec).unwrap();
+        let times = |platform: &Platform| {
+            let blocks = production_time(platform, &spec, &mapping, Dispatch::OnDemand).unwrap().blocks;
+            blocks.iter().map(|b| b.item_times[0]).collect::<Vec<_>>()
+        };
+        assert_eq!(times(&platform), [2.5 + 5.0 + 3.5, 3.5 + 1.0 + 1.5]);
+        assert_eq!(times(&platform.with_overlap(true)), [5.0, 3.5]);
+    }
 }

@@ -1,5 +1,6 @@
 //! Rank 0's part of a run: choose a mapping, start everybody, see the stream through, collect the reports.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use armature_planner::Platform;
@@ -75,6 +76,7 @@ impl<'s> Score<'s> {
             fixed: config.window,
             bytes: config.window_bytes,
             hosts: mapping.blocks.iter().map(|b| b.hosts.len()).sum::<usize>().max(1),
+            ranks: mapping.blocks.iter().flat_map(|b| &b.hosts).collect::<BTreeSet<_>>().len().max(1),
             ahead: config.request_ahead,
         }
     }
@@ -176,13 +178,14 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
             while let Some(letter) = self.rank.control() {
                 self.hear(letter)?;
             }
-            // Before the first mapping is in force nothing has been drawn, and nothing is over.
-            if self.rank.epoch() > 0 && self.rank.source().is_none_or(|s| s.is_over()) {
-                break;
-            }
             turns = turns.wrapping_add(1);
             if self.calibrating || !self.score.script.is_empty() || turns.is_multiple_of(TURNS_PER_LOOK) {
                 self.look()?;
+            }
+            // Only now: while a mapping is prepared the stream goes on, perhaps to its end. Before the first mapping
+            // is in force nothing has been drawn, and nothing is over.
+            if self.rank.epoch() > 0 && self.rank.source().is_none_or(|s| s.is_over()) {
+                break;
             }
             self.rank.turn_or_wait()?;
         }

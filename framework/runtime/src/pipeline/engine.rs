@@ -3,6 +3,9 @@
 //! A rank begins with a compute thread, so that it can answer while a stage's factory loads an index. When
 //! jobs turn out to be so short that handing them over costs more than they do, the workshop moves to the
 //! communicating thread; it moves back when they become long.
+//!
+//! The simulator gives a rank one thread. There user code runs inline, but its declared time passes beside the
+//! communication, as on a real rank with a compute thread.
 
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{Scope, ScopedJoinHandle};
@@ -10,6 +13,7 @@ use std::time::Duration;
 
 use super::machine::{Done, Job};
 use super::workshop::{SetUp, Work, Workshop};
+use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Driver, name_rank, panic_text};
 use crate::transport::Waker;
@@ -66,8 +70,10 @@ pub(crate) struct Engine<'scope, 'env, 'p> {
     choice: Driver,
     waker: Waker,
     state: State<'scope, 'p>,
-    /// Outcomes that are ready to be fetched (inline).
+    /// The outcome of the last task (inline).
     ready: Option<Result<Outcome>>,
+    /// Under the simulator, which has no second thread: its clock, and when the last task will be done.
+    beside: Option<(Clock, Duration)>,
     outstanding: usize,
     mean: Duration,
     jobs: u32,
@@ -91,20 +97,31 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
         rank: usize,
         choice: Driver,
         waker: Waker,
+        clock: Clock,
         workshop: Workshop<'p>,
     ) -> Result<Self> {
+        let beside = (clock.is_simulated() && choice != Driver::Inline).then_some((clock, Duration::ZERO));
+        // The simulator's ranks are threads of its own; user code runs on them.
+        let choice = if clock.is_simulated() { Driver::Inline } else { choice };
         let state = State::Inline(Box::new(workshop));
         let (mean, jobs) = (Duration::ZERO, 0);
         let mut engine =
-            Engine { scope, rank, choice, waker, state, ready: None, outstanding: 0, mean, jobs };
+            Engine { scope, rank, choice, waker, state, ready: None, beside, outstanding: 0, mean, jobs };
         if choice != Driver::Inline {
             engine.move_to_thread()?;
         }
         Ok(engine)
     }
 
+    /// Whether user code keeps this thread from communicating.
     pub(crate) fn is_inline(&self) -> bool {
-        matches!(self.state, State::Inline(_))
+        matches!(self.state, State::Inline(_)) && self.beside.is_none()
+    }
+
+    /// Under the simulator: how long the task in hand will still take.
+    pub(crate) fn remaining(&self) -> Option<Duration> {
+        let (clock, done) = self.beside.filter(|_| self.ready.is_some())?;
+        Some(done.saturating_sub(clock.now()))
     }
 
     /// Whether jobs are done inline and take microseconds each.
@@ -138,7 +155,15 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
         }
         match &mut self.state {
             State::Inline(workshop) => {
-                if let Some(outcome) = workshop.perform(task).transpose() {
+                let outcome = match &mut self.beside {
+                    Some((clock, done)) => {
+                        let (outcome, at) = clock.put_off(|| workshop.perform(task));
+                        *done = at;
+                        outcome
+                    }
+                    None => workshop.perform(task),
+                };
+                if let Some(outcome) = outcome.transpose() {
                     self.ready = Some(outcome);
                 }
                 return Ok(());
@@ -156,7 +181,9 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
 
     /// Fetches what has been finished, if anything has.
     pub(crate) fn fetch(&mut self) -> Result<Option<Outcome>> {
+        let pending = self.remaining().is_some_and(|left| left > Duration::ZERO);
         let outcome = match &mut self.state {
+            State::Inline(_) if pending => None,
             State::Inline(_) => self.ready.take(),
             State::Threaded { outcomes, .. } => match outcomes.try_recv() {
                 Ok(outcome) => {
@@ -289,7 +316,6 @@ const STACK: usize = 8 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Clock;
     use crate::error::BoxError;
     use crate::pipeline::Pipeline;
     use crate::pipeline::ends::Fill;
@@ -302,7 +328,7 @@ mod tests {
         let draw = || Task::Job(Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None } });
         let error = std::thread::scope(|scope| {
             let waker = Waker::for_this_thread();
-            let mut engine = Engine::new(scope, 0, Driver::Threaded, waker, workshop).unwrap();
+            let mut engine = Engine::new(scope, 0, Driver::Threaded, waker, Clock::wall(), workshop).unwrap();
             loop {
                 // Refused as soon as the thread has gone.
                 if let Err(error) = engine.submit(draw()) {

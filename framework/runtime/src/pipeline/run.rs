@@ -9,7 +9,7 @@ use super::rank::Rank;
 use super::summary::Summary;
 use super::workshop::Workshop;
 use crate::error::Result;
-use crate::session::{Balance, Driver, Session, report};
+use crate::session::{Balance, Session, report};
 
 impl Runnable<'_> {
     /// Runs the pipeline to the end of its stream. Every rank of the session calls this with the same pipeline.
@@ -30,11 +30,9 @@ impl Runnable<'_> {
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
         let workshop = Workshop::new(self, rank, clock, config.monitor || balanced);
         let (codecs, activity) = (workshop.codecs(), workshop.activity());
-        // The simulator's ranks are threads of its own; user code runs on them.
-        let driver = if clock.is_simulated() { Driver::Inline } else { config.driver };
         let waker = post.transport().waker();
         std::thread::scope(|scope| {
-            let engine = Engine::new(scope, rank, driver, waker, workshop)?;
+            let engine = Engine::new(scope, rank, config.driver, waker, clock, workshop)?;
             let me = Rank::new(&mut *post, engine, run, codecs, activity, &names, config);
             let result = match score {
                 Some(score) => {

@@ -15,7 +15,7 @@ use crate::session::Balance;
 /// Looks are at least so far apart,
 const LEAST_PERIOD: Duration = Duration::from_millis(50);
 /// so many times what planning takes,
-const PLANS_PER_PERIOD: u32 = 20;
+const PLANS_PER_PERIOD: u32 = 100;
 /// and so many items, unless these take very long.
 const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
@@ -123,7 +123,8 @@ impl Tuning {
             let current_time = model.production_time(mapping)?;
             let plan = model.plan()?;
             self.planning = clock().saturating_sub(begin);
-            let disturbance = self.last_cost.unwrap_or(FIRST_COST_ITEMS * current_time);
+            // A change that sped the stream up at once seems to have cost nothing; the next one need not.
+            let disturbance = self.last_cost.unwrap_or(0.0).max(FIRST_COST_ITEMS * current_time);
             let cost = balancer.warm_up_cost(&plan.mapping) + disturbance;
             let time = plan.prediction.production_time;
             (current_time, Some(Candidate { arrangement: plan.mapping, time, cost }))

@@ -91,11 +91,37 @@ fn welcome(post: &mut Post, config: &Config, mine: Hello) -> Result<(Neighbourho
     for (to, place) in places.iter().enumerate().skip(1) {
         post.send(to, Kind::Welcome, place)?;
     }
-    let mut nodes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    let sharing = sharing(&hellos, &places);
+    Ok((places[0].clone(), sharing))
+}
+
+/// Groups of ranks of a node that may run on the same cores, where they are more than these cores. Ranks that are bound
+/// to other cores of the node are no concern of theirs.
+fn sharing(hellos: &[Hello], places: &[Neighbourhood]) -> Sharing {
+    let mut groups: Vec<(&str, BTreeSet<usize>, Vec<usize>)> = Vec::new();
     for (rank, hello) in hellos.iter().enumerate().filter(|&(rank, _)| places[rank].shared_cores) {
-        nodes.entry(&hello.topology.host).or_default().push(rank);
+        let host = hello.topology.host.as_str();
+        // One processing unit stands for its core: two threads of a core are one core.
+        let allowed =
+            places[rank].units.clone().unwrap_or_else(|| hello.topology.processing_units().collect());
+        let core_of = |c: &Core| c.processing_units.iter().any(|u| allowed.contains(u));
+        let mut cores: BTreeSet<usize> =
+            hello.topology.cores.iter().filter(|c| core_of(c)).map(|c| c.processing_units[0]).collect();
+        let mut ranks = vec![rank];
+        // All groups that this rank touches become one.
+        groups.retain(|(of, theirs, members)| {
+            let apart = *of != host || theirs.is_disjoint(&cores);
+            if !apart {
+                cores.extend(theirs);
+                ranks.extend(members);
+            }
+            apart
+        });
+        ranks.sort_unstable();
+        groups.push((host, cores, ranks));
     }
-    Ok((places[0].clone(), nodes.into_values().collect()))
+    groups.retain(|(_, cores, ranks)| ranks.len() > cores.len());
+    groups.into_iter().map(|(_, _, ranks)| ranks).collect()
 }
 
 /// The part of every other rank.
@@ -200,6 +226,20 @@ mod tests {
         assert!(!places[cores].shared_cores);
         let text = table(&hellos, &places);
         assert_eq!(text.lines().count(), 1 + hellos.len() + 1, "{text}");
+    }
+
+    #[test]
+    fn ranks_bound_to_other_cores_of_a_node_do_not_share() {
+        let on = |core: usize| {
+            let cores = vec![Core { package: 0, processing_units: vec![core] }];
+            let mut hello = hello("a");
+            hello.topology.cores = cores;
+            hello
+        };
+        let place = Neighbourhood { shared_cores: true, units: None };
+        let hellos = [on(0), on(1), on(0), on(2), on(1)];
+        let groups = sharing(&hellos, &vec![place; 5]);
+        assert_eq!(groups, [vec![0, 2], vec![1, 4]], "rank 3 has a core of its own");
     }
 
     #[test]

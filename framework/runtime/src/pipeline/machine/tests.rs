@@ -79,6 +79,7 @@ impl World {
             fixed: Some(setting.window),
             bytes: usize::MAX,
             hosts: 1,
+            ranks: 1,
             ahead: setting.ahead,
         };
         let machine = |me: usize| {

@@ -17,6 +17,8 @@ const MOST_BYTES: u64 = 128 << 10;
 const ROOM: usize = 2;
 /// How much more than Little's law asks for is allowed in flight.
 const MARGIN: f64 = 1.5;
+/// No stream needs more batches in flight; where they are wide, their bytes are the bound.
+const MOST_BATCHES: f64 = 4096.0;
 /// Weight of the newest value in a decayed mean.
 const FRESH: f64 = 0.2;
 
@@ -30,6 +32,8 @@ pub(crate) struct WindowPlan {
     pub(crate) bytes: usize,
     /// Hosts of all blocks together.
     pub(crate) hosts: usize,
+    /// Ranks that compute.
+    pub(crate) ranks: usize,
     pub(crate) ahead: usize,
 }
 
@@ -47,6 +51,8 @@ pub(crate) struct Window {
     item_time: Option<f64>,
     /// Time that all stages spent on one batch, decayed maximum, seconds.
     slowest: f64,
+    /// The same, decayed mean.
+    mean_service: f64,
     /// Bytes of one item on its widest edge, decayed maximum.
     item_bytes: f64,
     rate: Rate,
@@ -74,6 +80,7 @@ impl Window {
             little: 0,
             item_time: None,
             slowest: 0.0,
+            mean_service: 0.0,
             item_bytes: 0.0,
             rate: Rate { since: now, ..Rate::default() },
         }
@@ -137,11 +144,17 @@ impl Window {
         let item = service / count;
         self.item_time = Some(self.item_time.map_or(item, |old| old + FRESH * (item - old)));
         self.slowest = (self.slowest * (1.0 - FRESH / 4.0)).max(service);
+        self.mean_service +=
+            if self.consumed == 1 { service } else { FRESH / 4.0 * (service - self.mean_service) };
         self.item_bytes = (self.item_bytes * (1.0 - FRESH / 4.0)).max(bytes as f64 / count);
         if let Some(per_second) = self.rate.count(now) {
             // A batch waits at each replica behind those asked for ahead.
             let residence = self.slowest * (self.plan.ahead + 1) as f64;
-            self.little = (per_second * residence * MARGIN).ceil() as usize;
+            // While the window itself holds the stream up, the rate at the sink says only how narrow it is; what all
+            // ranks could do together does not depend on it.
+            let possible = self.plan.ranks as f64 / self.mean_service.max(1e-9);
+            let wanted = (per_second * residence).max(possible * self.slowest);
+            self.little = (wanted * MARGIN).ceil().min(MOST_BATCHES) as usize;
         }
         if self.plan.batch == BatchMode::Auto {
             self.batch = self.grown();
@@ -183,7 +196,15 @@ mod tests {
 
     fn plan() -> WindowPlan {
         let batch_time = Duration::from_micros(500);
-        WindowPlan { batch: BatchMode::Auto, batch_time, fixed: None, bytes: 1 << 20, hosts: 4, ahead: 2 }
+        WindowPlan {
+            batch: BatchMode::Auto,
+            batch_time,
+            fixed: None,
+            bytes: 1 << 20,
+            hosts: 4,
+            ranks: 2,
+            ahead: 2,
+        }
     }
 
     fn run(window: &mut Window, batches: u32, item: Duration, bytes: u64) {

@@ -3,8 +3,8 @@
 //! They are looked up at run time, so one source serves real and simulated runs.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_int, c_uint};
-use std::sync::OnceLock;
+use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// SMPI's own functions, present only in a simulated process.
@@ -14,6 +14,22 @@ struct Simulator {
     /// time that other ranks' code took on the real processor.
     execute_flops: unsafe extern "C" fn(f64),
     usleep: unsafe extern "C" fn(c_uint) -> c_int,
+    host: unsafe extern "C" fn() -> *mut c_void,
+    /// Operations per second of a host, and the part of them that it offers now.
+    speed: unsafe extern "C" fn(*const c_void) -> f64,
+    available: unsafe extern "C" fn(*const c_void) -> f64,
+}
+
+/// Work that was declared and whose time has not passed yet, in seconds; `None` while time passes with it.
+///
+/// A rank is one thread of the simulator, so its user code cannot run beside its communication. Instead its time is
+/// put off: the rank does the work, reads clocks that are ahead by its cost, and goes on communicating until the
+/// simulated time has caught up.
+static AHEAD: Mutex<Option<f64>> = Mutex::new(None);
+
+fn ahead() -> MutexGuard<'static, Option<f64>> {
+    // Nothing panics while it is held.
+    AHEAD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn simulator() -> Option<Simulator> {
@@ -21,14 +37,18 @@ fn simulator() -> Option<Simulator> {
     *SIMULATOR.get_or_init(|| {
         let execute_flops = symbol(c"smpi_execute_flops_benched")?;
         let usleep = symbol(c"smpi_usleep")?;
-        // SAFETY: these are functions of SimGrid's public header smpi/smpi.h with exactly these signatures.
+        let host = symbol(c"sg_host_self")?;
+        let (speed, available) = (symbol(c"sg_host_get_speed")?, symbol(c"sg_host_get_available_speed")?);
+        // SAFETY: these are functions of SimGrid's public headers smpi/smpi.h and simgrid/host.h with exactly these
+        // signatures; a host is an opaque pointer.
         unsafe {
             Some(Simulator {
-                execute_flops: std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn(f64)>(
-                    execute_flops,
-                ),
-                usleep: std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn(c_uint) -> c_int>(
-                    usleep,
+                execute_flops: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(f64)>(execute_flops),
+                usleep: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_uint) -> c_int>(usleep),
+                host: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_void>(host),
+                speed: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_void) -> f64>(speed),
+                available: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_void) -> f64>(
+                    available,
                 ),
             })
         }
@@ -36,10 +56,10 @@ fn simulator() -> Option<Simulator> {
 }
 
 #[cfg(target_os = "linux")]
-fn symbol(name: &CStr) -> Option<*mut std::ffi::c_void> {
+fn symbol(name: &CStr) -> Option<*mut c_void> {
     // SAFETY: this is dlsym of the system's C library.
     unsafe extern "C" {
-        fn dlsym(handle: *mut std::ffi::c_void, name: *const std::ffi::c_char) -> *mut std::ffi::c_void;
+        fn dlsym(handle: *mut c_void, name: *const std::ffi::c_char) -> *mut c_void;
     }
     // SAFETY: a null handle is RTLD_DEFAULT on Linux, and `name` ends with a zero byte.
     let address = unsafe { dlsym(std::ptr::null_mut(), name.as_ptr()) };
@@ -47,7 +67,7 @@ fn symbol(name: &CStr) -> Option<*mut std::ffi::c_void> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn symbol(_: &CStr) -> Option<*mut std::ffi::c_void> {
+fn symbol(_: &CStr) -> Option<*mut c_void> {
     None
 }
 
@@ -56,9 +76,18 @@ pub(crate) fn simulated() -> bool {
     simulator().is_some()
 }
 
-/// The time of this rank: simulated under SMPI, MPI's wall clock otherwise.
+/// The time of this rank: simulated under SMPI, MPI's wall clock otherwise. Ahead while work is put off.
 pub(crate) fn now() -> Duration {
-    Duration::try_from_secs_f64(::mpi::time()).unwrap_or_default()
+    Duration::try_from_secs_f64(::mpi::time() + ahead().unwrap_or(0.0)).unwrap_or_default()
+}
+
+/// Does `work` without letting the time pass that is declared in it; returns when that time will have passed.
+pub(crate) fn put_off<R>(work: impl FnOnce() -> R) -> (R, Duration) {
+    *ahead() = Some(0.0);
+    let result = work();
+    let done = now();
+    *ahead() = None;
+    (result, done)
 }
 
 /// Charges `flops` floating-point operations to this rank's simulated host; nothing on a real one.
@@ -67,6 +96,15 @@ pub(crate) fn charge(flops: f64) {
     if flops > 0.0
         && let Some(simulator) = simulator()
     {
+        if let Some(ahead) = &mut *ahead() {
+            // SAFETY: only ranks get here; each runs on a host, which lives as long as the simulation.
+            let speed = unsafe {
+                let host = (simulator.host)();
+                (simulator.speed)(host) * (simulator.available)(host)
+            };
+            *ahead += flops / speed;
+            return;
+        }
         // SAFETY: the function takes any positive number of operations; only ranks call it.
         unsafe { (simulator.execute_flops)(flops) }
     }
