@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use armature::monitor::Event;
 use armature_planner::Platform;
 use armature_planner::pipeline::{Algorithm, Block, Dispatch, Mapping, PlanOptions, plan, production_time};
 
@@ -30,8 +31,8 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 };
 
 const HOSTS: usize = 14;
-const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
-const PROFILE: &str = "apps/ferret/profiles/paper.csv";
+pub(super) const SEEDS: std::ops::RangeInclusive<u64> = 1..=20;
+pub(super) const PROFILE: &str = "apps/ferret/profiles/paper.csv";
 const SIMULATE: &str = "ci/smpi/run.sh";
 /// How long a simulated run may take in real time.
 const LIMIT: Duration = Duration::from_secs(300);
@@ -41,8 +42,8 @@ const PAPER: f64 = 9.2;
 const LONG: usize = 2_000_000;
 
 /// A way to run the stream.
-struct Contestant {
-    name: &'static str,
+pub(super) struct Contestant {
+    pub(super) name: &'static str,
     dispatch: Dispatch,
     /// Settings of the run.
     env: &'static [(&'static str, &'static str)],
@@ -52,11 +53,11 @@ struct Contestant {
 const ORDERLY: &str = "orderly";
 const DPM: &str = "DPM";
 const HEDPM: &str = "HeDPM";
-const REFINED: &str = "refined";
-const LIVE: &str = "live";
+pub(super) const REFINED: &str = "refined";
+pub(super) const LIVE: &str = "live";
 
 /// Who runs. The last two only show how good a mapping can be found with more effort.
-const CONTESTANTS: &[Contestant] = &[
+pub(super) const CONTESTANTS: &[Contestant] = &[
     Contestant { name: ORDERLY, dispatch: Dispatch::RoundRobin, env: &[], mapping: orderly },
     Contestant {
         name: DPM,
@@ -104,9 +105,9 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     ));
     let mut rows: Vec<Row> = Vec::new();
     for seed in SEEDS.take(if smoke { 2 } else { 20 }) {
-        rows.push(Case::new(seed, &costs)?.compete()?);
+        rows.push(Case::new("ferret-simgrid", seed, &costs, costs.items)?.compete()?);
     }
-    let again = Case::new(*SEEDS.start(), &costs)?.compete()?;
+    let again = Case::new("ferret-simgrid", *SEEDS.start(), &costs, costs.items)?.compete()?;
     let same = again.runs == rows[0].runs;
     tell(report, &rows)?;
     judge(report, &rows);
@@ -116,9 +117,11 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 }
 
 /// One cluster with the stream to run on it.
-struct Case<'a> {
+pub(super) struct Case<'a> {
     seed: u64,
     costs: &'a Costs,
+    /// Items of the stream; where these are more than were recorded, they begin again.
+    items: usize,
     cluster: Cluster,
     platform: Platform,
     folder: PathBuf,
@@ -126,20 +129,26 @@ struct Case<'a> {
 
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
-struct Run {
+pub(super) struct Run {
     mapping: String,
     /// What the planner's model expects of the mapping.
     predicted: f64,
-    seconds: f64,
-    checksum: String,
+    pub(super) seconds: f64,
+    pub(super) checksum: String,
     /// When each item arrived, in seconds since the start.
-    arrivals: Vec<f64>,
+    pub(super) arrivals: Vec<f64>,
+    /// When the mapping changed, in seconds since the start, and to what.
+    pub(super) changes: Vec<(f64, String)>,
 }
 
 impl Run {
     /// Seconds an item over the last 80 % of the stream, in which nothing is left of how it began.
     fn settled(&self) -> Option<f64> {
-        let from = self.arrivals.len() / 5;
+        self.pace(self.arrivals.len() / 5)
+    }
+
+    /// Seconds an item from item `from` on.
+    pub(super) fn pace(&self, from: usize) -> Option<f64> {
         let (first, last) = (self.arrivals.get(from)?, self.arrivals.last()?);
         (self.arrivals.len() > from + 1).then(|| (last - first) / (self.arrivals.len() - 1 - from) as f64)
     }
@@ -163,7 +172,9 @@ impl Row {
     }
 
     fn best(&self) -> f64 {
-        self.runs.values().map(|run| run.seconds).fold(f64::INFINITY, f64::min)
+        // What changes its mapping on the way is not one mapping.
+        let fixed = self.runs.iter().filter(|(name, _)| **name != LIVE);
+        fixed.map(|(_, run)| run.seconds).fold(f64::INFINITY, f64::min)
     }
 
     fn speedup(&self, name: &str) -> f64 {
@@ -177,13 +188,13 @@ fn orderly(case: &Case<'_>) -> Outcome<Mapping> {
 }
 
 impl<'a> Case<'a> {
-    fn new(seed: u64, costs: &'a Costs) -> Outcome<Self> {
+    pub(super) fn new(experiment: &str, seed: u64, costs: &'a Costs, items: usize) -> Outcome<Self> {
         let cluster = Cluster::draw(seed, HOSTS, costs.reference);
-        let folder = Path::new("target/bench/ferret-simgrid").join(seed.to_string());
+        let folder = Path::new("target/bench").join(experiment).join(seed.to_string());
         fs::create_dir_all(&folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
         fs::write(folder.join("cluster.xml"), cluster.xml())?;
         fs::write(folder.join("cluster.hosts"), cluster.hostfile())?;
-        Ok(Case { seed, costs, platform: cluster.platform()?, cluster, folder })
+        Ok(Case { seed, costs, items, platform: cluster.platform()?, cluster, folder })
     }
 
     /// A mapping by the paper's rules, in whose model hosts do not compute while they communicate.
@@ -220,7 +231,7 @@ impl<'a> Case<'a> {
         Ok(Row { seed: self.seed, items: self.costs.items as f64, bound, runs })
     }
 
-    fn run(&self, contestant: &Contestant) -> Outcome<Run> {
+    pub(super) fn run(&self, contestant: &Contestant) -> Outcome<Run> {
         let Contestant { name, dispatch, env, mapping } = contestant;
         let (spec, mapping) = (&self.costs.spec, mapping(self)?);
         let predicted = production_time(&self.platform, spec, &mapping, *dispatch)?.production_time;
@@ -232,16 +243,29 @@ impl<'a> Case<'a> {
         let mut command = Command::new(SIMULATE);
         command.arg(HOSTS.to_string()).arg("--platform").arg(self.folder.join("cluster.xml"));
         command.arg("--hosts").arg(self.folder.join("cluster.hosts")).args(Cluster::NETWORK);
-        command.args(["ferret", "replay", PROFILE, "--items", &self.costs.items.to_string()]);
+        command.args(["ferret", "replay", PROFILE, "--items", &self.items.to_string()]);
         command.arg("--mapping").arg(&mapping_file).arg("--times").arg(&times);
         command
             .args(["--dispatch", if *dispatch == Dispatch::OnDemand { "on-demand" } else { "round-robin" }]);
+        let events = file("events");
+        command.arg("--events").arg(&events);
         command.env("RUST_LOG", "error").envs(env.iter().copied());
         let (seconds, checksum) = outcome(&finish(command, LIMIT)?)?;
+        let changes = changes(&events)?;
         let arrivals = fs::read_to_string(&times)?;
         let arrivals = arrivals.lines().filter_map(|line| line.split(' ').nth(1)?.parse().ok()).collect();
-        Ok(Run { mapping, predicted, seconds, checksum, arrivals })
+        Ok(Run { mapping, predicted, seconds, checksum, arrivals, changes })
     }
+}
+
+/// The changes of mapping that rank 0 has logged, without the one that the stream begins with.
+fn changes(events: &Path) -> Outcome<Vec<(f64, String)>> {
+    let records = armature::monitor::read(events)?.records.into_iter();
+    let switches = records.filter(|record| record.rank == 0).filter_map(|record| match record.event {
+        Event::Switch { epoch, mapping } if epoch > 1 => Some((record.at, mapping)),
+        _ => None,
+    });
+    Ok(switches.collect())
 }
 
 /// Reads `replayed 700 items in 1.5 s, checksum 0123456789abcdef`.
@@ -268,6 +292,9 @@ fn tell(report: &mut Report, rows: &[Row]) -> Outcome {
         "bound speed-up",
         "refined/bound",
         "refined/best",
+        "live [s]",
+        "changes",
+        "the last after [s]",
     ]);
     let mut mappings =
         Table::new(&["platform", "run", "time [s]", "settled [ms/item]", "predicted [ms/item]", "mapping"]);
@@ -287,6 +314,9 @@ fn tell(report: &mut Report, rows: &[Row]) -> Outcome {
             digits(row.seconds(ORDERLY) / row.bound(), 2),
             digits(row.seconds(REFINED) / row.bound(), 3),
             digits(row.seconds(REFINED) / row.best(), 3),
+            seconds(LIVE),
+            row.runs.get(LIVE).map_or(0, |run| run.changes.len()).to_string().into(),
+            digits(row.runs.get(LIVE).and_then(|run| run.changes.last()).map_or(0.0, |change| change.0), 3),
         ]);
         for contestant in CONTESTANTS {
             let Some(run) = row.runs.get(contestant.name) else { continue };
@@ -314,13 +344,14 @@ fn tell(report: &mut Report, rows: &[Row]) -> Outcome {
     add("DPM", &|row| row.speedup(DPM));
     add("HeDPM", &|row| row.speedup(HEDPM));
     add("refined", &|row| row.speedup(REFINED));
+    add("live from orderly", &|row| row.speedup(LIVE));
     add("bound", &|row| row.seconds(ORDERLY) / row.bound());
     report.bars("", &bars)
 }
 
 /// States the marks.
 fn judge(report: &mut Report, rows: &[Row]) {
-    for name in [DPM, HEDPM, REFINED] {
+    for name in [DPM, HEDPM, REFINED, LIVE] {
         let speedups: Vec<f64> = rows.iter().map(|row| row.speedup(name)).collect();
         let largest = speedups.iter().copied().fold(0.0, f64::max);
         report.note(format!(
@@ -334,6 +365,17 @@ fn judge(report: &mut Report, rows: &[Row]) {
     let behind = worst(&|row| row.seconds(REFINED) / row.bound().max(row.best()));
     let what = "refined against the best mapping found, worst platform";
     report.mark(Mark::new(what, Interval::exact(behind), "times its time", Target::AtMost(1.1)));
+    let settled = |row: &Row, name: &str| row.runs.get(name).and_then(Run::settled).unwrap_or(f64::NAN);
+    let behind: Vec<f64> = rows.iter().map(|row| settled(row, LIVE) / settled(row, REFINED)).collect();
+    let near = behind.iter().filter(|&&ratio| ratio <= 1.15).count();
+    report.note(format!(
+        "over the last 80 % of the items live takes {:.3} times the time of refined (median); within 15 % on {near} of {}",
+        stats::median(&behind),
+        rows.len()
+    ));
+    let what = "live against refined over the last 80 % of the items, worst platform";
+    let worst_live = behind.iter().copied().fold(0.0, f64::max);
+    report.mark(Mark::new(what, Interval::exact(worst_live), "times its time", Target::AtMost(1.15)));
     let able: Vec<&Row> = rows.iter().filter(|row| row.seconds(ORDERLY) / row.bound() >= PAPER).collect();
     report.note(format!("{} of {} platforms allow a speed-up of {PAPER}", able.len(), rows.len()));
     if !able.is_empty() {
@@ -358,8 +400,14 @@ mod tests {
     #[test]
     fn the_settled_pace_leaves_out_the_beginning() {
         let arrivals = vec![9.0, 10.0, 11.0, 13.0, 15.0, 17.0, 19.0, 21.0, 23.0, 25.0];
-        let run =
-            Run { mapping: String::new(), predicted: 1.0, seconds: 25.0, checksum: String::new(), arrivals };
+        let run = Run {
+            mapping: String::new(),
+            predicted: 1.0,
+            seconds: 25.0,
+            checksum: String::new(),
+            arrivals,
+            changes: Vec::new(),
+        };
         assert_eq!(run.settled(), Some(2.0));
         assert_eq!(Run { arrivals: vec![1.0], ..run }.settled(), None);
     }

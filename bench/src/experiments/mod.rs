@@ -7,6 +7,7 @@ mod ferret_scaling;
 mod ferret_simgrid;
 mod live_burner;
 mod live_hosts;
+mod live_settling;
 mod monitor_cost;
 mod pipeline_throughput;
 mod planner_30;
@@ -25,6 +26,7 @@ pub const ALL: &[Experiment] = &[
     ferret_scaling::EXPERIMENT,
     ferret_simgrid::EXPERIMENT,
     monitor_cost::EXPERIMENT,
+    live_settling::EXPERIMENT,
     live_burner::EXPERIMENT,
     live_burner::ON_FOUR,
     live_hosts::EXPERIMENT,

@@ -8,10 +8,10 @@ use armature_planner::pipeline::{
 };
 use armature_planner::{Link, Platform};
 
-use super::conductor::Score;
 use super::links::LinkBook;
 use super::meter::{Measures, Service};
 use super::probe;
+use super::score::Score;
 use super::summary::seconds;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Balance;

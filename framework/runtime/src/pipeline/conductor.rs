@@ -1,29 +1,27 @@
 //! Rank 0's part of a run: choose a mapping, start everybody, see the stream through, collect the reports.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use armature_planner::Platform;
-use armature_planner::pipeline::{Dispatch, Mapping, PipelineSpec};
+use armature_planner::pipeline::Mapping;
 use armature_planner::tuner::Verdict;
 
 use super::balancer::Balancer;
-use super::choice::{MappingChoice, on_root, outline};
 use super::ledger::RankReport;
 use super::links;
 use super::machine::table::Table;
-use super::machine::window::WindowPlan;
 use super::orders::{Prepare, Ready, Switch};
 use super::probe;
 use super::progress::{Display, View};
 use super::rank::Rank;
-use super::remaps::{Remap, Script};
+use super::remaps::Remap;
+use super::score::Score;
 use super::summary::Summary;
 use super::tuning::{self, Standing, Tuning};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Event;
 use crate::session::post::{Kind, Letter};
-use crate::session::{Balance, BatchMode, Config, Probed, Session};
+use crate::session::{Balance, Config};
 use crate::wire;
 
 /// An automatic mapping is planned after this many items and this long, or, where items are slow, after one
@@ -37,60 +35,6 @@ const SIZED_BATCHES: usize = 3;
 const PROBE_LASTS: Duration = Duration::from_secs(5);
 /// Turns between two looks at what is not urgent.
 const TURNS_PER_LOOK: u32 = 64;
-
-/// What rank 0 needs to know of the pipeline, which is in the workshop by now.
-#[derive(Debug)]
-pub(crate) struct Score<'s> {
-    pub(crate) outline: PipelineSpec,
-    pub(crate) mapping: Option<Mapping>,
-    pub(crate) dispatch: Dispatch,
-    pub(crate) ordered: bool,
-    /// Groups of ranks that share cores.
-    pub(crate) sharing: &'s [Vec<usize>],
-    /// What was probed a moment ago, in an earlier run of the session.
-    pub(crate) probed: &'s Probed,
-    pub(crate) script: Script,
-}
-
-impl<'s> Score<'s> {
-    /// Reads the pipeline, and its mapping if that is not to be planned.
-    pub(crate) fn of(pipeline: &mut super::Runnable<'_>, ranks: usize, session: &'s Session) -> Result<Self> {
-        let choice: &MappingChoice = &pipeline.mapping;
-        Ok(Score {
-            outline: outline(&pipeline.stages),
-            mapping: choice.resolve(&pipeline.stages, ranks)?,
-            dispatch: pipeline.dispatch,
-            ordered: pipeline.ordered,
-            sharing: session.sharing(),
-            probed: session.probed(),
-            script: Script::resolve(std::mem::take(&mut pipeline.remaps), &pipeline.stages, ranks)?,
-        })
-    }
-
-    /// The window of a mapping that has so many hosts of blocks.
-    pub(crate) fn window(&self, mapping: &Mapping, config: &Config, calibrating: bool) -> WindowPlan {
-        WindowPlan {
-            // One large batch would be all that there is to measure.
-            batch: if calibrating { BatchMode::Auto } else { config.batch },
-            batch_time: config.batch_time,
-            fixed: config.window,
-            bytes: config.window_bytes,
-            hosts: mapping.blocks.iter().map(|b| b.hosts.len()).sum::<usize>().max(1),
-            ranks: mapping.blocks.iter().flat_map(|b| &b.hosts).collect::<BTreeSet<_>>().len().max(1),
-            ahead: config.request_ahead,
-        }
-    }
-
-    /// The mapping that the stream begins with.
-    fn first(&self) -> Mapping {
-        self.mapping.clone().unwrap_or_else(|| on_root(self.outline.len()))
-    }
-
-    /// The source's window at the beginning.
-    pub(crate) fn first_window(&self, config: &Config) -> WindowPlan {
-        self.window(&self.first(), config, self.mapping.is_none())
-    }
-}
 
 /// Runs rank 0 to the end of the stream.
 pub(crate) fn conduct<'scope, 'p: 'scope>(

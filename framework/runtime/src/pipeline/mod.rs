@@ -56,6 +56,7 @@ mod progress;
 mod rank;
 mod remaps;
 mod run;
+mod score;
 mod stage;
 mod summary;
 mod tuning;

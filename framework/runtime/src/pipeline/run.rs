@@ -2,10 +2,11 @@
 
 use super::builder::Runnable;
 use super::choice::MappingChoice;
-use super::conductor::{Score, conduct};
+use super::conductor::conduct;
 use super::engine::Engine;
 use super::follower::follow;
 use super::rank::Rank;
+use super::score::Score;
 use super::summary::Summary;
 use super::workshop::Workshop;
 use crate::error::Result;

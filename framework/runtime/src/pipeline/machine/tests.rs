@@ -285,6 +285,16 @@ fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
     Ok(())
 }
 
+/// Runs `setting` with these choices of what happens next, and checks what came of it.
+fn holds(setting: &Setting, choices: &[prop::sample::Index]) -> Result<(), TestCaseError> {
+    let mut at = 0;
+    let world = World::new(setting).run(|steps| {
+        at += 1;
+        choices[at % choices.len()].index(steps)
+    });
+    check(setting, &world)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -293,12 +303,7 @@ proptest! {
         setting in setting(1),
         choices in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
     ) {
-        let mut at = 0;
-        let world = World::new(&setting).run(|steps| {
-            at += 1;
-            choices[at % choices.len()].index(steps)
-        });
-        check(&setting, &world)?;
+        holds(&setting, &choices)?;
     }
 
     #[test]
@@ -306,12 +311,7 @@ proptest! {
         setting in setting(12),
         choices in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
     ) {
-        let mut at = 0;
-        let world = World::new(&setting).run(|steps| {
-            at += 1;
-            choices[at % choices.len()].index(steps)
-        });
-        check(&setting, &world)?;
+        holds(&setting, &choices)?;
     }
 }
 

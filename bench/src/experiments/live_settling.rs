@@ -1,0 +1,127 @@
+//! Live balancing on simulated clusters that do not change: how soon it settles, where, and whether it stays there.
+//!
+//! The clusters and the stream are those of `ferret-simgrid`; the stream is repeated four times, so that what happens
+//! at its beginning and at its end weighs little. Costs of items differ by a factor of a hundred, which is all the noise
+//! that there is: speeds and links are constant.
+
+use std::path::Path;
+
+use super::{
+    ferret_costs::Costs,
+    ferret_simgrid::{CONTESTANTS, Case, Contestant, LIVE, PROFILE, REFINED, Run, SEEDS},
+};
+use crate::{
+    Bars, Experiment, Mark, Outcome, Report, Table, Target, stats, table::digits, verdict::Interval,
+};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "live-settling",
+    about: "live balancing from an orderly mapping on 20 simulated clusters: pace, changes, and whether it stays",
+    needs: "SimGrid, Ferret built for it (ci/bench.sh builds it)",
+    run,
+};
+
+/// Recorded items, and how often they are repeated.
+const ITEMS: usize = 700;
+const REPEATS: usize = 4;
+/// Changes that it may make.
+const MOST_CHANGES: f64 = 3.0;
+
+struct Row {
+    seed: u64,
+    refined: Run,
+    live: Run,
+}
+
+impl Row {
+    /// Seconds an item in the second half of the stream.
+    fn pace(run: &Run) -> f64 {
+        run.pace(run.arrivals.len() / 2).unwrap_or(f64::NAN)
+    }
+
+    fn ratio(&self) -> f64 {
+        Row::pace(&self.live) / Row::pace(&self.refined)
+    }
+
+    /// Changes of mapping in the second half of the stream.
+    fn late(&self) -> usize {
+        let half = self.live.arrivals.get(self.live.arrivals.len() / 2).copied().unwrap_or(f64::INFINITY);
+        self.live.changes.iter().filter(|(at, _)| *at > half).count()
+    }
+}
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let costs = Costs::read(Path::new(PROFILE), ITEMS)?;
+    let items = if smoke { ITEMS / 2 } else { REPEATS * ITEMS };
+    report.note(format!("{items} items; times are simulated, the pace is that of the second half"));
+    let mut rows = Vec::new();
+    for seed in SEEDS.take(if smoke { 2 } else { 20 }) {
+        let case = Case::new("live-settling", seed, &costs, items)?;
+        let (refined, live) = (case.run(contestant(REFINED)?)?, case.run(contestant(LIVE)?)?);
+        if refined.checksum != live.checksum {
+            return Err(format!("on platform {seed} live delivered something else than refined").into());
+        }
+        rows.push(Row { seed, refined, live });
+    }
+    tell(report, &rows)?;
+    let worst = |value: &dyn Fn(&Row) -> f64| Interval::exact(rows.iter().map(value).fold(0.0, f64::max));
+    let ratios: Vec<f64> = rows.iter().map(Row::ratio).collect();
+    let near = ratios.iter().filter(|&&ratio| ratio <= 1.1).count();
+    report.note(format!(
+        "live takes {:.3} times the time of refined (median); within 10 % on {near} of {} platforms",
+        stats::median(&ratios),
+        rows.len()
+    ));
+    let mut mark = |what: &str, value: Interval, unit: &str, most: f64| {
+        report.mark(Mark::new(what, value, unit, Target::AtMost(most)));
+    };
+    mark("live against refined, worst platform", worst(&Row::ratio), "times its time", 1.1);
+    mark(
+        "changes of mapping, most on a platform",
+        worst(&|r| r.live.changes.len() as f64),
+        "changes",
+        MOST_CHANGES,
+    );
+    mark("changes in the second half, most on a platform", worst(&|r| r.late() as f64), "changes", 0.0);
+    Ok(())
+}
+
+fn contestant(name: &str) -> Outcome<&'static Contestant> {
+    CONTESTANTS.iter().find(|c| c.name == name).ok_or_else(|| format!("there is no contestant {name}").into())
+}
+
+/// Prints all platforms.
+fn tell(report: &mut Report, rows: &[Row]) -> Outcome {
+    let mut table = Table::new(&[
+        "platform",
+        "refined [ms/item]",
+        "live [ms/item]",
+        "live/refined",
+        "changes",
+        "the last after [s]",
+        "of [s]",
+        "mapping in the end",
+    ]);
+    for row in rows {
+        let last = row.live.changes.last();
+        table.row([
+            row.seed.to_string().into(),
+            digits(1e3 * Row::pace(&row.refined), 3),
+            digits(1e3 * Row::pace(&row.live), 3),
+            digits(row.ratio(), 3),
+            row.live.changes.len().to_string().into(),
+            digits(last.map_or(0.0, |change| change.0), 3),
+            digits(row.live.seconds, 3),
+            last.map_or("", |change| change.1.as_str()).into(),
+        ]);
+    }
+    report.table("", &table)?;
+    let seeds: Vec<String> = rows.iter().map(|row| row.seed.to_string()).collect();
+    let mut bars = Bars::new(
+        "Live from orderly on 14 simulated hosts, second half of the stream",
+        "time of an item, of refined's",
+        seeds.iter().map(String::as_str),
+    );
+    bars.add("live", rows.iter().map(|row| Some(Interval::exact(row.ratio()))).collect());
+    report.bars("", &bars)
+}

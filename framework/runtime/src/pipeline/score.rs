@@ -1,0 +1,66 @@
+//! What rank 0 knows of a pipeline before it runs, and of the ranks.
+
+use std::collections::BTreeSet;
+
+use armature_planner::pipeline::{Dispatch, Mapping, PipelineSpec};
+
+use super::builder::Runnable;
+use super::choice::{MappingChoice, on_root, outline};
+use super::machine::window::WindowPlan;
+use super::remaps::Script;
+use crate::error::Result;
+use crate::session::{BatchMode, Config, Probed, Session};
+
+/// What rank 0 needs to know of the pipeline, whose stages are in the workshop by now.
+#[derive(Debug)]
+pub(crate) struct Score<'s> {
+    pub(crate) outline: PipelineSpec,
+    pub(crate) mapping: Option<Mapping>,
+    pub(crate) dispatch: Dispatch,
+    pub(crate) ordered: bool,
+    /// Groups of ranks that share cores.
+    pub(crate) sharing: &'s [Vec<usize>],
+    /// What was probed a moment ago, in an earlier run of the session.
+    pub(crate) probed: &'s Probed,
+    pub(crate) script: Script,
+}
+
+impl<'s> Score<'s> {
+    /// Reads the pipeline, and its mapping if that is not to be planned.
+    pub(crate) fn of(pipeline: &mut Runnable<'_>, ranks: usize, session: &'s Session) -> Result<Self> {
+        let choice: &MappingChoice = &pipeline.mapping;
+        Ok(Score {
+            outline: outline(&pipeline.stages),
+            mapping: choice.resolve(&pipeline.stages, ranks)?,
+            dispatch: pipeline.dispatch,
+            ordered: pipeline.ordered,
+            sharing: session.sharing(),
+            probed: session.probed(),
+            script: Script::resolve(std::mem::take(&mut pipeline.remaps), &pipeline.stages, ranks)?,
+        })
+    }
+
+    /// The window of a mapping that has so many hosts of blocks.
+    pub(crate) fn window(&self, mapping: &Mapping, config: &Config, calibrating: bool) -> WindowPlan {
+        WindowPlan {
+            // One large batch would be all that there is to measure.
+            batch: if calibrating { BatchMode::Auto } else { config.batch },
+            batch_time: config.batch_time,
+            fixed: config.window,
+            bytes: config.window_bytes,
+            hosts: mapping.blocks.iter().map(|b| b.hosts.len()).sum::<usize>().max(1),
+            ranks: mapping.blocks.iter().flat_map(|b| &b.hosts).collect::<BTreeSet<_>>().len().max(1),
+            ahead: config.request_ahead,
+        }
+    }
+
+    /// The mapping that the stream begins with.
+    pub(crate) fn first(&self) -> Mapping {
+        self.mapping.clone().unwrap_or_else(|| on_root(self.outline.len()))
+    }
+
+    /// The source's window at the beginning.
+    pub(crate) fn first_window(&self, config: &Config) -> WindowPlan {
+        self.window(&self.first(), config, self.mapping.is_none())
+    }
+}
