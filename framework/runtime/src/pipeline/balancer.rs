@@ -22,6 +22,8 @@ const TELL: Duration = Duration::from_millis(50);
 const ENOUGH_ITEMS: u64 = 3;
 /// What a rank has measured of a stage that it runs no more is believed for so long.
 const STALE_AFTER: Duration = Duration::from_secs(5);
+/// Evaluations of a short search; a long one has the planner's default.
+const QUICK_BUDGET: usize = 8_000;
 /// More items than this make an estimate no better.
 const MOST_WEIGHT: f64 = 64.0;
 
@@ -231,7 +233,19 @@ impl Balancer {
 impl Model {
     /// The best mapping.
     pub(crate) fn plan(&self) -> Result<Plan> {
-        let options = PlanOptions { dispatch: self.dispatch, ..PlanOptions::default() };
+        self.search(PlanOptions::default().budget)
+    }
+
+    /// The best mapping, unless a short search finds nothing that is better than `current_time` by a part of `worth`:
+    /// a long one at every look would cost a few per cent of rank 0's core.
+    pub(crate) fn plan_if_promising(&self, current_time: f64, worth: f64) -> Result<Plan> {
+        let quick = self.search(QUICK_BUDGET)?;
+        let promising = quick.prediction.production_time < (1.0 - worth) * current_time;
+        if promising { self.plan() } else { Ok(quick) }
+    }
+
+    fn search(&self, budget: usize) -> Result<Plan> {
+        let options = PlanOptions { dispatch: self.dispatch, budget, ..PlanOptions::default() };
         plan(&self.platform, &self.spec, &options)
             .map_err(|e| Error::new(ErrorKind::Mapping, format!("no mapping could be planned: {e}")))
     }

@@ -121,7 +121,7 @@ impl Tuning {
             let begin = clock();
             let model = balancer.model(mapping, s.now)?;
             let current_time = model.production_time(mapping)?;
-            let plan = model.plan()?;
+            let plan = model.plan_if_promising(current_time, self.tuner.options().threshold / 2.0)?;
             self.planning = clock().saturating_sub(begin);
             // A change that sped the stream up at once seems to have cost nothing; the next one need not.
             let disturbance = self.last_cost.unwrap_or(0.0).max(FIRST_COST_ITEMS * current_time);
