@@ -220,3 +220,97 @@ pub(crate) fn why(decision: &Decision<Mapping>) -> String {
     let sentence = decision.to_string();
     sentence.strip_prefix("change: ").unwrap_or(&sentence).to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use armature_planner::measure::Estimate;
+    use armature_planner::pipeline::{Block, Dispatch, PipelineSpec, StageSpec};
+    use armature_planner::{Link, Platform};
+
+    use super::super::meter::{Measures, Service};
+    use super::super::remaps::Script;
+    use super::super::score::Score;
+    use super::*;
+
+    const RANKS: usize = 2;
+
+    /// Two ranks, two stages of 4 ms, one on each: as good as it gets.
+    fn subject() -> (Tuning, Balancer, Mapping) {
+        let spec =
+            PipelineSpec::new(0.0).stage(StageSpec::new("a", 0.0, 0.0)).stage(StageSpec::new("b", 0.0, 0.0));
+        let mapping = Mapping::new(vec![Block::new(0..1, vec![0]), Block::new(1..2, vec![1])]);
+        let probed = RefCell::new(None);
+        let score = Score {
+            outline: spec,
+            mapping: Some(mapping.clone()),
+            dispatch: Dispatch::OnDemand,
+            ordered: true,
+            sharing: &[],
+            probed: &probed,
+            script: Script::default(),
+        };
+        let mut balancer = Balancer::new(&score, RANKS, Balance::Live, false);
+        let platform = Platform::with_speeds(&[1.0; RANKS], Link::FREE).with_ext_on(0).unwrap();
+        balancer.probed(platform.with_overlap(true));
+        (Tuning::new(Balance::Live, RANKS).unwrap().unwrap(), balancer, mapping)
+    }
+
+    fn tell(balancer: &mut Balancer, rank: usize, stage: usize, ms: f64, items: u64, now: Duration) {
+        let mut services = vec![None; 2];
+        services[stage] = Some(Service { seconds: Estimate::declared(ms * 1e-3), items });
+        let measures = Measures { services, ..Measures::default() };
+        balancer.measured(rank, measures, now).unwrap();
+    }
+
+    /// Looks for six seconds, at stage b's time on rank 1 as `ms` gives it by the second; returns when it acted.
+    fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
+        let (mut tuning, mut balancer, mapping) = subject();
+        let mut items = 0;
+        for step in 0..120u64 {
+            let now = Duration::from_millis(50 * step);
+            items += 12;
+            tell(&mut balancer, 0, 0, 4.0, items, now);
+            tell(&mut balancer, 1, 1, ms(step / 20), items, now);
+            let standing =
+                Standing { now, elapsed: now, items, left: Some(100_000), batches: (items, items) };
+            if !tuning.is_due(standing) {
+                continue;
+            }
+            let decision = tuning.look(standing, &mapping, &mut balancer, || now).unwrap();
+            if let Some(decision) = decision.filter(Decision::is_act) {
+                return decision.candidate.map(|c| (now.as_secs_f64(), c.arrangement));
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn a_good_mapping_stays_and_small_changes_change_nothing() {
+        assert_eq!(looks(|_| 4.0), None);
+        assert_eq!(looks(|second| 4.0 + 0.2 * (second % 2) as f64), None);
+    }
+
+    #[test]
+    fn a_rank_that_becomes_slow_gets_less_within_half_a_second() {
+        let (at, mapping) = looks(|second| if second < 5 { 4.0 } else { 12.0 }).expect("it pays");
+        assert!((5.1..5.6).contains(&at), "three looks after the fifth second: {at}");
+        let hosts = |stage: usize| &mapping.blocks[mapping.block_of(stage).unwrap()].hosts;
+        assert!(hosts(1).contains(&0), "rank 0 helps with stage b: {mapping:?}");
+    }
+
+    #[test]
+    fn nothing_is_decided_before_every_stage_was_measured() {
+        let (mut tuning, mut balancer, mapping) = subject();
+        let standing = |ms: u64| {
+            let now = Duration::from_millis(ms);
+            Standing { now, elapsed: now, items: ms, left: None, batches: (ms, ms) }
+        };
+        tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
+        assert!(tuning.look(standing(0), &mapping, &mut balancer, || Duration::ZERO).unwrap().is_none());
+        let decision =
+            tuning.look(standing(100), &mapping, &mut balancer, || Duration::ZERO).unwrap().unwrap();
+        assert_eq!((decision.is_act(), decision.candidate), (false, None));
+    }
+}
