@@ -91,12 +91,7 @@ type Array = Plain<[u64; 128]>;
 /// each. Where batches are small (64 items), arrays take two thirds of their processor time; in large batches they
 /// take as much.
 fn arrays(session: &Session, items: usize) -> armature::Result<u64> {
-    let on_word = |f: fn(u64) -> u64| {
-        move |mut array: Array| {
-            array[0] = f(array[0]);
-            array
-        }
-    };
+    let on_word = |f: fn(u64) -> u64| move |array: &mut Array| array[0] = f(array[0]);
     let mut sum = 0;
     let make = move || {
         (0..items as u64).map(|n| {
@@ -107,14 +102,10 @@ fn arrays(session: &Session, items: usize) -> armature::Result<u64> {
     };
     Pipeline::source("arrays", make)
         .plain()
-        .map("first", on_word(first))
-        .plain()
-        .map("second", on_word(second))
-        .plain()
-        .map("third", on_word(third))
-        .plain()
-        .map("fourth", on_word(fourth))
-        .plain()
+        .update("first", on_word(first))
+        .update("second", on_word(second))
+        .update("third", on_word(third))
+        .update("fourth", on_word(fourth))
         .for_each("fold", |array| sum = fold(sum, array[0]))
         .mapping(mapping())
         .run(session)?;

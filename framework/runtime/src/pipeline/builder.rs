@@ -8,7 +8,7 @@ use armature_planner::pipeline::Dispatch;
 
 use super::choice::MappingChoice;
 use super::ends::{ErasedSink, ErasedSource, SinkOf, SourceOf, TrySinkOf, TrySourceOf};
-use super::erased::{Codec, ErasedStage, Function};
+use super::erased::{Codec, ErasedStage, Function, Update};
 use super::stage::{Closure, Stage, StageResult};
 use crate::error::{BoxError, Result};
 use crate::wire::{self, Item};
@@ -97,6 +97,29 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// Adds a stage that is a function of the item.
     pub fn map<U: Item>(self, name: &str, f: impl FnMut(T) -> U + Send + Clone + 'p) -> Pipeline<'p, U> {
         self.push(name, Box::new(move || Ok(Box::new(Function::new(f.clone())))))
+    }
+
+    /// Adds a stage that changes items where they lie. For large items that are not behind a pointer: nothing is
+    /// moved. The items go on as they came, also [plain](Pipeline::plain).
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// let squares = armature::run(&armature::Config::new(), |session| {
+    ///     let mut squares = Vec::new();
+    ///     Pipeline::source("numbers", || 0..5u64).update("square", |x| *x *= *x).collect_into(&mut squares).run(session)?;
+    ///     Ok(squares)
+    /// })?;
+    /// assert_eq!(squares, [0, 1, 4, 9, 16]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn update(mut self, name: &str, f: impl FnMut(&mut T) + Send + Clone + 'p) -> Self {
+        let as_before = self.codecs.last().cloned();
+        self = self.push(name, Box::new(move || Ok(Box::new(Update::new(f.clone())))));
+        if let (Some(codec), Some(before)) = (self.codecs.last_mut(), as_before) {
+            *codec = before;
+        }
+        self
     }
 
     /// Adds a stage that is a function which can fail; an error ends the job.

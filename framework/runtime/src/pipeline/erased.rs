@@ -99,8 +99,16 @@ pub(crate) fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
 pub(crate) trait ErasedStage: Send {
     /// Processes a batch, noting dropped items in `range`. An error names the item.
     fn run(&mut self, items: Items, range: &mut Range, cx: &mut Context) -> Result<Items>;
-    fn save(&self) -> Result<Option<Vec<u8>>>;
-    fn restore(&mut self, state: &[u8], rank: usize) -> Result<()>;
+
+    /// What the stage remembers, if it can go on elsewhere; functions remember nothing that could be told.
+    fn save(&self) -> Result<Option<Vec<u8>>> {
+        Ok(None)
+    }
+
+    fn restore(&mut self, state: &[u8], rank: usize) -> Result<()> {
+        let text = format!("a function was handed {} bytes of state", state.len());
+        Err(Error::new(ErrorKind::Wire, text).at_rank(rank))
+    }
 }
 
 impl<S: Stage> ErasedStage for S {
@@ -195,14 +203,35 @@ where
         let out = out.map_err(|e| e.on_item(range.number_of(begun.get() - 1)))?;
         Ok(Box::new(out))
     }
+}
 
-    fn save(&self) -> Result<Option<Vec<u8>>> {
-        Ok(None)
+/// A function that changes items where they lie, which moves nothing. Made by [`update`](super::Pipeline::update).
+pub(crate) struct Update<F, T> {
+    call: F,
+    types: PhantomData<fn(T)>,
+}
+
+impl<F, T> Update<F, T> {
+    pub(crate) fn new(call: F) -> Self {
+        Update { call, types: PhantomData }
     }
+}
 
-    fn restore(&mut self, state: &[u8], rank: usize) -> Result<()> {
-        let text = format!("a closure was handed {} bytes of state", state.len());
-        Err(Error::new(ErrorKind::Wire, text).at_rank(rank))
+impl<F: FnMut(&mut T) + Send, T: Item> ErasedStage for Update<F, T> {
+    fn run(&mut self, items: Items, range: &mut Range, _: &mut Context) -> Result<Items> {
+        let mut items = typed::<T>(items)?;
+        let begun = Cell::new(0);
+        let mut count = Count { items: 0, told: &begun };
+        catch_unwind(AssertUnwindSafe(|| {
+            items.iter_mut().for_each(move |item| {
+                count.another();
+                (self.call)(item);
+            });
+            Ok(())
+        }))
+        .unwrap_or_else(panicked)
+        .map_err(|e| e.on_item(range.number_of(begun.get() - 1)))?;
+        Ok(Box::new(items))
     }
 }
 
@@ -315,6 +344,13 @@ mod tests {
         assert_eq!(*out.unwrap().downcast_ref::<Vec<u64>>().unwrap(), [50, 100]);
         let error = f.run(Box::new(vec![1u8, 3, 2]), &mut range, &mut Context::for_test()).unwrap_err();
         assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(12)));
+        let mut u = Update::new(|x: &mut u8| *x = 12 / (3 - *x));
+        let out = u.run(Box::new(vec![0u8, 1, 2]), &mut range, &mut Context::for_test()).unwrap();
+        assert_eq!(*out.downcast_ref::<Vec<u8>>().unwrap(), [4, 6, 12]);
+        let error = u.run(Box::new(vec![1u8, 3, 2]), &mut range, &mut Context::for_test()).unwrap_err();
+        assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(12)));
+        let error = u.restore(&[1, 2], 3).unwrap_err();
+        assert_eq!(error.to_string(), "rank 3: a function was handed 2 bytes of state");
     }
 
     #[test]
