@@ -2,7 +2,7 @@
 # Runs the experiments behind our claims of speed and quality. Each prints its table, writes CSV and SVG under
 # target/bench/, and closes with one line: NAME: VALUE UNIT, mark MARK: reached|short|not resolved.
 #
-#   ci/bench.sh [NAME...]      the named ones, or all (an hour or more)
+#   ci/bench.sh [NAME...]      the named ones, or all (some hours)
 #   ci/bench.sh --list         what there is
 #   ci/bench.sh --smoke        all in a short form, whose figures mean nothing
 set -euo pipefail

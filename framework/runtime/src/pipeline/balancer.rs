@@ -133,6 +133,8 @@ impl Balancer {
     /// A rank has told, `now`, what it measured.
     pub(crate) fn measured(&mut self, rank: usize, mut measures: Measures, now: Duration) -> Result<()> {
         self.links.told(rank, std::mem::take(&mut measures.links), now)?;
+        // A frame may say anything; there are no more stages than these.
+        measures.services.truncate(self.outline.len());
         let told = &mut self.told[rank];
         let items =
             |m: &Measures, stage: usize| m.services.get(stage).copied().flatten().map_or(0, |s| s.items);

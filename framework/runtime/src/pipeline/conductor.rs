@@ -310,9 +310,6 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         self.balancer.measured(0, mine, standing.now)?;
         let clock = self.rank.clock();
         let Some(tuning) = &mut self.tuning else { return Ok(()) };
-        if tuning.is_over() {
-            return Ok(());
-        }
         let decision = tuning.look(standing, &self.mapping, &mut self.balancer, || clock.now())?;
         let (cost, outcome) = (tuning.last_cost(), tuning.outcome());
         if let Some(last) = self.remaps.last_mut() {

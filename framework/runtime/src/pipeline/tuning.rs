@@ -117,7 +117,7 @@ impl Tuning {
         }
         self.measured = measured.or(self.measured);
         let settled = balancer.is_settled(mapping);
-        let (current_time, candidate) = if settled {
+        let (current_time, candidate) = if settled && !self.is_over() {
             let begin = clock();
             let model = balancer.model(mapping, s.now)?;
             let current_time = model.production_time(mapping)?;
@@ -169,8 +169,8 @@ impl Tuning {
         self.tuner.acted(s.now.as_secs_f64(), cost);
     }
 
-    /// Whether the one change that may be made has been made.
-    pub(crate) fn is_over(&self) -> bool {
+    /// Whether the one change that may be made has been made: then looks only go on to see what came of it.
+    fn is_over(&self) -> bool {
         self.once && self.last_cost.is_some() && self.landing.is_none()
     }
 
@@ -237,7 +237,7 @@ mod tests {
     const RANKS: usize = 2;
 
     /// Two ranks, two stages of 4 ms, one on each: as good as it gets.
-    fn subject() -> (Tuning, Balancer, Mapping) {
+    fn subject(balance: Balance) -> (Tuning, Balancer, Mapping) {
         let spec =
             PipelineSpec::new(0.0).stage(StageSpec::new("a", 0.0, 0.0)).stage(StageSpec::new("b", 0.0, 0.0));
         let mapping = Mapping::new(vec![Block::new(0..1, vec![0]), Block::new(1..2, vec![1])]);
@@ -251,10 +251,10 @@ mod tests {
             probed: &probed,
             script: Script::default(),
         };
-        let mut balancer = Balancer::new(&score, RANKS, Balance::Live, false);
+        let mut balancer = Balancer::new(&score, RANKS, balance, false);
         let platform = Platform::with_speeds(&[1.0; RANKS], Link::FREE).with_ext_on(0).unwrap();
         balancer.probed(platform.with_overlap(true));
-        (Tuning::new(Balance::Live, RANKS).unwrap().unwrap(), balancer, mapping)
+        (Tuning::new(balance, RANKS).unwrap().unwrap(), balancer, mapping)
     }
 
     fn tell(balancer: &mut Balancer, rank: usize, stage: usize, ms: f64, items: u64, now: Duration) {
@@ -266,7 +266,7 @@ mod tests {
 
     /// Looks for six seconds, at stage b's time on rank 1 as `ms` gives it by the second; returns when it acted.
     fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
-        let (mut tuning, mut balancer, mapping) = subject();
+        let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
         let mut items = 0;
         for step in 0..120u64 {
             let now = Duration::from_millis(50 * step);
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn nothing_is_decided_before_every_stage_was_measured() {
-        let (mut tuning, mut balancer, mapping) = subject();
+        let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
         let standing = |ms: u64| {
             let now = Duration::from_millis(ms);
             Standing { now, elapsed: now, items: ms, left: None, batches: (ms, ms) }
@@ -312,5 +312,42 @@ mod tests {
         let decision =
             tuning.look(standing(100), &mapping, &mut balancer, || Duration::ZERO).unwrap().unwrap();
         assert_eq!((decision.is_act(), decision.candidate), (false, None));
+    }
+
+    #[test]
+    fn after_the_one_change_of_once_looks_only_tell_what_came_of_it() {
+        let (mut tuning, mut balancer, mut mapping) = subject(Balance::Once);
+        let (mut acts, mut outcomes, mut items) = (0, 0, 0);
+        for step in 0..120u64 {
+            let now = Duration::from_millis(50 * step);
+            // Rank 1 is slow at first, and after the change rank 0 is.
+            let (a, b) = if acts == 0 { (4.0, 12.0) } else { (40.0, 4.0) };
+            items += 12;
+            tell(&mut balancer, 0, 0, a, items, now);
+            tell(&mut balancer, 1, 1, b, items, now);
+            let standing =
+                Standing { now, elapsed: now, items, left: Some(100_000), batches: (items, items) };
+            if !tuning.is_due(standing) {
+                continue;
+            }
+            let decision = tuning.look(standing, &mapping, &mut balancer, || now).unwrap();
+            outcomes += usize::from(tuning.outcome().is_some());
+            if let Some(candidate) = decision.filter(Decision::is_act).and_then(|d| d.candidate) {
+                acts += 1;
+                mapping = candidate.arrangement;
+                tuning.changed(standing);
+            }
+        }
+        assert_eq!((acts, outcomes), (1, 1));
+    }
+
+    #[test]
+    fn a_rank_that_tells_of_more_stages_than_there_are_does_no_harm() {
+        let (_, mut balancer, mapping) = subject(Balance::Live);
+        let service = Some(Service { seconds: Estimate::declared(1e-3), items: 9 });
+        let measures = Measures { services: vec![service; 9], ..Measures::default() };
+        balancer.measured(1, measures, Duration::ZERO).unwrap();
+        assert_eq!(balancer.services().len(), 2);
+        balancer.model(&mapping, Duration::ZERO).unwrap();
     }
 }
