@@ -33,6 +33,7 @@
 //! - `hwloc` (default): cores, caches and memory from hwloc. Without it, from `/sys`.
 
 mod clock;
+mod engine;
 mod error;
 pub mod monitor;
 pub mod pipeline;

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use armature_planner::Link;
 
-use super::engine::{Engine, Outcome, Task};
 use super::erased::Codec;
 use super::ledger::{Activity, RankReport, StageStats};
 use super::links::Arrival;
@@ -20,9 +19,11 @@ use super::machine::window::WindowPlan;
 use super::machine::{Idle, Machine, Note, Source};
 use super::meter::{Measures, Meter};
 use super::probe;
+use super::tasks::{Outcome, Task};
 use super::watch::{Status, Watch};
-use super::workshop::SetUp;
+use super::workshop::{SetUp, Workshop};
 use crate::clock::Clock;
+use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Event, EventLog, Place};
 use crate::session::post::{Kind, Letter, Post};
@@ -43,7 +44,7 @@ const TURNS_PER_TICK: u32 = 256;
 /// See the module's page.
 pub(crate) struct Rank<'a, 'scope, 'env, 'p> {
     post: &'a mut Post,
-    engine: Engine<'scope, 'env, 'p>,
+    engine: Engine<'scope, 'env, Workshop<'p>>,
     machine: Machine,
     /// The mapping that this rank has set its stages up for and has not been told to use yet.
     prepared: Option<Table>,
@@ -73,7 +74,7 @@ pub(crate) struct Rank<'a, 'scope, 'env, 'p> {
 impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
     pub(crate) fn new(
         post: &'a mut Post,
-        engine: Engine<'scope, 'env, 'p>,
+        engine: Engine<'scope, 'env, Workshop<'p>>,
         run: u32,
         codecs: Vec<Arc<dyn Codec>>,
         activity: Arc<Activity>,

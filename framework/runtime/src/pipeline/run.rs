@@ -3,12 +3,12 @@
 use super::builder::Runnable;
 use super::choice::MappingChoice;
 use super::conductor::conduct;
-use super::engine::Engine;
 use super::follower::follow;
 use super::rank::Rank;
 use super::score::Score;
 use super::summary::Summary;
 use super::workshop::Workshop;
+use crate::engine::Engine;
 use crate::error::Result;
 use crate::session::{Balance, Session, report};
 

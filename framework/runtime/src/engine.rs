@@ -1,7 +1,7 @@
 //! The two drivers of user code: on the thread that communicates, or on a thread of its own.
 //!
-//! A rank begins with a compute thread, so that it can answer while a stage's factory loads an index. When
-//! jobs turn out to be so short that handing them over costs more than they do, the workshop moves to the
+//! A rank begins with a compute thread, so that it can answer while user code is being set up, which may load for long. When
+//! jobs turn out to be so short that handing them over costs more than they do, the workplace moves to the
 //! communicating thread; it moves back when they become long.
 //!
 //! The simulator gives a rank one thread. There user code runs inline, but its declared time passes beside the
@@ -11,8 +11,6 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use super::machine::{Done, Job};
-use super::workshop::{SetUp, Work, Workshop};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Driver, name_rank, panic_text};
@@ -31,47 +29,35 @@ const SHORT: Duration = Duration::from_micros(500);
 /// Jobs shorter than this cost less than a look at the messages does.
 const BRISK: Duration = Duration::from_micros(1);
 
-/// What the compute side is asked.
-pub(crate) enum Task {
-    Job(Job),
-    /// Make the stages that are hosted here and do not live yet.
-    SetUp {
-        hosted: Vec<usize>,
-    },
-    /// From now on, take the sizes of items on `batches` batches.
-    Measure {
-        batches: usize,
-    },
+/// What does the work: user code behind a boundary that catches its panics.
+pub(crate) trait Workplace: Send {
+    /// What it is asked.
+    type Task: Send;
+    /// What it answers.
+    type Outcome: Send;
+
+    /// Does one task. An error ends the rank.
+    fn perform(&mut self, task: Self::Task) -> Result<Option<Self::Outcome>>;
+
+    /// Whether such a task is answered.
+    fn answers(task: &Self::Task) -> bool;
+
+    /// Whether the task may take long although the last ones did not.
+    fn may_last(&self, task: &Self::Task) -> bool;
+
+    /// The time that a task took whose outcome this is; `None` if it says nothing about the ones to come.
+    fn took(outcome: &Self::Outcome) -> Option<Duration>;
 }
 
-/// What it answers.
-pub(crate) enum Outcome {
-    Job(Done, Work),
-    SetUp(SetUp),
-}
-
-impl Workshop<'_> {
-    fn perform(&mut self, task: Task) -> Result<Option<Outcome>> {
-        match task {
-            Task::Job(job) => self.run(job).map(|(done, work)| Some(Outcome::Job(done, work))),
-            Task::SetUp { hosted } => self.set_up(&hosted).map(|set_up| Some(Outcome::SetUp(set_up))),
-            Task::Measure { batches } => {
-                self.measure_sizes(batches);
-                Ok(None)
-            }
-        }
-    }
-}
-
-/// Runs a workshop, here or on a thread.
-pub(crate) struct Engine<'scope, 'env, 'p> {
+/// Runs a workplace, here or on a thread.
+pub(crate) struct Engine<'scope, 'env, W: Workplace> {
     scope: &'scope Scope<'scope, 'env>,
     rank: usize,
     choice: Driver,
     waker: Waker,
-    state: State<'scope, 'p>,
+    state: State<'scope, W>,
     /// The outcome of the last task (inline).
-    ready: Option<Result<Outcome>>,
+    ready: Option<Result<W::Outcome>>,
     /// Under the simulator, which has no second thread: its clock, and when the last task will be done.
     beside: Option<(Clock, Duration)>,
     outstanding: usize,
@@ -79,31 +65,31 @@ pub(crate) struct Engine<'scope, 'env, 'p> {
     jobs: u32,
 }
 
-enum State<'scope, 'p> {
-    Inline(Box<Workshop<'p>>),
+enum State<'scope, W: Workplace> {
+    Inline(Box<W>),
     Threaded {
-        tasks: Sender<Task>,
-        outcomes: Receiver<Result<Outcome>>,
-        thread: ScopedJoinHandle<'scope, Box<Workshop<'p>>>,
+        tasks: Sender<W::Task>,
+        outcomes: Receiver<Result<W::Outcome>>,
+        thread: ScopedJoinHandle<'scope, Box<W>>,
     },
-    /// Only while the workshop changes places, or after its thread has died.
+    /// Only while the workplace changes places, or after its thread has died.
     Nowhere,
 }
 
-impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
-    /// Starts a workshop under the chosen driver. `waker` wakes the calling thread when a job is done.
+impl<'scope, 'env, W: Workplace + 'scope> Engine<'scope, 'env, W> {
+    /// Starts a workplace under the chosen driver. `waker` wakes the calling thread when a job is done.
     pub(crate) fn new(
         scope: &'scope Scope<'scope, 'env>,
         rank: usize,
         choice: Driver,
         waker: Waker,
         clock: Clock,
-        workshop: Workshop<'p>,
+        workplace: W,
     ) -> Result<Self> {
         let beside = (clock.is_simulated() && choice != Driver::Inline).then_some((clock, Duration::ZERO));
         // The simulator's ranks are threads of its own; user code runs on them.
         let choice = if clock.is_simulated() { Driver::Inline } else { choice };
-        let state = State::Inline(Box::new(workshop));
+        let state = State::Inline(Box::new(workplace));
         let (mean, jobs) = (Duration::ZERO, 0);
         let mut engine =
             Engine { scope, rank, choice, waker, state, ready: None, beside, outstanding: 0, mean, jobs };
@@ -143,25 +129,24 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
     }
 
     /// Hands a task over; inline, it is done when this returns.
-    pub(crate) fn submit(&mut self, task: Task) -> Result<()> {
-        let answers = !matches!(task, Task::Measure { .. });
-        if let (State::Inline(workshop), Task::SetUp { hosted }, Driver::Auto) =
-            (&self.state, &task, self.choice)
-            && workshop.lacks(hosted)
+    pub(crate) fn submit(&mut self, task: W::Task) -> Result<()> {
+        let answers = W::answers(&task);
+        if let (State::Inline(workplace), Driver::Auto) = (&self.state, self.choice)
+            && workplace.may_last(&task)
         {
-            // A factory may load for long, and the others must hear of this rank meanwhile.
+            // The others must hear of this rank meanwhile.
             self.jobs = 0;
             self.move_to_thread()?;
         }
         match &mut self.state {
-            State::Inline(workshop) => {
+            State::Inline(workplace) => {
                 let outcome = match &mut self.beside {
                     Some((clock, done)) => {
-                        let (outcome, at) = clock.put_off(|| workshop.perform(task));
+                        let (outcome, at) = clock.put_off(|| workplace.perform(task));
                         *done = at;
                         outcome
                     }
-                    None => workshop.perform(task),
+                    None => workplace.perform(task),
                 };
                 if let Some(outcome) = outcome.transpose() {
                     self.ready = Some(outcome);
@@ -180,7 +165,7 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
     }
 
     /// Fetches what has been finished, if anything has.
-    pub(crate) fn fetch(&mut self) -> Result<Option<Outcome>> {
+    pub(crate) fn fetch(&mut self) -> Result<Option<W::Outcome>> {
         let pending = self.remaining().is_some_and(|left| left > Duration::ZERO);
         let outcome = match &mut self.state {
             State::Inline(_) if pending => None,
@@ -196,8 +181,8 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
             State::Nowhere => return Err(self.thread_died()),
         };
         let outcome = outcome.transpose()?;
-        if let Some(Outcome::Job(_, work)) = &outcome {
-            self.weigh(work.took)?;
+        if let Some(took) = outcome.as_ref().and_then(W::took) {
+            self.weigh(took)?;
         }
         Ok(outcome)
     }
@@ -231,20 +216,20 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
     }
 
     fn move_to_thread(&mut self) -> Result<()> {
-        let mut workshop = match std::mem::replace(&mut self.state, State::Nowhere) {
-            State::Inline(workshop) => workshop,
+        let mut workplace = match std::mem::replace(&mut self.state, State::Nowhere) {
+            State::Inline(workplace) => workplace,
             state => {
                 self.state = state;
                 return Ok(());
             }
         };
-        let (tasks, to_do) = channel::<Task>();
+        let (tasks, to_do) = channel::<W::Task>();
         let (finished, outcomes) = channel();
         let (rank, waker) = (self.rank, self.waker.clone());
         let compute = move || {
             name_rank(rank);
             for task in to_do {
-                let Some(outcome) = workshop.perform(task).transpose() else { continue };
+                let Some(outcome) = workplace.perform(task).transpose() else { continue };
                 let failed = outcome.is_err();
                 let gone = finished.send(outcome).is_err();
                 waker.wake();
@@ -252,7 +237,7 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
                     break;
                 }
             }
-            workshop
+            workplace
         };
         let thread = std::thread::Builder::new()
             .name(format!("compute {rank}"))
@@ -271,8 +256,8 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
         match std::mem::replace(&mut self.state, State::Nowhere) {
             State::Threaded { tasks, thread, .. } => {
                 drop(tasks);
-                let workshop = thread.join().map_err(|panic| self.framework_panic(panic_text(&*panic)))?;
-                self.state = State::Inline(workshop);
+                let workplace = thread.join().map_err(|panic| self.framework_panic(panic_text(&*panic)))?;
+                self.state = State::Inline(workplace);
             }
             state => self.state = state,
         }
@@ -300,11 +285,11 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
     }
 
     /// Ends the engine, once it is idle.
-    pub(crate) fn finish(mut self) -> Result<Workshop<'p>> {
+    pub(crate) fn finish(mut self) -> Result<W> {
         self.move_inline()?;
         match self.state {
-            State::Inline(workshop) => Ok(*workshop),
-            _ => Err(Error::new(ErrorKind::Panic, "in the framework itself: the workshop is gone")
+            State::Inline(workplace) => Ok(*workplace),
+            _ => Err(Error::new(ErrorKind::Panic, "in the framework itself: the workplace is gone")
                 .at_rank(self.rank)),
         }
     }
@@ -312,31 +297,3 @@ impl<'scope, 'env, 'p: 'scope> Engine<'scope, 'env, 'p> {
 
 /// Stack of a compute thread, as large as that of a process on most systems: it runs user code.
 const STACK: usize = 8 << 20;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::error::BoxError;
-    use crate::pipeline::Pipeline;
-    use crate::pipeline::ends::Fill;
-
-    #[test]
-    fn an_error_of_user_code_is_told_also_when_the_next_task_comes_before_it_is_fetched() {
-        let items = || [Err::<u8, BoxError>("torn".into())];
-        let pipeline = Pipeline::try_source("numbers", items).for_each("out", drop);
-        let workshop = Workshop::new(pipeline, 0, Clock::wall(), true);
-        let draw = || Task::Job(Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None } });
-        let error = std::thread::scope(|scope| {
-            let waker = Waker::for_this_thread();
-            let mut engine = Engine::new(scope, 0, Driver::Threaded, waker, Clock::wall(), workshop).unwrap();
-            loop {
-                // Refused as soon as the thread has gone.
-                if let Err(error) = engine.submit(draw()) {
-                    break error;
-                }
-                std::thread::sleep(Duration::from_millis(1));
-            }
-        });
-        assert_eq!(error.to_string(), "rank 0: stage numbers: item 0: torn");
-    }
-}

@@ -1,0 +1,91 @@
+//! What the compute side of a pipeline's rank is asked, and what it answers.
+
+use std::time::Duration;
+
+use super::machine::{Done, Job};
+use super::workshop::{SetUp, Work, Workshop};
+use crate::engine::Workplace;
+use crate::error::Result;
+
+/// What the compute side is asked.
+pub(crate) enum Task {
+    Job(Job),
+    /// Make the stages that are hosted here and do not live yet.
+    SetUp {
+        hosted: Vec<usize>,
+    },
+    /// From now on, take the sizes of items on `batches` batches.
+    Measure {
+        batches: usize,
+    },
+}
+
+/// What it answers.
+pub(crate) enum Outcome {
+    Job(Done, Work),
+    SetUp(SetUp),
+}
+
+impl Workplace for Workshop<'_> {
+    type Task = Task;
+    type Outcome = Outcome;
+
+    fn perform(&mut self, task: Task) -> Result<Option<Outcome>> {
+        match task {
+            Task::Job(job) => self.run(job).map(|(done, work)| Some(Outcome::Job(done, work))),
+            Task::SetUp { hosted } => self.set_up(&hosted).map(|set_up| Some(Outcome::SetUp(set_up))),
+            Task::Measure { batches } => {
+                self.measure_sizes(batches);
+                Ok(None)
+            }
+        }
+    }
+
+    fn answers(task: &Task) -> bool {
+        !matches!(task, Task::Measure { .. })
+    }
+
+    fn may_last(&self, task: &Task) -> bool {
+        // A factory may load for long.
+        matches!(task, Task::SetUp { hosted } if self.lacks(hosted))
+    }
+
+    fn took(outcome: &Outcome) -> Option<Duration> {
+        match outcome {
+            Outcome::Job(_, work) => Some(work.took),
+            Outcome::SetUp(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use crate::engine::Engine;
+    use crate::error::BoxError;
+    use crate::pipeline::Pipeline;
+    use crate::pipeline::ends::Fill;
+    use crate::session::Driver;
+    use crate::transport::Waker;
+
+    #[test]
+    fn an_error_of_user_code_is_told_also_when_the_next_task_comes_before_it_is_fetched() {
+        let items = || [Err::<u8, BoxError>("torn".into())];
+        let pipeline = Pipeline::try_source("numbers", items).for_each("out", drop);
+        let workshop = Workshop::new(pipeline, 0, Clock::wall(), true);
+        let draw = || Task::Job(Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None } });
+        let error = std::thread::scope(|scope| {
+            let waker = Waker::for_this_thread();
+            let mut engine = Engine::new(scope, 0, Driver::Threaded, waker, Clock::wall(), workshop).unwrap();
+            loop {
+                // Refused as soon as the thread has gone.
+                if let Err(error) = engine.submit(draw()) {
+                    break error;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        assert_eq!(error.to_string(), "rank 0: stage numbers: item 0: torn");
+    }
+}
