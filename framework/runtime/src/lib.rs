@@ -35,6 +35,7 @@
 mod clock;
 mod engine;
 mod error;
+pub mod journal;
 pub mod monitor;
 pub mod pipeline;
 mod session;

@@ -1,0 +1,138 @@
+//! The bytes of a journal, as `README.md` describes them. Pure.
+
+use super::Identity;
+
+/// How every journal begins.
+pub(super) const MAGIC: [u8; 8] = *b"armajrnl";
+/// The version of the format that we read and write.
+pub(super) const VERSION: u32 = 1;
+/// Bytes before the identity: magic, version and the identity's length.
+pub(super) const FIXED: usize = 16;
+/// Bytes of a checksum.
+pub(super) const SUM: usize = 4;
+/// Bytes before a record's payload: length, checksum, task.
+pub(super) const HEAD: usize = 16;
+/// No identity is longer than this, in bytes.
+pub(super) const LONGEST_IDENTITY: usize = 3 * (2 + u16::MAX as usize);
+
+/// The header of a journal of `identity`, or which part of the identity is too long.
+pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
+    let Identity { name, version, fingerprint } = identity;
+    let mut body = Vec::new();
+    for (what, bytes) in
+        [("name", name.as_bytes()), ("version", version.as_bytes()), ("fingerprint", fingerprint)]
+    {
+        let length = u16::try_from(bytes.len()).map_err(|_| {
+            format!("the job's {what} has {} bytes, expected {} at most", bytes.len(), u16::MAX)
+        })?;
+        body.extend_from_slice(&length.to_le_bytes());
+        body.extend_from_slice(bytes);
+    }
+    let mut header = MAGIC.to_vec();
+    header.extend_from_slice(&VERSION.to_le_bytes());
+    // At most LONGEST_IDENTITY.
+    header.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    header.extend_from_slice(&body);
+    let sum = crc32fast::hash(&header);
+    header.extend_from_slice(&sum.to_le_bytes());
+    Ok(header)
+}
+
+/// The identity in `bytes`, which are the part of a header between its first [`FIXED`] bytes and its checksum.
+pub(super) fn identity(mut bytes: &[u8]) -> Option<Identity> {
+    let mut field = || {
+        let (length, rest) = bytes.split_first_chunk()?;
+        let (field, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*length)))?;
+        bytes = rest;
+        Some(field.to_vec())
+    };
+    let (name, version, fingerprint) = (field()?, field()?, field()?);
+    let text = |bytes| String::from_utf8(bytes).ok();
+    let identity = Identity { name: text(name)?, version: text(version)?, fingerprint };
+    bytes.is_empty().then_some(identity)
+}
+
+/// The head of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Head {
+    /// Bytes of payload.
+    pub(super) length: u32,
+    /// Checksum of the record and of its place, see [`Head::sum_over`].
+    pub(super) sum: u32,
+    /// Whose result it is.
+    pub(super) task: u64,
+}
+
+impl Head {
+    /// The head of the record behind the one (or the header) with the checksum `before`.
+    pub(super) fn new(before: u32, task: u64, length: u32, parts: &[&[u8]]) -> Self {
+        let mut head = Head { length, sum: 0, task };
+        head.sum = head.sum_over(before, parts);
+        head
+    }
+
+    /// The checksum that a record with this head and this payload has behind one with the checksum `before`: records
+    /// that are intact but not where they were written have another.
+    pub(super) fn sum_over(&self, before: u32, parts: &[&[u8]]) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&before.to_le_bytes());
+        hasher.update(&self.length.to_le_bytes());
+        hasher.update(&self.task.to_le_bytes());
+        parts.iter().for_each(|part| hasher.update(part));
+        hasher.finalize()
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; HEAD] {
+        let mut bytes = [0; HEAD];
+        bytes[..4].copy_from_slice(&self.length.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.sum.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.task.to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn from_bytes(bytes: [u8; HEAD]) -> Self {
+        let [a, b, c, d, e, f, g, h, task @ ..] = bytes;
+        Head {
+            length: u32::from_le_bytes([a, b, c, d]),
+            sum: u32::from_le_bytes([e, f, g, h]),
+            task: u64::from_le_bytes(task),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_identity_survives() {
+        let job = Identity::new("wörter", "0.1", [0, 255, 7]);
+        let header = header(&job).unwrap();
+        assert_eq!(identity(&header[FIXED..header.len() - SUM]), Some(job));
+        for end in FIXED..header.len() - SUM {
+            assert_eq!(identity(&header[FIXED..end]), None);
+        }
+    }
+
+    #[test]
+    fn too_long_a_name_is_refused() {
+        let error = header(&Identity::new("x".repeat(65_536), "1", [])).unwrap_err();
+        assert_eq!(error, "the job's name has 65536 bytes, expected 65535 at most");
+        let longest = Identity::new("x".repeat(65_535), "x".repeat(65_535), vec![0; 65_535]);
+        assert_eq!(header(&longest).unwrap().len(), FIXED + LONGEST_IDENTITY + SUM);
+    }
+
+    #[test]
+    fn a_head_survives() {
+        let head = Head::new(7, u64::MAX - 1, 3, &[b"a", b"bc"]);
+        assert_eq!(Head::from_bytes(head.to_bytes()), head);
+        assert_eq!(head.sum_over(7, &[b"abc"]), head.sum, "pieces do not matter");
+        assert_ne!(head.sum_over(8, &[b"abc"]), head.sum, "the place does");
+    }
+
+    #[test]
+    fn zeros_are_no_record() {
+        let head = Head::from_bytes([0; HEAD]);
+        assert_ne!(head.sum_over(0, &[]), head.sum);
+    }
+}

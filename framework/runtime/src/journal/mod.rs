@@ -1,0 +1,118 @@
+//! Journals: results that are done are kept in a file, and a job that is started again does not compute them again.
+//!
+//! A [`Journal`] is an append-only file of (task number, payload), each with a checksum. It belongs to one job
+//! ([`Identity`]) and has one writer, rank 0. `README.md` beside this file has the format and what is promised.
+//!
+//! ```
+//! use armature::journal::{Identity, Journal};
+//! # let dir = tempfile::tempdir().unwrap();
+//! # let path = dir.path().join("squares.journal");
+//! # let now = std::time::Duration::ZERO;
+//! // Whatever decides the results belongs into the fingerprint: parameters, input, their hashes.
+//! let job = Identity::new("squares", "1", 10u64.to_le_bytes());
+//!
+//! let (mut journal, recovery) = Journal::open(&path, &job, |_, _| Ok(()))?;
+//! assert_eq!(recovery.tasks, 0);
+//! journal.append(now, 3, b"nine")?;
+//! journal.close()?;
+//!
+//! // The job is started again.
+//! let mut known = Vec::new();
+//! let (_journal, recovery) = Journal::open(&path, &job, |task, payload| {
+//!     known.push((task, payload));
+//!     Ok(())
+//! })?;
+//! assert_eq!(recovery.tasks, 1);
+//! assert_eq!(known, [(3, b"nine".as_slice().into())]);
+//! # Ok::<(), armature::Error>(())
+//! ```
+
+mod format;
+mod lock;
+mod open;
+mod pace;
+mod scan;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use write::Journal;
+
+use std::path::Path;
+
+use crate::error::{Error, ErrorKind};
+
+/// Whose results a journal holds.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Identity {
+    name: String,
+    version: String,
+    fingerprint: Vec<u8>,
+}
+
+impl Identity {
+    /// A job by its `name` and `version`, which people read in messages, and by a `fingerprint`: any bytes that differ
+    /// where the results may differ, as input, parameters or seeds do. Each has 65535 bytes at most, which is checked
+    /// when a journal is opened.
+    pub fn new(name: impl Into<String>, version: impl Into<String>, fingerprint: impl Into<Vec<u8>>) -> Self {
+        Identity { name: name.into(), version: version.into(), fingerprint: fingerprint.into() }
+    }
+}
+
+impl std::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` version `{}`, fingerprint ", self.name, self.version)?;
+        let shown = &self.fingerprint[..self.fingerprint.len().min(16)];
+        shown.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+        if shown.len() < self.fingerprint.len() {
+            write!(f, "… ({} bytes)", self.fingerprint.len())?;
+        }
+        Ok(())
+    }
+}
+
+/// What was found in a journal when it was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// Tasks whose results it holds.
+    pub tasks: u64,
+    /// Records that were passed over because an earlier one is of the same task.
+    pub duplicates: u64,
+    /// What was cut off its end, if it did not end with a whole record.
+    pub cut: Option<Cut>,
+}
+
+/// The end of a journal that was torn or damaged, and has been cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Cut {
+    /// Where it began, in bytes from the start of the file.
+    pub at: u64,
+    /// How long it was, in bytes.
+    pub bytes: u64,
+    /// Records in it that can be recognised behind the damage. They are not trusted: their tasks are computed again.
+    pub records: u64,
+}
+
+impl std::fmt::Display for Cut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Cut { at, bytes, records } = self;
+        write!(f, "no whole record at byte {at}; {bytes} bytes from there on were cut off")?;
+        if *records > 0 {
+            write!(f, ", with {records} records behind the damage")?;
+        }
+        Ok(())
+    }
+}
+
+/// An error of the file system.
+fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot {doing} the journal {}: {error}", path.display()))
+}
+
+/// A journal that is not to be used, or a job that cannot have one.
+fn refused(path: &Path, why: &str) -> Error {
+    Error::new(ErrorKind::Config, format!("the journal {}: {why}", path.display()))
+}

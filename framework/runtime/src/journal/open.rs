@@ -1,0 +1,119 @@
+//! Opening a journal: whose is it, what does it hold, where does it go on.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::format::{self, FIXED, LONGEST_IDENTITY, MAGIC, SUM, VERSION};
+use super::scan::{Scan, Stop, scan};
+use super::{Identity, io_error, lock, refused};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Opens the file at `path` for adding records behind the last whole one, and locks it; tries `tries` times to.
+pub(super) fn open(
+    path: &Path,
+    identity: &Identity,
+    tries: u32,
+    each: impl FnMut(u64, Bytes) -> Result<()>,
+) -> Result<(File, Scan)> {
+    let header = format::header(identity).map_err(|why| refused(path, &why))?;
+    // The end of the header is its checksum.
+    let chain = header.last_chunk().map_or(0, |sum| u32::from_le_bytes(*sum));
+    let io = |doing: &'static str| move |error| io_error(doing, path, &error);
+    let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(io("open"))?;
+    lock::lock(&file, path, tries)?;
+    let size = file.metadata().map_err(io("read"))?.len();
+    if is_unfinished(&file, size, &header).map_err(io("read"))? {
+        begin(&file, path, &header, size)?;
+    } else {
+        check(&file, path, size, identity)?;
+    }
+    let start = header.len() as u64;
+    let size = size.max(start);
+    (&file).seek(SeekFrom::Start(start)).map_err(io("read"))?;
+    let scan = scan(&file, start, size, chain, each).map_err(|stop| match stop {
+        Stop::Io(error) => io_error("read", path, &error),
+        Stop::Caller(error) => error,
+    })?;
+    if let Some(cut) = &scan.recovery.cut {
+        file.set_len(scan.end).map_err(io("cut the damaged end off"))?;
+        log::warn!("the journal {}: {cut}; {} tasks are kept", path.display(), scan.recovery.tasks);
+    }
+    Ok((file, scan))
+}
+
+/// Whether the file is empty, or is what is left of writing this very header: a part of it, or zeros in place of what
+/// did not reach the disk.
+fn is_unfinished(mut file: &File, size: u64, header: &[u8]) -> std::io::Result<bool> {
+    if size > header.len() as u64 {
+        return Ok(false);
+    }
+    let mut found = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.take(size).read_to_end(&mut found)?;
+    let same = found.iter().zip(header).take_while(|(a, b)| a == b).count();
+    Ok(same < header.len() && found[same..].iter().all(|&byte| byte == 0))
+}
+
+/// Writes the header and makes sure that it and the file's name are on the disk.
+fn begin(mut file: &File, path: &Path, header: &[u8], size: u64) -> Result<()> {
+    let io = |error| io_error("begin", path, &error);
+    if size > 0 {
+        log::warn!(
+            "the journal {}: its writer was stopped before its first record; it begins anew",
+            path.display()
+        );
+        file.set_len(0).map_err(io)?;
+    }
+    file.write_all(header).map_err(io)?;
+    file.sync_all().map_err(io)?;
+    let parent = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(parent).and_then(|directory| directory.sync_all()).map_err(io)
+}
+
+/// Checks that the file begins with the header of a journal of this job.
+fn check(mut file: &File, path: &Path, size: u64, ours: &Identity) -> Result<()> {
+    let io = |error| io_error("read", path, &error);
+    file.seek(SeekFrom::Start(0)).map_err(io)?;
+    let mut start = Vec::new();
+    file.take((FIXED + LONGEST_IDENTITY + SUM) as u64).read_to_end(&mut start).map_err(io)?;
+    let theirs = read_header(&start).map_err(|why| refused(path, &format!("{why} ({size} bytes)")))?;
+    if &theirs == ours {
+        return Ok(());
+    }
+    let mut text = format!("it belongs to another job: it holds results of {theirs:?}; expected {ours:?}");
+    if (&theirs.name, &theirs.version) == (&ours.name, &ours.version) {
+        text += " (the same program with other input or parameters)";
+    }
+    text += ". Remove it, or name another file";
+    Err(Error::new(ErrorKind::Config, format!("the journal {}: {text}", path.display())))
+}
+
+/// The identity in the header at the start of `bytes`.
+fn read_header(bytes: &[u8]) -> Result<Identity, String> {
+    let Some(((magic, version), length)) = bytes
+        .split_first_chunk::<8>()
+        .and_then(|(magic, rest)| Some((magic, rest.split_first_chunk::<4>()?)))
+        .and_then(|(magic, (version, rest))| Some(((magic, version), rest.first_chunk::<4>()?)))
+    else {
+        return Err("the file is no journal: it is shorter than a header".into());
+    };
+    if *magic != MAGIC {
+        let (found, expected) = (magic.escape_ascii(), MAGIC.escape_ascii());
+        return Err(format!("the file is no journal: it begins with `{found}`, expected `{expected}`"));
+    }
+    let version = u32::from_le_bytes(*version);
+    if version != VERSION {
+        return Err(format!("it is in version {version} of the format, expected version {VERSION}"));
+    }
+    let damaged = || "its header is damaged, so that nobody knows whose results it holds".to_string();
+    let end = FIXED.saturating_add(u32::from_le_bytes(*length) as usize);
+    let (header, rest) = bytes.split_at_checked(end).ok_or_else(damaged)?;
+    let sum = rest.first_chunk().ok_or_else(damaged)?;
+    if crc32fast::hash(header) != u32::from_le_bytes(*sum) {
+        return Err(damaged());
+    }
+    format::identity(&header[FIXED..]).ok_or_else(damaged)
+}
