@@ -27,13 +27,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 /// Stages of the pipeline that does nothing; as many as Ferret has.
 const STAGES: u32 = 6;
 /// A stage takes so long that every one of its batches is timed, as every batch of Ferret is.
-const STAGE_TIME: Duration = Duration::from_micros(20);
+const STAGE_TIME: Duration = Duration::from_micros(310);
 const ON: &str = "measured";
 const OFF: &str = "not measured";
 const FERRET: &str = "Ferret";
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    let items = if smoke { 500 } else { 5_000 };
+    let items = if smoke { 50 } else { 500 };
     let files = Files::make("monitor-cost", if smoke { 20 } else { 200 })?;
     let contestants = vec![
         Contestant::new(ON, move || seconds_per_item(items, true)),

@@ -30,6 +30,18 @@ impl Clock {
         }
     }
 
+    /// Time that the calling thread has computed for, so that what passes between two readings without the thread having
+    /// a core does not count. Under the simulator no rank shares its host, and this is the clock's time.
+    #[inline]
+    pub(crate) fn cpu(&self) -> Duration {
+        if self.is_simulated() {
+            return self.now();
+        }
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        // Neither is negative.
+        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    }
+
     /// Does `work` as if another thread did it: under the simulator the time that is declared in it does not pass
     /// here. Returns when it is done.
     pub(crate) fn put_off<R>(&self, work: impl FnOnce() -> R) -> (R, Duration) {

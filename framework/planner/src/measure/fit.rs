@@ -13,7 +13,7 @@ pub struct Measurement {
     pub stage: usize,
     /// The rank, from 0.
     pub rank: usize,
-    /// Busy seconds for an item.
+    /// Busy seconds for an item; see [`FitOptions::of_core_time`] for those in which the rank had its core.
     pub seconds: f64,
     /// How much it counts beside the others; the number of samples behind it, say.
     pub weight: f64,
@@ -47,6 +47,15 @@ pub struct FitOptions {
     pub faster: f64,
     /// A stage whose work is another than before counts for so many ranks that became slower.
     pub work: f64,
+}
+
+impl FitOptions {
+    /// For seconds in which the rank had its core, others' turns taken off: then a load beside a rank changes nothing,
+    /// and where one stage takes longer it is likelier that the data have changed than the rank; where all stages of a
+    /// rank do, it is the rank (a lower clock, say).
+    pub fn of_core_time() -> Self {
+        FitOptions { work: 0.75, ..FitOptions::default() }
+    }
 }
 
 impl Default for FitOptions {

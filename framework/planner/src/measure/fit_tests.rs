@@ -84,6 +84,19 @@ fn known_works_tell_a_slower_rank_from_slower_work() {
 }
 
 #[test]
+fn of_core_time_one_stage_that_takes_longer_has_more_to_do_and_all_of_a_rank_tell_of_the_rank() {
+    let prior = Prior { speeds: vec![1.0; 3], works: vec![Some(0.01), Some(0.02), Some(0.03)] };
+    let fitted = |seen: &[Measurement]| fit(seen, &prior, &FitOptions::of_core_time()).unwrap();
+    // Another phase of the data: stage 2 has twice the work, on the one rank that runs it.
+    let phase = fitted(&[took(0, 0, 0.01), took(1, 1, 0.02), took(2, 2, 0.06)]);
+    assert_near(&speeds(&phase), &[1.0; 3]);
+    assert_near(&[phase.works[2].unwrap().value], &[0.06]);
+    // Both stages of rank 0 take longer, though it had its core: a lower clock, or a neighbour on the same cache.
+    let rank = fitted(&[took(0, 0, 0.015), took(1, 0, 0.03), took(2, 1, 0.03)]);
+    assert_near(&speeds(&rank), &[1.0 / 1.5, 1.0, 1.0]);
+}
+
+#[test]
 fn without_measurements_the_prior_is_told() {
     let prior = Prior { speeds: vec![3.0], works: vec![Some(2.0), None] };
     let fit = fitted(&[], &prior);

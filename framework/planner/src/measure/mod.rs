@@ -1,6 +1,7 @@
 //! From what was measured to what a planner needs: one value for each quantity, with where it comes from.
 //!
 //! - [`ServiceTime`]: seconds an item, from the batches that a stage finished on a rank.
+//! - [`CoreShare`]: the part of its core that a rank gets, from how long its stages were kept from it.
 //! - [`fit`](fit()): what the stages cost and how fast the ranks are, from the service times of some stages on some
 //!   ranks.
 //! - [`LinkTraffic`]: set-up time and bandwidth of a connection, from the messages that went over it;
@@ -16,8 +17,10 @@ mod fit;
 mod link;
 mod normal;
 mod service;
+mod share;
 
 pub use estimate::{Estimate, Source};
 pub use fit::{Fit, FitOptions, Measurement, Prior, fit};
 pub use link::{LinkEstimate, LinkTraffic};
 pub use service::{ServiceOptions, ServiceTime};
+pub use share::CoreShare;

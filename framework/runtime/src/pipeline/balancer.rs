@@ -10,7 +10,7 @@ use armature_planner::{Link, Platform};
 
 use super::links::LinkBook;
 use super::meter::{Measures, Service};
-use super::probe;
+use super::probe::{self, Probed};
 use super::score::Score;
 use super::summary::seconds;
 use crate::error::{Error, ErrorKind, Result};
@@ -42,8 +42,12 @@ pub(crate) struct Balancer {
     dispatch: Dispatch,
     balance: Balance,
     planned: bool,
-    /// As it was probed, links too; a parked rank's speed as it was probed last.
+    /// As it was probed, links too; a parked rank's speed as it was probed last. Every rank has its core to itself.
     platform: Platform,
+    /// By rank: the part of its core that it gets.
+    shares: Vec<f64>,
+    /// Whether measurements tell what others take of a core: not under a simulator, where a rank's host slows down.
+    of_core_time: bool,
     sharing: Vec<Vec<usize>>,
     links: LinkBook,
     told: Vec<Told>,
@@ -67,8 +71,8 @@ pub(crate) struct Model {
 }
 
 impl Balancer {
-    /// `same_clock` where the clocks of all ranks agree.
-    pub(crate) fn new(score: &Score<'_>, ranks: usize, balance: Balance, same_clock: bool) -> Self {
+    /// `simulated` where the clocks of all ranks agree, and no rank shares its core with others.
+    pub(crate) fn new(score: &Score<'_>, ranks: usize, balance: Balance, simulated: bool) -> Self {
         let stages = score.outline.len();
         Balancer {
             outline: score.outline.clone(),
@@ -76,8 +80,10 @@ impl Balancer {
             balance,
             planned: score.mapping.is_none(),
             platform: Platform::with_speeds(&vec![1.0; ranks], Link::FREE),
+            shares: vec![1.0; ranks],
+            of_core_time: !simulated,
             sharing: score.sharing.to_vec(),
-            links: LinkBook::new(ranks, same_clock),
+            links: LinkBook::new(ranks, simulated),
             told: vec![Told { fresh: vec![Duration::ZERO; stages], ..Told::default() }; ranks],
             works: vec![None; stages],
             movable: vec![false; stages],
@@ -111,8 +117,8 @@ impl Balancer {
     }
 
     /// The platform was probed.
-    pub(crate) fn probed(&mut self, platform: Platform) {
-        self.platform = platform;
+    pub(crate) fn probed(&mut self, Probed { platform, shares }: Probed) {
+        (self.platform, self.shares) = (platform, shares);
     }
 
     /// A rank has set stages up.
@@ -148,6 +154,9 @@ impl Balancer {
             speeds[rank] = speed;
             self.platform = self.platform.with_other_speeds(&speeds).map_err(nonsense)?;
         }
+        if let Some(share) = measures.share.filter(|share| *share > 0.0 && *share <= 1.0) {
+            self.shares[rank] = share;
+        }
         told.measures = measures;
         Ok(())
     }
@@ -155,7 +164,9 @@ impl Balancer {
     /// What the measurements say `now`, under the mapping in force.
     pub(crate) fn model(&mut self, present: &Mapping, now: Duration) -> Result<Model> {
         let fit = self.fit(present, now)?;
-        let mut speeds: Vec<f64> = fit.speeds.iter().map(|speed| speed.value).collect();
+        // What a rank would do with a core to itself, times what it gets of one.
+        let mut speeds: Vec<f64> =
+            fit.speeds.iter().zip(&self.shares).map(|(speed, share)| speed.value * share).collect();
         probe::even_out(&mut speeds, &self.sharing);
         let owner = |stage| present.block_of(stage).and_then(|b| present.blocks[b].hosts.first().copied());
         let stage = |(n, stage): (usize, &StageSpec)| StageSpec {
@@ -220,7 +231,8 @@ impl Balancer {
         };
         let seen: Vec<Measurement> = self.services().into_iter().filter_map(measurement).collect();
         let prior = Prior { speeds: self.platform.speeds().to_vec(), works: self.works.clone() };
-        fit(&seen, &prior, &FitOptions::default()).map_err(nonsense)
+        let options = if self.of_core_time { FitOptions::of_core_time() } else { FitOptions::default() };
+        fit(&seen, &prior, &options).map_err(nonsense)
     }
 
     /// Bytes of an item on an edge.
@@ -257,6 +269,12 @@ impl Model {
         production_time(&self.platform, &self.spec, mapping, self.dispatch)
             .map(|prediction| prediction.production_time)
             .map_err(|e| Error::new(ErrorKind::Mapping, format!("the present mapping cannot be judged: {e}")))
+    }
+
+    /// Seconds that `stage` computes for an item on `rank`, also where it has never run.
+    #[cfg(test)]
+    pub(crate) fn seconds(&self, stage: usize, rank: usize) -> f64 {
+        self.spec.stages[stage].work / self.platform.speeds()[rank]
     }
 
     /// The measurements in words.

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use armature_planner::Platform;
 use armature_planner::pipeline::Mapping;
 use armature_planner::tuner::Verdict;
 
@@ -11,7 +10,7 @@ use super::ledger::RankReport;
 use super::links;
 use super::machine::table::Table;
 use super::orders::{Prepare, Ready, Switch};
-use super::probe;
+use super::probe::{self, Probed};
 use super::progress::{Display, View};
 use super::rank::Rank;
 use super::remaps::Remap;
@@ -112,9 +111,9 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         let (ranks, mapping, balance) = (self.rank.size(), self.text(&self.mapping), self.balance);
         self.rank.tell(|| Event::Start { ranks, mapping, balance: format!("{balance:?}").to_lowercase() });
         if ranks > 1 && (self.calibrating || self.tuning.is_some()) {
-            let platform = self.probe()?;
-            self.rank.tell(|| probe::event(&platform));
-            self.balancer.probed(platform);
+            let probed = self.probe()?;
+            self.rank.tell(|| probe::event(&probed));
+            self.balancer.probed(probed);
         }
         self.begin(self.mapping.clone(), Remap::first())?;
         let mut turns = 0u32;
@@ -137,16 +136,16 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
     }
 
     /// The platform, probed now or a moment ago.
-    fn probe(&mut self) -> Result<Platform> {
+    fn probe(&mut self) -> Result<Probed> {
         let now = self.rank.clock().now();
-        if let Some((when, platform)) = &*self.score.probed.borrow()
+        if let Some((when, probed)) = &*self.score.probed.borrow()
             && now.saturating_sub(*when) < PROBE_LASTS
         {
-            return Ok(platform.clone());
+            return Ok(probed.clone());
         }
-        let platform = probe::platform(self.rank, self.score.sharing)?;
-        self.score.probed.replace(Some((now, platform.clone())));
-        Ok(platform)
+        let probed = probe::platform(self.rank, self.score.sharing)?;
+        self.score.probed.replace(Some((now, probed.clone())));
+        Ok(probed)
     }
 
     fn end(mut self) -> Result<Summary> {

@@ -20,6 +20,8 @@ pub struct StageStats {
     pub timed_items: u64,
     /// Time of those batches.
     pub timed: Duration,
+    /// The part of that time in which the rank was ready to compute and others had its core.
+    pub lost: Duration,
     /// Time that the stage's factory took on this rank.
     pub warm_up: Duration,
     /// Most batches that waited in front of the stage's block.
@@ -100,11 +102,12 @@ impl Sampler {
         }
     }
 
-    /// A timed batch took so long.
+    /// A timed batch took so long; of one that went through several stages, each of them in the mean.
     pub(crate) fn timed(&mut self, took: Duration) {
         self.skip = match took.as_micros() {
             0..20 => 15,
             20..100 => 3,
+            100..300 => 1,
             _ => 0,
         };
     }

@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use armature_planner::Link;
-use armature_planner::measure::{Estimate, LinkTraffic};
+use armature_planner::measure::{CoreShare, Estimate, LinkTraffic};
 use armature_planner::rate::ServiceMonitor;
 use serde::{Deserialize, Serialize};
 
 use super::links::{Arrival, LinkMeter};
+use super::probe::Speed;
 use super::workshop::Work;
 
 /// What one rank has measured so far.
@@ -18,13 +19,15 @@ pub(crate) struct Measures {
     pub(crate) services: Vec<Option<Service>>,
     /// By edge (the number of stages before it): bytes and items.
     pub(crate) volumes: Vec<(u64, u64)>,
-    /// Operations per second of the probe's kernel, where this rank had nothing else to do.
+    /// Operations per second of the probe's kernel with a core to itself, where this rank had nothing else to do.
     pub(crate) speed: Option<f64>,
+    /// The part of its core that this rank gets while it has something to compute.
+    pub(crate) share: Option<f64>,
     /// By sender: the traffic over links into this rank, where there is more than was told before.
     pub(crate) links: Vec<(usize, LinkTraffic)>,
 }
 
-/// How long an item keeps a stage busy on a rank.
+/// How long an item keeps a stage busy on a rank that has its core to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Service {
     /// Seconds per item.
@@ -40,6 +43,7 @@ pub(crate) struct Meter {
     /// By edge: bytes and items of batches that were weighed without being sent.
     weighed: Vec<(u64, u64)>,
     speed: Option<f64>,
+    share: CoreShare,
     /// Present where somebody wants to know.
     links: Option<LinkMeter>,
     /// How often measurements are told, and when next.
@@ -54,6 +58,7 @@ impl Meter {
             services: (0..stages).map(|_| (ServiceMonitor::default(), 0)).collect(),
             weighed: vec![(0, 0); stages + 1],
             speed: None,
+            share: CoreShare::default(),
             links: None,
             telling: None,
             news: false,
@@ -69,7 +74,9 @@ impl Meter {
     pub(crate) fn note(&mut self, work: &Work) {
         for lap in work.laps.iter().filter(|lap| lap.items > 0) {
             let (service, items) = &mut self.services[lap.stage];
-            service.add(lap.items as u64, lap.took.as_secs_f64());
+            let (took, lost) = (lap.took.as_secs_f64(), lap.lost.as_secs_f64());
+            service.add(lap.items as u64, took - lost);
+            self.share.add(took, lost);
             *items += lap.items as u64;
             self.news = true;
         }
@@ -101,8 +108,9 @@ impl Meter {
     }
 
     /// The speed of this rank was probed again.
-    pub(crate) fn probed(&mut self, speed: f64) {
-        self.speed = Some(speed);
+    pub(crate) fn probed(&mut self, probed: Speed) {
+        self.speed = Some(probed.alone);
+        self.share.restart(probed.took, probed.lost);
         self.news = true;
     }
 
@@ -127,6 +135,7 @@ impl Meter {
             services: self.services.iter().map(service).collect(),
             volumes: self.weighed.iter().zip(sent).map(volume).collect(),
             speed: self.speed,
+            share: self.share.value(),
             links: self.links.as_mut().map(LinkMeter::news).unwrap_or_default(),
         }
     }
@@ -141,18 +150,21 @@ mod tests {
     fn measurements_are_told_when_there_are_new_ones() {
         let mut meter = Meter::new(2);
         let at = Duration::from_millis;
-        let lap = Lap { stage: 1, items: 4, took: at(8) };
+        let lap = Lap { stage: 1, items: 4, took: at(8), lost: at(2) };
         let weight = Weight { edge: 1, items: 4, bytes: 400 };
         let work = Work { took: at(8), laps: vec![lap; 10], weights: vec![weight] };
         meter.note(&work);
         assert!(!meter.is_due(at(1000)), "nobody wants to know");
         meter.tell_every(Some(at(50)), at(1000));
         assert!(!meter.is_due(at(1040)) && meter.is_due(at(1050)) && !meter.is_due(at(2000)));
-        meter.probed(2e9);
+        let early = meter.measures(&[(0, 0); 3]);
+        assert!((early.share.unwrap() - 0.75).abs() < 1e-9, "{early:?}");
+        meter.probed(Speed { alone: 2e9, took: 0.010, lost: 0.004 });
         assert!(meter.is_due(at(2000)));
         let told = meter.measures(&[(0, 0), (600, 6), (0, 0)]);
         let service = told.services[1].unwrap();
-        assert!((service.seconds.value - 0.002).abs() < 1e-9 && service.items == 40, "{service:?}");
+        assert!((service.seconds.value - 0.0015).abs() < 1e-9 && service.items == 40, "{service:?}");
         assert_eq!((told.services[0], told.speed, told.volumes[1]), (None, Some(2e9), (1000, 10)));
+        assert!((told.share.unwrap() - 0.6).abs() < 1e-9, "{told:?}");
     }
 }

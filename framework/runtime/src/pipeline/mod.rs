@@ -42,6 +42,7 @@ mod choice;
 #[cfg(doctest)]
 mod compile_fail;
 mod conductor;
+mod core_time;
 mod ends;
 mod erased;
 mod follower;
@@ -67,6 +68,7 @@ pub use armature_planner::pipeline::{Block, Dispatch, Mapping};
 pub use builder::{Pipeline, Runnable};
 pub use choice::MappingChoice;
 pub use ledger::{RankReport, StageStats};
+pub(crate) use probe::Probed;
 pub use remaps::Remap;
 pub use stage::{Context, Stage, StageResult};
 pub use summary::Summary;

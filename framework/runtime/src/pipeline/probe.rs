@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use armature_planner::measure::CoreShare;
 use armature_planner::{Link, Platform};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -37,27 +38,62 @@ enum Question {
 /// What the other rank answers.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Answer {
-    Speed(f64),
+    Speed(Speed),
     Pong,
 }
 
-/// Measures the platform; `sharing` are groups of ranks that share cores. Called on rank 0 while nothing is in flight; the others answer from their loops.
+/// How fast a rank ran the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Speed {
+    /// Operations per second while it had its core.
+    pub(crate) alone: f64,
+    /// Seconds that it took.
+    pub(crate) took: f64,
+    /// Seconds of these in which others had the core.
+    pub(crate) lost: f64,
+}
+
+impl Speed {
+    fn is_usable(&self) -> bool {
+        let usable = |x: f64| x > 0.0 && x.is_finite();
+        usable(self.alone) && usable(self.took) && self.lost >= 0.0
+    }
+
+    /// The part of its core that the rank had.
+    fn share(&self) -> f64 {
+        let mut share = CoreShare::default();
+        share.add(self.took, self.lost);
+        share.value().unwrap_or(1.0)
+    }
+}
+
+/// The ranks and their links, as they were probed.
+#[derive(Clone, Debug)]
+pub(crate) struct Probed {
+    /// Every rank with its core to itself.
+    pub(crate) platform: Platform,
+    /// By rank: the part of its core that it had.
+    pub(crate) shares: Vec<f64>,
+}
+
+/// Measures the platform; `sharing` are groups of ranks that share cores. Called on rank 0 while nothing is in flight;
+/// the others answer from their loops.
 pub(crate) fn platform<'scope, 'p: 'scope>(
     rank: &mut Rank<'_, 'scope, '_, 'p>,
     sharing: &[Vec<usize>],
-) -> Result<Platform> {
+) -> Result<Probed> {
     let size = rank.size();
     for to in 1..size {
         rank.post().send(to, Kind::Probe, &Question::Speed)?;
     }
     // All at the same time, so that ranks that share a core are seen to be slower.
     let clock = rank.clock();
-    let mut speeds = vec![0.0; size];
-    speeds[0] = speed(clock);
+    let mine = speed(clock);
+    let (mut speeds, mut shares) = (vec![mine.alone; size], vec![mine.share(); size]);
     for _ in 1..size {
         let (from, answer) = echo(rank)?;
         match answer {
-            Answer::Speed(s) if s.is_finite() && s > 0.0 => speeds[from] = s,
+            Answer::Speed(s) if s.is_usable() => (speeds[from], shares[from]) = (s.alone, s.share()),
             other => return Err(unexpected(from, other)),
         }
     }
@@ -84,15 +120,16 @@ pub(crate) fn platform<'scope, 'p: 'scope>(
         let bandwidth = (BULK as f64 / (bulk - empty).max(BULK as f64 / FASTEST)).min(FASTEST);
         *link = Link { bandwidth, setup };
     }
-    describe(&speeds, &to_root)
+    Ok(Probed { platform: describe(&speeds, &to_root)?, shares })
 }
 
 /// The probed platform for the log of events.
-pub(crate) fn event(platform: &Platform) -> Event {
-    let fastest = platform.speeds().iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+pub(crate) fn event(Probed { platform, shares }: &Probed) -> Event {
+    let speeds: Vec<f64> = platform.speeds().iter().zip(shares).map(|(speed, share)| speed * share).collect();
+    let fastest = speeds.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
     let links = || (1..platform.processors()).map(|rank| platform.link(0, rank));
     Event::Probe {
-        speeds: platform.speeds().iter().map(|s| s / fastest).collect(),
+        speeds: speeds.iter().map(|s| s / fastest).collect(),
         slowest_link: links().map(|l| l.bandwidth).reduce(f64::min),
         longest_delay: links().map(|l| l.setup).reduce(f64::max),
     }
@@ -141,12 +178,17 @@ pub(crate) fn answer(post: &mut Post, letter: &Letter) -> Result<()> {
     post.send(letter.from, Kind::Echo, &answer)
 }
 
-/// Operations per second of a fixed kernel on this rank, as others leave it the core.
-pub(crate) fn speed(clock: Clock) -> f64 {
-    let start = clock.now();
+/// Runs a fixed kernel on this rank. It waits for nothing, so that what it does not compute for is lost to others.
+pub(crate) fn speed(clock: Clock) -> Speed {
+    let (start, cpu) = (clock.now(), clock.cpu());
     crate::declare(KERNEL_OPERATIONS as f64, || std::hint::black_box(kernel(KERNEL_OPERATIONS)));
-    let took = clock.now().saturating_sub(start);
-    KERNEL_OPERATIONS as f64 / took.as_secs_f64().max(1e-9)
+    let (took, cpu) = (clock.now().saturating_sub(start), clock.cpu().saturating_sub(cpu));
+    let seconds = |t: Duration| t.as_secs_f64().max(1e-9);
+    Speed {
+        alone: KERNEL_OPERATIONS as f64 / seconds(cpu),
+        took: seconds(took),
+        lost: took.saturating_sub(cpu).as_secs_f64(),
+    }
 }
 
 /// A chain of integer operations that no compiler shortens and no cache speeds up.
@@ -211,6 +253,7 @@ mod tests {
 
     #[test]
     fn the_kernel_takes_time() {
-        assert!(speed(Clock::wall()) > 1e6);
+        let speed = speed(Clock::wall());
+        assert!(speed.is_usable() && speed.alone > 1e6 && speed.lost < speed.took, "{speed:?}");
     }
 }

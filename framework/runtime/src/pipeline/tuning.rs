@@ -230,6 +230,7 @@ mod tests {
     use armature_planner::{Link, Platform};
 
     use super::super::meter::{Measures, Service};
+    use super::super::probe::Probed;
     use super::super::remaps::Script;
     use super::super::score::Score;
     use super::*;
@@ -253,15 +254,56 @@ mod tests {
         };
         let mut balancer = Balancer::new(&score, RANKS, balance, false);
         let platform = Platform::with_speeds(&[1.0; RANKS], Link::FREE).with_ext_on(0).unwrap();
-        balancer.probed(platform.with_overlap(true));
+        balancer.probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] });
         (Tuning::new(balance, RANKS).unwrap().unwrap(), balancer, mapping)
     }
 
     fn tell(balancer: &mut Balancer, rank: usize, stage: usize, ms: f64, items: u64, now: Duration) {
+        tell_share(balancer, rank, stage, (ms, 1.0), items, now);
+    }
+
+    /// The stage takes `ms` on the rank, which gets `share` of its core.
+    fn tell_share(
+        balancer: &mut Balancer,
+        rank: usize,
+        stage: usize,
+        (ms, share): (f64, f64),
+        items: u64,
+        now: Duration,
+    ) {
         let mut services = vec![None; 2];
         services[stage] = Some(Service { seconds: Estimate::declared(ms * 1e-3), items });
-        let measures = Measures { services, ..Measures::default() };
+        let measures = Measures { services, share: Some(share), ..Measures::default() };
         balancer.measured(rank, measures, now).unwrap();
+    }
+
+    /// What the model expects of each stage alone on each rank, in ms: stage a on 0 and 1, stage b on 0 and 1.
+    fn expected(balancer: &mut Balancer, mapping: &Mapping) -> [f64; 4] {
+        let model = balancer.model(mapping, Duration::from_secs(1)).unwrap();
+        [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(stage, rank)| 1e3 * model.seconds(stage, rank))
+    }
+
+    #[track_caller]
+    fn assert_near(found: [f64; 4], expected: [f64; 4]) {
+        let near = found.iter().zip(&expected).all(|(a, b)| (a / b - 1.0).abs() < 0.02);
+        assert!(near, "{found:?}, not {expected:?}");
+    }
+
+    #[test]
+    fn a_load_beside_a_rank_slows_all_stages_there_and_another_phase_slows_one_stage_everywhere() {
+        let (_, mut balancer, mapping) = subject(Balance::Live);
+        tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
+        tell(&mut balancer, 1, 1, 4.0, 50, Duration::ZERO);
+        assert_near(expected(&mut balancer, &mapping), [4.0; 4]);
+        // Rank 1 has half of its core: 8 ms pass while stage b computes for 4.
+        tell_share(&mut balancer, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
+        assert_near(expected(&mut balancer, &mapping), [4.0, 8.0, 4.0, 8.0]);
+        // The load goes, and the data become harder for stage b.
+        tell_share(&mut balancer, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
+        assert_near(expected(&mut balancer, &mapping), [4.0, 4.0, 8.0, 8.0]);
+        // Both at once.
+        tell_share(&mut balancer, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
+        assert_near(expected(&mut balancer, &mapping), [4.0, 8.0, 6.0, 12.0]);
     }
 
     /// Looks for six seconds, at stage b's time on rank 1 as `ms` gives it by the second; returns when it acted.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::builder::{Runnable, StageDef};
+use super::core_time::CoreTime;
 use super::ends::{ErasedSink, ErasedSource};
 use super::erased::{Codec, ErasedStage, Items};
 use super::ledger::{Activity, Doing, Sampler, StageStats};
@@ -45,6 +46,8 @@ pub(crate) struct Lap {
     pub(crate) stage: usize,
     pub(crate) items: usize,
     pub(crate) took: Duration,
+    /// The part of it in which others had the core.
+    pub(crate) lost: Duration,
 }
 
 /// The size of a batch on the edge before a stage.
@@ -58,6 +61,7 @@ pub(crate) struct Weight {
 /// See the module's page.
 pub(crate) struct Workshop<'p> {
     clock: Clock,
+    core: CoreTime,
     monitor: bool,
     cx: Context,
     defs: Vec<StageDef<'p>>,
@@ -104,6 +108,7 @@ impl<'p> Workshop<'p> {
         let count = pipeline.stages.len();
         Workshop {
             clock,
+            core: CoreTime::new(clock),
             monitor,
             cx: Context { rank, item: 0 },
             live: (0..count).map(|_| None).collect(),
@@ -286,6 +291,7 @@ impl<'p> Workshop<'p> {
         let first = parcel.range.first;
         let start = timed.then(|| self.clock.now());
         let mut lap = start;
+        let mut cpu = if per_stage { self.clock.cpu() } else { Duration::ZERO };
         let mut items = unpack(self.codecs.get(begin).map(Arc::as_ref), parcel.payload, &parcel.range)
             .map_err(|e| self.in_stage(begin, e))?;
         items = self.weigh(begin, items, &parcel.range, &mut work.weights)?;
@@ -303,18 +309,20 @@ impl<'p> Workshop<'p> {
             stats.batches += 1;
             stats.dropped += (coming - parcel.range.live()) as u64;
             if per_stage {
-                let now = self.clock.now();
+                let (now, cpu_now) = (self.clock.now(), self.clock.cpu());
                 let took = now.saturating_sub(lap.unwrap_or(now));
+                let lost = self.core.lost(took, cpu_now.saturating_sub(cpu));
                 stats.timed += took;
+                stats.lost += lost;
                 stats.timed_items += coming as u64;
-                work.laps.push(Lap { stage, items: coming, took });
-                lap = Some(now);
+                work.laps.push(Lap { stage, items: coming, took, lost });
+                (lap, cpu) = (Some(now), cpu_now);
             }
             let weighed = work.weights.len();
             items = self.weigh(stage + 1, items, &parcel.range, &mut work.weights)?;
             if per_stage && work.weights.len() > weighed {
                 // The measuring is not the next stage's work.
-                lap = Some(self.clock.now());
+                (lap, cpu) = (Some(self.clock.now()), self.clock.cpu());
             }
         }
         let count = parcel.range.count.max(1);
@@ -322,7 +330,7 @@ impl<'p> Workshop<'p> {
             Some(start) => {
                 let now = lap.filter(|_| per_stage).unwrap_or_else(|| self.clock.now());
                 let took = now.saturating_sub(start);
-                self.runs[begin].0.timed(took);
+                self.runs[begin].0.timed(took / work.laps.len().max(1) as u32);
                 self.runs[begin].1 = took / count;
                 took
             }

@@ -41,7 +41,7 @@ pub struct Session {
 }
 
 /// Speeds and links of the ranks, and when they were probed.
-pub(crate) type Probed = RefCell<Option<(Duration, armature_planner::Platform)>>;
+pub(crate) type Probed = RefCell<Option<(Duration, crate::pipeline::Probed)>>;
 
 impl Session {
     /// This rank's number, from 0.

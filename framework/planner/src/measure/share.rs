@@ -1,0 +1,86 @@
+//! The part of its core that a rank gets.
+
+use serde::{Deserialize, Serialize};
+
+/// Seconds of computing after which what was seen before counts half: a hundred turns of a scheduler, and some
+/// periods of a control group's quota.
+const HALF_LIFE: f64 = 0.3;
+
+/// Robust against the scheduler's turns: which part of the time in which a rank had something to compute it had a core.
+///
+/// A loaded rank and a stage that has more to do both take longer for an item. This tells them apart: the time that a
+/// rank's thread was ready and had no core is no part of the stage's work, and lies on all the rank's stages alike.
+///
+/// ```
+/// use armature_planner::measure::CoreShare;
+///
+/// let mut share = CoreShare::default();
+/// assert_eq!(share.value(), None);
+/// (0..1000).for_each(|_| share.add(0.002, 0.0));
+/// assert_eq!(share.value(), Some(1.0));
+/// // Somebody else computes on the same core: of 4 ms this rank has 2.
+/// (0..1000).for_each(|_| share.add(0.004, 0.002));
+/// assert!((share.value().unwrap() - 0.5).abs() < 0.01);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CoreShare {
+    /// Decayed seconds of computing, and of these those without a core.
+    took: f64,
+    lost: f64,
+}
+
+impl CoreShare {
+    /// Computing took `took` seconds, of which the rank was without a core for `lost`. Times that are negative or no
+    /// numbers are ignored; no more can be lost than it took.
+    pub fn add(&mut self, took: f64, lost: f64) {
+        if !(took > 0.0 && took.is_finite() && lost >= 0.0) {
+            return;
+        }
+        let keep = (-took / HALF_LIFE).exp2();
+        self.took = self.took * keep + took;
+        self.lost = self.lost * keep + lost.min(took);
+    }
+
+    /// Forgets what was before: it is long ago.
+    pub fn restart(&mut self, took: f64, lost: f64) {
+        *self = CoreShare::default();
+        self.add(took, lost);
+    }
+
+    /// More than 0, at most 1; none before anything was computed.
+    pub fn value(&self) -> Option<f64> {
+        (self.took > 0.0).then(|| (1.0 - self.lost / self.took).clamp(LEAST, 1.0))
+    }
+}
+
+/// No rank that gets on at all has less of its core.
+const LEAST: f64 = 1e-3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_comes_is_seen_within_half_a_second_and_forgotten_as_soon() {
+        let mut share = CoreShare::default();
+        (0..400).for_each(|_| share.add(0.005, 0.0));
+        // Turns of 3 ms each: what a batch loses is all or nothing.
+        (0..100).for_each(|turn| share.add(0.006, if turn % 2 == 0 { 0.006 } else { 0.0 }));
+        assert!((0.4..0.65).contains(&share.value().unwrap()), "{share:?}");
+        (0..120).for_each(|_| share.add(0.005, 0.0));
+        assert!(share.value().unwrap() > 0.85, "{share:?}");
+    }
+
+    #[test]
+    fn what_makes_no_sense_changes_nothing_and_a_share_is_never_nothing() {
+        let mut share = CoreShare::default();
+        for (took, lost) in [(0.0, 0.0), (-1.0, 0.0), (f64::NAN, 0.0), (1.0, f64::NAN), (1.0, -1.0)] {
+            share.add(took, lost);
+        }
+        assert_eq!(share.value(), None);
+        share.add(1.0, 5.0);
+        assert!(share.value().unwrap() > 0.0);
+        share.restart(0.01, 0.0);
+        assert_eq!(share.value(), Some(1.0));
+    }
+}
