@@ -27,6 +27,7 @@
 //! and [`rate`] make the planners' input of what was measured, and [`tuner`] decides when a better plan is worth
 //! changing to.
 
+mod cores;
 mod error;
 pub mod measure;
 pub mod pipeline;
@@ -35,6 +36,7 @@ pub mod rate;
 pub mod simulate;
 pub mod tuner;
 
+pub use cores::SharedCores;
 pub use error::{Error, ErrorKind, Result};
 pub use platform::{Link, Platform};
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cores::SharedCores;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Processors and the links between them.
@@ -35,6 +36,7 @@ pub struct Platform {
     links: Vec<Link>,
     ext_on: Option<usize>,
     overlap: bool,
+    shared: Vec<SharedCores>,
 }
 
 /// One direction of a connection between two processors.
@@ -81,7 +83,7 @@ impl Platform {
             .zip(setup.iter().flatten())
             .map(|(&bandwidth, &setup)| Link { bandwidth, setup })
             .collect();
-        let platform = Platform { speeds, links, ext_on: None, overlap: false };
+        let platform = Platform { speeds, links, ext_on: None, overlap: false, shared: Vec::new() };
         platform.check()?;
         Ok(platform)
     }
@@ -105,6 +107,7 @@ impl Platform {
             links: vec![link; nodes * nodes],
             ext_on: None,
             overlap: false,
+            shared: Vec::new(),
         };
         match platform.check() {
             Ok(()) => platform,
@@ -134,6 +137,41 @@ impl Platform {
     pub fn with_overlap(mut self, overlap: bool) -> Self {
         self.overlap = overlap;
         self
+    }
+
+    /// The same platform, where the processors of each group share their cores.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Platform`] if a processor does not exist or is in two groups, or a group has no cores.
+    ///
+    /// ```
+    /// use armature_planner::pipeline::{Dispatch, Mapping, PipelineSpec, StageSpec, production_time};
+    /// use armature_planner::{Link, Platform, SharedCores};
+    ///
+    /// let spec = PipelineSpec::new(0.0).stage(StageSpec::new("rank", 6.0, 0.0));
+    /// let one_core = SharedCores { processors: vec![0, 1], cores: 1.0 };
+    /// let platform = Platform::uniform(3, 1.0, Link::FREE).with_shared_cores(vec![one_core])?;
+    /// let time = |text: &str| -> armature_planner::Result<f64> {
+    ///     let mapping = Mapping::parse(text, &spec)?;
+    ///     Ok(production_time(&platform, &spec, &mapping, Dispatch::OnDemand)?.production_time)
+    /// };
+    /// // The second of two that share a core brings nothing; one with a core of its own does.
+    /// assert!((time("rank@0,1")? - 6.0).abs() < 0.1);
+    /// assert!((time("rank@0,2")? - 3.0).abs() < 0.1);
+    /// assert!((time("rank@0,1,2")? - 3.0).abs() < 0.1);
+    /// # Ok::<(), armature_planner::Error>(())
+    /// ```
+    pub fn with_shared_cores(mut self, groups: Vec<SharedCores>) -> Result<Self> {
+        if let Some(fault) = SharedCores::fault(&groups, self.processors()) {
+            return Err(invalid(fault));
+        }
+        self.shared = groups;
+        Ok(self)
+    }
+
+    /// Groups of processors that share cores.
+    pub fn shared_cores(&self) -> &[SharedCores] {
+        &self.shared
     }
 
     /// Whether processors compute while they send and receive.
@@ -266,13 +304,17 @@ struct Description {
     ext_on: Option<usize>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     overlap: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    shared_cores: Vec<SharedCores>,
 }
 
 impl TryFrom<Description> for Platform {
     type Error = Error;
 
     fn try_from(text: Description) -> Result<Self> {
-        let platform = Platform::new(text.speeds, text.bandwidth, text.setup)?.with_overlap(text.overlap);
+        let platform = Platform::new(text.speeds, text.bandwidth, text.setup)?
+            .with_overlap(text.overlap)
+            .with_shared_cores(text.shared_cores)?;
         match text.ext_on {
             Some(processor) => platform.with_ext_on(processor),
             None => Ok(platform),
@@ -290,6 +332,7 @@ impl From<Platform> for Description {
             setup: rows(|link| link.setup),
             ext_on: platform.ext_on,
             overlap: platform.overlap,
+            shared_cores: platform.shared,
             speeds: platform.speeds,
         }
     }

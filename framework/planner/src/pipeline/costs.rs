@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::spec::PipelineSpec;
+use crate::cores::SharedCores;
 use crate::platform::Platform;
 
 /// The numbers of one platform and one pipeline, as every planner reads them.
@@ -20,6 +21,8 @@ pub(super) struct Costs {
     mean_links: Vec<[f64; 2]>,
     /// Whether processors compute while they send and receive.
     overlap: bool,
+    /// Groups of processors that share cores.
+    shared: Vec<SharedCores>,
 }
 
 impl Costs {
@@ -54,6 +57,7 @@ impl Costs {
             bytes: (0..=spec.len()).map(|k| spec.bytes_into(k)).collect(),
             mean_links,
             overlap: platform.overlap(),
+            shared: platform.shared_cores().to_vec(),
         }
     }
 
@@ -63,6 +67,10 @@ impl Costs {
 
     pub(super) fn processors(&self) -> usize {
         self.nodes - 1
+    }
+
+    pub(super) fn shared_cores(&self) -> &[SharedCores] {
+        &self.shared
     }
 
     pub(super) fn ext(&self) -> usize {

@@ -18,6 +18,7 @@ mod plan;
 mod refine;
 mod repair;
 mod rules;
+mod shared;
 mod spec;
 
 pub use mapping::{Block, Mapping};

@@ -87,7 +87,7 @@ pub(super) fn predict(costs: &Costs, mapping: &Mapping, dispatch: Dispatch) -> P
         .zip(&item_times)
         .map(|(block, times)| Hosted { hosts: &block.hosts, times })
         .collect();
-    let mut capacity = Capacity::new(dispatch, costs.processors());
+    let mut capacity = Capacity::of(dispatch, costs);
     let production_time = capacity.together(&hosted);
     let mut utilisation = vec![0.0; costs.processors()];
     let mut blocks = Vec::with_capacity(hosted.len());
@@ -112,7 +112,7 @@ pub(super) fn pace(costs: &Costs, blocks: &[Block], dispatch: Dispatch) -> f64 {
     let item_times = item_times(costs, blocks);
     let hosted: Vec<_> =
         blocks.iter().zip(&item_times).map(|(block, times)| Hosted { hosts: &block.hosts, times }).collect();
-    Capacity::new(dispatch, costs.processors()).together(&hosted)
+    Capacity::of(dispatch, costs).together(&hosted)
 }
 
 /// For each block and each of its hosts, the seconds that an item takes there between the block's neighbours.

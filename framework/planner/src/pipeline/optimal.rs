@@ -39,7 +39,7 @@ pub(super) fn optimal(
         spec,
         costs,
         rules,
-        capacity: Capacity::new(rules.dispatch, costs.processors()),
+        capacity: Capacity::of(rules.dispatch, costs),
         budget,
         stop,
         best: start,

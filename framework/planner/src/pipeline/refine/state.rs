@@ -126,7 +126,7 @@ pub(super) struct Judge<'a> {
 impl<'a> Judge<'a> {
     pub(super) fn new(problem: Problem<'a>) -> Self {
         let processors = problem.costs.processors();
-        let capacity = Capacity::new(problem.rules.dispatch, processors);
+        let capacity = Capacity::of(problem.rules.dispatch, problem.costs);
         Judge {
             problem,
             capacity,
@@ -206,7 +206,7 @@ impl<'a> Judge<'a> {
         self.lay_out(state, edit);
         self.compute_times(state, edit);
         let scale = state.score.time;
-        if crowded == 0 {
+        if crowded == 0 && !self.capacity.shares_cores() {
             let (mut time, mut crowd) = (0.0, 0.0);
             for entry in &self.entries {
                 let alone = match (entry.source, entry.fresh) {
