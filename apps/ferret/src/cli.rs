@@ -2,7 +2,6 @@
 
 mod replay;
 
-use crate::atomic::AtomicFile;
 use crate::build::{Skipped, build};
 use crate::database::Database;
 use crate::eval::{PLACES, evaluate, synthetic};
@@ -11,11 +10,12 @@ use crate::lsh::Settings;
 use crate::pairs::{Key, examine};
 use crate::pipeline::{Found, Search, search};
 use crate::record::Tape;
-use crate::settings::RunArgs;
+use crate::settings::PipelineArgs;
 use crate::synth::Plan;
 use crate::timing;
 use armature::pipeline::MappingChoice;
 use armature::{BoxError, Session};
+use armature_apps::atomic::AtomicFile;
 use clap::{Args, Parser, Subcommand};
 use std::error::Error;
 use std::fs;
@@ -89,7 +89,7 @@ struct QueryArgs {
     #[arg(long, default_value = "auto", value_name = "auto|serial|orderly|FILE")]
     mapping: String,
     #[command(flatten)]
-    run: RunArgs,
+    run: PipelineArgs,
     /// Show at the end what every rank did, by stage
     #[arg(long)]
     summary: bool,
@@ -165,26 +165,7 @@ fn parse_size(text: &str) -> Result<(u32, u32), String> {
 
 /// Runs the program with the process's arguments.
 pub fn main() -> ExitCode {
-    match run(Cli::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) if is_broken_pipe(e.as_ref()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("ferret: {e}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Whoever read our output has seen enough, as in `ferret query … | head`.
-fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    armature_apps::run::end("ferret", run(Cli::parse().command))
 }
 
 fn run(command: Command) -> Result<(), Box<dyn Error>> {

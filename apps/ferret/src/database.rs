@@ -15,10 +15,10 @@
 //! The hash tables themselves follow from this and are rebuilt when the file is opened, which takes less time
 //! than reading them would.
 
-use crate::atomic::AtomicFile;
 use crate::features::{DIMENSIONS, Region, TOTAL_WEIGHT, Vector};
 use crate::lsh::Settings;
 use crate::segment::MAX_REGIONS;
+use armature_apps::atomic::AtomicFile;
 use std::fmt;
 use std::io::Write;
 use std::path::Path;
@@ -322,7 +322,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use armature_apps::random::Random;
     use proptest::prelude::*;
 
     fn sample(images: u32) -> Database {

@@ -232,8 +232,8 @@ mod tests {
 
     #[test]
     fn few_images_of_many_are_ranked() {
-        let mut random = crate::random::Random::new(1);
-        let regions = |random: &mut crate::random::Random| {
+        let mut random = armature_apps::random::Random::new(1);
+        let regions = |random: &mut armature_apps::random::Random| {
             [0; 4].map(|_| Region {
                 weight: crate::features::TOTAL_WEIGHT / 4,
                 vector: [0.0; crate::features::DIMENSIONS].map(|_| random.between(0.0, 0.4)),

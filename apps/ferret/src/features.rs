@@ -141,7 +141,8 @@ fn share_out(sizes: &[f32]) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{picture::Picture, random::Random, segment::segment};
+    use crate::{picture::Picture, segment::segment};
+    use armature_apps::random::Random;
 
     #[test]
     fn numbers_of_a_known_region() {

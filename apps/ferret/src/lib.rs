@@ -9,7 +9,6 @@
 //! defines exactly, and randomness is seeded.
 
 mod adjacency;
-pub mod atomic;
 pub mod build;
 pub mod cli;
 pub mod cost;
@@ -27,7 +26,6 @@ pub mod picture;
 pub mod pipeline;
 pub mod profile;
 pub mod query;
-pub mod random;
 pub mod rank;
 mod raw;
 pub mod record;
@@ -37,7 +35,6 @@ pub mod resample;
 pub mod scene;
 pub mod segment;
 mod settings;
-pub mod spin;
 pub mod stages;
 pub mod synth;
 pub mod timing;

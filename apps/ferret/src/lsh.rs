@@ -7,7 +7,7 @@
 //! "Multi-Probe LSH: Efficient Indexing for High-Dimensional Similarity Search", VLDB 2007, Sect. 4.4).
 
 use crate::features::{DIMENSIONS, Vector};
-use crate::random::Random;
+use armature_apps::random::Random;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

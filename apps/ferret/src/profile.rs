@@ -10,7 +10,7 @@
 //!
 //! Times are whole microseconds on the machine that recorded them, rounded up; sizes are bytes of what leaves the
 //! stage. The speed turns times into work: an item's work at a stage is its time times the speed, in operations of
-//! [`crate::spin`]. Other lines that begin with `#` are remarks.
+//! [`armature_apps::spin`]. Other lines that begin with `#` are remarks.
 
 use crate::timing::STAGES;
 use std::fmt::{self, Write as _};
@@ -26,7 +26,7 @@ pub(crate) const MOST: u32 = 1_000_000_000;
 /// What every item of a run cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// Operations of [`crate::spin`] that the recording machine did in a second.
+    /// Operations of [`armature_apps::spin`] that the recording machine did in a second.
     pub speed: f64,
     /// Remarks, one a line: what was recorded.
     pub remarks: Vec<String>,

@@ -92,7 +92,7 @@ impl Ranker {
 mod tests {
     use super::*;
     use crate::features::{DIMENSIONS, TOTAL_WEIGHT};
-    use crate::random::Random;
+    use armature_apps::random::Random;
 
     fn image(random: &mut Random) -> Vec<Region> {
         let share = TOTAL_WEIGHT / 4;

@@ -1,9 +1,9 @@
 //! Recording a profile: stages that note what each item costs while they work.
 
 use crate::profile::{ItemCost, MOST, Profile, StageCost};
-use crate::spin;
 use crate::stages::{Cut, Described, Loaded, Probed, Ranked};
 use armature::pipeline::{Context, Stage, StageResult};
+use armature_apps::spin;
 use std::mem::size_of;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

@@ -1,15 +1,15 @@
 //! Replaying a profile: the same pipeline with the costs that were recorded, but without images.
 //!
 //! The stages have the names and properties of those in [`crate::pipeline`]. Each takes as long as the profile says
-//! (on a simulated machine by declaring its work, on a real one by [`crate::spin`]ning) and passes on as many bytes.
+//! (on a simulated machine by declaring its work, on a real one by [`armature_apps::spin`]ning) and passes on as many bytes.
 //! So a stream can be tried on machines that one does not have, with mappings that one wants to compare.
 
 use crate::profile::Profile;
-use crate::random::Random;
-use crate::spin::spin;
 use crate::timing::STAGES;
 use armature::pipeline::{Context, Dispatch, MappingChoice, Pipeline, Stage, StageResult, Summary};
 use armature::{BoxError, Session};
+use armature_apps::random::Random;
+use armature_apps::spin::spin;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;

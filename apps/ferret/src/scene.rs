@@ -1,7 +1,7 @@
 //! Synthetic scenes: seeded pictures of shapes with colours and textures before a background.
 
 use crate::picture::Picture;
-use crate::random::Random;
+use armature_apps::random::Random;
 
 type Colour = [f32; 3];
 

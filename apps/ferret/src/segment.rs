@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn flat_areas_survive_noise() {
-        let mut random = crate::random::Random::new(3);
+        let mut random = armature_apps::random::Random::new(3);
         let mut rgb = Vec::new();
         for i in 0..120 * 100usize {
             let colour = match (i % 120 < 60, i / 120 < 50) {

@@ -2,9 +2,9 @@
 
 use crate::parallel;
 use crate::picture::Picture;
-use crate::random::Random;
 use crate::scene::scene;
 use crate::variant::Variant;
+use armature_apps::random::Random;
 use std::fs;
 use std::io;
 use std::path::Path;

@@ -1,7 +1,7 @@
 //! Variants of a picture, as real collections contain them: cut, noisy, brighter or darker, resized.
 
 use crate::picture::Picture;
-use crate::random::Random;
+use armature_apps::random::Random;
 use std::fmt;
 
 /// What was done to a picture.

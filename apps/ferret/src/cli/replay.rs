@@ -1,10 +1,10 @@
 //! `ferret replay`: a recorded profile on other ranks.
 
-use crate::atomic::AtomicFile;
 use crate::profile::Profile;
 use crate::replay::{Replay, Replayed, replay};
-use crate::settings::RunArgs;
+use crate::settings::PipelineArgs;
 use armature::pipeline::{Dispatch, MappingChoice};
+use armature_apps::atomic::AtomicFile;
 use clap::{Args, ValueEnum};
 use std::error::Error;
 use std::io::{self, Write};
@@ -27,7 +27,7 @@ pub(super) struct ReplayArgs {
     #[arg(long, value_enum, default_value = "on-demand")]
     dispatch: DispatchArg,
     #[command(flatten)]
-    run: RunArgs,
+    run: PipelineArgs,
     /// File for lines of an item's number and the seconds after which it reached the end
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,

@@ -6,7 +6,7 @@
 /// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 ///
 /// ```
-/// use ferret::random::Random;
+/// use armature_apps::random::Random;
 /// let mut random = Random::new(0);
 /// assert_eq!(random.next_u64(), 0xe220_a839_7b1d_cdaf);
 /// ```
