@@ -41,6 +41,7 @@ pub mod pipeline;
 mod session;
 mod topology;
 mod transport;
+pub mod verdict;
 mod wire;
 
 pub use clock::{Stopwatch, declare};

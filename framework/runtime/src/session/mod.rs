@@ -9,6 +9,7 @@ mod config;
 mod hello;
 mod logging;
 pub(crate) mod post;
+mod verdict;
 
 use std::any::Any;
 use std::cell::{RefCell, RefMut};
@@ -26,6 +27,7 @@ use crate::clock::Stopwatch;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::transport::Transport;
 use crate::transport::local::{LocalTransport, World};
+use crate::wire;
 
 /// One rank's view of a running job: who it is, how many there are, and the settings.
 ///
@@ -120,6 +122,10 @@ impl Session {
     /// Brings a rank up: everybody says hello to rank 0, which answers with who sits where.
     fn open(transport: Box<dyn Transport>, config: &Config) -> Result<Self, (Box<Post>, Error)> {
         let mut post = Post::new(transport, config.idle_sleep);
+        match verdict::Keeper::start(config.verdict.as_deref(), post.rank(), post.size()) {
+            Ok(keeper) => post.keep(keeper),
+            Err(error) => return Err((Box::new(post), error)),
+        }
         match hello::exchange(&mut post, config) {
             Ok(sharing) => Ok(Session {
                 sharing,
@@ -139,9 +145,11 @@ impl Session {
         // A rank may still be busy with the caller's own work, which tells nobody that it is alive.
         let limit = config.join_limit;
         post.next_run();
-        post.drain(limit)?;
+        if post.lost().is_empty() {
+            post.drain(limit)?;
+        }
         if post.rank() == 0 {
-            let mut missing: Vec<usize> = (1..post.size()).collect();
+            let mut missing: Vec<usize> = (1..post.size()).filter(|&r| !post.is_lost(r)).collect();
             let left = RefCell::new(missing.clone());
             post.wait_until(
                 limit,
@@ -154,18 +162,29 @@ impl Session {
                 },
                 || format!("for rank(s) {:?} to leave", left.borrow()),
             )?;
-            for to in 1..post.size() {
-                post.send(to, Kind::Farewell, &())?;
+            // All have done their part. Whoever dies from here on, or hangs, changes nothing about that.
+            post.finish()?;
+            let lost = post.lost().to_vec();
+            for to in (1..post.size()).filter(|r| !lost.contains(r)) {
+                post.send(to, Kind::Farewell, &lost)?;
             }
         } else {
             post.send(0, Kind::Bye, &())?;
-            post.wait_until(
+            let lost = post.wait_until(
                 limit,
-                |_, letter| Ok(letter.filter(|l| l.kind == Kind::Farewell).map(|_| ())),
+                |_, letter| match letter.filter(|l| l.kind == Kind::Farewell) {
+                    Some(letter) => wire::from_bytes(&letter.body).map(Some),
+                    None => Ok(None),
+                },
                 || "for rank 0 to let it leave".to_string(),
             )?;
+            post.learn_lost(lost);
         }
-        post.drain(config.peer_limit)?;
+        if post.lost().is_empty() {
+            post.drain(config.peer_limit)?;
+        } else {
+            post.flush();
+        }
         post.close()
     }
 }
@@ -296,10 +315,19 @@ fn on_rank<R>(
         .and_then(|r| r.map_err(|e| from_user(e, rank)));
     let mut post = session.post.into_inner();
     let result = result.and_then(|value| Session::leave(&mut post, config).map(|()| value));
-    result.map_err(|error| {
-        report(&mut post, &error);
-        (Box::new(post), error)
-    })
+    match result {
+        Ok(value) => {
+            if !post.lost().is_empty() {
+                // MPI may still read what was on its way to the dead.
+                std::mem::forget(post);
+            }
+            Ok(value)
+        }
+        Err(error) => {
+            report(&mut post, &error);
+            Err((Box::new(post), error))
+        }
+    }
 }
 
 /// Says what went wrong, unless another rank has said so already, and ends the job.
@@ -368,5 +396,53 @@ mod tests {
             assert_eq!(error.to_string(), format!("rank {bad}: panicked: on purpose"));
             assert_eq!(error.kind(), ErrorKind::Panic);
         }
+    }
+
+    #[test]
+    fn a_verdict_tells_what_came_of_the_job() {
+        use crate::verdict::{State, Verdict};
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("verdict");
+        let config = Config::new().ranks(3).verdict(Some(path.clone()));
+        let read = || Verdict::read(&path).unwrap().unwrap();
+        assert_eq!(run(&config, |_| Ok(read().state)).unwrap(), State::Running);
+        assert_eq!((read().state, read().code, read().ranks), (State::Finished, 0, 3));
+        for bad in 0..3 {
+            run(&config, |s| if s.rank() == bad { Err("no fuel".into()) } else { Ok(()) }).unwrap_err();
+            let verdict = read();
+            assert_eq!((verdict.state, verdict.code, verdict.restart), (State::Failed, 1, false));
+            assert_eq!(verdict.message, format!("rank {bad}: no fuel"));
+        }
+        let late = |s: &Session| match s.rank() {
+            0 => Err(Error::new(ErrorKind::Timeout, "rank 1 is silent").into()),
+            _ => Ok(()),
+        };
+        run(&config, late).unwrap_err();
+        assert!(read().restart, "the program is not at fault");
+    }
+
+    #[test]
+    fn nobody_waits_for_a_rank_that_is_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("verdict");
+        // Rank 1 never was.
+        let world = World::new(3);
+        let config = Config::new().join_limit(Duration::from_secs(20));
+        let leave = |rank: usize| {
+            let mut post =
+                Post::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
+            post.keep(verdict::Keeper::start(Some(&path), rank, 3).unwrap());
+            if rank == 0 {
+                post.lose(1, "it never was");
+            }
+            Session::leave(&mut post, &config).map(|()| post.lost().to_vec())
+        };
+        std::thread::scope(|scope| {
+            let other = scope.spawn(|| leave(2));
+            assert_eq!(leave(0).unwrap(), [1]);
+            assert_eq!(other.join().unwrap().unwrap(), [1]);
+        });
+        let verdict = crate::verdict::Verdict::read(&path).unwrap().unwrap();
+        assert_eq!((verdict.state, verdict.lost), (crate::verdict::State::Finished, vec![1]));
     }
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::backoff::Backoff;
+use super::verdict::{Keeper, may_restart};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::transport::{Message, Part, Transport};
@@ -78,6 +79,8 @@ pub(crate) struct Letter {
 #[derive(Serialize, Deserialize)]
 struct FailureNote {
     message: String,
+    /// Whether the job may succeed if it is started again.
+    restart: bool,
 }
 
 /// Sends and receives for one rank.
@@ -91,6 +94,9 @@ pub(crate) struct Post {
     spin: Duration,
     longest_sleep: Duration,
     failed: bool,
+    verdict: Keeper,
+    /// Ranks that have died and without which the job goes on, ascending.
+    lost: Vec<usize>,
 }
 
 impl Post {
@@ -106,7 +112,56 @@ impl Post {
             spin: Duration::ZERO,
             longest_sleep,
             failed: false,
+            verdict: Keeper::default(),
+            lost: Vec::new(),
         }
+    }
+
+    /// From now on says in a file how the job stands.
+    pub(crate) fn keep(&mut self, verdict: Keeper) {
+        self.verdict = verdict;
+    }
+
+    /// The job has done what it was to do.
+    ///
+    /// # Errors
+    /// When the verdict cannot be written.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.verdict.finish()
+    }
+
+    /// On rank 0: so many tasks are done, those that an earlier run has left in a journal included.
+    #[inline]
+    #[allow(dead_code, reason = "for skeletons that count tasks")]
+    pub(crate) fn note_done(&mut self, tasks: u64) {
+        let clock = self.clock;
+        self.verdict.done(tasks, || clock.now());
+    }
+
+    /// The job goes on without `rank`, which has died; `why` says how that was noticed. Nobody waits for it at the end,
+    /// and MPI is not finalised, because that would.
+    #[allow(dead_code, reason = "for skeletons that go on without a rank")]
+    pub(crate) fn lose(&mut self, rank: usize, why: &str) {
+        if let Err(at) = self.lost.binary_search(&rank) {
+            log::warn!("rank {rank} is lost, the job goes on without it: {why}");
+            self.lost.insert(at, rank);
+            self.verdict.lost(rank);
+        }
+    }
+
+    /// Ranks that have died and without which the job goes on, ascending.
+    pub(crate) fn lost(&self) -> &[usize] {
+        &self.lost
+    }
+
+    /// Whether the job goes on without `rank`.
+    pub(crate) fn is_lost(&self, rank: usize) -> bool {
+        self.lost.binary_search(&rank).is_ok()
+    }
+
+    /// Another rank says that ranks have died: this one does not finalise MPI either.
+    pub(crate) fn learn_lost(&mut self, lost: Vec<usize>) {
+        self.lost = lost;
     }
 
     pub(crate) fn rank(&self) -> usize {
@@ -200,7 +255,9 @@ impl Post {
             let note: FailureNote = wire::from_bytes(&message.head[ENVELOPE..])?;
             // The job is being ended. Whatever user code makes of this error, it is not a failure of this rank.
             self.failed = true;
-            return Err(Error::new(ErrorKind::Peer, note.message));
+            let error = Error::new(ErrorKind::Peer, note.message);
+            self.verdict.fail(&error, note.restart);
+            return Err(error);
         }
         match run.cmp(&self.run) {
             Ordering::Equal => open(from, message).map(Some),
@@ -284,7 +341,10 @@ impl Post {
     /// On a real MPI this does not return.
     pub(crate) fn fail(&mut self, error: &Error) {
         self.failed = true;
-        let note = FailureNote { message: error.to_string() };
+        let restart = may_restart(error.kind());
+        // First of all, because this rank may be ended at any moment from here on.
+        self.verdict.fail(error, restart);
+        let note = FailureNote { message: error.to_string(), restart };
         let me = self.rank();
         for to in (0..self.size()).filter(|&r| r != me) {
             // Best effort: the job ends whether or not this gets through.
@@ -303,9 +363,14 @@ impl Post {
         self.failed
     }
 
-    /// Leaves the world in good order.
+    /// Leaves the world in good order. Where ranks have died it is left as it is: they would be waited for.
     pub(crate) fn close(&mut self) -> Result<()> {
-        self.transport.close()
+        if self.lost.is_empty() { self.transport.close() } else { Ok(()) }
+    }
+
+    /// Sends what is left for those who still receive, and does not insist: what was sent to the dead never leaves.
+    pub(crate) fn flush(&mut self) {
+        let _ = self.drain(FLUSH);
     }
 }
 
@@ -378,7 +443,7 @@ mod tests {
     fn a_failure_is_heard_in_any_run() {
         let (mut a, mut b) = pair();
         b.next_run();
-        let note = FailureNote { message: "rank 0: stage seg: item 1: no".into() };
+        let note = FailureNote { message: "rank 0: stage seg: item 1: no".into(), restart: false };
         a.send(1, Kind::Failure, &note).unwrap();
         let error = b.poll().unwrap_err();
         assert_eq!((error.kind(), error.message()), (ErrorKind::Peer, "rank 0: stage seg: item 1: no"));

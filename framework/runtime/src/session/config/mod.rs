@@ -35,6 +35,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// | `ARMATURE_MONITOR` | [`monitor`](Config::monitor) | `on`, `off`: per-stage service times | `on` |
 /// | `ARMATURE_BALANCE` | [`balance`](Config::balance) | `off`, `once`, `live`: is the mapping changed while the stream runs | `live` for a mapping that was planned, `off` for one that was given |
 /// | `ARMATURE_EVENTS` | [`events`](Config::events) | directory for the log of events, one file a rank | no log |
+/// | `ARMATURE_VERDICT` | [`verdict`](Config::verdict) | file in which the job says [how it stands](crate::verdict) | none |
 ///
 /// `RUST_LOG` sets what is logged (default `info` for the framework's own start-up and planning lines).
 #[derive(Clone, Debug)]
@@ -58,6 +59,7 @@ pub struct Config {
     pub(crate) balance: Option<Balance>,
     #[allow(dead_code, reason = "pipelines do not read it yet")]
     pub(crate) events: Option<PathBuf>,
+    pub(crate) verdict: Option<PathBuf>,
 }
 
 impl Default for Config {
@@ -80,6 +82,7 @@ impl Default for Config {
             monitor: true,
             balance: None,
             events: None,
+            verdict: None,
         }
     }
 }
@@ -191,6 +194,12 @@ impl Config {
     /// if it is not there; the files of an earlier run in it are replaced.
     pub fn events(mut self, directory: Option<PathBuf>) -> Self {
         self.events = directory;
+        self
+    }
+
+    /// The file in which the job says how it stands and what came of it, for [whoever started it](crate::verdict).
+    pub fn verdict(mut self, file: Option<PathBuf>) -> Self {
+        self.verdict = file;
         self
     }
 

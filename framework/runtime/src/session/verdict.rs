@@ -1,0 +1,161 @@
+//! Keeping the file in which a job says how it stands.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::verdict::{State, Verdict, place};
+
+/// How often the number of tasks that are done is written, at most.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// One rank's part in the verdict. Rank 0 writes how the job stands; another rank only that it fails, and only where the
+/// file is there, which rank 0 or whoever started the job has made.
+#[derive(Debug, Default)]
+pub(crate) struct Keeper {
+    path: Option<PathBuf>,
+    rank: usize,
+    verdict: Verdict,
+    next: Duration,
+}
+
+impl Keeper {
+    /// Begins a session of `size` ranks on this `rank`.
+    ///
+    /// # Errors
+    /// When rank 0 cannot write the file.
+    pub(crate) fn start(path: Option<&Path>, rank: usize, size: usize) -> Result<Self> {
+        let (process, place) = (std::process::id(), place());
+        let verdict = Verdict { state: State::Running, ranks: size, process, place, ..Verdict::default() };
+        let keeper = Keeper { path: path.map(Path::to_path_buf), rank, verdict, next: Duration::ZERO };
+        if keeper.rank == 0 {
+            keeper.write()?;
+        }
+        Ok(keeper)
+    }
+
+    /// So many tasks are done.
+    #[inline]
+    pub(crate) fn done(&mut self, tasks: u64, now: impl FnOnce() -> Duration) {
+        if self.path.is_some() && self.rank == 0 && tasks != self.verdict.done {
+            self.verdict.done = tasks;
+            let now = now();
+            if now >= self.next {
+                self.next = now + PERIOD;
+                self.write_or_warn();
+            }
+        }
+    }
+
+    /// The job goes on without `rank`.
+    pub(crate) fn lost(&mut self, rank: usize) {
+        if self.rank == 0
+            && let Err(at) = self.verdict.lost.binary_search(&rank)
+        {
+            self.verdict.lost.insert(at, rank);
+            self.write_or_warn();
+        }
+    }
+
+    /// The job ends because of an error, on this rank or another.
+    pub(crate) fn fail(&mut self, error: &Error, restart: bool) {
+        // The file may hold what another rank has written meanwhile.
+        let found = self.path.as_deref().and_then(|path| Verdict::read(path).ok().flatten());
+        let ended = found.as_ref().is_some_and(|verdict| verdict.state.has_ended());
+        // Other ranks make no file: where they find none, it is on another machine.
+        if ended || (found.is_none() && self.rank != 0) {
+            return;
+        }
+        if let Some(found) = found.filter(|_| self.rank != 0) {
+            self.verdict = found;
+        }
+        let message = error.to_string();
+        self.verdict = Verdict { state: State::Failed, code: 1, message, restart, ..self.verdict.clone() };
+        self.write_or_warn();
+    }
+
+    /// The job has done what it was to do.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.verdict.state = State::Finished;
+        if self.rank == 0 { self.write() } else { Ok(()) }
+    }
+
+    fn write(&self) -> Result<()> {
+        self.path.as_deref().map_or(Ok(()), |path| self.verdict.write(path))
+    }
+
+    fn write_or_warn(&self) {
+        if let Err(error) = self.write() {
+            log::warn!("{error}");
+        }
+    }
+}
+
+/// Whether the same job may succeed if it is started again: where a machine, a link or another rank was at fault.
+pub(crate) fn may_restart(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Timeout | ErrorKind::Transport | ErrorKind::Peer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(path: &Path) -> Verdict {
+        Verdict::read(path).unwrap().expect("a verdict")
+    }
+
+    fn error() -> Error {
+        Error::new(ErrorKind::User, "no fuel").at_rank(2)
+    }
+
+    #[test]
+    fn from_start_to_finish() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("v");
+        let mut keeper = Keeper::start(Some(&path), 0, 3).unwrap();
+        assert_eq!((read(&path).state, read(&path).ranks), (State::Running, 3));
+        assert_eq!(read(&path).process, std::process::id());
+        for (tasks, at, written) in [(5, 0, 5), (6, 999, 5), (7, 1000, 7), (8, 1001, 7)] {
+            keeper.done(tasks, || Duration::from_millis(at));
+            assert_eq!(read(&path).done, written, "at {at} ms");
+        }
+        for rank in [2, 1, 2] {
+            keeper.lost(rank);
+        }
+        assert_eq!((read(&path).lost, read(&path).done), (vec![1, 2], 8));
+        keeper.finish().unwrap();
+        assert_eq!((read(&path).state, read(&path).code), (State::Finished, 0));
+        // A straggler cannot spoil it.
+        Keeper::start(Some(&path), 2, 3).unwrap().fail(&error(), true);
+        assert_eq!(read(&path).state, State::Finished);
+    }
+
+    #[test]
+    fn the_first_failure_counts_whichever_rank_it_is_of() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("v");
+        let mut other = Keeper::start(Some(&path), 2, 3).unwrap();
+        other.fail(&error(), false);
+        assert!(!path.exists(), "there is no rank 0 on this machine");
+        let mut root = Keeper::start(Some(&path), 0, 3).unwrap();
+        root.done(4, || Duration::ZERO);
+        other.fail(&error(), true);
+        root.fail(&Error::new(ErrorKind::Peer, "rank 2 failed"), false);
+        let verdict = read(&path);
+        assert_eq!((verdict.state, verdict.code, verdict.done), (State::Failed, 1, 4));
+        assert_eq!((verdict.message.as_str(), verdict.restart), ("rank 2: no fuel", true));
+    }
+
+    #[test]
+    fn without_a_file_nothing_is_written_and_with_a_bad_one_nothing_starts() {
+        let mut keeper = Keeper::start(None, 0, 1).unwrap();
+        keeper.done(1, || panic!("no clock is read"));
+        keeper.fail(&error(), true);
+        keeper.finish().unwrap();
+        assert!(Keeper::start(Some(Path::new("/no/such/place")), 0, 1).is_err());
+        assert!(Keeper::start(Some(Path::new("/no/such/place")), 1, 2).is_ok());
+    }
+}

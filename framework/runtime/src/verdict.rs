@@ -1,0 +1,142 @@
+//! Verdicts: what came of a job, in a file, for whoever started it.
+//!
+//! A launcher's exit code does not always tell. Where ranks are allowed to die (`mpirun --enable-recovery`, `srun`), one exits with 0
+//! whatever has died, the other with 137 although the survivors have finished. A program that is started with
+//! `ARMATURE_VERDICT=FILE` therefore writes into that file how it stands; `armature run` reads it.
+//!
+//! The file holds one object of JSON and is replaced as a whole, so that a reader never finds half of it. A job that has
+//! left no verdict, or one that says `running`, has not succeeded.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// How a job stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Verdict {
+    /// Whether it runs or has ended.
+    pub state: State,
+    /// What the job should exit with: 0 only if it has finished.
+    pub code: u8,
+    /// Why it failed, naming the rank; empty unless it has.
+    pub message: String,
+    /// Whether the same job may succeed if it is started again: not where the program itself failed.
+    pub restart: bool,
+    /// How many ranks it was started with.
+    pub ranks: usize,
+    /// Ranks that have died and without which it goes on, ascending.
+    pub lost: Vec<usize>,
+    /// Tasks that are done, those that an earlier run has left in a journal included.
+    pub done: u64,
+    /// The process number of rank 0.
+    pub process: u32,
+    /// Where that number means something: a machine since its last start, and a namespace of process numbers on it.
+    /// Empty if that is not known.
+    pub place: String,
+}
+
+/// Whether a job runs or has ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// No rank has said anything yet.
+    #[default]
+    Starting,
+    /// Rank 0 has started and not ended.
+    Running,
+    /// It is over and has done what it was to do.
+    Finished,
+    /// It is over and has not.
+    Failed,
+}
+
+impl State {
+    /// Whether it is over.
+    pub fn has_ended(self) -> bool {
+        matches!(self, State::Finished | State::Failed)
+    }
+}
+
+impl Verdict {
+    /// The verdict in a file; `None` where there is no file.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] when the file cannot be read, [`ErrorKind::Config`] when it does not hold a verdict.
+    pub fn read(path: &Path) -> Result<Option<Verdict>> {
+        let name = path.display();
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(Error::new(ErrorKind::Io, format!("cannot read the verdict {name}: {e}"))),
+        };
+        serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|e| Error::new(ErrorKind::Config, format!("{name} does not hold a verdict: {e}")))
+    }
+
+    /// Writes it to a file, which is replaced as a whole.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] when that is not possible. The file is as it was then.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{}", std::process::id()));
+        let new = PathBuf::from(name);
+        let write = || {
+            let mut text = serde_json::to_vec(self)?;
+            text.push(b'\n');
+            fs::write(&new, text)?;
+            fs::rename(&new, path)
+        };
+        write().map_err(|e: io::Error| {
+            // What is left of an attempt is of no use to anybody.
+            let _ = fs::remove_file(&new);
+            Error::new(ErrorKind::Io, format!("cannot write the verdict {}: {e}", path.display()))
+        })
+    }
+}
+
+/// Where the numbers of this process and its neighbours mean something, see [`Verdict::place`].
+pub fn place() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    let namespace = fs::read_link("/proc/self/ns/pid");
+    match (boot, namespace) {
+        (Ok(boot), Ok(namespace)) => format!("{} {}", boot.trim(), namespace.display()),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_survives_and_leaves_nothing_else_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("verdict");
+        assert_eq!(Verdict::read(&path).unwrap(), None);
+        let verdict =
+            Verdict { state: State::Failed, message: "rank 1: \"no\"".into(), ..Verdict::default() };
+        Verdict::default().write(&path).unwrap();
+        verdict.write(&path).unwrap();
+        assert_eq!(Verdict::read(&path).unwrap(), Some(verdict));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_cannot_be_read_or_written_is_named() {
+        let error = Verdict::default().write(Path::new("/no/such/place")).unwrap_err().to_string();
+        assert!(error.starts_with("cannot write the verdict /no/such/place: "), "{error}");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("verdict");
+        fs::write(&path, "{\"state\":\"fini").unwrap();
+        let error = Verdict::read(&path).unwrap_err().to_string();
+        assert!(error.contains("verdict does not hold a verdict: "), "{error}");
+    }
+}
