@@ -1,6 +1,8 @@
 //! The experiments, each in a file of its own.
 
 mod chain_tuning;
+mod farm_policies;
+mod farm_tasks;
 mod ferret_costs;
 mod ferret_runs;
 mod ferret_scaling;
@@ -35,6 +37,7 @@ pub const ALL: &[Experiment] = &[
     planner_30::EXPERIMENT,
     planner_time::EXPERIMENT,
     rate_estimator::EXPERIMENT,
+    farm_policies::EXPERIMENT,
 ];
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub enum ErrorKind {
     Options,
     /// No mapping satisfies the rules that were asked for.
     Infeasible,
+    /// The description of a farm cannot be used.
+    Farm,
 }
 
 impl Error {
@@ -55,6 +57,7 @@ impl fmt::Display for Error {
             ErrorKind::Mapping => "mapping",
             ErrorKind::Options => "planner options",
             ErrorKind::Infeasible => "no plan",
+            ErrorKind::Farm => "farm",
         };
         write!(f, "{what}: {}", self.message)
     }

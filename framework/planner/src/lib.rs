@@ -29,6 +29,7 @@
 
 mod cores;
 mod error;
+pub mod farm;
 pub mod measure;
 pub mod pipeline;
 mod platform;

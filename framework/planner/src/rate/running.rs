@@ -29,6 +29,16 @@ impl Running {
         Running::default()
     }
 
+    /// A series of which the number of values, their sum and the sum of their squares are known. The variance loses
+    /// digits where the mean is large against it, and is never less than 0.
+    pub fn from_sums(count: u64, sum: f64, squares: f64) -> Self {
+        if count == 0 {
+            return Running::new();
+        }
+        let mean = sum / count as f64;
+        Running { count, mean, squares: (squares - sum * mean).max(0.0) }
+    }
+
     /// One more value.
     pub fn add(&mut self, value: f64) {
         self.count += 1;
@@ -91,6 +101,13 @@ mod tests {
         let running = of(&[4.0, 7.0, 13.0, 16.0]);
         assert_eq!((running.count(), running.mean(), running.variance()), (4, 10.0, 30.0));
         assert!((running.standard_error() - 2.738612788).abs() < 1e-9);
+    }
+
+    #[test]
+    fn from_sums_is_adding() {
+        let running = Running::from_sums(4, 40.0, 16.0 + 49.0 + 169.0 + 256.0);
+        assert_eq!((running.count(), running.mean(), running.variance()), (4, 10.0, 30.0));
+        assert_eq!(Running::from_sums(0, 0.0, 0.0), Running::new());
     }
 
     #[test]

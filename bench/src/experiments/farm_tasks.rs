@@ -1,0 +1,61 @@
+//! Task times of the farm experiments: gamma distributed, alone or in blocks that share one duration.
+
+use rand::{SeedableRng, rngs::StdRng};
+use rand_distr::{Distribution, Gamma};
+
+use crate::Outcome;
+
+/// What the tasks of an iteration are like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct TaskShape {
+    /// Tasks of an iteration.
+    pub(super) tasks: usize,
+    /// Mean time of a task (s).
+    pub(super) mean: f64,
+    /// Standard deviation, as a part of the mean.
+    pub(super) spread: f64,
+    /// Consecutive tasks that share one duration; 1 if all are independent.
+    pub(super) block: usize,
+}
+
+impl TaskShape {
+    /// The iterations of one seed, in order.
+    pub(super) fn iterations(self, seed: u64) -> Outcome<impl Iterator<Item = Vec<f64>>> {
+        let mut random = StdRng::seed_from_u64(seed);
+        let gamma = if self.spread > 0.0 {
+            let shape = 1.0 / (self.spread * self.spread);
+            Some(Gamma::new(shape, self.mean / shape)?)
+        } else {
+            None
+        };
+        Ok(std::iter::repeat_with(move || {
+            let mut times = Vec::with_capacity(self.tasks);
+            while times.len() < self.tasks {
+                let time = gamma.map_or(self.mean, |gamma| gamma.sample(&mut random));
+                let end = self.tasks.min(times.len() + self.block.max(1));
+                times.resize(end, time);
+            }
+            times
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armature_planner::rate::Running;
+
+    #[test]
+    fn mean_deviation_and_blocks_are_as_asked() {
+        let shape = TaskShape { tasks: 10_000, mean: 6e-3, spread: 0.8, block: 20 };
+        let mut running = Running::new();
+        for times in shape.iterations(1).unwrap().take(20) {
+            assert!(times.chunks(20).all(|block| block.iter().all(|&time| time == block[0])));
+            times.iter().for_each(|&time| running.add(time));
+        }
+        assert!((running.mean() / 6e-3 - 1.0).abs() < 0.03, "{running:?}");
+        assert!((running.deviation() / 4.8e-3 - 1.0).abs() < 0.05, "{running:?}");
+        let equal = TaskShape { spread: 0.0, ..shape }.iterations(1).unwrap().next().unwrap();
+        assert!(equal.iter().all(|&time| time == 6e-3));
+    }
+}

@@ -1,0 +1,70 @@
+//! What the rest of an iteration would take with a policy.
+
+use super::super::knowledge::ChunkDone;
+use super::super::policy::{Policy, View};
+use super::synthetic::Synthetic;
+use crate::simulate::farm::{Dispatcher, Farm};
+
+/// The rest of an iteration, as it lies ahead.
+#[derive(Debug)]
+pub(super) struct Ahead<'a> {
+    pub(super) view: View<'a>,
+    /// When workers will ask, in seconds from now, and which.
+    pub(super) asks: &'a [(f64, usize)],
+    /// How many times as long each worker takes for a task, by its number.
+    pub(super) slowness: &'a [f64],
+}
+
+impl Ahead<'_> {
+    /// Seconds from now until all results are there, and the chunks that were simulated for this: None if there were
+    /// more than `most`, or it takes longer than `limit` anyway.
+    pub(super) fn simulate(
+        &self,
+        policy: Box<dyn Policy>,
+        row: &Synthetic,
+        most: u64,
+        limit: f64,
+    ) -> (Option<f64>, u64) {
+        let mut play =
+            Play { ahead: self, policy, row, left: self.view.left, chunks: 0, most, limit, given_up: false };
+        let run = Farm::new(*self.view.knowledge).run_from(self.asks, &mut play);
+        // Chunks that are out already come back in any case.
+        let out = self.asks.iter().map(|&(time, _)| time).fold(0.0, f64::max);
+        ((!play.given_up).then(|| run.time.max(out)), play.chunks)
+    }
+}
+
+struct Play<'a> {
+    ahead: &'a Ahead<'a>,
+    policy: Box<dyn Policy>,
+    row: &'a Synthetic,
+    left: u64,
+    chunks: u64,
+    most: u64,
+    limit: f64,
+    given_up: bool,
+}
+
+impl Dispatcher for Play<'_> {
+    fn next(&mut self, worker: usize, now: f64) -> Option<u64> {
+        if self.left == 0 || self.given_up {
+            return None;
+        }
+        if self.chunks >= self.most || now > self.limit {
+            self.given_up = true;
+            return None;
+        }
+        self.chunks += 1;
+        let view = View { left: self.left, ..self.ahead.view };
+        Some(self.policy.next(worker, self.left, &view).clamp(1, self.left))
+    }
+
+    fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64) {
+        let first = self.ahead.view.left - self.left;
+        self.left -= tasks;
+        let slow = self.ahead.slowness.get(worker).copied().unwrap_or(1.0);
+        (slow * (self.row.until(first + tasks) - self.row.until(first)), 0.0)
+    }
+
+    fn done(&mut self, _done: &ChunkDone) {}
+}

@@ -1,0 +1,147 @@
+//! Task times like those that were measured.
+
+/// At most so many stretches of tasks are drawn.
+const MOST_GRAINS: u64 = 2048;
+
+/// What task times are drawn from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Likeness {
+    pub(super) mean: f64,
+    pub(super) deviation: f64,
+    /// Neighbouring tasks that share one duration.
+    pub(super) block: f64,
+}
+
+/// Times of a row of tasks, drawn once, so that all candidates are given the same.
+#[derive(Clone, Debug)]
+pub(super) struct Synthetic {
+    /// Tasks in a stretch.
+    grain: f64,
+    /// Time of all stretches before.
+    before: Vec<f64>,
+}
+
+impl Synthetic {
+    /// `tasks` tasks; the same `seed` draws the same.
+    pub(super) fn draw(likeness: &Likeness, tasks: u64, seed: u64) -> Self {
+        let Likeness { mean, deviation, block } = *likeness;
+        let grain = tasks.div_ceil(MOST_GRAINS).max(1) as f64;
+        let block = block.max(1.0);
+        // A stretch within blocks has the deviation of one task, a longer one that of g B − (B² − 1)/3 tasks; blocks
+        // span that many stretches.
+        let (spread, span) = if block <= grain {
+            (((grain * block - (block * block - 1.0) / 3.0).max(grain)).sqrt(), 1.0)
+        } else {
+            (grain, block / grain)
+        };
+        let (mean, deviation) = (grain * mean, spread * deviation);
+        let mut random = Random(seed);
+        let count = (tasks as f64 / grain).ceil() as usize;
+        let mut before = Vec::with_capacity(count + 1);
+        let (mut sum, mut value) = (0.0, 0.0);
+        // The first block has begun before.
+        let mut ends = random.uniform() * span;
+        before.push(sum);
+        for i in 0..count {
+            if i == 0 || i as f64 >= ends {
+                value = random.time(mean, deviation);
+                if i > 0 {
+                    ends += span;
+                }
+            }
+            sum += value;
+            before.push(sum);
+        }
+        Synthetic { grain, before }
+    }
+
+    /// Time of the first `tasks` tasks.
+    pub(super) fn until(&self, tasks: u64) -> f64 {
+        let place = tasks as f64 / self.grain;
+        let whole = (place as usize).min(self.before.len() - 1);
+        let next = (whole + 1).min(self.before.len() - 1);
+        self.before[whole] + (place - whole as f64) * (self.before[next] - self.before[whole])
+    }
+}
+
+/// Numbers that look random and are always the same: SplitMix64 of Steele, Lea and Flood (2014).
+#[derive(Clone, Debug)]
+struct Random(u64);
+
+impl Random {
+    /// Between 0 and 1, neither included.
+    fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((x ^ (x >> 31)) >> 11) as f64 / (1_u64 << 53) as f64 + f64::EPSILON / 4.0
+    }
+
+    /// Box and Muller.
+    fn normal(&mut self) -> f64 {
+        (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
+    /// A positive time of this mean and deviation: a gamma distribution by Wilson and Hilferty's approximation, or,
+    /// where the deviation is larger than the mean, a logarithmic normal one.
+    fn time(&mut self, mean: f64, deviation: f64) -> f64 {
+        let ratio = deviation / mean;
+        if ratio.is_nan() || ratio <= 0.0 {
+            return mean;
+        }
+        let z = self.normal();
+        let factor = if ratio <= 1.0 {
+            let ninth = ratio * ratio / 9.0;
+            (1.0 - ninth + z * ninth.sqrt()).max(0.0).powi(3)
+        } else {
+            let variance = ratio.mul_add(ratio, 1.0).ln();
+            (z * variance.sqrt() - 0.5 * variance).exp()
+        };
+        mean * factor
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rate::Running;
+
+    /// Mean and deviation of `size` tasks in a row, over many draws.
+    fn seen(likeness: &Likeness, tasks: u64, size: u64) -> Running {
+        let mut running = Running::new();
+        for seed in 0..200 {
+            let row = Synthetic::draw(likeness, tasks, seed);
+            for first in (0..tasks - size).step_by(tasks as usize / 10) {
+                running.add(row.until(first + size) - row.until(first));
+            }
+        }
+        running
+    }
+
+    #[test]
+    fn mean_and_deviation_are_kept_whatever_the_grain() {
+        for (tasks, block, ratio) in [
+            (2000, 1.0, 0.3),
+            (2000, 20.0, 0.8),
+            (100_000, 1.0, 0.8),
+            (100_000, 500.0, 0.8),
+            (2000, 1.0, 1.5),
+        ] {
+            let likeness = Likeness { mean: 2.0, deviation: 2.0 * ratio, block };
+            let size = tasks / 20;
+            let running = seen(&likeness, tasks, size);
+            let k = size as f64;
+            assert!((running.mean() / (2.0 * k) - 1.0).abs() < 0.05, "{likeness:?}: {running:?}");
+            let expected = 2.0 * ratio * (k * block - (block * block - 1.0) / 3.0).sqrt();
+            let factor = running.deviation() / expected;
+            assert!((0.8..1.25).contains(&factor), "{likeness:?}: {factor}");
+        }
+    }
+
+    #[test]
+    fn equal_tasks_are_equal() {
+        let row = Synthetic::draw(&Likeness { mean: 3.0, deviation: 0.0, block: 1.0 }, 10, 1);
+        assert_eq!((row.until(0), row.until(4), row.until(10)), (0.0, 12.0, 30.0));
+    }
+}

@@ -1,0 +1,100 @@
+//! What a caller tells the policies.
+
+use serde::{Deserialize, Serialize};
+
+use super::messages::MessageCosts;
+
+/// How many tasks are left to be handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Supply {
+    /// Just as many.
+    Exactly(u64),
+    /// A stream whose end is not known; so many are sure (0 will do).
+    AtLeast(u64),
+}
+
+/// What is known of a farm besides the times of its tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knowledge {
+    /// Now, in seconds on any clock that does not go back.
+    pub now: f64,
+    /// What messages between master and workers cost.
+    pub messages: MessageCosts,
+    /// Bytes of a task on its way to a worker.
+    pub task_bytes: f64,
+    /// Bytes of the result of a task.
+    pub result_bytes: f64,
+    /// Chunks that a worker may hold beyond the one that it computes.
+    pub ahead: u32,
+    /// The worker on the master's own rank, if it computes, too: messages to it cost nothing.
+    pub master: Option<usize>,
+}
+
+impl Default for Knowledge {
+    /// Messages that cost nothing, one chunk at a time, a master that does not compute.
+    fn default() -> Self {
+        Knowledge {
+            now: 0.0,
+            messages: MessageCosts::FREE,
+            task_bytes: 0.0,
+            result_bytes: 0.0,
+            ahead: 0,
+            master: None,
+        }
+    }
+}
+
+impl Knowledge {
+    /// Seconds of the master's port to send `tasks` tasks.
+    pub fn send_time(&self, tasks: u64) -> f64 {
+        self.messages.time(self.task_bytes * tasks as f64)
+    }
+
+    /// Seconds until the results of `tasks` tasks have come back.
+    pub fn return_time(&self, tasks: u64) -> f64 {
+        self.messages.time(self.result_bytes * tasks as f64)
+    }
+
+    /// Least number of tasks in a chunk, `kmin`, with which the master can serve `workers` workers within the round
+    /// trip of one chunk, where a task takes `mean` seconds:
+    /// `max(1, ⌈(n − 2) mo / (µ − λ((n − 1) b_m − b_w))⌉)`, with `b_m` and `b_w` bytes of a task and its result.
+    /// None if no size will do, because the bytes alone take the master longer than the workers.
+    ///
+    /// The paper has the lower limit as an idea and prints no formula; this is derived from equating
+    /// `n (mo + λ b_m k)` with `2 mo + λ (b_m + b_w) k + k µ`.
+    pub fn least_chunk(&self, workers: usize, mean: f64) -> Option<u64> {
+        let n = workers as f64;
+        let MessageCosts { start_up, per_byte } = self.messages;
+        let left_over = mean - per_byte * ((n - 1.0) * self.task_bytes - self.result_bytes);
+        if left_over.is_nan() || left_over <= 0.0 {
+            return None;
+        }
+        let least = (n - 2.0) * start_up.of(self.task_bytes) / left_over;
+        Some(least.ceil().max(1.0) as u64)
+    }
+}
+
+/// A chunk whose results have come back.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChunkDone {
+    /// The worker that computed it.
+    pub worker: usize,
+    /// Tasks in it.
+    pub tasks: u64,
+    /// Sum of the times of its tasks (s).
+    pub sum: f64,
+    /// Sum of their squares (s²).
+    pub squares: f64,
+    /// Seconds from handing it out to the arrival of its results.
+    pub elapsed: f64,
+}
+
+impl ChunkDone {
+    /// A chunk that was timed as a whole: `seconds` for all of its tasks, which are taken for equal. What tasks
+    /// differ by is then only seen between chunks.
+    pub fn timed(worker: usize, tasks: u64, seconds: f64) -> Self {
+        let squares = if tasks == 0 { 0.0 } else { seconds * seconds / tasks as f64 };
+        ChunkDone { worker, tasks, sum: seconds, squares, elapsed: seconds }
+    }
+}

@@ -1,0 +1,256 @@
+//! What an iteration takes: (4) to (9), the number of workers that is best, (10) to (13).
+
+use serde::{Deserialize, Serialize};
+
+use super::messages::MessageCosts;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Whether the master goes on while a message is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Protocol {
+    /// It sends the next one as soon as the start-up time of the last has passed.
+    Asynchronous,
+    /// One message after the other.
+    Synchronous,
+}
+
+/// An iteration of a farm with balanced load, as a function of the number of workers. Valid up to
+/// [`most_workers`](IterationModel::most_workers); above it, workers wait for the master and it says too little.
+///
+/// ```
+/// use armature_planner::farm::{IterationModel, MessageCosts, Protocol};
+///
+/// // Fig. 6 of the paper, in ms: mo = 1, λ = 0.001 ms/byte, V = 4096 bytes, Tc = 1600 ms.
+/// let model = IterationModel {
+///     messages: MessageCosts::new(1.0, 0.001),
+///     volume: 4096.0,
+///     out: 0.5,
+///     compute: 1600.0,
+///     master: 0.0,
+///     protocol: Protocol::Asynchronous,
+/// };
+/// assert_eq!((model.fastest(10..=60), model.best(10..=60)), (40, 23));
+/// assert!((model.time(23) - 93.7433).abs() < 1e-4);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IterationModel {
+    /// `mo` and `λ`. The start-up time is that of a message of V/n bytes.
+    pub messages: MessageCosts,
+    /// V: bytes of an iteration in both directions.
+    pub volume: f64,
+    /// α: the part of them that goes to the workers.
+    pub out: f64,
+    /// Tc: computing time of all workers together (s).
+    pub compute: f64,
+    /// lm: the master's own time to prepare the next tasks (s).
+    pub master: f64,
+    /// How messages are sent.
+    pub protocol: Protocol,
+}
+
+impl IterationModel {
+    /// Checks that every number can be used.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Farm`] naming the number and what was expected.
+    pub fn validate(&self) -> Result<()> {
+        self.messages.validate()?;
+        for (name, value) in
+            [("volume", self.volume), ("computing time", self.compute), ("master's time", self.master)]
+        {
+            if !(value >= 0.0 && value.is_finite()) {
+                let message = format!("the {name} of an iteration must be 0 or more, but is {value}");
+                return Err(Error::new(ErrorKind::Farm, message));
+            }
+        }
+        if !(0.0..=1.0).contains(&self.out) {
+            let message =
+                format!("the part of the bytes that goes to workers must be 0 to 1, but is {}", self.out);
+            return Err(Error::new(ErrorKind::Farm, message));
+        }
+        Ok(())
+    }
+
+    /// mo for n workers.
+    fn start_up(&self, n: usize) -> f64 {
+        self.messages.start_up.of(self.volume / n as f64)
+    }
+
+    /// λV.
+    fn carry(&self) -> f64 {
+        self.messages.per_byte * self.volume
+    }
+
+    /// Whether start-up times and not bytes keep an asynchronous master busy: mo ≥ λαV/n, the regime of (7).
+    pub fn is_start_up_bound(&self, n: usize) -> bool {
+        n as f64 * self.start_up(n) > self.out * self.carry()
+    }
+
+    /// Seconds of an iteration on `n` workers: (9), or (7) or (8) by the regime of this n.
+    ///
+    /// # Panics
+    /// If `n` is 0.
+    pub fn time(&self, n: usize) -> f64 {
+        assert!(n > 0, "an iteration needs a worker");
+        let (mo, carry, x) = (self.start_up(n), self.carry(), n as f64);
+        let distributed = (((x - 1.0) * self.out + 1.0) * carry + self.compute) / x;
+        let parallel = match self.protocol {
+            Protocol::Synchronous => (x + 1.0) * mo + distributed,
+            Protocol::Asynchronous if self.is_start_up_bound(n) => {
+                (x + 1.0) * mo + (self.compute + carry) / x
+            }
+            Protocol::Asynchronous => 2.0 * mo + distributed,
+        };
+        parallel + self.master
+    }
+
+    /// Tc/(n Tt(n)), the part of the workers' time that is computing.
+    pub fn efficiency(&self, n: usize) -> f64 {
+        self.compute / (n as f64 * self.time(n))
+    }
+
+    /// (13): Pi(n) = n Tt²/Tc, the time divided by the efficiency (s). It is least where more workers stop to pay.
+    pub fn performance_index(&self, n: usize) -> f64 {
+        performance_index(n, self.time(n), self.compute)
+    }
+
+    /// The number of workers in `range` with the shortest time; of equals the smallest. Every number is tried, since
+    /// the time has a step wherever messages become small.
+    pub fn fastest(&self, range: std::ops::RangeInclusive<usize>) -> usize {
+        self.least(range, |n| self.time(n))
+    }
+
+    /// The number of workers in `range` with the least [`performance_index`](IterationModel::performance_index).
+    pub fn best(&self, range: std::ops::RangeInclusive<usize>) -> usize {
+        self.least(range, |n| self.performance_index(n))
+    }
+
+    fn least(&self, range: std::ops::RangeInclusive<usize>, value: impl Fn(usize) -> f64) -> usize {
+        let first = (*range.start()).max(1);
+        let mut best = (first, value(first));
+        for n in first + 1..=*range.end() {
+            let value = value(n);
+            if value < best.1 {
+                best = (n, value);
+            }
+        }
+        best.0
+    }
+
+    /// The master's chunk managing capability: the most workers that it can serve within one round trip, (10), (11)
+    /// or (12). The start-up time is taken at `n` workers. `usize::MAX` if any number can be served.
+    pub fn capability(&self, n: usize) -> usize {
+        let real = self.real_capability(n);
+        if real < usize::MAX as f64 { real.max(0.0) as usize } else { usize::MAX }
+    }
+
+    fn real_capability(&self, n: usize) -> f64 {
+        let (mo, carry) = (self.start_up(n), self.carry());
+        match self.protocol {
+            Protocol::Synchronous => capability_synchronous(mo, carry, self.out, self.compute),
+            Protocol::Asynchronous => {
+                let bytes = capability_by_bytes(mo, carry, self.out, self.compute);
+                if bytes * mo <= self.out * carry {
+                    bytes
+                } else {
+                    capability_by_start_up(mo, carry, self.out, self.compute)
+                }
+            }
+        }
+    }
+
+    /// The same where the start-up time depends on the size: the largest n of `range` that is not above the
+    /// capability for messages of V/n bytes; the first of the range if none is.
+    pub fn most_workers(&self, range: std::ops::RangeInclusive<usize>) -> usize {
+        let first = *range.start();
+        range.rev().find(|&n| n <= self.capability(n)).unwrap_or(first)
+    }
+}
+
+/// The number of workers, not rounded, at which (7), (8) or (9) has its least time and its least Pi, where the start-up
+/// time `mo` does not depend on the size. (8) falls with every worker: its first value is infinite.
+///
+/// The paper mentions these and does not print them; they follow from the derivatives.
+pub fn real_optima(model: &IterationModel, equation: u8) -> (f64, f64) {
+    let (mo, carry) = (model.messages.start_up.small, model.carry());
+    let beta = model.out * carry;
+    let (all, without) = (model.compute + carry, model.compute + carry - beta);
+    let index = |fixed: f64, spread: f64| (-fixed + (fixed * fixed + 12.0 * mo * spread).sqrt()) / (6.0 * mo);
+    match equation {
+        7 => ((all / mo).sqrt(), index(mo + model.master, all)),
+        8 => (f64::INFINITY, without / (2.0 * mo + beta + model.master)),
+        _ => ((without / mo).sqrt(), index(mo + beta + model.master, without)),
+    }
+}
+
+/// An iteration whose load is not balanced: (6), or the larger of (4) and (5). `to` and `from` are the bytes of each
+/// worker, `work` its computing time (s); the last worker starts and ends last.
+///
+/// # Panics
+/// If the three do not have the same length, or are empty.
+pub fn unbalanced_time(
+    messages: &MessageCosts,
+    protocol: Protocol,
+    to: &[f64],
+    from: &[f64],
+    work: &[f64],
+    master: f64,
+) -> f64 {
+    assert!(!to.is_empty() && to.len() == from.len() && to.len() == work.len(), "one entry for each worker");
+    let (n, last) = (to.len() as f64, to.len() - 1);
+    let lambda = messages.per_byte;
+    let mo = messages.start_up.of(to.iter().chain(from).sum::<f64>() / n);
+    let end = work[last] + lambda * from[last] + master;
+    let sent = lambda * to.iter().sum::<f64>();
+    match protocol {
+        Protocol::Synchronous => (n + 1.0) * mo + sent + end,
+        Protocol::Asynchronous => ((n + 1.0) * mo + lambda * to[last]).max(2.0 * mo + sent) + end,
+    }
+}
+
+/// (10): ⌊√(mo² + mo((1 − α)λV + Tc))/mo + 1⌋, not rounded.
+pub(super) fn capability_by_start_up(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
+    (mo * mo + mo * ((1.0 - out) * carry + compute)).sqrt() / mo + 1.0
+}
+
+/// (11): ⌊(λV + Tc)/(λαV − mo)⌋, not rounded; infinite if λαV ≤ mo.
+pub(super) fn capability_by_bytes(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
+    let busy = out * carry - mo;
+    if busy <= 0.0 { f64::INFINITY } else { (carry + compute) / busy }
+}
+
+/// (12): ⌊(2mo − λαV + √((λαV − 2mo)² + 4mo(λV + Tc)))/(2mo)⌋, not rounded.
+pub(super) fn capability_synchronous(mo: f64, carry: f64, out: f64, compute: f64) -> f64 {
+    let rest = 2.0 * mo - out * carry;
+    if mo <= 0.0 {
+        return capability_by_bytes(mo, carry, out, compute);
+    }
+    (rest + (rest * rest + 4.0 * mo * (carry + compute)).sqrt()) / (2.0 * mo)
+}
+
+/// (13) of a measured iteration: n Tt²/Tc, the time divided by the efficiency.
+pub fn performance_index(workers: usize, time: f64, compute: f64) -> f64 {
+    workers as f64 * time * time / compute
+}
+
+/// The part of an iteration of `time` seconds that the workers were idle: 1 − mean of the busy times / time. 0 is
+/// perfect balance.
+pub fn idle_index(busy: &[f64], time: f64) -> f64 {
+    1.0 - busy.iter().sum::<f64>() / busy.len() as f64 / time
+}
+
+/// What the idle index is at most by the spread of the tasks: 1/(1 + (µ/σ)√(2/n)), where tasks of a worker are alike;
+/// 0 without spread.
+pub fn idle_bound(workers: usize, mean: f64, deviation: f64) -> f64 {
+    if deviation <= 0.0 {
+        return 0.0;
+    }
+    1.0 / (1.0 + mean / deviation * (2.0 / workers as f64).sqrt())
+}
+
+/// The bound behind it: an iteration of M tasks takes µM/n + σM/√(2n) at most.
+pub fn time_bound(workers: usize, tasks: u64, mean: f64, deviation: f64) -> f64 {
+    let (x, m) = (workers as f64, tasks as f64);
+    mean * m / x + deviation * m / (2.0 * x).sqrt()
+}

@@ -1,0 +1,148 @@
+//! Batches of a part of the whole, or of what is left: FSC and DPF.
+
+use super::super::knowledge::ChunkDone;
+use super::batches::{Prepared, share};
+use super::{Policy, View};
+use crate::simulate::farm::{Dispatcher, Farm};
+
+/// Batches of the same part.
+#[derive(Clone, Debug)]
+pub(super) struct Fraction {
+    factor: f64,
+    /// Of the tasks that are left (DPF); else of all (FSC).
+    of_rest: bool,
+    prepared: Prepared,
+    least: Option<u64>,
+}
+
+impl Fraction {
+    pub(super) fn new(factor: f64, of_rest: bool) -> Self {
+        Fraction { factor, of_rest, prepared: Prepared::default(), least: Some(1) }
+    }
+
+    fn append(&mut self, view: &View<'_>) {
+        let left = view.left.saturating_sub(self.prepared.tasks());
+        let (of, parts) = (if self.of_rest { left } else { view.total }, view.n() as f64 / self.factor);
+        let size = share(of, parts);
+        // FSC has no lower limit.
+        if self.of_rest && self.least.is_none_or(|least| size <= least) {
+            self.prepared.rest(view.n(), left);
+        } else {
+            self.prepared.batch(view.n(), size, left);
+        }
+    }
+}
+
+impl Policy for Fraction {
+    fn begin(&mut self, view: &View<'_>) {
+        self.prepared.clear();
+        self.least = view.least_chunk();
+    }
+
+    fn next(&mut self, _worker: usize, most: u64, view: &View<'_>) -> u64 {
+        if self.prepared.is_empty() {
+            self.append(view);
+        }
+        self.prepared.take(most).unwrap_or(1)
+    }
+
+    fn copy(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+}
+
+/// The factor of the first two iterations.
+const AT_FIRST: f64 = 0.25;
+
+/// FSC and DPF: the part is chosen anew at each iteration from the third on, by a simulation in which every worker
+/// takes the time for a task that it took in the last iteration.
+#[derive(Clone, Debug)]
+pub(super) struct Predictive {
+    fraction: Fraction,
+}
+
+impl Predictive {
+    pub(super) fn fsc() -> Self {
+        Predictive { fraction: Fraction::new(AT_FIRST, false) }
+    }
+
+    pub(super) fn dpf() -> Self {
+        Predictive { fraction: Fraction::new(AT_FIRST, true) }
+    }
+
+    /// The first of 0.1, 0.2, … 1 with the shortest time.
+    fn choose(&self, view: &View<'_>) -> f64 {
+        let last = |worker: usize| view.statistics.times(worker).map(|times| times.last);
+        let (tasks, time) = view
+            .workers
+            .iter()
+            .filter_map(|&worker| last(worker))
+            .fold((0, 0.0), |(tasks, time), (k, seconds)| (tasks + k, time + seconds));
+        if tasks == 0 {
+            return AT_FIRST;
+        }
+        let mean = time / tasks as f64;
+        let means: Vec<f64> = view
+            .workers
+            .iter()
+            .map(|&worker| match last(worker) {
+                Some((k, seconds)) if k > 0 => seconds / k as f64,
+                _ => mean,
+            })
+            .collect();
+        let mut best = (AT_FIRST, f64::INFINITY);
+        for step in 1..=10 {
+            let factor = f64::from(step) / 10.0;
+            let mut fraction = Fraction::new(factor, self.fraction.of_rest);
+            fraction.begin(view);
+            let mut forecast = Forecast { fraction, left: view.left, means: &means, view };
+            let time = Farm::new(*view.knowledge).run(view.workers, &mut forecast).time;
+            if time < best.1 {
+                best = (factor, time);
+            }
+        }
+        best.0
+    }
+}
+
+/// An iteration in which every worker takes its mean time for each task.
+struct Forecast<'a> {
+    fraction: Fraction,
+    left: u64,
+    means: &'a [f64],
+    view: &'a View<'a>,
+}
+
+impl Dispatcher for Forecast<'_> {
+    fn next(&mut self, worker: usize, _now: f64) -> Option<u64> {
+        let left = self.left;
+        if left == 0 {
+            return None;
+        }
+        let size = self.fraction.next(worker, left, &View { left, ..*self.view }).clamp(1, left);
+        self.left -= size;
+        Some(size)
+    }
+
+    fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64) {
+        let place = self.view.workers.partition_point(|&other| other < worker);
+        (tasks as f64 * self.means[place], 0.0)
+    }
+
+    fn done(&mut self, _done: &ChunkDone) {}
+}
+
+impl Policy for Predictive {
+    fn begin(&mut self, view: &View<'_>) {
+        self.fraction.factor = if view.iteration > 2 { self.choose(view) } else { AT_FIRST };
+        self.fraction.begin(view);
+    }
+
+    fn next(&mut self, worker: usize, most: u64, view: &View<'_>) -> u64 {
+        self.fraction.next(worker, most, view)
+    }
+
+    fn copy(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,142 @@
+//! Policies that ask for nothing but numbers of tasks and workers.
+
+use super::super::knowledge::Knowledge;
+use super::batches::{Prepared, share};
+use super::{Policy, View};
+
+/// One chunk for each worker.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Static(Prepared);
+
+impl Policy for Static {
+    fn begin(&mut self, view: &View<'_>) {
+        self.0.clear();
+        self.0.rest(view.n(), view.left);
+    }
+
+    fn next(&mut self, _worker: usize, most: u64, view: &View<'_>) -> u64 {
+        if self.0.is_empty() {
+            self.0.rest(view.n(), view.left);
+        }
+        self.0.take(most).unwrap_or(1)
+    }
+
+    fn copy(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+}
+
+/// Always the same size.
+#[derive(Clone, Debug)]
+pub(super) struct Fixed(pub(super) u64);
+
+impl Policy for Fixed {
+    fn begin(&mut self, _view: &View<'_>) {}
+
+    fn next(&mut self, _worker: usize, _most: u64, _view: &View<'_>) -> u64 {
+        self.0
+    }
+
+    fn copy(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+}
+
+/// ⌈R/n⌉.
+#[derive(Clone, Debug)]
+pub(super) struct Gss;
+
+impl Policy for Gss {
+    fn begin(&mut self, _view: &View<'_>) {}
+
+    fn next(&mut self, _worker: usize, _most: u64, view: &View<'_>) -> u64 {
+        view.left.div_ceil(view.n())
+    }
+
+    fn copy(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+}
+
+/// From f = ⌈M/(2n)⌉ down to l = 1: with N = ⌈2M/(f + l)⌉ chunks and δ = (f − l)/(N − 1), chunk k has
+/// max(l, ⌊f − kδ⌋) tasks (Tzen and Ni, 1993).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tss {
+    /// First and last size, if they are given.
+    ends: Option<(u64, u64)>,
+    first: f64,
+    last: f64,
+    step: f64,
+    given: f64,
+    /// Tasks that are left if nothing comes back and no more come in.
+    expected: u64,
+}
+
+impl Tss {
+    /// Other sizes of the first and the last chunk.
+    pub(super) fn between(first: u64, last: u64) -> Self {
+        Tss { ends: Some((first, last)), ..Tss::default() }
+    }
+}
+
+impl Policy for Tss {
+    fn begin(&mut self, view: &View<'_>) {
+        let (first, last) = self.ends.unwrap_or((view.left.div_ceil(2 * view.n()), 1));
+        let (first, last) = (first.max(1), last.clamp(1, first.max(1)));
+        (self.first, self.last) = (first as f64, last as f64);
+        let chunks = (2.0 * view.left as f64 / (self.first + self.last)).ceil();
+        self.step = if chunks > 1.0 { (self.first - self.last) / (chunks - 1.0) } else { 0.0 };
+        self.given = 0.0;
+        self.expected = view.left;
+    }
+
+    fn next(&mut self, _worker: usize, most: u64, view: &View<'_>) -> u64 {
+        if view.left > self.expected {
+            self.begin(view);
+        }
+        let size = (self.first - self.given * self.step).floor().max(self.last) as u64;
+        self.given += 1.0;
+        self.expected = view.left.saturating_sub(size.min(most));
+        size
+    }
+
+    fn copy(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+}
+
+/// Fixed chunks of the size that Kruskal and Weiss found for independent tasks.
+#[derive(Clone, Debug)]
+pub(super) struct KruskalWeiss;
+
+impl Policy for KruskalWeiss {
+    fn begin(&mut self, _view: &View<'_>) {}
+
+    /// As [`Chunking::Fac2`](super::super::Chunking::Fac2) as long as no deviation is known.
+    fn next(&mut self, _worker: usize, _most: u64, view: &View<'_>) -> u64 {
+        let all = view.statistics.all();
+        let even = view.total.div_ceil(view.n());
+        if all.count() < 2 {
+            return share(view.left, 2.0 * view.n() as f64);
+        }
+        // Overhead of a chunk: what does not depend on its size.
+        let overhead = 2.0 * view.knowledge.messages.start_up.of(mean_bytes(view.knowledge));
+        let size = kruskal_weiss_size(view.total, view.workers.len(), overhead, all.deviation());
+        // NaN where neither matters, infinite without deviation: then one chunk for each worker.
+        if size < even as f64 { size.ceil().max(1.0) as u64 } else { even }
+    }
+
+    fn copy(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+}
+
+fn mean_bytes(knowledge: &Knowledge) -> f64 {
+    0.5 * (knowledge.task_bytes + knowledge.result_bytes)
+}
+
+/// k = (√2 M h / (σ n √ln n))^(2/3), with h the overhead of a chunk (s).
+pub(in super::super) fn kruskal_weiss_size(tasks: u64, workers: usize, overhead: f64, deviation: f64) -> f64 {
+    let n = workers as f64;
+    (std::f64::consts::SQRT_2 * tasks as f64 * overhead / (deviation * n * n.ln().sqrt())).powf(2.0 / 3.0)
+}

@@ -1,0 +1,55 @@
+//! Batches in which faster workers get more: AWF-B.
+
+use super::{Policy, View};
+
+/// Adaptive weighted factoring by batches: weights from π_i = Σ k t_k / Σ k n_k over the worker's chunks. A batch has
+/// the size that it had when it began; weights are those of the moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct AwfB {
+    /// Size of an even chunk of the present batch.
+    even: u64,
+    /// Tasks of the batch that are not handed out.
+    batch: u64,
+}
+
+/// The worker's speed in parts of the mean of all workers' speeds. For a worker without data the mean of the others'
+/// π stands in.
+fn weight(worker: usize, view: &View<'_>) -> f64 {
+    let pace = |worker: usize| {
+        let (time, tasks) = view.statistics.times(worker)?.weighted;
+        (time > 0.0 && tasks > 0.0).then_some(time / tasks)
+    };
+    let (mut known, mut paces, mut speeds) = (0, 0.0, 0.0);
+    for pace in view.workers.iter().filter_map(|&worker| pace(worker)) {
+        known += 1;
+        paces += pace;
+        speeds += 1.0 / pace;
+    }
+    if known == 0 {
+        return 1.0;
+    }
+    let mean = paces / f64::from(known);
+    speeds += (view.n() as f64 - f64::from(known)) / mean;
+    view.n() as f64 / (pace(worker).unwrap_or(mean) * speeds)
+}
+
+impl Policy for AwfB {
+    fn begin(&mut self, _view: &View<'_>) {
+        self.batch = 0;
+    }
+
+    fn next(&mut self, worker: usize, most: u64, view: &View<'_>) -> u64 {
+        if self.batch == 0 {
+            self.even = view.left.div_ceil(2 * view.n());
+            self.batch = view.left.min(self.even.saturating_mul(view.n()));
+        }
+        let size = (weight(worker, view) * self.even as f64 + 0.5).floor();
+        let size = (size as u64).clamp(1, self.batch).min(most);
+        self.batch -= size;
+        size
+    }
+
+    fn copy(&self) -> Box<dyn Policy> {
+        Box::new(self.clone())
+    }
+}

@@ -1,0 +1,202 @@
+//! Whatever the order of requests, deaths and joins: every task is handed out, and never more.
+
+use std::collections::VecDeque;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// A farm whose workers ask, finish, die and join in any order.
+#[derive(Clone, Debug)]
+enum Step {
+    Ask(usize),
+    /// The oldest chunk of the n-th worker comes back, each task having taken so many µs.
+    Back(usize, u32),
+    Die(usize),
+    Join(usize),
+    /// Part of a chunk could not be delivered.
+    Less(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => (0..6_usize).prop_map(Step::Ask),
+        5 => (0..6_usize, 0..2000_u32).prop_map(|(worker, time)| Step::Back(worker, time)),
+        1 => (0..6_usize).prop_map(Step::Die),
+        1 => (0..6_usize).prop_map(Step::Join),
+        1 => (0..6_usize).prop_map(Step::Less),
+    ]
+}
+
+fn policies() -> Vec<Chunking> {
+    Chunking::all().chain([Chunking::Fixed(7)]).collect()
+}
+
+/// What was given to workers, and what has come back.
+#[derive(Default)]
+struct Books {
+    out: Vec<VecDeque<u64>>,
+    given: u64,
+    done: u64,
+    now: f64,
+}
+
+impl Books {
+    fn new() -> Self {
+        Books { out: vec![VecDeque::new(); 6], ..Books::default() }
+    }
+
+    fn ask(&mut self, chunker: &mut Chunker, worker: usize, knowledge: &mut Knowledge) -> bool {
+        self.now += 1e-4;
+        knowledge.now = self.now;
+        let before = chunker.left();
+        let size = chunker.next(worker, knowledge);
+        if let Supply::Exactly(left) = before {
+            assert_eq!(size.is_none(), left == 0);
+            assert!(size.is_none_or(|size| (1..=left).contains(&size)), "{size:?} of {left}");
+        }
+        let Some(size) = size else { return false };
+        self.out[worker].push_back(size);
+        self.given += size;
+        true
+    }
+
+    fn back(&mut self, chunker: &mut Chunker, worker: usize, micros: u32) {
+        let Some(tasks) = self.out[worker].pop_front() else { return };
+        let seconds = f64::from(micros) * 1e-6 * tasks as f64;
+        chunker.done(&ChunkDone::timed(worker, tasks, seconds));
+        self.done += tasks;
+    }
+
+    fn die(&mut self, chunker: &mut Chunker, worker: usize) {
+        chunker.leave(worker);
+        let lost: u64 = self.out[worker].drain(..).sum();
+        chunker.give_back(lost);
+        self.given -= lost;
+    }
+
+    fn play(&mut self, chunker: &mut Chunker, step: &Step, knowledge: &mut Knowledge) {
+        match *step {
+            Step::Ask(worker) => {
+                self.ask(chunker, worker, knowledge);
+            }
+            Step::Back(worker, micros) => self.back(chunker, worker, micros),
+            Step::Die(worker) => self.die(chunker, worker),
+            Step::Join(worker) => chunker.join(worker),
+            Step::Less(worker) => {
+                if let Some(tasks) = self.out[worker].back_mut()
+                    && *tasks > 1
+                {
+                    *tasks -= 1;
+                    self.given -= 1;
+                    chunker.give_back(1);
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_task_is_handed_out_once(
+        iterations in prop::collection::vec((0..3000_u64, prop::collection::vec(step(), 0..60)), 1..5),
+        messages in (0.0..2e-3_f64, 0.0..1e-5_f64),
+        ahead in 0..4_u32,
+    ) {
+        for chunking in policies() {
+            let mut knowledge = Knowledge {
+                messages: MessageCosts::new(messages.0, messages.1),
+                task_bytes: 20.0,
+                result_bytes: 8.0,
+                ahead,
+                ..Knowledge::default()
+            };
+            let mut chunker = Chunker::new(chunking);
+            for (tasks, steps) in &iterations {
+                let mut books = Books { now: knowledge.now, ..Books::new() };
+                chunker.begin(Supply::Exactly(*tasks), &[0, 1, 4], &knowledge);
+                for step in steps {
+                    books.play(&mut chunker, step, &mut knowledge);
+                    prop_assert_eq!(chunker.left(), Supply::Exactly(tasks - books.given), "{}", chunking);
+                }
+                // One survivor does the rest.
+                for worker in [0, 1, 2, 4, 5] {
+                    books.die(&mut chunker, worker);
+                }
+                let mut chunks = 0;
+                while books.ask(&mut chunker, 3, &mut knowledge) {
+                    chunks += 1;
+                    prop_assert!(chunks <= *tasks);
+                }
+                while !books.out[3].is_empty() {
+                    books.back(&mut chunker, 3, 100);
+                }
+                prop_assert_eq!((books.given, books.done), (*tasks, *tasks), "{}", chunking);
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_is_served_until_it_ends(
+        length in 0..5000_u64,
+        steps in prop::collection::vec(step(), 0..200),
+        window in 1..300_u64,
+    ) {
+        for chunking in policies() {
+            let mut knowledge = Knowledge { messages: MessageCosts::new(1e-4, 1e-8), ..Knowledge::default() };
+            let mut chunker = Chunker::new(chunking);
+            chunker.begin(Supply::AtLeast(0), &[0, 1], &knowledge);
+            let (mut left, mut ended) = (length, false);
+            for step in &steps {
+                match *step {
+                    Step::Ask(worker) => {
+                        knowledge.now += 1e-4;
+                        let size = chunker.next_up_to(worker, window, &knowledge).unwrap();
+                        prop_assert!((1..=window).contains(&size));
+                        // The end is found when the source has fewer.
+                        if size > left {
+                            chunker.give_back(size - left);
+                            chunker.set_supply(Supply::Exactly(0), &knowledge);
+                            (left, ended) = (0, true);
+                            break;
+                        }
+                        left -= size;
+                    }
+                    Step::Back(worker, micros) => {
+                        chunker.done(&ChunkDone::timed(worker, 3, f64::from(micros) * 1e-6));
+                    }
+                    _ => {}
+                }
+            }
+            if !ended {
+                chunker.set_supply(Supply::Exactly(left), &knowledge);
+            }
+            while let Some(size) = chunker.next(1, &knowledge) {
+                prop_assert!(size <= left);
+                left -= size;
+            }
+            prop_assert_eq!(left, 0);
+        }
+    }
+}
+
+#[test]
+fn absurd_numbers_end_too() {
+    for chunking in policies() {
+        for knowledge in [
+            Knowledge { messages: MessageCosts::new(1e9, 1e9), task_bytes: 1e12, ..Knowledge::default() },
+            Knowledge { messages: MessageCosts::FREE, ..Knowledge::default() },
+        ] {
+            let mut chunker = Chunker::new(chunking);
+            for seconds in [0.0, f64::NAN, 1e300, f64::INFINITY, -1.0] {
+                chunker.begin(Supply::Exactly(50), &[0, 1], &knowledge);
+                let mut left = 50;
+                while let Some(size) = chunker.next(usize::from(left % 2 == 0), &knowledge) {
+                    left -= size;
+                    chunker.done(&ChunkDone::timed(1, size, seconds));
+                }
+                assert_eq!(left, 0, "{chunking}");
+            }
+        }
+    }
+}
