@@ -41,25 +41,24 @@ pub(super) struct Factoring {
     by_deviation: bool,
     prepared: Prepared,
     first: bool,
-    least: Option<u64>,
+    /// FAC2 has no lower limit; FAC ends with what single tasks would be left. Neither looks at messages.
+    least: u64,
 }
 
 impl Factoring {
     pub(super) fn fac2() -> Self {
-        Factoring { by_deviation: false, prepared: Prepared::default(), first: true, least: Some(0) }
+        Factoring { by_deviation: false, prepared: Prepared::default(), first: true, least: 0 }
     }
 
     pub(super) fn fac() -> Self {
-        Factoring { by_deviation: true, ..Factoring::fac2() }
+        Factoring { by_deviation: true, least: 1, ..Factoring::fac2() }
     }
 }
 
 impl Policy for Factoring {
-    fn begin(&mut self, view: &View<'_>) {
+    fn begin(&mut self, _view: &View<'_>) {
         self.prepared.clear();
         self.first = true;
-        // FAC2 has no lower limit.
-        self.least = if self.by_deviation { view.least_chunk() } else { Some(0) };
     }
 
     fn next(&mut self, _worker: usize, most: u64, view: &View<'_>) -> u64 {
@@ -70,7 +69,7 @@ impl Policy for Factoring {
                 None => 2.0,
             };
             let size = share(view.left, divisor * n as f64);
-            append(&mut self.prepared, size, self.least, view);
+            append(&mut self.prepared, size, Some(self.least), view);
             self.first = false;
         }
         self.prepared.take(most).unwrap_or(1)
