@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// periods of a control group's quota.
 const HALF_LIFE: f64 = 0.3;
 
-/// Robust against the scheduler's turns: which part of the time in which a rank had something to compute it had a core.
+/// Which part of the time in which a rank had something to compute it had a core.
 ///
 /// A loaded rank and a stage that has more to do both take longer for an item. This tells them apart: the time that a
 /// rank's thread was ready and had no core is no part of the stage's work, and lies on all the rank's stages alike.
@@ -30,7 +30,7 @@ pub struct CoreShare {
 }
 
 impl CoreShare {
-    /// Computing took `took` seconds, of which the rank was without a core for `lost`. Times that are negative or no
+    /// A job took `took` seconds, in `lost` of which the rank was ready and had no core. Times that are negative or no
     /// numbers are ignored; no more can be lost than it took.
     pub fn add(&mut self, took: f64, lost: f64) {
         if !(took > 0.0 && took.is_finite() && lost >= 0.0) {
@@ -53,6 +53,45 @@ impl CoreShare {
     }
 }
 
+/// The part of each of `cores` that others than these ranks leave them, where the ranks share these cores: 1 if they are
+/// in nobody's way but each other's. `shares` is what each of them gets of a core while it has something to compute, and
+/// `active` which part of the time it has; both in the order of the ranks.
+///
+/// A rank that is ready beside k others of the group can expect `min(1, cores / (1 + k))` of a core, over the k that there
+/// are now and then (the others being active independently of each other). What it gets less than that, somebody else
+/// takes. The ranks are weighed by their activity.
+///
+/// ```
+/// use armature_planner::measure::left_by_others;
+///
+/// // Two ranks that always compute, on one core: half each is all that there is.
+/// assert_eq!(left_by_others(&[0.5, 0.5], &[1.0, 1.0], 1), 1.0);
+/// // A third one that is none of ours.
+/// assert!((left_by_others(&[1.0 / 3.0, 1.0 / 3.0], &[1.0, 1.0], 1) - 2.0 / 3.0).abs() < 1e-12);
+/// // One of them is parked, and the other has half of the core: a load.
+/// assert_eq!(left_by_others(&[0.5, 1.0], &[1.0, 0.0], 1), 0.5);
+/// ```
+pub fn left_by_others(shares: &[f64], active: &[f64], cores: usize) -> f64 {
+    let (mut left, mut weight) = (0.0, 0.0);
+    for (r, (&share, &activity)) in shares.iter().zip(active).enumerate() {
+        // ready[k]: the probability that k of the others are ready at the same time.
+        let mut ready = vec![1.0];
+        for (_, &other) in active.iter().enumerate().filter(|&(other, _)| other != r) {
+            let p = other.clamp(0.0, 1.0);
+            ready.push(0.0);
+            for k in (0..ready.len()).rev() {
+                let one_less = if k > 0 { ready[k - 1] } else { 0.0 };
+                ready[k] = ready[k] * (1.0 - p) + one_less * p;
+            }
+        }
+        let part = |k: usize| f64::min(1.0, cores as f64 / (1 + k) as f64);
+        let expected: f64 = ready.iter().enumerate().map(|(k, p)| p * part(k)).sum();
+        left += activity * f64::min(1.0, share / expected);
+        weight += activity;
+    }
+    if weight > 0.0 { left / weight } else { 1.0 }
+}
+
 /// No rank that gets on at all has less of its core.
 const LEAST: f64 = 1e-3;
 
@@ -69,6 +108,16 @@ mod tests {
         assert!((0.4..0.65).contains(&share.value().unwrap()), "{share:?}");
         (0..120).for_each(|_| share.add(0.005, 0.0));
         assert!(share.value().unwrap() > 0.85, "{share:?}");
+    }
+
+    #[test]
+    fn ranks_that_are_ready_now_and_then_are_no_load_from_elsewhere() {
+        // Beside one that is ready half of the time: a core alone, or half of one.
+        assert!((left_by_others(&[0.75, 0.75], &[0.5, 0.5], 1) - 1.0).abs() < 1e-12);
+        // Four on two cores.
+        assert!((left_by_others(&[0.5; 4], &[1.0; 4], 2) - 1.0).abs() < 1e-12);
+        assert!((left_by_others(&[0.25; 4], &[1.0; 4], 2) - 0.5).abs() < 1e-12);
+        assert_eq!(left_by_others(&[0.9, 1.0], &[0.0, 0.0], 1), 1.0, "nobody has computed");
     }
 
     #[test]

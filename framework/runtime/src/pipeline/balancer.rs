@@ -8,9 +8,10 @@ use armature_planner::pipeline::{
 };
 use armature_planner::{Link, Platform};
 
+use super::cores::Cores;
 use super::links::LinkBook;
 use super::meter::{Measures, Service};
-use super::probe::{self, Probed};
+use super::probe::Probed;
 use super::score::Score;
 use super::summary::seconds;
 use crate::error::{Error, ErrorKind, Result};
@@ -44,11 +45,9 @@ pub(crate) struct Balancer {
     planned: bool,
     /// As it was probed, links too; a parked rank's speed as it was probed last. Every rank has its core to itself.
     platform: Platform,
-    /// By rank: the part of its core that it gets.
-    shares: Vec<f64>,
+    cores: Cores,
     /// Whether measurements tell what others take of a core: not under a simulator, where a rank's host slows down.
     of_core_time: bool,
-    sharing: Vec<Vec<usize>>,
     links: LinkBook,
     told: Vec<Told>,
     /// By stage: its work, as last fitted. Where a service time has changed, it is likelier that a rank is loaded, and
@@ -80,9 +79,8 @@ impl Balancer {
             balance,
             planned: score.mapping.is_none(),
             platform: Platform::with_speeds(&vec![1.0; ranks], Link::FREE),
-            shares: vec![1.0; ranks],
+            cores: Cores::new(score.sharing, ranks),
             of_core_time: !simulated,
-            sharing: score.sharing.to_vec(),
             links: LinkBook::new(ranks, simulated),
             told: vec![Told { fresh: vec![Duration::ZERO; stages], ..Told::default() }; ranks],
             works: vec![None; stages],
@@ -118,7 +116,8 @@ impl Balancer {
 
     /// The platform was probed.
     pub(crate) fn probed(&mut self, Probed { platform, shares }: Probed) {
-        (self.platform, self.shares) = (platform, shares);
+        self.cores.probed(&shares);
+        self.platform = platform;
     }
 
     /// A rank has set stages up.
@@ -154,9 +153,7 @@ impl Balancer {
             speeds[rank] = speed;
             self.platform = self.platform.with_other_speeds(&speeds).map_err(nonsense)?;
         }
-        if let Some(share) = measures.share.filter(|share| *share > 0.0 && *share <= 1.0) {
-            self.shares[rank] = share;
-        }
+        self.cores.measured(rank, &measures, now);
         told.measures = measures;
         Ok(())
     }
@@ -164,10 +161,9 @@ impl Balancer {
     /// What the measurements say `now`, under the mapping in force.
     pub(crate) fn model(&mut self, present: &Mapping, now: Duration) -> Result<Model> {
         let fit = self.fit(present, now)?;
-        // What a rank would do with a core to itself, times what it gets of one.
-        let mut speeds: Vec<f64> =
-            fit.speeds.iter().zip(&self.shares).map(|(speed, share)| speed.value * share).collect();
-        probe::even_out(&mut speeds, &self.sharing);
+        let alone = fit.speeds.iter().map(|speed| speed.value).collect();
+        let is_host = |rank: usize| present.blocks.iter().any(|b| b.hosts.contains(&rank));
+        let speeds = self.cores.speeds(alone, is_host);
         let owner = |stage| present.block_of(stage).and_then(|b| present.blocks[b].hosts.first().copied());
         let stage = |(n, stage): (usize, &StageSpec)| StageSpec {
             work: fit.works[n].map_or(0.0, |work| work.value),
@@ -178,7 +174,8 @@ impl Balancer {
         };
         let stages = self.outline.stages.iter().enumerate().map(stage).collect();
         let spec = PipelineSpec { input: self.bytes(0), stages };
-        let mut platform = self.platform.with_other_speeds(&speeds).map_err(nonsense)?;
+        let platform = self.platform.with_other_speeds(&speeds).map_err(nonsense)?;
+        let mut platform = platform.with_shared_cores(self.cores.groups()).map_err(nonsense)?;
         self.links.correct(&mut platform, now)?;
         self.works = fit.works.iter().map(|work| work.map(|work| work.value)).collect();
         Ok(Model { platform, spec, dispatch: self.dispatch })

@@ -23,6 +23,11 @@ pub(crate) struct Measures {
     pub(crate) speed: Option<f64>,
     /// The part of its core that this rank gets while it has something to compute.
     pub(crate) share: Option<f64>,
+    /// Of the seconds that jobs took so far, those in which this rank was ready to compute, with a core or without.
+    pub(crate) ready: f64,
+    /// Seconds of computing in those jobs that took a core, and seconds that the stages had for themselves: more, where
+    /// they wait for something outside.
+    pub(crate) computed: (f64, f64),
     /// By sender: the traffic over links into this rank, where there is more than was told before.
     pub(crate) links: Vec<(usize, LinkTraffic)>,
 }
@@ -44,6 +49,8 @@ pub(crate) struct Meter {
     weighed: Vec<(u64, u64)>,
     speed: Option<f64>,
     share: CoreShare,
+    ready: f64,
+    computed: (f64, f64),
     /// Present where somebody wants to know.
     links: Option<LinkMeter>,
     /// How often measurements are told, and when next.
@@ -59,6 +66,8 @@ impl Meter {
             weighed: vec![(0, 0); stages + 1],
             speed: None,
             share: CoreShare::default(),
+            ready: 0.0,
+            computed: (0.0, 0.0),
             links: None,
             telling: None,
             news: false,
@@ -72,14 +81,19 @@ impl Meter {
 
     /// Takes up what a job has cost.
     pub(crate) fn note(&mut self, work: &Work) {
+        let mut waited = Duration::ZERO;
         for lap in work.laps.iter().filter(|lap| lap.items > 0) {
             let (service, items) = &mut self.services[lap.stage];
             let (took, lost) = (lap.took.as_secs_f64(), lap.lost.as_secs_f64());
             service.add(lap.items as u64, took - lost);
             self.share.add(took, lost);
+            self.computed.0 += lap.cpu.as_secs_f64();
+            self.computed.1 += took - lost;
+            waited += lap.took.saturating_sub(lap.cpu + lap.lost);
             *items += lap.items as u64;
             self.news = true;
         }
+        self.ready += work.took.saturating_sub(waited).as_secs_f64();
         for weight in &work.weights {
             let (bytes, items) = &mut self.weighed[weight.edge];
             *bytes += weight.bytes as u64;
@@ -136,6 +150,8 @@ impl Meter {
             volumes: self.weighed.iter().zip(sent).map(volume).collect(),
             speed: self.speed,
             share: self.share.value(),
+            ready: self.ready,
+            computed: self.computed,
             links: self.links.as_mut().map(LinkMeter::news).unwrap_or_default(),
         }
     }
@@ -150,15 +166,16 @@ mod tests {
     fn measurements_are_told_when_there_are_new_ones() {
         let mut meter = Meter::new(2);
         let at = Duration::from_millis;
-        let lap = Lap { stage: 1, items: 4, took: at(8), lost: at(2) };
+        let lap = Lap { stage: 1, items: 4, took: at(8), cpu: at(5), lost: at(2) };
         let weight = Weight { edge: 1, items: 4, bytes: 400 };
-        let work = Work { took: at(8), laps: vec![lap; 10], weights: vec![weight] };
+        let work = Work { took: at(80), laps: vec![lap; 10], weights: vec![weight] };
         meter.note(&work);
         assert!(!meter.is_due(at(1000)), "nobody wants to know");
         meter.tell_every(Some(at(50)), at(1000));
         assert!(!meter.is_due(at(1040)) && meter.is_due(at(1050)) && !meter.is_due(at(2000)));
         let early = meter.measures(&[(0, 0); 3]);
         assert!((early.share.unwrap() - 0.75).abs() < 1e-9, "{early:?}");
+        assert!((early.ready - 0.070).abs() < 1e-9, "a millisecond of each lap it waited: {early:?}");
         meter.probed(Speed { alone: 2e9, took: 0.010, lost: 0.004 });
         assert!(meter.is_due(at(2000)));
         let told = meter.measures(&[(0, 0), (600, 6), (0, 0)]);

@@ -43,6 +43,7 @@ mod choice;
 mod compile_fail;
 mod conductor;
 mod core_time;
+mod cores;
 mod ends;
 mod erased;
 mod follower;

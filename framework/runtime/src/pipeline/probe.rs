@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use armature_planner::measure::CoreShare;
-use armature_planner::{Link, Platform};
+use armature_planner::{Link, Platform, SharedCores};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,7 @@ pub(crate) struct Probed {
 /// the others answer from their loops.
 pub(crate) fn platform<'scope, 'p: 'scope>(
     rank: &mut Rank<'_, 'scope, '_, 'p>,
-    sharing: &[Vec<usize>],
+    sharing: &[SharedCores],
 ) -> Result<Probed> {
     let size = rank.size();
     for to in 1..size {
@@ -135,9 +135,9 @@ pub(crate) fn event(Probed { platform, shares }: &Probed) -> Event {
     }
 }
 
-/// Ranks that share cores are equally fast in the long run, whoever of them got a core first this time.
-pub(crate) fn even_out(speeds: &mut [f64], sharing: &[Vec<usize>]) {
-    for group in sharing {
+/// Ranks that share cores are equally fast while they have one.
+pub(crate) fn even_out(speeds: &mut [f64], sharing: &[SharedCores]) {
+    for SharedCores { processors: group, .. } in sharing {
         let mean = group.iter().map(|&r| speeds[r]).sum::<f64>() / group.len() as f64;
         group.iter().for_each(|&r| speeds[r] = mean);
     }
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn ranks_that_share_cores_count_as_equal() {
         let mut speeds = [4.0, 1.0, 8.0, 1.0];
-        even_out(&mut speeds, &[vec![0, 1, 3]]);
+        even_out(&mut speeds, &[SharedCores { processors: vec![0, 1, 3], cores: 1.0 }]);
         assert_eq!(speeds, [2.0, 2.0, 8.0, 2.0]);
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use armature_planner::SharedCores;
 use armature_planner::pipeline::{Dispatch, Mapping, PipelineSpec};
 
 use super::builder::Runnable;
@@ -19,7 +20,7 @@ pub(crate) struct Score<'s> {
     pub(crate) dispatch: Dispatch,
     pub(crate) ordered: bool,
     /// Groups of ranks that share cores.
-    pub(crate) sharing: &'s [Vec<usize>],
+    pub(crate) sharing: &'s [SharedCores],
     /// What was probed a moment ago, in an earlier run of the session.
     pub(crate) probed: &'s Probed,
     pub(crate) script: Script,

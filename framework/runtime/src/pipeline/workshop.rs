@@ -46,6 +46,8 @@ pub(crate) struct Lap {
     pub(crate) stage: usize,
     pub(crate) items: usize,
     pub(crate) took: Duration,
+    /// The part of it in which it computed.
+    pub(crate) cpu: Duration,
     /// The part of it in which others had the core.
     pub(crate) lost: Duration,
 }
@@ -311,11 +313,12 @@ impl<'p> Workshop<'p> {
             if per_stage {
                 let (now, cpu_now) = (self.clock.now(), self.clock.cpu());
                 let took = now.saturating_sub(lap.unwrap_or(now));
-                let lost = self.core.lost(took, cpu_now.saturating_sub(cpu));
+                let spent = cpu_now.saturating_sub(cpu).min(took);
+                let lost = self.core.lost(took, spent);
                 stats.timed += took;
                 stats.lost += lost;
                 stats.timed_items += coming as u64;
-                work.laps.push(Lap { stage, items: coming, took, lost });
+                work.laps.push(Lap { stage, items: coming, took, cpu: spent, lost });
                 (lap, cpu) = (Some(now), cpu_now);
             }
             let weighed = work.weights.len();

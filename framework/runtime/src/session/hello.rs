@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use armature_planner::SharedCores;
 use log::Level;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +35,7 @@ struct Neighbourhood {
 }
 
 /// Groups of ranks that have fewer cores together than they are.
-pub(crate) type Sharing = Vec<Vec<usize>>;
+pub(crate) type Sharing = Vec<SharedCores>;
 
 /// Runs the exchange on every rank, binds ranks where asked to, and logs the table of ranks on rank 0.
 ///
@@ -121,7 +122,11 @@ fn sharing(hellos: &[Hello], places: &[Neighbourhood]) -> Sharing {
         groups.push((host, cores, ranks));
     }
     groups.retain(|(_, cores, ranks)| ranks.len() > cores.len());
-    groups.into_iter().map(|(_, _, ranks)| ranks).collect()
+    let group = |(_, cores, ranks): (&str, BTreeSet<usize>, Vec<usize>)| SharedCores {
+        processors: ranks,
+        cores: cores.len() as f64,
+    };
+    groups.into_iter().map(group).collect()
 }
 
 /// The part of every other rank.
@@ -239,7 +244,8 @@ mod tests {
         let place = Neighbourhood { shared_cores: true, units: None };
         let hellos = [on(0), on(1), on(0), on(2), on(1)];
         let groups = sharing(&hellos, &vec![place; 5]);
-        assert_eq!(groups, [vec![0, 2], vec![1, 4]], "rank 3 has a core of its own");
+        let on_one = |ranks: [usize; 2]| SharedCores { processors: ranks.to_vec(), cores: 1.0 };
+        assert_eq!(groups, [on_one([0, 2]), on_one([1, 4])], "rank 3 has a core of its own");
     }
 
     #[test]

@@ -1,0 +1,178 @@
+//! What ranks get of their cores, and what they can expect: from the shares that they measured.
+//!
+//! A rank with a core of its own is as fast as it would be alone, times its share: what is missing, a load from
+//! elsewhere takes. Ranks that share cores take them from each other, too, and only those that are at work do. So a
+//! group's speed is what is left when their own part in it has been taken off, and that they have so many cores together
+//! is the planner's concern.
+
+use std::time::Duration;
+
+use armature_planner::SharedCores;
+use armature_planner::measure::left_by_others;
+
+use super::meter::Measures;
+use super::probe;
+
+/// Seconds after which a rank's activity counts half.
+const HALF_LIFE: f64 = 0.3;
+/// A group whose ranks are ready for less than this part of the time, added up, says nothing new of its cores.
+const LEAST_ACTIVITY: f64 = 0.05;
+/// Stages that compute for more than this part of their time are taken to compute all the time.
+const COMPUTING: f64 = 0.9;
+/// Ranks that compute for less than this part of their time get as many cores as those that do for this part.
+const LEAST_COMPUTING: f64 = 0.01;
+
+/// What one rank has told of its core.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    share: f64,
+    /// Which part of the time it was ready to compute, lately.
+    active: f64,
+    /// The sum of such time at the last letter, and when that came.
+    ready: f64,
+    at: Option<Duration>,
+    computed: (f64, f64),
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Cores {
+    groups: Vec<SharedCores>,
+    told: Vec<Told>,
+    /// By group: what was left of a core by others when that was last seen.
+    left: Vec<f64>,
+}
+
+impl Cores {
+    pub(crate) fn new(groups: &[SharedCores], ranks: usize) -> Self {
+        let nothing = Told { share: 1.0, active: 0.0, ready: 0.0, at: None, computed: (0.0, 0.0) };
+        Cores { groups: groups.to_vec(), told: vec![nothing; ranks], left: vec![1.0; groups.len()] }
+    }
+
+    /// All ranks were probed at the same time, and had `shares`.
+    pub(crate) fn probed(&mut self, shares: &[f64]) {
+        for (told, &share) in self.told.iter_mut().zip(shares) {
+            told.share = share;
+        }
+        for (left, group) in self.left.iter_mut().zip(&self.groups) {
+            let shares: Vec<f64> = group.processors.iter().map(|&r| self.told[r].share).collect();
+            *left = left_by_others(&shares, &vec![1.0; shares.len()], group.cores as usize);
+        }
+    }
+
+    /// A rank has told, `now`, what it measured.
+    pub(crate) fn measured(&mut self, rank: usize, measures: &Measures, now: Duration) {
+        let told = &mut self.told[rank];
+        // A frame may say anything.
+        if let Some(share) = measures.share.filter(|share| *share > 0.0 && *share <= 1.0) {
+            told.share = share;
+        }
+        let passed = now.saturating_sub(told.at.unwrap_or(Duration::ZERO)).as_secs_f64();
+        let active = (measures.ready - told.ready) / passed;
+        if passed > 0.0 && active >= 0.0 {
+            let keep = (-passed / HALF_LIFE).exp2();
+            told.active = told.active * keep + active.min(1.0) * (1.0 - keep);
+            (told.ready, told.at) = (measures.ready, Some(now));
+        }
+        told.computed = measures.computed;
+    }
+
+    /// Speeds that can be expected of ranks that are as fast as `alone` with a core to themselves; `hosts` says which of
+    /// them have stages.
+    pub(crate) fn speeds(&mut self, mut alone: Vec<f64>, hosts: impl Fn(usize) -> bool) -> Vec<f64> {
+        probe::even_out(&mut alone, &self.groups);
+        let mut left: Vec<f64> = self.told.iter().map(|told| told.share).collect();
+        for (known, group) in self.left.iter_mut().zip(&self.groups) {
+            let heard = || group.processors.iter().filter(|&&r| self.told[r].at.is_some());
+            // One that has no stage tells nothing, and does nothing.
+            let active = |r: usize| if hosts(r) { self.told[r].active } else { 0.0 };
+            let (shares, activity): (Vec<f64>, Vec<f64>) =
+                heard().map(|&r| (self.told[r].share, active(r))).unzip();
+            if activity.iter().sum::<f64>() > LEAST_ACTIVITY {
+                *known = left_by_others(&shares, &activity, group.cores as usize);
+            } else if heard().count() > 0 && heard().all(|&r| !hosts(r)) {
+                // They look at their speed one at a time.
+                *known = shares.iter().sum::<f64>() / shares.len() as f64;
+            }
+            group.processors.iter().for_each(|&r| left[r] = *known);
+        }
+        alone.iter().zip(&left).map(|(speed, left)| speed * left).collect()
+    }
+
+    /// The groups for the planner: while a rank waits for something outside, another one has the core.
+    pub(crate) fn groups(&self) -> Vec<SharedCores> {
+        let of = |group: &SharedCores| {
+            let computed = group.processors.iter().map(|&r| self.told[r].computed);
+            let (cpu, own) = computed.fold((0.0, 0.0), |(a, b), (cpu, own)| (a + cpu, b + own));
+            let part =
+                if own > 0.0 && cpu / own < COMPUTING { f64::max(cpu / own, LEAST_COMPUTING) } else { 1.0 };
+            SharedCores { cores: group.cores / part, ..group.clone() }
+        };
+        self.groups.iter().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranks 0 and 1 on one core, rank 2 on another.
+    fn cores() -> Cores {
+        let mut cores = Cores::new(&[SharedCores { processors: vec![0, 1], cores: 1.0 }], 3);
+        cores.probed(&[0.5, 0.5, 1.0]);
+        cores
+    }
+
+    /// Rank `rank` has been ready for `active` of the time until `seconds`, and got `share` of its core.
+    fn tell(cores: &mut Cores, rank: usize, active: f64, share: f64, seconds: u64) {
+        let measures = Measures { share: Some(share), ready: active * seconds as f64, ..Measures::default() };
+        cores.measured(rank, &measures, Duration::from_secs(seconds));
+    }
+
+    #[track_caller]
+    fn assert_near(found: &[f64], expected: &[f64]) {
+        let near = |(a, b): (&f64, &f64)| (a - b).abs() < 0.01;
+        assert!(
+            found.len() == expected.len() && found.iter().zip(expected).all(near),
+            "{found:?}, {expected:?}"
+        );
+    }
+
+    #[test]
+    fn what_two_of_ours_take_from_each_other_is_no_load() {
+        let mut cores = cores();
+        assert_near(&cores.speeds(vec![2.0; 3], |_| true), &[2.0; 3]);
+        tell(&mut cores, 0, 1.0, 0.5, 9);
+        tell(&mut cores, 1, 1.0, 0.5, 9);
+        assert_near(&cores.speeds(vec![2.0; 3], |_| true), &[2.0; 3]);
+        // A third one that is none of ours, and one on rank 2's core.
+        tell(&mut cores, 0, 1.0, 1.0 / 3.0, 18);
+        tell(&mut cores, 1, 1.0, 1.0 / 3.0, 18);
+        tell(&mut cores, 2, 1.0, 0.5, 18);
+        assert_near(&cores.speeds(vec![1.0; 3], |_| true), &[2.0 / 3.0, 2.0 / 3.0, 0.5]);
+    }
+
+    #[test]
+    fn a_parked_partner_takes_nothing_and_a_load_beside_it_is_seen() {
+        let mut cores = cores();
+        tell(&mut cores, 0, 1.0, 1.0, 9);
+        assert_near(&cores.speeds(vec![1.0; 3], |r| r != 1), &[1.0; 3]);
+        tell(&mut cores, 0, 1.0, 0.5, 18);
+        assert_near(&cores.speeds(vec![1.0; 3], |r| r != 1), &[0.5, 0.5, 1.0]);
+        // Both parked, rank 1 has looked at its core: the load has gone.
+        tell(&mut cores, 0, 0.5, 1.0, 20);
+        tell(&mut cores, 1, 0.0, 1.0, 20);
+        assert_near(&cores.speeds(vec![1.0; 3], |r| r == 2), &[1.0; 3]);
+    }
+
+    #[test]
+    fn where_ranks_wait_for_something_outside_more_of_them_fit_on_a_core() {
+        let mut cores = cores();
+        let measures = Measures { computed: (0.2, 1.0), ..Measures::default() };
+        cores.measured(0, &measures, Duration::from_secs(1));
+        assert_near(&[cores.groups()[0].cores], &[5.0]);
+        let measures = Measures { computed: (0.95, 1.0), ..Measures::default() };
+        cores.measured(0, &measures, Duration::from_secs(1));
+        assert_near(&[cores.groups()[0].cores], &[1.0]);
+    }
+}
