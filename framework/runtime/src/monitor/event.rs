@@ -93,6 +93,13 @@ pub enum Event {
         /// What the change would cost, in seconds.
         #[serde(with = "figure")]
         cost_s: f64,
+        /// By stage: what an item takes on the fastest rank, in seconds, as the decision has it; empty where measurements
+        /// are missing.
+        #[serde(default, with = "figure::list", skip_serializing_if = "Vec::is_empty")]
+        works_s: Vec<f64>,
+        /// By rank: its speed, relative to the fastest (1), as the decision has it; empty where measurements are missing.
+        #[serde(default, with = "figure::list", skip_serializing_if = "Vec::is_empty")]
+        speeds: Vec<f64>,
         /// Whether the mapping is changed.
         acted: bool,
         /// Why, or why not, as the end of a sentence: `the gain has lasted for three periods`.
@@ -267,6 +274,8 @@ impl Event {
             threshold,
             benefit_s,
             cost_s,
+            works_s,
+            speeds,
             acted,
             reason,
         } = self
@@ -275,120 +284,37 @@ impl Event {
         };
         let verb = if *acted { "is changed" } else { "stays" };
         write!(f, "The mapping {verb}, because {reason}: `{current}` takes {} an item", seconds(*current_s))?;
-        let Some(candidate) = candidate else { return f.write_str(", and no better one was found.") };
-        write!(f, ", `{candidate}` would take ")?;
-        match candidate_s {
-            Some(s) => write!(f, "{}", seconds(*s))?,
-            None => f.write_str("an unknown time")?,
+        match candidate {
+            None => f.write_str(", and no better one was found")?,
+            Some(candidate) => {
+                write!(f, ", `{candidate}` would take ")?;
+                match candidate_s {
+                    Some(s) => write!(f, "{}", seconds(*s))?,
+                    None => f.write_str("an unknown time")?,
+                }
+                write!(
+                    f,
+                    "; that is a gain of {:.1} % (at least {:.1} % is wanted), which would save {} and cost {}",
+                    gain * 100.0,
+                    threshold * 100.0,
+                    seconds(*benefit_s),
+                    seconds(*cost_s)
+                )?;
+            }
         }
-        write!(
-            f,
-            "; that is a gain of {:.1} % (at least {:.1} % is wanted), which would save {} and cost {}.",
-            gain * 100.0,
-            threshold * 100.0,
-            seconds(*benefit_s),
-            seconds(*cost_s)
-        )
+        if !works_s.is_empty() {
+            let works: Vec<String> = works_s.iter().map(|s| seconds(*s)).collect();
+            let speeds: Vec<String> = speeds.iter().map(|s| format!("{s:.2}")).collect();
+            let (works, speeds) = (works.join(", "), speeds.join(", "));
+            write!(
+                f,
+                "; an item's stages take {works} on the fastest rank, and the ranks' speeds are {speeds}"
+            )?;
+        }
+        f.write_str(".")
     }
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// One of each.
-    pub(in super::super) fn samples() -> Vec<Event> {
-        let mapping = || "read@0 | scale@1,2".to_string();
-        let stage = || "scale".to_string();
-        let decision = Event::Decision {
-            current: mapping(),
-            candidate: Some("read@0 | scale@1".to_string()),
-            current_s: 0.25,
-            candidate_s: Some(0.125),
-            gain: 0.5,
-            threshold: 0.1,
-            benefit_s: 12.0,
-            cost_s: 1.5,
-            acted: true,
-            reason: "the gain has lasted for three periods".to_string(),
-        };
-        let none = Event::Decision {
-            current: mapping(),
-            candidate: None,
-            current_s: 0.25,
-            candidate_s: None,
-            gain: f64::NEG_INFINITY,
-            threshold: 0.1,
-            benefit_s: 0.0,
-            cost_s: f64::INFINITY,
-            acted: false,
-            reason: "the time ahead is not known".to_string(),
-        };
-        vec![
-            Event::Start { ranks: 3, mapping: mapping(), balance: "live".to_string() },
-            Event::Probe { speeds: vec![1.0, 0.5], slowest_link: Some(1.25e8), longest_delay: Some(4e-5) },
-            Event::Probe { speeds: vec![1.0], slowest_link: None, longest_delay: None },
-            Event::Measured {
-                stage: stage(),
-                rank: 1,
-                items: 40,
-                seconds_per_item: 2e-3,
-                by: "trimmed mean".to_string(),
-                settled: false,
-            },
-            Event::Link {
-                from: 1,
-                to: 2,
-                bandwidth: f64::INFINITY,
-                setup: 25e-6,
-                by: "the envelope".to_string(),
-                settled: true,
-            },
-            decision,
-            none,
-            Event::Prepare { epoch: 2, mapping: mapping() },
-            Event::WarmUp { stage: stage(), seconds: 0.5 },
-            Event::Ready { epoch: 2 },
-            Event::Switch { epoch: 2, mapping: mapping() },
-            Event::HandOver { stage: stage(), to: 2, next_batch: 17, bytes: 1 },
-            Event::TakeOver { stage: stage(), from: 1, next_batch: 17 },
-            Event::Forwarded { epoch: 2, batches: 1 },
-            Event::Outcome { epoch: 2, before_s: 0.25, predicted_s: 0.125, after_s: 0.13 },
-            Event::Finish { items: 1000, seconds: 250.0 },
-        ]
-    }
-
-    #[test]
-    fn every_event_is_one_sentence() {
-        for event in samples() {
-            let text = event.to_string();
-            assert!(text.ends_with('.') && !text.contains('\n'), "{text}");
-            assert!(text.starts_with(|c: char| c.is_ascii_uppercase() || c.is_ascii_digit()), "{text}");
-        }
-    }
-
-    #[test]
-    fn every_event_comes_back_from_its_line_as_it_was() {
-        for event in samples() {
-            let line = serde_json::to_string(&event).unwrap();
-            let back: Event = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line}: {e}"));
-            assert_eq!(back, event, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_decision_says_what_it_stands_on() {
-        let texts: Vec<String> = samples().iter().map(ToString::to_string).collect();
-        assert_eq!(
-            texts[5],
-            "The mapping is changed, because the gain has lasted for three periods: `read@0 | scale@1,2` takes \
-             250.000 ms an item, `read@0 | scale@1` would take 125.000 ms; that is a gain of 50.0 % (at least 10.0 % \
-             is wanted), which would save 12.000 s and cost 1.500 s."
-        );
-        assert!(
-            texts[6].starts_with("The mapping stays, because the time ahead is not known: "),
-            "{}",
-            texts[6]
-        );
-    }
-}
+#[path = "event_tests.rs"]
+pub(super) mod tests;

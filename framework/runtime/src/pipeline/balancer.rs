@@ -69,6 +69,13 @@ pub(crate) struct Model {
     dispatch: Dispatch,
 }
 
+/// Works and speeds that a decision stands on; see [`Model::inputs`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Inputs {
+    pub(crate) works: Vec<f64>,
+    pub(crate) speeds: Vec<f64>,
+}
+
 impl Balancer {
     /// `simulated` where the clocks of all ranks agree, and no rank shares its core with others.
     pub(crate) fn new(score: &Score<'_>, ranks: usize, balance: Balance, simulated: bool) -> Self {
@@ -272,6 +279,16 @@ impl Model {
     #[cfg(test)]
     pub(crate) fn seconds(&self, stage: usize, rank: usize) -> f64 {
         self.spec.stages[stage].work / self.platform.speeds()[rank]
+    }
+
+    /// What the model stands on: by stage the seconds for an item on the fastest rank, by rank its speed relative to that.
+    pub(crate) fn inputs(&self) -> Inputs {
+        let speeds = self.platform.speeds();
+        let fastest = speeds.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+        Inputs {
+            works: self.spec.stages.iter().map(|stage| stage.work / fastest).collect(),
+            speeds: speeds.iter().map(|speed| speed / fastest).collect(),
+        }
     }
 
     /// The measurements in words.

@@ -324,7 +324,8 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         }
         let Some(decision) = decision else { return Ok(()) };
         let outline = &self.score.outline;
-        self.rank.tell(|| tuning::event(&decision, |mapping| mapping.display(outline).to_string()));
+        let inputs = tuning.inputs();
+        self.rank.tell(|| tuning::event(&decision, inputs, |mapping| mapping.display(outline).to_string()));
         match decision.candidate {
             Some(ref candidate) if decision.verdict == Verdict::Act => {
                 self.tell_measures();

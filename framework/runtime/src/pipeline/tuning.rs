@@ -7,7 +7,7 @@ use std::time::Duration;
 use armature_planner::pipeline::Mapping;
 use armature_planner::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions, Verdict};
 
-use super::balancer::Balancer;
+use super::balancer::{Balancer, Inputs};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Event;
 use crate::session::Balance;
@@ -64,6 +64,8 @@ pub(crate) struct Tuning {
     landing: Option<Landing>,
     /// What the last change cost, in seconds.
     last_cost: Option<f64>,
+    /// Works and speeds of the last look; none where they are not known.
+    inputs: Inputs,
 }
 
 impl Tuning {
@@ -84,6 +86,7 @@ impl Tuning {
             decided: None,
             landing: None,
             last_cost: None,
+            inputs: Inputs::default(),
         }))
     }
 
@@ -117,9 +120,11 @@ impl Tuning {
         }
         self.measured = measured.or(self.measured);
         let settled = balancer.is_settled(mapping);
+        self.inputs = Inputs::default();
         let (current_time, candidate) = if settled && !self.is_over() {
             let begin = clock();
             let model = balancer.model(mapping, s.now)?;
+            self.inputs = model.inputs();
             let current_time = model.production_time(mapping)?;
             let plan = model.plan_if_promising(current_time, self.tuner.options().threshold / 2.0)?;
             self.planning = clock().saturating_sub(begin);
@@ -179,6 +184,11 @@ impl Tuning {
         self.last_cost.filter(|_| self.landing.is_none())
     }
 
+    /// What the last decision stands on.
+    pub(crate) fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
     /// What came of the last change, once.
     pub(crate) fn outcome(&mut self) -> Option<Outcome> {
         self.tuner.outcome()
@@ -186,7 +196,11 @@ impl Tuning {
 }
 
 /// A decision for the log of events; `text` writes a mapping.
-pub(crate) fn event(decision: &Decision<Mapping>, text: impl Fn(&Mapping) -> String) -> Event {
+pub(crate) fn event(
+    decision: &Decision<Mapping>,
+    inputs: &Inputs,
+    text: impl Fn(&Mapping) -> String,
+) -> Event {
     let candidate = decision.candidate.as_ref();
     Event::Decision {
         current: text(&decision.situation.current),
@@ -197,6 +211,8 @@ pub(crate) fn event(decision: &Decision<Mapping>, text: impl Fn(&Mapping) -> Str
         threshold: decision.threshold,
         benefit_s: decision.benefit,
         cost_s: candidate.map_or(0.0, |c| c.cost),
+        works_s: inputs.works.clone(),
+        speeds: inputs.speeds.clone(),
         acted: decision.is_act(),
         reason: reason(decision),
     }
@@ -222,174 +238,5 @@ pub(crate) fn why(decision: &Decision<Mapping>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::cell::RefCell;
-
-    use armature_planner::measure::Estimate;
-    use armature_planner::pipeline::{Block, Dispatch, PipelineSpec, StageSpec};
-    use armature_planner::{Link, Platform};
-
-    use super::super::meter::{Measures, Service};
-    use super::super::probe::Probed;
-    use super::super::remaps::Script;
-    use super::super::score::Score;
-    use super::*;
-
-    const RANKS: usize = 2;
-
-    /// Two ranks, two stages of 4 ms, one on each: as good as it gets.
-    fn subject(balance: Balance) -> (Tuning, Balancer, Mapping) {
-        let spec =
-            PipelineSpec::new(0.0).stage(StageSpec::new("a", 0.0, 0.0)).stage(StageSpec::new("b", 0.0, 0.0));
-        let mapping = Mapping::new(vec![Block::new(0..1, vec![0]), Block::new(1..2, vec![1])]);
-        let probed = RefCell::new(None);
-        let score = Score {
-            outline: spec,
-            mapping: Some(mapping.clone()),
-            dispatch: Dispatch::OnDemand,
-            ordered: true,
-            sharing: &[],
-            probed: &probed,
-            script: Script::default(),
-        };
-        let mut balancer = Balancer::new(&score, RANKS, balance, false);
-        let platform = Platform::with_speeds(&[1.0; RANKS], Link::FREE).with_ext_on(0).unwrap();
-        balancer.probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] });
-        (Tuning::new(balance, RANKS).unwrap().unwrap(), balancer, mapping)
-    }
-
-    fn tell(balancer: &mut Balancer, rank: usize, stage: usize, ms: f64, items: u64, now: Duration) {
-        tell_share(balancer, rank, stage, (ms, 1.0), items, now);
-    }
-
-    /// The stage takes `ms` on the rank, which gets `share` of its core.
-    fn tell_share(
-        balancer: &mut Balancer,
-        rank: usize,
-        stage: usize,
-        (ms, share): (f64, f64),
-        items: u64,
-        now: Duration,
-    ) {
-        let mut services = vec![None; 2];
-        services[stage] = Some(Service { seconds: Estimate::declared(ms * 1e-3), items });
-        let measures = Measures { services, share: Some(share), ..Measures::default() };
-        balancer.measured(rank, measures, now).unwrap();
-    }
-
-    /// What the model expects of each stage alone on each rank, in ms: stage a on 0 and 1, stage b on 0 and 1.
-    fn expected(balancer: &mut Balancer, mapping: &Mapping) -> [f64; 4] {
-        let model = balancer.model(mapping, Duration::from_secs(1)).unwrap();
-        [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(stage, rank)| 1e3 * model.seconds(stage, rank))
-    }
-
-    #[track_caller]
-    fn assert_near(found: [f64; 4], expected: [f64; 4]) {
-        let near = found.iter().zip(&expected).all(|(a, b)| (a / b - 1.0).abs() < 0.02);
-        assert!(near, "{found:?}, not {expected:?}");
-    }
-
-    #[test]
-    fn a_load_beside_a_rank_slows_all_stages_there_and_another_phase_slows_one_stage_everywhere() {
-        let (_, mut balancer, mapping) = subject(Balance::Live);
-        tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
-        tell(&mut balancer, 1, 1, 4.0, 50, Duration::ZERO);
-        assert_near(expected(&mut balancer, &mapping), [4.0; 4]);
-        // Rank 1 has half of its core: 8 ms pass while stage b computes for 4.
-        tell_share(&mut balancer, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
-        assert_near(expected(&mut balancer, &mapping), [4.0, 8.0, 4.0, 8.0]);
-        // The load goes, and the data become harder for stage b.
-        tell_share(&mut balancer, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
-        assert_near(expected(&mut balancer, &mapping), [4.0, 4.0, 8.0, 8.0]);
-        // Both at once.
-        tell_share(&mut balancer, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
-        assert_near(expected(&mut balancer, &mapping), [4.0, 8.0, 6.0, 12.0]);
-    }
-
-    /// Looks for six seconds, at stage b's time on rank 1 as `ms` gives it by the second; returns when it acted.
-    fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
-        let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
-        let mut items = 0;
-        for step in 0..120u64 {
-            let now = Duration::from_millis(50 * step);
-            items += 12;
-            tell(&mut balancer, 0, 0, 4.0, items, now);
-            tell(&mut balancer, 1, 1, ms(step / 20), items, now);
-            let standing =
-                Standing { now, elapsed: now, items, left: Some(100_000), batches: (items, items) };
-            if !tuning.is_due(standing) {
-                continue;
-            }
-            let decision = tuning.look(standing, &mapping, &mut balancer, || now).unwrap();
-            if let Some(decision) = decision.filter(Decision::is_act) {
-                return decision.candidate.map(|c| (now.as_secs_f64(), c.arrangement));
-            }
-        }
-        None
-    }
-
-    #[test]
-    fn a_good_mapping_stays_and_small_changes_change_nothing() {
-        assert_eq!(looks(|_| 4.0), None);
-        assert_eq!(looks(|second| 4.0 + 0.2 * (second % 2) as f64), None);
-    }
-
-    #[test]
-    fn a_rank_that_becomes_slow_gets_less_within_half_a_second() {
-        let (at, mapping) = looks(|second| if second < 5 { 4.0 } else { 12.0 }).expect("it pays");
-        assert!((5.1..5.6).contains(&at), "three looks after the fifth second: {at}");
-        let hosts = |stage: usize| &mapping.blocks[mapping.block_of(stage).unwrap()].hosts;
-        assert!(hosts(1).contains(&0), "rank 0 helps with stage b: {mapping:?}");
-    }
-
-    #[test]
-    fn nothing_is_decided_before_every_stage_was_measured() {
-        let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
-        let standing = |ms: u64| {
-            let now = Duration::from_millis(ms);
-            Standing { now, elapsed: now, items: ms, left: None, batches: (ms, ms) }
-        };
-        tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
-        assert!(tuning.look(standing(0), &mapping, &mut balancer, || Duration::ZERO).unwrap().is_none());
-        let decision =
-            tuning.look(standing(100), &mapping, &mut balancer, || Duration::ZERO).unwrap().unwrap();
-        assert_eq!((decision.is_act(), decision.candidate), (false, None));
-    }
-
-    #[test]
-    fn after_the_one_change_of_once_looks_only_tell_what_came_of_it() {
-        let (mut tuning, mut balancer, mut mapping) = subject(Balance::Once);
-        let (mut acts, mut outcomes, mut items) = (0, 0, 0);
-        for step in 0..120u64 {
-            let now = Duration::from_millis(50 * step);
-            // Rank 1 is slow at first, and after the change rank 0 is.
-            let (a, b) = if acts == 0 { (4.0, 12.0) } else { (40.0, 4.0) };
-            items += 12;
-            tell(&mut balancer, 0, 0, a, items, now);
-            tell(&mut balancer, 1, 1, b, items, now);
-            let standing =
-                Standing { now, elapsed: now, items, left: Some(100_000), batches: (items, items) };
-            if !tuning.is_due(standing) {
-                continue;
-            }
-            let decision = tuning.look(standing, &mapping, &mut balancer, || now).unwrap();
-            outcomes += usize::from(tuning.outcome().is_some());
-            if let Some(candidate) = decision.filter(Decision::is_act).and_then(|d| d.candidate) {
-                acts += 1;
-                mapping = candidate.arrangement;
-                tuning.changed(standing);
-            }
-        }
-        assert_eq!((acts, outcomes), (1, 1));
-    }
-
-    #[test]
-    fn a_rank_that_tells_of_more_stages_than_there_are_does_no_harm() {
-        let (_, mut balancer, mapping) = subject(Balance::Live);
-        let service = Some(Service { seconds: Estimate::declared(1e-3), items: 9 });
-        let measures = Measures { services: vec![service; 9], ..Measures::default() };
-        balancer.measured(1, measures, Duration::ZERO).unwrap();
-        assert_eq!(balancer.services().len(), 2);
-        balancer.model(&mapping, Duration::ZERO).unwrap();
-    }
-}
+#[path = "tuning_tests.rs"]
+mod tests;

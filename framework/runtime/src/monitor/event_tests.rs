@@ -1,0 +1,100 @@
+//! One of each event, as a sentence and as a line.
+
+use super::*;
+
+/// One of each.
+pub(in super::super) fn samples() -> Vec<Event> {
+    let mapping = || "read@0 | scale@1,2".to_string();
+    let stage = || "scale".to_string();
+    let decision = Event::Decision {
+        current: mapping(),
+        candidate: Some("read@0 | scale@1".to_string()),
+        current_s: 0.25,
+        candidate_s: Some(0.125),
+        gain: 0.5,
+        threshold: 0.1,
+        benefit_s: 12.0,
+        cost_s: 1.5,
+        works_s: vec![0.05, 0.2],
+        speeds: vec![1.0, 0.5],
+        acted: true,
+        reason: "the gain has lasted for three periods".to_string(),
+    };
+    let none = Event::Decision {
+        current: mapping(),
+        candidate: None,
+        current_s: 0.25,
+        candidate_s: None,
+        gain: f64::NEG_INFINITY,
+        threshold: 0.1,
+        benefit_s: 0.0,
+        cost_s: f64::INFINITY,
+        works_s: Vec::new(),
+        speeds: Vec::new(),
+        acted: false,
+        reason: "the time ahead is not known".to_string(),
+    };
+    vec![
+        Event::Start { ranks: 3, mapping: mapping(), balance: "live".to_string() },
+        Event::Probe { speeds: vec![1.0, 0.5], slowest_link: Some(1.25e8), longest_delay: Some(4e-5) },
+        Event::Probe { speeds: vec![1.0], slowest_link: None, longest_delay: None },
+        Event::Measured {
+            stage: stage(),
+            rank: 1,
+            items: 40,
+            seconds_per_item: 2e-3,
+            by: "trimmed mean".to_string(),
+            settled: false,
+        },
+        Event::Link {
+            from: 1,
+            to: 2,
+            bandwidth: f64::INFINITY,
+            setup: 25e-6,
+            by: "the envelope".to_string(),
+            settled: true,
+        },
+        decision,
+        none,
+        Event::Prepare { epoch: 2, mapping: mapping() },
+        Event::WarmUp { stage: stage(), seconds: 0.5 },
+        Event::Ready { epoch: 2 },
+        Event::Switch { epoch: 2, mapping: mapping() },
+        Event::HandOver { stage: stage(), to: 2, next_batch: 17, bytes: 1 },
+        Event::TakeOver { stage: stage(), from: 1, next_batch: 17 },
+        Event::Forwarded { epoch: 2, batches: 1 },
+        Event::Outcome { epoch: 2, before_s: 0.25, predicted_s: 0.125, after_s: 0.13 },
+        Event::Finish { items: 1000, seconds: 250.0 },
+    ]
+}
+
+#[test]
+fn every_event_is_one_sentence() {
+    for event in samples() {
+        let text = event.to_string();
+        assert!(text.ends_with('.') && !text.contains('\n'), "{text}");
+        assert!(text.starts_with(|c: char| c.is_ascii_uppercase() || c.is_ascii_digit()), "{text}");
+    }
+}
+
+#[test]
+fn every_event_comes_back_from_its_line_as_it_was() {
+    for event in samples() {
+        let line = serde_json::to_string(&event).unwrap();
+        let back: Event = serde_json::from_str(&line).unwrap_or_else(|e| panic!("{line}: {e}"));
+        assert_eq!(back, event, "{line}");
+    }
+}
+
+#[test]
+fn a_decision_says_what_it_stands_on() {
+    let texts: Vec<String> = samples().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        texts[5],
+        "The mapping is changed, because the gain has lasted for three periods: `read@0 | scale@1,2` takes \
+         250.000 ms an item, `read@0 | scale@1` would take 125.000 ms; that is a gain of 50.0 % (at least 10.0 % \
+         is wanted), which would save 12.000 s and cost 1.500 s; an item's stages take 50.000 ms, 200.000 ms on the \
+         fastest rank, and the ranks' speeds are 1.00, 0.50."
+    );
+    assert!(texts[6].starts_with("The mapping stays, because the time ahead is not known: "), "{}", texts[6]);
+}

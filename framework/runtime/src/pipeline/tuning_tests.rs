@@ -1,0 +1,180 @@
+//! Looks at streams whose ranks and stages change.
+
+use std::cell::RefCell;
+
+use armature_planner::measure::Estimate;
+use armature_planner::pipeline::{Block, Dispatch, PipelineSpec, StageSpec};
+use armature_planner::{Link, Platform};
+
+use super::super::meter::{Measures, Service};
+use super::super::probe::Probed;
+use super::super::remaps::Script;
+use super::super::score::Score;
+use super::*;
+
+const RANKS: usize = 2;
+
+/// Two ranks, two stages of 4 ms, one on each: as good as it gets.
+fn subject(balance: Balance) -> (Tuning, Balancer, Mapping) {
+    let spec =
+        PipelineSpec::new(0.0).stage(StageSpec::new("a", 0.0, 0.0)).stage(StageSpec::new("b", 0.0, 0.0));
+    let mapping = Mapping::new(vec![Block::new(0..1, vec![0]), Block::new(1..2, vec![1])]);
+    let probed = RefCell::new(None);
+    let score = Score {
+        outline: spec,
+        mapping: Some(mapping.clone()),
+        dispatch: Dispatch::OnDemand,
+        ordered: true,
+        sharing: &[],
+        probed: &probed,
+        script: Script::default(),
+    };
+    let mut balancer = Balancer::new(&score, RANKS, balance, false);
+    let platform = Platform::with_speeds(&[1.0; RANKS], Link::FREE).with_ext_on(0).unwrap();
+    balancer.probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] });
+    (Tuning::new(balance, RANKS).unwrap().unwrap(), balancer, mapping)
+}
+
+fn tell(balancer: &mut Balancer, rank: usize, stage: usize, ms: f64, items: u64, now: Duration) {
+    tell_share(balancer, rank, stage, (ms, 1.0), items, now);
+}
+
+/// The stage takes `ms` on the rank, which gets `share` of its core.
+fn tell_share(
+    balancer: &mut Balancer,
+    rank: usize,
+    stage: usize,
+    (ms, share): (f64, f64),
+    items: u64,
+    now: Duration,
+) {
+    let mut services = vec![None; 2];
+    services[stage] = Some(Service { seconds: Estimate::declared(ms * 1e-3), items });
+    let measures = Measures { services, share: Some(share), ..Measures::default() };
+    balancer.measured(rank, measures, now).unwrap();
+}
+
+/// What the model expects of each stage alone on each rank, in ms: stage a on 0 and 1, stage b on 0 and 1.
+fn expected(balancer: &mut Balancer, mapping: &Mapping) -> [f64; 4] {
+    let model = balancer.model(mapping, Duration::from_secs(1)).unwrap();
+    [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(stage, rank)| 1e3 * model.seconds(stage, rank))
+}
+
+#[track_caller]
+fn assert_near(found: [f64; 4], expected: [f64; 4]) {
+    let near = found.iter().zip(&expected).all(|(a, b)| (a / b - 1.0).abs() < 0.02);
+    assert!(near, "{found:?}, not {expected:?}");
+}
+
+#[test]
+fn a_load_beside_a_rank_slows_all_stages_there_and_another_phase_slows_one_stage_everywhere() {
+    let (_, mut balancer, mapping) = subject(Balance::Live);
+    tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
+    tell(&mut balancer, 1, 1, 4.0, 50, Duration::ZERO);
+    assert_near(expected(&mut balancer, &mapping), [4.0; 4]);
+    // Rank 1 has half of its core: 8 ms pass while stage b computes for 4.
+    tell_share(&mut balancer, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
+    assert_near(expected(&mut balancer, &mapping), [4.0, 8.0, 4.0, 8.0]);
+    // The load goes, and the data become harder for stage b.
+    tell_share(&mut balancer, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
+    assert_near(expected(&mut balancer, &mapping), [4.0, 4.0, 8.0, 8.0]);
+    // Both at once.
+    tell_share(&mut balancer, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
+    assert_near(expected(&mut balancer, &mapping), [4.0, 8.0, 6.0, 12.0]);
+}
+
+/// Looks for six seconds, at stage b's time on rank 1 as `ms` gives it by the second; returns when it acted.
+fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
+    let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
+    let mut items = 0;
+    for step in 0..120u64 {
+        let now = Duration::from_millis(50 * step);
+        items += 12;
+        tell(&mut balancer, 0, 0, 4.0, items, now);
+        tell(&mut balancer, 1, 1, ms(step / 20), items, now);
+        let standing = Standing { now, elapsed: now, items, left: Some(100_000), batches: (items, items) };
+        if !tuning.is_due(standing) {
+            continue;
+        }
+        let decision = tuning.look(standing, &mapping, &mut balancer, || now).unwrap();
+        if let Some(decision) = decision.filter(Decision::is_act) {
+            return decision.candidate.map(|c| (now.as_secs_f64(), c.arrangement));
+        }
+    }
+    None
+}
+
+#[test]
+fn a_good_mapping_stays_and_small_changes_change_nothing() {
+    assert_eq!(looks(|_| 4.0), None);
+    assert_eq!(looks(|second| 4.0 + 0.2 * (second % 2) as f64), None);
+}
+
+#[test]
+fn a_rank_that_becomes_slow_gets_less_within_half_a_second() {
+    let (at, mapping) = looks(|second| if second < 5 { 4.0 } else { 12.0 }).expect("it pays");
+    assert!((5.1..5.6).contains(&at), "three looks after the fifth second: {at}");
+    let hosts = |stage: usize| &mapping.blocks[mapping.block_of(stage).unwrap()].hosts;
+    assert!(hosts(1).contains(&0), "rank 0 helps with stage b: {mapping:?}");
+}
+
+#[test]
+fn nothing_is_decided_before_every_stage_was_measured() {
+    let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
+    let standing = |ms: u64| {
+        let now = Duration::from_millis(ms);
+        Standing { now, elapsed: now, items: ms, left: None, batches: (ms, ms) }
+    };
+    tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
+    assert!(tuning.look(standing(0), &mapping, &mut balancer, || Duration::ZERO).unwrap().is_none());
+    let decision = tuning.look(standing(100), &mapping, &mut balancer, || Duration::ZERO).unwrap().unwrap();
+    assert_eq!((decision.is_act(), decision.candidate), (false, None));
+    assert_eq!(tuning.inputs(), &Inputs::default(), "nothing is known yet");
+    tell(&mut balancer, 1, 1, 8.0, 50, Duration::ZERO);
+    let decision = tuning.look(standing(200), &mapping, &mut balancer, || Duration::ZERO).unwrap().unwrap();
+    let Event::Decision { works_s, speeds, acted, .. } = event(&decision, tuning.inputs(), |_| String::new())
+    else {
+        panic!("a decision")
+    };
+    let near = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-4);
+    assert!(
+        near(&works_s, &[0.004, 0.008]) && near(&speeds, &[1.0, 1.0]) && !acted,
+        "{works_s:?} {speeds:?}"
+    );
+}
+
+#[test]
+fn after_the_one_change_of_once_looks_only_tell_what_came_of_it() {
+    let (mut tuning, mut balancer, mut mapping) = subject(Balance::Once);
+    let (mut acts, mut outcomes, mut items) = (0, 0, 0);
+    for step in 0..120u64 {
+        let now = Duration::from_millis(50 * step);
+        // Rank 1 is slow at first, and after the change rank 0 is.
+        let (a, b) = if acts == 0 { (4.0, 12.0) } else { (40.0, 4.0) };
+        items += 12;
+        tell(&mut balancer, 0, 0, a, items, now);
+        tell(&mut balancer, 1, 1, b, items, now);
+        let standing = Standing { now, elapsed: now, items, left: Some(100_000), batches: (items, items) };
+        if !tuning.is_due(standing) {
+            continue;
+        }
+        let decision = tuning.look(standing, &mapping, &mut balancer, || now).unwrap();
+        outcomes += usize::from(tuning.outcome().is_some());
+        if let Some(candidate) = decision.filter(Decision::is_act).and_then(|d| d.candidate) {
+            acts += 1;
+            mapping = candidate.arrangement;
+            tuning.changed(standing);
+        }
+    }
+    assert_eq!((acts, outcomes), (1, 1));
+}
+
+#[test]
+fn a_rank_that_tells_of_more_stages_than_there_are_does_no_harm() {
+    let (_, mut balancer, mapping) = subject(Balance::Live);
+    let service = Some(Service { seconds: Estimate::declared(1e-3), items: 9 });
+    let measures = Measures { services: vec![service; 9], ..Measures::default() };
+    balancer.measured(1, measures, Duration::ZERO).unwrap();
+    assert_eq!(balancer.services().len(), 2);
+    balancer.model(&mapping, Duration::ZERO).unwrap();
+}
