@@ -30,7 +30,7 @@ pub struct CoreShare {
 }
 
 impl CoreShare {
-    /// A job took `took` seconds, in `lost` of which the rank was ready and had no core. Times that are negative or no
+    /// The rank was ready to compute for `took` seconds, in `lost` of which it had no core. Times that are negative or no
     /// numbers are ignored; no more can be lost than it took.
     pub fn add(&mut self, took: f64, lost: f64) {
         if !(took > 0.0 && took.is_finite() && lost >= 0.0) {

@@ -96,20 +96,26 @@ impl Cores {
             }
             group.processors.iter().for_each(|&r| left[r] = *known);
         }
-        alone.iter().zip(&left).map(|(speed, left)| speed * left).collect()
+        // What an item waits for outside takes no longer where less of the core is left.
+        let part = computing(&self.told);
+        alone.iter().zip(&left).map(|(speed, left)| speed / (1.0 - part + part / left)).collect()
     }
 
     /// The groups for the planner: while a rank waits for something outside, another one has the core.
     pub(crate) fn groups(&self) -> Vec<SharedCores> {
         let of = |group: &SharedCores| {
-            let computed = group.processors.iter().map(|&r| self.told[r].computed);
-            let (cpu, own) = computed.fold((0.0, 0.0), |(a, b), (cpu, own)| (a + cpu, b + own));
-            let part =
-                if own > 0.0 && cpu / own < COMPUTING { f64::max(cpu / own, LEAST_COMPUTING) } else { 1.0 };
+            let part = f64::max(computing(group.processors.iter().map(|&r| &self.told[r])), LEAST_COMPUTING);
             SharedCores { cores: group.cores / part, ..group.clone() }
         };
         self.groups.iter().map(of).collect()
     }
+}
+
+/// Which part of the time that stages had for themselves they computed; the rest they waited for something outside.
+fn computing<'a>(told: impl IntoIterator<Item = &'a Told>) -> f64 {
+    let add = |(a, b): (f64, f64), told: &Told| (a + told.computed.0, b + told.computed.1);
+    let (cpu, own) = told.into_iter().fold((0.0, 0.0), add);
+    if own > 0.0 && cpu < COMPUTING * own { f64::max(cpu / own, 0.0) } else { 1.0 }
 }
 
 #[cfg(test)]
@@ -171,6 +177,10 @@ mod tests {
         let measures = Measures { computed: (0.2, 1.0), ..Measures::default() };
         cores.measured(0, &measures, Duration::from_secs(1));
         assert_near(&[cores.groups()[0].cores], &[5.0]);
+        // Of 1 s, 0.8 s of waiting stay as they are and 0.2 s take twice as long beside a load.
+        tell(&mut cores, 2, 1.0, 0.5, 9);
+        cores.measured(0, &measures, Duration::from_secs(9));
+        assert_near(&cores.speeds(vec![1.0; 3], |_| true)[2..], &[1.0 / 1.2]);
         let measures = Measures { computed: (0.95, 1.0), ..Measures::default() };
         cores.measured(0, &measures, Duration::from_secs(1));
         assert_near(&[cores.groups()[0].cores], &[1.0]);

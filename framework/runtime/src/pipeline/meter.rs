@@ -86,7 +86,7 @@ impl Meter {
             let (service, items) = &mut self.services[lap.stage];
             let (took, lost) = (lap.took.as_secs_f64(), lap.lost.as_secs_f64());
             service.add(lap.items as u64, took - lost);
-            self.share.add(took, lost);
+            self.share.add(lap.cpu.as_secs_f64() + lost, lost);
             self.computed.0 += lap.cpu.as_secs_f64();
             self.computed.1 += took - lost;
             waited += lap.took.saturating_sub(lap.cpu + lap.lost);
@@ -174,7 +174,7 @@ mod tests {
         meter.tell_every(Some(at(50)), at(1000));
         assert!(!meter.is_due(at(1040)) && meter.is_due(at(1050)) && !meter.is_due(at(2000)));
         let early = meter.measures(&[(0, 0); 3]);
-        assert!((early.share.unwrap() - 0.75).abs() < 1e-9, "{early:?}");
+        assert!((early.share.unwrap() - 5.0 / 7.0).abs() < 1e-9, "{early:?}");
         assert!((early.ready - 0.070).abs() < 1e-9, "a millisecond of each lap it waited: {early:?}");
         meter.probed(Speed { alone: 2e9, took: 0.010, lost: 0.004 });
         assert!(meter.is_due(at(2000)));
