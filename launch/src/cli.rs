@@ -1,7 +1,8 @@
 //! The command line of `armature`.
 //!
-//! Exit codes of `armature run`: the program's own as the launcher reports it; 124 after the time limit; 2 for a wrong
-//! option or hostfile; 127 if the program or the launcher is missing; 1 if something else went wrong before the start.
+//! Exit codes of `armature run`: the program's own as the launcher reports it or, with `--recover`, `--restarts` or
+//! `--verdict`, as its verdict says; 124 after the time limit; 2 for a wrong option or hostfile; 127 if the program or the
+//! launcher is missing; 1 if something else went wrong before the start.
 //! `armature explain` ends with 2 if it cannot read the log.
 
 use std::ffi::OsString;
@@ -13,10 +14,11 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::error::LaunchError;
+use crate::execute::Call;
 use crate::hostfile::Hostfile;
 use crate::line::{Bind, Job, Launcher, line};
 use crate::site::{Site, search_path};
-use crate::{Mpi, detect, execute, explain};
+use crate::{Mpi, detect, explain, supervise};
 
 /// Starts MPI programs the right way for Open MPI, MPICH and srun.
 #[derive(Debug, Parser)]
@@ -37,8 +39,12 @@ enum Action {
 /// Finds out which MPI the program is linked to and builds the line for its launcher: Open MPI's or MPICH's mpirun,
 /// or srun inside a Slurm allocation. A PBS job's node file is used as the hostfile.
 ///
-/// Exit code: the program's own, as the launcher reports it; 124 after the time limit; 2 for a wrong option or hostfile;
-/// 127 if the program or the launcher is missing; 1 if something else went wrong before the start.
+/// With --recover, --restarts or --verdict, what counts is the verdict that the program leaves in a file, not how its
+/// launcher ends: 0 only if the job says that it has finished. A launcher that does not end when the job has is ended, with
+/// all processes that it has started. The program must use armature.
+///
+/// Exit code: the program's own, as the launcher reports it, or as the verdict says; 124 after the time limit; 2 for a wrong
+/// option or hostfile; 127 if the program or the launcher is missing; 1 if something else went wrong before the start.
 #[derive(Debug, Args)]
 struct Run {
     /// Number of ranks [default: the slots of the hostfile or batch job, or this machine's cores]
@@ -47,7 +53,7 @@ struct Run {
     /// Hosts, one a line: NAME slots=N speed=S memory=M
     #[arg(long, value_name = "FILE")]
     hostfile: Option<PathBuf>,
-    /// End the job after this time, as in 90s, 10m or 2h (a plain number is seconds)
+    /// End the job after this time, restarts included, as in 90s, 10m or 2h (a plain number is seconds)
     #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
     /// The MPI to start with [default: the one that the program is linked to]
@@ -59,6 +65,17 @@ struct Run {
     /// Tie ranks to cores; auto does not where there are more ranks than slots
     #[arg(long, default_value = "auto")]
     bind: Bind,
+    /// Let ranks go on when one dies, if the program can (Open MPI's mpirun, and srun)
+    #[arg(long)]
+    recover: bool,
+    /// Start the job again when it dies as a whole, so many times at most; it goes on from its journal if it has one.
+    /// A job whose own code failed is not started again, nor is one that was asked to end by a signal
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    restarts: u32,
+    /// Keep the verdict in this file; rank 0 must be able to write it [default: a temporary one, in the current directory
+    /// where there are several hosts]
+    #[arg(long, value_name = "FILE")]
+    verdict: Option<PathBuf>,
     /// Print the command and the hostfile, and do not start anything
     #[arg(long)]
     dry_run: bool,
@@ -119,8 +136,10 @@ fn start(run: Run) -> Result<u8, LaunchError> {
         None => detect::mpi_of(&program, &site)?,
     };
     let ranks = run.ranks.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let (bind, launcher) = (run.bind, run.launcher);
-    let job = Job { ranks, hosts, bind, launcher, ..Job::new(program, run.command.into_iter().skip(1)) };
+    let Run { bind, launcher, recover, restarts, .. } = run;
+    let verdict = recover || restarts > 0 || run.verdict.is_some();
+    let job = Job::new(program, run.command.into_iter().skip(1));
+    let job = Job { ranks, hosts, bind, launcher, recover, verdict, ..job };
     let line = line(&job, mpi, &site)?;
     if run.dry_run {
         if let Some(hostfile) = &line.hostfile {
@@ -133,7 +152,29 @@ fn start(run: Run) -> Result<u8, LaunchError> {
     if run.verbose {
         eprintln!("armature: {}", line.display("hosts"));
     }
-    execute::execute(&line, run.timeout)
+    let mut call = Call::new(&line)?;
+    if !verdict {
+        return call.run(run.timeout);
+    }
+    // Other hosts may see the current directory; the one for temporary files they do not.
+    let alone = job.hosts.is_none() && site.batch.is_none();
+    let place = if alone { std::env::temp_dir() } else { PathBuf::from(".") };
+    let doing = format!(
+        "make a directory for the verdict in {}; --verdict FILE names another place",
+        place.display()
+    );
+    let (_directory, file) = match run.verdict {
+        Some(file) => (None, file),
+        None => {
+            let made = tempfile::Builder::new().prefix(".armature-verdict-").tempdir_in(place);
+            let directory = made.map_err(LaunchError::io(doing))?;
+            let file = directory.path().join("verdict");
+            (Some(directory), file)
+        }
+    };
+    // Ranks may have another current directory.
+    let file = std::path::absolute(&file).map_err(LaunchError::io("find out the current directory"))?;
+    supervise::supervise(&mut call, &file, restarts, run.timeout)
 }
 
 /// A time as in `90`, `90s`, `1.5m` or `2h`.

@@ -21,6 +21,10 @@ pub enum LaunchError {
     NoLauncher(Option<Mpi>),
     /// `srun` was asked for outside a Slurm allocation, or is not installed.
     NoSrun,
+    /// Ranks cannot go on without one that died, because the launcher of this MPI ends all of them.
+    NoRecovery(Mpi),
+    /// The verdict of a job cannot be written.
+    Verdict(armature::Error),
     /// The event log cannot be read or understood.
     Events(armature::Error),
     /// A file could not be read or written, or a process not be started.
@@ -37,9 +41,12 @@ impl LaunchError {
     /// where a program is missing, 1 otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
-            LaunchError::Hostfile(_) | LaunchError::AmbiguousMpi(_) | LaunchError::Events(_) => 2,
+            LaunchError::Hostfile(_)
+            | LaunchError::AmbiguousMpi(_)
+            | LaunchError::Events(_)
+            | LaunchError::NoRecovery(_) => 2,
             LaunchError::NoProgram(_) | LaunchError::NoLauncher(_) | LaunchError::NoSrun => 127,
-            LaunchError::Io { .. } => 1,
+            LaunchError::Io { .. } | LaunchError::Verdict(_) => 1,
         }
     }
 
@@ -53,7 +60,12 @@ impl fmt::Display for LaunchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LaunchError::Hostfile(error) => error.fmt(f),
-            LaunchError::Events(error) => error.fmt(f),
+            LaunchError::Events(error) | LaunchError::Verdict(error) => error.fmt(f),
+            LaunchError::NoRecovery(mpi) => write!(
+                f,
+                "--recover needs Open MPI: the launchers of {mpi} end all ranks when one dies. \
+                 --restarts N starts the job again"
+            ),
             LaunchError::NoProgram(name) => {
                 write!(f, "there is no program `{name}`, neither in the PATH nor as a file from here")
             }
@@ -86,7 +98,7 @@ impl std::error::Error for LaunchError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             LaunchError::Hostfile(error) => Some(error),
-            LaunchError::Events(error) => Some(error),
+            LaunchError::Events(error) | LaunchError::Verdict(error) => Some(error),
             LaunchError::Io { source, .. } => Some(source),
             _ => None,
         }

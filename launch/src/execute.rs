@@ -1,5 +1,6 @@
 //! Runs a launcher line: hostfile in a temporary file, signals handed on, a time limit, the exit code passed through.
 
+use std::ffi::OsStr;
 use std::io::IsTerminal;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
+use tempfile::NamedTempFile;
 
 use crate::error::LaunchError;
 use crate::line::Line;
@@ -20,70 +22,105 @@ pub const TIMED_OUT: u8 = 124;
 const GRACE: Duration = Duration::from_secs(10);
 
 /// How often we look whether the launcher has ended or a signal has come.
-const TICK: Duration = Duration::from_millis(20);
+pub(crate) const TICK: Duration = Duration::from_millis(20);
 
-/// Runs the line and waits for it. Returns the exit code for this process: the launcher's own, 128 + N if signal N
-/// ended it, [`TIMED_OUT`] if `limit` did.
+/// A launcher line that is ready to be run, once or several times.
 ///
 /// Signals that a batch system sends (SIGTERM, SIGUSR1 and the like) go on to the launcher, which hands them to the
 /// ranks. Ctrl-C does not need to: the terminal sends it to the launcher too.
-///
-/// # Errors
-/// When the hostfile cannot be written or the launcher not be started.
-pub fn execute(line: &Line, limit: Option<Duration>) -> Result<u8, LaunchError> {
-    let hostfile = match &line.hostfile {
-        None => None,
-        Some(text) => {
-            let named = tempfile::Builder::new().prefix("armature-hosts-").tempfile();
-            let file = named.map_err(LaunchError::io("make a temporary file for the hosts"))?;
-            std::fs::write(file.path(), text).map_err(LaunchError::io("write the temporary hostfile"))?;
-            Some(file)
-        }
-    };
-    let path = hostfile.as_ref().map_or(Path::new(""), |file| file.path());
-    // Before the start, so that no signal is lost between the two.
-    let mut signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])
-        .map_err(LaunchError::io("listen for signals"))?;
-    let mut child = Command::new(&line.program)
-        .args(line.args(path))
-        .spawn()
-        .map_err(LaunchError::io(format!("start {}", line.program.display())))?;
-    wait(&mut child, &mut signals, limit)
-        .map_err(LaunchError::io(format!("wait for {}", line.program.display())))
+#[derive(Debug)]
+pub struct Call<'a> {
+    line: &'a Line,
+    hostfile: Option<NamedTempFile>,
+    signals: Signals,
+    from_terminal: bool,
 }
 
-fn wait(child: &mut Child, signals: &mut Signals, limit: Option<Duration>) -> std::io::Result<u8> {
-    let start = Instant::now();
-    let from_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
-    let mut told_to_end = false;
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(if told_to_end { TIMED_OUT } else { code(status) });
-        }
-        for signal in signals.pending() {
-            if !(from_terminal && matches!(signal, SIGINT | SIGQUIT)) {
-                send(child, signal);
+impl<'a> Call<'a> {
+    /// Writes the line's hostfile and listens for signals from now on.
+    ///
+    /// # Errors
+    /// When the hostfile cannot be written.
+    pub fn new(line: &'a Line) -> Result<Self, LaunchError> {
+        let hostfile = match &line.hostfile {
+            None => None,
+            Some(text) => {
+                let named = tempfile::Builder::new().prefix("armature-hosts-").tempfile();
+                let file = named.map_err(LaunchError::io("make a temporary file for the hosts"))?;
+                std::fs::write(file.path(), text).map_err(LaunchError::io("write the temporary hostfile"))?;
+                Some(file)
             }
+        };
+        // Before the start, so that no signal is lost between the two.
+        let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])
+            .map_err(LaunchError::io("listen for signals"))?;
+        let from_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
+        Ok(Call { line, hostfile, signals, from_terminal })
+    }
+
+    /// Starts the launcher with these variables set.
+    pub(crate) fn start(&self, variables: &[(&str, &OsStr)]) -> Result<Child, LaunchError> {
+        let hosts = self.hostfile.as_ref().map_or(Path::new(""), |file| file.path());
+        Command::new(&self.line.program)
+            .args(self.line.args(hosts))
+            .envs(variables.iter().copied())
+            .spawn()
+            .map_err(LaunchError::io(format!("start {}", self.line.program.display())))
+    }
+
+    /// The signals that have come since the last call.
+    pub(crate) fn signals(&mut self) -> Vec<i32> {
+        self.signals.pending().collect()
+    }
+
+    /// Hands a signal on to the launcher, unless the terminal has sent it there already.
+    pub(crate) fn hand_on(&self, child: &Child, signal: i32) {
+        if !(self.from_terminal && matches!(signal, SIGINT | SIGQUIT)) {
+            send(child, signal);
         }
-        if let Some(limit) = limit {
-            if !told_to_end && start.elapsed() >= limit {
-                eprintln!(
-                    "armature: the job has not ended within {} s and is being ended",
-                    limit.as_secs_f64()
-                );
-                send(child, SIGTERM);
-                told_to_end = true;
+    }
+
+    /// Runs the line and waits for it. Returns the exit code for this process: the launcher's own, 128 + N if signal N
+    /// ended it, [`TIMED_OUT`] if `limit` did.
+    ///
+    /// # Errors
+    /// When the launcher cannot be started.
+    pub fn run(&mut self, limit: Option<Duration>) -> Result<u8, LaunchError> {
+        let mut child = self.start(&[])?;
+        let program = self.line.program.display();
+        self.wait(&mut child, limit).map_err(LaunchError::io(format!("wait for {program}")))
+    }
+
+    fn wait(&mut self, child: &mut Child, limit: Option<Duration>) -> std::io::Result<u8> {
+        let start = Instant::now();
+        let mut told_to_end = false;
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(if told_to_end { TIMED_OUT } else { code(status) });
             }
-            if told_to_end && start.elapsed() >= limit + GRACE {
-                child.kill()?;
+            for signal in self.signals() {
+                self.hand_on(child, signal);
             }
+            if let Some(limit) = limit {
+                if !told_to_end && start.elapsed() >= limit {
+                    eprintln!(
+                        "armature: the job has not ended within {} s and is being ended",
+                        limit.as_secs_f64()
+                    );
+                    send(child, SIGTERM);
+                    told_to_end = true;
+                }
+                if told_to_end && start.elapsed() >= limit + GRACE {
+                    child.kill()?;
+                }
+            }
+            std::thread::sleep(TICK);
         }
-        std::thread::sleep(TICK);
     }
 }
 
 /// Sends a signal to the launcher. That it may have ended meanwhile is no error.
-fn send(child: &Child, signal: i32) {
+pub(crate) fn send(child: &Child, signal: i32) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     if let (Some(pid), Some(signal)) = (pid, Signal::from_named_raw(signal)) {
         let _ = kill_process(pid, signal);
@@ -91,7 +128,7 @@ fn send(child: &Child, signal: i32) {
 }
 
 /// The exit code that stands for a status, as a shell has it.
-fn code(status: ExitStatus) -> u8 {
+pub(crate) fn code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     u8::try_from(code).unwrap_or(u8::MAX)
 }

@@ -29,6 +29,7 @@ pub mod explain;
 pub mod hostfile;
 pub mod line;
 pub mod site;
+pub mod supervise;
 
 pub use error::LaunchError;
 

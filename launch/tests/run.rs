@@ -144,7 +144,8 @@ fn lines(output: &Output) -> Vec<String> {
 
 #[test]
 fn open_mpi_starts_more_ranks_than_there_are_cores() {
-    let script = "echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE; exit 3";
+    // The first rank that ends with an error ends the others: each has time to print before.
+    let script = "echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE; sleep 1; exit 3";
     let output = for_real(&["--mpi", "openmpi", "-n", "5", "/bin/sh", "-c", script]);
     expect_code(&output, 3);
     assert_eq!(lines(&output), ["0 of 5", "1 of 5", "2 of 5", "3 of 5", "4 of 5"]);
@@ -152,8 +153,8 @@ fn open_mpi_starts_more_ranks_than_there_are_cores() {
 
 #[test]
 fn mpich_starts_more_ranks_than_there_are_cores() {
-    let output =
-        for_real(&["--mpi", "mpich", "-n", "5", "/bin/sh", "-c", "echo $PMI_RANK of $PMI_SIZE; exit 3"]);
+    let script = "echo $PMI_RANK of $PMI_SIZE; sleep 1; exit 3";
+    let output = for_real(&["--mpi", "mpich", "-n", "5", "/bin/sh", "-c", script]);
     expect_code(&output, 3);
     let ranks = lines(&output).into_iter().filter(|line| line.ends_with(" of 5")).collect::<Vec<_>>();
     assert_eq!(ranks, ["0 of 5", "1 of 5", "2 of 5", "3 of 5", "4 of 5"]);

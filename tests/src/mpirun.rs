@@ -44,6 +44,7 @@ pub struct Job {
     args: Vec<OsString>,
     env: Vec<(String, String)>,
     limit: Duration,
+    through: Option<Vec<OsString>>,
 }
 
 /// What came of a job.
@@ -87,7 +88,7 @@ impl Job {
             ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM".to_string(), "1".to_string()),
             ("ARMATURE_PEER_SECONDS".to_string(), "60".to_string()),
         ];
-        Job { program, mpi, launcher: mpi, ranks, args: Vec::new(), env, limit: LIMIT }
+        Job { program, mpi, launcher: mpi, ranks, args: Vec::new(), env, limit: LIMIT, through: None }
     }
 
     /// Adds an argument of the program.
@@ -111,6 +112,12 @@ impl Job {
     /// Uses another MPI's launcher than the program's own.
     pub fn launcher(mut self, launcher: Mpi) -> Self {
         self.launcher = launcher;
+        self
+    }
+
+    /// Starts it by this command, which takes `-n RANKS PROGRAM …` as a launcher does.
+    pub fn through<W: Into<OsString>>(mut self, command: impl IntoIterator<Item = W>) -> Self {
+        self.through = Some(command.into_iter().map(Into::into).collect());
         self
     }
 
@@ -154,7 +161,10 @@ impl Job {
         let (out, err) = (dir.path().join("out"), dir.path().join("err"));
         // Files, because a process left behind would keep a pipe open.
         let file = |path: &Path| std::fs::File::create(path).expect("a file for the job's output");
-        let line = self.line();
+        let line = match &self.through {
+            Some(command) => command.clone(),
+            None => self.line().into_iter().map(OsString::from).collect(),
+        };
         let child = Command::new(&line[0])
             .args(&line[1..])
             .args(["-n", &self.ranks.to_string()])
@@ -211,6 +221,16 @@ impl Running {
             assert!(waited < Duration::from_secs(60), "`{text}` was not printed\n{}\n{err}", self.printed());
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// What has been complained about so far.
+    pub fn complaints(&self) -> String {
+        std::fs::read_to_string(&self.err).unwrap_or_default()
+    }
+
+    /// The command that started the job: a launcher, usually.
+    pub fn launcher(&self) -> Pid {
+        Pid::from_child(&self.child)
     }
 
     /// The process that is rank number `rank`.

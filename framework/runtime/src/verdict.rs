@@ -32,7 +32,7 @@ pub struct Verdict {
     pub ranks: usize,
     /// Ranks that have died and without which it goes on, ascending.
     pub lost: Vec<usize>,
-    /// Tasks that are done, those that an earlier run has left in a journal included.
+    /// Tasks or items that are done, those that an earlier run has left in a journal included.
     pub done: u64,
     /// The process number of rank 0.
     pub process: u32,

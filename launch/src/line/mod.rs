@@ -28,13 +28,25 @@ pub struct Job {
     pub bind: Bind,
     /// Whose launcher.
     pub launcher: Launcher,
+    /// Whether ranks go on when one dies.
+    pub recover: bool,
+    /// Whether the launcher is started with `ARMATURE_VERDICT` set, which the ranks need.
+    pub verdict: bool,
 }
 
 impl Job {
     /// A job with as many ranks as there are slots, and everything else left to the place.
     pub fn new<A: Into<OsString>>(program: impl Into<OsString>, args: impl IntoIterator<Item = A>) -> Job {
         let command = std::iter::once(program.into()).chain(args.into_iter().map(Into::into)).collect();
-        Job { command, ranks: None, hosts: None, bind: Bind::Auto, launcher: Launcher::Auto }
+        Job {
+            command,
+            ranks: None,
+            hosts: None,
+            bind: Bind::Auto,
+            launcher: Launcher::Auto,
+            recover: false,
+            verdict: false,
+        }
     }
 }
 
@@ -108,7 +120,8 @@ fn quoted(word: &str) -> Cow<'_, str> {
 /// The command that starts `job`, a program of `mpi`, at `site`.
 ///
 /// # Errors
-/// [`LaunchError::NoLauncher`] or [`LaunchError::NoSrun`] when the launcher is not there.
+/// [`LaunchError::NoLauncher`] or [`LaunchError::NoSrun`] when the launcher is not there; [`LaunchError::NoRecovery`] when
+/// it cannot let ranks go on.
 pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
     let in_slurm = matches!(site.batch, Some(Batch::Slurm { .. }));
     let hosts = job.hosts.as_ref().or(match &site.batch {
@@ -121,7 +134,11 @@ pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
         (None, _) => site.cores.max(1),
     };
     let ranks = job.ranks.unwrap_or(slots);
-    let needs = Needs { ranks, shared: ranks > slots, hosts, bind: job.bind };
+    let Job { bind, recover, verdict, .. } = *job;
+    if recover && mpi == Mpi::Mpich {
+        return Err(LaunchError::NoRecovery(mpi));
+    }
+    let needs = Needs { ranks, shared: ranks > slots, hosts, bind, recover, verdict };
     let use_srun = match job.launcher {
         Launcher::Srun => true,
         Launcher::Mpirun => false,
@@ -152,6 +169,8 @@ struct Needs<'a> {
     shared: bool,
     hosts: Option<&'a Hostfile>,
     bind: Bind,
+    recover: bool,
+    verdict: bool,
 }
 
 impl Needs<'_> {

@@ -3,6 +3,9 @@
 use super::{Bind, Needs, Word, words};
 use crate::site::Site;
 
+/// Set for the launcher only, see [`Job::verdict`](super::Job::verdict).
+const VERDICT: &str = "ARMATURE_VERDICT";
+
 pub(super) fn options(needs: &Needs<'_>, site: &Site) -> Vec<Word> {
     let mut line = Vec::new();
     if site.root {
@@ -21,8 +24,12 @@ pub(super) fn options(needs: &Needs<'_>, site: &Site) -> Vec<Word> {
         Some(Bind::None) => line.extend(words(["--bind-to", "none"])),
         _ => {}
     }
+    if needs.recover {
+        line.extend(words(["--enable-recovery"]));
+    }
     // Ranks on other hosts get nothing of our environment but what is named.
-    for name in &site.variables {
+    let ours = Some(VERDICT).filter(|&name| needs.verdict && !site.variables.iter().any(|v| v == name));
+    for name in site.variables.iter().map(String::as_str).chain(ours) {
         line.extend(words(["-x", name]));
     }
     line

@@ -9,9 +9,9 @@ pub(super) fn options(needs: &Needs<'_>, mpi: Mpi) -> Vec<Word> {
         Mpi::OpenMpi => "--mpi=pmix",
         Mpi::Mpich => "--mpi=pmi2",
     };
-    // By default srun lets the other ranks wait for ever when one has died.
-    let mut line: Vec<Word> =
-        words([wiring, "--kill-on-bad-exit=1", "-n", &needs.ranks.to_string()]).collect();
+    // By default srun lets the other ranks go on when one has died, and those of most programs wait for it for ever.
+    let death = if needs.recover { "--kill-on-bad-exit=0" } else { "--kill-on-bad-exit=1" };
+    let mut line: Vec<Word> = words([wiring, death, "-n", &needs.ranks.to_string()]).collect();
     if needs.shared {
         line.extend(words(["--overcommit"]));
     }

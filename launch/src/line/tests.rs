@@ -135,3 +135,16 @@ fn words_are_quoted_for_the_shell() {
     assert_eq!(quoted("it's"), r"'it'\''s'");
     assert_eq!(quoted(""), "''");
 }
+
+#[test]
+fn ranks_may_go_on_with_open_mpi_only() {
+    let job = Job { ranks: Some(2), recover: true, verdict: true, ..Job::new("app", [""; 0]) };
+    let site = Site { variables: vec!["ARMATURE_EVENTS".into(), "ARMATURE_VERDICT".into()], ..here() };
+    let golden = "mpirun.openmpi -n 2 --enable-recovery -x ARMATURE_EVENTS -x ARMATURE_VERDICT app";
+    check(&job, Mpi::OpenMpi, &site, golden);
+    check(&job, Mpi::OpenMpi, &in_slurm(4), "srun --mpi=pmix --kill-on-bad-exit=0 -n 2 app");
+    let error = line(&job, Mpi::Mpich, &here()).unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    let text = "--recover needs Open MPI: the launchers of MPICH end all ranks when one dies. --restarts N starts the job again";
+    assert_eq!(error.to_string(), text);
+}

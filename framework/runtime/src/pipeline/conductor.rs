@@ -278,6 +278,7 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
     fn look(&mut self) -> Result<()> {
         let Some(standing) = self.standing() else { return Ok(()) };
         let Standing { now, elapsed, items, .. } = standing;
+        self.rank.post().note_done(items);
         if self.display.is_due(now)
             && let Some(flow) = self.rank.source().map(|s| s.flow())
         {

@@ -130,9 +130,8 @@ impl Post {
         self.verdict.finish()
     }
 
-    /// On rank 0: so many tasks are done, those that an earlier run has left in a journal included.
+    /// On rank 0: so many tasks or items are done, those that an earlier run has left in a journal included.
     #[inline]
-    #[allow(dead_code, reason = "for skeletons that count tasks")]
     pub(crate) fn note_done(&mut self, tasks: u64) {
         let clock = self.clock;
         self.verdict.done(tasks, || clock.now());

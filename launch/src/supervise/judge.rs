@@ -1,0 +1,248 @@
+//! What to do when an attempt is over: exit, and with which code, or start the job again. Pure.
+
+use std::time::Duration;
+
+use armature::verdict::{State, Verdict};
+
+use crate::execute::TIMED_OUT;
+
+/// An attempt that dies sooner than this and has done nothing is fruitless.
+const SOON: Duration = Duration::from_secs(10);
+
+/// So many fruitless attempts in a row are enough.
+const FRUITLESS: u32 = 2;
+
+/// How an attempt ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ended {
+    /// The launcher's exit code.
+    pub(super) code: u8,
+    /// The launcher did not end by itself, so that its exit code says nothing.
+    pub(super) by_us: bool,
+    pub(super) verdict: Option<Verdict>,
+    /// A signal that asked us to end the job.
+    pub(super) signal: Option<u8>,
+    /// The time limit was reached.
+    pub(super) timed_out: bool,
+    pub(super) took: Duration,
+}
+
+/// What comes next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Exit with this code, and say so if there is something to be said.
+    Exit(u8, Option<String>),
+    /// Start the job again, and say why.
+    Restart(String),
+}
+
+/// Judges one attempt after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Judge {
+    allowed: u32,
+    restarts: u32,
+    done: u64,
+    fruitless: u32,
+}
+
+impl Judge {
+    /// Allows so many restarts.
+    pub(super) fn new(restarts: u32) -> Self {
+        Judge { allowed: restarts, restarts: 0, done: 0, fruitless: 0 }
+    }
+
+    pub(super) fn judge(&mut self, ended: &Ended) -> Next {
+        let failure = if ended.by_us { 1 } else { ended.code.max(1) };
+        let verdict = ended.verdict.clone().unwrap_or_default();
+        if verdict.state == State::Finished {
+            return finished(ended, &verdict);
+        }
+        if ended.timed_out {
+            return Next::Exit(TIMED_OUT, None);
+        }
+        if let Some(signal) = ended.signal {
+            let code = if ended.by_us || ended.code == 0 { signal.saturating_add(128) } else { ended.code };
+            return Next::Exit(code, None);
+        }
+        match verdict.state {
+            State::Failed if !verdict.restart => {
+                // Where the launcher fails as well, the rank's own message is on the screen.
+                let quiet = ended.code != 0 && !ended.by_us;
+                let text = (!quiet).then(|| format!("the job has failed: {}", verdict.message));
+                Next::Exit(verdict.code.max(1), text)
+            }
+            State::Starting => {
+                let text = "the job has left no verdict: it ended before its ranks were ready, or does not use armature";
+                Next::Exit(failure, Some(text.into()))
+            }
+            _ => self.died(ended, &verdict, failure),
+        }
+    }
+
+    fn died(&mut self, ended: &Ended, verdict: &Verdict, failure: u8) -> Next {
+        let fruitless = ended.took < SOON && verdict.done <= self.done;
+        self.fruitless = if fruitless { self.fruitless + 1 } else { 0 };
+        self.done = self.done.max(verdict.done);
+        let why = died(ended, verdict);
+        if self.restarts >= self.allowed {
+            let text = match self.allowed {
+                0 => why,
+                _ => format!("{why}; this was the last of {} restarts", self.allowed),
+            };
+            return Next::Exit(failure, Some(text));
+        }
+        if self.fruitless >= FRUITLESS {
+            let (times, soon) = (self.fruitless, SOON.as_secs());
+            let text = format!(
+                "{why}; it has died {times} times in a row within {soon} s and without another task done, so that \
+                 restarting it does not help"
+            );
+            return Next::Exit(failure, Some(text));
+        }
+        self.restarts += 1;
+        Next::Restart(format!("{why}; restart {} of {}", self.restarts, self.allowed))
+    }
+}
+
+/// The job says that it has finished. A launcher that complains is right where no rank was lost: then what the program
+/// does after its ranks have finished went wrong.
+fn finished(ended: &Ended, verdict: &Verdict) -> Next {
+    if ended.code == 0 || ended.by_us {
+        return Next::Exit(0, None);
+    }
+    if !verdict.lost.is_empty() {
+        let text = format!("the job has finished without {}, which died", ranks(&verdict.lost));
+        return Next::Exit(0, Some(text));
+    }
+    let text = format!(
+        "the job has finished, but the launcher ended with code {}: something went wrong after that",
+        ended.code
+    );
+    Next::Exit(ended.code, Some(text))
+}
+
+/// One line about a job that died as a whole.
+fn died(ended: &Ended, verdict: &Verdict) -> String {
+    let mut text = format!("the job has died after {:.1} s", ended.took.as_secs_f64());
+    if !verdict.message.is_empty() {
+        text += &format!(": {}", verdict.message);
+    }
+    let mut facts = Vec::new();
+    match ended.by_us {
+        true => facts.push("its launcher did not end and has been ended".to_owned()),
+        false => facts.push(format!("its launcher ended with code {}", ended.code)),
+    }
+    if !verdict.lost.is_empty() {
+        facts.push(format!("{} had died before", ranks(&verdict.lost)));
+    }
+    facts.push(format!("{} tasks done", verdict.done));
+    format!("{text} ({})", facts.join(", "))
+}
+
+fn ranks(ranks: &[usize]) -> String {
+    let numbers: Vec<String> = ranks.iter().map(ToString::to_string).collect();
+    format!("rank{} {}", if ranks.len() == 1 { "" } else { "s" }, numbers.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(state: State) -> Verdict {
+        let mut verdict = Verdict::default();
+        verdict.state = state;
+        verdict
+    }
+
+    fn ended(code: u8, state: State) -> Ended {
+        Ended { code, verdict: Some(verdict(state)), took: Duration::from_secs(3), ..Ended::default() }
+    }
+
+    fn with(mut ended: Ended, change: impl FnOnce(&mut Verdict)) -> Ended {
+        change(ended.verdict.as_mut().unwrap());
+        ended
+    }
+
+    #[track_caller]
+    fn exits(restarts: u32, ended: &Ended, code: u8, text: Option<&str>) {
+        assert_eq!(Judge::new(restarts).judge(ended), Next::Exit(code, text.map(str::to_owned)));
+    }
+
+    #[test]
+    fn success_is_what_the_verdict_says() {
+        exits(3, &ended(0, State::Finished), 0, None);
+        let lost = with(ended(137, State::Finished), |v| v.lost = vec![1, 3]);
+        exits(3, &lost, 0, Some("the job has finished without ranks 1, 3, which died"));
+        exits(3, &Ended { by_us: true, ..ended(137, State::Finished) }, 0, None);
+        exits(3, &Ended { timed_out: true, ..ended(0, State::Finished) }, 0, None);
+        let text =
+            "the job has finished, but the launcher ended with code 3: something went wrong after that";
+        exits(3, &ended(3, State::Finished), 3, Some(text));
+    }
+
+    #[test]
+    fn a_launcher_that_says_0_is_not_believed() {
+        let failed = with(ended(0, State::Failed), |v| (v.code, v.message) = (1, "rank 2: no fuel".into()));
+        exits(3, &failed, 1, Some("the job has failed: rank 2: no fuel"));
+        let text = "the job has died after 3.0 s (its launcher ended with code 0, 0 tasks done)";
+        exits(0, &ended(0, State::Running), 1, Some(text));
+        let none =
+            "the job has left no verdict: it ended before its ranks were ready, or does not use armature";
+        exits(3, &Ended::default(), 1, Some(none));
+        exits(3, &ended(5, State::Starting), 5, Some(none));
+    }
+
+    #[test]
+    fn a_program_that_failed_is_not_started_again() {
+        exits(3, &with(ended(1, State::Failed), |v| v.code = 1), 1, None);
+    }
+
+    #[test]
+    fn who_was_told_to_end_does_not_start_again() {
+        exits(3, &Ended { timed_out: true, ..ended(1, State::Running) }, TIMED_OUT, None);
+        exits(3, &Ended { signal: Some(15), ..ended(0, State::Running) }, 143, None);
+        exits(3, &Ended { signal: Some(2), ..ended(1, State::Running) }, 1, None);
+        exits(3, &Ended { signal: Some(2), by_us: true, ..ended(137, State::Running) }, 130, None);
+    }
+
+    #[test]
+    fn who_died_is_started_again_so_many_times() {
+        let mut judge = Judge::new(2);
+        let died = |done| with(ended(137, State::Running), |v| v.done = done);
+        let text = |n, restart| {
+            format!(
+                "the job has died after 3.0 s (its launcher ended with code 137, {n} tasks done); {restart}"
+            )
+        };
+        assert_eq!(judge.judge(&died(5)), Next::Restart(text(5, "restart 1 of 2")));
+        assert_eq!(judge.judge(&died(6)), Next::Restart(text(6, "restart 2 of 2")));
+        let last = text(7, "this was the last of 2 restarts");
+        assert_eq!(judge.judge(&died(7)), Next::Exit(137, Some(last)));
+    }
+
+    #[test]
+    fn a_failure_of_the_machine_is_a_death() {
+        let silent = with(ended(1, State::Failed), |v| {
+            (v.code, v.restart, v.message) = (1, true, "rank 0: rank 1 is silent".into());
+        });
+        let Next::Restart(text) = Judge::new(1).judge(&silent) else { panic!("no restart") };
+        assert!(text.starts_with("the job has died after 3.0 s: rank 0: rank 1 is silent ("), "{text}");
+    }
+
+    #[test]
+    fn restarts_that_do_not_help_end_early() {
+        let mut judge = Judge::new(9);
+        let died = |done, seconds| Ended {
+            took: Duration::from_secs(seconds),
+            ..with(ended(137, State::Running), |v| v.done = done)
+        };
+        let restarted = |next| matches!(next, Next::Restart(_));
+        assert!(restarted(judge.judge(&died(0, 1))));
+        assert!(restarted(judge.judge(&died(4, 1))), "it did something");
+        assert!(restarted(judge.judge(&died(4, 1))));
+        assert!(restarted(judge.judge(&died(4, 60))), "it took its time");
+        assert!(restarted(judge.judge(&died(4, 1))));
+        let Next::Exit(137, Some(text)) = judge.judge(&died(3, 1)) else { panic!("it goes on") };
+        assert!(text.contains("died 2 times in a row within 10 s and without another task done"), "{text}");
+    }
+}

@@ -1,0 +1,209 @@
+//! Runs a job whose verdict counts, not its launcher's exit code; starts it again if it dies.
+//!
+//! The program writes into a file how it stands ([`armature::verdict`]). When it has ended there, the launcher has a while to
+//! end too, and is then ended with all that it has started. [`judge`] says what comes next.
+
+mod family;
+mod judge;
+
+use std::path::Path;
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+use armature::verdict::{State, Verdict, place};
+use rustix::process::Signal;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use crate::error::LaunchError;
+use crate::execute::{Call, TICK, code, send};
+use judge::{Ended, Judge, Next};
+
+/// How often the verdict is read.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How long a launcher may take to end when the job has, or when rank 0 is gone.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long it may take after a signal that asks it to end: ranks may have something to save.
+const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(30);
+
+/// How long processes may take from the signal that asks them to end to the one that ends them.
+const GRACE_BEFORE_KILL: Duration = Duration::from_secs(3);
+
+/// Runs the job until its verdict is final or `restarts` restarts have not helped, at most for `limit`. Returns the exit
+/// code for this process: 0 only if the verdict says so.
+///
+/// # Errors
+/// When the verdict cannot be written, or the launcher not be started.
+pub fn supervise(
+    call: &mut Call<'_>,
+    verdict: &Path,
+    restarts: u32,
+    limit: Option<Duration>,
+) -> Result<u8, LaunchError> {
+    family::adopt_orphans().map_err(LaunchError::io("take care of the launcher's processes"))?;
+    let (start, mut judge) = (Instant::now(), Judge::new(restarts));
+    loop {
+        // A file from the start on: other machines remember for a while that there was none.
+        Verdict::default().write(verdict).map_err(LaunchError::Verdict)?;
+        let limit = limit.map(|limit| limit.saturating_sub(start.elapsed()));
+        let ended = attempt(call, verdict, limit)?;
+        match judge.judge(&ended) {
+            Next::Exit(code, text) => {
+                if let Some(text) = text {
+                    eprintln!("armature: {text}");
+                }
+                return Ok(code);
+            }
+            Next::Restart(text) => eprintln!("armature: {text}"),
+        }
+    }
+}
+
+/// Starts the job once and waits for its end.
+fn attempt(call: &mut Call<'_>, verdict: &Path, limit: Option<Duration>) -> Result<Ended, LaunchError> {
+    let mut child = call.start(&[("ARMATURE_VERDICT", verdict.as_os_str())])?;
+    let mut watch = Watch::new(verdict, limit);
+    let status = loop {
+        let wait = child.try_wait().map_err(LaunchError::io("wait for the launcher"))?;
+        if let Some(status) = wait {
+            break status;
+        }
+        for signal in call.signals() {
+            watch.signalled(signal);
+            call.hand_on(&child, signal);
+        }
+        if watch.is_over() {
+            break end(&mut child).map_err(LaunchError::io("wait for the launcher"))?;
+        }
+        std::thread::sleep(TICK);
+    };
+    // What the launcher has left behind; usually it is just ending.
+    clear(&child);
+    watch.look();
+    call.signals().into_iter().for_each(|signal| watch.signalled(signal));
+    Ok(watch.ended(status))
+}
+
+/// What is known of an attempt, and how long its launcher may still take.
+struct Watch<'a> {
+    path: &'a Path,
+    place: String,
+    start: Instant,
+    limit: Option<Duration>,
+    looked: Instant,
+    verdict: Option<Verdict>,
+    signal: Option<u8>,
+    timed_out: bool,
+    /// When the launcher will have had time enough.
+    until: Option<Instant>,
+    /// It has not ended by then.
+    by_us: bool,
+}
+
+impl<'a> Watch<'a> {
+    fn new(path: &'a Path, limit: Option<Duration>) -> Self {
+        let now = Instant::now();
+        Watch {
+            path,
+            place: place(),
+            start: now,
+            limit,
+            looked: now,
+            verdict: None,
+            signal: None,
+            timed_out: false,
+            until: None,
+            by_us: false,
+        }
+    }
+
+    /// Whether the launcher has had time enough.
+    fn is_over(&mut self) -> bool {
+        if self.looked.elapsed() >= LOOK {
+            self.look();
+        }
+        if self.limit.is_some_and(|limit| self.start.elapsed() >= limit) && !self.timed_out {
+            self.timed_out = true;
+            eprintln!("armature: the job has not ended within its time limit and is being ended");
+            self.until = Some(Instant::now());
+        }
+        self.by_us = self.until.is_some_and(|until| Instant::now() >= until);
+        self.by_us
+    }
+
+    fn within(&mut self, grace: Duration) {
+        let until = Instant::now() + grace;
+        self.until = Some(self.until.map_or(until, |earlier| earlier.min(until)));
+    }
+
+    /// Reads the verdict. One that cannot be read now is read later; one that never can counts as none.
+    fn look(&mut self) {
+        self.looked = Instant::now();
+        if let Ok(verdict) = Verdict::read(self.path) {
+            self.verdict = verdict;
+        }
+        let Some(verdict) = self.verdict.as_ref().filter(|_| self.until.is_none()) else { return };
+        let here = !self.place.is_empty() && verdict.place == self.place;
+        if verdict.state.has_ended() {
+            self.within(GRACE);
+        } else if verdict.state == State::Running && here && !family::is_alive(verdict.process) {
+            // Its last words may have come after we looked.
+            self.verdict = Verdict::read(self.path).ok().flatten();
+            self.within(GRACE);
+        }
+    }
+
+    /// A signal has come. After one that asks us to end, nothing is started again.
+    fn signalled(&mut self, signal: i32) {
+        if [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&signal) {
+            self.signal = u8::try_from(signal).ok();
+            self.within(GRACE_AFTER_SIGNAL);
+        }
+    }
+
+    fn ended(self, status: ExitStatus) -> Ended {
+        Ended {
+            code: code(status),
+            by_us: self.by_us,
+            verdict: self.verdict,
+            signal: self.signal,
+            timed_out: self.timed_out,
+            took: self.start.elapsed(),
+        }
+    }
+}
+
+/// Ends the launcher and all that it has started: asks first.
+fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
+    send(child, signal_hook::consts::SIGTERM);
+    let asked = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        if asked.elapsed() >= GRACE_BEFORE_KILL {
+            family::signal(Signal::KILL);
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+/// Waits until nothing is left that the launcher has started. What does not end by itself is ended.
+fn clear(child: &Child) {
+    for step in [None, Some(Signal::TERM), Some(Signal::KILL)] {
+        if let Some(signal) = step {
+            family::signal(signal);
+        }
+        let start = Instant::now();
+        while start.elapsed() < GRACE_BEFORE_KILL {
+            family::bury(child.id());
+            if family::living().is_empty() {
+                return;
+            }
+            std::thread::sleep(TICK);
+        }
+    }
+    // Only the kernel can hold them now.
+    eprintln!("armature: {} processes of the job cannot be ended", family::living().len());
+}

@@ -1,0 +1,7 @@
+//! The `armature` command under a name of its own: the tests of this package start it.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    armature_launch::cli::main()
+}

@@ -1,0 +1,100 @@
+//! Squares numbers and keeps what is done in a journal, as a program does that is to survive its own death:
+//!
+//! ```text
+//! mpirun -n 3 armature-squares DIR TASKS MILLISECONDS [WHAT]
+//! ```
+//!
+//! Each square takes so many milliseconds. In `DIR/log` there is a line `known N` for each that the journal had at a start
+//! and a line `computed N` for each that was computed. `WHAT` is what else happens: `fail` is an error at the last task,
+//! `linger` a last rank that does not end when the job has.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use armature::journal::{Identity, Journal};
+use armature::pipeline::Pipeline;
+use armature::{BoxError, Config, Session};
+
+fn main() -> Result<(), BoxError> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [dir, tasks, milliseconds, rest @ ..] = &args[..] else {
+        return Err("expected DIR TASKS MILLISECONDS [WHAT]".into());
+    };
+    let what = rest.first().map_or("", String::as_str);
+    let job = Squares {
+        dir: dir.into(),
+        tasks: tasks.parse()?,
+        time: Duration::from_millis(milliseconds.parse()?),
+    };
+    let last = armature::run(&Config::from_env()?, |session| {
+        job.run(session, what)?;
+        Ok(session.rank() == session.size() - 1)
+    })?;
+    if last && what == "linger" {
+        std::thread::sleep(Duration::from_secs(600));
+    }
+    Ok(())
+}
+
+struct Squares {
+    dir: PathBuf,
+    tasks: u64,
+    time: Duration,
+}
+
+impl Squares {
+    fn run(&self, session: &Session, what: &str) -> Result<(), BoxError> {
+        let (mut known, mut journal) = (BTreeMap::new(), None);
+        if session.is_root() {
+            let job = Identity::new("squares", "1", self.tasks.to_le_bytes());
+            let (opened, _) = Journal::open(self.dir.join("journal"), &job, |task, square| {
+                known.insert(task, square.to_vec());
+                Ok(())
+            })?;
+            journal = Some(opened);
+            known.keys().try_for_each(|task| note(&self.dir, "known", *task))?;
+        }
+        let missing: Vec<u64> = (0..self.tasks).filter(|task| !known.contains_key(task)).collect();
+        let (clock, everyone) = (session.stopwatch(), 0..session.size());
+        let hosts: Vec<String> = everyone.map(|rank| rank.to_string()).collect();
+        let mapping = armature::pipeline::MappingChoice::Text(format!("square@{}", hosts.join(",")));
+        Pipeline::source("missing", move || missing)
+            .try_map("square", |task| {
+                if what == "fail" && task == self.tasks - 1 {
+                    return Err(BoxError::from("no square for the last one"));
+                }
+                std::thread::sleep(self.time);
+                note(&self.dir, "computed", task)?;
+                Ok((task, task * task))
+            })
+            .try_for_each("keep", |(task, square): (u64, u64)| {
+                let Some(journal) = &mut journal else { return Err("the sink is not on rank 0".into()) };
+                journal.append(clock.elapsed(), task, &square.to_le_bytes())?;
+                journal.tick(clock.elapsed())?;
+                known.insert(task, square.to_le_bytes().to_vec());
+                println!("kept {}", known.len());
+                Ok(())
+            })
+            .mapping(mapping)
+            .run(session)?;
+        if let Some(journal) = journal {
+            journal.close()?;
+            for (n, (task, square)) in (0..self.tasks).zip(&known) {
+                assert_eq!((n, &(n * n).to_le_bytes()[..]), (*task, &square[..]));
+            }
+            assert_eq!(known.len() as u64, self.tasks);
+            println!("all {} squares are right", self.tasks);
+        }
+        Ok(())
+    }
+}
+
+/// Adds a line to the log, in one piece: several ranks do.
+fn note(dir: &Path, what: &str, task: u64) -> Result<(), BoxError> {
+    let mut log: File = OpenOptions::new().create(true).append(true).open(dir.join("log"))?;
+    log.write_all(format!("{what} {task}\n").as_bytes())?;
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! `armature run` with verdicts: jobs that die are started again and go on from their journal; the exit code is right
+//! whatever the launcher says; nothing is left behind.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use armature_launch::Mpi;
+use armature_tests::mpirun::{Job, Outcome, Running};
+use rustix::process::{Signal, kill_process};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-squares");
+const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
+const RANKS: usize = 3;
+
+/// `armature run OPTIONS armature-squares DIR TASKS 10 WHAT`.
+fn squares(dir: &Path, options: &[&str], tasks: u64, what: &str) -> Job {
+    let job = Job::new(PROGRAM, RANKS).through([&[ARMATURE, "run"], options].concat());
+    job.env("ARMATURE_BATCH", "1").arg(dir).arg(tasks.to_string()).arg("10").arg(what)
+}
+
+#[track_caller]
+fn ended_with(outcome: &Outcome, code: i32, said: &[&str]) {
+    assert_eq!(outcome.status.code(), Some(code), "{outcome}");
+    assert!(!outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    for text in said {
+        assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
+    }
+}
+
+/// Each task was computed, and none after it had been in the journal at a start.
+#[track_caller]
+fn nothing_kept_was_computed_again(dir: &Path, tasks: u64) -> usize {
+    let log = std::fs::read_to_string(dir.join("log")).expect("a log");
+    let (mut known, mut computed) = (BTreeSet::new(), BTreeSet::new());
+    for line in log.lines() {
+        let (what, task) = line.split_once(' ').expect("two words");
+        let task: u64 = task.parse().expect("a number");
+        match what {
+            "known" => known.insert(task),
+            "computed" => {
+                assert!(!known.contains(&task), "{task} was computed again");
+                computed.insert(task)
+            }
+            _ => panic!("{line}"),
+        };
+    }
+    assert_eq!(computed, (0..tasks).collect());
+    known.len()
+}
+
+#[track_caller]
+fn kill(running: &Running, rank: usize) {
+    kill_process(running.process(rank), Signal::KILL).expect("a rank can be killed");
+}
+
+/// Waits until so many restarts have been told of.
+#[track_caller]
+fn wait_for_restart(running: &Running, number: usize) {
+    let (start, text) = (Instant::now(), format!("restart {number} of "));
+    while !running.complaints().contains(&text) {
+        assert!(start.elapsed() < Duration::from_secs(60), "`{text}` is not said: {}", running.complaints());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_job_that_dies_twice_goes_on_from_its_journal() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let running = squares(dir.path(), &["--restarts", "3"], 300, "").start();
+    running.wait_for("kept 60\n");
+    kill(&running, 1);
+    wait_for_restart(&running, 1);
+    running.wait_for("kept 150\n");
+    kill(&running, 0);
+    let outcome = running.wait();
+    ended_with(&outcome, 0, &["armature: the job has died after", "restart 1 of 3", "restart 2 of 3"]);
+    assert!(outcome.stdout.contains("all 300 squares are right"), "{outcome}");
+    assert!(nothing_kept_was_computed_again(dir.path(), 300) >= 150);
+}
+
+#[test]
+fn without_restarts_a_job_that_dies_has_failed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let verdict = dir.path().join("verdict");
+    let options = ["--verdict", verdict.to_str().expect("a text")];
+    let running = squares(dir.path(), &options, 3000, "").start();
+    running.wait_for("kept 5\n");
+    kill(&running, 2);
+    let outcome = running.wait();
+    // MPICH says 9, Open MPI 137.
+    assert!(matches!(outcome.status.code(), Some(9 | 137)), "{outcome}");
+    ended_with(&outcome, outcome.status.code().unwrap_or(0), &["the job has died after"]);
+    let verdict = armature::verdict::Verdict::read(&verdict).expect("a verdict").expect("a verdict");
+    assert_eq!(verdict.state, armature::verdict::State::Running);
+}
+
+#[test]
+fn a_program_that_fails_is_not_started_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let outcome = squares(dir.path(), &["--restarts", "3"], 20, "fail").run();
+    ended_with(&outcome, 1, &["no square for the last one"]);
+    assert!(!outcome.stderr.contains("restart"), "{outcome}");
+}
+
+#[test]
+fn a_job_that_dies_at_once_each_time_is_given_up() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let running = squares(dir.path(), &["--restarts", "9"], 30_000, "").start();
+    let start = Instant::now();
+    // Killed before anything is kept, again and again.
+    running.wait_for("kept 1\n");
+    kill(&running, 0);
+    let mut restarts = 0;
+    while restarts < 9 && !running.complaints().contains("does not help") {
+        assert!(start.elapsed() < Duration::from_secs(90), "{}", running.complaints());
+        if running.complaints().contains(&format!("restart {} of 9", restarts + 1)) {
+            restarts += 1;
+            let known = std::fs::read_to_string(dir.path().join("log")).unwrap_or_default().len();
+            while std::fs::read_to_string(dir.path().join("log")).unwrap_or_default().len() == known {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            kill(&running, 0);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let outcome = running.wait();
+    assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    assert!(outcome.stderr.contains("within 10 s and without another task done"), "{outcome}");
+    assert!(restarts < 9, "{outcome}");
+}
+
+#[test]
+fn a_signal_ends_the_job_for_good() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let running = squares(dir.path(), &["--restarts", "3"], 30_000, "").start();
+    running.wait_for("kept 5\n");
+    kill_process(running.launcher(), Signal::TERM).expect("armature can be signalled");
+    let outcome = running.wait();
+    assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    assert!(!outcome.stderr.contains("restart 1"), "{outcome}");
+    assert!(outcome.took < Duration::from_secs(45), "{outcome}");
+}
+
+#[test]
+fn the_time_limit_counts_restarts_in() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let running = squares(dir.path(), &["--restarts", "3", "--timeout", "8s"], 30_000, "").start();
+    running.wait_for("kept 40\n");
+    kill(&running, 1);
+    wait_for_restart(&running, 1);
+    let outcome = running.wait();
+    ended_with(&outcome, 124, &["has not ended within its time limit"]);
+    assert!(outcome.took < Duration::from_secs(30), "{outcome}");
+}
+
+/// A rank that hangs after the job has finished does not make a failure of it, nor does it stay.
+#[test]
+fn a_launcher_that_does_not_end_is_ended() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let outcome = squares(dir.path(), &["--restarts", "1"], 20, "linger").run();
+    ended_with(&outcome, 0, &[]);
+    assert!(outcome.stdout.contains("all 20 squares are right"), "{outcome}");
+    assert!(outcome.took < Duration::from_secs(40), "{outcome}");
+}
+
+fn on_open_mpi(dir: &Path) -> bool {
+    squares(dir, &[], 1, "").mpi() == Mpi::OpenMpi
+}
+
+/// With recovery mpirun exits with 0 and goes on without rank 0; the others wait in vain.
+#[test]
+fn a_dead_rank_0_is_noticed_with_recovery_and_the_job_started_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let running = squares(dir.path(), &["--recover", "--restarts", "2"], 200, "");
+    if !on_open_mpi(dir.path()) {
+        ended_with(&running.run(), 2, &["--recover needs Open MPI"]);
+        return;
+    }
+    let running = running.start();
+    running.wait_for("kept 50\n");
+    kill(&running, 0);
+    let outcome = running.wait();
+    ended_with(&outcome, 0, &["restart 1 of 2"]);
+    assert!(outcome.stdout.contains("all 200 squares are right"), "{outcome}");
+    assert!(nothing_kept_was_computed_again(dir.path(), 200) >= 50);
+}
+
+/// With recovery mpirun exits with 0 although the job has failed.
+#[test]
+fn the_exit_code_is_right_in_spite_of_recovery() {
+    let dir = tempfile::tempdir().expect("a directory");
+    if !on_open_mpi(dir.path()) {
+        return;
+    }
+    let start = Instant::now();
+    let outcome = squares(dir.path(), &["--recover", "--restarts", "2"], 20, "fail").run();
+    ended_with(&outcome, 1, &["no square for the last one"]);
+    assert!(!outcome.stderr.contains("restart 1"), "{outcome}");
+    assert!(start.elapsed() < Duration::from_secs(40), "{outcome}");
+}
+
+#[test]
+fn a_program_without_a_verdict_has_failed() {
+    let job = Job::new(PROGRAM, RANKS).through([ARMATURE, "run", "--restarts", "2"]);
+    // It ends before its ranks begin.
+    let outcome = job.arg("only one argument").run();
+    ended_with(&outcome, 1, &["the job has left no verdict"]);
+}
