@@ -1,7 +1,8 @@
 //! MPI programs that keep themselves balanced.
 //!
 //! Write a trait impl (or closures) for a [pipeline], start the program with `mpirun`, and the framework decides
-//! which rank runs what: slow stages are replicated, fast ones gathered.
+//! which rank runs what: slow stages are replicated, fast ones gathered. Independent tasks are a [farm]: whichever rank is
+//! free does the next ones.
 //!
 //! ```
 //! use armature::pipeline::Pipeline;
@@ -26,7 +27,8 @@
 //! # What can go wrong
 //! An error or panic in user code, on any rank, ends the whole job within seconds and names rank, stage and item.
 //! A rank that gives no sign of life for [`Config::peer_limit`] does too. Nothing is retried and nothing is saved:
-//! a job that failed starts again from the beginning.
+//! a job that failed starts again from the beginning. In a [farm](farm#what-can-go-wrong) tasks are tried again, and
+//! workers may die.
 //!
 //! # Features
 //! - `mpi` (default): ranks as MPI processes. Without it, ranks are threads of one process.
@@ -35,6 +37,7 @@
 mod clock;
 mod engine;
 mod error;
+pub mod farm;
 pub mod journal;
 pub mod monitor;
 pub mod pipeline;

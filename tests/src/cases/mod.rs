@@ -1,5 +1,6 @@
 //! The cases: programs whose result must be the serial one on any ranks.
 
+mod farms;
 mod flow;
 mod items;
 mod order;
@@ -20,6 +21,7 @@ pub(crate) const ALL: &[&[Case]] = &[
     remaps::CASES,
     items::CASES,
     flow::CASES,
+    farms::CASES,
     sessions::CASES,
     simulated::CASES,
 ];

@@ -165,7 +165,8 @@ impl Session {
             // All have done their part. Whoever dies from here on, or hangs, changes nothing about that.
             post.finish()?;
             let lost = post.lost().to_vec();
-            for to in (1..post.size()).filter(|r| !lost.contains(r)) {
+            // Also to those taken for dead: one that was only slow would wait for it.
+            for to in 1..post.size() {
                 post.send(to, Kind::Farewell, &lost)?;
             }
         } else {

@@ -40,6 +40,10 @@ pub(crate) enum Kind {
     Echo = 27,
     Switch = 28,
     Measures = 29,
+    Chunk = 32,
+    Done = 33,
+    Join = 34,
+    Hung = 35,
 }
 
 impl Kind {
@@ -47,7 +51,7 @@ impl Kind {
         use Kind::*;
         [
             Hello, Welcome, Bye, Farewell, Failure, Prepare, Ready, Data, Request, Offer, Assign, Token,
-            Finish, Report, Status, Probe, Echo, Switch, Measures,
+            Finish, Report, Status, Probe, Echo, Switch, Measures, Chunk, Done, Join, Hung,
         ]
         .into_iter()
         .find(|k| *k as u8 == byte)
@@ -139,7 +143,6 @@ impl Post {
 
     /// The job goes on without `rank`, which has died; `why` says how that was noticed. Nobody waits for it at the end,
     /// and MPI is not finalised, because that would.
-    #[allow(dead_code, reason = "for skeletons that go on without a rank")]
     pub(crate) fn lose(&mut self, rank: usize, why: &str) {
         if let Err(at) = self.lost.binary_search(&rank) {
             log::warn!("rank {rank} is lost, the job goes on without it: {why}");
@@ -212,6 +215,18 @@ impl Post {
     /// Counts `rank` as heard from just now.
     pub(crate) fn heard_now(&mut self, rank: usize, now: Duration) {
         self.heard[rank] = (now, false);
+    }
+
+    /// Whether this rank is a process of its own, on a real machine.
+    pub(crate) fn is_process(&self) -> bool {
+        !self.clock.is_simulated() && self.transport.describe().starts_with("mpi")
+    }
+
+    /// Ends this rank here and now if it is a process, without a farewell: a thread of it cannot be ended.
+    pub(crate) fn leave_now(&mut self) -> Result<()> {
+        self.drain(FLUSH)?;
+        self.transport.leave_now();
+        Ok(())
     }
 
     /// Sends a control message of the present run.
@@ -350,7 +365,7 @@ impl Post {
             let _ = self.send(to, Kind::Failure, &note);
         }
         let _ = self.drain(FLUSH);
-        if !self.clock.is_simulated() && self.transport.describe().starts_with("mpi") {
+        if self.is_process() {
             // MPICH's launcher drops what it has not read yet when a job is aborted.
             std::thread::sleep(READ);
         }

@@ -138,6 +138,8 @@ impl Transport for LocalTransport {
         self.world.poison(error);
     }
 
+    fn leave_now(&mut self) {}
+
     fn close(&mut self) -> Result<()> {
         Ok(())
     }

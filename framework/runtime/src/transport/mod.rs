@@ -80,6 +80,10 @@ pub(crate) trait Transport {
     /// `local` poisons the world and returns; a real MPI does not come back from here.
     fn abort(&mut self, error: &Error);
 
+    /// Ends this rank at once, with success and without a farewell, if it is a process; returns if it is a thread or
+    /// simulated.
+    fn leave_now(&mut self);
+
     /// Leaves the world in good order: called once, on every rank, after the last message.
     fn close(&mut self) -> Result<()>;
 }

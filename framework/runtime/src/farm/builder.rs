@@ -1,0 +1,200 @@
+//! How a farm is written down: what is done with a task, and how the tasks are handed out.
+
+use std::fmt;
+use std::time::Duration;
+
+use armature_planner::farm::Chunking;
+
+use super::sheet::ErasedWorker;
+use super::workbench::{Codecs, Seat};
+use super::worker::{Closure, Worker};
+use crate::error::BoxError;
+use crate::session::Config;
+use crate::wire::{Codec, Item};
+
+/// How a farm hands its tasks out.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) chunking: Chunking,
+    pub(crate) ordered: bool,
+    pub(crate) retries: u32,
+    pub(crate) fail_fast: bool,
+    pub(crate) dedicated: bool,
+    pub(crate) ahead: Option<u32>,
+    pub(crate) task_limit: Option<Duration>,
+    pub(crate) silence: Option<Duration>,
+}
+
+/// A worker with a thread that communicates is dead after so long without a sign of life, unless set.
+const SILENCE: Duration = Duration::from_secs(10);
+
+impl Options {
+    /// How long a worker may be silent.
+    pub(crate) fn silence(&self, config: &Config) -> Duration {
+        self.silence.unwrap_or(SILENCE.min(config.peer_limit))
+    }
+}
+
+/// Tasks are handed out by rank 0, the master, to whichever rank asks, and their results collected there.
+///
+/// Every rank builds the same farm and calls the same method to run it. See the [module's page](super) for a complete
+/// program.
+#[must_use = "a farm does nothing until it is run"]
+pub struct Farm<'f, I, O> {
+    pub(super) name: String,
+    pub(super) seat: Seat<'f, I, O>,
+    pub(super) codecs: Codecs<I, O>,
+    pub(super) options: Options,
+}
+
+impl<'f, I: Item, O: Item> Farm<'f, I, O> {
+    /// A farm whose tasks are arguments of a function.
+    pub fn new<F>(name: &str, mut f: F) -> Self
+    where
+        F: FnMut(I) -> O + Send + Clone + 'f,
+        I: 'f,
+        O: 'f,
+    {
+        Farm::try_new(name, move |task| Ok(f(task)))
+    }
+
+    /// The same for a function that can fail; see [`retries`](Farm::retries) for what becomes of its errors.
+    pub fn try_new<F>(name: &str, f: F) -> Self
+    where
+        F: FnMut(I) -> Result<O, BoxError> + Send + Clone + 'f,
+        I: 'f,
+        O: 'f,
+    {
+        Farm::worker(name, move || Ok(Closure::new(f.clone())))
+    }
+
+    /// A farm whose ranks each make a [`Worker`], once, before their first task.
+    ///
+    /// An error or panic of `make` ends the job.
+    pub fn worker<W>(name: &str, mut make: impl FnMut() -> Result<W, BoxError> + Send + 'f) -> Self
+    where
+        W: Worker<In = I, Out = O> + 'f,
+    {
+        let factory = move || Ok(Box::new(make()?) as Box<dyn ErasedWorker<I, O> + 'f>);
+        Farm {
+            name: name.to_string(),
+            seat: Seat { factory: Box::new(factory), worker: None },
+            codecs: Codecs { tasks: Codec::of_type(), results: Codec::of_type() },
+            options: Options {
+                chunking: Chunking::Auto,
+                ordered: true,
+                retries: 1,
+                fail_fast: false,
+                dedicated: false,
+                ahead: None,
+                task_limit: None,
+                silence: None,
+            },
+        }
+    }
+
+    /// How tasks are put together to chunks; [`Chunking::Auto`] unless it is set.
+    pub fn chunking(mut self, chunking: Chunking) -> Self {
+        self.options.chunking = chunking;
+        self
+    }
+
+    /// Hands results to the sink as they come. Without it they come in the order of the tasks.
+    pub fn unordered(mut self) -> Self {
+        self.options.ordered = false;
+        self
+    }
+
+    /// How often a task that failed is tried again, on another rank where there is one; 1 unless it is set.
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.options.retries = retries;
+        self
+    }
+
+    /// Ends the job when a task has failed at every attempt. Without it the sink gets it as a
+    /// [`FailedTask`](super::FailedTask).
+    pub fn fail_fast(mut self) -> Self {
+        self.options.fail_fast = true;
+        self
+    }
+
+    /// Leaves rank 0 to handing out and collecting, where there are other ranks. Without it rank 0 does tasks, too.
+    pub fn dedicated_master(mut self) -> Self {
+        self.options.dedicated = true;
+        self
+    }
+
+    /// How many chunks a worker holds beyond the one that it computes. Without it, as many as keep it busy while the
+    /// master does not answer.
+    pub fn request_ahead(mut self, chunks: usize) -> Self {
+        self.options.ahead = Some(u32::try_from(chunks).unwrap_or(u32::MAX));
+        self
+    }
+
+    /// A task that takes longer than `limit` is given up: its rank is not used any more, and the task counts as
+    /// failed and is tried on another rank. Without it, a task may take as long as it likes.
+    ///
+    /// The rank cannot end the task. As an MPI process it leaves the job at the end of the farm's run, without coming
+    /// back from it; as a thread it comes back when the task ends. With a limit rank 0 does no tasks where there are
+    /// other ranks, because nobody could take over from it.
+    pub fn task_limit(mut self, limit: Duration) -> Self {
+        self.options.task_limit = Some(limit);
+        self
+    }
+
+    /// A worker that gives no sign of life for so long is dead, and its tasks go to others: 10 s unless it is set, and
+    /// at most [`Config::peer_limit`](crate::Config::peer_limit).
+    ///
+    /// Signs of life come from a thread of their own, so a long task does not count. A rank that does tasks on the
+    /// thread that communicates, because they are short, has [`Config::peer_limit`](crate::Config::peer_limit).
+    pub fn silence_limit(mut self, limit: Duration) -> Self {
+        self.options.silence = Some(limit);
+        self
+    }
+}
+
+impl<I: Item + bytemuck::Pod, O> Farm<'_, I, O> {
+    /// Sends tasks as the memory that they are.
+    ///
+    /// Numbers, and vectors of numbers, are sent so anyway. This is for plain structs and arrays, on ranks of one
+    /// byte order; serde is not asked.
+    pub fn plain_tasks(mut self) -> Self {
+        self.codecs.tasks = Codec::plain();
+        self
+    }
+}
+
+impl<I, O: Item + bytemuck::Pod> Farm<'_, I, O> {
+    /// The same for results.
+    pub fn plain_results(mut self) -> Self {
+        self.codecs.results = Codec::plain();
+        self
+    }
+}
+
+impl<I: Item + bytemuck::Pod, O: Item + bytemuck::Pod> Farm<'_, I, O> {
+    /// Sends tasks and results as the memory that they are; see [`plain_tasks`](Farm::plain_tasks).
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    ///
+    /// let lengths = armature::run(&armature::Config::new(), |session| {
+    ///     let mut farm = Farm::new("length", |[x, y]: [f64; 2]| [x.hypot(y)]).plain();
+    ///     Ok(farm.collect(session, [[3.0, 4.0], [5.0, 12.0]])?.map(|(lengths, _)| lengths))
+    /// })?;
+    /// assert_eq!(lengths.unwrap(), [[5.0], [13.0]]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn plain(self) -> Self {
+        self.plain_tasks().plain_results()
+    }
+}
+
+impl<I, O> fmt::Debug for Farm<'_, I, O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Farm")
+            .field("name", &self.name)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,208 @@
+//! A worker's rank while a farm runs: takes chunks, has them done, sends results.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::builder::Options;
+use super::machine::{Giving, Hung, Join, Status};
+use super::parcel::{self, Load};
+use super::sheet::Activity;
+use super::summary::RankReport;
+use super::watch::Watch;
+use super::workbench::{Outcome, Output, Task, Workbench};
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::post::{Kind, Letter, Post};
+use crate::session::{Backoff, Config};
+use crate::wire::Item;
+
+/// Messages taken in before the rank looks at its own work again.
+const BURST: usize = 16;
+/// Turns between two looks at the clock while there is work.
+const TURNS_PER_TICK: u32 = 64;
+/// How often a simulated rank that computes looks at its messages.
+const SIMULATED_POLL: Duration = Duration::from_micros(50);
+
+/// See the module's page.
+pub(crate) struct Hand<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
+    post: &'a mut Post,
+    engine: Engine<'scope, 'env, Workbench<'w, 'f, I, O>>,
+    name: String,
+    inbox: VecDeque<(Giving, Load)>,
+    watch: Watch,
+    backoff: Backoff,
+    clock: Clock,
+    activity: Arc<Activity>,
+    /// What the compute side was seen to do, and since when.
+    seen: (u64, Duration),
+    task_limit: Option<Duration>,
+    /// The task in hand has exceeded the limit, and the master knows.
+    hung: bool,
+    finished: bool,
+    report: RankReport,
+    turns: u32,
+}
+
+impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope, 'env, 'w, 'f, I, O> {
+    pub(crate) fn new(
+        post: &'a mut Post,
+        engine: Engine<'scope, 'env, Workbench<'w, 'f, I, O>>,
+        activity: Arc<Activity>,
+        name: &str,
+        options: &Options,
+        config: &Config,
+    ) -> Self {
+        let clock = post.clock();
+        Hand {
+            watch: Watch::new(post, options.silence(config), config),
+            backoff: post.backoff(),
+            clock,
+            post,
+            engine,
+            name: name.to_string(),
+            inbox: VecDeque::new(),
+            activity,
+            seen: (0, clock.now()),
+            task_limit: options.task_limit,
+            hung: false,
+            finished: false,
+            report: RankReport::default(),
+            turns: 0,
+        }
+    }
+
+    /// Works until the master lets the rank go.
+    ///
+    /// # Errors
+    /// What ends the job: the worker could not be made, tasks or results could not travel, the master is silent.
+    pub(crate) fn run(mut self) -> Result<()> {
+        self.engine.submit(Task::SetUp)?;
+        while !self.finished {
+            let mut moved = self.receive()?;
+            moved |= self.work()?;
+            self.after_turn(moved)?;
+        }
+        self.inbox.clear();
+        self.post.send(0, Kind::Report, &self.report)?;
+        if self.hung {
+            // The task may never end, and its thread cannot be ended otherwise.
+            self.post.leave_now()?;
+        }
+        self.engine.finish().map(drop)
+    }
+
+    fn receive(&mut self) -> Result<bool> {
+        // A rank that computes inline takes one message at a time: its result can go before the next one is looked at.
+        let burst = if self.engine.is_inline() && !self.inbox.is_empty() { 1 } else { BURST };
+        for taken in 0..burst {
+            let Some(letter) = self.post.poll()? else { return Ok(taken > 0) };
+            self.hear(letter)?;
+        }
+        Ok(true)
+    }
+
+    fn hear(&mut self, letter: Letter) -> Result<()> {
+        match letter.kind {
+            Kind::Chunk => {
+                let chunk = parcel::given(letter.body, letter.parts).map_err(|e| self.here(e))?;
+                self.inbox.push_back(chunk);
+                Ok(())
+            }
+            Kind::Status => self.watch.hear(&letter),
+            Kind::Finish => {
+                self.finished = true;
+                Ok(())
+            }
+            other => {
+                let text =
+                    format!("rank {} sent {other:?}, which a farm's worker does not expect", letter.from);
+                Err(self.here(Error::new(ErrorKind::Wire, text)))
+            }
+        }
+    }
+
+    fn here(&self, error: Error) -> Error {
+        error.at_rank(self.post.rank())
+    }
+
+    /// Sends what is done and hands over what comes next.
+    fn work(&mut self) -> Result<bool> {
+        let mut moved = false;
+        while let Some(outcome) = self.engine.fetch()? {
+            moved = true;
+            match outcome {
+                Outcome::SetUp { took } => {
+                    self.report.warm_up = took;
+                    let join = Join { farm: self.name.clone(), warm_up: took };
+                    self.post.send(0, Kind::Join, &join)?;
+                }
+                Outcome::Chunk { giving, times, result: Output::Message(message) } => {
+                    self.report.tasks += u64::from(giving.count);
+                    self.report.chunks += 1;
+                    self.report.busy += Duration::from_secs_f64(times.sum.max(0.0));
+                    if !self.hung {
+                        self.post.send_ready(0, message)?;
+                    }
+                }
+                Outcome::Chunk { .. } => {
+                    return Err(self.here(Error::new(ErrorKind::Wire, "a result has nowhere to go")));
+                }
+            }
+        }
+        while !self.hung && self.engine.has_room() && !self.engine.wants_pause() {
+            let Some((giving, load)) = self.inbox.pop_front() else { break };
+            self.engine.submit(Task::Chunk { giving, load, away: true })?;
+            moved = true;
+            if self.engine.is_inline() {
+                break;
+            }
+        }
+        Ok(moved)
+    }
+
+    fn after_turn(&mut self, moved: bool) -> Result<()> {
+        if moved {
+            self.backoff.reset();
+            self.turns += 1;
+            if self.turns < TURNS_PER_TICK {
+                return Ok(());
+            }
+            self.turns = 0;
+            return self.tick();
+        }
+        self.tick()?;
+        self.backoff.may_spin(self.engine.is_inline());
+        if let Some(left) = self.engine.remaining() {
+            return self.post.transport().wait(Some(left.min(SIMULATED_POLL)));
+        }
+        self.backoff.wait(self.post.transport(), self.clock)
+    }
+
+    fn tick(&mut self) -> Result<()> {
+        if self.clock.is_simulated() {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        let (beat, task) = self.activity.get();
+        if beat != self.seen.0 {
+            self.seen = (beat, now);
+        }
+        if let (Some(limit), Some(task), false) = (self.task_limit, task, self.hung)
+            && now.saturating_sub(self.seen.1) > limit
+        {
+            self.hung = true;
+            self.inbox.clear();
+            self.post.send(0, Kind::Hung, &Hung { task })?;
+        }
+        if !self.watch.is_due(now) {
+            return Ok(());
+        }
+        let waiting = u32::try_from(self.inbox.len()).unwrap_or(u32::MAX);
+        // What waits at the compute side is here, too.
+        let task = task.or_else(|| (!self.engine.is_idle()).then_some(u64::MAX));
+        let mine = Status { task, waiting, inline: self.engine.is_inline() };
+        self.watch.over_master(self.post, &mine, now)
+    }
+}

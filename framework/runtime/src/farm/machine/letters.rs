@@ -1,0 +1,52 @@
+//! What master and workers tell each other besides chunks and results.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A worker has come to the farm and is set up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Join {
+    /// The farm that it has built, which must be the master's.
+    pub(crate) farm: String,
+    /// What making the worker took.
+    pub(crate) warm_up: Duration,
+}
+
+/// A sign of life.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Status {
+    /// The task that is being computed, or the first one of its chunk where tasks are tiny.
+    pub(crate) task: Option<u64>,
+    /// Chunks that are here and not begun.
+    pub(crate) waiting: u32,
+    /// Whether user code keeps this rank from giving signs of life.
+    pub(crate) inline: bool,
+}
+
+/// A worker has been in one task for longer than the user allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hung {
+    /// The task.
+    pub(crate) task: u64,
+}
+
+/// The header of a chunk that is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Giving {
+    pub(crate) id: u64,
+    pub(crate) first: u64,
+    pub(crate) count: u32,
+    pub(crate) attempt: u32,
+}
+
+/// What a chunk has cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Times {
+    /// Time of the whole chunk.
+    pub(crate) took: Duration,
+    /// Sum of the tasks' times, in seconds.
+    pub(crate) sum: f64,
+    /// Sum of their squares, in s²; where tasks are not timed one by one, as if all took the same.
+    pub(crate) squares: f64,
+}

@@ -1,0 +1,238 @@
+//! What the master of a farm knows and decides: who has which tasks, and what becomes of them.
+//!
+//! No clock, no thread, no transport, no item that is looked at. The `README.md` beside this file has the protocol,
+//! the states and the invariants.
+
+mod crew;
+mod letters;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+pub(crate) use crew::{Crew, Standing};
+pub(crate) use letters::{Giving, Hung, Join, Status, Times};
+
+/// Consecutive tasks that lie at the master: drawn and not given to anyone, or come back from somebody.
+#[derive(Debug)]
+pub(crate) struct Piece<T> {
+    /// Number of the first task.
+    pub(crate) first: u64,
+    pub(crate) tasks: Vec<T>,
+    /// How often each of them has been tried before.
+    pub(crate) attempt: u32,
+    /// Where the last try failed: another rank is preferred.
+    pub(crate) avoid: Option<usize>,
+}
+
+impl<T> Piece<T> {
+    fn split_front(&mut self, most: u64) -> Piece<T> {
+        let most = usize::try_from(most).unwrap_or(usize::MAX).clamp(1, self.tasks.len());
+        let rest = self.tasks.split_off(most);
+        let tasks = std::mem::replace(&mut self.tasks, rest);
+        let first = self.first;
+        self.first += most as u64;
+        Piece { first, tasks, attempt: self.attempt, avoid: self.avoid }
+    }
+}
+
+/// A chunk that somebody has: which tasks, and what is kept of them in case they come back.
+#[derive(Debug)]
+pub(crate) struct Given<K> {
+    pub(crate) worker: usize,
+    pub(crate) first: u64,
+    pub(crate) count: u32,
+    pub(crate) attempt: u32,
+    /// When it was given, by the master's clock.
+    pub(crate) since: Duration,
+    pub(crate) kept: K,
+}
+
+/// What is to be done about a task that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is tried again.
+    Again,
+    /// It has failed for good.
+    Failed,
+}
+
+/// The master's machine: `T` is a task, `K` what is kept of a chunk that was given away.
+#[derive(Debug)]
+pub(crate) struct Master<T, K> {
+    crew: Crew,
+    retries: u32,
+    /// Tasks that came back, the oldest first.
+    back: VecDeque<Piece<T>>,
+    given: BTreeMap<u64, Given<K>>,
+    next_id: u64,
+    /// Tasks in `given`.
+    out: u64,
+    /// Tasks in `back`.
+    waiting: u64,
+    tally: Tally,
+}
+
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Tasks that have a result or have failed for good.
+    pub(crate) ended: u64,
+    pub(crate) failed: u64,
+    /// Tries after the first, because of an error.
+    pub(crate) retried: u64,
+    /// Tasks that were handed out again because their worker was lost.
+    pub(crate) again: u64,
+    pub(crate) chunks: u64,
+    /// Results that came for chunks which somebody else has by now.
+    pub(crate) late: u64,
+}
+
+impl<T, K> Master<T, K> {
+    /// The machine of rank 0 among `size` ranks; nobody has joined yet.
+    pub(crate) fn new(size: usize, retries: u32) -> Self {
+        Master {
+            crew: Crew::new(size),
+            retries,
+            back: VecDeque::new(),
+            given: BTreeMap::new(),
+            next_id: 0,
+            out: 0,
+            waiting: 0,
+            tally: Tally::default(),
+        }
+    }
+
+    pub(crate) fn crew(&self) -> &Crew {
+        &self.crew
+    }
+
+    pub(crate) fn crew_mut(&mut self) -> &mut Crew {
+        &mut self.crew
+    }
+
+    pub(crate) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// The number that the next chunk will have.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.next_id
+    }
+
+    /// Tasks that came back and wait for somebody.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
+    /// True when nobody has a task and none has come back: with a source that has ended, the end.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.given.is_empty() && self.back.is_empty()
+    }
+
+    /// The oldest task that came back and that `worker` should try, at most `most` of them, if there are any.
+    ///
+    /// A rank on which a task has failed gets it again only where nobody else is there to try.
+    pub(crate) fn take_back(&mut self, worker: usize, most: u64) -> Option<Piece<T>> {
+        let alone = self.crew.is_alone(worker);
+        let at = self.back.iter().position(|p| alone || p.avoid != Some(worker))?;
+        let piece = &mut self.back[at];
+        let taken =
+            if (piece.tasks.len() as u64) > most { piece.split_front(most) } else { self.back.remove(at)? };
+        self.waiting -= taken.tasks.len() as u64;
+        Some(taken)
+    }
+
+    /// Notes that `worker` is given `count` tasks from `first` on; returns the chunk's number.
+    pub(crate) fn give(
+        &mut self,
+        worker: usize,
+        (first, count): (u64, u32),
+        attempt: u32,
+        kept: K,
+        now: Duration,
+    ) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.given.insert(id, Given { worker, first, count, attempt, since: now, kept });
+        self.out += u64::from(count);
+        self.tally.chunks += 1;
+        if attempt > 0 {
+            self.tally.retried += u64::from(count);
+        }
+        self.crew.gave(worker);
+        id
+    }
+
+    /// A result for chunk `id` has come from `worker`. `None`: it is not `worker`'s any more, and the result must not
+    /// be used.
+    pub(crate) fn done(&mut self, worker: usize, id: u64) -> Option<Given<K>> {
+        if self.given.get(&id).is_none_or(|g| g.worker != worker) {
+            self.tally.late += 1;
+            return None;
+        }
+        let given = self.given.remove(&id)?;
+        self.out -= u64::from(given.count);
+        self.crew.got(worker);
+        Some(given)
+    }
+
+    /// What becomes of a task that has failed after `attempt` earlier tries.
+    pub(crate) fn fate(&self, attempt: u32) -> Fate {
+        if attempt < self.retries { Fate::Again } else { Fate::Failed }
+    }
+
+    /// Tasks come back: they were tried in vain, or their worker was lost.
+    pub(crate) fn put_back(&mut self, piece: Piece<T>) {
+        if !piece.tasks.is_empty() {
+            self.waiting += piece.tasks.len() as u64;
+            self.back.push_back(piece);
+        }
+    }
+
+    /// So many tasks have ended, `failed` of them without a result.
+    pub(crate) fn ended(&mut self, tasks: u64, failed: u64) {
+        self.tally.ended += tasks;
+        self.tally.failed += failed;
+    }
+
+    /// `worker` is not used any more: returns what it had, oldest first, whose tasks are to be
+    /// [put back](Master::put_back).
+    pub(crate) fn lose(&mut self, worker: usize, standing: Standing) -> Vec<Given<K>> {
+        self.crew.set(worker, standing);
+        let ids: Vec<u64> =
+            self.given.iter().filter(|(_, g)| g.worker == worker).map(|(id, _)| *id).collect();
+        let lost: Vec<Given<K>> = ids.iter().filter_map(|id| self.given.remove(id)).collect();
+        let tasks: u64 = lost.iter().map(|g| u64::from(g.count)).sum();
+        self.out -= tasks;
+        self.tally.again += tasks;
+        lost
+    }
+
+    /// Forgets everything that is not given away, because nothing more is wanted.
+    pub(crate) fn drop_waiting(&mut self) {
+        self.back.clear();
+        self.waiting = 0;
+    }
+
+    /// What the machine waits for, for an error message.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = format!(
+            "{} tasks ended, {} out in {} chunks, {} waiting to be tried again",
+            self.tally.ended,
+            self.out,
+            self.given.len(),
+            self.waiting
+        );
+        if let Some(oldest) = self.given.values().next() {
+            text += &format!(
+                "; the oldest chunk is tasks {} to {} on rank {}",
+                oldest.first,
+                oldest.first + u64::from(oldest.count) - 1,
+                oldest.worker
+            );
+        }
+        text
+    }
+}

@@ -1,0 +1,189 @@
+//! The machine against a model of the world: workers that join late, answer in any order, fail, die and answer all the
+//! same.
+
+use super::*;
+
+/// A sequence that looks random.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n as u64) as usize
+    }
+}
+
+/// A chunk as a worker has it, or its result on the way.
+#[derive(Clone)]
+struct Held {
+    id: u64,
+    worker: usize,
+    tasks: Vec<u64>,
+    attempt: u32,
+}
+
+struct World {
+    dice: Dice,
+    master: Master<u64, Vec<u64>>,
+    drawn: u64,
+    total: u64,
+    held: Vec<Held>,
+    /// How often each task has ended.
+    ended: Vec<u32>,
+    /// How often each task has been tried in vain.
+    tried: Vec<u32>,
+    retries: u32,
+}
+
+impl World {
+    fn new(seed: u64, size: usize, total: u64, retries: u32) -> Self {
+        World {
+            dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            master: Master::new(size, retries),
+            drawn: 0,
+            total,
+            held: Vec::new(),
+            ended: vec![0; total as usize],
+            tried: vec![0; total as usize],
+            retries,
+        }
+    }
+
+    fn serve(&mut self) {
+        let ahead = self.dice.below(3) as u32;
+        let own =
+            (self.dice.below(3) == 0 && self.master.crew().standing(0) == Standing::Working).then_some(0);
+        for worker in own.into_iter().chain(self.master.crew().askers(ahead).collect::<Vec<_>>()) {
+            let size = 1 + self.dice.below(5) as u64;
+            let piece = self.master.take_back(worker, size).or_else(|| {
+                let tasks: Vec<u64> = (self.drawn..self.total.min(self.drawn + size)).collect();
+                let piece = Piece { first: self.drawn, tasks, attempt: 0, avoid: None };
+                self.drawn += piece.tasks.len() as u64;
+                (!piece.tasks.is_empty()).then_some(piece)
+            });
+            let Some(Piece { first, tasks, attempt, .. }) = piece else { continue };
+            assert!(
+                tasks.len() as u64 <= size && tasks.iter().copied().eq(first..first + tasks.len() as u64)
+            );
+            let range = (first, tasks.len() as u32);
+            let id = self.master.give(worker, range, attempt, tasks.clone(), Duration::ZERO);
+            self.held.push(Held { id, worker, tasks, attempt });
+            return;
+        }
+    }
+
+    /// Some worker's result arrives: perhaps that of a worker which is lost by now.
+    fn answer(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let at = self.dice.below(self.held.len());
+        let Held { id, worker, tasks, attempt } = self.held.swap_remove(at);
+        let Some(given) = self.master.done(worker, id) else { return };
+        assert_eq!((given.kept, given.worker, given.attempt), (tasks.clone(), worker, attempt));
+        for task in tasks {
+            if self.dice.below(8) > 0 {
+                self.end(task, false);
+                continue;
+            }
+            self.tried[task as usize] += 1;
+            match self.master.fate(attempt) {
+                Fate::Failed => self.end(task, true),
+                Fate::Again => {
+                    let avoid = Some(worker);
+                    self.master.put_back(Piece {
+                        first: task,
+                        tasks: vec![task],
+                        attempt: attempt + 1,
+                        avoid,
+                    });
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, task: u64, failed: bool) {
+        self.ended[task as usize] += 1;
+        self.master.ended(1, u64::from(failed));
+    }
+
+    fn lose(&mut self, worker: usize) {
+        for given in self.master.lose(worker, Standing::Dead) {
+            let (first, tasks, attempt) = (given.first, given.kept, given.attempt);
+            self.master.put_back(Piece { first, tasks, attempt, avoid: None });
+        }
+    }
+
+    fn run(&mut self, size: usize) {
+        self.master.crew_mut().set(0, Standing::Working);
+        let mut steps = 0;
+        while self.drawn < self.total || !self.master.is_empty() {
+            steps += 1;
+            assert!(steps < 100_000, "it does not end: {}", self.master.describe());
+            match self.dice.below(40) {
+                0 => {
+                    let rank = self.dice.below(size);
+                    if self.master.crew().standing(rank) == Standing::Away {
+                        self.master.crew_mut().set(rank, Standing::Working);
+                    }
+                }
+                // Rank 0 does not die.
+                1 if self.dice.below(4) == 0 => {
+                    let rank = self.dice.below(size);
+                    if rank > 0 && self.master.crew().standing(rank) != Standing::Dead {
+                        self.lose(rank);
+                    }
+                }
+                2..20 => self.serve(),
+                _ => self.answer(),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_task_ends_once_whoever_dies_and_whatever_fails() {
+    for seed in 1..400 {
+        let (size, total, retries) = (1 + seed as usize % 6, seed % 97, seed as u32 % 4);
+        let mut world = World::new(seed, size, total, retries);
+        world.run(size);
+        assert!(world.ended.iter().all(|&n| n == 1), "seed {seed}: {:?}", world.ended);
+        assert!(world.tried.iter().all(|&n| n <= world.retries + 1), "seed {seed}");
+        let tally = world.master.tally();
+        let failed = world.tried.iter().filter(|&&n| n == retries + 1).count() as u64;
+        assert_eq!((tally.ended, tally.failed), (total, failed), "seed {seed}");
+        assert_eq!(world.master.waiting(), 0);
+        // What lost workers still answer is not used.
+        while !world.held.is_empty() {
+            world.answer();
+        }
+        assert!(world.ended.iter().all(|&n| n == 1), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_task_is_not_tried_again_where_it_failed_unless_nobody_else_is_there() {
+    let mut master = Master::<u8, ()>::new(3, 1);
+    (1..3).for_each(|r| master.crew_mut().set(r, Standing::Working));
+    master.put_back(Piece { first: 7, tasks: vec![7, 8, 9], attempt: 1, avoid: Some(1) });
+    assert!(master.take_back(1, 9).is_none());
+    let piece = master.take_back(2, 2).unwrap();
+    assert_eq!((piece.first, piece.tasks, master.waiting()), (7, vec![7, 8], 1));
+    assert!(master.lose(2, Standing::Hung).is_empty());
+    let piece = master.take_back(1, 2).unwrap();
+    assert_eq!((piece.first, piece.tasks, piece.attempt, master.waiting()), (9, vec![9], 1, 0));
+}
+
+#[test]
+fn a_result_counts_for_the_worker_that_has_the_chunk_only() {
+    let mut master = Master::<u8, &str>::new(3, 0);
+    (1..3).for_each(|r| master.crew_mut().set(r, Standing::Working));
+    let id = master.give(1, (0, 4), 0, "kept", Duration::ZERO);
+    assert!(master.done(2, id).is_none() && master.done(1, id + 1).is_none());
+    let lost = master.lose(1, Standing::Dead);
+    assert_eq!((lost.len(), lost[0].kept, lost[0].count), (1, "kept", 4));
+    assert!(master.done(1, id).is_none());
+    assert_eq!((master.tally().late, master.tally().again), (3, 4));
+}

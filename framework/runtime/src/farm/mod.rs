@@ -1,0 +1,58 @@
+//! Farms: independent tasks, done by whichever rank is free.
+//!
+//! ```
+//! use armature::farm::Farm;
+//!
+//! let config = armature::Config::new().ranks(3);
+//! let sum = armature::run(&config, |session| {
+//!     let mut sum = 0;
+//!     let mut farm = Farm::try_new("square", |x: u64| x.checked_mul(x).ok_or("too large".into()));
+//!     farm.map(session, 1..=1_000, |_, square| sum += square.unwrap())?;
+//!     Ok(sum)
+//! })?;
+//! assert_eq!(sum, 333_833_500);
+//! # Ok::<(), armature::Error>(())
+//! ```
+//!
+//! Every rank builds the same farm. Rank 0, the *master*, draws tasks from an iterator and gives them away in *chunks*
+//! to ranks that ask; by default it does tasks itself, too. How large chunks are is decided by [`Chunking`]. Workers hold
+//! a few chunks ahead, so that they need not wait for the next one.
+//!
+//! [`Farm::map`] does a stream of tasks, finite or endless; [`Farm::iterate`] does sets of tasks, each made from the
+//! results of the one before.
+//!
+//! # What can go wrong
+//! - A task that returns an error or panics is tried again on another rank, as often as [`Farm::retries`] says, then it
+//!   comes back as a [`FailedTask`] (or ends the job: [`Farm::fail_fast`]).
+//! - A worker that gives no sign of life ([`Farm::silence_limit`]) is dead, and its tasks go to others; results of it that
+//!   come late are not used. Each task's result is delivered exactly once. This needs a launcher that lets the other
+//!   ranks go on.
+//! - A task may take as long as it likes, unless [`Farm::task_limit`] says otherwise.
+//! - The death of rank 0 ends the job.
+//!
+//! The protocol is described in `machine/README.md` beside this module's source.
+
+mod builder;
+mod desk;
+mod hand;
+mod machine;
+mod order;
+mod outcome;
+mod pace;
+mod parcel;
+mod results;
+mod run;
+mod sheet;
+mod summary;
+mod supply;
+#[cfg(test)]
+mod tests;
+mod watch;
+mod workbench;
+mod worker;
+
+pub use armature_planner::farm::Chunking;
+pub use builder::Farm;
+pub use outcome::{FailedTask, Flow};
+pub use summary::{RankReport, Summary};
+pub use worker::{Context, Worker};

@@ -1,0 +1,143 @@
+//! What the master measures of the traffic, and the few sizes that follow from it.
+
+use std::time::Duration;
+
+/// The weight of a new value in a running mean.
+const FRESH: f64 = 0.125;
+/// The time for which workers are to have work beyond the chunk in hand: the master may sleep, or compute, for so
+/// long before it answers.
+const ANSWER: f64 = 2e-3;
+/// Chunks that are asked for ahead at most.
+const MOST_AHEAD: u32 = 8;
+/// Bytes of a chunk with its results beyond which a larger one costs no less for a task: the time of a message is that
+/// of its bytes by then, and the memory of several chunks does not fit the caches any more.
+const ENOUGH_BYTES: f64 = 64.0 * 1024.0;
+/// What a master that computes on its communicating thread does before it looks at its messages again.
+const OWN_GRAIN: f64 = 100e-6;
+
+/// Running means of sizes and times.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// Seconds of a chunk at its worker.
+    chunk_time: Option<f64>,
+    /// Seconds of a task on rank 0.
+    own_task: Option<f64>,
+    /// Bytes of a task and of a result, on the wire or in memory, whichever is more.
+    task_bytes: f64,
+    result_bytes: f64,
+    /// Tasks in the last chunk.
+    last_chunk: u64,
+}
+
+fn mean(old: Option<f64>, new: f64) -> Option<f64> {
+    Some(old.map_or(new, |old| old + FRESH * (new - old)))
+}
+
+impl Pace {
+    /// Nothing measured: tasks and results have these sizes in memory.
+    pub(crate) fn new(task_size: usize, result_size: usize) -> Self {
+        Pace {
+            chunk_time: None,
+            own_task: None,
+            task_bytes: task_size.max(1) as f64,
+            result_bytes: result_size.max(1) as f64,
+            last_chunk: 1,
+        }
+    }
+
+    /// A chunk of `tasks` was given away that has `bytes`.
+    pub(crate) fn gave(&mut self, tasks: u64, bytes: usize) {
+        self.last_chunk = tasks.max(1);
+        let each = bytes as f64 / tasks.max(1) as f64;
+        // Up at once, down slowly: memory is bounded by it.
+        self.task_bytes = each.max(self.task_bytes + FRESH * (each - self.task_bytes));
+    }
+
+    /// A chunk's result has come from another rank; `bytes` are those of the results.
+    pub(crate) fn got(&mut self, tasks: u64, took: Duration, bytes: usize) {
+        self.chunk_time = mean(self.chunk_time, took.as_secs_f64());
+        let each = bytes as f64 / tasks.max(1) as f64;
+        self.result_bytes = each.max(self.result_bytes + FRESH * (each - self.result_bytes));
+    }
+
+    /// A chunk of `tasks` was done on rank 0.
+    pub(crate) fn own(&mut self, tasks: u64, took: Duration) {
+        self.own_task = mean(self.own_task, took.as_secs_f64() / tasks.max(1) as f64);
+    }
+
+    pub(crate) fn task_bytes(&self) -> f64 {
+        self.task_bytes
+    }
+
+    pub(crate) fn result_bytes(&self) -> f64 {
+        self.result_bytes
+    }
+
+    /// Tasks that may be on their way or held back at a time, if these may take `bytes`.
+    pub(crate) fn window(&self, bytes: usize) -> u64 {
+        ((bytes as f64 / (self.task_bytes + self.result_bytes)) as u64).max(1)
+    }
+
+    /// Tasks beyond which a larger chunk saves nothing.
+    pub(crate) fn enough(&self) -> u64 {
+        ((ENOUGH_BYTES / (self.task_bytes + self.result_bytes)) as u64).max(1)
+    }
+
+    /// Chunks that a worker should hold beyond the one in hand, where `left` tasks (if that is known) are still to be
+    /// given to `workers`: as many as it does while the master does not answer, but no more than its share.
+    pub(crate) fn ahead(&self, left: Option<u64>, workers: usize) -> u32 {
+        let wanted = match self.chunk_time {
+            Some(time) if time > 0.0 => (ANSWER / time).ceil().min(f64::from(MOST_AHEAD)) as u32,
+            Some(_) => MOST_AHEAD,
+            None => 1,
+        };
+        let share = left.map_or(MOST_AHEAD.into(), |left| left / (workers.max(1) as u64 * self.last_chunk));
+        wanted.max(1).min(u32::try_from(share).unwrap_or(MOST_AHEAD))
+    }
+
+    /// Tasks that rank 0 does in one go on the thread that communicates.
+    pub(crate) fn own_grain(&self) -> u64 {
+        match self.own_task {
+            Some(time) => ((OWN_GRAIN / time.max(1e-12)) as u64).max(1),
+            None => 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_chunks_are_asked_for_ahead_and_the_last_ones_are_shared() {
+        let mut pace = Pace::new(8, 8);
+        assert_eq!(pace.ahead(None, 4), 1, "nothing is known");
+        pace.gave(10, 80);
+        pace.got(10, Duration::from_micros(500), 80);
+        assert_eq!((pace.ahead(None, 4), pace.ahead(Some(1000), 4), pace.ahead(Some(100), 4)), (4, 4, 2));
+        assert_eq!((pace.ahead(Some(39), 4), pace.ahead(Some(0), 0)), (0, 0));
+        (0..100).for_each(|_| pace.got(10, Duration::from_millis(50), 80));
+        assert_eq!(pace.ahead(None, 4), 1);
+        (0..200).for_each(|_| pace.got(10, Duration::from_micros(1), 80));
+        assert_eq!(pace.ahead(None, 4), MOST_AHEAD);
+    }
+
+    #[test]
+    fn wide_tasks_narrow_the_window() {
+        let mut pace = Pace::new(8, 8);
+        assert_eq!((pace.window(1600), pace.window(3)), (100, 1));
+        pace.gave(2, 2000);
+        pace.got(1, Duration::ZERO, 600);
+        assert_eq!((pace.window(16_000), pace.enough()), (10, 40));
+    }
+
+    #[test]
+    fn rank_0_does_as_much_as_fits_between_two_looks() {
+        let mut pace = Pace::new(8, 8);
+        assert_eq!(pace.own_grain(), 1);
+        pace.own(1000, Duration::from_micros(1000));
+        assert_eq!(pace.own_grain(), 100);
+        pace.own(1, Duration::from_secs(1));
+        assert_eq!(pace.own_grain(), 1);
+    }
+}

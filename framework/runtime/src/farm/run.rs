@@ -1,0 +1,211 @@
+//! Running a farm on a session.
+
+use super::builder::{Farm, Options};
+use super::desk::Desk;
+use super::hand::Hand;
+use super::outcome::{Answer, FailedTask, Flow, answer};
+use super::summary::Summary;
+use super::supply::Supply;
+use super::workbench::Workbench;
+use crate::engine::Engine;
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::session::{Driver, Session, from_user, report};
+use crate::wire::Item;
+
+/// What rank 0 does in a run; returns the number of iterations.
+trait Script<I: Item, O: Item> {
+    fn play<'scope, 'w: 'scope, 'f: 'scope>(
+        self,
+        desk: &mut Desk<'_, 'scope, '_, 'w, 'f, I, O>,
+    ) -> Result<usize>;
+}
+
+impl<I: Item, O: Item> Farm<'_, I, O> {
+    /// Does all `tasks` and hands their results to `sink`, each exactly once, with the task's number: in the order of
+    /// the tasks, or as they come if the farm is [unordered](Farm::unordered).
+    ///
+    /// Tasks are drawn, and the sink is fed, on rank 0 and between messages: what blocks there for longer than
+    /// [`Config::peer_limit`](crate::Config::peer_limit) makes the workers take rank 0 for dead. `tasks` may be endless:
+    /// no more of them are drawn than fit [`Config::window_bytes`](crate::Config::window_bytes) with their results,
+    /// and a sink that returns [`ControlFlow::Break`](std::ops::ControlFlow::Break) ends the run.
+    ///
+    /// Returns a [`Summary`] on rank 0 and `None` on the others.
+    ///
+    /// # Errors
+    /// An error of the sink; a panic of the iterator or the sink; a worker that cannot be made; a task that failed, if
+    /// that [ends the job](Farm::fail_fast); the loss of all workers, or of rank 0. On MPI a failure ends the job
+    /// instead of returning.
+    pub fn map<R: Flow>(
+        &mut self,
+        session: &Session,
+        tasks: impl IntoIterator<Item = I>,
+        mut sink: impl FnMut(u64, Result<O, FailedTask>) -> R,
+    ) -> Result<Option<Summary>> {
+        let sink = move |number, result| answer(sink(number, result));
+        self.run(session, self.options.clone(), Stream { tasks, sink })
+    }
+
+    /// Does all `tasks` and returns their results in the order of the tasks; on rank 0 only.
+    ///
+    /// # Errors
+    /// As [`map`](Farm::map); here a task that failed at every attempt always ends the job.
+    pub fn collect(
+        &mut self,
+        session: &Session,
+        tasks: impl IntoIterator<Item = I>,
+    ) -> Result<Option<(Vec<O>, Summary)>> {
+        let mut results = Vec::new();
+        let options = Options { fail_fast: true, ordered: true, ..self.options.clone() };
+        let sink = |_, result: Result<O, FailedTask>| {
+            results.extend(result);
+            Answer::Continue(())
+        };
+        let summary = self.run(session, options, Stream { tasks, sink })?;
+        Ok(summary.map(|summary| (results, summary)))
+    }
+
+    /// Iterations that depend on each other: `next` gets all results of a set of tasks, in their order, with the
+    /// number of the iteration from 0, and makes the next set from them, or ends the run by `None`.
+    ///
+    /// Only rank 0 calls `next`, on a thread beside the one that communicates; it may take as long as it likes.
+    ///
+    /// # Errors
+    /// As [`collect`](Farm::collect), and an error of `next`.
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    ///
+    /// // Heron's method for several roots at a time.
+    /// let config = armature::Config::new().ranks(2);
+    /// let roots = armature::run(&config, |session| {
+    ///     let mut roots = Vec::new();
+    ///     let mut farm = Farm::new("step", |(a, x): (f64, f64)| (a, (x + a / x) / 2.0));
+    ///     farm.iterate(session, [(2.0, 1.0), (9.0, 1.0)], |steps, iteration| {
+    ///         roots.clone_from(&steps);
+    ///         Ok((iteration < 9).then_some(steps))
+    ///     })?;
+    ///     Ok(roots)
+    /// })?;
+    /// assert_eq!(roots, [(2.0, 2f64.sqrt()), (9.0, 3.0)]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn iterate(
+        &mut self,
+        session: &Session,
+        first: impl IntoIterator<Item = I>,
+        mut next: impl FnMut(Vec<O>, usize) -> Result<Option<Vec<I>>, BoxError> + Send,
+    ) -> Result<Option<Summary>> {
+        let options = Options { fail_fast: true, ordered: true, ..self.options.clone() };
+        // A failed task has ended the job.
+        let next = move |results: Vec<Result<O, FailedTask>>, iteration| {
+            next(results.into_iter().flatten().collect(), iteration)
+        };
+        self.run(session, options, Iterations { first, next })
+    }
+
+    /// As [`iterate`](Farm::iterate), but tasks that failed at every attempt come along with the results.
+    ///
+    /// # Errors
+    /// As [`map`](Farm::map), and an error of `next`.
+    pub fn try_iterate(
+        &mut self,
+        session: &Session,
+        first: impl IntoIterator<Item = I>,
+        next: impl FnMut(Vec<Result<O, FailedTask>>, usize) -> Result<Option<Vec<I>>, BoxError> + Send,
+    ) -> Result<Option<Summary>> {
+        let options = Options { ordered: true, ..self.options.clone() };
+        self.run(session, options, Iterations { first, next })
+    }
+
+    fn run(
+        &mut self,
+        session: &Session,
+        options: Options,
+        script: impl Script<I, O>,
+    ) -> Result<Option<Summary>> {
+        let config = session.config();
+        let mut post = session.post()?;
+        let post = &mut *post;
+        let run = post.next_run();
+        let (rank, clock) = (post.rank(), post.clock());
+        let Farm { name, seat, codecs, .. } = self;
+        let codecs = *codecs;
+        let bench = Workbench::new(seat, codecs, name, run, rank, clock);
+        let activity = bench.activity();
+        let waker = post.transport().waker();
+        // Who is in a task must be able to say so.
+        let driver = if options.task_limit.is_some() { Driver::Threaded } else { config.driver };
+        std::thread::scope(|scope| {
+            let engine = Engine::new(scope, rank, driver, waker, clock, bench)?;
+            let result = if rank == 0 {
+                let mut desk = Desk::new(&mut *post, engine, codecs, (name, run), options, config);
+                desk.open()
+                    .and_then(|()| script.play(&mut desk))
+                    .and_then(|iterations| desk.finish(iterations))
+                    .map(Some)
+            } else {
+                Hand::new(&mut *post, engine, activity, name, &options, config).run().map(|()| None)
+            };
+            // The scope waits for the compute thread, which may be in user code for long. The others must not
+            // wait for that, so a failure is told before.
+            result.inspect_err(|error| report(post, error))
+        })
+    }
+}
+
+/// Independent tasks.
+struct Stream<T, S> {
+    tasks: T,
+    sink: S,
+}
+
+impl<I, O, T, S> Script<I, O> for Stream<T, S>
+where
+    I: Item,
+    O: Item,
+    T: IntoIterator<Item = I>,
+    S: FnMut(u64, Result<O, FailedTask>) -> Answer,
+{
+    fn play<'scope, 'w: 'scope, 'f: 'scope>(
+        mut self,
+        desk: &mut Desk<'_, 'scope, '_, 'w, 'f, I, O>,
+    ) -> Result<usize> {
+        desk.stream(&mut Supply::new(self.tasks.into_iter()), &mut self.sink)?;
+        Ok(1)
+    }
+}
+
+/// Sets of tasks, each from the results of the one before.
+struct Iterations<T, N> {
+    first: T,
+    next: N,
+}
+
+impl<I, O, T, N> Script<I, O> for Iterations<T, N>
+where
+    I: Item,
+    O: Item,
+    T: IntoIterator<Item = I>,
+    N: FnMut(Vec<Result<O, FailedTask>>, usize) -> Result<Option<Vec<I>>, BoxError> + Send,
+{
+    fn play<'scope, 'w: 'scope, 'f: 'scope>(
+        mut self,
+        desk: &mut Desk<'_, 'scope, '_, 'w, 'f, I, O>,
+    ) -> Result<usize> {
+        let mut tasks: Vec<I> = self.first.into_iter().collect();
+        for iteration in 0.. {
+            let mut results = Vec::with_capacity(tasks.len());
+            let mut sink = |_, result| {
+                results.push(result);
+                Answer::Continue(())
+            };
+            desk.stream(&mut Supply::new(tasks.into_iter()), &mut sink)?;
+            match desk.beside(|| (self.next)(results, iteration))? {
+                Ok(Some(next)) => tasks = next,
+                Ok(None) => return Ok(iteration + 1),
+                Err(error) => return Err(from_user(error, 0).in_stage(desk.name())),
+            }
+        }
+        Err(Error::new(ErrorKind::User, "more iterations than can be counted").at_rank(0))
+    }
+}

@@ -1,0 +1,170 @@
+//! Doing a chunk: one virtual call for all its tasks, and a note of those that fail.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::worker::{Context, Worker};
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::session::{from_user, panic_text};
+
+/// A task of a chunk that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    /// Its place in the chunk, from 0.
+    pub(crate) place: u32,
+    pub(crate) panicked: bool,
+    pub(crate) message: String,
+}
+
+/// What comes out of a chunk.
+#[derive(Debug)]
+pub(crate) struct Sheet<O> {
+    /// Results of the tasks that did not fail, in order.
+    pub(crate) results: Vec<O>,
+    /// The others, in order.
+    pub(crate) failures: Vec<Failure>,
+    /// Sum of the tasks' times and of their squares, in seconds, where they are timed one by one.
+    pub(crate) sum: f64,
+    pub(crate) squares: f64,
+}
+
+impl<O> Sheet<O> {
+    pub(crate) fn with_room(tasks: usize) -> Self {
+        Sheet { results: Vec::with_capacity(tasks), failures: Vec::new(), sum: 0.0, squares: 0.0 }
+    }
+}
+
+/// What the compute side is doing; read by the thread that communicates.
+#[derive(Debug, Default)]
+pub(crate) struct Activity {
+    /// Counts up with every task that is begun or ended.
+    beat: AtomicU64,
+    /// The number of the task and one, or 0 for none.
+    task: AtomicU64,
+}
+
+impl Activity {
+    #[inline]
+    pub(crate) fn set(&self, task: Option<u64>) {
+        self.task.store(task.map_or(0, |task| task + 1), Ordering::Relaxed);
+        self.beat.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The task in hand, and a number that changes with it.
+    pub(crate) fn get(&self) -> (u64, Option<u64>) {
+        let beat = self.beat.load(Ordering::Relaxed);
+        let task = self.task.load(Ordering::Relaxed);
+        (beat, task.checked_sub(1))
+    }
+}
+
+/// Times tasks one by one: each reading of the clock ends one task and begins the next.
+#[derive(Debug)]
+pub(crate) struct Laps {
+    pub(crate) clock: Clock,
+    pub(crate) activity: Arc<Activity>,
+    pub(crate) last: Duration,
+}
+
+impl Laps {
+    fn lap<O>(&mut self, sheet: &mut Sheet<O>) {
+        let now = self.clock.now();
+        let took = now.saturating_sub(self.last).as_secs_f64();
+        self.last = now;
+        sheet.sum += took;
+        sheet.squares += took * took;
+    }
+}
+
+/// A worker that does whole chunks.
+pub(crate) trait ErasedWorker<I, O>: Send {
+    /// Does the tasks from number `cx.task` on, timed one by one if `laps` are to be taken.
+    fn run(&mut self, tasks: Vec<I>, cx: &mut Context, laps: Option<&mut Laps>, sheet: &mut Sheet<O>);
+}
+
+impl<W: Worker> ErasedWorker<W::In, W::Out> for W {
+    fn run(
+        &mut self,
+        tasks: Vec<W::In>,
+        cx: &mut Context,
+        mut laps: Option<&mut Laps>,
+        sheet: &mut Sheet<W::Out>,
+    ) {
+        let first = cx.task;
+        let mut begun = 0u32;
+        let mut tasks = tasks.into_iter();
+        // Once around for the chunk, and once more for every panic.
+        loop {
+            let whole = catch_unwind(AssertUnwindSafe(|| match &mut laps {
+                None => {
+                    for task in tasks.by_ref() {
+                        cx.task = first + u64::from(begun);
+                        begun += 1;
+                        one(self, task, cx, begun - 1, sheet);
+                    }
+                }
+                Some(laps) => {
+                    for task in tasks.by_ref() {
+                        cx.task = first + u64::from(begun);
+                        begun += 1;
+                        laps.activity.set(Some(cx.task));
+                        one(self, task, cx, begun - 1, sheet);
+                        laps.lap(sheet);
+                    }
+                }
+            }));
+            let Err(payload) = whole else { return };
+            if let Some(laps) = &mut laps {
+                laps.lap(sheet);
+            }
+            // Nothing else than a task can have panicked, so that one has begun.
+            let place = begun.saturating_sub(1);
+            sheet.failures.push(Failure { place, panicked: true, message: panic_text(&*payload) });
+        }
+    }
+}
+
+#[inline]
+fn one<W: Worker>(worker: &mut W, task: W::In, cx: &mut Context, place: u32, sheet: &mut Sheet<W::Out>) {
+    match worker.work(task, cx) {
+        Ok(result) => sheet.results.push(result),
+        Err(error) => {
+            let error: Error = from_user(error, cx.rank);
+            let message = error.message().to_string();
+            sheet.failures.push(Failure { place, panicked: false, message });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::worker::Closure;
+    use super::*;
+
+    #[test]
+    fn a_chunk_goes_on_behind_errors_and_panics() {
+        let mut worker = Closure::new(|x: u8| match x {
+            3 => Err("three".into()),
+            4 => panic!("four"),
+            _ => Ok(u32::from(x) * 10),
+        });
+        for timed in [false, true] {
+            let mut cx = Context { task: 100, ..Context::for_test() };
+            let mut sheet = Sheet::with_room(6);
+            let activity = Arc::new(Activity::default());
+            let mut laps = Laps { clock: Clock::wall(), activity: activity.clone(), last: Duration::ZERO };
+            worker.run(vec![1, 3, 4, 4, 5], &mut cx, timed.then_some(&mut laps), &mut sheet);
+            assert_eq!(sheet.results, [10, 50]);
+            let failed: Vec<_> =
+                sheet.failures.iter().map(|f| (f.place, f.panicked, f.message.as_str())).collect();
+            assert_eq!(failed, [(1, false, "three"), (2, true, "four"), (3, true, "four")]);
+            assert_eq!((cx.task, activity.get().1), (104, timed.then_some(104)));
+            assert_eq!(sheet.sum > 0.0, timed);
+        }
+    }
+}

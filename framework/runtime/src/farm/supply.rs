@@ -1,0 +1,99 @@
+//! Where tasks come from: the user's iterator, drawn from as far as chunks are given away.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::panic_text;
+
+/// The tasks that have not been drawn yet.
+pub(crate) struct Supply<T> {
+    tasks: T,
+    drawn: u64,
+    ended: bool,
+}
+
+impl<T: Iterator> Supply<T> {
+    pub(crate) fn new(tasks: T) -> Self {
+        Supply { tasks, drawn: 0, ended: false }
+    }
+
+    /// Tasks drawn so far; the number of the next one.
+    pub(crate) fn drawn(&self) -> u64 {
+        self.drawn
+    }
+
+    /// Whether there are no more. An iterator that has not said so yet may still turn out to have ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Wants no more.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+    }
+
+    /// How many are left, and whether that is certain.
+    pub(crate) fn left(&self) -> (u64, bool) {
+        if self.ended {
+            return (0, true);
+        }
+        let (low, high) = self.tasks.size_hint();
+        (low as u64, high == Some(low))
+    }
+
+    /// The next tasks, at most `most`. Fewer are drawn at the end only.
+    ///
+    /// # Errors
+    /// If the iterator panics.
+    pub(crate) fn draw(&mut self, most: u64) -> Result<Vec<T::Item>> {
+        if self.ended || most == 0 {
+            return Ok(Vec::new());
+        }
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let mut tasks = Vec::with_capacity(most.min(self.tasks.size_hint().0.max(64)));
+        let drawn = catch_unwind(AssertUnwindSafe(|| tasks.extend(self.tasks.by_ref().take(most))));
+        drawn.map_err(|payload| {
+            let at = self.drawn + tasks.len() as u64;
+            Error::new(ErrorKind::Panic, panic_text(&*payload)).on_item(at).at_rank(0)
+        })?;
+        self.ended = tasks.len() < most || self.tasks.size_hint() == (0, Some(0));
+        self.drawn += tasks.len() as u64;
+        Ok(tasks)
+    }
+}
+
+impl<T> std::fmt::Debug for Supply<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Supply")
+            .field("drawn", &self.drawn)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_ends_when_the_iterator_does() {
+        let mut supply = Supply::new((0..5).filter(|x| *x != 3));
+        assert_eq!(supply.left(), (0, false));
+        assert_eq!(supply.draw(3).unwrap(), [0, 1, 2]);
+        assert!(!supply.has_ended());
+        assert_eq!(supply.draw(3).unwrap(), [4]);
+        assert!(supply.has_ended() && supply.drawn() == 4);
+        assert!(supply.draw(3).unwrap().is_empty());
+        let mut exact = Supply::new(0..4);
+        assert_eq!((exact.left(), exact.draw(4).unwrap().len(), exact.left()), ((4, true), 4, (0, true)));
+        assert!(exact.has_ended(), "known without another look");
+    }
+
+    #[test]
+    fn a_panic_of_the_iterator_names_the_task() {
+        let mut supply = Supply::new((0..5).inspect(|x| assert!(*x != 2, "two")));
+        assert_eq!(supply.draw(1).unwrap(), [0]);
+        let error = supply.draw(3).unwrap_err();
+        assert_eq!(error.to_string(), "rank 0: item 2: panicked: two");
+    }
+}

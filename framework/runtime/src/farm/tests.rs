@@ -1,0 +1,241 @@
+//! Farms on ranks that are threads.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::error::BoxError;
+use crate::session::{Config, Driver, run};
+
+fn config(ranks: usize) -> Config {
+    Config::new().ranks(ranks).progress(crate::Progress::Off)
+}
+
+const CHUNKINGS: [Chunking; 4] =
+    [Chunking::Auto, Chunking::Static, Chunking::SelfScheduling, Chunking::Fixed(7)];
+
+#[test]
+fn results_are_those_of_the_serial_program() {
+    for ranks in [1, 2, 3, 5] {
+        for chunking in CHUNKINGS {
+            for tasks in [0u64, 1, 2, 100, 5_000] {
+                for driver in [Driver::Auto, Driver::Inline, Driver::Threaded] {
+                    let results = run(&config(ranks).driver(driver), |session| {
+                        let mut farm = Farm::new("square", |x: u64| x * x).chunking(chunking);
+                        Ok(farm.collect(session, 0..tasks)?)
+                    });
+                    let (results, summary) = results.unwrap().unwrap();
+                    assert!(results.into_iter().eq((0..tasks).map(|x| x * x)));
+                    assert_eq!((summary.tasks, summary.failed), (tasks, 0));
+                    assert_eq!(summary.ranks.iter().map(|r| r.tasks).sum::<u64>(), tasks);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn without_order_every_result_comes_once() {
+    let mut seen = run(&config(4), |session| {
+        let mut seen = Vec::new();
+        let mut farm = Farm::new("text", |x: u32| x.to_string()).unordered().dedicated_master();
+        farm.map(session, 0..1_000, |number, text| seen.push((number, text.unwrap())))?;
+        Ok(seen)
+    })
+    .unwrap();
+    seen.sort_unstable();
+    assert!(seen.into_iter().eq((0..1_000).map(|n: u64| (n, n.to_string()))));
+}
+
+#[test]
+fn an_endless_stream_is_stopped_by_the_sink() {
+    for ranks in [1, 3] {
+        let (sum, tasks) = run(&config(ranks), |session| {
+            let mut sum = 0;
+            let mut farm = Farm::new("same", |x: u64| x);
+            let summary = farm.map(session, 0.., |number, x| {
+                sum += x.unwrap();
+                if number == 9_999 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+            Ok((sum, summary.map(|s| s.tasks)))
+        })
+        .unwrap();
+        assert_eq!(sum, 9_999 * 10_000 / 2);
+        assert!(tasks.unwrap() >= 10_000);
+    }
+}
+
+#[test]
+fn a_failing_task_is_tried_again_and_then_comes_back_with_its_error() {
+    for ranks in [1, 2, 4] {
+        for chunking in CHUNKINGS {
+            let tries = AtomicUsize::new(0);
+            let (good, bad, summary) = run(&config(ranks), |session| {
+                let (mut good, mut bad) = (Vec::new(), Vec::new());
+                let work = |x: u64| -> Result<u64, BoxError> {
+                    match x {
+                        17 => {
+                            tries.fetch_add(1, Ordering::Relaxed);
+                            Err("torn".into())
+                        }
+                        40 => panic!("burst"),
+                        _ => Ok(x),
+                    }
+                };
+                let mut farm = Farm::try_new("try", work).chunking(chunking).retries(2);
+                let summary = farm.map(session, 0..100, |number, result| match result {
+                    Ok(x) => good.push((number, x)),
+                    Err(failed) => bad.push(failed),
+                })?;
+                Ok((good, bad, summary))
+            })
+            .unwrap();
+            assert!(good.into_iter().eq((0..100).filter(|x| ![17, 40].contains(x)).map(|x| (x, x))));
+            let told: Vec<_> =
+                bad.iter().map(|f| (f.task(), f.attempts(), f.message(), f.panicked())).collect();
+            assert_eq!(told, [(17, 3, "torn", false), (40, 3, "burst", true)]);
+            assert_eq!(tries.load(Ordering::Relaxed), 3, "once and two times again");
+            let summary = summary.unwrap();
+            assert_eq!((summary.tasks, summary.failed, summary.retried), (100, 2, 4));
+        }
+    }
+}
+
+/// Fails at the first attempt, wherever that is.
+struct Second;
+
+impl Worker for Second {
+    type In = u64;
+    type Out = (u64, u32);
+
+    fn work(&mut self, task: u64, cx: &mut Context) -> Result<(u64, u32), BoxError> {
+        if cx.attempt() == 0 && task.is_multiple_of(10) {
+            return Err("not yet".into());
+        }
+        Ok((cx.task(), cx.attempt()))
+    }
+}
+
+#[test]
+fn a_second_attempt_may_succeed() {
+    for ranks in [1, 3] {
+        let results = run(&config(ranks), |session| {
+            let mut farm = Farm::worker("second", || Ok(Second)).fail_fast();
+            Ok(farm.collect(session, 0..200)?)
+        });
+        let (results, summary) = results.unwrap().unwrap();
+        assert!(results.into_iter().eq((0..200).map(|n: u64| (n, u32::from(n.is_multiple_of(10))))));
+        assert_eq!((summary.failed, summary.retried), (0, 20));
+    }
+}
+
+#[test]
+fn errors_end_the_job_where_they_are_to_and_say_where() {
+    let failing = |ranks: usize, what: &'static str| {
+        run(&config(ranks), |session| {
+            let make = move || if what == "make" { Err(BoxError::from("torn")) } else { Ok(Second) };
+            let mut farm = Farm::worker("fragile", make).retries(0);
+            if what == "task" {
+                farm = farm.fail_fast();
+            }
+            let tasks = (0..100u64).inspect(|&n| assert!(what != "iterator" || n != 20, "torn"));
+            farm.map(session, tasks, |number, _| -> Result<(), BoxError> {
+                assert!(what != "panic" || number != 20, "torn");
+                if what == "sink" && number == 20 { Err("torn".into()) } else { Ok(()) }
+            })?;
+            Ok(())
+        })
+        .unwrap_err()
+        .to_string()
+    };
+    for ranks in [1, 3] {
+        assert!(failing(ranks, "make").ends_with("stage fragile: torn"));
+        assert!(failing(ranks, "task").ends_with("0: not yet"));
+        assert_eq!(failing(ranks, "iterator"), "rank 0: stage fragile: item 20: panicked: torn");
+        assert_eq!(failing(ranks, "panic"), "rank 0: stage fragile: item 20: panicked: torn");
+        assert_eq!(failing(ranks, "sink"), "rank 0: stage fragile: item 20: torn");
+    }
+}
+
+#[test]
+fn iterations_depend_on_each_other() {
+    for ranks in [1, 2, 4] {
+        let (last, summary) = run(&config(ranks), |session| {
+            let mut last = Vec::new();
+            let mut farm = Farm::new("step", |x: u64| x + 1);
+            let summary = farm.iterate(session, 0..50u64, |results, iteration| {
+                last.clone_from(&results);
+                Ok((iteration < 19).then(|| results.into_iter().rev().collect()))
+            })?;
+            Ok((last, summary))
+        })
+        .unwrap();
+        assert!(last.into_iter().eq((0..50).rev().map(|x| x + 20)));
+        let summary = summary.unwrap();
+        assert_eq!((summary.iterations, summary.tasks), (20, 1_000));
+    }
+}
+
+#[test]
+fn a_farm_is_run_again_with_the_workers_it_has() {
+    let made = AtomicUsize::new(0);
+    run(&config(3), |session| {
+        let mut farm = Farm::worker("kept", || {
+            made.fetch_add(1, Ordering::Relaxed);
+            Ok(Second)
+        });
+        for _ in 0..3 {
+            farm.map(session, 0..50, |_, _| ())?;
+        }
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(made.load(Ordering::Relaxed), 3, "once on each rank");
+}
+
+#[test]
+fn a_task_beyond_the_limit_is_given_to_another_rank() {
+    use std::time::Duration;
+    let slow = AtomicUsize::new(0);
+    let (results, summary) = run(&config(3), |session| {
+        let mut farm = Farm::new("slow", |x: u64| {
+            if x == 30 && slow.fetch_add(1, Ordering::Relaxed) == 0 {
+                std::thread::sleep(Duration::from_millis(1_500));
+            }
+            x
+        });
+        farm = farm.chunking(Chunking::Fixed(5)).task_limit(Duration::from_millis(200));
+        Ok(farm.collect(session, 0..100)?)
+    })
+    .unwrap()
+    .unwrap();
+    assert!(results.into_iter().eq(0..100));
+    assert_eq!((summary.lost.len(), summary.retried, summary.ranks[0].tasks), (1, 1, 0));
+}
+
+#[test]
+fn a_long_task_beside_signs_of_life_goes_on() {
+    use std::time::Duration;
+    let summary = run(&config(2), |session| {
+        let mut farm = Farm::new("long", |x: u64| {
+            if x == 3 {
+                std::thread::sleep(Duration::from_millis(900));
+            }
+            x
+        });
+        farm = farm.chunking(Chunking::SelfScheduling).silence_limit(Duration::from_millis(300));
+        Ok(farm.dedicated_master().collect(session, 0..10)?)
+    });
+    assert!(summary.unwrap().unwrap().1.lost.is_empty());
+}
+
+#[test]
+fn ranks_that_built_another_farm_are_told() {
+    let error = run(&config(2), |session| {
+        let name = if session.is_root() { "one" } else { "other" };
+        Farm::new(name, |x: u64| x).dedicated_master().map(session, 0..10, |_, _| ())?;
+        Ok(())
+    })
+    .unwrap_err();
+    assert!(error.to_string().contains("built the farm \"other\", rank 0 the farm \"one\""), "{error}");
+}

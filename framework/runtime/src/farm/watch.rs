@@ -1,0 +1,207 @@
+//! The watch over silent ranks. The master loses a worker that gives no sign of life and goes on without it; a worker
+//! that loses its master ends with an error.
+
+use std::time::Duration;
+
+use super::machine::{Crew, Standing, Status};
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::Config;
+use crate::session::post::{Kind, Letter, Post};
+use crate::wire;
+
+/// How often ranks tell each other that they are alive, at most.
+const PING: Duration = Duration::from_secs(1);
+
+/// Signs of life, by rank.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    every: Duration,
+    next: Duration,
+    /// Silence after which a worker with a thread that communicates is dead.
+    silence: Duration,
+    /// The same for one that may compute on that thread, and for the master.
+    peer_limit: Duration,
+    /// The same for one that has not come to the farm: it may be in code of the caller's.
+    join_limit: Duration,
+    words: Vec<Option<Status>>,
+    /// Since when a worker has said that it has nothing, although it was given something.
+    empty: Vec<Option<Duration>>,
+}
+
+/// A worker that is not to be reckoned with any more, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Loss {
+    pub(crate) rank: usize,
+    pub(crate) why: String,
+}
+
+impl Watch {
+    /// Begins to watch; what was heard before this run says nothing about it.
+    pub(crate) fn new(post: &mut Post, silence: Duration, config: &Config) -> Self {
+        let (now, size) = (post.clock().now(), post.size());
+        (0..size).for_each(|rank| post.heard_now(rank, now));
+        let every = PING.min(silence / 4);
+        Watch {
+            every,
+            next: now + every,
+            silence,
+            peer_limit: config.peer_limit,
+            join_limit: config.join_limit,
+            words: vec![None; size],
+            empty: vec![None; size],
+        }
+    }
+
+    /// Whether it is time for a round.
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        self.words.len() > 1 && now >= self.next
+    }
+
+    /// Takes a sign of life in.
+    pub(crate) fn hear(&mut self, letter: &Letter) -> Result<()> {
+        let status: Status = wire::from_bytes(&letter.body)?;
+        if status.task.is_some() || status.waiting > 0 {
+            self.empty[letter.from] = None;
+        }
+        self.words[letter.from] = Some(status);
+        Ok(())
+    }
+
+    /// A worker has sent a result: it was not idle.
+    pub(crate) fn active(&mut self, rank: usize) {
+        self.empty[rank] = None;
+    }
+
+    /// The master's round: gives signs of life, and returns who is lost.
+    pub(crate) fn over_workers(
+        &mut self,
+        post: &mut Post,
+        crew: &Crew,
+        mine: &Status,
+        now: Duration,
+    ) -> Result<Vec<Loss>> {
+        self.next = now + self.every;
+        let mut lost = Vec::new();
+        for rank in 1..self.words.len() {
+            let standing = crew.standing(rank);
+            if matches!(standing, Standing::Dead | Standing::Left) {
+                continue;
+            }
+            post.send(rank, Kind::Status, mine)?;
+            let silent = now.saturating_sub(post.heard(rank, now));
+            let word = self.words[rank].as_ref();
+            let limit = match (standing, word) {
+                // It may still be busy with the caller's own work before it comes to the farm.
+                (Standing::Away, None) => self.join_limit,
+                (_, Some(status)) if !status.inline => self.silence,
+                _ => self.peer_limit,
+            };
+            if silent > limit {
+                let why = format!("no sign of life for {:.1} s", silent.as_secs_f64());
+                lost.push(Loss { rank, why });
+                continue;
+            }
+            // A message that is on its way does not take long; one that never comes must not be waited for.
+            let idle = word.is_some_and(|s| s.task.is_none() && s.waiting == 0) && crew.held(rank) > 0;
+            let since = if idle { Some(*self.empty[rank].get_or_insert(now)) } else { None };
+            self.empty[rank] = since;
+            if since.is_some_and(|since| now.saturating_sub(since) > self.peer_limit) {
+                lost.push(Loss { rank, why: "it says that it has none of the tasks it was given".into() });
+            }
+        }
+        Ok(lost)
+    }
+
+    /// A worker's round: gives a sign of life.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] when the master gives none.
+    pub(crate) fn over_master(&mut self, post: &mut Post, mine: &Status, now: Duration) -> Result<()> {
+        self.next = now + self.every;
+        post.send(0, Kind::Status, mine)?;
+        let silent = now.saturating_sub(post.heard(0, now));
+        // Before its first word it may be busy with the caller's own work.
+        let limit = if self.words[0].is_none() { self.join_limit } else { self.peer_limit };
+        if silent <= limit {
+            return Ok(());
+        }
+        let text = format!(
+            "has waited {:.0} s for a sign of life from rank 0, the farm's master: it must be dead, and nothing can \
+             go on without it",
+            silent.as_secs_f64()
+        );
+        Err(Error::new(ErrorKind::Timeout, text).at_rank(post.rank()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::machine::Master;
+    use super::*;
+    use crate::transport::local::{LocalTransport, World};
+
+    fn post(rank: usize) -> Post {
+        Post::new(Box::new(LocalTransport::open(World::new(3), rank)), Duration::from_millis(1))
+    }
+
+    fn status(task: Option<u64>, inline: bool) -> Status {
+        Status { task, waiting: 0, inline }
+    }
+
+    fn watch(post: &mut Post) -> Watch {
+        let config = Config::new().peer_limit(Duration::from_secs(60));
+        Watch::new(post, Duration::from_secs(10), &config)
+    }
+
+    #[test]
+    fn a_silent_worker_is_lost_and_one_that_computes_on_its_only_thread_has_more_time() {
+        let mut post = post(0);
+        let mut watch = watch(&mut post);
+        let mut master = Master::<u8, ()>::new(3, 0);
+        (0..3).for_each(|r| master.crew_mut().set(r, Standing::Working));
+        let start = post.clock().now();
+        watch.words[1] = Some(status(Some(1), false));
+        watch.words[2] = Some(status(Some(2), true));
+        let mut lost = |seconds| {
+            let mine = status(None, false);
+            let now = start + Duration::from_secs(seconds);
+            let lost = watch.over_workers(&mut post, master.crew(), &mine, now).unwrap();
+            lost.into_iter().map(|l| l.rank).collect::<Vec<_>>()
+        };
+        assert!(lost(9).is_empty());
+        assert_eq!(lost(12), [1]);
+        assert_eq!(lost(61), [1, 2]);
+    }
+
+    #[test]
+    fn a_worker_that_says_it_has_nothing_is_not_waited_for_for_ever() {
+        let mut post = post(0);
+        let mut watch = watch(&mut post);
+        let mut master = Master::<u8, ()>::new(3, 0);
+        (0..2).for_each(|r| master.crew_mut().set(r, Standing::Working));
+        master.crew_mut().set(2, Standing::Left);
+        master.give(1, (0, 1), 0, (), Duration::ZERO);
+        watch.words[1] = Some(status(None, false));
+        let start = post.clock().now();
+        let mut lost = |seconds| {
+            let now = start + Duration::from_secs(seconds);
+            post.heard_now(1, now);
+            watch.over_workers(&mut post, master.crew(), &status(None, false), now).unwrap().len()
+        };
+        assert_eq!((lost(1), lost(50), lost(60), lost(63)), (0, 0, 0, 1));
+    }
+
+    #[test]
+    fn a_worker_ends_when_its_master_falls_silent() {
+        let mut post = post(1);
+        let mut watch = watch(&mut post);
+        let start = post.clock().now();
+        let mine = status(None, false);
+        let late = start + Duration::from_secs(100);
+        watch.over_master(&mut post, &mine, late).unwrap();
+        watch.words[0] = Some(mine.clone());
+        let error = watch.over_master(&mut post, &mine, late).unwrap_err();
+        assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(1)));
+        assert!(error.message().contains("from rank 0, the farm's master"), "{error}");
+    }
+}

@@ -1,0 +1,193 @@
+//! The compute side of a farm's rank: the worker, made once, and the chunks that it is given.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::machine::{Giving, Times};
+use super::parcel::{self, Load};
+use super::sheet::{Activity, ErasedWorker, Laps, Sheet};
+use super::worker::Context;
+use crate::clock::Clock;
+use crate::engine::Workplace;
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::session::{from_user, panic_text};
+use crate::transport::Message;
+use crate::wire::{Codec, Item};
+
+/// Makes a farm's worker on the rank that computes.
+pub(crate) type Factory<'f, I, O> =
+    Box<dyn FnMut() -> Result<Box<dyn ErasedWorker<I, O> + 'f>, BoxError> + Send + 'f>;
+
+/// Where a farm keeps its worker from one run to the next.
+pub(crate) struct Seat<'f, I, O> {
+    pub(crate) factory: Factory<'f, I, O>,
+    pub(crate) worker: Option<Box<dyn ErasedWorker<I, O> + 'f>>,
+}
+
+/// How the tasks and results of a farm travel.
+#[derive(Debug)]
+pub(crate) struct Codecs<I, O> {
+    pub(crate) tasks: Codec<I>,
+    pub(crate) results: Codec<O>,
+}
+
+impl<I, O> Clone for Codecs<I, O> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I, O> Copy for Codecs<I, O> {}
+
+/// What the compute side is asked.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Make the worker, if there is none yet.
+    SetUp,
+    /// Do a chunk; `away` says that the result goes to another rank.
+    Chunk { giving: Giving, load: Load, away: bool },
+}
+
+/// What it answers.
+pub(crate) enum Outcome<O> {
+    SetUp { took: Duration },
+    Chunk { giving: Giving, times: Times, result: Output<O> },
+}
+
+/// The result of a chunk.
+pub(crate) enum Output<O> {
+    /// For this rank.
+    Sheet(Sheet<O>),
+    /// For another rank.
+    Message(Message),
+}
+
+/// See the module's page.
+pub(crate) struct Workbench<'w, 'f, I, O> {
+    seat: &'w mut Seat<'f, I, O>,
+    codecs: Codecs<I, O>,
+    farm: String,
+    run: u32,
+    cx: Context,
+    clock: Clock,
+    activity: Arc<Activity>,
+    /// Time of a task, as last measured.
+    task_time: Option<f64>,
+}
+
+/// Tasks shorter than this, in seconds, are not timed one by one: that would cost a good part of what they do.
+const TIME_EACH: f64 = 1e-6;
+
+impl<'w, 'f, I: Item, O: Item> Workbench<'w, 'f, I, O> {
+    pub(crate) fn new(
+        seat: &'w mut Seat<'f, I, O>,
+        codecs: Codecs<I, O>,
+        farm: &str,
+        run: u32,
+        rank: usize,
+        clock: Clock,
+    ) -> Self {
+        let cx = Context { rank, task: 0, attempt: 0 };
+        let activity = Arc::default();
+        Workbench { seat, codecs, farm: farm.to_string(), run, cx, clock, activity, task_time: None }
+    }
+
+    pub(crate) fn activity(&self) -> Arc<Activity> {
+        self.activity.clone()
+    }
+
+    fn set_up(&mut self) -> Result<Duration> {
+        if self.seat.worker.is_some() {
+            return Ok(Duration::ZERO);
+        }
+        let start = self.clock.now();
+        let factory = &mut self.seat.factory;
+        let made = catch_unwind(AssertUnwindSafe(factory))
+            .map_err(|p| Error::new(ErrorKind::Panic, panic_text(&*p)))
+            .and_then(|made| made.map_err(|e| from_user(e, self.cx.rank)));
+        self.seat.worker = Some(made.map_err(|e| self.here(e))?);
+        Ok(self.clock.now().saturating_sub(start))
+    }
+
+    fn here(&self, error: Error) -> Error {
+        error.in_stage(&self.farm).at_rank(self.cx.rank)
+    }
+
+    /// An error with a chunk as a whole: its tasks or results cannot travel.
+    fn blame(&self, error: Error, giving: Giving) -> Error {
+        let text = format!("{} (in a chunk of {} from this one on)", error.message(), giving.count);
+        self.here(Error::new(error.kind(), text).on_item(giving.first))
+    }
+
+    fn chunk(&mut self, giving: Giving, load: Load, away: bool) -> Result<Outcome<O>> {
+        let count = giving.count as usize;
+        self.activity.set(Some(giving.first));
+        let tasks = caught(|| self.codecs.tasks.decode(load.head, load.parts, count))
+            .map_err(|e| self.blame(e, giving))?;
+        let Some(worker) = &mut self.seat.worker else {
+            return Err(self.here(Error::new(ErrorKind::Wire, "a chunk came before the worker was made")));
+        };
+        let mut sheet = Sheet::with_room(count);
+        (self.cx.task, self.cx.attempt) = (giving.first, giving.attempt);
+        let start = self.clock.now();
+        let each = self.task_time.is_none_or(|t| t >= TIME_EACH);
+        let mut laps = Laps { clock: self.clock, activity: self.activity.clone(), last: start };
+        worker.run(tasks, &mut self.cx, each.then_some(&mut laps), &mut sheet);
+        let took = self.clock.now().saturating_sub(start);
+        let (seconds, tasks) = (took.as_secs_f64(), f64::from(giving.count.max(1)));
+        self.task_time = Some(seconds / tasks);
+        let times = if each {
+            Times { took, sum: sheet.sum, squares: sheet.squares }
+        } else {
+            Times { took, sum: seconds, squares: seconds * seconds / tasks }
+        };
+        let result = if away {
+            let message = caught(|| parcel::done(self.run, giving, &self.codecs.results, sheet, times));
+            Output::Message(message.map_err(|e| self.blame(e, giving))?)
+        } else {
+            Output::Sheet(sheet)
+        };
+        self.activity.set(None);
+        Ok(Outcome::Chunk { giving, times, result })
+    }
+}
+
+/// `Serialize` and `Deserialize` may be the user's own code.
+pub(crate) fn caught<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|payload| Err(Error::new(ErrorKind::Panic, panic_text(&*payload))))
+}
+
+impl<I: Item, O: Item> Workplace for Workbench<'_, '_, I, O> {
+    type Task = Task;
+    type Outcome = Outcome<O>;
+
+    fn perform(&mut self, task: Task) -> Result<Option<Outcome<O>>> {
+        match task {
+            Task::SetUp => self.set_up().map(|took| Some(Outcome::SetUp { took })),
+            Task::Chunk { giving, load, away } => self.chunk(giving, load, away).map(Some),
+        }
+    }
+
+    fn answers(_: &Task) -> bool {
+        true
+    }
+
+    fn may_last(&self, task: &Task) -> bool {
+        matches!(task, Task::SetUp) && self.seat.worker.is_none()
+    }
+
+    fn took(outcome: &Outcome<O>) -> Option<Duration> {
+        match outcome {
+            Outcome::Chunk { times, .. } => Some(times.took),
+            Outcome::SetUp { .. } => None,
+        }
+    }
+}
+
+impl<I, O> std::fmt::Debug for Workbench<'_, '_, I, O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Workbench").field("farm", &self.farm).field("cx", &self.cx).finish_non_exhaustive()
+    }
+}

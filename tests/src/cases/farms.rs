@@ -1,0 +1,204 @@
+//! Farms: every result once, in order or not, whatever the chunks, with failing tasks and over iterations.
+
+use std::ops::ControlFlow;
+
+use armature::farm::{Chunking, Context, Farm, Worker};
+use armature::{BoxError, Session};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::Case;
+use crate::check::{Work, noise, same, that};
+
+pub(super) const CASES: &[Case] = &[
+    Case { name: "farm-order", run: in_order },
+    Case { name: "farm-tiny-tasks", run: tiny_tasks },
+    Case { name: "farm-unordered", run: unordered },
+    Case { name: "farm-endless", run: endless },
+    Case { name: "farm-kinds-of-tasks", run: kinds },
+    Case { name: "farm-failing-tasks", run: failing },
+    Case { name: "farm-iterations", run: iterations },
+];
+
+/// Policies of every sort.
+const CHUNKINGS: [Chunking; 7] = [
+    Chunking::Auto,
+    Chunking::Static,
+    Chunking::SelfScheduling,
+    Chunking::Fixed(9),
+    Chunking::Fac2,
+    Chunking::Daf,
+    Chunking::AwfB,
+];
+
+fn in_order(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    for chunking in CHUNKINGS {
+        for tasks in [0, 1, session.size() as u64 - 1, 150] {
+            let mut out = Vec::new();
+            let mut farm = Farm::new("uneven", |x: u64| {
+                work.uneven(3, x);
+                x * x
+            });
+            farm = farm.chunking(chunking);
+            let summary = farm.map(session, 0..tasks, |number, x| out.push((number, x.unwrap_or(0))))?;
+            let what = format!("{tasks} tasks, {chunking}");
+            let expected: Vec<(u64, u64)> =
+                if session.is_root() { (0..tasks).map(|x| (x, x * x)).collect() } else { vec![] };
+            same(session, &what, &out, &expected)?;
+            if let Some(summary) = summary {
+                let done: u64 = summary.ranks.iter().map(|r| r.tasks).sum();
+                that(summary.tasks == tasks && done == tasks && summary.lost.is_empty(), || {
+                    format!("{what}: not every task was done once\n{summary}")
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tiny_tasks(session: &Session) -> Result<(), BoxError> {
+    let tasks = if session.is_simulated() { 3_000 } else { 300_000 };
+    let mut farm = Farm::new("square", |x: u64| x.wrapping_mul(x));
+    // Twice: the worker and what was learned stay.
+    for _ in 0..2 {
+        let squares = farm.collect(session, 0..tasks)?.map_or_else(Vec::new, |(squares, _)| squares);
+        same(session, "squares", &squares, &(0..tasks).map(|x| x * x).collect::<Vec<_>>())?;
+    }
+    Ok(())
+}
+
+fn unordered(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    for dedicated in [false, true] {
+        let mut out = Vec::new();
+        let mut farm = Farm::new("uneven", |x: u64| {
+            work.uneven(5, x);
+            noise(1, x)
+        });
+        farm = farm.unordered();
+        if dedicated {
+            farm = farm.dedicated_master();
+        }
+        let summary = farm.map(session, 0..200, |number, x| out.push((number, x.unwrap_or(0))))?;
+        out.sort_unstable();
+        same(session, "noise", &out, &(0..200).map(|x| (x, noise(1, x))).collect::<Vec<_>>())?;
+        if let Some(summary) = summary.filter(|_| dedicated && session.size() > 1) {
+            that(summary.ranks[0].tasks == 0, || format!("the dedicated master has computed\n{summary}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn endless(session: &Session) -> Result<(), BoxError> {
+    let mut first = None;
+    let mut farm = Farm::new("divisible", |x: u64| x.is_multiple_of(497).then_some(x));
+    farm.map(session, 1.., |_, x| match x {
+        Ok(Some(x)) if x > 1_000 => {
+            first = Some(x);
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    })?;
+    let expected = session.is_root().then_some(1_491);
+    that(first == expected, || format!("found {first:?}, expected {expected:?}"))
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum Shape {
+    Point,
+    Named { name: String, sides: Vec<f64> },
+}
+
+fn kinds(session: &Session) -> Result<(), BoxError> {
+    let shape = |n: u64| match n % 3 {
+        0 => Shape::Point,
+        sides => Shape::Named { name: format!("shape {n}"), sides: vec![n as f64; sides as usize] },
+    };
+    let mut farm = Farm::new("reversed", |mut s: Shape| {
+        if let Shape::Named { name, sides } = &mut s {
+            *name = name.chars().rev().collect();
+            sides.push(0.5);
+        }
+        s
+    });
+    let mut turned = farm.collect(session, (0..100).map(shape))?.map_or_else(Vec::new, |(shapes, _)| shapes);
+    for s in &mut turned {
+        if let Shape::Named { name, sides } = s {
+            *name = name.chars().rev().collect();
+            sides.pop();
+        }
+    }
+    same(session, "shapes", &turned, &(0..100).map(shape).collect::<Vec<_>>())?;
+
+    // From nothing to more than one message takes, as bytes and as numbers that keep their memory.
+    let sizes = [0usize, 1, 100, 3_000, 40_000, 300_000];
+    let bytes = |n: usize| (0..sizes[n % 6]).map(|i| (i * 7 + n) as u8).collect::<Bytes>();
+    let mut farm = Farm::new("same", |b: Bytes| b).chunking(Chunking::Fixed(4));
+    let same_bytes = farm.collect(session, (0..24).map(bytes))?.map_or_else(Vec::new, |(all, _)| all);
+    same(session, "bytes", &same_bytes, &(0..24).map(bytes).collect::<Vec<_>>())?;
+    let numbers = |n: usize| vec![n as f64; sizes[n % 6] / 8];
+    let mut farm = Farm::new("twice", |v: Vec<f64>| v.iter().map(|x| 2.0 * x).collect::<Vec<f64>>());
+    let twice = farm.collect(session, (0..24).map(numbers))?.map_or_else(Vec::new, |(all, _)| all);
+    let expected: Vec<Vec<f64>> = (0..24).map(|n| vec![2.0 * n as f64; sizes[n % 6] / 8]).collect();
+    same(session, "numbers", &twice, &expected)?;
+    let mut farm = Farm::new("sum", |[x, y, z]: [f64; 3]| [x + y + z]).plain();
+    let sums =
+        farm.collect(session, (0..9_000).map(|n| [f64::from(n); 3]))?.map_or_else(Vec::new, |(s, _)| s);
+    same(session, "sums", &sums, &(0..9_000).map(|n| [3.0 * f64::from(n)]).collect::<Vec<_>>())
+}
+
+/// Fails at the first attempts at some tasks, at all attempts at others.
+struct Stumbles;
+
+impl Worker for Stumbles {
+    type In = u64;
+    type Out = u64;
+
+    fn work(&mut self, task: u64, cx: &mut Context) -> Result<u64, BoxError> {
+        match task % 20 {
+            3 if cx.attempt() == 0 => Err("stumbled".into()),
+            4 => Err(format!("fell over {task}").into()),
+            _ => Ok(task + cx.task()),
+        }
+    }
+}
+
+fn failing(session: &Session) -> Result<(), BoxError> {
+    for chunking in CHUNKINGS {
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        let mut farm = Farm::worker("stumbles", || Ok(Stumbles)).chunking(chunking);
+        let summary = farm.map(session, 0..120, |number, result| match result {
+            Ok(x) => good.push((number, x)),
+            Err(failed) => bad.push((failed.task(), failed.attempts(), failed.message().to_string())),
+        })?;
+        let failed = |n: &u64| n % 20 == 4;
+        let expected: Vec<(u64, u64)> = (0..120).filter(|n| !failed(n)).map(|n| (n, 2 * n)).collect();
+        same(session, &format!("{chunking}, good"), &good, &expected)?;
+        let expected: Vec<_> = (0..120).filter(failed).map(|n| (n, 2, format!("fell over {n}"))).collect();
+        same(session, &format!("{chunking}, bad"), &bad, &expected)?;
+        if let Some(summary) = summary {
+            that((summary.failed, summary.retried) == (6, 12), || format!("{chunking}: {summary}"))?;
+        }
+    }
+    Ok(())
+}
+
+/// Relaxation on a ring: every value of a step comes from three of the step before.
+fn iterations(session: &Session) -> Result<(), BoxError> {
+    let step = |v: &[f64]| -> Vec<(f64, f64, f64)> {
+        let n = v.len();
+        (0..n).map(|i| (v[(i + n - 1) % n], v[i], v[(i + 1) % n])).collect()
+    };
+    let mean = |(a, b, c): (f64, f64, f64)| (a + b + c) / 3.0;
+    let start: Vec<f64> = (0..40).map(|n| noise(2, n) as f64).collect();
+    let mut last = Vec::new();
+    let mut farm = Farm::new("mean", mean);
+    let summary = farm.iterate(session, step(&start), |values, iteration| {
+        last.clone_from(&values);
+        Ok((iteration < 11).then(|| step(&values)))
+    })?;
+    let serial = (0..12).fold(start, |values, _| step(&values).into_iter().map(mean).collect());
+    same(session, "relaxed", &last, &serial)?;
+    that(summary.is_none_or(|s| s.iterations == 12 && s.tasks == 480), || "tasks were miscounted".into())
+}
