@@ -9,6 +9,8 @@
 //!
 //! [`faults`] are programs that must fail, each in one place, with what the message has to say.
 //!
+//! `tests/restarts.rs` kills jobs that `armature run` has started (as `armature-run`), and looks what comes of them.
+//!
 //! To add a case, write a function in a file of [`cases`] and name it in that file's `CASES`: it then runs
 //! everywhere.
 

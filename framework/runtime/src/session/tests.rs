@@ -1,0 +1,78 @@
+//! Sessions from start to end: errors, verdicts, and ranks that are lost.
+
+use super::*;
+
+#[test]
+fn every_rank_is_called_and_rank_0_answers() {
+    for ranks in [1, 2, 5] {
+        let config = Config::new().ranks(ranks);
+        let got = run(&config, |s| Ok((s.rank(), s.size()))).unwrap();
+        assert_eq!(got, (0, ranks));
+    }
+}
+
+#[test]
+fn an_error_or_panic_on_any_rank_ends_the_job_and_names_the_rank() {
+    for bad in 0..3 {
+        let config = Config::new().ranks(3);
+        let error =
+            run(&config, |s| if s.rank() == bad { Err("no fuel".into()) } else { Ok(()) }).unwrap_err();
+        assert_eq!(error.to_string(), format!("rank {bad}: no fuel"));
+        assert_eq!(error.kind(), ErrorKind::User);
+        let error = run(&config, |s| {
+            assert!(s.rank() != bad, "on purpose");
+            Ok(())
+        })
+        .unwrap_err();
+        assert_eq!(error.to_string(), format!("rank {bad}: panicked: on purpose"));
+        assert_eq!(error.kind(), ErrorKind::Panic);
+    }
+}
+
+#[test]
+fn a_verdict_tells_what_came_of_the_job() {
+    use crate::verdict::{State, Verdict};
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("verdict");
+    let config = Config::new().ranks(3).verdict(Some(path.clone()));
+    let read = || Verdict::read(&path).unwrap().unwrap();
+    assert_eq!(run(&config, |_| Ok(read().state)).unwrap(), State::Running);
+    assert_eq!((read().state, read().code, read().ranks), (State::Finished, 0, 3));
+    for bad in 0..3 {
+        run(&config, |s| if s.rank() == bad { Err("no fuel".into()) } else { Ok(()) }).unwrap_err();
+        let verdict = read();
+        assert_eq!((verdict.state, verdict.code, verdict.restart), (State::Failed, 1, false));
+        assert_eq!(verdict.message, format!("rank {bad}: no fuel"));
+    }
+    let late = |s: &Session| match s.rank() {
+        0 => Err(Error::new(ErrorKind::Timeout, "rank 1 is silent").into()),
+        _ => Ok(()),
+    };
+    run(&config, late).unwrap_err();
+    assert!(read().restart, "the program is not at fault");
+}
+
+#[test]
+fn nobody_waits_for_a_rank_that_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("verdict");
+    // Rank 1 never was.
+    let world = World::new(3);
+    let config = Config::new().join_limit(Duration::from_secs(20));
+    let leave = |rank: usize| {
+        let mut post =
+            Post::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
+        post.keep(verdict::Keeper::start(Some(&path), rank, 3).unwrap());
+        if rank == 0 {
+            post.lose(1, "it never was");
+        }
+        Session::leave(&mut post, &config).map(|()| post.lost().to_vec())
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| leave(2));
+        assert_eq!(leave(0).unwrap(), [1]);
+        assert_eq!(other.join().unwrap().unwrap(), [1]);
+    });
+    let verdict = crate::verdict::Verdict::read(&path).unwrap().unwrap();
+    assert_eq!((verdict.state, verdict.lost), (crate::verdict::State::Finished, vec![1]));
+}
