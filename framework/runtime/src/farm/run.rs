@@ -75,18 +75,21 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     /// ```
     /// use armature::farm::Farm;
     ///
-    /// // Heron's method for several roots at a time.
+    /// // Each value becomes the mean of its neighbours on a ring.
+    /// let neighbours = |v: &[f64]| -> Vec<(f64, f64)> {
+    ///     (0..v.len()).map(|i| (v[(i + v.len() - 1) % v.len()], v[(i + 1) % v.len()])).collect()
+    /// };
     /// let config = armature::Config::new().ranks(2);
-    /// let roots = armature::run(&config, |session| {
-    ///     let mut roots = Vec::new();
-    ///     let mut farm = Farm::new("step", |(a, x): (f64, f64)| (a, (x + a / x) / 2.0));
-    ///     farm.iterate(session, [(2.0, 1.0), (9.0, 1.0)], |steps, iteration| {
-    ///         roots.clone_from(&steps);
-    ///         Ok((iteration < 9).then_some(steps))
+    /// let last = armature::run(&config, |session| {
+    ///     let mut last = Vec::new();
+    ///     let mut farm = Farm::new("mean", |(left, right): (f64, f64)| (left + right) / 2.0);
+    ///     farm.iterate(session, neighbours(&[8.0, 0.0, 0.0, 0.0, 0.0]), |means, iteration| {
+    ///         last.clone_from(&means);
+    ///         Ok((iteration < 2).then(|| neighbours(&means)))
     ///     })?;
-    ///     Ok(roots)
+    ///     Ok(last)
     /// })?;
-    /// assert_eq!(roots, [(2.0, 2f64.sqrt()), (9.0, 3.0)]);
+    /// assert_eq!(last, [0.0, 3.0, 1.0, 1.0, 3.0]);
     /// # Ok::<(), armature::Error>(())
     /// ```
     pub fn iterate(
