@@ -23,7 +23,7 @@
 //! # Ok::<(), armature_planner::Error>(())
 //! ```
 //!
-//! [`pipeline`] holds the model and the planners, [`simulate`] what their predictions are checked against. [`measure`]
+//! [`pipeline`] and [`farm`] hold the models and the planners, [`simulate`] what their predictions are checked against. [`measure`]
 //! and [`rate`] make the planners' input of what was measured, and [`tuner`] decides when a better plan is worth
 //! changing to.
 
@@ -45,3 +45,8 @@ pub use platform::{Link, Platform};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/planning.md")]
 struct Planning;
+
+/// The chapter on farms.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/farm-planning.md")]
+struct FarmPlanning;

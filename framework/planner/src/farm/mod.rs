@@ -11,15 +11,18 @@
 mod auto;
 mod chunker;
 mod chunking;
+mod fit;
 mod knowledge;
 mod messages;
 mod model;
 mod policy;
 mod statistics;
+mod workers;
 
 pub use auto::{Candidate, Choice};
 pub use chunker::Chunker;
 pub use chunking::Chunking;
+pub use fit::FarmFit;
 pub use knowledge::{ChunkDone, Knowledge, Supply};
 pub use messages::{MessageCosts, StartUp};
 pub use model::{
@@ -27,6 +30,7 @@ pub use model::{
     unbalanced_time,
 };
 pub use statistics::TaskStatistics;
+pub use workers::WorkerCount;
 
 #[cfg(test)]
 mod property_tests;

@@ -97,6 +97,8 @@ impl Books {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
     #[test]
     fn every_task_is_handed_out_once(
         iterations in prop::collection::vec((0..3000_u64, prop::collection::vec(step(), 0..60)), 1..5),

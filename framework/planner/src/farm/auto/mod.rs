@@ -22,20 +22,27 @@ use forecast::Ahead;
 use synthetic::{Likeness, Synthetic};
 
 /// Part of an even share that a worker gets while nothing is known.
-const PROBE: f64 = 1.0 / 32.0;
+const PROBE: f64 = 1.0 / 8.0;
 /// Seconds that the simulation of a chunk takes, by order of magnitude.
 const CHUNK_COST: f64 = 0.25e-6;
 /// Part of the time ahead that a choice may cost.
 const OVERHEAD: f64 = 0.01;
-/// Chunks simulated for a choice, at most and at least.
+/// Chunks simulated for a choice, at most.
 const MOST_CHUNKS: f64 = 100_000.0;
-const LEAST_CHUNKS: f64 = 500.0;
+/// Chunks for each worker that it takes to simulate every candidate once.
+const ROW_CHUNKS: f64 = 250.0;
 /// Rows of tasks that are drawn, at most.
-const MOST_ROWS: u64 = 6;
+const MOST_ROWS: u64 = 16;
 /// What is in force is left only for something that is better by this part.
 const HYSTERESIS: f64 = 0.003;
 /// A candidate is not simulated further when it is worse than the best by this part in one row.
 const HOPELESS: f64 = 1.25;
+/// After each row, candidates that are worse by this part of the best, divided by the number of rows, are dropped.
+const WORSE: f64 = 0.08;
+/// While few chunks have come back, tasks are taken to differ by this part of their mean as well; it weighs as much as
+/// so many chunks.
+const PRIOR_SPREAD: f64 = 0.5;
+const PRIOR_WEIGHT: f64 = 4.0;
 
 /// A chunk that is out.
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +81,8 @@ pub(super) struct Auto {
     /// Reported chunks, and tasks left, at which the next look is due.
     look_at_chunks: u64,
     look_at_left: u64,
+    /// Chunks that were simulated so far.
+    spent: f64,
 }
 
 impl Default for Auto {
@@ -86,6 +95,7 @@ impl Default for Auto {
             out: Vec::new(),
             look_at_chunks: 0,
             look_at_left: 0,
+            spent: 0.0,
         }
     }
 }
@@ -96,10 +106,11 @@ impl Auto {
         self.policy.begin(&View { iteration: view.iteration.max(2), ..*view });
         self.look_at_left = view.left / 2;
         self.look_at_chunks = u64::MAX;
-        if view.statistics.chunks() >= view.n() {
-            self.look(view);
-        } else {
-            self.look_at_chunks = view.n();
+        if view.statistics.chunks() > 0 {
+            self.look(view, true);
+        }
+        if view.statistics.chunks() < view.n() {
+            self.look_at_chunks = view.statistics.chunks() + 1;
         }
     }
 
@@ -108,13 +119,15 @@ impl Auto {
         if !self.informed && chunks > 0 {
             // The policy knows the mean, and with it the least chunk, from now on.
             self.informed = true;
-            self.policy.begin(view);
+            self.policy.begin(&View { iteration: view.iteration.max(2), ..*view });
         }
         if chunks >= self.look_at_chunks || view.left <= self.look_at_left {
             self.look_at_left = view.left / 2;
-            self.look_at_chunks = if chunks < 4 * view.n() { 2 * chunks.max(1) } else { u64::MAX };
+            self.look_at_chunks =
+                if chunks < 2 * view.n() { (4 * chunks).min(view.n().max(2 * chunks)) } else { u64::MAX };
             if view.left > view.n() && chunks > 0 {
-                self.look(view);
+                let first = self.choice.is_none() && self.spent == 0.0;
+                self.look(view, first || chunks == view.n());
             }
         }
         let size = if self.informed {
@@ -141,20 +154,23 @@ impl Auto {
     }
 
     /// Simulates the rest of the iteration with every candidate, and takes the fastest.
-    fn look(&mut self, view: &View<'_>) {
+    fn look(&mut self, view: &View<'_>, due: bool) {
         let all = view.statistics.all();
         let view = &View { iteration: view.iteration.max(2), ..*view };
         if all.mean() <= 0.0 {
             return;
         }
-        let likeness =
-            Likeness { mean: all.mean(), deviation: all.deviation(), block: view.statistics.block() };
-        let time_ahead = view.left as f64 * likeness.mean / view.n() as f64;
-        let budget = OVERHEAD * time_ahead / CHUNK_COST;
-        if budget < LEAST_CHUNKS {
+        let likeness = likeness(view);
+        // A small part of the time that has passed and that lies ahead, on the whole.
+        let time = (all.count() + view.left) as f64 * likeness.mean / view.n() as f64;
+        let budget = OVERHEAD * time / CHUNK_COST - self.spent;
+        // The first choice and one for each iteration are made whatever they cost; others wait until it is little.
+        let row = ROW_CHUNKS * view.n() as f64;
+        if budget < row && !due {
             return;
         }
-        let mut budget = budget.min(MOST_CHUNKS) as u64;
+        let mut budget = budget.clamp(row.min(MOST_CHUNKS), MOST_CHUNKS) as u64;
+        let allowed = budget;
         let slowness = slowness(view, &likeness);
         let unequal = slowness.iter().any(|slow| (slow - 1.0).abs() > 0.02);
         let asks = self.asks(view, &likeness, &slowness);
@@ -185,11 +201,16 @@ impl Auto {
                 }
             }
             rounds += 1;
-            // Another round takes about as many chunks.
+            let standing = tried.iter_mut().filter(|trial| trial.stands);
+            let least = standing.map(|trial| trial.total).fold(f64::INFINITY, f64::min);
+            let limit = least * (1.0 + WORSE / f64::from(rounds));
+            tried.iter_mut().for_each(|trial| trial.stands &= trial.total <= limit);
+            // Another round takes no more than this one.
             if before - budget > budget {
                 break;
             }
         }
+        self.spent += (allowed - budget) as f64;
         let compared = tried.len();
         let mean = |total: f64| total / f64::from(rounds);
         let before = tried[0].stands.then(|| mean(tried[0].total));
@@ -244,19 +265,48 @@ impl Auto {
     }
 }
 
-/// How many times as long as the mean each worker takes for a task, as far as that is more than chance.
+/// What the tasks ahead will be like, by those that came back.
+fn likeness(view: &View<'_>) -> Likeness {
+    let (all, chunks) = (view.statistics.all(), view.statistics.chunks() as f64);
+    let mean = all.mean();
+    let mix =
+        |measured: f64, prior: f64| (measured * chunks + prior * PRIOR_WEIGHT) / (chunks + PRIOR_WEIGHT);
+    let few = chunks < 4.0 * PRIOR_WEIGHT;
+    let variance = if few { mix(all.variance(), (PRIOR_SPREAD * mean).powi(2)) } else { all.variance() };
+    // Tasks of one chunk may well be alike: as long as little is known they are taken for it.
+    let size = all.count() as f64 / chunks.max(1.0);
+    let block = view.statistics.block();
+    let block = if few { mix(block, size.max(1.0)) } else { block };
+    Likeness { mean, deviation: variance.sqrt(), block }
+}
+
+/// How many times as long as the mean each worker takes for a task, as far as workers differ by more than chance: by
+/// the empirical Bayes estimate of normal means.
 fn slowness(view: &View<'_>, likeness: &Likeness) -> Vec<f64> {
     let Likeness { mean, deviation, block } = *likeness;
-    let count = view.workers.last().map_or(0, |&last| last + 1);
-    let mut slowness = vec![1.0; count];
-    for &worker in view.workers {
-        let Some(times) = view.statistics.of(worker) else { continue };
-        let off = times.mean() / mean - 1.0;
-        let chance = (deviation / mean).powi(2) * block / times.count() as f64;
-        let certain = (1.0 - 2.0 * chance / (off * off)).max(0.0);
-        if certain.is_finite() {
-            slowness[worker] = 1.0 + certain * off;
-        }
+    let mut slowness = vec![1.0; view.workers.last().map_or(0, |&last| last + 1)];
+    let seen: Vec<(usize, f64, f64)> = view
+        .workers
+        .iter()
+        .filter_map(|&worker| {
+            let times = view.statistics.of(worker)?;
+            let chance = (deviation / mean).powi(2) * block / times.count() as f64;
+            Some((worker, times.mean() / mean - 1.0, chance))
+        })
+        .collect();
+    let (mut differ, mut by_chance) = (0.0, 0.0);
+    for (_, off, chance) in &seen {
+        differ += off * off;
+        by_chance += chance;
+    }
+    // Chance alone makes as many workers differ by little more than this; it is taken twice, since blocks that are
+    // longer than chunks are not seen whole.
+    let real = (differ - by_chance) / seen.len().max(1) as f64;
+    if seen.len() < 2 || differ <= 2.0 * by_chance * (1.0 + 2.0 * (2.0 / seen.len() as f64).sqrt()) {
+        return slowness;
+    }
+    for (worker, off, chance) in seen {
+        slowness[worker] = (1.0 + off * real / (real + chance)).max(0.01);
     }
     slowness
 }

@@ -1,0 +1,230 @@
+//! The model's parameters from what a farm measures.
+
+use std::collections::VecDeque;
+
+use super::messages::{MessageCosts, StartUp};
+use super::model::{IterationModel, Protocol};
+
+/// Messages that are remembered.
+const MEMORY: usize = 512;
+/// Messages on either side of a border, at least, for a start-up time of their own.
+const ENOUGH: usize = 8;
+/// Two start-up times are believed if the squared deviations become less than this part of those with one.
+const CLEARER: f64 = 0.5;
+/// Weight of the newest iteration in its means.
+const NEWEST: f64 = 0.3;
+
+/// Collects messages and iterations, and tells mo(size), λ, V, α, Tc and lm.
+///
+/// ```
+/// use armature_planner::farm::{FarmFit, MessageCosts, Protocol};
+///
+/// let mut fit = FarmFit::new(MessageCosts::FREE);
+/// for i in 0..100 {
+///     let bytes = f64::from(i * 100);
+///     let start_up = if bytes <= 3200.0 { 1.32e-3 } else { 2.145e-3 };
+///     fit.message(bytes, start_up + 1.93e-7 * bytes);
+/// }
+/// fit.iteration(30_000.0, 70_000.0, 5.0, 0.0);
+/// let model = fit.model(Protocol::Asynchronous).unwrap();
+/// assert!((model.messages.start_up.small - 1.32e-3).abs() < 1e-6);
+/// assert!((model.messages.start_up.large - 2.145e-3).abs() < 1e-6);
+/// assert!((model.messages.per_byte - 1.93e-7).abs() < 1e-10);
+/// assert_eq!((model.volume, model.out, model.compute), (1e5, 0.3, 5.0));
+/// ```
+#[derive(Clone, Debug)]
+pub struct FarmFit {
+    prior: MessageCosts,
+    messages: VecDeque<(f64, f64)>,
+    iteration: Option<Iteration>,
+}
+
+/// Means over iterations.
+#[derive(Clone, Copy, Debug)]
+struct Iteration {
+    out: f64,
+    back: f64,
+    compute: f64,
+    master: f64,
+}
+
+impl FarmFit {
+    /// Nothing measured yet; until messages of different sizes were, they cost `prior`.
+    pub fn new(prior: MessageCosts) -> Self {
+        FarmFit { prior, messages: VecDeque::new(), iteration: None }
+    }
+
+    /// A message of `bytes` kept the sender or its port busy for `seconds`. What is no number is ignored; of many
+    /// messages the last 512 count.
+    pub fn message(&mut self, bytes: f64, seconds: f64) {
+        if !(bytes >= 0.0 && bytes.is_finite() && seconds >= 0.0 && seconds.is_finite()) {
+            return;
+        }
+        if self.messages.len() == MEMORY {
+            self.messages.pop_front();
+        }
+        self.messages.push_back((bytes, seconds));
+    }
+
+    /// An iteration sent `out` bytes to workers and `back` bytes from them; they computed for `compute` seconds
+    /// together, and the master for `master` to prepare it. Newer iterations weigh more.
+    pub fn iteration(&mut self, out: f64, back: f64, compute: f64, master: f64) {
+        if [out, back, compute, master].iter().any(|value| !(*value >= 0.0 && value.is_finite())) {
+            return;
+        }
+        let mix = |before: f64, now: f64| before + NEWEST * (now - before);
+        self.iteration = Some(match self.iteration {
+            None => Iteration { out, back, compute, master },
+            Some(before) => Iteration {
+                out: mix(before.out, out),
+                back: mix(before.back, back),
+                compute: mix(before.compute, compute),
+                master: mix(before.master, master),
+            },
+        });
+    }
+
+    /// What messages cost: the least squares line through them, or two parallel lines, one below and one above a border,
+    /// if these are clearly nearer. A slope or start-up time below 0 becomes 0. Single delays of more than four times the
+    /// median of messages no smaller are waiting and not the message, and are left out.
+    pub fn messages(&self) -> MessageCosts {
+        let mut points: Vec<(f64, f64)> = self.messages.iter().copied().collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let points = without_spikes(&points);
+        let one = Lines::fit(&points, points.len());
+        let Some(one) = one else { return self.without_slope(&points) };
+        let borders = ENOUGH..(points.len() + 1).saturating_sub(ENOUGH);
+        let two = borders
+            .filter(|&border| points[border - 1].0 < points[border].0)
+            .filter_map(|border| Some((Lines::fit(&points, border)?, border)))
+            .min_by(|a, b| a.0.squares.total_cmp(&b.0.squares));
+        let costs = |lines: &Lines, border: f64| MessageCosts {
+            start_up: StartUp { small: lines.small.max(0.0), border, large: lines.large.max(0.0) },
+            per_byte: lines.slope.max(0.0),
+        };
+        // Differences that are mere rounding say nothing.
+        let total: f64 = points.iter().map(|point| point.1 * point.1).sum();
+        match two {
+            Some((two, border)) if two.squares < CLEARER * one.squares && one.squares > 1e-12 * total => {
+                costs(&two, points[border - 1].0)
+            }
+            _ => costs(&one, f64::INFINITY),
+        }
+    }
+
+    /// The model with all that was measured; None before the first iteration.
+    pub fn model(&self, protocol: Protocol) -> Option<IterationModel> {
+        let Iteration { out, back, compute, master } = self.iteration?;
+        let volume = out + back;
+        let out = if volume > 0.0 { out / volume } else { 0.5 };
+        Some(IterationModel { messages: self.messages(), volume, out, compute, master, protocol })
+    }
+
+    /// All messages are as long: the time for a byte stays what it was, and the start-up time takes the rest.
+    fn without_slope(&self, points: &[(f64, f64)]) -> MessageCosts {
+        if points.len() < ENOUGH {
+            return self.prior;
+        }
+        let rest = points.iter().map(|&(bytes, seconds)| seconds - self.prior.per_byte * bytes).sum::<f64>();
+        MessageCosts::new((rest / points.len() as f64).max(0.0), self.prior.per_byte)
+    }
+}
+
+/// Points in the order of their sizes, without those that took four times as long as the median of the eight around.
+fn without_spikes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let usual = |i: usize| {
+        let first = i.saturating_sub(ENOUGH / 2).min(points.len().saturating_sub(ENOUGH));
+        let mut near: Vec<f64> = points[first..].iter().take(ENOUGH).map(|point| point.1).collect();
+        near.sort_by(f64::total_cmp);
+        near[near.len() / 2]
+    };
+    (0..points.len()).filter(|&i| points[i].1 <= 4.0 * usual(i)).map(|i| points[i]).collect()
+}
+
+/// Two lines of the same slope.
+struct Lines {
+    slope: f64,
+    small: f64,
+    large: f64,
+    squares: f64,
+}
+
+impl Lines {
+    /// Through the points before and from `border` on; None if sizes do not differ within either part.
+    fn fit(points: &[(f64, f64)], border: usize) -> Option<Lines> {
+        if points.len() < ENOUGH {
+            return None;
+        }
+        let center = |part: &[(f64, f64)]| {
+            let n = part.len().max(1) as f64;
+            let sums = part.iter().fold((0.0, 0.0), |sums, point| (sums.0 + point.0, sums.1 + point.1));
+            (sums.0 / n, sums.1 / n)
+        };
+        let (small, large) = points.split_at(border);
+        let (mut xx, mut xy) = (0.0, 0.0);
+        for part in [small, large] {
+            let (x, y) = center(part);
+            for point in part {
+                xx += (point.0 - x).powi(2);
+                xy += (point.0 - x) * (point.1 - y);
+            }
+        }
+        let slope = xy / xx;
+        if !slope.is_finite() {
+            return None;
+        }
+        let rest = |part: &[(f64, f64)]| {
+            let (x, y) = center(part);
+            y - slope * x
+        };
+        let below = rest(small);
+        let above = if large.is_empty() { below } else { rest(large) };
+        let squares = |part: &[(f64, f64)], start: f64| {
+            part.iter().map(|point| (point.1 - start - slope * point.0).powi(2)).sum::<f64>()
+        };
+        let squares = squares(small, below) + squares(large, above);
+        Some(Lines { slope, small: below, large: above, squares })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn until_sizes_differ_the_prior_counts() {
+        let prior = MessageCosts::new(1e-4, 1e-9);
+        let mut fit = FarmFit::new(prior);
+        assert_eq!((fit.messages(), fit.model(Protocol::Synchronous)), (prior, None));
+        for _ in 0..20 {
+            fit.message(1000.0, 51e-6);
+            fit.message(f64::NAN, 1.0);
+            fit.message(1000.0, -1.0);
+        }
+        let found = fit.messages();
+        assert!((found.start_up.small - 50e-6).abs() < 1e-9 && found.per_byte == 1e-9, "{found:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_is_found_under_noise_and_spikes(
+            start_up in 1e-5..1e-2_f64,
+            kilobyte in 1e-6..1e-3_f64,
+            noise in prop::collection::vec(-0.02..0.02_f64, 200),
+        ) {
+            let mut fit = FarmFit::new(MessageCosts::FREE);
+            let costs = MessageCosts::new(start_up, kilobyte / 1e3);
+            for (i, noise) in noise.iter().enumerate() {
+                let bytes = ((i * 37) % 200) as f64 * 500.0;
+                let spike = if i % 23 == 0 { 20.0 } else { 1.0 };
+                fit.message(bytes, costs.time(bytes) * (1.0 + noise) * spike);
+            }
+            let found = fit.messages();
+            for bytes in [5e3, 5e4, 1e5] {
+                let ratio = found.time(bytes) / costs.time(bytes);
+                prop_assert!((ratio - 1.0).abs() < 0.05, "{found:?} for {costs:?}: {ratio}");
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! How many workers take part.
+
+use super::model::IterationModel;
+use crate::error::Result;
+use crate::tuner::{Candidate, Decision, Situation, Tuner, TunerOptions};
+
+/// Decides on the number of workers between iterations.
+///
+/// The number wanted is the one with the least performance index, (13), among those that the master can serve. It is
+/// changed by the rules of every [`Tuner`]: only if the change pays, and only if that lasts for
+/// [`persistence`](TunerOptions::persistence) looks. What the tuner compares as time is the root of n Tt²/Tc ∝ Pi, so
+/// that a gain in time and a gain in workers that are set free both count; an "item" is an iteration.
+///
+/// ```
+/// use armature_planner::farm::{IterationModel, MessageCosts, Protocol, WorkerCount};
+///
+/// let model = IterationModel {
+///     messages: MessageCosts::new(1e-3, 1e-6),
+///     volume: 4096.0,
+///     out: 0.5,
+///     compute: 1.6,
+///     master: 0.0,
+///     protocol: Protocol::Asynchronous,
+/// };
+/// let mut count = WorkerCount::new(WorkerCount::options())?;
+/// let mut workers = 60;
+/// for iteration in 1..=10 {
+///     let now = f64::from(iteration) * 0.1;
+///     if count.look(now, 0.1, workers, 60, &model, None, 1e-4).is_act() {
+///         workers = count.wanted(60, &model);
+///         count.acted(now, 1e-4);
+///     }
+/// }
+/// assert_eq!(workers, 23);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct WorkerCount {
+    tuner: Tuner<usize>,
+    begun: Option<f64>,
+}
+
+impl WorkerCount {
+    /// Options that suit looks once an iteration, however short: pauses are counted in costs alone, and 2 % have to
+    /// be won in three looks in a row.
+    pub fn options() -> TunerOptions {
+        TunerOptions { threshold: 0.02, persistence: 3, cool_down: 0.0, ..TunerOptions::default() }
+    }
+
+    /// Nothing was looked at yet.
+    ///
+    /// # Errors
+    /// As [`TunerOptions::validate`].
+    pub fn new(options: TunerOptions) -> Result<Self> {
+        Ok(WorkerCount { tuner: Tuner::new(options)?, begun: None })
+    }
+
+    /// The number of workers with the least Pi, of `most` that there are: not more than the master can serve.
+    pub fn wanted(&self, most: usize, model: &IterationModel) -> usize {
+        let most = most.max(1);
+        model.best(1..=model.most_workers(1..=most))
+    }
+
+    /// One look after an iteration: `now` and `period` (the time of the iteration) in seconds, `workers` of `most` take
+    /// part, `model` as it is fitted now, `remaining` iterations if their number is known, `cost` seconds that a change
+    /// takes. On [`Verdict::Act`](crate::tuner::Verdict::Act) the candidate's number is to be put in force.
+    #[allow(clippy::too_many_arguments)]
+    pub fn look(
+        &mut self,
+        now: f64,
+        period: f64,
+        workers: usize,
+        most: usize,
+        model: &IterationModel,
+        remaining: Option<u64>,
+        cost: f64,
+    ) -> Decision<usize> {
+        let begun = *self.begun.get_or_insert(now - period);
+        let wanted = self.wanted(most, model);
+        let index = |n: usize| (model.performance_index(n) * model.compute).sqrt();
+        let present = index(workers.max(1));
+        let situation = Situation {
+            now,
+            period,
+            elapsed: now - begun,
+            current: workers,
+            current_time: present,
+            measured_time: Some((workers as f64).sqrt() * period),
+            remaining_items: remaining,
+            settled: model.validate().is_ok() && model.compute > 0.0,
+        };
+        self.tuner.consider(situation, Some(Candidate { arrangement: wanted, time: index(wanted), cost }))
+    }
+
+    /// The change is in force, and took `cost` seconds.
+    pub fn acted(&mut self, now: f64, cost: f64) {
+        self.tuner.acted(now, cost);
+    }
+
+    /// The change could not be made.
+    pub fn abandoned(&mut self, now: f64) {
+        self.tuner.abandoned(now);
+    }
+
+    /// What came of the last change; see [`Tuner::outcome`].
+    pub fn outcome(&mut self) -> Option<crate::tuner::Outcome> {
+        self.tuner.outcome()
+    }
+
+    /// The workers that take part if there are to be `count`: the fastest ones, by seconds for a task, those of unknown
+    /// speed as the mean of the others; of equals the lower number. In ascending order. The others are parked.
+    ///
+    /// ```
+    /// use armature_planner::farm::WorkerCount;
+    ///
+    /// let times = [(1, Some(0.2)), (2, Some(0.1)), (3, None), (4, Some(0.4))];
+    /// assert_eq!(WorkerCount::active(&times, 2), [1, 2]);
+    /// assert_eq!(WorkerCount::active(&times, 3), [1, 2, 3]);
+    /// ```
+    pub fn active(times: &[(usize, Option<f64>)], count: usize) -> Vec<usize> {
+        let known: Vec<f64> = times.iter().filter_map(|&(_, time)| time).collect();
+        let mean = known.iter().sum::<f64>() / known.len().max(1) as f64;
+        let mut order: Vec<(f64, usize)> =
+            times.iter().map(|&(worker, time)| (time.unwrap_or(mean), worker)).collect();
+        order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let mut active: Vec<usize> = order.into_iter().take(count).map(|(_, worker)| worker).collect();
+        active.sort_unstable();
+        active
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::farm::{MessageCosts, Protocol};
+
+    /// Iterations until the number stays, from `workers` on, with measurements that are off by up to a tenth.
+    fn settle(mut workers: usize, model: &IterationModel) -> usize {
+        let mut count = WorkerCount::new(WorkerCount::options()).unwrap();
+        let mut now = 0.0;
+        for iteration in 0..10_u32 {
+            let off = 1.0 + 0.1 * f64::from((iteration * 7) % 11) / 11.0 - 0.05;
+            let measured = IterationModel { compute: off * model.compute, ..*model };
+            let time = model.time(workers);
+            now += time;
+            let decision = count.look(now, time, workers, 100, &measured, None, 0.01 * time);
+            if decision.is_act() {
+                workers = count.wanted(100, &measured);
+                count.acted(now, 0.01 * time);
+            }
+        }
+        workers
+    }
+
+    #[test]
+    fn too_many_and_too_few_settle_in_ten_iterations() {
+        for (start_up, per_byte, compute) in
+            [(1e-3, 1e-6, 1.6), (1e-4, 1e-7, 5.0), (2e-3, 1e-6, 10.0), (5e-4, 1e-8, 0.3)]
+        {
+            for protocol in [Protocol::Asynchronous, Protocol::Synchronous] {
+                let messages = MessageCosts::new(start_up, per_byte);
+                let model =
+                    IterationModel { messages, volume: 1e5, out: 0.5, compute, master: 1e-3, protocol };
+                let best = model.best(1..=model.most_workers(1..=100));
+                for first in [1, 100] {
+                    let found = settle(first, &model);
+                    let off = (found as f64 - best as f64).abs() / best as f64;
+                    assert!(off <= 0.15, "{first} -> {found}, best {best}: {model:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_odd_iteration_changes_nothing() {
+        let messages = MessageCosts::new(1e-3, 1e-6);
+        let protocol = Protocol::Asynchronous;
+        let model =
+            IterationModel { messages, volume: 4096.0, out: 0.5, compute: 1.6, master: 0.0, protocol };
+        let mut count = WorkerCount::new(WorkerCount::options()).unwrap();
+        for i in 0..20 {
+            let odd = IterationModel { compute: if i % 4 == 0 { 16.0 } else { 1.6 }, ..model };
+            let decision = count.look(f64::from(i), 0.1, 23, 60, &odd, None, 0.0);
+            assert!(!decision.is_act(), "{decision}");
+        }
+    }
+}
