@@ -90,7 +90,7 @@ impl FarmFit {
     pub fn messages(&self) -> MessageCosts {
         let mut points: Vec<(f64, f64)> = self.messages.iter().copied().collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let points = without_spikes(&points);
+        let points = without_late(without_spikes(&points));
         let one = Lines::fit(&points, points.len());
         let Some(one) = one else { return self.without_slope(&points) };
         let borders = ENOUGH..(points.len() + 1).saturating_sub(ENOUGH);
@@ -139,6 +139,17 @@ fn without_spikes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         near[near.len() / 2]
     };
     (0..points.len()).filter(|&i| points[i].1 <= 4.0 * usual(i)).map(|i| points[i]).collect()
+}
+
+/// The same without what lies above a line through all by more than five times the median distance: waiting only
+/// adds.
+fn without_late(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    let Some(line) = Lines::fit(&points, points.len()) else { return points };
+    let above = |point: &(f64, f64)| point.1 - line.small - line.slope * point.0;
+    let mut distances: Vec<f64> = points.iter().map(|point| above(point).abs()).collect();
+    distances.sort_by(f64::total_cmp);
+    let limit = 5.0 * distances[distances.len() / 2];
+    points.into_iter().filter(|point| above(point) <= limit).collect()
 }
 
 /// Two lines of the same slope.
