@@ -21,6 +21,8 @@ pub mod local;
 pub mod mappings;
 pub mod mpirun;
 
+use std::io::Write;
+
 use armature::{BoxError, Session};
 
 /// A named program that must succeed on every transport and number of ranks.
@@ -37,9 +39,17 @@ pub fn all() -> Vec<Case> {
     cases::ALL.iter().flat_map(|part| part.iter().copied()).collect()
 }
 
-/// The case of this name: one of [`all`], or one of the [`faults`].
+/// The case of this name: one of [`all`], one of the [`faults`], or one of those whose ranks are to be killed.
 pub fn find(name: &str) -> Option<Case> {
-    all().into_iter().chain(faults::all().into_iter().map(|f| f.case)).find(|c| c.name == name)
+    let faults = faults::all().into_iter().map(|f| f.case);
+    all().into_iter().chain(faults).chain(cases::MORTAL.iter().copied()).find(|c| c.name == name)
+}
+
+/// Prints a line at once, also where stdout is a pipe.
+pub fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // Nobody may be reading any more; the exit code tells the result.
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
 #[cfg(test)]

@@ -45,6 +45,7 @@ pub struct Job {
     env: Vec<(String, String)>,
     limit: Duration,
     through: Option<Vec<OsString>>,
+    flags: Vec<&'static str>,
 }
 
 /// What came of a job.
@@ -88,7 +89,17 @@ impl Job {
             ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM".to_string(), "1".to_string()),
             ("ARMATURE_PEER_SECONDS".to_string(), "60".to_string()),
         ];
-        Job { program, mpi, launcher: mpi, ranks, args: Vec::new(), env, limit: LIMIT, through: None }
+        Job {
+            program,
+            mpi,
+            launcher: mpi,
+            ranks,
+            args: Vec::new(),
+            env,
+            limit: LIMIT,
+            through: None,
+            flags: Vec::new(),
+        }
     }
 
     /// Adds an argument of the program.
@@ -100,6 +111,12 @@ impl Job {
     /// Sets a variable for all ranks.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.push((name.to_string(), value.to_string()));
+        self
+    }
+
+    /// Adds an argument of the launcher.
+    pub fn flag(mut self, flag: &'static str) -> Self {
+        self.flags.push(flag);
         self
     }
 
@@ -167,6 +184,7 @@ impl Job {
         };
         let child = Command::new(&line[0])
             .args(&line[1..])
+            .args(&self.flags)
             .args(["-n", &self.ranks.to_string()])
             .arg(&self.program)
             .args(&self.args)

@@ -7,11 +7,10 @@
 //!
 //! The `ARMATURE_*` variables set what a run is like. Every rank prints a line a case.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use armature::{BoxError, Config, Session};
-use armature_tests::Case;
+use armature_tests::{Case, say};
 
 fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
@@ -55,11 +54,4 @@ fn run(session: &Session, cases: &[Case]) -> Result<(), BoxError> {
         say(&format!("rank {rank} of {size} ended at {:?}", session.elapsed()));
     }
     Ok(())
-}
-
-/// A line at once, also where stdout is a pipe.
-fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    // Nobody may be reading any more; the exit code tells the result.
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }

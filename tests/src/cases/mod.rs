@@ -1,5 +1,6 @@
 //! The cases: programs whose result must be the serial one on any ranks.
 
+mod deaths;
 mod farms;
 mod flow;
 mod items;
@@ -9,6 +10,7 @@ mod serial;
 mod sessions;
 mod simulated;
 
+pub use deaths::CASES as MORTAL;
 pub use flow::bounded;
 pub use serial::moves_state;
 

@@ -222,6 +222,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             );
             return Err(Error::new(ErrorKind::Config, text).at_rank(letter.from));
         }
+        self.watch.active(letter.from);
         self.reports[letter.from].warm_up = join.warm_up;
         if self.master.crew().standing(letter.from) == Standing::Away {
             self.master.crew_mut().set(letter.from, Standing::Working);

@@ -40,6 +40,8 @@ pub(crate) struct Hand<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     task_limit: Option<Duration>,
     /// The task in hand has exceeded the limit, and the master knows.
     hung: bool,
+    /// What the master has been told of the driver.
+    told_inline: Option<bool>,
     finished: bool,
     report: RankReport,
     turns: u32,
@@ -67,6 +69,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
             seen: (0, clock.now()),
             task_limit: options.task_limit,
             hung: false,
+            told_inline: None,
             finished: false,
             report: RankReport::default(),
             turns: 0,
@@ -107,6 +110,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
         match letter.kind {
             Kind::Chunk => {
                 let chunk = parcel::given(letter.body, letter.parts).map_err(|e| self.here(e))?;
+                self.watch.active(0);
                 self.inbox.push_back(chunk);
                 Ok(())
             }
@@ -135,6 +139,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
             match outcome {
                 Outcome::SetUp { took } => {
                     self.report.warm_up = took;
+                    self.tell_how()?;
                     let join = Join { farm: self.name.clone(), warm_up: took };
                     self.post.send(0, Kind::Join, &join)?;
                 }
@@ -150,6 +155,9 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
                     return Err(self.here(Error::new(ErrorKind::Wire, "a result has nowhere to go")));
                 }
             }
+        }
+        if moved {
+            self.tell_how()?;
         }
         while !self.hung && self.engine.has_room() && !self.engine.wants_pause() {
             let Some((giving, load)) = self.inbox.pop_front() else { break };
@@ -196,13 +204,28 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
             self.inbox.clear();
             self.post.send(0, Kind::Hung, &Hung { task })?;
         }
-        if !self.watch.is_due(now) {
-            return Ok(());
+        if self.watch.is_due(now) {
+            let mine = self.status();
+            self.watch.over_master(self.post, &mine, now)?;
         }
+        Ok(())
+    }
+
+    /// Tells the master on which thread user code runs, if it does not know: it waits longer for one that cannot give
+    /// signs of life meanwhile.
+    fn tell_how(&mut self) -> Result<()> {
+        let inline = self.engine.is_inline();
+        if self.told_inline != Some(inline) {
+            self.told_inline = Some(inline);
+            self.post.send(0, Kind::Status, &self.status())?;
+        }
+        Ok(())
+    }
+
+    fn status(&self) -> Status {
         let waiting = u32::try_from(self.inbox.len()).unwrap_or(u32::MAX);
         // What waits at the compute side is here, too.
-        let task = task.or_else(|| (!self.engine.is_idle()).then_some(u64::MAX));
-        let mine = Status { task, waiting, inline: self.engine.is_inline() };
-        self.watch.over_master(self.post, &mine, now)
+        let task = self.activity.get().1.or_else(|| (!self.engine.is_idle()).then_some(u64::MAX));
+        Status { task, waiting, inline: self.engine.is_inline() }
     }
 }

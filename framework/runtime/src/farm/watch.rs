@@ -24,6 +24,8 @@ pub(crate) struct Watch {
     /// The same for one that has not come to the farm: it may be in code of the caller's.
     join_limit: Duration,
     words: Vec<Option<Status>>,
+    /// Whether a rank has shown by what it sent that it has come to the farm.
+    present: Vec<bool>,
     /// Since when a worker has said that it has nothing, although it was given something.
     empty: Vec<Option<Duration>>,
 }
@@ -48,6 +50,7 @@ impl Watch {
             peer_limit: config.peer_limit,
             join_limit: config.join_limit,
             words: vec![None; size],
+            present: vec![false; size],
             empty: vec![None; size],
         }
     }
@@ -63,12 +66,14 @@ impl Watch {
         if status.task.is_some() || status.waiting > 0 {
             self.empty[letter.from] = None;
         }
+        self.present[letter.from] = true;
         self.words[letter.from] = Some(status);
         Ok(())
     }
 
-    /// A worker has sent a result: it was not idle.
+    /// A rank has sent something else: it is here, and not idle.
     pub(crate) fn active(&mut self, rank: usize) {
+        self.present[rank] = true;
         self.empty[rank] = None;
     }
 
@@ -90,11 +95,11 @@ impl Watch {
             post.send(rank, Kind::Status, mine)?;
             let silent = now.saturating_sub(post.heard(rank, now));
             let word = self.words[rank].as_ref();
-            let limit = match (standing, word) {
-                // It may still be busy with the caller's own work before it comes to the farm.
-                (Standing::Away, None) => self.join_limit,
-                (_, Some(status)) if !status.inline => self.silence,
-                _ => self.peer_limit,
+            let limit = match word {
+                // It may still be busy with the caller's own work.
+                _ if !self.present[rank] => self.join_limit,
+                Some(status) if status.inline => self.peer_limit,
+                _ => self.silence,
             };
             if silent > limit {
                 let why = format!("no sign of life for {:.1} s", silent.as_secs_f64());
@@ -121,7 +126,7 @@ impl Watch {
         post.send(0, Kind::Status, mine)?;
         let silent = now.saturating_sub(post.heard(0, now));
         // Before its first word it may be busy with the caller's own work.
-        let limit = if self.words[0].is_none() { self.join_limit } else { self.peer_limit };
+        let limit = if self.present[0] { self.peer_limit } else { self.join_limit };
         if silent <= limit {
             return Ok(());
         }
@@ -160,6 +165,7 @@ mod tests {
         let mut master = Master::<u8, ()>::new(3, 0);
         (0..3).for_each(|r| master.crew_mut().set(r, Standing::Working));
         let start = post.clock().now();
+        (1..3).for_each(|rank| watch.active(rank));
         watch.words[1] = Some(status(Some(1), false));
         watch.words[2] = Some(status(Some(2), true));
         let mut lost = |seconds| {
@@ -199,7 +205,7 @@ mod tests {
         let mine = status(None, false);
         let late = start + Duration::from_secs(100);
         watch.over_master(&mut post, &mine, late).unwrap();
-        watch.words[0] = Some(mine.clone());
+        watch.active(0);
         let error = watch.over_master(&mut post, &mine, late).unwrap_err();
         assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(1)));
         assert!(error.message().contains("from rank 0, the farm's master"), "{error}");
