@@ -364,7 +364,7 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
             });
         }
         match letter.kind {
-            Kind::Data | Kind::Request | Kind::Offer | Kind::Assign | Kind::Token => {
+            Kind::Data | Kind::Request | Kind::Offer | Kind::Assign | Kind::Early | Kind::Token => {
                 let taken = self.machine.on_letter(letter);
                 taken.map_err(|e| self.here(e))
             }

@@ -255,6 +255,7 @@ impl<'p> Workshop<'p> {
                     range: super::erased::Range { first, count: drawn.count as u32, dropped: Vec::new() },
                     service: Duration::ZERO,
                     widest: 0,
+                    behind: drawn.left,
                     payload: Payload::Items(drawn.items),
                 });
                 let done = Done::Drawn { parcel, ended: drawn.ended, left: drawn.left };
@@ -342,7 +343,7 @@ impl<'p> Workshop<'p> {
         parcel.service += work.took;
         parcel.stage = end;
         parcel.payload = Payload::Items(items);
-        Ok((Done::Processed { parcel }, work))
+        Ok((Done::Processed { parcel, took: work.took }, work))
     }
 }
 

@@ -40,6 +40,7 @@ pub(crate) enum Kind {
     Echo = 27,
     Switch = 28,
     Measures = 29,
+    Early = 30,
     Chunk = 32,
     Done = 33,
     Join = 34,
@@ -51,7 +52,7 @@ impl Kind {
         use Kind::*;
         [
             Hello, Welcome, Bye, Farewell, Failure, Prepare, Ready, Data, Request, Offer, Assign, Token,
-            Finish, Report, Status, Probe, Echo, Switch, Measures, Chunk, Done, Join, Hung,
+            Finish, Report, Status, Probe, Echo, Switch, Measures, Early, Chunk, Done, Join, Hung,
         ]
         .into_iter()
         .find(|k| *k as u8 == byte)

@@ -10,41 +10,117 @@ pub(crate) struct Assignment {
     pub(crate) receiver: usize,
 }
 
+/// A batch that a sender holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lot {
+    pub(crate) sender: usize,
+    pub(crate) items: u32,
+    /// Items of the stream that come behind this batch, if the source knew.
+    pub(crate) behind: Option<u64>,
+}
+
 /// The book of one edge on which receivers pull: what there is to give, and who has asked.
+///
+/// A batch goes to the receiver that is likely to finish it first. One that has asked may yet get none: where the end of the
+/// stream is near, a slow receiver would still be at its batch when all the others have finished everything else.
 #[derive(Debug, Default)]
 pub(crate) struct Broker {
     /// Batches that senders hold, by number: the oldest goes first, which keeps the resequencer short.
-    offers: BTreeMap<u64, usize>,
-    /// Receivers in the order in which they asked, once per batch asked for.
-    requests: VecDeque<usize>,
+    offers: BTreeMap<u64, Lot>,
+    /// Receivers that have asked at least once.
+    receivers: BTreeMap<usize, Receiver>,
+}
+
+/// What the book says of one receiver.
+#[derive(Debug, Default)]
+struct Receiver {
+    /// Batches asked for and not yet given.
+    open: usize,
+    /// Items of each batch that was given and that it has not begun yet, as far as is known.
+    waiting: VecDeque<u32>,
+    /// Items of the batch that it was at when it asked last.
+    working: u32,
+    /// Seconds that an item keeps it busy, whatever else it does in between; `None` before it has done one.
+    pace: Option<f64>,
+}
+
+impl Receiver {
+    /// Items that it has to do before another one, and half of what it is at.
+    fn backlog(&self) -> f64 {
+        self.waiting.iter().map(|&items| f64::from(items)).sum::<f64>() + 0.5 * f64::from(self.working)
+    }
 }
 
 impl Broker {
-    /// `sender` has batch `number` to give.
-    pub(crate) fn offer(&mut self, sender: usize, number: u64) {
-        self.offers.insert(number, sender);
+    /// A sender has batch `number` to give.
+    pub(crate) fn offer(&mut self, number: u64, lot: Lot) {
+        self.offers.insert(number, lot);
     }
 
-    /// `receiver` has room for `batches` more.
-    pub(crate) fn request(&mut self, receiver: usize, batches: usize) {
-        self.requests.extend(std::iter::repeat_n(receiver, batches));
-    }
-
-    /// The next decision, if there is both an offer and a request. A receiver that is the sender itself comes
-    /// before those that asked earlier: nothing has to be sent.
-    pub(crate) fn decide(&mut self) -> Option<Assignment> {
-        if self.requests.is_empty() {
-            return None;
+    /// `receiver` has room for `batches` more, beside `held` that it has asked for before and not begun. An item takes it
+    /// `pace` nanoseconds, 0 if it does not know yet.
+    pub(crate) fn request(&mut self, receiver: usize, batches: usize, held: usize, pace: u64) {
+        let entry = self.receivers.entry(receiver).or_default();
+        // What it has asked for and not been given has not been begun either.
+        let given = held.saturating_sub(entry.open);
+        while entry.waiting.len() > given
+            && let Some(items) = entry.waiting.pop_front()
+        {
+            entry.working = items;
         }
-        let (number, sender) = self.offers.pop_first()?;
-        let at = self.requests.iter().position(|&r| r == sender).unwrap_or(0);
-        let receiver = self.requests.remove(at)?;
-        Some(Assignment { sender, number, receiver })
+        entry.open += batches;
+        entry.pace = Some(pace as f64 * 1e-9).filter(|pace| *pace > 0.0).or(entry.pace);
+    }
+
+    /// The next decision, if there is an offer and somebody who asked and should have it. A receiver that is the sender
+    /// itself and has no other batch waiting comes before those that finish earlier: nothing has to be sent.
+    pub(crate) fn decide(&mut self) -> Option<Assignment> {
+        let (&number, &lot) = self.offers.first_key_value()?;
+        let usual = self.usual_pace();
+        let finish = |receiver: &Receiver| {
+            (receiver.backlog() + f64::from(lot.items)) * receiver.pace.unwrap_or(usual)
+        };
+        // It gets the batch now, or else it has its hands full and will ask again.
+        let (&first, _) = self.receivers.iter().min_by(|(_, a), (_, b)| finish(a).total_cmp(&finish(b)))?;
+        let asked = self.receivers.iter().filter(|(_, r)| r.open > 0);
+        let useful =
+            asked.filter(|(rank, r)| **rank == first || !self.others_are_done(**rank, finish(r), lot, usual));
+        let (&receiver, _) = useful.min_by(|(a, first), (b, second)| {
+            let sent = |rank: usize, r: &Receiver| rank != lot.sender || !r.waiting.is_empty();
+            sent(**a, first).cmp(&sent(**b, second)).then(finish(first).total_cmp(&finish(second)))
+        })?;
+        self.offers.remove(&number);
+        let entry = self.receivers.get_mut(&receiver)?;
+        entry.open -= 1;
+        entry.waiting.push_back(lot.items);
+        Some(Assignment { sender: lot.sender, number, receiver })
+    }
+
+    /// Whether the other receivers will have done this batch and all that come behind it before `by`, in seconds from
+    /// now.
+    fn others_are_done(&self, receiver: usize, by: f64, lot: Lot, usual: f64) -> bool {
+        let Some(behind) = lot.behind else { return false };
+        let left = behind as f64 + f64::from(lot.items);
+        let batch = f64::from(lot.items.max(1));
+        let others = self.receivers.iter().filter(|(rank, _)| **rank != receiver);
+        let done = others.map(|(_, other)| {
+            // Whole batches that are finished before then.
+            let items = by / other.pace.unwrap_or(usual) - other.backlog();
+            ((items / batch).ceil() - 1.0).max(0.0) * batch
+        });
+        done.sum::<f64>() >= left
+    }
+
+    /// What stands in for the pace of a receiver that has not done anything yet.
+    fn usual_pace(&self) -> f64 {
+        let known = || self.receivers.values().filter_map(|r| r.pace);
+        let count = known().count();
+        if count == 0 { 1.0 } else { known().sum::<f64>() / count as f64 }
     }
 
     /// Offers without a request, and requests without an offer.
     pub(crate) fn open(&self) -> (usize, usize) {
-        (self.offers.len(), self.requests.len())
+        (self.offers.len(), self.receivers.values().map(|r| r.open).sum())
     }
 }
 
@@ -52,14 +128,18 @@ impl Broker {
 mod tests {
     use super::*;
 
+    fn lot(sender: usize) -> Lot {
+        Lot { sender, items: 1, behind: None }
+    }
+
     #[test]
-    fn the_oldest_batch_goes_to_who_asked_first() {
+    fn the_oldest_batch_goes_first() {
         let mut broker = Broker::default();
-        broker.offer(7, 2);
-        broker.offer(8, 1);
+        broker.offer(2, lot(7));
+        broker.offer(1, lot(8));
         assert_eq!(broker.decide(), None);
-        broker.request(4, 1);
-        broker.request(5, 2);
+        broker.request(4, 1, 0, 0);
+        broker.request(5, 2, 0, 0);
         assert_eq!(broker.decide(), Some(Assignment { sender: 8, number: 1, receiver: 4 }));
         assert_eq!(broker.decide(), Some(Assignment { sender: 7, number: 2, receiver: 5 }));
         assert_eq!(broker.decide(), None);
@@ -69,9 +149,62 @@ mod tests {
     #[test]
     fn a_sender_that_asked_keeps_its_batch() {
         let mut broker = Broker::default();
-        broker.request(4, 1);
-        broker.request(7, 1);
-        broker.offer(7, 0);
+        broker.request(4, 1, 0, 100);
+        broker.request(7, 1, 0, 200);
+        broker.offer(0, lot(7));
         assert_eq!(broker.decide(), Some(Assignment { sender: 7, number: 0, receiver: 7 }));
+    }
+
+    #[test]
+    fn who_finishes_first_gets_a_batch_before_who_asked_first() {
+        let mut broker = Broker::default();
+        broker.request(4, 2, 0, 1000);
+        broker.request(5, 2, 0, 400);
+        let receivers: Vec<usize> = (0..4)
+            .map(|number| {
+                broker.offer(number, lot(9));
+                broker.decide().unwrap().receiver
+            })
+            .collect();
+        // After 400 ns and 800 ns on rank 5, or after 1000 ns and 2000 ns on rank 4.
+        assert_eq!(receivers, [5, 5, 4, 4]);
+    }
+
+    #[test]
+    fn near_the_end_nothing_goes_to_who_would_finish_last() {
+        let behind = |number: u64| Some(9 - number);
+        let mut broker = Broker::default();
+        broker.request(4, 1, 0, 8000);
+        broker.request(5, 1, 0, 1000);
+        let mut receivers = Vec::new();
+        for number in 0..10 {
+            broker.offer(number, Lot { sender: 9, items: 1, behind: behind(number) });
+        }
+        for _ in 0..10 {
+            while let Some(a) = broker.decide() {
+                receivers.push(a.receiver);
+            }
+            broker.request(5, 1, 0, 1000);
+        }
+        // Rank 5 alone takes 10 µs, rank 4 eight for one. When rank 4 asks again, seven are left, or fewer.
+        assert_eq!(receivers.iter().filter(|&&r| r == 4).count(), 1, "{receivers:?}");
+        assert_eq!(receivers.len(), 10);
+        let mut late = Broker::default();
+        late.request(4, 1, 0, 8000);
+        late.request(5, 1, 0, 1000);
+        late.offer(0, Lot { sender: 9, items: 1, behind: Some(1) });
+        late.offer(1, Lot { sender: 9, items: 1, behind: Some(0) });
+        assert_eq!(late.decide().map(|a| a.receiver), Some(5));
+        assert_eq!(late.decide(), None, "the second one waits for rank 5, too");
+        late.request(5, 1, 0, 1000);
+        assert_eq!(late.decide().map(|a| a.receiver), Some(5));
+    }
+
+    #[test]
+    fn who_has_asked_alone_gets_everything() {
+        let mut broker = Broker::default();
+        broker.request(4, 2, 0, 8000);
+        broker.offer(0, Lot { sender: 9, items: 3, behind: Some(0) });
+        assert_eq!(broker.decide().map(|a| a.receiver), Some(4));
     }
 }

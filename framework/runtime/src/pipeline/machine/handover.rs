@@ -59,6 +59,9 @@ impl Machine {
             self.traffic.overtaken += 1;
         }
         let waiting: Vec<Parcel> = self.clear();
+        if let Some(source) = &mut self.source {
+            source.forget_early();
+        }
         self.table = table;
         let (me, edges) = (self.me, self.table.last_edge() + 1);
         let receives = |edge: usize| self.table.receivers(edge).contains(&me).then(Inbox::default);

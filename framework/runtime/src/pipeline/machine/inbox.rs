@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use super::pace::Pace;
 use super::parcel::Parcel;
 
 /// Batches that have arrived over one edge and are not yet being worked on.
@@ -15,6 +16,10 @@ pub(crate) struct Inbox {
     most: usize,
     /// Batches asked for and not yet delivered (pull only).
     pub(crate) asked: usize,
+    /// How fast this rank is at what comes in here.
+    pub(super) pace: Pace,
+    /// Batches that wait for an older one, as rank 0 was told last.
+    pub(super) early_told: usize,
 }
 
 impl Inbox {
@@ -63,7 +68,15 @@ mod tests {
 
     fn parcel(number: u64) -> Parcel {
         let payload = Payload::Items(Box::new(Vec::<u8>::new()));
-        Parcel { number, stage: 0, range: Range::default(), service: Duration::ZERO, widest: 0, payload }
+        Parcel {
+            number,
+            stage: 0,
+            range: Range::default(),
+            service: Duration::ZERO,
+            widest: 0,
+            behind: None,
+            payload,
+        }
     }
 
     #[test]

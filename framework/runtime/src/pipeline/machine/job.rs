@@ -29,8 +29,8 @@ pub(crate) enum Done {
     /// A batch was drawn (none at the very end); whether the stream ended behind it, and how many items are left
     /// if the source knows.
     Drawn { parcel: Option<Parcel>, ended: bool, left: Option<u64> },
-    /// Stages have been through; the parcel knows which comes next.
-    Processed { parcel: Parcel },
+    /// Stages have been through, which took so long; the parcel knows which comes next.
+    Processed { parcel: Parcel, took: Duration },
     /// The sink has taken a batch.
     Consumed { count: usize, service: Duration, bytes: u64 },
     /// What a serial stage remembers.

@@ -12,6 +12,18 @@ pub(super) struct Request {
     pub(super) epoch: u32,
     pub(super) edge: u32,
     pub(super) batches: u32,
+    /// Batches that it has asked for before and not begun.
+    pub(super) held: u32,
+    /// Nanoseconds that an item keeps the replica busy; 0 if it does not know yet.
+    pub(super) pace: u64,
+}
+
+/// So many batches wait at a serial stage for an older one.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Early {
+    pub(super) epoch: u32,
+    pub(super) edge: u32,
+    pub(super) batches: u32,
 }
 
 /// A sender has a batch to give.
@@ -20,6 +32,9 @@ pub(super) struct Offer {
     pub(super) epoch: u32,
     pub(super) edge: u32,
     pub(super) number: u64,
+    pub(super) items: u32,
+    /// Items of the stream behind this batch, if the source knew.
+    pub(super) behind: Option<u64>,
 }
 
 /// A broker has found a receiver for a batch.
@@ -49,6 +64,7 @@ pub(super) fn epoch_of(letter: &Letter) -> Result<u32> {
         },
         Kind::Request => wire::from_bytes::<Request>(&letter.body).map(|r| r.epoch),
         Kind::Offer => wire::from_bytes::<Offer>(&letter.body).map(|o| o.epoch),
+        Kind::Early => wire::from_bytes::<Early>(&letter.body).map(|e| e.epoch),
         Kind::Assign => wire::from_bytes::<Assign>(&letter.body).map(|a| a.epoch),
         Kind::Token => wire::from_bytes::<Token>(&letter.body).map(|t| t.epoch),
         other => Err(Error::new(ErrorKind::Wire, format!("a {other:?} message in the middle of a stream"))),

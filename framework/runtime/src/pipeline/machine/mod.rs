@@ -9,6 +9,7 @@ mod handover;
 mod inbox;
 mod job;
 mod letters;
+mod pace;
 pub(crate) mod parcel;
 mod routes;
 mod source;
@@ -23,11 +24,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::broker::Broker;
+use self::broker::{Broker, Lot};
 use self::handover::Moving;
 use self::inbox::Inbox;
 pub(crate) use self::job::{Done, Idle, Job, Note, Traffic};
-use self::letters::{Assign, Offer, Request, Token, epoch_of};
+use self::letters::{Assign, Early, Offer, Request, Token, epoch_of};
 use self::parcel::Parcel;
 pub(crate) use self::source::{Flow, Source};
 use self::table::Table;
@@ -65,6 +66,8 @@ pub(crate) struct Machine {
     traffic: Traffic,
     /// By edge between stages: bytes and items that this rank has sent over it.
     volumes: Vec<(u64, u64)>,
+    /// What the compute side has spent on stages so far.
+    busy: Duration,
     /// By first stage of a block that was hosted here: the most batches that have waited in front of it.
     longest: Vec<usize>,
 }
@@ -96,6 +99,7 @@ impl Machine {
             notes: Vec::new(),
             traffic: Traffic::default(),
             volumes: vec![(0, 0); codecs.len()],
+            busy: Duration::ZERO,
             longest: vec![0; codecs.len()],
             codecs,
         }
@@ -151,15 +155,21 @@ impl Machine {
             // Book-keeping of a mapping that is over: everybody begins his books anew.
             _ if !present => Ok(()),
             Kind::Request => {
-                let Request { edge, batches, .. } = wire::from_bytes(&letter.body)?;
+                let Request { edge, batches, held, pace, .. } = wire::from_bytes(&letter.body)?;
                 let most = self.table.receivers(self.known(edge as usize)?).len() * self.ahead;
-                self.book(edge as usize)?.request(letter.from, (batches as usize).min(most));
+                let (batches, held) = ((batches as usize).min(most), held as usize);
+                self.book(edge as usize)?.request(letter.from, batches, held, pace);
                 self.decide(edge as usize)
             }
             Kind::Offer => {
-                let Offer { edge, number, .. } = wire::from_bytes(&letter.body)?;
-                self.book(edge as usize)?.offer(letter.from, number);
+                let Offer { edge, number, items, behind, .. } = wire::from_bytes(&letter.body)?;
+                self.book(edge as usize)?.offer(number, Lot { sender: letter.from, items, behind });
                 self.decide(edge as usize)
+            }
+            Kind::Early => {
+                let Early { edge, batches, .. } = wire::from_bytes(&letter.body)?;
+                let edge = self.known(edge as usize)?;
+                self.note_early(edge, batches as usize)
             }
             _ => {
                 let Assign { edge, number, receiver, .. } = wire::from_bytes(&letter.body)?;
@@ -177,7 +187,15 @@ impl Machine {
                 }
                 parcel.map_or(Ok(()), |parcel| self.send_on(parcel))
             }
-            Done::Processed { parcel } => self.send_on(parcel),
+            Done::Processed { parcel, took } => {
+                self.busy += took;
+                for edge in 0..self.inboxes.len() {
+                    if self.inboxes[edge].as_mut().is_some_and(|inbox| inbox.pace.ends(self.busy)) {
+                        self.ask(edge)?;
+                    }
+                }
+                self.send_on(parcel)
+            }
             Done::Consumed { count, service, bytes } => {
                 if let Some(source) = &mut self.source {
                     source.consumed(count, service, bytes, now);
@@ -236,8 +254,10 @@ impl Machine {
             return Ok(None);
         }
         let Some(parcel) = inbox.take() else { return Ok(None) };
+        inbox.pace.begins(parcel.range.live() as u32, self.busy);
         self.turns.pass(stages.clone(), parcel.number);
         self.ask(edge)?;
+        self.tell_early(edge)?;
         Ok(Some((stages, parcel)))
     }
 

@@ -21,6 +21,8 @@ pub(crate) struct Parcel {
     pub(crate) service: Duration,
     /// Bytes that it had on the wire, at its widest edge so far; 0 while it has not been on a wire.
     pub(crate) widest: u64,
+    /// Items of the stream that come behind it, if the source knew.
+    pub(crate) behind: Option<u64>,
     pub(crate) payload: Payload,
 }
 
@@ -31,9 +33,11 @@ pub(crate) enum Payload {
 }
 
 /// Bytes of the header behind the envelope, before the places of dropped items.
-const HEADER: usize = 56;
+const HEADER: usize = 64;
 /// Where in it stands when the message was sent: nanoseconds by the sender's clock, 0 if that does not matter.
 const SENT: usize = 48;
+/// For a stream whose length is not known.
+const UNKNOWN: u64 = u64::MAX;
 
 /// Writes into a data message's head, envelope included, that it is `sent` now.
 pub(crate) fn stamp(head: &mut [u8], sent: Duration) {
@@ -52,7 +56,7 @@ pub(crate) fn sent(body: &[u8]) -> Option<Duration> {
 impl Parcel {
     /// The parcel as head and parts of a message, and how many bytes these have.
     pub(crate) fn pack(self, run: u32, epoch: u32, codec: &dyn Codec) -> Result<(Vec<u8>, Vec<Part>, u64)> {
-        let Parcel { number, stage, range, service, widest, payload } = self;
+        let Parcel { number, stage, range, service, widest, behind, payload } = self;
         let mut head = Vec::with_capacity(256);
         head.extend_from_slice(&envelope(run, Kind::Data));
         head.extend_from_slice(&epoch.to_le_bytes());
@@ -65,6 +69,7 @@ impl Parcel {
         let width_at = head.len();
         head.extend_from_slice(&widest.to_le_bytes());
         head.extend_from_slice(&0u64.to_le_bytes());
+        head.extend_from_slice(&behind.unwrap_or(UNKNOWN).to_le_bytes());
         for place in &range.dropped {
             head.extend_from_slice(&place.to_le_bytes());
         }
@@ -105,6 +110,7 @@ impl Parcel {
             range: Range { first: u64_at(16), count, dropped },
             service: Duration::from_nanos(u64_at(32)),
             widest: u64_at(40),
+            behind: Some(u64_at(56)).filter(|&items| items != UNKNOWN),
             payload: Payload::Bytes { head: body.slice(end..), parts },
         };
         Ok((u32_at(0), parcel))
@@ -136,6 +142,7 @@ mod tests {
             range: range.clone(),
             service: Duration::from_nanos(1234),
             widest: 9,
+            behind: Some(11),
             payload: Payload::Items(Box::new(vec![1u64, 2, 3])),
         };
         let (mut head, parts, bytes) = parcel.pack(3, 2, codec).unwrap();
@@ -146,8 +153,8 @@ mod tests {
         let (epoch, parcel) = Parcel::unpack(body, parts).unwrap();
         assert_eq!((epoch, parcel.stage, parcel.number), (2, 1, 7));
         assert_eq!(
-            (parcel.range.clone(), parcel.service, parcel.widest),
-            (range, Duration::from_nanos(1234), bytes)
+            (parcel.range.clone(), parcel.service, parcel.widest, parcel.behind),
+            (range, Duration::from_nanos(1234), bytes, Some(11))
         );
         let Payload::Bytes { head, parts } = parcel.payload else { panic!("bytes came in") };
         let items = codec.decode(head, parts, 3).unwrap();

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::letters::{Assign, Offer, Request};
+use super::broker::Lot;
+use super::letters::{Assign, Early, Offer, Request};
 use super::parcel::Parcel;
 use super::table::Route;
 use super::{Machine, Mail, end_of};
@@ -26,7 +27,7 @@ impl Machine {
             None => wrong("to a rank that does not take it"),
             Some(inbox) => {
                 if !over && inbox.put(parcel) {
-                    Ok(())
+                    self.tell_early(edge)
                 } else {
                     wrong("twice")
                 }
@@ -45,14 +46,14 @@ impl Machine {
                 self.hand(parcel, to)
             }
             Route::Pull { broker } => {
-                let number = parcel.number;
+                let (number, behind, items) = (parcel.number, parcel.behind, parcel.range.live() as u32);
                 self.shelves[edge].insert(number, parcel);
                 if broker == self.me {
                     let me = self.me;
-                    self.book(edge)?.offer(me, number);
+                    self.book(edge)?.offer(number, Lot { sender: me, items, behind });
                     return self.decide(edge);
                 }
-                let offer = Offer { epoch: self.epoch(), edge: edge as u32, number };
+                let offer = Offer { epoch: self.epoch(), edge: edge as u32, number, items, behind };
                 self.mail(broker, Kind::Offer, &offer)
             }
         }
@@ -114,18 +115,55 @@ impl Machine {
         let Route::Pull { broker } = self.table.route(edge) else { return Ok(()) };
         let Some(inbox) = &mut self.inboxes[edge] else { return Ok(()) };
         let have = inbox.asked + inbox.queued().0;
-        let want = self.ahead.saturating_sub(have);
+        // What waits behind a long batch could be done elsewhere meanwhile; one is enough to go on with at once.
+        let ahead = match &inbox.pace {
+            pace if pace.is_at_first() => 0,
+            pace if pace.is_brisk() => self.ahead,
+            _ => 1,
+        };
+        let want = ahead.saturating_sub(have);
         if want == 0 {
             return Ok(());
         }
         inbox.asked += want;
+        let pace = inbox.pace.nanos();
         if broker == self.me {
             let me = self.me;
-            self.book(edge)?.request(me, want);
+            self.book(edge)?.request(me, want, have, pace);
             return self.decide(edge);
         }
-        let request = Request { epoch: self.epoch(), edge: edge as u32, batches: want as u32 };
+        let (batches, held) = (want as u32, have as u32);
+        let request = Request { epoch: self.epoch(), edge: edge as u32, batches, held, pace };
         self.mail(broker, Kind::Request, &request)
+    }
+
+    /// Tells rank 0 how many batches wait at this edge for an older one, if that is news.
+    pub(super) fn tell_early(&mut self, edge: usize) -> Result<()> {
+        let Some(inbox) = &mut self.inboxes[edge] else { return Ok(()) };
+        let is_early =
+            |first: &Parcel| !self.turns.admit(first.stage..end_of(&self.table, edge), first.number);
+        let early = if inbox.first().is_some_and(is_early) { inbox.queued().0 } else { 0 };
+        // Each of them is not worth a message; that there are none is.
+        let step = if self.me == 0 { 1 } else { self.table.host_count() };
+        let told = inbox.early_told;
+        if early.abs_diff(told) < step && (early > 0 || told == 0) {
+            return Ok(());
+        }
+        inbox.early_told = early;
+        if self.me == 0 {
+            return self.note_early(edge, early);
+        }
+        let letter = Early { epoch: self.epoch(), edge: edge as u32, batches: early as u32 };
+        self.mail(0, Kind::Early, &letter)
+    }
+
+    /// So many batches wait at `edge` for an older one: they keep nobody busy, so more may be drawn.
+    pub(super) fn note_early(&mut self, edge: usize, batches: usize) -> Result<()> {
+        let Some(source) = &mut self.source else {
+            return Err(Error::new(ErrorKind::Wire, "tells of waiting batches a rank that draws none"));
+        };
+        source.early(edge, batches);
+        Ok(())
     }
 
     pub(super) fn mail<T: Serialize>(&mut self, to: usize, kind: Kind, content: &T) -> Result<()> {

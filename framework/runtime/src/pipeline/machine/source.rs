@@ -38,6 +38,16 @@ impl Source {
         self.window.replan(plan);
     }
 
+    /// So many batches wait in front of edge `edge` for an older one.
+    pub(super) fn early(&mut self, edge: usize, batches: usize) {
+        self.window.early(edge, batches);
+    }
+
+    /// Nothing is known of batches that wait for older ones: another mapping is in force.
+    pub(super) fn forget_early(&mut self) {
+        self.window.forget_early();
+    }
+
     /// The next batch to draw, if there is one and the window is open.
     pub(super) fn next_draw(&mut self) -> Option<Job> {
         if self.ended || self.drawing || !self.window.is_open() {

@@ -77,6 +77,11 @@ impl Table {
         edge.checked_sub(1).map_or(&ROOT, |b| &self.blocks()[b].hosts)
     }
 
+    /// Hosts of all blocks together.
+    pub(crate) fn host_count(&self) -> usize {
+        self.blocks().iter().map(|b| b.hosts.len()).sum()
+    }
+
     /// The rank that runs a serial stage.
     pub(crate) fn owner(&self, stage: usize) -> usize {
         self.receivers(self.edge_of(stage)).first().copied().unwrap_or(0)

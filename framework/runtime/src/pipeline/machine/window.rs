@@ -2,8 +2,11 @@
 //!
 //! The window is the only bound on memory: sending never waits, so whatever is in flight lies in somebody's
 //! inbox, on somebody's shelf or in the resequencer. By Little's law a pipeline needs as much in flight as it
-//! delivers during the time that the slowest way through it takes; more only fills queues.
+//! delivers during the time that the slowest way through it takes; more only fills queues. Batches that wait in front of a
+//! serial stage or the sink for an older one keep nobody busy and are not counted, as long as all together stay below the
+//! bound in bytes: otherwise one slow replica would hold up all the others.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::ends::Fill;
@@ -55,6 +58,8 @@ pub(crate) struct Window {
     mean_service: f64,
     /// Bytes of one item on its widest edge, decayed maximum.
     item_bytes: f64,
+    /// By edge: batches that wait there for an older one.
+    early: BTreeMap<usize, usize>,
     rate: Rate,
 }
 
@@ -82,6 +87,7 @@ impl Window {
             slowest: 0.0,
             mean_service: 0.0,
             item_bytes: 0.0,
+            early: BTreeMap::new(),
             rate: Rate { since: now, ..Rate::default() },
         }
     }
@@ -97,10 +103,22 @@ impl Window {
     /// Batches that may be in flight now.
     pub(crate) fn limit(&self) -> usize {
         let floor = self.plan.hosts * (self.plan.ahead + 1) * ROOM;
-        let wanted = self.plan.fixed.unwrap_or(self.little.max(floor));
+        let useful = self.little.max(floor);
+        let early = self.early.values().sum::<usize>().min((MOST_BATCHES as usize).saturating_sub(useful));
+        let wanted = self.plan.fixed.unwrap_or(useful + early.min(self.in_flight()));
         let batch_bytes = (self.item_bytes * self.batch as f64).max(1.0);
         let by_bytes = (self.plan.bytes as f64 / batch_bytes) as usize;
         wanted.min(by_bytes).max(1)
+    }
+
+    /// So many batches wait in front of edge `edge` for an older one.
+    pub(crate) fn early(&mut self, edge: usize, batches: usize) {
+        self.early.insert(edge, batches);
+    }
+
+    /// What was said of waiting batches is not true any more.
+    pub(crate) fn forget_early(&mut self) {
+        self.early.clear();
     }
 
     pub(crate) fn in_flight(&self) -> usize {

@@ -18,7 +18,11 @@ use crate::transport::{Message, Part};
 pub(super) const BULK_TAG: c_int = 0;
 
 /// Most receives of bulk data that are posted at a time for one sender.
-const POSTED: usize = 64;
+pub(super) const POSTED: usize = 64;
+
+/// The same under the simulator. There messages between two ranks share the link, and all of them arrive late, where a
+/// real connection carries one after the other; two suffice to keep it busy.
+pub(super) const POSTED_SIMULATED: usize = 2;
 
 /// How many receives one look tests.
 const WINDOW: usize = 64;
@@ -34,6 +38,8 @@ pub(super) struct Assembly {
     comm: ffi::MPI_Comm,
     split: usize,
     largest: u64,
+    /// Most receives that are posted at a time for one sender.
+    most_posted: usize,
     senders: Vec<Sender>,
     requests: Vec<ffi::MPI_Request>,
     owners: Vec<Owner>,
@@ -136,11 +142,18 @@ fn far(length: usize) -> Announced {
 }
 
 impl Assembly {
-    pub(super) fn new(comm: ffi::MPI_Comm, ranks: usize, split: usize, largest: u64) -> Self {
+    pub(super) fn new(
+        comm: ffi::MPI_Comm,
+        ranks: usize,
+        split: usize,
+        largest: u64,
+        most_posted: usize,
+    ) -> Self {
         Assembly {
             comm,
             split,
             largest,
+            most_posted,
             senders: (0..ranks).map(|_| Sender::default()).collect(),
             requests: Vec::new(),
             owners: Vec::new(),
@@ -195,7 +208,7 @@ impl Assembly {
     /// Posts receives for `from`'s bulk data in the order in which it is sent, as many as are allowed.
     fn post(&mut self, from: usize) -> Result<()> {
         let sender = &mut self.senders[from];
-        while sender.posted < POSTED {
+        while sender.posted < self.most_posted {
             let serial = sender.posting;
             let Some(message) = sender.queue.get_mut((serial - sender.first) as usize) else { break };
             if message.all_posted() {

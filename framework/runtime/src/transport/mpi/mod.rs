@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ::mpi::ffi;
 
-use self::assembly::{Assembly, BULK_TAG, Ready};
+use self::assembly::{Assembly, BULK_TAG, POSTED, POSTED_SIMULATED, Ready};
 use self::call::{check, transport};
 use self::envelope::{Number, Plan};
 use self::receive::{Slots, count, empty_status};
@@ -119,7 +119,13 @@ impl MpiTransport {
         let simulated = simgrid::simulated();
         Ok(MpiTransport {
             slots: Slots::post(world.control, options.slots, options.slot_bytes)?,
-            assembly: Assembly::new(world.bulk, world.size, options.split, options.largest),
+            assembly: Assembly::new(
+                world.bulk,
+                world.size,
+                options.split,
+                options.largest,
+                if simulated { POSTED_SIMULATED } else { POSTED },
+            ),
             // Each test costs simulated time, which a send does not on a real machine.
             outbox: Outbox::new(if simulated { 0 } else { options.slot_bytes }),
             numbers: vec![Number::default(); world.size],
