@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+/// A sender keeps a batch if it finishes it within so many times the time that the best other receiver needs.
+const KEEP: f64 = 2.0;
+
 /// A decision: `sender` gives batch `number` to `receiver`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Assignment {
@@ -73,7 +76,7 @@ impl Broker {
     }
 
     /// The next decision, if there is an offer and somebody who asked and should have it. A receiver that is the sender
-    /// itself and has no other batch waiting comes before those that finish earlier: nothing has to be sent.
+    /// itself, has no other batch waiting and is not much later comes before those that finish earlier: nothing has to be sent.
     pub(crate) fn decide(&mut self) -> Option<Assignment> {
         let (&number, &lot) = self.offers.first_key_value()?;
         let usual = self.usual_pace();
@@ -85,8 +88,10 @@ impl Broker {
         let asked = self.receivers.iter().filter(|(_, r)| r.open > 0);
         let useful =
             asked.filter(|(rank, r)| **rank == first || !self.others_are_done(**rank, finish(r), lot, usual));
+        let soon = KEEP * finish(self.receivers.get(&first)?);
         let (&receiver, _) = useful.min_by(|(a, first), (b, second)| {
-            let sent = |rank: usize, r: &Receiver| rank != lot.sender || !r.waiting.is_empty();
+            let keeps = |r: &Receiver| r.waiting.is_empty() && finish(r) <= soon;
+            let sent = |rank: usize, r: &Receiver| rank != lot.sender || !keeps(r);
             sent(**a, first).cmp(&sent(**b, second)).then(finish(first).total_cmp(&finish(second)))
         })?;
         self.offers.remove(&number);

@@ -40,6 +40,10 @@ use crate::session::post::{KIND, Kind, Letter};
 use crate::transport::{Message, Part};
 use crate::wire;
 
+/// How much older than its other work a replica's batch must be to come first, in batches for each host: about what the
+/// window holds at least.
+const LAG: usize = 6;
+
 /// The state of one rank in one run.
 pub(crate) struct Machine {
     me: usize,
@@ -212,7 +216,8 @@ impl Machine {
 
     /// The most useful thing to compute now. What only this rank can do comes first, for others wait for it: serial
     /// stages that change hands, the sink, then its own blocks from the last to the first, then new items while the
-    /// window is open. Work that other replicas can do as well comes after that, again the farthest downstream first.
+    /// window is open. Work that other replicas can do as well comes after that, again the farthest downstream first;
+    /// but what is far older than the work of one of its own blocks comes before that: everybody waits for it.
     pub(crate) fn next_job(&mut self) -> Result<Option<Job>> {
         if self.epoch() == 0 {
             return Ok(None);
@@ -221,8 +226,13 @@ impl Machine {
             return Ok(Some(job));
         }
         let last = self.table.last_edge();
+        let overdue = self.overdue();
         for edge in (0..=last).rev() {
+            let number = |inbox: &Inbox| inbox.first().map(|parcel| parcel.number);
+            let first = self.inboxes[edge].as_ref().and_then(number);
+            let must_wait = edge < last && overdue.is_some_and(|overdue| first > Some(overdue));
             if self.table.receivers(edge).len() == 1
+                && !must_wait
                 && let Some((stages, parcel)) = self.take(edge)?
             {
                 let consume = edge == last;
@@ -242,6 +252,13 @@ impl Machine {
             }
         }
         Ok(None)
+    }
+
+    /// Own blocks do not go on with batches behind this one while one that another replica could have had waits here.
+    fn overdue(&self) -> Option<u64> {
+        let replicated = (0..self.table.last_edge()).filter(|&edge| self.table.receivers(edge).len() > 1);
+        let oldest = replicated.filter_map(|edge| self.inboxes[edge].as_ref()?.first()).map(|p| p.number);
+        oldest.min().map(|number| number + (LAG * self.table.host_count()) as u64)
     }
 
     /// Takes the oldest batch of an edge out of its inbox, if it is its turn, with the stages that it goes through

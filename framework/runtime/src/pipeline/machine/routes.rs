@@ -115,11 +115,11 @@ impl Machine {
         let Route::Pull { broker } = self.table.route(edge) else { return Ok(()) };
         let Some(inbox) = &mut self.inboxes[edge] else { return Ok(()) };
         let have = inbox.asked + inbox.queued().0;
-        // What waits behind a long batch could be done elsewhere meanwhile; one is enough to go on with at once.
+        // What waits behind a long batch could be done elsewhere meanwhile.
         let ahead = match &inbox.pace {
             pace if pace.is_at_first() => 0,
             pace if pace.is_brisk() => self.ahead,
-            _ => 1,
+            _ => usize::max(self.ahead - 1, 1),
         };
         let want = ahead.saturating_sub(have);
         if want == 0 {

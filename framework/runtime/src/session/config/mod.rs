@@ -141,7 +141,8 @@ impl Config {
         self
     }
 
-    /// Batches that a replica asks for before it needs them.
+    /// Batches that a replica asks for before it needs them; one fewer (but one at least) where a batch takes it 10 ms or
+    /// more.
     pub fn request_ahead(mut self, batches: usize) -> Self {
         self.request_ahead = batches;
         self
