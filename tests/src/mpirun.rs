@@ -204,6 +204,18 @@ impl Job {
         self.start().wait()
     }
 
+    /// Runs a program other than `armature-cases` to its end and checks that it has succeeded on the library and the
+    /// number of ranks that were asked for (two at least): that is what rank 0 logs at the start.
+    #[track_caller]
+    pub fn succeeds(self) -> Outcome {
+        let line = format!("{} ranks, mpi: {}", self.ranks, self.library());
+        let outcome = self.env("RUST_LOG", "armature=info").run();
+        assert!(outcome.status.success() && !outcome.hung, "{outcome}");
+        assert!(outcome.left_behind.is_empty(), "{outcome}");
+        assert!(outcome.stderr.contains(&line), "`{line}` is not logged\n{outcome}");
+        outcome
+    }
+
     /// Runs the job to its end and checks that it has succeeded on the transport, the library and the number of
     /// ranks that were asked for, with a line of every rank for each of `cases`.
     #[track_caller]
