@@ -1,0 +1,115 @@
+//! Options of a farm.
+
+use crate::run::RunArgs;
+use armature::Item;
+use armature::farm::{Chunking, Farm};
+use clap::Args;
+use std::time::Duration;
+
+/// How a farm hands out its tasks, and the settings of the run.
+#[derive(Debug, Args)]
+pub struct FarmArgs {
+    /// How many tasks go to a rank at a time: a number, or static, ss, fsc, dpf, daf, gss, tss, fac2, fac, awf-b, af, fsc-kw;
+    /// `auto` measures and chooses
+    #[arg(long, default_value = "auto", value_name = "NAME|NUMBER")]
+    chunking: Chunking,
+    /// Rank 0 hands out tasks and collects results only, instead of computing as well
+    #[arg(long)]
+    dedicated_master: bool,
+    /// Chunks that a rank holds beyond the one it computes [default: chosen]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(..=1024))]
+    request_ahead: Option<u16>,
+    /// A task that takes longer is given up and tried on another rank [default: no limit]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    task_limit: Option<Duration>,
+    /// Show at the end what every rank did
+    #[arg(long)]
+    summary: bool,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+impl FarmArgs {
+    /// The settings of the environment with these on top.
+    ///
+    /// # Errors
+    /// A variable with a value that cannot be used.
+    pub fn config(&self) -> armature::Result<armature::Config> {
+        self.run.config()
+    }
+
+    /// Whether to show what every rank did.
+    pub fn summary(&self) -> bool {
+        self.summary
+    }
+
+    /// The farm as it was asked for.
+    pub fn set_up<'f, I: Item, O: Item>(&self, farm: Farm<'f, I, O>) -> Farm<'f, I, O> {
+        let mut farm = farm.chunking(self.chunking);
+        if self.dedicated_master {
+            farm = farm.dedicated_master();
+        }
+        if let Some(chunks) = self.request_ahead {
+            farm = farm.request_ahead(chunks.into());
+        }
+        if let Some(limit) = self.task_limit {
+            farm = farm.task_limit(limit);
+        }
+        farm
+    }
+}
+
+/// A time of more than nothing, up to a day, in seconds.
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|s| *s > 0.0 && *s <= 86_400.0);
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| "expected seconds, more than 0 and at most 86400".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        farm: FarmArgs,
+    }
+
+    fn parse(words: &str) -> Result<FarmArgs, String> {
+        let line = Line::try_parse_from(["test"].into_iter().chain(words.split_whitespace()));
+        line.map(|line| line.farm).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn what_is_said_reaches_the_farm() {
+        let farm = |words| format!("{:?}", parse(words).unwrap().set_up(Farm::new("same", |x: u64| x)));
+        let plain = farm("");
+        assert!(plain.contains("chunking: Auto") && plain.contains("dedicated: false"), "{plain}");
+        let set = farm("--chunking fac2 --dedicated-master --request-ahead 3 --task-limit 1.5");
+        for part in ["chunking: Fac2", "dedicated: true", "ahead: Some(3)", "task_limit: Some(1.5s)"] {
+            assert!(set.contains(part), "{part}: {set}");
+        }
+        assert!(farm("--chunking 32").contains("chunking: Fixed(32)"));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused() {
+        assert!(parse("--chunking some").unwrap_err().contains("awf-b"));
+        assert!(parse("--chunking 0").is_err());
+        assert!(parse("--task-limit 0").unwrap_err().contains("expected seconds"));
+        assert!(parse("--request-ahead -1").is_err());
+    }
+
+    /// The help names every policy there is.
+    #[test]
+    fn the_help_is_complete() {
+        use clap::CommandFactory;
+        let help = Line::command().render_long_help().to_string();
+        for chunking in Chunking::all() {
+            assert!(help.contains(&chunking.to_string()), "{chunking} is not in the help");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The command line.
+
+use crate::farm::{Options, render};
+use crate::palette::Palette;
+use crate::png;
+use crate::scene::Scene;
+use crate::view::{MOST_PIXELS, View};
+use armature::farm::Summary;
+use armature::{BoxError, Session};
+use armature_apps::atomic::AtomicFile;
+use armature_apps::farm::FarmArgs;
+use clap::Parser;
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Draw the Mandelbrot set, rows shared out among the ranks.
+///
+///   mandelbrot -o set.png
+///   mpirun -n 4 mandelbrot -o seahorses.png --center=-0.743643887,0.131825904 --zoom 2000 --iterations 3000
+///
+/// Rows differ in work by orders of magnitude; whichever rank is free takes the next ones.
+#[derive(Debug, Parser)]
+#[command(version, verbatim_doc_comment)]
+struct Cli {
+    /// PNG file to write; an existing one is replaced when the new one is complete
+    #[arg(short, long, default_value = "mandelbrot.png", value_name = "FILE")]
+    output: PathBuf,
+    /// Width and height in pixels
+    #[arg(long, default_value = "1200x800", value_name = "WxH", value_parser = parse_size)]
+    size: (u32, u32),
+    /// The point in the middle: real and imaginary part
+    #[arg(long, default_value = "-0.7,0", value_name = "RE,IM", value_parser = parse_center, allow_hyphen_values = true)]
+    center: (f64, f64),
+    /// Magnification; 1 shows the whole set
+    #[arg(long, default_value_t = 1.0, value_name = "NUMBER", allow_negative_numbers = true)]
+    zoom: f64,
+    /// Steps after which a point is taken to be inside; deep zooms need more
+    #[arg(long, default_value_t = 1000, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    iterations: u32,
+    /// Points to a pixel's side: 2 averages four colours for each pixel
+    #[arg(long, default_value_t = 2, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=16))]
+    samples: u32,
+    /// Colours
+    #[arg(long, value_enum, default_value = "ocean")]
+    palette: Palette,
+    /// Compute the picture on rank 0 alone as well, and fail unless both are the same to the byte
+    #[arg(long)]
+    check: bool,
+    /// Take rows as they come instead of in their order; the picture is the same
+    #[arg(long)]
+    unordered: bool,
+    #[command(flatten)]
+    farm: FarmArgs,
+}
+
+fn parse_size(text: &str) -> Result<(u32, u32), String> {
+    let sides = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
+    let good = |side: &u32| (1..=MOST_PIXELS).contains(side);
+    sides
+        .filter(|(w, h)| good(w) && good(h))
+        .ok_or_else(|| format!("expected WxH with sides from 1 to {MOST_PIXELS}, for example 1200x800"))
+}
+
+fn parse_center(text: &str) -> Result<(f64, f64), String> {
+    let parts =
+        text.split_once(',').and_then(|(re, im)| Some((re.trim().parse().ok()?, im.trim().parse().ok()?)));
+    parts.ok_or_else(|| "expected two numbers with a comma between, for example -0.7,0".into())
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    armature_apps::run::end("mandelbrot", run(&Cli::parse()))
+}
+
+impl Cli {
+    fn scene(&self) -> Result<Scene, String> {
+        let (width, height) = self.size;
+        let view = View { width, height, center: self.center, zoom: self.zoom };
+        view.check(self.samples)?;
+        Ok(Scene { view, limit: self.iterations, samples: self.samples, palette: self.palette })
+    }
+}
+
+fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
+    let scene = args.scene()?;
+    if let Some(summary) = armature::run(&args.farm.config()?, |session| draw(session, args, &scene))? {
+        if args.farm.summary() {
+            eprintln!("{summary}");
+        }
+        let (w, h) = args.size;
+        let (seconds, efficiency) = (summary.elapsed.as_secs_f64(), 100.0 * summary.efficiency());
+        eprintln!(
+            "{w}x{h} pixels in {seconds:.2} s, efficiency {efficiency:.1} %: {}",
+            args.output.display()
+        );
+        if args.check {
+            eprintln!("the same bytes as the picture of one rank");
+        }
+    }
+    Ok(())
+}
+
+/// One rank's part. Rank 0 opens the output first, so that it does not compute for nothing.
+fn draw(session: &Session, args: &Cli, scene: &Scene) -> Result<Option<Summary>, BoxError> {
+    let refuse = |e: io::Error| format!("cannot write {}: {e}", args.output.display());
+    let file = if session.is_root() { Some(AtomicFile::create(&args.output).map_err(refuse)?) } else { None };
+    let options = Options { farm: &args.farm, unordered: args.unordered };
+    let (Some((picture, summary)), Some(file)) = (render(session, scene, &options)?, file) else {
+        return Ok(None);
+    };
+    if args.check {
+        compare(scene, &picture)?;
+    }
+    png::save(file, &picture, scene.view.width, scene.view.height).map_err(refuse)?;
+    Ok(Some(summary))
+}
+
+/// Whether the picture is the one that the plain loop draws.
+fn compare(scene: &Scene, picture: &[u8]) -> Result<(), String> {
+    let differs = |(y, row): &(u32, &[u8])| scene.row(*y).rgb != *row;
+    match (0..).zip(picture.chunks(scene.row_bytes())).find(differs) {
+        Some((y, _)) => Err(format!("row {y} is not the one that rank 0 computes alone")),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(words: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["mandelbrot"].into_iter().chain(words.split_whitespace()))
+            .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_command_is_well_formed_and_its_defaults_can_be_drawn() {
+        Cli::command().debug_assert();
+        assert!(parse("").unwrap().scene().is_ok());
+        let cli = parse("--center -0.5,1e-2 --zoom 1e3 --size 20x10").unwrap();
+        assert_eq!((cli.center, cli.zoom, cli.size), ((-0.5, 0.01), 1000.0, (20, 10)));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused() {
+        for (words, expected) in [
+            ("--size 12", "expected WxH"),
+            ("--size 0x5", "expected WxH"),
+            ("--size 20000x5", "from 1 to 16384"),
+            ("--center 1", "expected two numbers"),
+            ("--samples 17", "1..=16"),
+            ("--iterations 0", "1.."),
+            ("--palette pink", "ocean"),
+        ] {
+            let error = parse(words).unwrap_err();
+            assert!(error.contains(expected), "{words}: {error}");
+        }
+        assert!(parse("--zoom 1e14").unwrap().scene().unwrap_err().contains("beyond double precision"));
+    }
+
+    #[test]
+    fn a_wrong_byte_is_found() {
+        let scene = parse("--size 8x6 --iterations 50").unwrap().scene().unwrap();
+        let mut picture = scene.serial();
+        assert_eq!(compare(&scene, &picture), Ok(()));
+        picture[4 * scene.row_bytes() + 7] ^= 1;
+        assert_eq!(compare(&scene, &picture).unwrap_err(), "row 4 is not the one that rank 0 computes alone");
+    }
+}

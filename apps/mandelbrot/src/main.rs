@@ -1,0 +1,7 @@
+//! The `mandelbrot` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    mandelbrot::cli::main()
+}

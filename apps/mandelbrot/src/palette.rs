@@ -1,0 +1,78 @@
+//! Colours for numbers of steps.
+
+use crate::escape::log2;
+
+/// A colour: red, green, blue.
+pub type Rgb = [u8; 3];
+
+/// Which colours a picture has. Points inside of the set are black.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Palette {
+    /// Night blue, white and amber
+    Ocean,
+    /// Black, red, yellow, white
+    Fire,
+    /// Shades of grey
+    Grey,
+}
+
+/// Colours at equal distances on a ring.
+type Ring = &'static [Rgb];
+
+const OCEAN: Ring = &[
+    [0, 7, 60],
+    [9, 44, 120],
+    [32, 107, 203],
+    [120, 190, 240],
+    [237, 250, 255],
+    [255, 210, 110],
+    [240, 145, 20],
+    [110, 50, 20],
+];
+const FIRE: Ring = &[[10, 0, 0], [110, 5, 0], [220, 50, 0], [255, 150, 10], [255, 240, 120], [200, 90, 30]];
+const GREY: Ring = &[[20, 20, 20], [235, 235, 235]];
+
+/// Turns of the ring for each doubling of the steps.
+const TURNS: f64 = 0.28;
+/// Where it begins: chosen so that what is far from the set is dark.
+const START: f64 = 0.45;
+
+impl Palette {
+    /// The colour of a point that left after so many steps (continuously counted), or not at all.
+    pub fn colour(self, smooth: Option<f64>) -> Rgb {
+        let Some(smooth) = smooth else { return [0, 0, 0] };
+        let ring = match self {
+            Palette::Ocean => OCEAN,
+            Palette::Fire => FIRE,
+            Palette::Grey => GREY,
+        };
+        // Bands get narrower towards the set in proportion; the logarithm makes them equally wide to the eye.
+        let turn = START + TURNS * log2(smooth.max(0.0) + 1.0);
+        let place = (turn - turn.floor()) * ring.len() as f64;
+        let here = (place as usize).min(ring.len() - 1);
+        let (from, to, part) = (ring[here], ring[(here + 1) % ring.len()], place - here as f64);
+        std::array::from_fn(|c| {
+            let (from, to) = (f64::from(from[c]), f64::from(to[c]));
+            (from + part * (to - from) + 0.5) as u8
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_change_gradually_and_the_inside_is_black() {
+        for palette in [Palette::Ocean, Palette::Fire, Palette::Grey] {
+            assert_eq!(palette.colour(None), [0, 0, 0]);
+            for i in 0..20_000 {
+                let at = |i: u32| palette.colour(Some(f64::from(i) * 0.01));
+                let (a, b) = (at(i), at(i + 1));
+                let change = (0..3).map(|c| a[c].abs_diff(b[c])).max().unwrap_or(0);
+                assert!(change <= 8, "{palette:?} at {i}: {a:?} {b:?}");
+            }
+        }
+        assert_ne!(Palette::Ocean.colour(Some(3.0)), Palette::Fire.colour(Some(3.0)));
+    }
+}

@@ -1,0 +1,143 @@
+//! A squaring as blocks: what is a task, and how the results come together.
+
+use crate::matrix::{Symmetric, dot};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// How a matrix is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// Rows of the matrix.
+    pub size: usize,
+    /// Rows of a panel; the last one may have fewer.
+    pub height: usize,
+}
+
+/// A task: two panels of a matrix, whose product is a block of its square. As the matrix is symmetric, a panel of
+/// columns is a panel of rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pair {
+    /// Length of a row.
+    size: usize,
+    #[serde(with = "panel")]
+    left: Panel,
+    /// Empty for a block on the diagonal, which takes the left one twice.
+    #[serde(with = "panel")]
+    right: Panel,
+}
+
+/// Rows one after the other. Tasks share them until they are sent.
+type Panel = Arc<Vec<f64>>;
+
+mod panel {
+    use super::{Arc, Panel};
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(panel: &Panel, serializer: S) -> Result<S::Ok, S::Error> {
+        armature::raw::serialize(panel, serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Panel, D::Error> {
+        armature::raw::deserialize(deserializer).map(Arc::new)
+    }
+}
+
+impl Pair {
+    /// The block: as many rows as the left panel has, as many columns as the right one has rows.
+    pub fn product(&self) -> Vec<f64> {
+        let mut block = Vec::with_capacity(self.left.len() / self.size * (self.right().len() / self.size));
+        for a in self.left.chunks_exact(self.size) {
+            block.extend(self.right().chunks_exact(self.size).map(|b| dot(a, b)));
+        }
+        block
+    }
+
+    /// Floating-point operations of [`product`](Pair::product).
+    pub fn flops(&self) -> f64 {
+        2.0 * (self.left.len() / self.size) as f64 * self.right().len() as f64
+    }
+
+    fn right(&self) -> &Panel {
+        if self.right.is_empty() { &self.left } else { &self.right }
+    }
+}
+
+impl Blocks {
+    /// The tasks of one squaring: every block on the diagonal and above. The others mirror them.
+    pub fn tasks(self, matrix: &Symmetric) -> Vec<Pair> {
+        let panels: Vec<Panel> = self.panels().map(|rows| Arc::new(matrix.rows(rows).to_vec())).collect();
+        let right = |i: usize, j: usize| if i == j { Panel::default() } else { panels[j].clone() };
+        let task =
+            |(i, j): (usize, usize)| Pair { size: self.size, left: panels[i].clone(), right: right(i, j) };
+        self.places().map(task).collect()
+    }
+
+    /// The square, from the results of [`tasks`](Blocks::tasks) in their order.
+    ///
+    /// # Errors
+    /// If the number of blocks or the size of one is not what it should be.
+    pub fn assemble(self, blocks: &[Vec<f64>]) -> Result<Symmetric, String> {
+        let panels: Vec<Range<usize>> = self.panels().collect();
+        let expected = self.places().count();
+        if blocks.len() != expected {
+            return Err(format!("{} blocks came back, expected {expected}", blocks.len()));
+        }
+        let mut square = Symmetric::from_fn(self.size, |_, _| 0.0);
+        for ((i, j), block) in self.places().zip(blocks) {
+            let (rows, columns) = (panels[i].clone(), panels[j].clone());
+            let expected = rows.len() * columns.len();
+            if block.len() != expected {
+                return Err(format!("block {i},{j} has {} elements, expected {expected}", block.len()));
+            }
+            for (row, values) in rows.zip(block.chunks_exact(columns.len())) {
+                for (column, &value) in columns.clone().zip(values) {
+                    square.set(row, column, value);
+                }
+            }
+        }
+        Ok(square)
+    }
+
+    /// Rows of each panel.
+    fn panels(self) -> impl Iterator<Item = Range<usize>> {
+        (0..self.size).step_by(self.height).map(move |first| first..self.size.min(first + self.height))
+    }
+
+    /// Which panels each task takes.
+    fn places(self) -> impl Iterator<Item = (usize, usize)> {
+        let count = self.size.div_ceil(self.height);
+        (0..count).flat_map(move |i| (i..count).map(move |j| (i, j)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::places::{scatter, weights};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn blocks_make_the_square_to_the_bit(size in 1usize..40, height in 1usize..50, seed: u64) {
+            let matrix = weights(&scatter(size, seed), 0.3);
+            let blocks = Blocks { size, height };
+            let tasks = blocks.tasks(&matrix);
+            let results: Vec<Vec<f64>> = tasks.iter().map(Pair::product).collect();
+            prop_assert_eq!(blocks.assemble(&results).unwrap(), matrix.square());
+            let flops: f64 = tasks.iter().map(Pair::flops).sum();
+            let elements: usize = results.iter().map(Vec::len).sum();
+            prop_assert_eq!(flops, 2.0 * (elements * size) as f64);
+        }
+    }
+
+    #[test]
+    fn wrong_blocks_are_refused() {
+        let blocks = Blocks { size: 5, height: 3 };
+        let good = vec![vec![0.0; 9], vec![0.0; 6], vec![0.0; 4]];
+        assert!(blocks.assemble(&good).is_ok());
+        assert_eq!(blocks.assemble(&good[..2]).unwrap_err(), "2 blocks came back, expected 3");
+        let error = blocks.assemble(&[vec![0.0; 9], vec![0.0; 7], vec![0.0; 4]]).unwrap_err();
+        assert_eq!(error, "block 0,1 has 7 elements, expected 6");
+    }
+}

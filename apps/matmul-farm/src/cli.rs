@@ -1,0 +1,183 @@
+//! The command line.
+
+use crate::block::Blocks;
+use crate::eigen::Dominant;
+use crate::farm::square;
+use crate::matrix::Symmetric;
+use crate::places::{scatter, weights};
+use crate::squaring::{Limits, Squaring};
+use armature::farm::Summary;
+use armature_apps::farm::FarmArgs;
+use clap::Parser;
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Find the most central places of a network by repeated squaring of a matrix.
+///
+///   matmul-farm --places 600
+///   mpirun -n 4 matmul-farm --places 1200 --check
+///
+/// Places lie at random in a square of side 1; two at distance d are connected with the weight 1 / (1 + (d/reach)²). The
+/// centrality of a place is its entry in the dominant eigenvector of the weights. The matrix is squared again and again until
+/// that is all that is left of it; each squaring is a set of tasks, made from the results of the one before.
+#[derive(Debug, Parser)]
+#[command(version, verbatim_doc_comment)]
+struct Cli {
+    /// Number of places
+    #[arg(long, default_value_t = 600, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    places: u32,
+    /// Seed: the same seed makes the same places
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
+    /// Distance at which the weight of a connection has fallen to a half
+    #[arg(long, default_value_t = 0.1, value_name = "DISTANCE", value_parser = parse_positive, allow_negative_numbers = true)]
+    reach: f64,
+    /// Rows of a panel; a task multiplies two panels [default: an eighth of the places]
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    block: Option<u32>,
+    /// How much may be left of the other eigenvectors: 1 less the sum of the squares of the eigenvalues, which add up to 1
+    #[arg(long, default_value = "1e-12", value_name = "NUMBER", value_parser = parse_positive, allow_negative_numbers = true)]
+    tolerance: f64,
+    /// Squarings after which to give up
+    #[arg(long, default_value_t = 40, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    squarings: u16,
+    /// How many places to show
+    #[arg(long, default_value_t = 5, value_name = "NUMBER")]
+    top: u16,
+    /// Square on rank 0 alone as well, by the plain loop, and fail unless both give the same bits
+    #[arg(long)]
+    check: bool,
+    #[command(flatten)]
+    farm: FarmArgs,
+}
+
+fn parse_positive(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|x: &f64| *x > 0.0 && x.is_finite())
+        .ok_or_else(|| "expected a number above 0".into())
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    armature_apps::run::end("matmul-farm", run(&Cli::parse()))
+}
+
+/// What rank 0 has at the end.
+struct Found {
+    places: Vec<(f64, f64)>,
+    dominant: Dominant,
+    squarings: usize,
+    run: Summary,
+}
+
+impl Cli {
+    fn limits(&self) -> Limits {
+        Limits { tolerance: self.tolerance, squarings: self.squarings.into() }
+    }
+
+    fn blocks(&self) -> Blocks {
+        let size = self.places as usize;
+        Blocks { size, height: self.block.map_or(size.div_ceil(8), |rows| rows as usize) }
+    }
+}
+
+fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
+    let found = armature::run(&args.farm.config()?, |session| {
+        let places = session.is_root().then(|| scatter(args.places as usize, args.seed));
+        let matrix = places.as_ref().map(|places| weights(places, args.reach));
+        let squared = square(session, matrix.clone(), args.blocks().height, args.limits(), &args.farm)?;
+        let (Some(places), Some(matrix), Some((squaring, run))) = (places, matrix, squared) else {
+            return Ok(None);
+        };
+        if args.check {
+            compare(&squaring, &matrix, args.limits())?;
+        }
+        let dominant = Dominant::of(squaring.matrix(), &matrix);
+        Ok(Some(Found { places, dominant, squarings: squaring.purities().len(), run }))
+    })?;
+    if let Some(found) = found {
+        show(args, &found)?;
+    }
+    Ok(())
+}
+
+fn show(args: &Cli, found: &Found) -> io::Result<()> {
+    let Found { places, dominant, squarings, run } = found;
+    let mut terminal = io::stdout().lock();
+    writeln!(
+        terminal,
+        "largest eigenvalue {:.9} of {} places after {squarings} squarings, residual {:.1e}",
+        dominant.value, args.places, dominant.residual
+    )?;
+    for place in dominant.largest(args.top.into()) {
+        let ((x, y), centrality) = (places[place], dominant.vector[place]);
+        writeln!(terminal, "place {place:>5} at {x:.4},{y:.4}: {centrality:.6}")?;
+    }
+    if args.check {
+        eprintln!("the same bits as from the plain loop");
+    }
+    if args.farm.summary() {
+        eprintln!("{run}");
+    }
+    let (seconds, efficiency) = (run.elapsed.as_secs_f64(), 100.0 * run.efficiency());
+    eprintln!("{} tasks in {seconds:.2} s, efficiency {efficiency:.1} %", run.tasks);
+    Ok(())
+}
+
+/// Whether the farm has come to what the plain loop gives.
+fn compare(squaring: &Squaring, matrix: &Symmetric, limits: Limits) -> Result<(), String> {
+    let plain = Squaring::serial(matrix.clone(), limits)?;
+    if let Some(number) = (0..).zip(plain.purities()).find(|(i, p)| squaring.purities().get(*i) != Some(*p)) {
+        return Err(format!("squaring {} is not what rank 0 computes alone", number.0));
+    }
+    match squaring == &plain {
+        true => Ok(()),
+        false => Err("the projection is not the one that rank 0 computes alone".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(words: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["matmul-farm"].into_iter().chain(words.split_whitespace()))
+            .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Cli::command().debug_assert();
+        assert_eq!(parse("").unwrap().blocks(), Blocks { size: 600, height: 75 });
+        assert_eq!(parse("--places 3").unwrap().blocks().height, 1);
+        assert_eq!(parse("--block 50").unwrap().blocks().height, 50);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused() {
+        for (words, expected) in [
+            ("--places 0", "1..=4096"),
+            ("--block 0", "1..=4096"),
+            ("--reach 0", "expected a number above 0"),
+            ("--reach -2", "expected a number above 0"),
+            ("--tolerance nan", "expected a number above 0"),
+            ("--squarings 0", "1..=1000"),
+        ] {
+            let error = parse(words).unwrap_err();
+            assert!(error.contains(expected), "{words}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_result_is_found() {
+        let matrix = weights(&scatter(12, 1), 0.3);
+        let limits = Limits { tolerance: 1e-12, squarings: 40 };
+        let good = Squaring::serial(matrix.clone(), limits).unwrap();
+        assert_eq!(compare(&good, &matrix, limits), Ok(()));
+        let other = Squaring::serial(weights(&scatter(12, 2), 0.3), limits).unwrap();
+        assert!(compare(&other, &matrix, limits).unwrap_err().contains("squaring 0"));
+    }
+}

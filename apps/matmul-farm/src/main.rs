@@ -1,0 +1,7 @@
+//! The `matmul-farm` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    matmul_farm::cli::main()
+}

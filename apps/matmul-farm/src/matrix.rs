@@ -1,0 +1,107 @@
+//! Symmetric matrices.
+
+/// A symmetric matrix, all of it, by rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Symmetric {
+    size: usize,
+    values: Vec<f64>,
+}
+
+impl Symmetric {
+    /// The matrix whose element in row i and column j, and in row j and column i, is `value(i, j)`; asked for i ≥ j only.
+    pub fn from_fn(size: usize, value: impl Fn(usize, usize) -> f64) -> Self {
+        let mut matrix = Symmetric { size, values: vec![0.0; size * size] };
+        for i in 0..size {
+            for j in 0..=i {
+                matrix.set(i, j, value(i, j));
+            }
+        }
+        matrix
+    }
+
+    /// Rows, and columns.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Row `i`, which is also column `i`.
+    pub fn row(&self, i: usize) -> &[f64] {
+        &self.values[i * self.size..][..self.size]
+    }
+
+    /// Some rows, one after the other.
+    pub fn rows(&self, which: std::ops::Range<usize>) -> &[f64] {
+        &self.values[which.start * self.size..which.end * self.size]
+    }
+
+    /// Sets an element and the one that mirrors it.
+    pub fn set(&mut self, i: usize, j: usize, value: f64) {
+        self.values[i * self.size + j] = value;
+        self.values[j * self.size + i] = value;
+    }
+
+    /// Sum of the diagonal, which is also the sum of the eigenvalues.
+    pub fn trace(&self) -> f64 {
+        (0..self.size).map(|i| self.values[i * self.size + i]).sum()
+    }
+
+    /// Divides every element.
+    pub fn divide(&mut self, by: f64) {
+        self.values.iter_mut().for_each(|value| *value /= by);
+    }
+
+    /// The square, element by element: what every other way to compute it is tested against.
+    pub fn square(&self) -> Self {
+        Symmetric::from_fn(self.size, |i, j| dot(self.row(i), self.row(j)))
+    }
+
+    /// The product with a vector.
+    pub fn times(&self, vector: &[f64]) -> Vec<f64> {
+        (0..self.size).map(|i| dot(self.row(i), vector)).collect()
+    }
+}
+
+/// Sums that [`dot`] keeps side by side.
+const LANES: usize = 8;
+
+/// The scalar product. Its additions have one order, which depends on the length alone: whoever computes it gets the
+/// same bits.
+///
+/// # Panics
+/// If the lengths differ.
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
+    assert_eq!(a.len(), b.len(), "a scalar product of vectors of different lengths");
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    let mut lanes = [0.0; LANES];
+    for (a, b) in a.iter().zip(b) {
+        for lane in 0..LANES {
+            lanes[lane] += a[lane] * b[lane];
+        }
+    }
+    let rest: f64 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    lanes.iter().sum::<f64>() + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn squares_are_squares() {
+        let matrix = Symmetric::from_fn(2, |i, j| (i + 2 * j) as f64);
+        // (0 1; 1 3)
+        assert_eq!((matrix.row(0), matrix.row(1)), (&[0.0, 1.0][..], &[1.0, 3.0][..]));
+        assert_eq!(matrix.square().values, [1.0, 3.0, 3.0, 10.0]);
+        assert_eq!(matrix.trace(), 3.0);
+        assert_eq!(matrix.times(&[2.0, 1.0]), [1.0, 5.0]);
+    }
+
+    #[test]
+    fn the_scalar_product_takes_every_element_once() {
+        for length in [0, 1, 7, 8, 9, 40] {
+            let a: Vec<f64> = (1..=length).map(f64::from).collect();
+            let ones = vec![1.0; a.len()];
+            assert_eq!(dot(&a, &ones), f64::from(length * (length + 1) / 2), "{length}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Squaring until only the dominant eigenvector is left.
+//!
+//! With trace 1, a matrix with eigenvalues λᵢ ≥ 0 has the purity Σ λᵢ², the trace of its square, which is 1 if and only
+//! if one eigenvalue is 1 and the others are 0. So the number by which each square is divided also tells when to stop.
+
+use crate::matrix::Symmetric;
+
+/// When squaring ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// How far from 1 the purity may be.
+    pub tolerance: f64,
+    /// Most squarings; without a dominant eigenvector there is no end.
+    pub squarings: usize,
+}
+
+/// A matrix on its way to a projection.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Squaring {
+    matrix: Symmetric,
+    limits: Limits,
+    purities: Vec<f64>,
+}
+
+/// What comes after a squaring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Another one.
+    Square,
+    /// The matrix is the projection.
+    Done,
+}
+
+impl Squaring {
+    /// Begins with `matrix`, whose eigenvalues must not be negative.
+    pub fn new(mut matrix: Symmetric, limits: Limits) -> Self {
+        matrix.divide(matrix.trace());
+        Squaring { matrix, limits, purities: Vec::new() }
+    }
+
+    /// What is to be squared next, or the projection.
+    pub fn matrix(&self) -> &Symmetric {
+        &self.matrix
+    }
+
+    /// Purity of each matrix that was squared.
+    pub fn purities(&self) -> &[f64] {
+        &self.purities
+    }
+
+    /// Goes on with the square of [`matrix`](Squaring::matrix).
+    ///
+    /// # Errors
+    /// When the purity is still too small after as many squarings as are allowed.
+    pub fn step(&mut self, mut square: Symmetric) -> Result<Step, String> {
+        let purity = square.trace();
+        square.divide(purity);
+        self.matrix = square;
+        self.purities.push(purity);
+        if 1.0 - purity <= self.limits.tolerance {
+            return Ok(Step::Done);
+        }
+        if self.purities.len() >= self.limits.squarings {
+            return Err(format!(
+                "the purity is {purity} after {} squarings, expected at least 1 - {:e}: allow for more, or no eigenvector dominates",
+                self.purities.len(),
+                self.limits.tolerance
+            ));
+        }
+        Ok(Step::Square)
+    }
+
+    /// All squarings by the plain loop.
+    ///
+    /// # Errors
+    /// Those of [`step`](Squaring::step).
+    pub fn serial(matrix: Symmetric, limits: Limits) -> Result<Self, String> {
+        let mut squaring = Squaring::new(matrix, limits);
+        while squaring.step(squaring.matrix.square())? == Step::Square {}
+        Ok(squaring)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { tolerance: 1e-12, squarings: 40 };
+
+    #[test]
+    fn what_is_left_is_the_projection_on_the_dominant_eigenvector() {
+        // Eigenvalues 3 and 1, vectors (1, 1) and (1, -1).
+        let matrix = Symmetric::from_fn(2, |i, j| if i == j { 2.0 } else { 1.0 });
+        let squaring = Squaring::serial(matrix, LIMITS).unwrap();
+        for row in 0..2 {
+            assert!(squaring.matrix().row(row).iter().all(|x| (x - 0.5).abs() < 1e-12));
+        }
+        // (3/4)² + (1/4)², then the same of 9/10 and 1/10, and so on.
+        assert_eq!(squaring.purities()[0], 0.625);
+        assert!((squaring.purities()[1] - 0.82).abs() < 1e-15);
+        assert!(squaring.purities().is_sorted() && squaring.purities().len() <= 7);
+    }
+
+    #[test]
+    fn without_a_dominant_eigenvector_it_ends_with_an_error() {
+        let identity = Symmetric::from_fn(3, |i, j| if i == j { 1.0 } else { 0.0 });
+        let error = Squaring::serial(identity, LIMITS).unwrap_err();
+        assert!(
+            error.contains("after 40 squarings") && error.contains("no eigenvector dominates"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn one_place_is_its_own_projection() {
+        let one = Squaring::serial(Symmetric::from_fn(1, |_, _| 1.0), LIMITS).unwrap();
+        assert_eq!((one.matrix().row(0), one.purities()), (&[1.0][..], &[1.0][..]));
+    }
+}

@@ -1,0 +1,64 @@
+//! The `matmul-farm` command as a user runs it: on threads and under mpirun.
+
+use armature_tests::mpirun::Job;
+use std::process::{Command, Output};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_matmul-farm");
+const SMALL: &[&str] = &["--places", "130", "--check"];
+
+fn matmul(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).args(arguments).output().unwrap()
+}
+
+/// What it prints, and its messages.
+fn good(arguments: &[&str]) -> (String, String) {
+    let output = matmul(&[SMALL, arguments].concat());
+    let messages = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {messages}");
+    assert!(messages.contains("the same bits as from the plain loop"), "{arguments:?}: {messages}");
+    (String::from_utf8(output.stdout).unwrap(), messages)
+}
+
+#[test]
+fn every_number_of_ranks_and_blocks_finds_the_same_places() {
+    let (one, _) = good(&[]);
+    assert!(one.starts_with("largest eigenvalue ") && one.lines().count() == 6, "{one}");
+    for more in [
+        &["--ranks", "2"][..],
+        &["--ranks", "3", "--block", "7"],
+        &["--ranks", "3", "--block", "130"],
+        &["--ranks", "3", "--dedicated-master", "--chunking", "daf", "--summary"],
+        &["--ranks", "4", "--chunking", "static", "--block", "33"],
+    ] {
+        let (found, messages) = good(more);
+        assert_eq!(found, one, "{more:?}");
+        assert_eq!(more.contains(&"--summary"), messages.contains("iterations"), "{messages}");
+    }
+    // The residual is that of double precision.
+    let residual = one.lines().next().and_then(|line| line.rsplit(' ').next()).unwrap();
+    assert!(residual.parse::<f64>().unwrap() < 1e-10, "{one}");
+}
+
+#[test]
+fn failures_say_what_and_where() {
+    let bad = |arguments: &[&str]| {
+        let output = matmul(arguments);
+        let messages = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && !messages.contains("panicked"), "{arguments:?}: {messages}");
+        messages
+    };
+    let early = bad(&["--places", "50", "--squarings", "2", "--ranks", "2"]);
+    assert!(early.contains("after 2 squarings") && early.contains("no eigenvector dominates"), "{early}");
+    assert!(bad(&["--places", "0"]).contains("1..=4096"));
+    assert!(bad(&["--chunking", "0"]).contains("awf-b"));
+}
+
+#[test]
+fn under_mpirun_it_finds_the_same_places() {
+    let (one, _) = good(&[]);
+    for ranks in [2, 3] {
+        let outcome = SMALL.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).succeeds();
+        assert!(outcome.stderr.contains("the same bits as from the plain loop"), "{outcome}");
+        assert_eq!(outcome.stdout, one);
+    }
+}

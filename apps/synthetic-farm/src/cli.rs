@@ -1,0 +1,129 @@
+//! The command line.
+
+use crate::farm::labour;
+use crate::plan::Plan;
+use crate::toil::Toil;
+use armature_apps::farm::FarmArgs;
+use clap::Parser;
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Run tasks that are made to measure, and print how well the ranks were used.
+///
+///   synthetic-farm --tasks 1000 --mean 1 --deviation 50
+///   mpirun -n 3 synthetic-farm --tasks 10000 --mean 0.5 --deviation 80 --block 20 --iterations 15 --chunking daf
+///
+/// Efficiency is the sum of the tasks' times, as they were given, divided by workers times makespan. A task computes as much
+/// as rank 0 does in its time when nothing else runs: where workers are slower or share their cores, efficiency falls.
+/// The column `busy` has the same with the times that the tasks really took.
+///
+/// Printed are a table of the iterations and, as the last line, all of them in JSON. Every result is checked.
+#[derive(Debug, Parser)]
+#[command(version, verbatim_doc_comment)]
+struct Cli {
+    /// Tasks of an iteration
+    #[arg(long, default_value_t = 1000, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    tasks: u64,
+    /// Iterations; the bytes of each iteration's tasks depend on the results of the one before
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    iterations: u32,
+    /// Mean time of a task
+    #[arg(long, default_value_t = 1.0, value_name = "MILLISECONDS", allow_negative_numbers = true)]
+    mean: f64,
+    /// Standard deviation of the time of a task, which has a gamma distribution
+    #[arg(long, default_value_t = 0.0, value_name = "PERCENT", allow_negative_numbers = true)]
+    deviation: f64,
+    /// So many neighbouring tasks take the same time; 1 makes all tasks independent
+    #[arg(long, default_value_t = 1, value_name = "TASKS", value_parser = clap::value_parser!(u64).range(1..))]
+    block: u64,
+    /// Bytes of a task on its way to a worker
+    #[arg(long, default_value_t = 8, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(..=1 << 30))]
+    task_bytes: u32,
+    /// Bytes of a result on its way back
+    #[arg(long, default_value_t = 8, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(..=1 << 30))]
+    result_bytes: u32,
+    /// Seed: the same seed makes the same tasks
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
+    /// Tasks sleep instead of computing: for more ranks than there are cores
+    #[arg(long)]
+    sleep: bool,
+    #[command(flatten)]
+    farm: FarmArgs,
+}
+
+impl Cli {
+    fn plan(&self) -> Result<Plan, String> {
+        let plan = Plan {
+            tasks: self.tasks,
+            iterations: self.iterations as usize,
+            mean: self.mean / 1e3,
+            deviation: self.deviation / 100.0,
+            block: self.block,
+            task_bytes: self.task_bytes as usize,
+            result_bytes: self.result_bytes as usize,
+            seed: self.seed,
+        };
+        plan.check().map(|()| plan)
+    }
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    armature_apps::run::end("synthetic-farm", run(&Cli::parse()))
+}
+
+fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
+    let plan = args.plan()?;
+    let found = armature::run(&args.farm.config()?, |session| {
+        let toil = match (session.is_simulated(), args.sleep) {
+            (true, _) => Toil::Declare,
+            (false, true) => Toil::Sleep,
+            (false, false) => Toil::Spin,
+        };
+        labour(session, &plan, toil, &args.farm)
+    })?;
+    if let Some((report, summary)) = found {
+        if args.farm.summary() {
+            eprintln!("{summary}");
+        }
+        let mut terminal = io::stdout().lock();
+        write!(terminal, "{report}")?;
+        writeln!(terminal, "{}", report.line())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(words: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["synthetic-farm"].into_iter().chain(words.split_whitespace()))
+            .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Cli::command().debug_assert();
+        let plan =
+            parse("--tasks 10 --mean 0.5 --deviation 80 --block 20 --task-bytes 24").unwrap().plan().unwrap();
+        assert_eq!((plan.tasks, plan.block, plan.task_bytes), (10, 20, 24));
+        assert!((plan.mean - 0.0005).abs() < 1e-15 && (plan.deviation - 0.8).abs() < 1e-15);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused() {
+        for (words, expected) in
+            [("--tasks 0", "1..=100000000"), ("--block 0", "1.."), ("--iterations 0", "1..=1000000")]
+        {
+            let error = parse(words).unwrap_err();
+            assert!(error.contains(expected), "{words}: {error}");
+        }
+        assert!(parse("--mean -1").unwrap().plan().unwrap_err().contains("expected a time"));
+        assert!(parse("--deviation 2000").unwrap().plan().unwrap_err().contains("expected 0 to 1000"));
+        assert!(parse("--task-bytes 10000000").unwrap().plan().unwrap_err().contains("bytes an iteration"));
+    }
+}

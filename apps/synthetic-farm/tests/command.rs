@@ -1,0 +1,109 @@
+//! The `synthetic-farm` command as a user runs it: on threads and under mpirun.
+
+use armature_tests::mpirun::Job;
+use serde_json::Value;
+use std::process::{Command, Output};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_synthetic-farm");
+const SMALL: &[&str] = &[
+    "--tasks",
+    "120",
+    "--iterations",
+    "3",
+    "--mean",
+    "0.3",
+    "--deviation",
+    "80",
+    "--block",
+    "5",
+    "--task-bytes",
+    "1000",
+    "--result-bytes",
+    "77",
+];
+
+fn synthetic(arguments: &[&str]) -> Output {
+    Command::new(PROGRAM).args(arguments).output().unwrap()
+}
+
+/// The last line of what was printed.
+fn line(printed: &str) -> Value {
+    serde_json::from_str(printed.lines().last().unwrap_or_default())
+        .unwrap_or_else(|e| panic!("{e}: {printed}"))
+}
+
+fn good(arguments: &[&str]) -> Value {
+    let output = synthetic(&[SMALL, arguments].concat());
+    let messages = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{arguments:?}: {messages}");
+    assert_eq!(arguments.contains(&"--summary"), messages.contains("farm labour: 360 tasks"), "{messages}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    // A heading, three iterations, all of them, the line for programs.
+    assert_eq!(printed.lines().count(), 6, "{printed}");
+    line(&printed)
+}
+
+fn number(value: &Value, name: &str) -> f64 {
+    value[name].as_f64().unwrap_or_else(|| panic!("no number {name} in {value}"))
+}
+
+#[test]
+fn every_number_of_ranks_and_way_to_hand_out_gives_the_same_results() {
+    let one = good(&[]);
+    assert_eq!((&one["tasks"], &one["iterations"], &one["workers"]), (&120.into(), &3.into(), &1.into()));
+    for more in [
+        &["--ranks", "2"][..],
+        &["--ranks", "3", "--chunking", "daf", "--sleep"],
+        &["--ranks", "3", "--dedicated-master", "--chunking", "ss", "--sleep"],
+        &["--ranks", "3", "--chunking", "11", "--request-ahead", "1", "--summary"],
+        &["--ranks", "4", "--chunking", "static", "--sleep"],
+    ] {
+        let found = good(more);
+        assert_eq!(found["checksum"], one["checksum"], "{more:?}");
+        assert_eq!(found["work_seconds"], one["work_seconds"], "{more:?}");
+        if more.contains(&"--dedicated-master") {
+            assert_eq!(found["workers"], 2, "{found}");
+        }
+    }
+    let other = good(&["--seed", "2"]);
+    assert_ne!(other["checksum"], one["checksum"]);
+}
+
+/// Tasks that sleep take no core, so what is lost is the farm's doing, and half of it may be lost without failing.
+#[test]
+fn efficiency_is_the_share_of_the_time_that_tasks_took() {
+    let run = ["--tasks", "60", "--mean", "10", "--ranks", "3", "--sleep", "--chunking", "ss"];
+    let output = synthetic(&run);
+    let found = line(&String::from_utf8(output.stdout).unwrap());
+    let (work, makespan) = (number(&found, "work_seconds"), number(&found, "makespan_seconds"));
+    assert!((work - 0.6).abs() < 1e-9, "{found}");
+    let efficiency = number(&found, "efficiency");
+    assert!((efficiency - work / (number(&found, "workers") * makespan)).abs() < 1e-9, "{found}");
+    assert!(efficiency > 0.5 && efficiency <= 1.0, "{found}");
+    assert!(number(&found, "busy_seconds") >= work, "{found}");
+}
+
+#[test]
+fn failures_say_what_and_where() {
+    let bad = |arguments: &[&str]| {
+        let output = synthetic(arguments);
+        let messages = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && !messages.contains("panicked"), "{arguments:?}: {messages}");
+        messages
+    };
+    assert!(bad(&["--mean", "-3"]).contains("expected a time up to an hour"));
+    assert!(bad(&["--tasks", "0"]).contains("1..=100000000"));
+    assert!(bad(&["--tasks", "100000000", "--task-bytes", "1000"]).contains("bytes an iteration"));
+    assert!(bad(&["--chunking", "sometimes"]).contains("awf-b"));
+}
+
+#[test]
+fn under_mpirun_it_gives_the_same_results() {
+    let one = good(&[]);
+    for ranks in [2, 3] {
+        let outcome = SMALL.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).succeeds();
+        let found = line(&outcome.stdout);
+        assert_eq!(found["checksum"], one["checksum"], "{outcome}");
+        assert_eq!(found["iterations"], 3, "{outcome}");
+    }
+}
