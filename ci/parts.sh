@@ -14,7 +14,7 @@ PARTS=(
   "tests    | 330 | 1500 | unit tests, examples in the pages, whole programs on threads and on Open MPI"
   "no-eager | 240 | 1200 | whole programs on Open MPI and MPICH where no send is eager"
   "mpich    | 120 |  900 | whole programs on MPICH"
-  "smpi     | 200 |  900 | simulated clusters: whole programs and Ferret on 14 unequal hosts"
+  "smpi     | 200 |  900 | simulated clusters: whole programs, a farm, and Ferret on 14 unequal hosts"
   "slurm    |  70 |  600 | Ferret as a batch job on a real Slurm of four nodes"
   "hosts    |  15 |  300 | Ferret on four unequal hosts: network namespaces with their own links and shares of a core"
   "bench    | 180 | 1200 | every experiment in its short form"
@@ -68,9 +68,9 @@ part_no-eager() {
 part_mpich() { "$with" mpich cargo test --locked -p armature-tests --test mpi --test faults; }
 
 part_smpi() {
-  "$with" openmpi cargo build --locked -p ferret
-  "$with" smpi cargo build --locked -p ferret -p armature-tests --bins
-  "$CI_DIR/smpi/test.sh" "$(target_of openmpi)/debug/ferret"
+  "$with" openmpi cargo build --locked -p ferret -p synthetic-farm
+  "$with" smpi cargo build --locked -p ferret -p synthetic-farm -p armature-tests --bins
+  "$CI_DIR/smpi/test.sh" "$(target_of openmpi)/debug/ferret" "$(target_of openmpi)/debug/synthetic-farm"
 }
 
 part_slurm() {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs programs that were built for SMPI on simulated clusters and checks what comes of it.
 #
-#   ci/smpi/test.sh FERRET      the real-MPI build of Ferret, whose output the simulated ranks must reproduce
+#   ci/smpi/test.sh FERRET SYNTHETIC_FARM      real-MPI builds, whose results the simulated ranks must reproduce
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -9,8 +9,9 @@ set -euo pipefail
 . "$CI_DIR/checks.sh"
 # shellcheck source=ci/pictures.sh
 . "$CI_DIR/pictures.sh"
-ferret=$(realpath "${1:?usage: ci/smpi/test.sh FERRET}")
-[ -x "$ferret" ] || die "$ferret is missing; build it first"
+usage="usage: ci/smpi/test.sh FERRET SYNTHETIC_FARM"
+ferret=$(realpath "${1:?$usage}") synthetic=$(realpath "${2:?$usage}")
+for program in "$ferret" "$synthetic"; do [ -x "$program" ] || die "$program is missing; build it first"; done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -86,4 +87,18 @@ ended_at() { "$run" 3 armature-cases auto overtaking many-pipelines 2>>declared.
 first=$(ended_at) again=$(ended_at)
 check "three ranks print when they end" [ "$(wc -l <<<"$first")" = 3 ]
 check "a planned run ends at the same simulated time to the last digit" equal "$first" "$again"
+
+# A farm: its results are those of real ranks, its time is that of the declared work, and it can be repeated.
+farm=(--tasks 400 --mean 5 --deviation 50 --iterations 3 --task-bytes 1000 --result-bytes 100)
+"$synthetic" "${farm[@]}" --sleep >real-farm 2>farm.log || { cat farm.log; die "synthetic-farm failed on one rank"; }
+labour() { "$run" 5 --speeds 1Gf synthetic-farm "${farm[@]}" >"$1" 2>farm.log || { cat farm.log; return 1; }; }
+# told NAME FILE: a value of the last line, which is JSON.
+told() { tail -n 1 "$2" | sed -n "s/.*\"$1\":\"\{0,1\}\([^,\"}]*\).*/\1/p"; }
+[ -n "$(told checksum real-farm)" ] || die "synthetic-farm prints no checksum"
+check "a farm runs on 5 hosts" labour farm-a
+check "its results are those of one real rank" equal "$(told checksum real-farm)" "$(told checksum farm-a)"
+check "it runs again" labour farm-b
+check "in the same simulated time to the last digit" cmp farm-a farm-b
+busy() { awk -v e="$(told efficiency farm-a)" 'BEGIN { exit !(e > 0.9 && e <= 1) }' || { tail -n 1 farm-a; return 1; }; }
+check "its ranks are busy more than nine tenths of the time" busy
 checks_done smpi
