@@ -1,6 +1,7 @@
 //! How a farm is written down: what is done with a task, and how the tasks are handed out.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use armature_planner::farm::Chunking;
@@ -23,6 +24,7 @@ pub(crate) struct Options {
     pub(crate) ahead: Option<u32>,
     pub(crate) task_limit: Option<Duration>,
     pub(crate) silence: Option<Duration>,
+    pub(crate) journal: Option<(PathBuf, Vec<u8>)>,
 }
 
 /// A worker with a thread that communicates is dead after so long without a sign of life, unless set.
@@ -89,6 +91,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
                 ahead: None,
                 task_limit: None,
                 silence: None,
+                journal: None,
             },
         }
     }
@@ -139,6 +142,32 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// other ranks, because nobody could take over from it.
     pub fn task_limit(mut self, limit: Duration) -> Self {
         self.options.task_limit = Some(limit);
+        self
+    }
+
+    /// Keeps every result in a file on rank 0's host. A job that is started again with the same file takes them from
+    /// there and does only the tasks that are missing; tasks that failed are done again.
+    ///
+    /// `fingerprint` is whatever the results depend on beside the tasks' numbers: parameters, seeds, the input or a
+    /// checksum of it. A file that was written with another one, or by a farm of another name, is refused. The tasks
+    /// are drawn as before, also those that are not done again. For [`map`](Farm::map) and [`collect`](Farm::collect).
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("squares.journal");
+    ///
+    /// for known in [0, 100] {
+    ///     let summary = armature::run(&armature::Config::new(), |session| {
+    ///         let mut farm = Farm::new("square", |x: u64| x * x).journal(&path, "0..100");
+    ///         Ok(farm.collect(session, 0..100)?.map(|(_, summary)| summary))
+    ///     })?;
+    ///     assert_eq!(summary.unwrap().known, known);
+    /// }
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn journal(mut self, path: impl Into<PathBuf>, fingerprint: impl Into<Vec<u8>>) -> Self {
+        self.options.journal = Some((path.into(), fingerprint.into()));
         self
     }
 

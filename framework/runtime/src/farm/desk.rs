@@ -2,18 +2,19 @@
 
 use std::time::Duration;
 
-use armature_planner::farm::{Chunker, Chunking, Knowledge, Supply as Left};
+use armature_planner::farm::{Chunker, Knowledge, Supply as Left};
 
 use super::builder::Options;
-use super::machine::{Giving, Join, Master, Piece, Standing, Status};
+use super::machine::{Join, Master, Standing, Status};
 use super::order::Order;
 use super::outcome::{Answer, FailedTask};
 use super::pace::Pace;
-use super::parcel::{self, Load};
-use super::summary::{RankReport, Summary};
+use super::parcel::Load;
+use super::store::Store;
+use super::summary::RankReport;
 use super::supply::Supply;
 use super::watch::Watch;
-use super::workbench::{Codecs, Outcome, Output, Task, Workbench, caught};
+use super::workbench::{Codecs, Outcome, Output, Task, Workbench};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
@@ -31,28 +32,31 @@ const SIMULATED_POLL: Duration = Duration::from_micros(50);
 /// See the module's page.
 pub(crate) struct Desk<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     pub(super) post: &'a mut Post,
-    engine: Engine<'scope, 'env, Workbench<'w, 'f, I, O>>,
+    pub(super) engine: Engine<'scope, 'env, Workbench<'w, 'f, I, O>>,
     pub(super) codecs: Codecs<I, O>,
     pub(super) name: String,
     pub(super) options: Options,
-    run: u32,
+    pub(super) run: u32,
     pub(super) master: Master<I, Load>,
     pub(super) chunker: Chunker,
-    knowledge: Knowledge,
+    pub(super) knowledge: Knowledge,
     pub(super) order: Order<O>,
     pub(super) pace: Pace,
     pub(super) watch: Watch,
     backoff: Backoff,
     pub(super) clock: Clock,
-    window_bytes: usize,
+    pub(super) window_bytes: usize,
     /// Whether rank 0 does tasks, too.
     pub(super) computes: bool,
     pub(super) reports: Vec<RankReport>,
     pub(super) lost: Vec<usize>,
-    start: Duration,
+    pub(super) start: Duration,
     turns: u32,
     /// The sink wants no more.
     pub(super) stopped: bool,
+    /// Where results are kept.
+    pub(super) store: Option<Store>,
+    pub(super) known: u64,
 }
 
 impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope, 'env, 'w, 'f, I, O> {
@@ -88,6 +92,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             start: clock.now(),
             turns: 0,
             stopped: false,
+            store: None,
+            known: 0,
             name: name.to_string(),
             run,
             post,
@@ -125,8 +131,13 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
                 self.master.drop_waiting();
                 return Ok(());
             }
+            self.skip_known(supply, sink)?;
             moved |= self.serve(supply)?;
+            self.skip_known(supply, sink)?;
             moved |= self.compute(supply)?;
+            if let Some(store) = &mut self.store {
+                store.tick()?;
+            }
             if supply.has_ended() && self.master.is_empty() {
                 return Ok(());
             }
@@ -148,25 +159,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         self.chunker.begin(left, &workers, &self.knowledge);
     }
 
-    /// Brings what the policies are told up to date.
-    fn know(&mut self, left: Option<u64>) {
-        self.knowledge.now = self.clock.now().as_secs_f64();
-        self.knowledge.task_bytes = self.pace.task_bytes();
-        self.knowledge.result_bytes = self.pace.result_bytes();
-        self.knowledge.ahead = self.ahead(left);
-    }
-
-    /// Tasks that a chunk should have at most. A policy that was asked for is followed to the letter.
-    fn enough(&self) -> u64 {
-        if self.options.chunking == Chunking::Auto { self.pace.enough() } else { u64::MAX }
-    }
-
-    fn ahead(&self, left: Option<u64>) -> u32 {
-        self.options.ahead.unwrap_or_else(|| self.pace.ahead(left, self.master.crew().working()))
-    }
-
     /// Ends a turn: waits if nothing was done in it, and looks after what is due now and then.
-    fn after_turn(&mut self, moved: bool) -> Result<()> {
+    pub(super) fn after_turn(&mut self, moved: bool) -> Result<()> {
         if moved {
             self.backoff.reset();
             self.turns += 1;
@@ -213,7 +207,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         }
     }
 
-    fn joined(&mut self, letter: &Letter) -> Result<()> {
+    pub(super) fn joined(&mut self, letter: &Letter) -> Result<()> {
         let join: Join = wire::from_bytes(&letter.body)?;
         if join.farm != self.name {
             let text = format!(
@@ -229,116 +223,6 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             self.chunker.join(letter.from);
         }
         Ok(())
-    }
-
-    /// Gives chunks to all workers that ask. Returns whether any was given.
-    fn serve<T: Iterator<Item = I>>(&mut self, supply: &mut Supply<T>) -> Result<bool> {
-        let mut moved = false;
-        loop {
-            let waiting = self.master.waiting();
-            if waiting == 0 && supply.has_ended() {
-                return Ok(moved);
-            }
-            let left = supply.left();
-            let left = left.1.then_some(left.0 + waiting);
-            let ahead = self.ahead(left);
-            if self.master.crew().neediest(ahead).is_none() {
-                return Ok(moved);
-            }
-            self.know(left);
-            let askers: Vec<usize> = self.master.crew().askers(ahead).collect();
-            let most = self.enough();
-            // The neediest one takes what there is, except for tasks that it has failed in.
-            let mut piece = None;
-            for worker in askers {
-                piece = self.next_piece(supply, worker, most)?.map(|piece| (worker, piece));
-                if piece.is_some() || self.master.waiting() == 0 {
-                    break;
-                }
-            }
-            let Some((worker, piece)) = piece else { return Ok(moved) };
-            let (giving, message, load) = self.pack(worker, piece)?;
-            self.pace.gave(giving.count.into(), load.len());
-            self.note(worker, giving, load);
-            self.post.send_ready(worker, message)?;
-            moved = true;
-        }
-    }
-
-    /// Does a chunk on rank 0 if it has nothing else to do. Returns whether one was begun.
-    fn compute<T: Iterator<Item = I>>(&mut self, supply: &mut Supply<T>) -> Result<bool> {
-        let mut moved = false;
-        while self.master.crew().standing(0) == Standing::Working
-            && self.engine.has_room()
-            && !self.engine.wants_pause()
-            && (self.master.waiting() > 0 || !supply.has_ended())
-        {
-            let left = supply.left();
-            self.know(left.1.then_some(left.0 + self.master.waiting()));
-            let grain = if self.engine.is_inline() { self.pace.own_grain() } else { u64::MAX };
-            let most = grain.min(self.enough());
-            let Some(piece) = self.next_piece(supply, 0, most)? else { break };
-            let (giving, _, load) = self.pack(0, piece)?;
-            self.note(0, giving, load.clone());
-            self.engine.submit(Task::Chunk { giving, load, away: false })?;
-            moved = true;
-            if self.engine.is_inline() {
-                break;
-            }
-        }
-        Ok(moved)
-    }
-
-    /// The tasks of the next chunk for `worker`, at most `most`: some that came back, or new ones.
-    fn next_piece<T: Iterator<Item = I>>(
-        &mut self,
-        supply: &mut Supply<T>,
-        worker: usize,
-        most: u64,
-    ) -> Result<Option<Piece<I>>> {
-        let flying = supply.drawn() - self.order.fed();
-        let window = self.pace.window(self.window_bytes);
-        let room = if flying == 0 { window.max(1) } else { window.saturating_sub(flying) };
-        let most = most.min(u32::MAX.into());
-        if self.master.waiting() > 0 {
-            let size = self.chunker.next_up_to(worker, most, &self.knowledge).unwrap_or(1);
-            if let Some(piece) = self.master.take_back(worker, size) {
-                self.chunker.give_back(size - piece.tasks.len() as u64);
-                return Ok(Some(piece));
-            }
-            self.chunker.give_back(size);
-        }
-        if room == 0 || supply.has_ended() {
-            return Ok(None);
-        }
-        let size = self.chunker.next_up_to(worker, most.min(room), &self.knowledge).unwrap_or(1);
-        let first = supply.drawn();
-        let tasks = supply.draw(size).map_err(|e| e.in_stage(&self.name))?;
-        let drawn = tasks.len() as u64;
-        if drawn < size {
-            self.chunker.give_back(size - drawn);
-        }
-        if supply.has_ended() {
-            self.chunker.set_supply(Left::Exactly(self.master.waiting()), &self.knowledge);
-        }
-        Ok((drawn > 0).then_some(Piece { first, tasks, attempt: 0, avoid: None }))
-    }
-
-    /// A chunk as a message, and what is kept of it.
-    fn pack(&mut self, worker: usize, piece: Piece<I>) -> Result<(Giving, crate::transport::Message, Load)> {
-        let Piece { first, tasks, attempt, .. } = piece;
-        let giving = Giving { id: self.master.next_id(), first, count: tasks.len() as u32, attempt };
-        let packed = caught(|| parcel::give(self.run, giving, &self.codecs.tasks, tasks));
-        let (message, load) = packed.map_err(|e| {
-            let text = format!("{} (in a chunk of {} for rank {worker})", e.message(), giving.count);
-            Error::new(e.kind(), text).on_item(first).in_stage(&self.name).at_rank(0)
-        })?;
-        Ok((giving, message, load))
-    }
-
-    fn note(&mut self, worker: usize, giving: Giving, load: Load) {
-        let Giving { first, count, attempt, .. } = giving;
-        self.master.give(worker, (first, count), attempt, load, self.clock.now());
     }
 
     /// Takes in what rank 0 has done itself. Returns whether there was anything.
@@ -402,60 +286,6 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
                     .in_stage(&self.name)
                     .at_rank(0)
             })
-        })
-    }
-
-    /// A worker has reported. One that hangs in a task does not come back from the run if it is a process.
-    fn left(&mut self, rank: usize) {
-        match self.master.crew().standing(rank) {
-            Standing::Dead => return,
-            Standing::Hung if self.post.is_process() => self.post.lose(rank, "it hangs in a task"),
-            _ => {}
-        }
-        self.master.crew_mut().set(rank, Standing::Left);
-    }
-
-    /// Lets the workers go and tells what the run was like.
-    pub(crate) fn finish(mut self, iterations: usize) -> Result<Summary> {
-        let elapsed = self.clock.now().saturating_sub(self.start);
-        for rank in 1..self.post.size() {
-            // Also to one that is taken for dead: it may only have been slow.
-            self.post.send(rank, Kind::Finish, &())?;
-        }
-        loop {
-            let here =
-                |&r: &usize| !matches!(self.master.crew().standing(r), Standing::Dead | Standing::Left);
-            if !(1..self.post.size()).any(|r| here(&r)) {
-                break;
-            }
-            let mut moved = false;
-            while let Some(letter) = self.post.poll()? {
-                moved = true;
-                match letter.kind {
-                    Kind::Report => self.left(letter.from),
-                    Kind::Join => self.joined(&letter)?,
-                    Kind::Status => self.watch.hear(&letter)?,
-                    // Results of a stream that was stopped, and what lost ranks still say.
-                    _ => {}
-                }
-            }
-            self.after_turn(moved)?;
-        }
-        let tally = self.master.tally();
-        self.post.note_done(tally.ended);
-        self.engine.finish()?;
-        Ok(Summary {
-            farm: self.name,
-            tasks: tally.ended,
-            failed: tally.failed,
-            retried: tally.retried,
-            again: tally.again,
-            lost: self.lost,
-            chunks: tally.chunks,
-            chunking: self.options.chunking.to_string(),
-            iterations,
-            elapsed,
-            ranks: self.reports,
         })
     }
 }

@@ -28,13 +28,17 @@
 //!   come late are not used. Each task's result is delivered exactly once. This needs a launcher that lets the other
 //!   ranks go on.
 //! - A task may take as long as it likes, unless [`Farm::task_limit`] says otherwise.
-//! - The death of rank 0 ends the job.
+//! - The death of rank 0 ends the job. With a [journal](Farm::journal) the job that is started again does only what is
+//!   missing.
 //!
 //! The protocol is described in `machine/README.md` beside this module's source.
 
 mod builder;
 mod desk;
+mod ending;
+mod giving;
 mod hand;
+mod known;
 mod machine;
 mod order;
 mod outcome;
@@ -43,6 +47,7 @@ mod parcel;
 mod results;
 mod run;
 mod sheet;
+mod store;
 mod summary;
 mod supply;
 #[cfg(test)]

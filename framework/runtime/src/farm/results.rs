@@ -155,8 +155,39 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             .map_err(|e| e.on_item(given.first).in_stage(&self.name).at_rank(0))
     }
 
-    /// Feeds the sink, which is the caller's code.
+    /// Feeds a result that came out of the journal.
+    pub(super) fn feed_known(
+        &mut self,
+        task: u64,
+        result: Option<O>,
+        sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
+    ) -> Result<()> {
+        self.pass_on(task, Run::Results(result.into_iter().collect()), sink)
+    }
+
+    /// Results have come: they are kept, if they are to be, and the sink is fed.
     fn feed(
+        &mut self,
+        first: u64,
+        run: Run<O>,
+        sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
+    ) -> Result<()> {
+        let run = match (run, &mut self.store) {
+            (Run::Results(results), Some(store)) => {
+                let codec = &self.codecs.results;
+                let kept = (first..)
+                    .zip(results)
+                    .map(|(task, result)| store.keep(task, result, codec).map_err(|e| e.on_item(task)));
+                let kept: Result<Vec<O>> = kept.collect();
+                Run::Results(kept.map_err(|e| e.in_stage(&self.name).at_rank(0))?)
+            }
+            (run, _) => run,
+        };
+        self.pass_on(first, run, sink)
+    }
+
+    /// Feeds the sink, which is the caller's code.
+    fn pass_on(
         &mut self,
         first: u64,
         run: Run<O>,

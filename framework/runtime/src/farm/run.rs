@@ -173,6 +173,7 @@ where
         mut self,
         desk: &mut Desk<'_, 'scope, '_, 'w, 'f, I, O>,
     ) -> Result<usize> {
+        desk.open_journal()?;
         desk.stream(&mut Supply::new(self.tasks.into_iter()), &mut self.sink)?;
         Ok(1)
     }
@@ -195,6 +196,7 @@ where
         mut self,
         desk: &mut Desk<'_, 'scope, '_, 'w, 'f, I, O>,
     ) -> Result<usize> {
+        desk.refuse_journal()?;
         let mut tasks: Vec<I> = self.first.into_iter().collect();
         for iteration in 0.. {
             let mut results = Vec::with_capacity(tasks.len());

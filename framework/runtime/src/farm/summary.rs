@@ -27,6 +27,8 @@ pub struct Summary {
     pub farm: String,
     /// Tasks that were done or failed for good.
     pub tasks: u64,
+    /// Those among them whose results were in the journal.
+    pub known: u64,
     /// Tasks that failed at every attempt.
     pub failed: u64,
     /// Attempts after the first, because of an error.
@@ -88,6 +90,9 @@ impl fmt::Display for Summary {
         if self.iterations != 1 {
             write!(f, "; {}", count(self.iterations as u64, "iteration"))?;
         }
+        if self.known > 0 {
+            write!(f, "\n{} were known from the journal", self.known)?;
+        }
         if self.failed + self.retried > 0 {
             write!(f, "\n{} failed, {} retried", count(self.failed, "task"), self.retried)?;
         }
@@ -120,6 +125,7 @@ mod tests {
         let mut summary = Summary {
             farm: "square".into(),
             tasks: 12,
+            known: 0,
             failed: 0,
             retried: 0,
             again: 0,

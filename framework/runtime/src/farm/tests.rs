@@ -239,3 +239,52 @@ fn ranks_that_built_another_farm_are_told() {
     .unwrap_err();
     assert!(error.to_string().contains("built the farm \"other\", rank 0 the farm \"one\""), "{error}");
 }
+
+#[test]
+fn what_is_in_the_journal_is_not_computed_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("farm.journal");
+    for ranks in [1, 3] {
+        let path = path.with_extension(ranks.to_string());
+        let attempt = |stop: Option<u64>| {
+            let done = AtomicUsize::new(0);
+            let (results, summary) = run(&config(ranks), |session| {
+                let mut results = Vec::new();
+                let work = |x: u64| -> Result<String, BoxError> {
+                    done.fetch_add(1, Ordering::Relaxed);
+                    if x == 50 { Err("torn".into()) } else { Ok(x.to_string()) }
+                };
+                let mut farm = Farm::try_new("texts", work).unordered().retries(0).journal(&path, "v1");
+                let mut fed = 0;
+                let summary = farm.map(session, 0..300, |number, text| {
+                    results.push((number, text.ok()));
+                    fed += 1;
+                    if Some(fed) == stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                })?;
+                Ok((results, summary))
+            })
+            .unwrap();
+            (results, summary.unwrap(), done.into_inner() as u64)
+        };
+        let (first, _, _) = attempt(Some(100));
+        assert_eq!(first.len(), 100);
+        let (mut all, summary, done) = attempt(None);
+        assert!(summary.known >= 99 && done == 300 - summary.known, "{summary}");
+        all.sort_unstable();
+        let expected = (0..300).map(|n: u64| (n, (n != 50).then(|| n.to_string())));
+        assert!(all.into_iter().eq(expected));
+        let (_, summary, done) = attempt(None);
+        assert_eq!((summary.known, done, summary.failed), (299, 1, 1), "only what failed is tried again");
+    }
+}
+
+#[test]
+fn iterations_have_no_journal() {
+    let error = run(&config(1), |session| {
+        let mut farm = Farm::new("step", |x: u64| x).journal("nowhere", "");
+        farm.iterate(session, 0..5, |_, _| Ok(None))?;
+        Ok(())
+    })
+    .unwrap_err();
+    assert_eq!(error.kind(), crate::ErrorKind::Config);
+}

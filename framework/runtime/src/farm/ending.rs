@@ -1,0 +1,68 @@
+//! How a farm's run ends on rank 0.
+
+use super::desk::Desk;
+use super::machine::Standing;
+use super::summary::Summary;
+use crate::error::Result;
+use crate::session::post::Kind;
+use crate::wire::Item;
+
+impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 'f, I, O> {
+    /// A worker has reported. One that hangs in a task does not come back from the run if it is a process.
+    fn left(&mut self, rank: usize) {
+        match self.master.crew().standing(rank) {
+            Standing::Dead => return,
+            Standing::Hung if self.post.is_process() => self.post.lose(rank, "it hangs in a task"),
+            _ => {}
+        }
+        self.master.crew_mut().set(rank, Standing::Left);
+    }
+
+    /// Lets the workers go and tells what the run was like.
+    pub(crate) fn finish(mut self, iterations: usize) -> Result<Summary> {
+        let elapsed = self.clock.now().saturating_sub(self.start);
+        if let Some(store) = self.store.take() {
+            store.close().map_err(|e| e.in_stage(&self.name).at_rank(0))?;
+        }
+        for rank in 1..self.post.size() {
+            // Also to one that is taken for dead: it may only have been slow.
+            self.post.send(rank, Kind::Finish, &())?;
+        }
+        loop {
+            let here =
+                |&r: &usize| !matches!(self.master.crew().standing(r), Standing::Dead | Standing::Left);
+            if !(1..self.post.size()).any(|r| here(&r)) {
+                break;
+            }
+            let mut moved = false;
+            while let Some(letter) = self.post.poll()? {
+                moved = true;
+                match letter.kind {
+                    Kind::Report => self.left(letter.from),
+                    Kind::Join => self.joined(&letter)?,
+                    Kind::Status => self.watch.hear(&letter)?,
+                    // Results of a stream that was stopped, and what lost ranks still say.
+                    _ => {}
+                }
+            }
+            self.after_turn(moved)?;
+        }
+        let tally = self.master.tally();
+        self.post.note_done(tally.ended);
+        self.engine.finish()?;
+        Ok(Summary {
+            farm: self.name,
+            tasks: tally.ended,
+            known: self.known,
+            failed: tally.failed,
+            retried: tally.retried,
+            again: tally.again,
+            lost: self.lost,
+            chunks: tally.chunks,
+            chunking: self.options.chunking.to_string(),
+            iterations,
+            elapsed,
+            ranks: self.reports,
+        })
+    }
+}

@@ -1,0 +1,148 @@
+//! How rank 0 gives tasks away: to workers that ask, and to itself.
+
+use armature_planner::farm::{Chunking, Supply as Left};
+
+use super::desk::Desk;
+use super::machine::{Giving, Piece, Standing};
+use super::parcel::{self, Load};
+use super::supply::Supply;
+use super::workbench::{Task, caught};
+use crate::error::{Error, Result};
+use crate::transport::Message;
+use crate::wire::Item;
+
+impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 'f, I, O> {
+    /// Brings what the policies are told up to date.
+    pub(super) fn know(&mut self, left: Option<u64>) {
+        self.knowledge.now = self.clock.now().as_secs_f64();
+        self.knowledge.task_bytes = self.pace.task_bytes();
+        self.knowledge.result_bytes = self.pace.result_bytes();
+        self.knowledge.ahead = self.ahead(left);
+    }
+
+    /// Tasks that a chunk should have at most. A policy that was asked for is followed to the letter.
+    fn enough(&self) -> u64 {
+        if self.options.chunking == Chunking::Auto { self.pace.enough() } else { u64::MAX }
+    }
+
+    fn ahead(&self, left: Option<u64>) -> u32 {
+        self.options.ahead.unwrap_or_else(|| self.pace.ahead(left, self.master.crew().working()))
+    }
+
+    /// Gives chunks to all workers that ask. Returns whether any was given.
+    pub(super) fn serve<T: Iterator<Item = I>>(&mut self, supply: &mut Supply<T>) -> Result<bool> {
+        let mut moved = false;
+        loop {
+            let waiting = self.master.waiting();
+            if waiting == 0 && supply.has_ended() {
+                return Ok(moved);
+            }
+            let left = supply.left();
+            let left = left.1.then_some(left.0 + waiting);
+            let ahead = self.ahead(left);
+            if self.master.crew().neediest(ahead).is_none() {
+                return Ok(moved);
+            }
+            self.know(left);
+            let askers: Vec<usize> = self.master.crew().askers(ahead).collect();
+            let most = self.enough();
+            // The neediest one takes what there is, except for tasks that it has failed in.
+            let mut piece = None;
+            for worker in askers {
+                piece = self.next_piece(supply, worker, most)?.map(|piece| (worker, piece));
+                if piece.is_some() || self.master.waiting() == 0 {
+                    break;
+                }
+            }
+            let Some((worker, piece)) = piece else { return Ok(moved) };
+            let (giving, message, load) = self.pack(worker, piece)?;
+            self.pace.gave(giving.count.into(), load.len());
+            self.note(worker, giving, load);
+            self.post.send_ready(worker, message)?;
+            moved = true;
+        }
+    }
+
+    /// Does a chunk on rank 0 if it has nothing else to do. Returns whether one was begun.
+    pub(super) fn compute<T: Iterator<Item = I>>(&mut self, supply: &mut Supply<T>) -> Result<bool> {
+        let mut moved = false;
+        while self.master.crew().standing(0) == Standing::Working
+            && self.engine.has_room()
+            && !self.engine.wants_pause()
+            && (self.master.waiting() > 0 || !supply.has_ended())
+        {
+            let left = supply.left();
+            self.know(left.1.then_some(left.0 + self.master.waiting()));
+            let grain = if self.engine.is_inline() { self.pace.own_grain() } else { u64::MAX };
+            let most = grain.min(self.enough());
+            let Some(piece) = self.next_piece(supply, 0, most)? else { break };
+            let (giving, _, load) = self.pack(0, piece)?;
+            self.note(0, giving, load.clone());
+            self.engine.submit(Task::Chunk { giving, load, away: false })?;
+            moved = true;
+            if self.engine.is_inline() {
+                break;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// The tasks of the next chunk for `worker`, at most `most`: some that came back, or new ones.
+    fn next_piece<T: Iterator<Item = I>>(
+        &mut self,
+        supply: &mut Supply<T>,
+        worker: usize,
+        most: u64,
+    ) -> Result<Option<Piece<I>>> {
+        let flying = supply.drawn() - self.order.fed();
+        let window = self.pace.window(self.window_bytes);
+        let room = if flying == 0 { window.max(1) } else { window.saturating_sub(flying) };
+        let most = most.min(u32::MAX.into());
+        if self.master.waiting() > 0 {
+            let size = self.chunker.next_up_to(worker, most, &self.knowledge).unwrap_or(1);
+            if let Some(piece) = self.master.take_back(worker, size) {
+                self.chunker.give_back(size - piece.tasks.len() as u64);
+                return Ok(Some(piece));
+            }
+            self.chunker.give_back(size);
+        }
+        if room == 0 || supply.has_ended() {
+            return Ok(None);
+        }
+        let first = supply.drawn();
+        // Up to the next task whose result is known; that one is skipped before more are drawn.
+        let known =
+            self.store.as_ref().and_then(|s| s.next_known(first)).map_or(u64::MAX, |known| known - first);
+        if known == 0 {
+            return Ok(None);
+        }
+        let most = most.min(room).min(known);
+        let size = self.chunker.next_up_to(worker, most, &self.knowledge).unwrap_or(1);
+        let tasks = supply.draw(size).map_err(|e| e.in_stage(&self.name))?;
+        let drawn = tasks.len() as u64;
+        if drawn < size {
+            self.chunker.give_back(size - drawn);
+        }
+        if supply.has_ended() {
+            self.chunker.set_supply(Left::Exactly(self.master.waiting()), &self.knowledge);
+        }
+        Ok((drawn > 0).then_some(Piece { first, tasks, attempt: 0, avoid: None }))
+    }
+
+    /// A chunk as a message, and what is kept of it.
+    fn pack(&mut self, worker: usize, piece: Piece<I>) -> Result<(Giving, Message, Load)> {
+        let Piece { first, tasks, attempt, .. } = piece;
+        let giving = Giving { id: self.master.next_id(), first, count: tasks.len() as u32, attempt };
+        let packed = caught(|| parcel::give(self.run, giving, &self.codecs.tasks, tasks));
+        let (message, load) = packed.map_err(|e| {
+            let text = format!("{} (in a chunk of {} for rank {worker})", e.message(), giving.count);
+            Error::new(e.kind(), text).on_item(first).in_stage(&self.name).at_rank(0)
+        })?;
+        Ok((giving, message, load))
+    }
+
+    fn note(&mut self, worker: usize, giving: Giving, load: Load) {
+        let Giving { first, count, attempt, .. } = giving;
+        self.master.give(worker, (first, count), attempt, load, self.clock.now());
+    }
+}
