@@ -47,7 +47,8 @@ fi
 strip -o "$work/program.so" "$program"
 # A program must be a file that is executable; what it says about itself is its file name.
 chmod +x "$work/program.so"
-timeout -k 10 "${ARMATURE_SMPI_TIMEOUT:-300}" \
+# What the C library keeps free for thread-local variables of libraries that are loaded late is enough for eight copies.
+GLIBC_TUNABLES=glibc.rtld.optional_static_tls=$((1024 * n + 4096)) timeout -k 10 "${ARMATURE_SMPI_TIMEOUT:-300}" \
   smpirun -np "$n" -platform "$platform" -hostfile "$hosts" --log=root.thresh:warning \
   --cfg=smpi/simulate-computation:no --cfg=smpi/grow-injected-times:no \
   --cfg=smpi/iprobe:1e-6 --cfg=smpi/test:1e-6 --cfg=smpi/tmpdir:"$work" "${extra[@]}" "$work/program.so" "$@"
