@@ -14,4 +14,11 @@ cd "$ROOT"
 "$CI_DIR/mpi/with.sh" openmpi cargo build --locked --release -p armature-bench -p ferret
 # And Ferret for simulated ranks.
 "$CI_DIR/mpi/with.sh" smpi cargo build --locked --release -p ferret
+# A peer that cargo does not install.
+peer=$ROOT/target/mpi4py
+if ! "$peer/bin/python" -c 'import mpi4py' 2>/dev/null; then
+  say "installing mpi4py into target/mpi4py"
+  python3 -m venv --clear "$peer"
+  "$peer/bin/pip" install --quiet --disable-pip-version-check -r bench/peers/mpi4py/requirements.txt
+fi
 exec "$CI_DIR/mpi/with.sh" openmpi cargo run --locked --quiet --release -p armature-bench -- "$@"

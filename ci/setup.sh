@@ -14,8 +14,10 @@ set -euo pipefail
 BUILD=(gcc libc6-dev pkg-config libopenmpi-dev openmpi-bin libclang-dev libhwloc-dev)
 # Real pictures to search in.
 DEMO=("${BUILD[@]}" tango-icon-theme)
+# The simulator, and a peer from PyPI.
+BENCH=("${BUILD[@]}" libsimgrid-dev python3-venv)
 # The second MPI, the simulator, a batch system, links between hosts on one machine, and what checks these scripts.
-TEST=("${DEMO[@]}" libmpich-dev mpich libsimgrid-dev slurm-wlm slurm-client munge util-linux iproute2 shellcheck)
+TEST=("${DEMO[@]}" "${BENCH[@]}" libmpich-dev mpich slurm-wlm slurm-client munge util-linux iproute2 shellcheck)
 
 need_rust() {
   if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then
@@ -56,7 +58,7 @@ need_packages() {
 for_what=${1:-test}
 case $for_what in
   build) packages=("${BUILD[@]}") ;;
-  bench) packages=("${BUILD[@]}" libsimgrid-dev) ;;
+  bench) packages=("${BENCH[@]}") ;;
   demo) packages=("${DEMO[@]}") ;;
   test) packages=("${TEST[@]}") ;;
   *) die "usage: ci/setup.sh [build|demo|bench|test], not '$for_what'" ;;

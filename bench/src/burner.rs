@@ -26,7 +26,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::Outcome;
@@ -195,13 +195,40 @@ fn thread_time() -> Duration {
 }
 
 /// Puts the calling thread on a core.
-pub(crate) fn pin(core: usize) -> Result<(), String> {
+fn pin(core: usize) -> Result<(), String> {
     if core >= CpuSet::MAX_CPU {
         return Err(format!("there is no core {core}"));
     }
     let mut set = CpuSet::new();
     set.set(core);
     sched_setaffinity(None, &set).map_err(|e| format!("cannot run on core {core}: {e}"))
+}
+
+/// Puts this process, if mpirun has started it as one of several ranks, on its core. For rank programs, before they start
+/// MPI and threads. The cores are shared out in equal parts, the first ranks to the first core; with none it stays free.
+///
+/// # Errors
+/// If the core does not exist or may not be used.
+pub fn pin_rank(cores: &[usize]) -> Outcome {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
+    let place = number("OMPI_COMM_WORLD_RANK").zip(number("OMPI_COMM_WORLD_SIZE"));
+    if let Some((rank, size)) = place.filter(|_| !cores.is_empty()) {
+        pin(cores[rank * cores.len() / size.max(1)])?;
+    }
+    Ok(())
+}
+
+/// The first two cores that this process may use.
+///
+/// # Errors
+/// If there are not two.
+pub fn two_cores() -> Outcome<[usize; 2]> {
+    let set = sched_getaffinity(None).map_err(|e| format!("cannot see the cores: {e}"))?;
+    let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core));
+    match (cores.next(), cores.next()) {
+        (Some(first), Some(second)) => Ok([first, second]),
+        _ => Err("this takes two cores".into()),
+    }
 }
 
 /// Keeps the core busy for so long.

@@ -12,7 +12,7 @@ use armature_planner::pipeline::Dispatch;
 
 use crate::{
     Outcome,
-    burner::pin,
+    burner::pin_rank,
     ranks::{Launch, Values, finish, one},
     toil::{self, Toil},
 };
@@ -75,9 +75,7 @@ impl Job {
     /// # Errors
     /// Those of starting ranks, and of [`main`].
     pub fn on_mpi(&self, ranks: usize) -> Outcome<Run> {
-        let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
-        let words = ["rank", "moved"].map(String::from).into_iter().chain(self.words()).collect::<Vec<_>>();
-        let output = Launch { ranks, limit: LIMIT, bind: false }.run_other(&this, &words)?;
+        let output = Launch { limit: LIMIT, ..Launch::ranks(ranks) }.output("moved", &self.words())?;
         Run::read(&output)
     }
 
@@ -169,23 +167,13 @@ impl Run {
 /// If the arguments are wrong, the ranks cannot be pinned, or the checksum is not what it should be.
 pub fn main(words: &[String]) -> Outcome {
     let job = Job::parse(words)?;
-    job.pin()?;
+    pin_rank(&job.cores)?;
     // Items are large enough to travel alone, and batches in flight are items then.
     let config = Config::from_env()?.progress(Progress::Off).batch(BatchMode::Fixed(1)).balance(job.balance);
     Ok(armature::run(&config, |session| job.rank(session))?)
 }
 
 impl Job {
-    /// Puts this process, if it is one of several ranks, on its core.
-    fn pin(&self) -> Outcome {
-        let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
-        let place = number("OMPI_COMM_WORLD_RANK").zip(number("OMPI_COMM_WORLD_SIZE"));
-        if let Some((rank, size)) = place.filter(|_| !self.cores.is_empty()) {
-            pin(self.cores[rank * self.cores.len() / size.max(1)])?;
-        }
-        Ok(())
-    }
-
     fn rank(&self, session: &Session) -> Result<(), BoxError> {
         let stages = self.stages()?;
         let start = Instant::now();

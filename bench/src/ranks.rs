@@ -15,7 +15,11 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::{Outcome, baseline, moved, subject};
+use crate::{
+    Outcome,
+    baseline::{chain, two_ranks},
+    farm, moved, subject,
+};
 
 /// One result line: names and values.
 pub type Values = BTreeMap<String, f64>;
@@ -26,7 +30,11 @@ pub type Values = BTreeMap<String, f64>;
 /// Those of the program.
 pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
     match name {
-        "chain" => Some(baseline::chain::main(arguments)),
+        "chain" => Some(chain::main::<chain::Stages>(arguments)),
+        "tasks" => Some(chain::main::<chain::Tasks>(arguments)),
+        "by-hand" => Some(two_ranks::main(arguments)),
+        "farm" => Some(farm::subject::main(arguments)),
+        "tiny" => Some(farm::tiny::main(arguments)),
         "moved" => Some(moved::main(arguments)),
         "pipeline" => Some(subject::main(arguments)),
         _ => None,
@@ -42,12 +50,14 @@ pub struct Launch {
     pub limit: Duration,
     /// Whether mpirun binds each rank to a core. Only sensible with no more ranks than cores.
     pub bind: bool,
+    /// Whether the other ranks go on when one dies (`--enable-recovery`).
+    pub recovery: bool,
 }
 
 impl Launch {
     /// So many ranks, not bound, with a limit of one minute.
     pub fn ranks(ranks: usize) -> Self {
-        Launch { ranks, limit: Duration::from_secs(60), bind: false }
+        Launch { ranks, limit: Duration::from_secs(60), bind: false, recovery: false }
     }
 
     /// Runs a [`program`] of this binary on ranks, and returns its result line.
@@ -55,10 +65,18 @@ impl Launch {
     /// # Errors
     /// If there is no `mpirun` of Open MPI, if the ranks fail or take too long, or print no result.
     pub fn run(&self, program: &str, arguments: &[String]) -> Outcome<Values> {
+        one(&self.output(program, arguments)?)
+    }
+
+    /// Runs a [`program`] of this binary on ranks, and returns what it printed.
+    ///
+    /// # Errors
+    /// As [`run`](Launch::run), but no result line is needed.
+    pub fn output(&self, program: &str, arguments: &[String]) -> Outcome<String> {
         let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
-        let mut command = self.command()?;
-        command.arg(this).args(["rank", program]).args(arguments);
-        one(&finish(command, self.limit)?)
+        let words: Vec<String> =
+            ["rank", program].map(String::from).into_iter().chain(arguments.to_vec()).collect();
+        self.run_other(&this, &words)
     }
 
     /// Runs another program on ranks, and returns what it printed.
@@ -75,6 +93,9 @@ impl Launch {
         let mut command = Command::new(open_mpi()?);
         command.args(["-n", &self.ranks.to_string(), "--oversubscribe", "--bind-to"]);
         command.arg(if self.bind { "core" } else { "none" });
+        if self.recovery {
+            command.arg("--enable-recovery");
+        }
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         // The framework's start-up lines would stand between the tables.
         command.env("RUST_LOG", "warn");

@@ -1,8 +1,9 @@
-//! Items through four trivial stages in two processes, with other frameworks.
+//! Items through four trivial stages, or one trivial task each, in two processes, with other frameworks.
 //!
 //! `armature-bench-peers renoir|timely SIZE BATCH ITEMS` makes items in this process, does stages 1 and 2, hands them
-//! to a second process on this host (by TCP) for stages 3 and 4, gets them back and folds them in order. It prints
-//! `result items_per_s R items N`. The second process is this program again.
+//! to a second process on this host (by TCP) for stages 3 and 4, gets them back and folds them in order. With
+//! `renoir-farm` both processes do the tasks of a farm, with `renoir-farm-far` the second one does, and the first sums
+//! the results up. It prints `result items_per_s R items N`. The second process is this program again.
 //!
 //! What can be tuned from outside is: the batch, items of bytes that serde takes as one run of bytes and not one by
 //! one, and (timely) how many batches are under way.
@@ -12,6 +13,8 @@ mod meter;
 mod renoir_pipeline;
 #[path = "../../src/baseline/stages.rs"]
 mod stages;
+#[path = "../../src/baseline/task.rs"]
+mod task;
 mod timely_pipeline;
 
 use std::{
@@ -48,7 +51,7 @@ fn main() -> ExitCode {
 }
 
 fn run(words: &[String]) -> Result<(), String> {
-    let [peer, numbers @ ..] = words else { return Err("expected renoir|timely SIZE BATCH ITEMS".into()) };
+    let [peer, numbers @ ..] = words else { return Err("expected PEER SIZE BATCH ITEMS".into()) };
     let numbers: Vec<usize> = numbers.iter().filter_map(|word| word.parse().ok()).collect();
     let (task, second) = match numbers[..] {
         // Ports by process number, below those that the system gives away by itself.
@@ -57,7 +60,7 @@ fn run(words: &[String]) -> Result<(), String> {
             (Task { size, batch, items, process: 0, port }, Some(start_second(words, port)?))
         }
         [size, batch, items, port] => (Task { size, batch, items, process: 1, port: port as u16 }, None),
-        _ => return Err("expected renoir|timely SIZE BATCH ITEMS".into()),
+        _ => return Err("expected PEER SIZE BATCH ITEMS".into()),
     };
     match task.size {
         8 => run_with::<u64>(peer, task)?,
@@ -80,15 +83,24 @@ fn run_with<I: Item>(peer: &str, task: Task) -> Result<(), String> {
     let (process, items) = (task.process, task.items);
     match peer {
         "renoir" => renoir_pipeline::run::<I>(task)?,
+        "renoir-farm" => renoir_pipeline::farm::<I>(task, true)?,
+        "renoir-farm-far" => renoir_pipeline::farm::<I>(task, false)?,
         "timely" => timely_pipeline::run::<I>(task)?,
-        other => return Err(format!("expected renoir or timely, got {other}")),
+        other => return Err(format!("expected renoir, renoir-farm, renoir-farm-far or timely, got {other}")),
     }
-    // A pipeline that stayed in one process would be no comparison.
-    let far = meter::far_items();
+    // What stayed in one process would be no comparison. A farm on both deals tasks out by their hashes.
+    let far = match peer {
+        "renoir-farm" => (3 * items / 10, 7 * items / 10),
+        _ => (items, items),
+    };
+    let (low, high) = if process == 1 { far } else { (items - far.1, items - far.0) };
+    let done = meter::far_items();
+    if !(low..=high).contains(&done) {
+        return Err(format!("expected {low} to {high} items to be handled in process {process}, got {done}"));
+    }
+    let expected = if peer.starts_with("renoir-farm") { task::in_any_order } else { stages::expected };
     match process {
-        0 if far > 0 => Err(format!("{far} items were handled here that belong to the second process")),
-        1 if far != items => Err(format!("expected {items} items in the second process, got {far}")),
-        0 => meter::report(items),
+        0 => meter::report(items, expected(items)),
         _ => Ok(()),
     }
 }

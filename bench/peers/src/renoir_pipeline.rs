@@ -1,14 +1,20 @@
-//! The pipeline with renoir: two hosts of one core each.
+//! The pipeline and the farm with renoir: two hosts of one core each.
 
 use renoir::{
     BatchMode, Replication, StreamContext,
     config::{ConfigBuilder, HostConfig, SSHConfig},
 };
 
-use crate::{Task, item::Item, meter, stages};
+use crate::{
+    Task,
+    item::Item,
+    meter::{self, Fold},
+    stages, task,
+};
 
-pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
-    let Task { size, batch, items, process, port } = task;
+/// Two hosts on this machine; this process is one of them.
+fn context(task: &Task) -> Result<StreamContext, String> {
+    let Task { process, port, .. } = *task;
     let host = |port| HostConfig {
         address: "127.0.0.1".into(),
         base_port: port,
@@ -21,9 +27,14 @@ pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
         .host_id(process as u64)
         .build()
         .map_err(|e| e.to_string())?;
+    Ok(StreamContext::new(config))
+}
 
-    let environment = StreamContext::new(config);
-    let mut sink = meter::Sink::new(items);
+/// The four stages.
+pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
+    let environment = context(&task)?;
+    let Task { size, batch, items, .. } = task;
+    let mut sink = meter::Sink::new(items, Fold::InOrder);
     environment
         .stream_iter((0..items as u64).map(move |word| I::new(word, size)))
         .batch_mode(BatchMode::fixed(batch))
@@ -44,6 +55,26 @@ pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
         })
         .map(|item| {
             let word = stages::fourth(item.word());
+            item.with(word)
+        })
+        .replication(Replication::One)
+        .for_each(move |item| sink.take(&item));
+    environment.execute_blocking();
+    Ok(())
+}
+
+/// Independent tasks: dealt to both hosts by the hash of their number, or all to the second one.
+pub(crate) fn farm<I: Item>(task: Task, both: bool) -> Result<(), String> {
+    let environment = context(&task)?;
+    let Task { size, batch, items, .. } = task;
+    let mut sink = meter::Sink::new(items, Fold::Sum);
+    environment
+        .stream_iter((0..items as u64).map(move |word| I::new(word, size)))
+        .batch_mode(BatchMode::fixed(batch))
+        .repartition_by(Replication::Unlimited, move |item: &I| if both { item.word() } else { 1 })
+        .map(|item| {
+            meter::count_far();
+            let word = task::work(item.word());
             item.with(word)
         })
         .replication(Replication::One)

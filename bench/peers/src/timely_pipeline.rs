@@ -10,7 +10,12 @@ use timely::{
     },
 };
 
-use crate::{Task, item::Item, meter, stages};
+use crate::{
+    Task,
+    item::Item,
+    meter::{self, Fold},
+    stages,
+};
 
 /// Batches under way.
 const WINDOW: usize = 16;
@@ -24,7 +29,7 @@ pub(crate) fn run<I: Item>(task: Task) -> Result<(), String> {
 
     let guards = timely::execute(config, move |worker| {
         let mut input: InputHandle<usize, _> = InputHandle::new();
-        let mut sink = meter::Sink::new(items);
+        let mut sink = meter::Sink::new(items, Fold::InOrder);
         let probe = worker.dataflow(|scope| {
             scope
                 .input_from(&mut input)

@@ -3,12 +3,15 @@
 //! Rank 0 makes the items and does stages 1 and 2, rank 1 does stages 3 and 4, rank 0 folds the results in order.
 //! Items travel in batches of a fixed number, with a fixed number of batches under way (the window); every buffer
 //! is used again and again. With a batch of one this is the chain that sends one message per item.
+//!
+//! A master that hands chunks of tasks to one worker, some chunks ahead of its requests, is the same program with other
+//! [`Work`]: rank 0 makes the tasks, rank 1 does them, and the fold takes the results.
 
 use std::time::Instant;
 
 use mpi::{topology::SimpleCommunicator, traits::Communicator};
 
-use super::{slot::Slot, stages};
+use super::{slot::Slot, stages, task};
 use crate::{Outcome, ranks::Values};
 
 /// What one run of the chain does.
@@ -50,13 +53,65 @@ impl Chain {
     }
 }
 
+/// What is done to the first word of an item.
+pub trait Work {
+    /// The name of the rank program that does it.
+    const PROGRAM: &str;
+    /// On rank 0, before the item leaves.
+    fn near(word: u64) -> u64;
+    /// On rank 1.
+    fn far(word: u64) -> u64;
+    /// What comes of the words from 0 to below `items`, folded in order.
+    fn expected(items: usize) -> u64;
+}
+
+/// The four stages.
+#[derive(Debug)]
+pub struct Stages;
+
+impl Work for Stages {
+    const PROGRAM: &str = "chain";
+
+    fn near(word: u64) -> u64 {
+        stages::second(stages::first(word))
+    }
+
+    fn far(word: u64) -> u64 {
+        stages::fourth(stages::third(word))
+    }
+
+    fn expected(items: usize) -> u64 {
+        stages::expected(items)
+    }
+}
+
+/// Independent tasks, all done by rank 1.
+#[derive(Debug)]
+pub struct Tasks;
+
+impl Work for Tasks {
+    const PROGRAM: &str = "tasks";
+
+    fn near(word: u64) -> u64 {
+        word
+    }
+
+    fn far(word: u64) -> u64 {
+        task::work(word)
+    }
+
+    fn expected(items: usize) -> u64 {
+        (0..items as u64).map(task::work).fold(0, stages::fold)
+    }
+}
+
 const TAG: i32 = 7;
 
 /// The rank program: prints `result items_per_s R items N` on rank 0.
 ///
 /// # Errors
 /// If the arguments are wrong, there are not two ranks, or the checksum is not what it should be.
-pub fn main(arguments: &[String]) -> Outcome {
+pub fn main<W: Work>(arguments: &[String]) -> Outcome {
     let chain = Chain::parse(arguments)?;
     let universe = mpi::initialize().ok_or("MPI could not be started")?;
     let world = universe.world();
@@ -70,24 +125,24 @@ pub fn main(arguments: &[String]) -> Outcome {
     let short = chain.batch * chain.window;
     if world.rank() == 1 {
         let mut far = Far::new(&world, chain);
-        far.run(Chain { items: short, ..chain }.batches());
-        far.run(chain.batches());
+        far.run::<W>(Chain { items: short, ..chain }.batches());
+        far.run::<W>(chain.batches());
         return Ok(());
     }
     let mut near = Near::new(&world, chain);
-    near.run(Chain { items: short, ..chain }.batches());
+    near.run::<W>(Chain { items: short, ..chain }.batches());
     let start = Instant::now();
-    let sum = near.run(chain.batches());
+    let sum = near.run::<W>(chain.batches());
     let seconds = start.elapsed().as_secs_f64();
     let items = chain.batches() * chain.batch;
-    if sum != stages::expected(items) {
+    if sum != W::expected(items) {
         return Err(format!("the results are wrong: checksum {sum:#x}").into());
     }
     println!("result items_per_s {} items {items}", items as f64 / seconds);
     Ok(())
 }
 
-/// Rank 0: source, stages 1 and 2, sink.
+/// Rank 0: source, near half of the work, sink.
 struct Near<'a> {
     world: &'a SimpleCommunicator,
     words: usize,
@@ -102,7 +157,7 @@ impl<'a> Near<'a> {
     }
 
     /// Sends so many batches through the chain and returns the checksum of the results.
-    fn run(&mut self, batches: usize) -> u64 {
+    fn run<W: Work>(&mut self, batches: usize) -> u64 {
         let (words, window) = (self.words, self.out.len());
         let (mut sum, mut next) = (0, 0);
         // In step `step` batch `step` leaves, and batch `step - window` is taken in.
@@ -115,7 +170,7 @@ impl<'a> Near<'a> {
             if step < batches {
                 self.back[at].receive(self.world, 1, TAG);
                 for word in self.out[at].wait().iter_mut().step_by(words) {
-                    *word = stages::second(stages::first(next));
+                    *word = W::near(next);
                     next += 1;
                 }
                 self.out[at].send(self.world, 1, TAG);
@@ -125,7 +180,7 @@ impl<'a> Near<'a> {
     }
 }
 
-/// Rank 1: stages 3 and 4, in place.
+/// Rank 1: the far half, in place.
 struct Far<'a> {
     world: &'a SimpleCommunicator,
     words: usize,
@@ -139,7 +194,7 @@ impl<'a> Far<'a> {
         Far { world, words: chain.words(), slots }
     }
 
-    fn run(&mut self, batches: usize) {
+    fn run<W: Work>(&mut self, batches: usize) {
         let (count, window) = (self.slots.len(), self.slots.len() / 2);
         for slot in self.slots.iter_mut().take(batches.min(window)) {
             slot.receive(self.world, 0, TAG);
@@ -147,7 +202,7 @@ impl<'a> Far<'a> {
         for step in 0..batches {
             let slot = &mut self.slots[step % count];
             for word in slot.wait().iter_mut().step_by(self.words) {
-                *word = stages::fourth(stages::third(*word));
+                *word = W::far(*word);
             }
             slot.send(self.world, 0, TAG);
             if step + window < batches {
@@ -161,9 +216,9 @@ impl<'a> Far<'a> {
 ///
 /// # Errors
 /// Those of starting ranks, and of [`main`].
-pub fn measure(chain: Chain) -> Outcome<f64> {
-    let values: Values = crate::ranks::Launch::ranks(2).run("chain", &chain.arguments())?;
-    values.get("items_per_s").copied().ok_or_else(|| "the chain printed no items_per_s".into())
+pub fn measure<W: Work>(chain: Chain) -> Outcome<f64> {
+    let values: Values = crate::ranks::Launch::ranks(2).run(W::PROGRAM, &chain.arguments())?;
+    values.get("items_per_s").copied().ok_or_else(|| format!("{} printed no items_per_s", W::PROGRAM).into())
 }
 
 #[cfg(test)]

@@ -6,3 +6,5 @@
 pub mod chain;
 mod slot;
 pub mod stages;
+pub mod task;
+pub mod two_ranks;

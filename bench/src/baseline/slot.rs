@@ -68,6 +68,21 @@ impl Slot {
         }
     }
 
+    /// Whether no message is under way any more. MPI gets on with its work here.
+    pub(super) fn ready(&mut self) -> bool {
+        let Some(request) = &mut self.request else { return true };
+        let mut done = 0;
+        // SAFETY: the request was started by `send` or `receive` and has not been waited for; if it is over, MPI has set
+        // it to null, and it is forgotten here.
+        unsafe {
+            ffi::MPI_Test(request, &mut done, ffi::RSMPI_STATUS_IGNORE);
+        }
+        if done != 0 {
+            self.request = None;
+        }
+        done != 0
+    }
+
     /// Waits until no message is under way, then gives the words out.
     pub(super) fn wait(&mut self) -> &mut [u64] {
         if let Some(mut request) = self.request.take() {

@@ -2,7 +2,7 @@
 
 use crate::{
     Experiment, Lines, Outcome, Report, Table,
-    baseline::chain::{self, Chain},
+    baseline::chain::{self, Chain, Stages},
     pairs::{Contestant, round_robin},
     plot::Series,
     stats::median,
@@ -40,7 +40,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             .collect();
         let contestants = chains.iter().map(|&chain| {
             Contestant::new(format!("{name} × {}, {} under way", chain.batch, chain.window), move || {
-                chain::measure(chain)
+                chain::measure::<Stages>(chain)
             })
         });
         let rounds = round_robin(rounds, contestants.collect())?;

@@ -8,7 +8,7 @@ use armature_planner::farm::{Chunker, Chunking, IterationModel, Knowledge, Messa
 use armature_planner::simulate::farm::{Dispatch, Farm, Tasks};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use super::farm_tasks::TaskShape;
+use crate::farm::tasks::TaskShape;
 use crate::plot::Series;
 use crate::table::digits;
 use crate::verdict::Interval;

@@ -103,7 +103,7 @@ impl Files {
     pub(super) fn query(&self, out: &str, ranks: usize, mapping: &str) -> Outcome<f64> {
         let arguments = self.arguments("images/queries", out, mapping);
         let start = Instant::now();
-        Launch { ranks, limit: LIMIT, bind: false }.run_other(&self.ferret, &arguments)?;
+        Launch { limit: LIMIT, ..Launch::ranks(ranks) }.run_other(&self.ferret, &arguments)?;
         let took = start.elapsed().as_secs_f64();
         self.check(out)?;
         Ok(took)
@@ -115,7 +115,7 @@ impl Files {
         let half = |number: usize| {
             let arguments =
                 self.arguments(&format!("half-{number}"), &format!("half-{number}.tsv"), "serial");
-            Launch { ranks: 1, limit: LIMIT, bind: false }.run_other(&self.ferret, &arguments).map(drop)
+            Launch { limit: LIMIT, ..Launch::ranks(1) }.run_other(&self.ferret, &arguments).map(drop)
         };
         thread::scope(|scope| {
             let other = scope.spawn(|| half(1));

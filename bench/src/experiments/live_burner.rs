@@ -18,11 +18,10 @@ use std::{cell::RefCell, fs, path::Path, thread, time::Duration};
 use armature::Balance;
 use armature_planner::pipeline::{Algorithm, PlanOptions, plan};
 use armature_planner::{Link, Platform};
-use rustix::thread::{CpuSet, sched_getaffinity};
 
 use crate::{
     Bars, Experiment, Mark, Outcome, Report, Table, Target,
-    burner::{Load, share},
+    burner::{Load, share, two_cores},
     moved::{Job, Run},
     pairs::{Contestant, round_robin},
     stats::{median, median_interval, paired_ratios},
@@ -140,16 +139,6 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
     mark("alone against the paper's mapping", quiet(0), "times the time", Target::AtMost(1.03));
     mark("alone against on demand", quiet(1), "times the time", Target::AtMost(1.03));
     Ok(())
-}
-
-/// The first two cores that this process may use.
-fn two_cores() -> Outcome<[usize; 2]> {
-    let set = sched_getaffinity(None).map_err(|e| format!("cannot see the cores: {e}"))?;
-    let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core));
-    match (cores.next(), cores.next()) {
-        (Some(first), Some(second)) => Ok([first, second]),
-        _ => Err("this takes two cores".into()),
-    }
 }
 
 /// What is run, in the order of [`WAYS`]. The plans take the ranks for equally fast, and links for those of one machine.

@@ -1,8 +1,9 @@
 //! The experiments, each in a file of its own.
 
 mod chain_tuning;
+mod farm_efficiency;
+mod farm_overhead;
 mod farm_policies;
-mod farm_tasks;
 mod ferret_costs;
 mod ferret_runs;
 mod ferret_scaling;
@@ -11,6 +12,7 @@ mod live_burner;
 mod live_hosts;
 mod live_settling;
 mod monitor_cost;
+mod peers;
 mod pipeline_throughput;
 mod planner_30;
 mod planner_4x4;
@@ -33,6 +35,8 @@ pub const ALL: &[Experiment] = &[
     live_burner::ON_FOUR,
     live_hosts::EXPERIMENT,
     remap_cost::EXPERIMENT,
+    farm_overhead::EXPERIMENT,
+    farm_efficiency::EXPERIMENT,
     planner_4x4::EXPERIMENT,
     planner_30::EXPERIMENT,
     planner_time::EXPERIMENT,

@@ -7,13 +7,13 @@
 //! By hand means buffers that are used again and again; owned items, as frameworks give them to user code, are
 //! allocated. The other frameworks talk TCP on the local host, as they do between nodes.
 
-use std::{path::PathBuf, process::Command, time::Duration};
+use std::path::PathBuf;
 
+use super::peers;
 use crate::{
     Bars, Experiment, Mark, Outcome, Report, Table, Target,
-    baseline::chain::{self, Chain},
+    baseline::chain::{self, Chain, Stages},
     pairs::{Contestant, Rounds, round_robin},
-    ranks::{finish, one},
     stats::median_interval,
     subject,
     table::digits,
@@ -69,7 +69,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         report.note("the peers (renoir, timely) are left out of the smoke form: building them takes minutes");
         None
     } else {
-        Some(build_peers(report)?)
+        Some(peers::build(report)?)
     };
     let mut table = Table::new(&["items", "who", "median [items/s]", "low", "high", "of MPI by hand"]);
     let mut all = Vec::new();
@@ -101,17 +101,17 @@ fn contestants<'a>(case: &'a Case, smoke: bool, peers: Option<&'a PathBuf>) -> V
     let single = Chain { batch: 1, window, items: few(items), ..case.chain };
     let mut contestants = vec![
         Contestant::new(ARMATURE, move || subject::measure(chain)),
-        Contestant::new(BY_HAND, move || chain::measure(chain)),
+        Contestant::new(BY_HAND, move || chain::measure::<Stages>(chain)),
     ];
     // Where a batch is one item, both are the same program.
     if case.chain.batch > 1 {
-        contestants.push(Contestant::new(SINGLE, move || chain::measure(single)));
+        contestants.push(Contestant::new(SINGLE, move || chain::measure::<Stages>(single)));
     }
     if let Some(program) = peers {
         let (items, batches) = case.peers;
         for (peer, batch) in PEERS.into_iter().zip(batches) {
             let numbers = [case.chain.size, batch, items];
-            contestants.push(Contestant::new(peer, move || measure_peer(program, peer, numbers)));
+            contestants.push(Contestant::new(peer, move || peers::measure(program, peer, numbers)));
         }
     }
     contestants
@@ -150,24 +150,4 @@ fn plot(all: &[Rounds]) -> Bars {
         }
     }
     bars
-}
-
-/// Builds the peers' program, which is not part of the workspace, and returns its path.
-fn build_peers(report: &mut Report) -> Outcome<PathBuf> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("peers");
-    report.note("building the peers (renoir, timely): some minutes the first time");
-    let mut cargo = Command::new("cargo");
-    cargo
-        .args(["build", "--release", "--locked", "--quiet", "--manifest-path"])
-        .arg(folder.join("Cargo.toml"));
-    cargo.arg("--target-dir").arg(folder.join("target"));
-    finish(cargo, Duration::from_secs(30 * 60))?;
-    Ok(folder.join("target/release/armature-bench-peers"))
-}
-
-fn measure_peer(program: &PathBuf, peer: &str, numbers: [usize; 3]) -> Outcome<f64> {
-    let mut command = Command::new(program);
-    command.arg(peer).args(numbers.map(|number| number.to_string()));
-    let values = one(&finish(command, Duration::from_secs(120))?)?;
-    values.get("items_per_s").copied().ok_or_else(|| format!("{peer} printed no items_per_s").into())
 }

@@ -1,4 +1,5 @@
-//! Task times of the farm experiments: gamma distributed, alone or in blocks that share one duration.
+//! Task times of the farm experiments: gamma distributed, alone or in blocks that share one duration. The program for
+//! simulated ranks includes this file, too.
 
 use rand::{SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, Gamma};
@@ -7,20 +8,23 @@ use crate::Outcome;
 
 /// What the tasks of an iteration are like.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct TaskShape {
+pub struct TaskShape {
     /// Tasks of an iteration.
-    pub(super) tasks: usize,
+    pub tasks: usize,
     /// Mean time of a task (s).
-    pub(super) mean: f64,
+    pub mean: f64,
     /// Standard deviation, as a part of the mean.
-    pub(super) spread: f64,
+    pub spread: f64,
     /// Consecutive tasks that share one duration; 1 if all are independent.
-    pub(super) block: usize,
+    pub block: usize,
 }
 
 impl TaskShape {
     /// The iterations of one seed, in order.
-    pub(super) fn iterations(self, seed: u64) -> Outcome<impl Iterator<Item = Vec<f64>>> {
+    ///
+    /// # Errors
+    /// If mean or spread are no positive numbers (a spread of 0 is allowed: all tasks are equal).
+    pub fn iterations(self, seed: u64) -> Outcome<impl Iterator<Item = Vec<f64>>> {
         let mut random = StdRng::seed_from_u64(seed);
         let gamma = if self.spread > 0.0 {
             let shape = 1.0 / (self.spread * self.spread);

@@ -1,0 +1,199 @@
+//! A farm of uneven tasks on two ranks that both compute, by hand.
+//!
+//! Rank 0 hands out one task at a time, some ahead of the other rank's requests, and looks for results between tasks
+//! of its own. Or the tasks are split beforehand, and nothing is exchanged but the results.
+
+use std::time::{Duration, Instant};
+
+use mpi::{collective::CommunicatorCollectives, topology::SimpleCommunicator, traits::Communicator};
+
+use super::slot::Slot;
+use crate::{
+    Outcome,
+    burner::pin_rank,
+    farm::{
+        chores::work,
+        job::{Job, Way, tell},
+    },
+    toil::fold,
+};
+
+const TAG: i32 = 11;
+/// In the place of a task's number: there are no more.
+const END: u64 = u64::MAX;
+
+/// The rank program: prints `result seconds S busy S` on rank 0.
+///
+/// # Errors
+/// If the arguments are wrong, there are not two ranks, or a result is not what it should be.
+pub fn main(words: &[String]) -> Outcome {
+    let job = Job::parse(words)?;
+    pin_rank(&job.cores)?;
+    let universe = mpi::initialize().ok_or("MPI could not be started")?;
+    let world = universe.world();
+    if world.size() != 2 {
+        return Err(format!("expected two ranks, got {}", world.size()).into());
+    }
+    let steps = job.chores.steps()?;
+    let mut side = Side { world: &world, steps: &steps, results: vec![0; steps.len()], busy: Duration::ZERO };
+    // Connections are made before the clock starts.
+    world.barrier();
+    let start = Instant::now();
+    match job.way {
+        Way::Ahead(chunks) => match world.rank() {
+            0 => side.hand_out(chunks),
+            _ => side.serve(chunks),
+        },
+        Way::Halves => side.split(steps.len() / 2),
+        Way::Even => side.split(middle(&steps)),
+        Way::Farm(_) => return Err("this is the program by hand".into()),
+    }
+    let time = start.elapsed();
+    if world.rank() == 0 {
+        let sum = side.results.iter().copied().fold(0, fold);
+        if sum != job.chores.expected()? {
+            return Err(format!("the results are wrong: checksum {sum:#x}").into());
+        }
+        tell(time, side.busy);
+    }
+    Ok(())
+}
+
+/// The first task of the second half of the work.
+fn middle(steps: &[u64]) -> usize {
+    let half = steps.iter().sum::<u64>() / 2;
+    let mut before = 0;
+    let in_first = |steps: &&u64| {
+        before += **steps;
+        before <= half
+    };
+    steps.iter().take_while(in_first).count()
+}
+
+/// One of the two ranks.
+struct Side<'a> {
+    world: &'a SimpleCommunicator,
+    steps: &'a [u64],
+    /// By task; those that this rank knows.
+    results: Vec<u64>,
+    /// Sum of the times of all tasks that this rank knows.
+    busy: Duration,
+}
+
+impl Side<'_> {
+    fn compute(&self, number: usize) -> (u64, Duration) {
+        let start = Instant::now();
+        (work(number as u64, self.steps[number]), start.elapsed())
+    }
+
+    fn keep(&mut self, number: usize, (result, took): (u64, Duration)) {
+        self.results[number] = result;
+        self.busy += took;
+    }
+
+    /// Tasks below `first` here, the others on rank 1.
+    fn split(&mut self, first: usize) {
+        let count = self.steps.len() - first;
+        let mut far = Slot::new(count + 1);
+        if self.world.rank() == 0 {
+            far.receive(self.world, 1, TAG);
+            for number in 0..first {
+                let done = self.compute(number);
+                self.keep(number, done);
+            }
+            let words = far.wait();
+            self.results[first..].copy_from_slice(&words[..count]);
+            self.busy += Duration::from_nanos(words[count]);
+        } else {
+            for number in first..self.steps.len() {
+                let done = self.compute(number);
+                self.keep(number, done);
+            }
+            let words = far.wait();
+            words[..count].copy_from_slice(&self.results[first..]);
+            words[count] = self.busy.as_nanos() as u64;
+            far.send(self.world, 0, TAG);
+            far.wait();
+        }
+    }
+
+    /// Rank 0: hands out single tasks, `ahead` of them under way, and does tasks itself meanwhile.
+    fn hand_out(&mut self, ahead: usize) {
+        let slots = || (0..ahead).map(|_| Slot::new(3)).collect::<Vec<_>>();
+        let (mut out, mut back) = (slots(), slots());
+        let (world, count) = (self.world, self.steps.len());
+        let (mut next, mut sent, mut taken) = (0, 0, 0);
+        while sent < ahead && next < count {
+            back[sent].receive(world, 1, TAG);
+            hand(world, &mut out[sent], next);
+            (sent, next) = (sent + 1, next + 1);
+        }
+        loop {
+            while taken < sent && back[taken % ahead].ready() {
+                let at = taken % ahead;
+                let words = back[at].wait();
+                let (number, done) = (words[0] as usize, (words[1], Duration::from_nanos(words[2])));
+                self.keep(number, done);
+                taken += 1;
+                if next < count {
+                    back[at].receive(world, 1, TAG);
+                    hand(world, &mut out[at], next);
+                    (sent, next) = (sent + 1, next + 1);
+                }
+            }
+            if next < count {
+                let done = self.compute(next);
+                self.keep(next, done);
+                next += 1;
+            } else if taken < sent {
+                back[taken % ahead].wait();
+            } else {
+                break;
+            }
+        }
+        for slot in &mut out {
+            slot.wait()[0] = END;
+            slot.send(world, 1, TAG);
+        }
+    }
+
+    /// Rank 1: does what comes.
+    fn serve(&mut self, ahead: usize) {
+        let slots = || (0..ahead).map(|_| Slot::new(3)).collect::<Vec<_>>();
+        let (mut tasks, mut results) = (slots(), slots());
+        for slot in &mut tasks {
+            slot.receive(self.world, 0, TAG);
+        }
+        let mut ends = 0;
+        // The k-th message is in the k-th slot of the ring: slots are filled in the order in which they were offered.
+        for at in (0..ahead).cycle() {
+            let number = tasks[at].wait()[0];
+            if number == END {
+                ends += 1;
+                if ends == ahead {
+                    break;
+                }
+                continue;
+            }
+            tasks[at].receive(self.world, 0, TAG);
+            let (result, took) = self.compute(number as usize);
+            results[at].wait().copy_from_slice(&[number, result, took.as_nanos() as u64]);
+            results[at].send(self.world, 0, TAG);
+        }
+    }
+}
+
+fn hand(world: &SimpleCommunicator, slot: &mut Slot, number: usize) {
+    slot.wait()[0] = number as u64;
+    slot.send(world, 1, TAG);
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_middle_is_that_of_the_work() {
+        assert_eq!(super::middle(&[1, 1, 1, 1]), 2);
+        assert_eq!(super::middle(&[3, 1, 1, 1]), 1);
+        assert_eq!(super::middle(&[9, 1]), 0);
+    }
+}

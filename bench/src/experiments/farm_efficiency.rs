@@ -1,0 +1,176 @@
+//! How much of two cores a farm uses: 10,000 tasks of half a millisecond whose lengths scatter by 80 %, two ranks that
+//! both compute, pinned to two cores.
+//!
+//! Alone, and beside a load that never rests and takes half of the second core. By hand: one task at a time, eight
+//! requested ahead; half of the tasks to each rank; half of the *work* to each rank, which needs to know the lengths and
+//! shows what the machine can do. The framework: by itself, and with chunks made by fixed rules.
+//!
+//! The efficiency is the sum of all task times, as measured around each, over twice the time of the run. A task that is
+//! interrupted takes longer and seems to use its core well, so the time against that of equal halves of the work stands
+//! beside it.
+
+use std::cell::RefCell;
+use std::time::Duration;
+
+use armature_planner::farm::Chunking;
+
+use crate::{
+    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    burner::{Load, share, two_cores},
+    farm::{
+        chores::{Chores, steps_in},
+        job::{Job, Run, Way},
+    },
+    pairs::{Contestant, Rounds, round_robin},
+    stats::{median, median_interval},
+    table::digits,
+};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "farm-efficiency",
+    about: "10,000 tasks of 0.5 ms on two computing ranks: time in tasks, and against a static split beside a load",
+    needs: "mpirun of Open MPI, two cores that nobody else uses",
+    run,
+};
+
+const ROUNDS: usize = 20;
+const TASKS: usize = 10_000;
+/// Mean length of a task, in seconds, and its deviation.
+const LENGTH: f64 = 0.5e-3;
+const DEVIATION: f64 = 0.8;
+const SEED: u64 = 2006;
+/// Long enough for many turns of the scheduler.
+const MEASURE_SHARE: Duration = Duration::from_millis(500);
+
+const AUTO: &str = "armature";
+const STATIC: &str = "armature, static";
+const BY_HAND: &str = "MPI by hand, 8 ahead";
+const HALVES: &str = "MPI by hand, static";
+const EVEN: &str = "MPI by hand, equal work";
+
+const WAYS: [(&str, Way); 11] = [
+    (AUTO, Way::Farm(Chunking::Auto)),
+    (BY_HAND, Way::Ahead(8)),
+    (STATIC, Way::Farm(Chunking::Static)),
+    (HALVES, Way::Halves),
+    (EVEN, Way::Even),
+    ("armature, SS", Way::Farm(Chunking::SelfScheduling)),
+    ("armature, GSS", Way::Farm(Chunking::Gss)),
+    ("armature, FAC2", Way::Farm(Chunking::Fac2)),
+    ("armature, AWF-B", Way::Farm(Chunking::AwfB)),
+    ("armature, AF", Way::Farm(Chunking::Af)),
+    ("armature, DAF", Way::Farm(Chunking::Daf)),
+];
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let cores = two_cores()?;
+    let mean = steps_in(LENGTH);
+    let tasks = if smoke { TASKS / 20 } else { TASKS };
+    let chores = Chores { tasks, mean, deviation: DEVIATION, seed: SEED };
+    report.note(format!("{tasks} tasks of {mean:.0} steps on average, ranks pinned to cores {cores:?}"));
+    let rounds = if smoke { 1 } else { ROUNDS };
+    let job = |way| Job { chores, way, cores: cores.to_vec() };
+
+    let runs: Vec<RefCell<Vec<Run>>> = WAYS.iter().map(|_| RefCell::default()).collect();
+    let alone = WAYS.iter().zip(&runs).map(|((name, way), runs)| {
+        Contestant::new(*name, move || {
+            let run = job(*way).on_two_ranks()?;
+            runs.borrow_mut().push(run);
+            Ok(run.seconds)
+        })
+    });
+    let alone = round_robin(rounds, alone.collect())?;
+    // The first was the warm-up.
+    let runs: Vec<Vec<Run>> = runs.into_iter().map(|runs| runs.into_inner().split_off(1)).collect();
+
+    let kept = RefCell::new(Vec::new());
+    let beside = WAYS.iter().filter(|(name, _)| *name != EVEN).map(|(name, way)| {
+        let kept = &kept;
+        Contestant::new(*name, move || {
+            let load = Load::on_core(cores[1]).start()?;
+            let run = job(*way).on_two_ranks()?;
+            kept.borrow_mut().push(share(cores[1], MEASURE_SHARE)?);
+            drop(load);
+            Ok(run.seconds)
+        })
+    });
+    let beside = round_robin(rounds, beside.collect())?;
+    let kept = median(&kept.into_inner());
+
+    tell(report, &alone, &beside, &runs)?;
+    // A rank that is all busy keeps as much of the loaded core as the thread that measured it. A static split is over
+    // when the loaded core is through its half.
+    let bound = (1.0 + kept) / (2.0 * kept);
+    report.note(format!(
+        "beside the load a thread keeps {kept:.3} of the second core: nothing can be more than {bound:.3} times as fast \
+         as equal halves"
+    ));
+    judge(report, &alone, &beside, &runs[0]);
+    Ok(())
+}
+
+fn tell(report: &mut Report, alone: &Rounds, beside: &Rounds, runs: &[Vec<Run>]) -> Outcome {
+    let columns = [
+        "who",
+        "alone [s]",
+        "low",
+        "high",
+        "efficiency",
+        "time of equal work",
+        "beside the load [s]",
+        "low",
+        "high",
+        "times as fast as static",
+    ];
+    let mut table = Table::new(&columns);
+    for ((name, samples), runs) in alone.iter().zip(runs) {
+        let time = median_interval(samples);
+        let efficiency = median(&efficiencies(runs));
+        let of_even = alone.ratio(name, EVEN).map(|ratio| digits(ratio.value, 3));
+        let loaded = beside.of(name).map(median_interval);
+        table.row([
+            name.into(),
+            time.value.into(),
+            time.low.into(),
+            time.high.into(),
+            digits(efficiency, 3),
+            of_even.into(),
+            loaded.map(|time| time.value).into(),
+            loaded.map(|time| time.low).into(),
+            loaded.map(|time| time.high).into(),
+            beside.ratio(STATIC, name).map(|ratio| digits(ratio.value, 3)).into(),
+        ]);
+    }
+    report.table("", &table)?;
+    let title = "10,000 tasks of 0.5 ms on two ranks (median, 95 % interval)";
+    let mut bars = Bars::new(title, "time [s]", WAYS.iter().map(|(name, _)| *name));
+    for (name, rounds) in [("nothing else runs", alone), ("a load on the second core", beside)] {
+        bars.add(name, WAYS.iter().map(|(way, _)| rounds.of(way).map(median_interval)).collect());
+    }
+    report.bars("", &bars)
+}
+
+fn efficiencies(runs: &[Run]) -> Vec<f64> {
+    runs.iter().map(Run::efficiency).collect()
+}
+
+fn judge(report: &mut Report, alone: &Rounds, beside: &Rounds, auto: &[Run]) {
+    let efficiency = median_interval(&efficiencies(auto));
+    report.mark(Mark::new("alone, time in tasks", efficiency, "of two ranks' time", Target::AtLeast(0.95)));
+    let mut mark = |what: &str, ratio, unit: &str, target| {
+        if let Some(ratio) = ratio {
+            report.mark(Mark::new(what, ratio, unit, target));
+        }
+    };
+    let speed = "of its speed";
+    mark("alone, against equal work by hand", alone.ratio(EVEN, AUTO), speed, Target::AtLeast(0.95));
+    mark("alone, against MPI by hand", alone.ratio(BY_HAND, AUTO), speed, Target::AtLeast(0.95));
+    let faster = "times as fast";
+    mark("beside the load, against static", beside.ratio(STATIC, AUTO), faster, Target::AtLeast(1.40));
+    mark(
+        "beside the load, against static by hand",
+        beside.ratio(HALVES, AUTO),
+        faster,
+        Target::AtLeast(1.40),
+    );
+}

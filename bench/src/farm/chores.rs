@@ -1,0 +1,80 @@
+//! Independent tasks that really compute, of uneven length.
+//!
+//! A task advances a generator by so many steps, as the stages of a [`toil`](crate::toil) pipeline do; so the result of
+//! every task is known without doing it.
+
+use super::tasks::TaskShape;
+use crate::{
+    Outcome,
+    toil::{MOVED, advance, fold, landing, seconds_per_item},
+};
+
+/// A set of tasks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Chores {
+    /// How many.
+    pub tasks: usize,
+    /// Mean length, in steps.
+    pub mean: f64,
+    /// Standard deviation of the length, as a part of its mean.
+    pub deviation: f64,
+    /// Decides the lengths.
+    pub seed: u64,
+}
+
+impl Chores {
+    /// The length of each task, in steps.
+    ///
+    /// # Errors
+    /// If the mean is no positive number.
+    pub fn steps(&self) -> Outcome<Vec<u64>> {
+        let Chores { tasks, mean, deviation, seed } = *self;
+        let lengths = TaskShape { tasks, mean, spread: deviation, block: 1 }.iterations(seed)?.next();
+        Ok(lengths.unwrap_or_default().into_iter().map(|steps| steps.round() as u64).collect())
+    }
+
+    /// The results of all tasks, folded in their order, without doing them.
+    ///
+    /// # Errors
+    /// As [`steps`](Chores::steps).
+    pub fn expected(&self) -> Outcome<u64> {
+        let results = self.steps()?.into_iter().zip(0..).map(|(steps, number)| landing(number, steps));
+        Ok(results.fold(0, fold))
+    }
+}
+
+/// Does task `number`.
+pub fn work(number: u64, steps: u64) -> u64 {
+    advance(number, steps)
+}
+
+/// How many steps a core does in so many seconds if nobody else uses it.
+pub fn steps_in(seconds: f64) -> f64 {
+    let steps: u64 = MOVED.iter().map(|stage| stage.steps).sum();
+    seconds * steps as f64 / seconds_per_item(MOVED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::mean;
+
+    #[test]
+    fn lengths_have_the_mean_and_the_deviation_that_were_asked_for() {
+        let chores = Chores { tasks: 50_000, mean: 1e4, deviation: 0.8, seed: 3 };
+        let steps: Vec<f64> = chores.steps().unwrap().into_iter().map(|steps| steps as f64).collect();
+        let mean = mean(&steps);
+        let deviation = (steps.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / steps.len() as f64).sqrt();
+        assert!((mean / 1e4 - 1.0).abs() < 0.02, "{mean}");
+        assert!((deviation / mean - 0.8).abs() < 0.02, "{}", deviation / mean);
+        assert!(Chores { mean: -1.0, ..chores }.steps().is_err());
+    }
+
+    #[test]
+    fn results_are_known_beforehand() {
+        let chores = Chores { tasks: 20, mean: 100.0, deviation: 0.5, seed: 1 };
+        let steps = chores.steps().unwrap();
+        let done = steps.iter().zip(0..).map(|(&steps, number)| work(number, steps)).fold(0, fold);
+        assert_eq!(done, chores.expected().unwrap());
+    }
+}

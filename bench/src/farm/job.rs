@@ -1,0 +1,150 @@
+//! A farm of [`Chores`] on ranks: what is run, and how it went.
+
+use std::time::Duration;
+
+use armature_planner::farm::Chunking;
+
+use super::chores::Chores;
+use crate::{
+    Outcome,
+    ranks::{Launch, one},
+};
+
+/// How long a run may take before it counts as hung.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The tasks.
+    pub chores: Chores,
+    /// How they get to the ranks.
+    pub way: Way,
+    /// Cores that the ranks are pinned to, in equal parts: the first ranks to the first core. Not pinned if empty.
+    pub cores: Vec<usize>,
+}
+
+/// How tasks get to ranks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Way {
+    /// MPI by hand: one task at a time, so many requested ahead; rank 0 computes as well.
+    Ahead(usize),
+    /// MPI by hand: half of the tasks to each of two ranks.
+    Halves,
+    /// MPI by hand: tasks of half of all work to each of two ranks, for which their lengths must be known. What two
+    /// ranks can do at best where nothing disturbs them.
+    Even,
+    /// The framework.
+    Farm(Chunking),
+}
+
+impl Job {
+    /// Runs the job under mpirun on two ranks.
+    ///
+    /// # Errors
+    /// Those of starting ranks, and of the rank programs.
+    pub fn on_two_ranks(&self) -> Outcome<Run> {
+        let program = if matches!(self.way, Way::Farm(_)) { "farm" } else { "by-hand" };
+        let values = Launch { limit: LIMIT, ..Launch::ranks(2) }.output(program, &self.words())?;
+        Run::read(&values, 2)
+    }
+
+    pub(crate) fn words(&self) -> Vec<String> {
+        let Job { chores: Chores { tasks, mean, deviation, seed }, way, cores } = self;
+        let mut words = vec![
+            format!("tasks={tasks}"),
+            format!("mean={mean}"),
+            format!("deviation={deviation}"),
+            format!("seed={seed}"),
+            match way {
+                Way::Ahead(chunks) => format!("ahead={chunks}"),
+                Way::Halves => "split=halves".into(),
+                Way::Even => "split=even".into(),
+                Way::Farm(chunking) => format!("farm={chunking}"),
+            },
+        ];
+        words.extend(cores.iter().map(|core| format!("core={core}")));
+        words
+    }
+
+    pub(crate) fn parse(words: &[String]) -> Outcome<Self> {
+        let chores = Chores { tasks: 0, mean: 1.0, deviation: 1.0, seed: 0 };
+        let mut job = Job { chores, way: Way::Halves, cores: Vec::new() };
+        for word in words {
+            let (name, value) =
+                word.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, got {word}"))?;
+            match (name, value) {
+                ("tasks", _) => job.chores.tasks = value.parse()?,
+                ("mean", _) => job.chores.mean = value.parse()?,
+                ("deviation", _) => job.chores.deviation = value.parse()?,
+                ("seed", _) => job.chores.seed = value.parse()?,
+                ("ahead", _) => job.way = Way::Ahead(value.parse::<usize>()?.max(1)),
+                ("split", "halves") => job.way = Way::Halves,
+                ("split", "even") => job.way = Way::Even,
+                ("farm", _) => job.way = Way::Farm(value.parse()?),
+                ("core", _) => job.cores.push(value.parse()?),
+                _ => return Err(format!("there is no setting {word}").into()),
+            }
+        }
+        Ok(job)
+    }
+}
+
+/// How a job went.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run {
+    /// From the first task that was drawn to the last result.
+    pub seconds: f64,
+    /// Sum of the times of all tasks, as measured around each of them.
+    pub busy: f64,
+    /// Ranks that compute.
+    pub workers: f64,
+}
+
+impl Run {
+    /// Σ task times / (workers × makespan).
+    pub fn efficiency(&self) -> f64 {
+        self.busy / (self.workers * self.seconds)
+    }
+
+    fn read(output: &str, workers: usize) -> Outcome<Self> {
+        let values = one(output)?;
+        let value = |name: &str| {
+            values.get(name).copied().ok_or_else(|| format!("expected {name} in the result:\n{output}"))
+        };
+        Ok(Run { seconds: value("seconds")?, busy: value("busy")?, workers: workers as f64 })
+    }
+}
+
+/// What a rank program prints of a run.
+pub(crate) fn tell(time: Duration, busy: Duration) {
+    println!("result seconds {} busy {}", time.as_secs_f64(), busy.as_secs_f64());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_comes_back_from_its_arguments() {
+        let chores = Chores { tasks: 7, mean: 2.5, deviation: 0.8, seed: 9 };
+        let ways = [
+            Way::Ahead(8),
+            Way::Halves,
+            Way::Even,
+            Way::Farm(Chunking::Fac2),
+            Way::Farm(Chunking::Fixed(32)),
+        ];
+        for way in ways {
+            let job = Job { chores, way, cores: vec![0, 3] };
+            assert_eq!(Job::parse(&job.words()).unwrap(), job);
+        }
+        assert!(Job::parse(&["tasks".into()]).is_err() && Job::parse(&["speed=3".into()]).is_err());
+    }
+
+    #[test]
+    fn the_efficiency_is_the_part_of_the_time_that_went_into_tasks() {
+        let run = Run::read("result seconds 2 busy 3\n", 2).unwrap();
+        assert_eq!(run.efficiency(), 0.75);
+    }
+}

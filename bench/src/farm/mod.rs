@@ -1,0 +1,7 @@
+//! Farms that experiments run: their tasks, what is told to the ranks, and the rank programs with the framework.
+
+pub mod chores;
+pub mod job;
+pub mod subject;
+pub mod tasks;
+pub mod tiny;

@@ -1,0 +1,73 @@
+//! The framework's side of a farm of [`Chores`](super::chores::Chores): what its user would write.
+
+use armature::farm::{Context, Farm, Worker};
+use armature::{BoxError, Config, Progress, Session};
+use armature_planner::farm::Chunking;
+
+use super::{
+    chores::{Chores, work},
+    job::{Job, Way, tell},
+};
+use crate::{Outcome, burner::pin_rank, toil::fold};
+
+/// The rank program: prints `result seconds S busy S` on rank 0.
+///
+/// # Errors
+/// If the arguments are wrong, the ranks cannot be pinned, or the checksum is not what it should be.
+pub fn main(words: &[String]) -> Outcome {
+    let job = Job::parse(words)?;
+    let Way::Farm(chunking) = job.way else { return Err("expected farm=CHUNKING".into()) };
+    pin_rank(&job.cores)?;
+    let config = Config::from_env()?.progress(Progress::Off);
+    Ok(armature::run(&config, |session| rank(session, job.chores, chunking))?)
+}
+
+fn rank(session: &Session, chores: Chores, chunking: Chunking) -> Result<(), BoxError> {
+    let steps = chores.steps()?;
+    // Connections are made by another farm, so that this one begins without any knowledge.
+    Farm::new("greeting", |x: u64| x).map(session, 0..8, |_, _| ())?;
+    let (mut sum, mut lost) = (0, None);
+    let mut farm = Farm::worker("chores", || Ok(Worktop { steps: steps.clone() })).chunking(chunking);
+    let summary = farm.map(session, 0..chores.tasks as u64, |_, result| match result {
+        Ok(result) => sum = fold(sum, result),
+        Err(failed) => lost = Some(failed),
+    })?;
+    let Some(summary) = summary else { return Ok(()) };
+    if let Some(failed) = lost {
+        return Err(failed.into());
+    }
+    if summary.tasks != chores.tasks as u64 || sum != chores.expected()? {
+        return Err(format!("the results are wrong: {} tasks, checksum {sum:#x}", summary.tasks).into());
+    }
+    tell(summary.elapsed, summary.busy());
+    Ok(())
+}
+
+/// Knows how long each task is.
+pub(super) struct Worktop {
+    pub(super) steps: Vec<u64>,
+}
+
+impl Worker for Worktop {
+    type In = u64;
+    type Out = u64;
+
+    fn work(&mut self, number: u64, _: &mut Context) -> Result<u64, BoxError> {
+        let steps = self.steps.get(number as usize).ok_or("there is no such task")?;
+        Ok(work(number, *steps))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_right_with_every_way_to_make_chunks() {
+        let chores = Chores { tasks: 300, mean: 2000.0, deviation: 0.8, seed: 4 };
+        for chunking in [Chunking::Auto, Chunking::Static, Chunking::Fac2, Chunking::Fixed(7)] {
+            let config = Config::new().ranks(2).progress(Progress::Off);
+            armature::run(&config, |session| rank(session, chores, chunking)).unwrap();
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The framework's side of farms of tiny tasks: what its user would write.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use armature::farm::Farm;
+use armature::{BoxError, Config, Plain, Progress, Session};
+
+use crate::{
+    Outcome,
+    baseline::{
+        chain::{Tasks, Work},
+        stages::fold,
+        task::work,
+    },
+    ranks::Launch,
+};
+
+/// What is run on two ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiny {
+    /// Bytes of a task and of its result: 8 or 1024.
+    pub size: usize,
+    /// How many.
+    pub tasks: usize,
+    /// Whether rank 0 does no tasks.
+    pub dedicated: bool,
+}
+
+/// Tasks of the run that makes connections, before the one that is timed.
+const WARM_UP: usize = 10_000;
+
+/// Runs the farm and returns tasks per second.
+///
+/// # Errors
+/// Those of starting ranks, and of [`main`].
+pub fn measure(tiny: Tiny) -> Outcome<f64> {
+    let words = [tiny.size.to_string(), tiny.tasks.to_string(), tiny.dedicated.to_string()];
+    let values = Launch::ranks(2).run("tiny", &words)?;
+    values.get("tasks_per_s").copied().ok_or_else(|| "the farm printed no tasks_per_s".into())
+}
+
+/// The rank program: prints `result tasks_per_s R tasks N` on rank 0.
+///
+/// # Errors
+/// If the arguments are wrong, or the checksum is not what it should be.
+pub fn main(words: &[String]) -> Outcome {
+    let tiny = Tiny::parse(words)?;
+    let config = Config::from_env()?.progress(Progress::Off);
+    Ok(armature::run(&config, |session| {
+        once(session, Tiny { tasks: tiny.tasks.min(WARM_UP), ..tiny })?;
+        if let Some(took) = once(session, tiny)? {
+            println!("result tasks_per_s {} tasks {}", tiny.tasks as f64 / took.as_secs_f64(), tiny.tasks);
+        }
+        Ok(())
+    })?)
+}
+
+impl Tiny {
+    fn parse(words: &[String]) -> Outcome<Self> {
+        let expected = || format!("expected SIZE TASKS DEDICATED, got {words:?}");
+        let [size, tasks, dedicated] = words else { return Err(expected().into()) };
+        let size = usize::from_str(size)?;
+        if size != 8 && size != 1024 {
+            return Err(expected().into());
+        }
+        Ok(Tiny { size, tasks: tasks.parse()?, dedicated: dedicated.parse()? })
+    }
+}
+
+/// One farm; checks its results. Rank 0 gets the time that it took.
+fn once(session: &Session, tiny: Tiny) -> Result<Option<Duration>, BoxError> {
+    let numbers = 0..tiny.tasks as u64;
+    let (mut sum, mut failed) = (0, 0);
+    let summary = if tiny.size == 8 {
+        let mut farm = Farm::new("numbers", work);
+        if tiny.dedicated {
+            farm = farm.dedicated_master();
+        }
+        farm.map(session, numbers, |_, result| match result {
+            Ok(word) => sum = fold(sum, word),
+            Err(_) => failed += 1,
+        })?
+    } else {
+        let mut farm = Farm::new("arrays", |mut array: Array| {
+            array[0] = work(array[0]);
+            array
+        })
+        .plain();
+        if tiny.dedicated {
+            farm = farm.dedicated_master();
+        }
+        farm.map(session, numbers.map(array), |_, result| match result {
+            Ok(array) => sum = fold(sum, array[0]),
+            Err(_) => failed += 1,
+        })?
+    };
+    if session.is_root() && (failed > 0 || sum != Tasks::expected(tiny.tasks)) {
+        return Err(format!("the results are wrong: {failed} failed, checksum {sum:#x}").into());
+    }
+    Ok(summary.map(|summary| summary.elapsed))
+}
+
+/// 1 KiB.
+type Array = Plain<[u64; 128]>;
+
+fn array(number: u64) -> Array {
+    let mut array = [0; 128];
+    array[0] = number;
+    Plain(array)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_right_in_both_sizes() {
+        for (size, dedicated) in [(8, false), (8, true), (1024, false), (1024, true)] {
+            let config = Config::new().ranks(2).progress(Progress::Off);
+            let tiny = Tiny { size, tasks: 5000, dedicated };
+            armature::run(&config, |session| once(session, tiny)).unwrap();
+        }
+    }
+
+    #[test]
+    fn other_sizes_are_refused() {
+        assert!(Tiny::parse(&["16", "10", "true"].map(String::from)).is_err());
+    }
+}
