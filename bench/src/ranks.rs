@@ -34,6 +34,7 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "tasks" => Some(chain::main::<chain::Tasks>(arguments)),
         "by-hand" => Some(two_ranks::main(arguments)),
         "farm" => Some(farm::subject::main(arguments)),
+        "mortal" => Some(farm::mortal::main(arguments)),
         "tiny" => Some(farm::tiny::main(arguments)),
         "moved" => Some(moved::main(arguments)),
         "pipeline" => Some(subject::main(arguments)),

@@ -1,6 +1,7 @@
 //! The experiments, each in a file of its own.
 
 mod chain_tuning;
+mod farm_deaths;
 mod farm_efficiency;
 mod farm_overhead;
 mod farm_policies;
@@ -37,6 +38,7 @@ pub const ALL: &[Experiment] = &[
     remap_cost::EXPERIMENT,
     farm_overhead::EXPERIMENT,
     farm_efficiency::EXPERIMENT,
+    farm_deaths::EXPERIMENT,
     planner_4x4::EXPERIMENT,
     planner_30::EXPERIMENT,
     planner_time::EXPERIMENT,

@@ -2,6 +2,7 @@
 
 pub mod chores;
 pub mod job;
+pub mod mortal;
 pub mod subject;
 pub mod tasks;
 pub mod tiny;
