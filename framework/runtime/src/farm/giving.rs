@@ -15,6 +15,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     /// Brings what the policies are told up to date.
     pub(super) fn know(&mut self, left: Option<u64>) {
         self.knowledge.now = self.clock.now().as_secs_f64();
+        self.knowledge.messages = self.pace.messages();
         self.knowledge.task_bytes = self.pace.task_bytes();
         self.knowledge.result_bytes = self.pace.result_bytes();
         self.knowledge.ahead = self.ahead(left);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use armature_planner::farm::MessageCosts;
+
 /// The weight of a new value in a running mean.
 const FRESH: f64 = 0.125;
 /// The time for which workers are to have work beyond the chunk in hand: the master may sleep, or compute, for so
@@ -15,6 +17,14 @@ const ENOUGH_BYTES: f64 = 64.0 * 1024.0;
 /// What a master that computes on its communicating thread does before it looks at its messages again.
 const OWN_GRAIN: f64 = 100e-6;
 
+/// The start-up time of a message before any was measured, in seconds: that of shared memory with both ends awake.
+const START_UP: f64 = 2e-6;
+/// The time for a byte, which is not measured: that of one copy through memory, in seconds. On a network the bytes of
+/// small messages count as start-up time.
+const PER_BYTE: f64 = 2.5e-10;
+/// How fast the shortest exchange is forgotten.
+const FORGET: f64 = 1.02;
+
 /// Running means of sizes and times.
 #[derive(Debug)]
 pub(crate) struct Pace {
@@ -27,6 +37,8 @@ pub(crate) struct Pace {
     result_bytes: f64,
     /// Tasks in the last chunk.
     last_chunk: u64,
+    /// Seconds that a message takes beside its bytes, as the fastest exchange had it.
+    start_up: Option<f64>,
 }
 
 fn mean(old: Option<f64>, new: f64) -> Option<f64> {
@@ -42,6 +54,7 @@ impl Pace {
             task_bytes: task_size.max(1) as f64,
             result_bytes: result_size.max(1) as f64,
             last_chunk: 1,
+            start_up: None,
         }
     }
 
@@ -63,6 +76,18 @@ impl Pace {
     /// A chunk of `tasks` was done on rank 0.
     pub(crate) fn own(&mut self, tasks: u64, took: Duration) {
         self.own_task = mean(self.own_task, took.as_secs_f64() / tasks.max(1) as f64);
+    }
+
+    /// A chunk went to a worker that had nothing else to do; until its result came, `beside` has passed beside the time
+    /// of the chunk itself. Often the master was busy meanwhile, so that the shortest time counts; it is forgotten slowly.
+    pub(crate) fn exchanged(&mut self, beside: Duration) {
+        let one_way = beside.as_secs_f64() / 2.0;
+        self.start_up = Some(self.start_up.map_or(one_way, |old| one_way.min(old * FORGET)));
+    }
+
+    /// What messages cost, as far as it has been measured.
+    pub(crate) fn messages(&self) -> MessageCosts {
+        MessageCosts::new(self.start_up.unwrap_or(START_UP), PER_BYTE)
     }
 
     pub(crate) fn task_bytes(&self) -> f64 {
@@ -129,6 +154,18 @@ mod tests {
         pace.gave(2, 2000);
         pace.got(1, Duration::ZERO, 600);
         assert_eq!((pace.window(16_000), pace.enough()), (10, 40));
+    }
+
+    #[test]
+    fn the_shortest_exchange_counts() {
+        let mut pace = Pace::new(8, 8);
+        let start_up = |pace: &Pace| pace.messages().start_up.of(0.0);
+        assert_eq!(start_up(&pace), START_UP);
+        pace.exchanged(Duration::from_micros(300));
+        pace.exchanged(Duration::from_micros(100));
+        assert_eq!(start_up(&pace), 50e-6);
+        (0..100).for_each(|_| pace.exchanged(Duration::from_micros(300)));
+        assert_eq!(start_up(&pace), 150e-6, "the network has become slower");
     }
 
     #[test]

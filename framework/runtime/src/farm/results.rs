@@ -69,7 +69,11 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         report.tasks += u64::from(done.count);
         report.chunks += 1;
         report.busy += std::time::Duration::from_secs_f64(done.times.sum.max(0.0));
-        let elapsed = self.clock.now().saturating_sub(given.since).as_secs_f64();
+        let elapsed = self.clock.now().saturating_sub(given.since);
+        if given.alone && worker != 0 {
+            self.pace.exchanged(elapsed.saturating_sub(done.times.took));
+        }
+        let elapsed = elapsed.as_secs_f64();
         let (sum, squares) = (done.times.sum, done.times.squares);
         self.chunker.done(&ChunkDone { worker, tasks: done.count.into(), sum, squares, elapsed });
         if done.failures.is_empty() {

@@ -46,6 +46,8 @@ pub(crate) struct Given<K> {
     pub(crate) attempt: u32,
     /// When it was given, by the master's clock.
     pub(crate) since: Duration,
+    /// Whether its worker had no other chunk then.
+    pub(crate) alone: bool,
     pub(crate) kept: K,
 }
 
@@ -155,7 +157,8 @@ impl<T, K> Master<T, K> {
     ) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
-        self.given.insert(id, Given { worker, first, count, attempt, since: now, kept });
+        let alone = self.crew.held(worker) == 0;
+        self.given.insert(id, Given { worker, first, count, attempt, since: now, alone, kept });
         self.out += u64::from(count);
         self.tally.chunks += 1;
         if attempt > 0 {
