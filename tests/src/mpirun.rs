@@ -278,6 +278,11 @@ impl Running {
             .unwrap_or_else(|| panic!("no process of the job is rank {rank}"))
     }
 
+    /// Kills all its processes at once, the launcher too.
+    pub fn kill(self) {
+        drop(self);
+    }
+
     /// Waits for the end, or until the limit, when all processes of the job are ended.
     pub fn wait(mut self) -> Outcome {
         let mut hung = false;

@@ -1,7 +1,10 @@
 //! Workers of a farm are killed while it runs. Open MPI's launcher lets the others go on if it is asked to; MPICH's does not.
+//! Jobs that are killed whole are started again and go on from their journal.
 //!
 //! `ARMATURE_TEST_DEATHS` is the number of runs of each test (2 unless it is set).
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use armature_launch::Mpi;
@@ -105,4 +108,50 @@ fn a_worker_that_stood_still_for_too_long_is_done_without() {
     std::thread::sleep(Duration::from_millis(3_500));
     kill_process(stopped, Signal::CONT).expect("rank 1 is still there");
     complete(&running.wait(), "1");
+}
+
+/// Kills a job whole, again and again, each time when it says one of `moments`; at last it runs to its end. Nothing that
+/// the journal had is computed again, and everything else is, once.
+fn killed_whole(case: &str, moments: &[u64], seed: u64) {
+    const TASKS: usize = 1_000;
+    let dir = tempfile::tempdir().expect("a directory");
+    let dir_name = dir.path().to_str().expect("a text");
+    let job = || Job::new(PROGRAM, 3).arg(case).env("ARMATURE_TEST_DIR", dir_name);
+    let mut before = BTreeSet::new();
+    for (n, moment) in moments.iter().enumerate() {
+        let running = job().start();
+        running.wait_for(&format!("farm has {moment}\n"));
+        std::thread::sleep(Duration::from_millis(noise(seed, n as u64) % 60));
+        running.kill();
+        before.extend(computed(dir.path()));
+    }
+    let done = before.len();
+    std::fs::remove_file(dir.path().join("computed")).expect("a log");
+    let outcome = job().env("ARMATURE_TEST_TASKS", &TASKS.to_string()).run();
+    assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    let known =
+        outcome.stdout.lines().find_map(|l| l.strip_prefix("farm complete, ")?.strip_suffix(" known"));
+    let known: usize = known.and_then(|known| known.parse().ok()).unwrap_or_else(|| panic!("{outcome}"));
+    let after = computed(dir.path());
+    let all: BTreeSet<_> = before.union(&after.iter().cloned().collect()).cloned().collect();
+    println!("{case}: {done} were computed before the end, {known} known, {} computed then", after.len());
+    assert_eq!((after.len(), all.len()), (TASKS - known, TASKS), "{outcome}");
+    // What is lost is no more than what was under way, and what came in since the journal was last written.
+    assert!(known > 0 && known + 100 >= done, "{known} of {done} were kept\n{outcome}");
+}
+
+/// The lines that tasks have left.
+fn computed(dir: &Path) -> Vec<String> {
+    let log = std::fs::read_to_string(dir.join("computed")).unwrap_or_default();
+    log.lines().map(str::to_string).collect()
+}
+
+#[test]
+fn a_stream_that_is_killed_whole_goes_on_from_its_journal() {
+    (0..runs()).for_each(|seed| killed_whole("farm-journal-stream", &[100, 400, 700], seed));
+}
+
+#[test]
+fn iterations_that_are_killed_whole_go_on_from_their_journal() {
+    (0..runs()).for_each(|seed| killed_whole("farm-journal-iterations", &[1, 4, 7], seed));
 }

@@ -1,5 +1,7 @@
 //! Farms whose workers die: programs for tests that kill ranks, which no other transport than processes can do.
 
+use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use armature::farm::{Chunking, Farm};
@@ -9,7 +11,11 @@ use crate::Case;
 use crate::check::{Work, noise, same, setting, that};
 
 /// Not among the cases that run everywhere.
-pub const CASES: &[Case] = &[Case { name: "farm-deaths", run: deaths }];
+pub const CASES: &[Case] = &[
+    Case { name: "farm-deaths", run: deaths },
+    Case { name: "farm-journal-stream", run: journal_of_a_stream },
+    Case { name: "farm-journal-iterations", run: journal_of_iterations },
+];
 
 /// Tasks of one to three milliseconds. Whoever dies meanwhile, every result comes once; rank 0 says who was lost.
 /// `ARMATURE_TEST_TASKS` is their number, `ARMATURE_TEST_SILENCE` how long a worker may be silent, in milliseconds.
@@ -37,5 +43,57 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
     same(session, "results", &out, &(0..tasks).map(|x| (x, noise(3, x))).collect::<Vec<_>>())?;
     that(summary.tasks == tasks && summary.failed == 0, || format!("not every task ended once\n{summary}"))?;
     crate::say(&format!("farm complete, lost {:?}, {:.3} s", summary.lost, summary.elapsed.as_secs_f64()));
+    Ok(())
+}
+
+/// A farm that can be killed and started again, in the directory `ARMATURE_TEST_DIR`: there its journal is, and a file
+/// `computed` that gets a line for every task that is done. A task is an iteration and a number.
+fn kept(session: &Session) -> Result<Farm<'static, (u64, u64), u64>, BoxError> {
+    let work = Work::on(session);
+    let dir = PathBuf::from(std::env::var("ARMATURE_TEST_DIR")?);
+    let log = dir.join("computed");
+    let square = move |(iteration, x): (u64, u64)| {
+        work.take(Duration::from_micros(500 + noise(x, iteration) % 1_000));
+        let mut log = std::fs::OpenOptions::new().create(true).append(true).open(&log)?;
+        // In one piece: several ranks do.
+        log.write_all(format!("{iteration} {x}\n").as_bytes())?;
+        Ok(noise(iteration, x))
+    };
+    Ok(Farm::try_new("kept", square).chunking(Chunking::Fixed(2)).journal(dir.join("journal"), "1"))
+}
+
+/// `ARMATURE_TEST_TASKS` tasks.
+fn journal_of_a_stream(session: &Session) -> Result<(), BoxError> {
+    let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64;
+    let mut out = Vec::new();
+    let summary = kept(session)?.map(session, (0..tasks).map(|x| (0, x)), |number, x| {
+        crate::say(&format!("farm has {number}"));
+        out.push(x.unwrap_or(0));
+    })?;
+    let Some(summary) = summary else { return Ok(()) };
+    same(session, "results", &out, &(0..tasks).map(|x| noise(0, x)).collect::<Vec<_>>())?;
+    crate::say(&format!("farm complete, {} known", summary.known));
+    Ok(())
+}
+
+/// `ARMATURE_TEST_TASKS` tasks in ten sets, of which each depends on the results before.
+fn journal_of_iterations(session: &Session) -> Result<(), BoxError> {
+    let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64 / 10;
+    let set = |iteration: u64, from: u64| -> Vec<(u64, u64)> {
+        (0..tasks).map(|n| (iteration, from.wrapping_add(n))).collect()
+    };
+    let last = |results: &[u64]| results.iter().fold(0, |sum, &x| noise(sum, x));
+    let mut end = 0;
+    let summary = kept(session)?.iterate(session, set(0, 0), |results, iteration| {
+        crate::say(&format!("farm has {iteration}"));
+        end = last(&results);
+        Ok((iteration < 9).then(|| set(iteration as u64 + 1, end)))
+    })?;
+    let Some(summary) = summary else { return Ok(()) };
+    let serial = (0..10).fold(0, |from, iteration| {
+        last(&set(iteration, from).iter().map(|&(iteration, x)| noise(iteration, x)).collect::<Vec<_>>())
+    });
+    that(end == serial, || format!("the last results are not those of the serial program: {end}, {serial}"))?;
+    crate::say(&format!("farm complete, {} known", summary.known));
     Ok(())
 }

@@ -25,6 +25,8 @@ pub(crate) struct Options {
     pub(crate) task_limit: Option<Duration>,
     pub(crate) silence: Option<Duration>,
     pub(crate) journal: Option<(PathBuf, Vec<u8>)>,
+    /// Not an option: this farm object has been run.
+    pub(crate) ran_before: bool,
 }
 
 /// A worker with a thread that communicates is dead after so long without a sign of life, unless set.
@@ -92,6 +94,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
                 task_limit: None,
                 silence: None,
                 journal: None,
+                ran_before: false,
             },
         }
     }
@@ -150,7 +153,14 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     ///
     /// `fingerprint` is whatever the results depend on beside the tasks' numbers: parameters, seeds, the input or a
     /// checksum of it. A file that was written with another one, or by a farm of another name, is refused. The tasks
-    /// are drawn as before, also those that are not done again. For [`map`](Farm::map) and [`collect`](Farm::collect).
+    /// are drawn as before, also those that are not done again.
+    ///
+    /// [`iterate`](Farm::iterate) goes through its iterations as before, those whose results are all known without
+    /// computing anything. The tasks that `next` makes must follow from the results; other ones than when the file was
+    /// written are refused. Since what follows depends on them, tasks that failed in
+    /// [`try_iterate`](Farm::try_iterate) stay failed.
+    ///
+    /// A file is of one run: a farm that has a journal and is run a second time says so.
     ///
     /// ```
     /// use armature::farm::Farm;

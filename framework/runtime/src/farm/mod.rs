@@ -38,6 +38,7 @@ mod desk;
 mod ending;
 mod giving;
 mod hand;
+mod history;
 mod known;
 mod machine;
 mod order;

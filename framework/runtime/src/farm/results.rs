@@ -159,16 +159,6 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             .map_err(|e| e.on_item(given.first).in_stage(&self.name).at_rank(0))
     }
 
-    /// Feeds a result that came out of the journal.
-    pub(super) fn feed_known(
-        &mut self,
-        task: u64,
-        result: Option<O>,
-        sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
-    ) -> Result<()> {
-        self.pass_on(task, Run::Results(result.into_iter().collect()), sink)
-    }
-
     /// Results have come: they are kept, if they are to be, and the sink is fed.
     fn feed(
         &mut self,
@@ -185,13 +175,17 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
                 let kept: Result<Vec<O>> = kept.collect();
                 Run::Results(kept.map_err(|e| e.in_stage(&self.name).at_rank(0))?)
             }
+            (Run::Failed(failed), Some(store)) if store.keeps_failures() => {
+                store.keep_failure(&failed).map_err(|e| e.in_stage(&self.name).at_rank(0))?;
+                Run::Failed(failed)
+            }
             (run, _) => run,
         };
         self.pass_on(first, run, sink)
     }
 
     /// Feeds the sink, which is the caller's code.
-    fn pass_on(
+    pub(super) fn pass_on(
         &mut self,
         first: u64,
         run: Run<O>,

@@ -4,6 +4,7 @@ use super::builder::{Farm, Options};
 use super::desk::Desk;
 use super::hand::Hand;
 use super::outcome::{Answer, FailedTask, Flow, answer};
+use super::store::Kind;
 use super::summary::Summary;
 use super::supply::Supply;
 use super::workbench::Workbench;
@@ -131,6 +132,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         let post = &mut *post;
         let run = post.next_run();
         let (rank, clock) = (post.rank(), post.clock());
+        let options =
+            Options { ran_before: std::mem::replace(&mut self.options.ran_before, true), ..options };
         let Farm { name, seat, codecs, .. } = self;
         let codecs = *codecs;
         let bench = Workbench::new(seat, codecs, name, run, rank, clock);
@@ -173,7 +176,7 @@ where
         mut self,
         desk: &mut Desk<'_, 'scope, '_, 'w, 'f, I, O>,
     ) -> Result<usize> {
-        desk.open_journal()?;
+        desk.open_journal(Kind::Stream)?;
         desk.stream(&mut Supply::new(self.tasks.into_iter()), &mut self.sink)?;
         Ok(1)
     }
@@ -196,9 +199,10 @@ where
         mut self,
         desk: &mut Desk<'_, 'scope, '_, 'w, 'f, I, O>,
     ) -> Result<usize> {
-        desk.refuse_journal()?;
+        desk.open_journal(Kind::Iterations)?;
         let mut tasks: Vec<I> = self.first.into_iter().collect();
         for iteration in 0.. {
+            tasks = desk.begin_set(iteration, tasks)?;
             let mut results = Vec::with_capacity(tasks.len());
             let mut sink = |_, result| {
                 results.push(result);

@@ -1,33 +1,70 @@
 //! Results that outlive the job: kept in a journal as they come, and taken from it instead of being computed again.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 use bytes::Bytes;
 
+use super::history::Digest;
+use super::outcome::FailedTask;
 use super::workbench::caught;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::journal::{Identity, Journal};
 use crate::transport::Part;
-use crate::wire::{Codec, Item};
+use crate::wire::{self, Codec, Item};
 
 /// A farm's journal, and what it held when it was opened.
+///
+/// A record's number is that of its task in a stream. In iterations records are numbered through: in front of the
+/// results of each set of tasks stands a [`Digest`] of the set, so that a job which has become another one is noticed.
 #[derive(Debug)]
 pub(crate) struct Store {
     journal: Journal,
     known: BTreeMap<u64, Bytes>,
     clock: Clock,
+    kind: Kind,
+    /// Record numbers of the present set of tasks.
+    records: Range<u64>,
 }
+
+/// What a journal is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A stream of tasks. Those that failed are not kept.
+    Stream,
+    /// Sets of tasks, each made from the results of the one before: failed tasks belong to these.
+    Iterations,
+}
+
+impl Kind {
+    /// How results are laid out in records, beside the version of the codecs.
+    fn layout(self) -> &'static str {
+        match self {
+            Kind::Stream => concat!("farm 1, armature ", env!("CARGO_PKG_VERSION")),
+            Kind::Iterations => concat!("farm 1 iterated, armature ", env!("CARGO_PKG_VERSION")),
+        }
+    }
+}
+
+/// In the place of the number of parts: the record is of a task that failed.
+const FAILED: u32 = u32::MAX;
 
 impl Store {
     /// Opens the journal of the farm `name`, whose results depend on what `fingerprint` says.
     ///
     /// # Errors
     /// Those of [`Journal::open`].
-    pub(crate) fn open(path: &Path, name: &str, fingerprint: &[u8], clock: Clock) -> Result<Self> {
+    pub(crate) fn open(
+        path: &Path,
+        name: &str,
+        kind: Kind,
+        fingerprint: &[u8],
+        clock: Clock,
+    ) -> Result<Self> {
         let mut known = BTreeMap::new();
-        let identity = Identity::new(name, LAYOUT, fingerprint);
+        let identity = Identity::new(name, kind.layout(), fingerprint);
         let (journal, recovery) = Journal::open(path, &identity, |task, payload| {
             known.insert(task, payload);
             Ok(())
@@ -35,20 +72,74 @@ impl Store {
         if recovery.tasks > 0 {
             log::info!("farm {name}: {} results are in {}", recovery.tasks, path.display());
         }
-        Ok(Store { journal, known, clock })
+        let records = match kind {
+            Kind::Stream => 0..u64::MAX,
+            Kind::Iterations => 0..0,
+        };
+        Ok(Store { journal, known, clock, kind, records })
     }
 
-    /// The first task from number `from` on that has a result.
+    /// Goes on to the next set of tasks of an iteration.
+    ///
+    /// # Errors
+    /// If the journal was written with another set there, or the tasks cannot be encoded.
+    pub(crate) fn begin_set<I: Item>(
+        &mut self,
+        iteration: usize,
+        tasks: Vec<I>,
+        codec: &Codec<I>,
+    ) -> Result<Vec<I>> {
+        let place = self.records.end;
+        let (digest, tasks) = Digest::of(tasks, codec)?;
+        match self.known.remove(&place) {
+            None => self.journal.append(self.clock.now(), place, &digest.to_bytes())?,
+            Some(known) if known[..] == digest.to_bytes() => {}
+            Some(_) => {
+                let text = format!(
+                    "{}: the tasks of iteration {iteration} are not those with which it was written; they must follow \
+                     from the results before them and from what the fingerprint says",
+                    self.journal.path().display()
+                );
+                return Err(Error::new(ErrorKind::Config, text));
+            }
+        }
+        self.records = place + 1..place + 1 + tasks.len() as u64;
+        Ok(tasks)
+    }
+
+    /// Whether tasks that failed for good are kept, too.
+    pub(crate) fn keeps_failures(&self) -> bool {
+        self.kind == Kind::Iterations
+    }
+
+    /// The first task from number `from` on that has ended.
     pub(crate) fn next_known(&self, from: u64) -> Option<u64> {
-        self.known.range(from..).next().map(|(&task, _)| task)
+        let Range { start, end } = self.records;
+        let from = start.saturating_add(from).min(end);
+        self.known.range(from..end).next().map(|(&record, _)| record - start)
     }
 
-    /// The result of a task, if the journal had it.
+    /// What came of a task, if the journal had it.
     ///
     /// # Errors
     /// If it is not a result of this farm: the fingerprint does not say all that it should.
-    pub(crate) fn take<O: Item>(&mut self, task: u64, codec: &Codec<O>) -> Result<Option<O>> {
-        self.known.remove(&task).map(|payload| self.unpack(task, payload, codec)).transpose()
+    pub(crate) fn take<O: Item>(
+        &mut self,
+        task: u64,
+        codec: &Codec<O>,
+    ) -> Result<Option<Result<O, FailedTask>>> {
+        let payload = self.known.remove(&(self.records.start + task));
+        payload.map(|payload| self.unpack(task, payload, codec)).transpose()
+    }
+
+    /// Keeps a task that failed for good.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(crate) fn keep_failure(&mut self, failed: &FailedTask) -> Result<()> {
+        let record = self.records.start + failed.task;
+        let pieces = [&FAILED.to_le_bytes()[..], &wire::to_bytes(failed)?];
+        self.journal.append_parts(self.clock.now(), record, &pieces)
     }
 
     /// Keeps the result of a task.
@@ -66,14 +157,22 @@ impl Store {
         }
         let mut pieces = vec![&lengths[..], &head[..]];
         pieces.extend(parts.iter().map(Part::bytes));
-        self.journal.append_parts(self.clock.now(), task, &pieces)?;
+        self.journal.append_parts(self.clock.now(), self.records.start + task, &pieces)?;
         caught(|| codec.decode(head.into(), parts, 1))?
             .pop()
             .ok_or_else(|| strange(task, self.journal.path()))
     }
 
-    fn unpack<O: Item>(&self, task: u64, mut payload: Bytes, codec: &Codec<O>) -> Result<O> {
+    fn unpack<O: Item>(
+        &self,
+        task: u64,
+        mut payload: Bytes,
+        codec: &Codec<O>,
+    ) -> Result<Result<O, FailedTask>> {
         let strange = || strange(task, self.journal.path());
+        if payload.starts_with(&FAILED.to_le_bytes()) {
+            return wire::from_bytes(&payload[4..]).map(Err);
+        }
         let mut cut = |length: u64| {
             let length = usize::try_from(length).ok().filter(|&l| l <= payload.len()).ok_or_else(strange)?;
             Ok::<Bytes, Error>(payload.split_to(length))
@@ -90,7 +189,7 @@ impl Store {
                 format!("{}: result {task} cannot be read: {}", self.journal.path().display(), e.message());
             Error::new(ErrorKind::Config, text)
         })?;
-        results.pop().ok_or_else(strange)
+        results.pop().map(Ok).ok_or_else(strange)
     }
 
     /// What is to be done at every turn.
@@ -105,9 +204,6 @@ impl Store {
     }
 }
 
-/// How results are laid out in records, beside the version of the codecs.
-const LAYOUT: &str = concat!("farm 1, armature ", env!("CARGO_PKG_VERSION"));
-
 fn strange(task: u64, path: &Path) -> Error {
     Error::new(
         ErrorKind::Config,
@@ -119,6 +215,10 @@ fn strange(task: u64, path: &Path) -> Error {
 mod tests {
     use super::*;
 
+    fn open(path: &Path, kind: Kind, fingerprint: &[u8]) -> Result<Store> {
+        Store::open(path, "sums", kind, fingerprint, Clock::wall())
+    }
+
     #[test]
     fn results_come_back_as_they_were() {
         let dir = tempfile::tempdir().unwrap();
@@ -126,35 +226,71 @@ mod tests {
         let codec = Codec::<Vec<f64>>::of_type();
         // Inline, and as a part of its own.
         let results = [vec![], vec![1.5; 3], vec![2.5; 9_000]];
-        let mut store = Store::open(&path, "sums", b"1", Clock::wall()).unwrap();
+        let mut store = open(&path, Kind::Stream, b"1").unwrap();
         assert_eq!(store.next_known(0), None);
         for (task, result) in (0..).zip(&results) {
             assert_eq!(store.keep(task * 10, result.clone(), &codec).unwrap(), *result);
         }
         store.close().unwrap();
 
-        let mut store = Store::open(&path, "sums", b"1", Clock::wall()).unwrap();
+        let mut store = open(&path, Kind::Stream, b"1").unwrap();
         assert_eq!(
             (store.next_known(0), store.next_known(1), store.next_known(21)),
             (Some(0), Some(10), None)
         );
         for (task, result) in (0..).zip(results) {
-            assert_eq!(store.take(task * 10, &codec).unwrap(), Some(result));
+            assert_eq!(store.take(task * 10, &codec).unwrap(), Some(Ok(result)));
         }
         assert_eq!((store.take(0, &codec).unwrap(), store.next_known(0)), (None, None));
         drop(store);
-        let error = Store::open(&path, "sums", b"2", Clock::wall()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        for (kind, fingerprint) in [(Kind::Stream, b"2"), (Kind::Iterations, b"1")] {
+            let error = open(&path, kind, fingerprint).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        }
+    }
+
+    #[test]
+    fn sets_of_tasks_are_kept_apart_and_must_be_the_same_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let codec = Codec::<u64>::of_type();
+        let failed = FailedTask { task: 1, rank: 2, attempts: 1, panicked: false, message: "no".to_string() };
+        let mut store = open(&path, Kind::Iterations, b"1").unwrap();
+        for iteration in 0..3 {
+            store.begin_set(iteration, vec![7, 8, iteration as u64], &codec).unwrap();
+            assert_eq!(store.next_known(0), None);
+            store.keep_failure(&failed).unwrap();
+            if iteration < 2 {
+                store.keep(2, 100 + iteration as u64, &codec).unwrap();
+            }
+        }
+        store.close().unwrap();
+
+        let mut store = open(&path, Kind::Iterations, b"1").unwrap();
+        for iteration in 0..3 {
+            store.begin_set(iteration, vec![7, 8, iteration as u64], &codec).unwrap();
+            assert_eq!(store.next_known(0), Some(1));
+            assert_eq!(store.take(1, &codec).unwrap(), Some(Err(failed.clone())));
+            let last = (iteration < 2).then_some(2);
+            assert_eq!((store.next_known(0), store.next_known(99)), (last, None), "not of the next set");
+            assert_eq!(store.take(2, &codec).unwrap(), last.map(|_| Ok(100 + iteration as u64)));
+        }
+        drop(store);
+
+        let mut store = open(&path, Kind::Iterations, b"1").unwrap();
+        store.begin_set(0, vec![7, 8, 0], &codec).unwrap();
+        let error = store.begin_set(1, vec![7, 8, 2], &codec).unwrap_err();
+        assert!(error.message().contains("the tasks of iteration 1 are not those"), "{error}");
     }
 
     #[test]
     fn a_result_of_another_type_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal");
-        let mut store = Store::open(&path, "sums", b"1", Clock::wall()).unwrap();
+        let mut store = open(&path, Kind::Stream, b"1").unwrap();
         store.keep(3, 7u64, &Codec::of_type()).unwrap();
         store.close().unwrap();
-        let mut store = Store::open(&path, "sums", b"1", Clock::wall()).unwrap();
+        let mut store = open(&path, Kind::Stream, b"1").unwrap();
         let error = store.take::<String>(3, &Codec::of_type()).unwrap_err();
         assert!(error.message().contains("result 3 cannot be read"), "{error}");
     }
