@@ -91,7 +91,7 @@ fn workers_end_when_the_master_dies() {
     let outcome = running.wait();
     assert!(!outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
     assert!(start.elapsed() < Duration::from_secs(30), "{outcome}");
-    assert!(outcome.stderr.contains("from rank 0, the farm's master"), "{outcome}");
+    assert!(outcome.stderr.contains("rank 0, the farm's master"), "{outcome}");
     assert!(!outcome.stdout.contains("farm complete"), "{outcome}");
 }
 

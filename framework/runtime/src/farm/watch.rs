@@ -101,8 +101,12 @@ impl Watch {
                 Some(status) if status.inline => self.peer_limit,
                 _ => self.silence,
             };
-            if silent > limit {
-                let why = format!("no sign of life for {:.1} s", silent.as_secs_f64());
+            let ended = post.has_ended(rank);
+            if ended || silent > limit {
+                let why = match ended {
+                    true => "its process has ended".to_string(),
+                    false => format!("no sign of life for {:.1} s", silent.as_secs_f64()),
+                };
                 lost.push(Loss { rank, why });
                 continue;
             }
@@ -127,14 +131,17 @@ impl Watch {
         let silent = now.saturating_sub(post.heard(0, now));
         // Before its first word it may be busy with the caller's own work.
         let limit = if self.present[0] { self.peer_limit } else { self.join_limit };
-        if silent <= limit {
+        let text = if post.has_ended(0) {
+            "rank 0, the farm's master, has died, and nothing can go on without it".to_string()
+        } else if silent > limit {
+            format!(
+                "has waited {:.0} s for a sign of life from rank 0, the farm's master: it must be dead, and nothing \
+                 can go on without it",
+                silent.as_secs_f64()
+            )
+        } else {
             return Ok(());
-        }
-        let text = format!(
-            "has waited {:.0} s for a sign of life from rank 0, the farm's master: it must be dead, and nothing can \
-             go on without it",
-            silent.as_secs_f64()
-        );
+        };
         Err(Error::new(ErrorKind::Timeout, text).at_rank(post.rank()))
     }
 }

@@ -9,7 +9,7 @@ use super::score::Score;
 use super::summary::Summary;
 use super::workshop::Workshop;
 use crate::engine::Engine;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Balance, Session, report};
 
 impl Runnable<'_> {
@@ -27,6 +27,13 @@ impl Runnable<'_> {
         let run = post.next_run();
         let (rank, size, clock) = (post.rank(), post.size(), post.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
+        if let lost @ [_, ..] = post.lost() {
+            let text = format!(
+                "a pipeline needs all ranks, and rank(s) {lost:?} have died; only farms go on without"
+            );
+            // A job that is started again has them.
+            return Err(Error::new(ErrorKind::Timeout, text).at_rank(rank));
+        }
         let score = if rank == 0 { Some(Score::of(&mut self, size, session)?) } else { None };
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
         let workshop = Workshop::new(self, rank, clock, config.monitor || balanced);

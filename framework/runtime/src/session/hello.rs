@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::{Bind, Config};
 use super::post::{Kind, Post};
+use super::process::Process;
 use crate::error::{Error, ErrorKind, Result};
 use crate::topology::{self, Core, Topology};
 use crate::wire;
@@ -23,6 +24,7 @@ struct Hello {
     version: String,
     transport: String,
     topology: Topology,
+    process: Process,
 }
 
 /// What a rank learns about its node, and where it is bound.
@@ -45,6 +47,7 @@ pub(super) fn exchange(post: &mut Post, config: &Config) -> Result<Sharing> {
         version: env!("CARGO_PKG_VERSION").to_string(),
         transport: post.transport().describe(),
         topology: Topology::of_this_node(),
+        process: Process::own(),
     };
     let (neighbourhood, sharing) = match post.rank() {
         0 => welcome(post, config, mine)?,
@@ -90,8 +93,9 @@ fn welcome(post: &mut Post, config: &Config, mine: Hello) -> Result<(Neighbourho
         log::log!(level, "{size} ranks, {}\n{}", hellos[0].transport, table(&hellos, &places));
     }
     for (to, place) in places.iter().enumerate().skip(1) {
-        post.send(to, Kind::Welcome, place)?;
+        post.send(to, Kind::Welcome, &(place, &hellos[0].process))?;
     }
+    post.know(hellos.iter().map(|hello| hello.process.clone()).enumerate());
     let sharing = sharing(&hellos, &places);
     Ok((places[0].clone(), sharing))
 }
@@ -132,14 +136,16 @@ fn sharing(hellos: &[Hello], places: &[Neighbourhood]) -> Sharing {
 /// The part of every other rank.
 fn introduce(post: &mut Post, config: &Config, mine: &Hello) -> Result<Neighbourhood> {
     post.send(0, Kind::Hello, mine)?;
-    post.wait_until(
+    let (neighbourhood, root) = post.wait_until(
         config.peer_limit,
         |_, letter| match letter.filter(|l| l.kind == Kind::Welcome) {
             Some(letter) => wire::from_bytes(&letter.body).map(Some),
             None => Ok(None),
         },
         || "for rank 0 to welcome it".to_string(),
-    )
+    )?;
+    post.know([(0, root)]);
+    Ok(neighbourhood)
 }
 
 /// Ranks built from different versions, or against different MPI libraries, do not understand each other.
@@ -215,7 +221,12 @@ mod tests {
 
     fn hello(host: &str) -> Hello {
         let topology = Topology { host: host.into(), ..Topology::of_this_node() };
-        Hello { version: env!("CARGO_PKG_VERSION").into(), transport: "local".into(), topology }
+        Hello {
+            version: env!("CARGO_PKG_VERSION").into(),
+            transport: "local".into(),
+            topology,
+            process: Process::own(),
+        }
     }
 
     #[test]

@@ -7,8 +7,10 @@
 mod backoff;
 mod config;
 mod hello;
+mod leaving;
 mod logging;
 pub(crate) mod post;
+mod process;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -23,13 +25,12 @@ pub(crate) use backoff::Backoff;
 pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice};
 use hello::Sharing;
 pub(crate) use logging::name_rank;
-use post::{Kind, Post};
+use post::Post;
 
 use crate::clock::Stopwatch;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::transport::Transport;
 use crate::transport::local::{LocalTransport, World};
-use crate::wire;
 
 /// One rank's view of a running job: who it is, how many there are, and the settings.
 ///
@@ -140,55 +141,6 @@ impl Session {
             }),
             Err(error) => Err((Box::new(post), error)),
         }
-    }
-
-    /// Takes a rank down: everybody says bye to rank 0, which lets all go when it has heard from each.
-    fn leave(post: &mut Post, config: &Config) -> Result<()> {
-        // A rank may still be busy with the caller's own work, which tells nobody that it is alive.
-        let limit = config.join_limit;
-        post.next_run();
-        if post.lost().is_empty() {
-            post.drain(limit)?;
-        }
-        if post.rank() == 0 {
-            let mut missing: Vec<usize> = (1..post.size()).filter(|&r| !post.is_lost(r)).collect();
-            let left = RefCell::new(missing.clone());
-            post.wait_until(
-                limit,
-                |_, letter| {
-                    if let Some(letter) = letter.filter(|l| l.kind == Kind::Bye) {
-                        missing.retain(|&r| r != letter.from);
-                        left.borrow_mut().clone_from(&missing);
-                    }
-                    Ok(missing.is_empty().then_some(()))
-                },
-                || format!("for rank(s) {:?} to leave", left.borrow()),
-            )?;
-            // All have done their part. Whoever dies from here on, or hangs, changes nothing about that.
-            post.finish()?;
-            let lost = post.lost().to_vec();
-            // Also to those taken for dead: one that was only slow would wait for it.
-            for to in 1..post.size() {
-                post.send(to, Kind::Farewell, &lost)?;
-            }
-        } else {
-            post.send(0, Kind::Bye, &())?;
-            let lost = post.wait_until(
-                limit,
-                |_, letter| match letter.filter(|l| l.kind == Kind::Farewell) {
-                    Some(letter) => wire::from_bytes(&letter.body).map(Some),
-                    None => Ok(None),
-                },
-                || "for rank 0 to let it leave".to_string(),
-            )?;
-            post.learn_lost(lost);
-        }
-        if post.lost().is_empty() {
-            post.drain(config.peer_limit)?;
-        } else {
-            post.flush();
-        }
-        post.close()
     }
 }
 
@@ -317,7 +269,7 @@ fn on_rank<R>(
         .map_err(|payload| Error::new(ErrorKind::Panic, panic_text(&*payload)).at_rank(rank))
         .and_then(|r| r.map_err(|e| from_user(e, rank)));
     let mut post = session.post.into_inner();
-    let result = result.and_then(|value| Session::leave(&mut post, config).map(|()| value));
+    let result = result.and_then(|value| leaving::leave(&mut post, config).map(|()| value));
     match result {
         Ok(value) => {
             if !post.lost().is_empty() {

@@ -4,13 +4,14 @@
 //! not begun here yet is kept until it has. A failure of another rank ends whatever this rank was doing.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::backoff::Backoff;
+use super::process::Process;
 use super::verdict::{Keeper, may_restart};
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
@@ -102,6 +103,8 @@ pub(crate) struct Post {
     verdict: Keeper,
     /// Ranks that have died and without which the job goes on, ascending.
     lost: Vec<usize>,
+    /// Ranks that can be seen to end from here.
+    seen: BTreeMap<usize, Process>,
 }
 
 impl Post {
@@ -119,7 +122,21 @@ impl Post {
             failed: false,
             verdict: Keeper::default(),
             lost: Vec::new(),
+            seen: BTreeMap::new(),
         }
+    }
+
+    /// Ranks are these processes.
+    pub(crate) fn know(&mut self, processes: impl IntoIterator<Item = (usize, Process)>) {
+        if self.is_process() {
+            let own = Process::own();
+            self.seen = processes.into_iter().filter(|(_, process)| own.sees(process)).collect();
+        }
+    }
+
+    /// Whether a rank's process has ended, as far as that can be seen: it is on this machine.
+    pub(crate) fn has_ended(&self, rank: usize) -> bool {
+        self.seen.get(&rank).is_some_and(Process::has_ended)
     }
 
     /// From now on says in a file how the job stands.

@@ -66,7 +66,7 @@ fn nobody_waits_for_a_rank_that_is_lost() {
         if rank == 0 {
             post.lose(1, "it never was");
         }
-        Session::leave(&mut post, &config).map(|()| post.lost().to_vec())
+        leaving::leave(&mut post, &config).map(|()| post.lost().to_vec())
     };
     std::thread::scope(|scope| {
         let other = scope.spawn(|| leave(2));
@@ -75,4 +75,55 @@ fn nobody_waits_for_a_rank_that_is_lost() {
     });
     let verdict = crate::verdict::Verdict::read(&path).unwrap().unwrap();
     assert_eq!((verdict.state, verdict.lost), (crate::verdict::State::Finished, vec![1]));
+}
+
+#[test]
+fn a_pipeline_is_refused_where_ranks_are_lost() {
+    let error = run(&Config::new().ranks(3), |session| {
+        if session.is_root() {
+            session.post()?.lose(2, "it never was");
+        }
+        crate::pipeline::Pipeline::source("numbers", || 0..3u8).for_each("end", |_| ()).run(session)?;
+        Ok(())
+    })
+    .unwrap_err();
+    assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(0)));
+    assert!(error.message().contains("rank(s) [2] have died"), "{error}");
+}
+
+#[test]
+fn a_rank_0_that_falls_silent_while_all_leave_is_not_waited_for() {
+    let world = World::new(2);
+    let post =
+        |rank| Post::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
+    let config = Config::new().peer_limit(Duration::from_millis(500));
+    let mut root = post(0);
+    root.next_run();
+    root.send(1, post::Kind::Status, &()).unwrap();
+    let error = leaving::leave(&mut post(1), &config).unwrap_err();
+    assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(1)));
+    assert!(error.message().ends_with("for rank 0 to let it leave"), "{error}");
+}
+
+#[test]
+fn a_rank_that_falls_silent_while_it_waits_to_leave_is_lost() {
+    let world = World::new(3);
+    let post =
+        |rank| Post::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
+    let config = Config::new().peer_limit(Duration::from_millis(1_500));
+    let mut silent = post(1);
+    silent.next_run();
+    silent.send(0, post::Kind::Bye, &()).unwrap();
+    let late = || {
+        // It is busy with something else for longer than ranks that wait may be silent.
+        std::thread::sleep(Duration::from_millis(3_500));
+        let mut post = post(2);
+        leaving::leave(&mut post, &config).map(|()| post.lost().to_vec())
+    };
+    std::thread::scope(|scope| {
+        let late = scope.spawn(late);
+        let mut root = post(0);
+        leaving::leave(&mut root, &config).unwrap();
+        assert_eq!((root.lost(), late.join().unwrap().unwrap()), (&[1][..], vec![1]));
+    });
 }

@@ -167,7 +167,8 @@ impl Config {
     }
 
     /// How long ranks wait for one that is still busy with the program's own work and gives no sign of life because
-    /// of that: before it has come to the pipeline, and after the last one.
+    /// of that: before it has come to the pipeline, and after the last one. That it has died is noticed earlier if it
+    /// was a process of the same machine.
     pub fn join_limit(mut self, limit: Duration) -> Self {
         self.join_limit = limit;
         self

@@ -1,0 +1,154 @@
+//! How ranks leave: everybody says bye to rank 0, which lets all go when it has heard from each.
+//!
+//! Whoever sits here gives signs of life, so that nobody waits for long for one that has died. A rank that has not come
+//! yet may be busy with the caller's own work, which tells nobody that it is alive; that it has died is seen on the same
+//! machine only.
+
+use std::time::Duration;
+
+use super::backoff::Backoff;
+use super::config::Config;
+use super::post::{Kind, Post};
+use crate::error::{Error, ErrorKind, Result};
+use crate::wire;
+
+/// How often ranks that wait tell each other that they are alive.
+const PING: Duration = Duration::from_secs(1);
+
+/// Takes a rank down.
+///
+/// # Errors
+/// [`ErrorKind::Timeout`] when a rank does not come, or rank 0 is dead; whatever the transport reports.
+pub(super) fn leave(post: &mut Post, config: &Config) -> Result<()> {
+    post.next_run();
+    if post.lost().is_empty() {
+        post.drain(config.join_limit)?;
+    }
+    if post.rank() == 0 {
+        wait_for_all(post, config)?;
+        // All have done their part. Whoever dies from here on, or hangs, changes nothing about that.
+        post.finish()?;
+        let lost = post.lost().to_vec();
+        // Also to those taken for dead: one that was only slow would wait for it.
+        for to in 1..post.size() {
+            post.send(to, Kind::Farewell, &lost)?;
+        }
+    } else {
+        post.send(0, Kind::Bye, &())?;
+        let lost = wait_for_farewell(post, config)?;
+        post.learn_lost(lost);
+    }
+    if post.lost().is_empty() {
+        post.drain(config.peer_limit)?;
+    } else {
+        post.flush();
+    }
+    post.close()
+}
+
+/// Rank 0's part. The job goes on without ranks that have died: what they were to do is done.
+fn wait_for_all(post: &mut Post, config: &Config) -> Result<()> {
+    let mut here = vec![false; post.size()];
+    here[0] = true;
+    let mut pulse = Pulse::new(post);
+    loop {
+        while let Some(letter) = post.poll()? {
+            pulse.heard(post);
+            here[letter.from] |= letter.kind == Kind::Bye;
+        }
+        let missing: Vec<usize> = (1..post.size()).filter(|&r| !here[r] && !post.is_lost(r)).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        if pulse.is_due(post) {
+            for (rank, &here) in here.iter().enumerate().skip(1) {
+                if post.is_lost(rank) {
+                    continue;
+                }
+                let silent = pulse.now.saturating_sub(post.heard(rank, pulse.now));
+                if post.has_ended(rank) {
+                    post.lose(rank, "its process has ended");
+                } else if here && silent > config.peer_limit {
+                    post.lose(rank, "it gives no sign of life while it waits to leave");
+                } else if here {
+                    post.send(rank, Kind::Status, &())?;
+                }
+            }
+            pulse.check(post, config.join_limit, || format!("for rank(s) {missing:?} to leave"))?;
+        }
+        pulse.wait(post)?;
+    }
+}
+
+/// The part of every other rank: returns which ranks have died.
+fn wait_for_farewell(post: &mut Post, config: &Config) -> Result<Vec<usize>> {
+    let mut limit = config.join_limit;
+    let mut pulse = Pulse::new(post);
+    loop {
+        while let Some(letter) = post.poll()? {
+            pulse.heard(post);
+            match letter.kind {
+                Kind::Farewell => return wire::from_bytes(&letter.body),
+                // Rank 0 waits here, too, and says so every second.
+                Kind::Status => limit = config.peer_limit,
+                _ => {}
+            }
+        }
+        if pulse.is_due(post) {
+            if post.has_ended(0) {
+                let text = "rank 0 has died before it let this rank leave";
+                return Err(Error::new(ErrorKind::Timeout, text).at_rank(post.rank()));
+            }
+            post.send(0, Kind::Status, &())?;
+            pulse.check(post, limit, || "for rank 0 to let it leave".to_string())?;
+        }
+        pulse.wait(post)?;
+    }
+}
+
+/// When something was last heard, and when the next sign of life is due.
+struct Pulse {
+    now: Duration,
+    last: Duration,
+    next: Duration,
+    backoff: Backoff,
+}
+
+impl Pulse {
+    fn new(post: &mut Post) -> Self {
+        let now = post.clock().now();
+        (0..post.size()).for_each(|rank| post.heard_now(rank, now));
+        Pulse { now, last: now, next: now + PING, backoff: post.backoff() }
+    }
+
+    fn heard(&mut self, post: &Post) {
+        self.last = post.clock().now();
+        self.backoff.reset();
+    }
+
+    /// Whether signs of life are due. The simulator finds its own deadlocks.
+    fn is_due(&mut self, post: &Post) -> bool {
+        self.now = post.clock().now();
+        let due = !post.clock().is_simulated() && self.now >= self.next;
+        if due {
+            self.next = self.now + PING;
+        }
+        due
+    }
+
+    /// # Errors
+    /// When nothing has been heard for longer than `limit`.
+    fn check(&self, post: &Post, limit: Duration, waiting_for: impl FnOnce() -> String) -> Result<()> {
+        let silent = self.now.saturating_sub(self.last);
+        if silent <= limit {
+            return Ok(());
+        }
+        let text = format!("waited {:.0} s {}", silent.as_secs_f64(), waiting_for());
+        Err(Error::new(ErrorKind::Timeout, text).at_rank(post.rank()))
+    }
+
+    fn wait(&mut self, post: &mut Post) -> Result<()> {
+        let clock = post.clock();
+        self.backoff.wait(post.transport(), clock)
+    }
+}
