@@ -49,8 +49,10 @@ pub struct Run {
     pub changes: f64,
     /// Items in flight at a change, on average.
     pub in_flight: f64,
-    /// Seconds that a change cost by the framework's own account, on average, where it gives one.
+    /// Seconds that a change cost by the framework's own account, on average, where it gives one,
     pub cost: Option<f64>,
+    /// and the same in windows of items.
+    pub cost_windows: Option<f64>,
     /// The mappings, in words.
     pub story: Vec<String>,
 }
@@ -156,12 +158,13 @@ impl Run {
             changes: value("changes")?,
             in_flight: value("in_flight")?,
             cost: value("cost").ok(),
+            cost_windows: value("cost_windows").ok(),
             story,
         })
     }
 }
 
-/// The rank program: prints lines `mapping …` and one `result total S tail S changes N in_flight N [cost S]` on rank 0.
+/// The rank program: prints lines `mapping …` and one `result total S tail S changes N in_flight N [cost S] [cost_windows N]` on rank 0.
 ///
 /// # Errors
 /// If the arguments are wrong, the ranks cannot be pinned, or the checksum is not what it should be.
@@ -235,8 +238,12 @@ fn tell(summary: &Summary, total: Duration, tail: Duration) {
     let changes = summary.remaps.get(given..).unwrap_or_default();
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let in_flight = mean(changes.iter().map(|remap| remap.in_flight as f64).collect());
-    let costs: Vec<f64> = changes.iter().filter_map(|remap| remap.cost).collect();
-    let cost = if costs.is_empty() { String::new() } else { format!(" cost {}", mean(costs)) };
+    let account = |name: &str, values: Vec<f64>| match values.is_empty() {
+        true => String::new(),
+        false => format!(" {name} {}", mean(values)),
+    };
+    let cost = account("cost", changes.iter().filter_map(|remap| remap.cost).collect())
+        + &account("cost_windows", changes.iter().filter_map(|remap| remap.cost_windows).collect());
     println!(
         "result total {} tail {} changes {} in_flight {in_flight}{cost}",
         total.as_secs_f64(),

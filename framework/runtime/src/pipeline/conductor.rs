@@ -1,22 +1,23 @@
 //! Rank 0's part of a run: choose a mapping, start everybody, see the stream through, collect the reports.
 
+mod looks;
+
 use std::time::Duration;
 
 use armature_planner::pipeline::Mapping;
-use armature_planner::tuner::Verdict;
 
 use super::balancer::Balancer;
+use super::cost::CostMeter;
 use super::ledger::RankReport;
-use super::links;
 use super::machine::table::Table;
 use super::orders::{Prepare, Ready, Switch};
 use super::probe::{self, Probed};
-use super::progress::{Display, View};
+use super::progress::Display;
 use super::rank::Rank;
 use super::remaps::Remap;
 use super::score::Score;
 use super::summary::Summary;
-use super::tuning::{self, Standing, Tuning};
+use super::tuning::{Standing, Tuning};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Event;
 use crate::session::post::{Kind, Letter};
@@ -66,6 +67,7 @@ struct Conductor<'c, 'a, 'scope, 'env, 'p> {
     display: &'c mut Display,
     balancer: Balancer,
     tuning: Option<Tuning>,
+    cost: CostMeter,
     balance: Balance,
     start: Duration,
     /// The mapping in force.
@@ -92,6 +94,7 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         Ok(Conductor {
             balancer: Balancer::new(&score, rank.size(), balance, rank.clock().is_simulated()),
             tuning: Tuning::new(balance, rank.size())?,
+            cost: CostMeter::new(),
             balance,
             mapping: score.first(),
             calibrating: planned,
@@ -122,6 +125,7 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
                 self.hear(letter)?;
             }
             turns = turns.wrapping_add(1);
+            self.watch_cost();
             if self.calibrating || !self.score.script.is_empty() || turns.is_multiple_of(TURNS_PER_LOOK) {
                 self.look()?;
             }
@@ -149,6 +153,10 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
     }
 
     fn end(mut self) -> Result<Summary> {
+        if let Some(standing) = self.standing() {
+            let news = self.cost.end(standing);
+            self.note_cost(standing, news);
+        }
         let now = self.rank.clock().now();
         let (items, elapsed) = (self.drawn(), now.saturating_sub(self.start));
         self.rank.tell(|| Event::Finish { items, seconds: elapsed.as_secs_f64() });
@@ -214,6 +222,12 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         };
         let text = self.text(&mapping);
         self.rank.tell(|| Event::Prepare { epoch, mapping: text });
+        if epoch > 1
+            && let Some(standing) = self.standing()
+        {
+            let news = self.cost.ordered(standing);
+            self.note_cost(standing, news);
+        }
         let waiting: Vec<usize> = (1..self.rank.size()).collect();
         for &to in &waiting {
             order.links = self.balancer.links_into(to);
@@ -245,9 +259,9 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         self.rank.tell(|| Event::Switch { epoch, mapping: text.clone() });
         if epoch > 1
             && let Some(standing) = self.standing()
-            && let Some(tuning) = &mut self.tuning
         {
-            tuning.changed(standing);
+            self.cost.in_force(standing);
+            self.tuning.iter_mut().for_each(Tuning::changed);
         }
         if self.calibrating {
             log::debug!("calibrating with {text}");
@@ -270,107 +284,8 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         let now = self.rank.clock().now();
         let elapsed = now.saturating_sub(self.start);
         let source = self.rank.source()?;
-        let (items, left, batches) = (source.items_done(), source.items_left(), source.batches());
-        Some(Standing { now, elapsed, items, left, batches })
-    }
-
-    /// What has to be looked at now and then: the display, and whether another mapping is due.
-    fn look(&mut self) -> Result<()> {
-        let Some(standing) = self.standing() else { return Ok(()) };
-        let Standing { now, elapsed, items, .. } = standing;
-        self.rank.post().note_done(items);
-        if self.display.is_due(now)
-            && let Some(flow) = self.rank.source().map(|s| s.flow())
-        {
-            self.display.show(View { items, flow }, now);
-        }
-        if self.change.is_some() {
-            return Ok(());
-        }
-        if self.calibrating {
-            if (items >= CALIBRATE_ITEMS && elapsed >= CALIBRATE_TIME)
-                || (items > 0 && elapsed >= CALIBRATE_MOST)
-            {
-                self.plan_first()?;
-            }
-            return Ok(());
-        }
-        if let Some(mapping) = self.score.script.due(items) {
-            return self.begin(mapping, Remap::scripted(items));
-        }
-        match &self.tuning {
-            Some(tuning) if tuning.is_due(standing) => self.tune(standing),
-            _ => Ok(()),
-        }
-    }
-
-    /// Decides whether another mapping pays, and has it prepared if so.
-    fn tune(&mut self, standing: Standing) -> Result<()> {
-        let mine = self.rank.measures();
-        self.balancer.measured(0, mine, standing.now)?;
-        let clock = self.rank.clock();
-        let Some(tuning) = &mut self.tuning else { return Ok(()) };
-        let decision = tuning.look(standing, &self.mapping, &mut self.balancer, || clock.now())?;
-        let (cost, outcome) = (tuning.last_cost(), tuning.outcome());
-        if let Some(last) = self.remaps.last_mut() {
-            last.cost = last.cost.or(cost);
-            if let Some(outcome) = outcome {
-                (last.before, last.after) = (outcome.measured_before, Some(outcome.measured_after));
-                let epoch = self.rank.epoch();
-                let before_s = outcome.measured_before.unwrap_or(outcome.predicted_before);
-                let (predicted_s, after_s) = (outcome.predicted_after, outcome.measured_after);
-                self.rank.tell(|| Event::Outcome { epoch, before_s, predicted_s, after_s });
-                log::info!("mapping {epoch}: {outcome}");
-            }
-        }
-        let Some(decision) = decision else { return Ok(()) };
-        let outline = &self.score.outline;
-        let inputs = tuning.inputs();
-        self.rank.tell(|| tuning::event(&decision, inputs, |mapping| mapping.display(outline).to_string()));
-        match decision.candidate {
-            Some(ref candidate) if decision.verdict == Verdict::Act => {
-                self.tell_measures();
-                let why = tuning::why(&decision);
-                log::info!("another mapping pays: {why}");
-                let remap = Remap::decided(why, Some(candidate.time));
-                self.begin(candidate.arrangement.clone(), remap)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Puts what the decision stands on into the log of events.
-    fn tell_measures(&mut self) {
-        for (rank, stage, service) in self.balancer.services() {
-            self.rank.tell(|| Event::Measured {
-                stage: self.score.outline.stages[stage].name.clone(),
-                rank,
-                items: service.items,
-                seconds_per_item: service.seconds.value,
-                by: format!("the {}", service.seconds.source),
-                settled: service.seconds.settled,
-            });
-        }
-        let now = self.rank.clock().now();
-        for (from, to, link) in self.balancer.links(now) {
-            self.rank.tell(|| links::event(from, to, &link));
-        }
-    }
-
-    /// Plans a mapping from what the calibration run has measured.
-    fn plan_first(&mut self) -> Result<()> {
-        let drawn = self.drawn();
-        let now = self.rank.clock().now();
-        let mine = self.rank.measures();
-        self.balancer.measured(0, mine, now)?;
-        let model = self.balancer.model(&self.mapping, now)?;
-        let plan = model.plan()?;
-        log::info!("measured {}", model.describe());
-        self.tell_measures();
-        self.predicted = Some(plan.prediction.production_time);
-        self.calibrating = false;
-        self.calibrated = Some((now, drawn));
-        self.begin(plan.mapping, Remap::planned(plan.prediction.production_time))
+        let (items, drawn, left) = (source.items_done(), source.items_drawn(), source.items_left());
+        Some(Standing { now, elapsed, items, drawn, left, batches: source.batches() })
     }
 }
 

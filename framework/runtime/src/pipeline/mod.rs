@@ -44,6 +44,7 @@ mod compile_fail;
 mod conductor;
 mod core_time;
 mod cores;
+mod cost;
 mod ends;
 mod erased;
 mod follower;

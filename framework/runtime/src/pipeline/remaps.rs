@@ -27,9 +27,13 @@ pub struct Remap {
     pub before: Option<f64>,
     /// The same some time after.
     pub after: Option<f64>,
-    /// Seconds that the stream lost by the change, against going on as before: until the last batch that was drawn
-    /// before it had reached the sink.
+    /// Seconds that the stream lost by the change: until it was in force, against the pace before, and from then until
+    /// the last batch drawn before it had reached the sink, against the better of the paces before and after. Slightly
+    /// negative where it lost nothing and the paces were measured a little too slow. Unknown if another change or the
+    /// end of the stream came too soon after it, or it too soon after another or the start.
     pub cost: Option<f64>,
+    /// The same as a multiple of the time that the items in flight, when it came into force, take at the better pace.
+    pub cost_windows: Option<f64>,
     /// Batches in flight when it came into force.
     pub in_flight: usize,
 }
@@ -45,6 +49,7 @@ impl Remap {
             before: None,
             after: None,
             cost: None,
+            cost_windows: None,
             in_flight: 0,
         }
     }

@@ -92,7 +92,18 @@ impl Summary {
                     1 => "1 batch".to_string(),
                     n => format!("{n} batches"),
                 };
-                write!(f, "\n  the change cost the stream {}, with {window} in flight", seconds(cost))?;
+                match remap.cost_windows {
+                    // A little less than nothing is noise.
+                    _ if cost <= 0.0 => {
+                        write!(f, "\n  the change cost the stream nothing, with {window} in flight")?
+                    }
+                    Some(windows) => write!(
+                        f,
+                        "\n  the change cost the stream {}, {windows:.2} times what the {window} in flight took",
+                        seconds(cost)
+                    )?,
+                    None => write!(f, "\n  the change cost the stream {}", seconds(cost))?,
+                }
             }
         }
         Ok(())

@@ -8,6 +8,7 @@ use armature_planner::pipeline::Mapping;
 use armature_planner::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions, Verdict};
 
 use super::balancer::{Balancer, Inputs};
+use super::cost::Cost;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Event;
 use crate::session::Balance;
@@ -32,21 +33,19 @@ pub(crate) struct Standing {
     pub(crate) elapsed: Duration,
     /// Items that have reached the sink.
     pub(crate) items: u64,
+    /// Items that were drawn.
+    pub(crate) drawn: u64,
     /// Items still to come, if the source knows.
     pub(crate) left: Option<u64>,
     /// Batches that have reached the sink, and batches drawn.
     pub(crate) batches: (u64, u64),
 }
 
-/// A change that is in force, while batches drawn before it are still on their way.
-#[derive(Clone, Copy, Debug)]
-struct Landing {
-    /// When it was decided, and the items that had reached the sink by then.
-    decided: (Duration, u64),
-    /// Seconds for an item before it, as measured.
-    before: Option<f64>,
-    /// The first batch drawn under the new mapping.
-    first_batch: u64,
+impl Standing {
+    /// Items drawn that have not reached the sink.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.drawn.saturating_sub(self.items)
+    }
 }
 
 /// See the module's page.
@@ -58,12 +57,12 @@ pub(crate) struct Tuning {
     last: Option<(Duration, u64)>,
     /// What the last plan took.
     planning: Duration,
-    /// Seconds for an item, as seen in the last period.
-    measured: Option<f64>,
-    decided: Option<(Duration, u64)>,
-    landing: Option<Landing>,
-    /// What the last change cost, in seconds.
-    last_cost: Option<f64>,
+    /// Whether a change has been made, and all that was drawn before it is through.
+    landed: bool,
+    /// Whether a change is in force, while batches drawn before it are on their way.
+    landing: bool,
+    /// What the last change cost, in seconds, as far as it is known.
+    last_cost: f64,
     /// Works and speeds of the last look; none where they are not known.
     inputs: Inputs,
 }
@@ -82,10 +81,9 @@ impl Tuning {
             once: balance == Balance::Once,
             last: None,
             planning: Duration::ZERO,
-            measured: None,
-            decided: None,
-            landing: None,
-            last_cost: None,
+            landed: false,
+            landing: false,
+            last_cost: 0.0,
             inputs: Inputs::default(),
         }))
     }
@@ -94,10 +92,8 @@ impl Tuning {
     pub(crate) fn is_due(&self, s: Standing) -> bool {
         let Some((time, items)) = self.last else { return true };
         let period = s.now.saturating_sub(time);
-        if self.landing.is_some() {
-            return period >= LEAST_PERIOD;
-        }
-        period >= LEAST_PERIOD.max(self.planning * PLANS_PER_PERIOD)
+        !self.landing
+            && period >= LEAST_PERIOD.max(self.planning * PLANS_PER_PERIOD)
             && (s.items >= items + ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && s.items > items))
     }
 
@@ -114,11 +110,6 @@ impl Tuning {
         let period = s.now.saturating_sub(time).as_secs_f64();
         let done = s.items.saturating_sub(items);
         let measured = (done > 0).then(|| period / done as f64);
-        if let Some(landing) = self.landing {
-            self.land(landing, s);
-            return Ok(None);
-        }
-        self.measured = measured.or(self.measured);
         let settled = balancer.is_settled(mapping);
         self.inputs = Inputs::default();
         let (current_time, candidate) = if settled && !self.is_over() {
@@ -129,7 +120,7 @@ impl Tuning {
             let plan = model.plan_if_promising(current_time, self.tuner.options().threshold / 2.0)?;
             self.planning = clock().saturating_sub(begin);
             // A change that sped the stream up at once seems to have cost nothing; the next one need not.
-            let disturbance = self.last_cost.unwrap_or(0.0).max(FIRST_COST_ITEMS * current_time);
+            let disturbance = self.last_cost.max(FIRST_COST_ITEMS * current_time);
             let cost = balancer.warm_up_cost(&plan.mapping) + disturbance;
             let time = plan.prediction.production_time;
             (current_time, Some(Candidate { arrangement: plan.mapping, time, cost }))
@@ -146,42 +137,31 @@ impl Tuning {
             remaining_items: s.left,
             settled,
         };
-        let decision = self.tuner.consider(situation, candidate);
-        if decision.is_act() {
-            self.decided = Some((s.now, s.items));
-        }
-        Ok(Some(decision))
+        Ok(Some(self.tuner.consider(situation, candidate)))
     }
 
     /// A change is in force now, whoever asked for it.
-    pub(crate) fn changed(&mut self, s: Standing) {
-        let decided = self.decided.take().unwrap_or((s.now, s.items));
-        self.landing = Some(Landing { decided, before: self.measured, first_batch: s.batches.1 });
+    pub(crate) fn changed(&mut self) {
+        self.landing = true;
     }
 
-    /// When the last batch of the old mapping is through, the change has cost what it has cost.
-    fn land(&mut self, landing: Landing, s: Standing) {
-        if s.batches.0 < landing.first_batch {
-            return;
-        }
-        self.landing = None;
-        let (decided, items) = landing.decided;
-        let took = s.now.saturating_sub(decided).as_secs_f64();
-        let done = s.items.saturating_sub(items) as f64;
-        // What the stream would have taken for these items had nothing been changed is no loss.
-        let cost = landing.before.map_or(0.0, |before| (took - done * before).max(0.0));
-        self.last_cost = Some(cost);
-        self.tuner.acted(s.now.as_secs_f64(), cost);
+    /// The last batch of the old mapping is through. Against going on as before the stream has lost so many seconds.
+    pub(crate) fn landed(&mut self, s: Standing, loss: f64) {
+        (self.landing, self.landed) = (false, true);
+        // Looks measure from now on.
+        self.last = Some((s.now, s.items));
+        self.last_cost = loss.max(0.0);
+        self.tuner.acted(s.now.as_secs_f64(), self.last_cost);
+    }
+
+    /// What the last change cost the stream is known.
+    pub(crate) fn settled(&mut self, cost: Cost) {
+        self.last_cost = cost.seconds.max(0.0);
     }
 
     /// Whether the one change that may be made has been made: then looks only go on to see what came of it.
     fn is_over(&self) -> bool {
-        self.once && self.last_cost.is_some() && self.landing.is_none()
-    }
-
-    /// What the last change cost the stream, in seconds, once it is known.
-    pub(crate) fn last_cost(&self) -> Option<f64> {
-        self.last_cost.filter(|_| self.landing.is_none())
+        self.once && self.landed
     }
 
     /// What the last decision stands on.

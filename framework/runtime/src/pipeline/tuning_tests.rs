@@ -92,7 +92,8 @@ fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
         items += 12;
         tell(&mut balancer, 0, 0, 4.0, items, now);
         tell(&mut balancer, 1, 1, ms(step / 20), items, now);
-        let standing = Standing { now, elapsed: now, items, left: Some(100_000), batches: (items, items) };
+        let standing =
+            Standing { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
         if !tuning.is_due(standing) {
             continue;
         }
@@ -123,7 +124,7 @@ fn nothing_is_decided_before_every_stage_was_measured() {
     let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
     let standing = |ms: u64| {
         let now = Duration::from_millis(ms);
-        Standing { now, elapsed: now, items: ms, left: None, batches: (ms, ms) }
+        Standing { now, elapsed: now, items: ms, drawn: ms, left: None, batches: (ms, ms) }
     };
     tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
     assert!(tuning.look(standing(0), &mapping, &mut balancer, || Duration::ZERO).unwrap().is_none());
@@ -154,7 +155,8 @@ fn after_the_one_change_of_once_looks_only_tell_what_came_of_it() {
         items += 12;
         tell(&mut balancer, 0, 0, a, items, now);
         tell(&mut balancer, 1, 1, b, items, now);
-        let standing = Standing { now, elapsed: now, items, left: Some(100_000), batches: (items, items) };
+        let standing =
+            Standing { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
         if !tuning.is_due(standing) {
             continue;
         }
@@ -163,7 +165,8 @@ fn after_the_one_change_of_once_looks_only_tell_what_came_of_it() {
         if let Some(candidate) = decision.filter(Decision::is_act).and_then(|d| d.candidate) {
             acts += 1;
             mapping = candidate.arrangement;
-            tuning.changed(standing);
+            tuning.changed();
+            tuning.landed(standing, 0.0);
         }
     }
     assert_eq!((acts, outcomes), (1, 1));

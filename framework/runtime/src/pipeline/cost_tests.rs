@@ -1,0 +1,190 @@
+//! The account of changes in streams of synthetic arrivals.
+
+use super::*;
+
+const WINDOW: u64 = 10;
+
+/// A stream of batches of one item with a full window.
+struct Stream {
+    meter: CostMeter,
+    ms: f64,
+    items: u64,
+    news: Vec<News>,
+}
+
+impl Stream {
+    fn new() -> Self {
+        Stream { meter: CostMeter::new(), ms: 0.0, items: 0, news: Vec::new() }
+    }
+
+    fn standing(&self) -> Standing {
+        let now = Duration::from_secs_f64(self.ms * 1e-3);
+        let drawn = self.items + WINDOW;
+        Standing { now, elapsed: now, items: self.items, drawn, left: None, batches: (self.items, drawn) }
+    }
+
+    /// So many items arrive, one every `ms`.
+    fn flow(&mut self, items: u64, ms: f64) -> &mut Self {
+        for _ in 0..items {
+            self.ms += ms;
+            self.items += 1;
+            if self.items >= self.meter.next(WINDOW) {
+                self.news.extend(self.meter.see(self.standing()));
+            }
+        }
+        self
+    }
+
+    fn stall(&mut self, ms: f64) -> &mut Self {
+        self.ms += ms;
+        self
+    }
+
+    fn order(&mut self) -> &mut Self {
+        self.news.extend(self.meter.ordered(self.standing()));
+        self
+    }
+
+    fn switch(&mut self) -> &mut Self {
+        self.meter.in_force(self.standing());
+        self
+    }
+
+    fn end(&mut self) -> &mut Self {
+        self.news.extend(self.meter.end(self.standing()));
+        self
+    }
+
+    /// Costs in ms and windows.
+    fn costs(&self) -> Vec<(f64, f64)> {
+        let cost = |news: &News| match news {
+            News::Settled(cost) => Some((1e3 * cost.seconds, cost.windows.unwrap())),
+            News::Landed { .. } => None,
+        };
+        self.news.iter().filter_map(cost).collect()
+    }
+
+    /// Losses at landing in ms.
+    fn losses(&self) -> Vec<f64> {
+        let loss = |news: &News| match news {
+            News::Landed { loss } => Some(1e3 * loss),
+            News::Settled(_) => None,
+        };
+        self.news.iter().filter_map(loss).collect()
+    }
+}
+
+#[track_caller]
+fn assert_costs(stream: &Stream, expected: &[(f64, f64)]) {
+    let costs = stream.costs();
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-6;
+    let all = costs.iter().zip(expected).all(|(a, b)| near(a.0, b.0) && near(a.1, b.1));
+    assert!(costs.len() == expected.len() && all, "{costs:?}, not {expected:?}");
+}
+
+#[test]
+fn a_change_without_disturbance_costs_nothing_whatever_the_pace_becomes() {
+    for after in [1.0, 2.0] {
+        let mut stream = Stream::new();
+        stream.flow(200, 2.0).order().flow(5, 2.0).switch().flow(WINDOW, after).flow(60, after);
+        assert_costs(&stream, &[(0.0, 0.0)]);
+        let gained = (WINDOW as f64) * (2.0 - after);
+        assert!((stream.losses()[0] + gained).abs() < 1e-6, "{:?}", stream.news);
+    }
+}
+
+#[test]
+fn a_stall_costs_what_it_takes_also_where_the_stream_is_faster_after_it() {
+    let mut stream = Stream::new();
+    stream.flow(200, 2.0).order().flow(5, 2.0).stall(3.0).flow(2, 2.0).switch();
+    stream.flow(4, 1.0).stall(7.0).flow(6, 1.0).flow(60, 1.0);
+    assert_costs(&stream, &[(10.0, 1.0)]);
+    assert!(stream.losses()[0].abs() < 1e-6, "against going on as before nothing is lost");
+}
+
+#[test]
+fn where_the_old_pace_lasts_until_the_landing_the_better_one_is_missed() {
+    let mut stream = Stream::new();
+    stream.flow(200, 3.0).order().flow(50, 3.0).switch().flow(WINDOW, 3.0).flow(60, 1.0);
+    // A preparation at the old pace is none of it, however long.
+    assert_costs(&stream, &[(20.0, 2.0)]);
+}
+
+#[test]
+fn a_slow_down_counts_until_the_landing() {
+    let mut stream = Stream::new();
+    stream.flow(200, 1.0).order().switch().flow(WINDOW, 1.5).flow(60, 1.5);
+    assert_costs(&stream, &[(5.0, 0.5)]);
+}
+
+#[test]
+fn items_that_come_early_make_a_negative_cost() {
+    let mut stream = Stream::new();
+    stream.flow(200, 1.0).order().switch().flow(WINDOW, 0.9).flow(60, 1.0);
+    assert_costs(&stream, &[(-1.0, -0.1)]);
+}
+
+#[test]
+fn the_pace_before_is_that_of_the_last_items_only() {
+    let mut stream = Stream::new();
+    stream.flow(1000, 9.0).flow(2 * span(WINDOW), 1.0).order().switch().flow(WINDOW, 2.0).flow(60, 1.0);
+    assert_costs(&stream, &[(10.0, 1.0)]);
+}
+
+#[test]
+fn a_change_during_a_change_leaves_the_cost_of_both_unknown() {
+    let mut stream = Stream::new();
+    // The second is ordered, or in force, before the first has landed.
+    stream.flow(200, 1.0).order().switch().flow(3, 1.0).order().flow(2, 1.0).switch().flow(80, 1.0);
+    assert_costs(&stream, &[]);
+    assert_eq!(stream.losses(), [0.0], "one landing, of the second");
+    // The third comes after them and is known.
+    stream.order().switch().stall(4.0).flow(80, 1.0);
+    assert_costs(&stream, &[(4.0, 0.4)]);
+}
+
+#[test]
+fn the_next_change_or_the_end_may_come_while_the_pace_after_is_measured() {
+    let mut stream = Stream::new();
+    stream.flow(200, 1.0).order().switch().stall(5.0).flow(WINDOW, 1.0).flow(12, 1.0);
+    assert_costs(&stream, &[]);
+    stream.order();
+    assert_costs(&stream, &[(5.0, 0.5)]);
+    stream.switch().stall(2.0).flow(WINDOW, 1.0).flow(12, 1.0).end();
+    assert_costs(&stream, &[(5.0, 0.5), (2.0, 0.2)]);
+    stream.end();
+    assert_eq!(stream.costs().len(), 2, "told once");
+}
+
+#[test]
+fn a_stream_that_ends_inside_a_change_or_begins_with_one_leaves_its_cost_unknown() {
+    for after in [4, WINDOW, WINDOW + 4] {
+        let mut stream = Stream::new();
+        stream.flow(200, 1.0).order().switch().flow(after, 1.0).end();
+        assert_costs(&stream, &[]);
+    }
+    let mut stream = Stream::new();
+    stream.flow(200, 1.0).order().flow(3, 1.0).end();
+    assert_costs(&stream, &[]);
+    let mut early = Stream::new();
+    early.flow(3, 1.0).order().switch().flow(80, 1.0).end();
+    assert_costs(&early, &[]);
+    assert_eq!(early.losses(), [0.0]);
+}
+
+#[test]
+fn where_nothing_is_in_flight_a_change_lands_at_once() {
+    let mut meter = CostMeter::new();
+    let at = |ms: u64, items: u64| {
+        let now = Duration::from_millis(ms);
+        Standing { now, elapsed: now, items, drawn: items, left: None, batches: (items, items) }
+    };
+    (1..100).for_each(|n| assert_eq!(meter.see(at(n, n)), None));
+    assert_eq!(meter.ordered(at(99, 99)), None);
+    meter.in_force(at(109, 99));
+    assert_eq!(meter.next(0), 0);
+    let Some(News::Landed { loss }) = meter.see(at(109, 99)) else { panic!("it has landed") };
+    assert!((loss - 0.010).abs() < 1e-9, "{loss}");
+    let Some(News::Settled(cost)) = meter.see(at(149, 139)) else { panic!("it is known") };
+    assert!((cost.seconds - 0.010).abs() < 1e-9 && cost.windows.is_none(), "{cost:?}");
+}
