@@ -35,6 +35,9 @@ pub enum Event {
         /// Longest time that an empty message takes to or from rank 0, in seconds; `None` on one rank.
         #[serde(with = "figure::optional")]
         longest_delay: Option<f64>,
+        /// Ranks that share cores, and how many cores they have together.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        sharing: Vec<(Vec<usize>, f64)>,
     },
     /// A stage's service time on a rank was estimated anew.
     Measured {
@@ -198,7 +201,7 @@ impl fmt::Display for Event {
                     _ => f.write_str("it is changed when that pays."),
                 }
             }
-            Event::Probe { speeds, slowest_link, longest_delay } => {
+            Event::Probe { speeds, slowest_link, longest_delay, sharing } => {
                 let speeds: Vec<String> = speeds.iter().map(|s| format!("{s:.2}")).collect();
                 write!(f, "The ranks' speeds, relative to the fastest, are {}", speeds.join(", "))?;
                 if let Some(bandwidth) = slowest_link {
@@ -206,6 +209,11 @@ impl fmt::Display for Event {
                 }
                 if let Some(delay) = longest_delay {
                     write!(f, "; the longest delay is {}", seconds(*delay))?;
+                }
+                for (ranks, cores) in sharing {
+                    let ranks: Vec<String> = ranks.iter().map(usize::to_string).collect();
+                    let unit = if *cores == 1.0 { "core" } else { "cores" };
+                    write!(f, "; ranks {} have {cores} {unit} together", ranks.join(", "))?;
                 }
                 f.write_str(".")
             }
@@ -286,6 +294,8 @@ impl Event {
         write!(f, "The mapping {verb}, because {reason}: `{current}` takes {} an item", seconds(*current_s))?;
         match candidate {
             None => f.write_str(", and no better one was found")?,
+            // The reason says so already.
+            Some(candidate) if candidate == current => {}
             Some(candidate) => {
                 write!(f, ", `{candidate}` would take ")?;
                 match candidate_s {
@@ -303,16 +313,24 @@ impl Event {
             }
         }
         if !works_s.is_empty() {
-            let works: Vec<String> = works_s.iter().map(|s| seconds(*s)).collect();
+            let names = stages(current);
+            let work = |(n, s): (usize, &f64)| match names.get(n) {
+                Some(name) => format!("{} in {name}", seconds(*s)),
+                None => seconds(*s),
+            };
+            let works: Vec<String> = works_s.iter().enumerate().map(work).collect();
             let speeds: Vec<String> = speeds.iter().map(|s| format!("{s:.2}")).collect();
             let (works, speeds) = (works.join(", "), speeds.join(", "));
-            write!(
-                f,
-                "; an item's stages take {works} on the fastest rank, and the ranks' speeds are {speeds}"
-            )?;
+            write!(f, "; on the fastest rank an item takes {works}, and the ranks' speeds are {speeds}")?;
         }
         f.write_str(".")
     }
+}
+
+/// The names of the stages in a mapping's text form, in order.
+fn stages(mapping: &str) -> Vec<&str> {
+    let blocks = mapping.split('|').map(|block| block.split('@').next().unwrap_or(block));
+    blocks.flat_map(|block| block.split('+')).map(str::trim).collect()
 }
 
 #[cfg(test)]

@@ -36,8 +36,13 @@ pub(in super::super) fn samples() -> Vec<Event> {
     };
     vec![
         Event::Start { ranks: 3, mapping: mapping(), balance: "live".to_string() },
-        Event::Probe { speeds: vec![1.0, 0.5], slowest_link: Some(1.25e8), longest_delay: Some(4e-5) },
-        Event::Probe { speeds: vec![1.0], slowest_link: None, longest_delay: None },
+        Event::Probe {
+            speeds: vec![1.0, 0.5],
+            slowest_link: Some(1.25e8),
+            longest_delay: Some(4e-5),
+            sharing: vec![(vec![0, 1], 1.0)],
+        },
+        Event::Probe { speeds: vec![1.0], slowest_link: None, longest_delay: None, sharing: Vec::new() },
         Event::Measured {
             stage: stage(),
             rank: 1,
@@ -93,8 +98,33 @@ fn a_decision_says_what_it_stands_on() {
         texts[5],
         "The mapping is changed, because the gain has lasted for three periods: `read@0 | scale@1,2` takes \
          250.000 ms an item, `read@0 | scale@1` would take 125.000 ms; that is a gain of 50.0 % (at least 10.0 % \
-         is wanted), which would save 12.000 s and cost 1.500 s; an item's stages take 50.000 ms, 200.000 ms on the \
-         fastest rank, and the ranks' speeds are 1.00, 0.50."
+         is wanted), which would save 12.000 s and cost 1.500 s; on the fastest rank an item takes 50.000 ms in read, \
+         200.000 ms in scale, and the ranks' speeds are 1.00, 0.50."
     );
+    assert!(texts[1].ends_with("; ranks 0, 1 have 1 core together."), "{}", texts[1]);
     assert!(texts[6].starts_with("The mapping stays, because the time ahead is not known: "), "{}", texts[6]);
+}
+
+#[test]
+fn a_plan_that_is_the_mapping_in_force_is_told_once() {
+    let mapping = "read+scale@0 | write@0".to_string();
+    let stays = Event::Decision {
+        current: mapping.clone(),
+        candidate: Some(mapping),
+        current_s: 0.25,
+        candidate_s: Some(0.25),
+        gain: 0.0,
+        threshold: 0.1,
+        benefit_s: 0.0,
+        cost_s: 2.0,
+        works_s: vec![0.05, 0.2, 0.0],
+        speeds: vec![1.0],
+        acted: false,
+        reason: "nothing better was found".to_string(),
+    };
+    assert_eq!(
+        stays.to_string(),
+        "The mapping stays, because nothing better was found: `read+scale@0 | write@0` takes 250.000 ms an item; on \
+         the fastest rank an item takes 50.000 ms in read, 200.000 ms in scale, 0 s in write, and the ranks' speeds are 1.00."
+    );
 }

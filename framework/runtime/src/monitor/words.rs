@@ -3,11 +3,11 @@
 /// A time, or a difference of times, in the unit that suits it.
 pub(crate) fn seconds(s: f64) -> String {
     match s.abs() {
-        0.0 => "0 s".to_string(),
         a if a >= 1.0 || a.is_nan() => format!("{s:.3} s"),
         a if a >= 1e-3 => format!("{:.3} ms", s * 1e3),
         a if a >= 1e-6 => format!("{:.3} us", s * 1e6),
-        _ => format!("{:.1} ns", s * 1e9),
+        a if a >= 5e-11 => format!("{:.1} ns", s * 1e9),
+        _ => "0 s".to_string(),
     }
 }
 
@@ -36,8 +36,8 @@ mod tests {
 
     #[test]
     fn times_have_the_unit_that_suits_them() {
-        let shown = [0.0, 2e-9, 2.5e-6, -0.004, 12.0, f64::INFINITY].map(seconds);
-        assert_eq!(shown, ["0 s", "2.0 ns", "2.500 us", "-4.000 ms", "12.000 s", "inf s"]);
+        let shown = [0.0, 1e-12, 2e-9, 2.5e-6, -0.004, 12.0, f64::INFINITY].map(seconds);
+        assert_eq!(shown, ["0 s", "0 s", "2.0 ns", "2.500 us", "-4.000 ms", "12.000 s", "inf s"]);
     }
 
     #[test]

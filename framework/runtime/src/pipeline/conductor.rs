@@ -115,7 +115,8 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         self.rank.tell(|| Event::Start { ranks, mapping, balance: format!("{balance:?}").to_lowercase() });
         if ranks > 1 && (self.calibrating || self.tuning.is_some()) {
             let probed = self.probe()?;
-            self.rank.tell(|| probe::event(&probed));
+            let sharing = self.score.sharing;
+            self.rank.tell(|| probe::event(&probed, sharing));
             self.balancer.probed(probed);
         }
         self.begin(self.mapping.clone(), Remap::first())?;

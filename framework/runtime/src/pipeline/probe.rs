@@ -124,7 +124,7 @@ pub(crate) fn platform<'scope, 'p: 'scope>(
 }
 
 /// The probed platform for the log of events.
-pub(crate) fn event(Probed { platform, shares }: &Probed) -> Event {
+pub(crate) fn event(Probed { platform, shares }: &Probed, sharing: &[SharedCores]) -> Event {
     let speeds: Vec<f64> = platform.speeds().iter().zip(shares).map(|(speed, share)| speed * share).collect();
     let fastest = speeds.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
     let links = || (1..platform.processors()).map(|rank| platform.link(0, rank));
@@ -132,6 +132,7 @@ pub(crate) fn event(Probed { platform, shares }: &Probed) -> Event {
         speeds: speeds.iter().map(|s| s / fastest).collect(),
         slowest_link: links().map(|l| l.bandwidth).reduce(f64::min),
         longest_delay: links().map(|l| l.setup).reduce(f64::max),
+        sharing: sharing.iter().map(|group| (group.processors.clone(), group.cores)).collect(),
     }
 }
 
