@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use armature_planner::pipeline::Mapping;
-use armature_planner::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions, Verdict};
+use armature_planner::tuner::{
+    Candidate, Decision, Outcome, Reason, Situation, Tuner, TunerOptions, Verdict,
+};
 
 use super::balancer::{Balancer, Inputs};
 use super::cost::Cost;
@@ -15,8 +17,9 @@ use crate::session::Balance;
 
 /// Looks are at least so far apart,
 const LEAST_PERIOD: Duration = Duration::from_millis(50);
-/// so many times what planning takes,
+/// so many times what planning takes, so many times where only a mapping that was found before is compared again,
 const PLANS_PER_PERIOD: u32 = 100;
+const PLANS_PER_COMPARISON: u32 = 5;
 /// and so many items, unless these take very long.
 const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
@@ -55,8 +58,10 @@ pub(crate) struct Tuning {
     once: bool,
     /// Time and items at the last look.
     last: Option<(Duration, u64)>,
-    /// What the last plan took.
+    /// What the last plan took of the processor.
     planning: Duration,
+    /// A mapping that pays if that lasts: looks compare it to the present one, and search only when it fails.
+    candidate: Option<Mapping>,
     /// Whether a change has been made, and all that was drawn before it is through.
     landed: bool,
     /// Whether a change is in force, while batches drawn before it are on their way.
@@ -81,6 +86,7 @@ impl Tuning {
             once: balance == Balance::Once,
             last: None,
             planning: Duration::ZERO,
+            candidate: None,
             landed: false,
             landing: false,
             last_cost: 0.0,
@@ -92,12 +98,14 @@ impl Tuning {
     pub(crate) fn is_due(&self, s: Standing) -> bool {
         let Some((time, items)) = self.last else { return true };
         let period = s.now.saturating_sub(time);
+        let plans = if self.candidate.is_some() { PLANS_PER_COMPARISON } else { PLANS_PER_PERIOD };
         !self.landing
-            && period >= LEAST_PERIOD.max(self.planning * PLANS_PER_PERIOD)
+            && period >= LEAST_PERIOD.max(self.planning * plans)
             && (s.items >= items + ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && s.items > items))
     }
 
-    /// One look; `clock` reads the time. Returns the decision, if there was anything to decide.
+    /// One look; `clock` reads the processor time that this thread has used. Returns the decision, if there was anything
+    /// to decide.
     pub(crate) fn look(
         &mut self,
         s: Standing,
@@ -117,13 +125,21 @@ impl Tuning {
             let model = balancer.model(mapping, s.now)?;
             self.inputs = model.inputs();
             let current_time = model.production_time(mapping)?;
-            let plan = model.plan_if_promising(current_time, self.tuner.options().threshold / 2.0)?;
-            self.planning = clock().saturating_sub(begin);
+            let (arrangement, time) = match self.candidate.take() {
+                Some(found) => {
+                    let time = model.production_time(&found)?;
+                    (found, time)
+                }
+                None => {
+                    let plan = model.plan_if_promising(current_time, self.tuner.options().threshold / 2.0)?;
+                    self.planning = clock().saturating_sub(begin);
+                    (plan.mapping, plan.prediction.production_time)
+                }
+            };
             // A change that sped the stream up at once seems to have cost nothing; the next one need not.
             let disturbance = self.last_cost.max(FIRST_COST_ITEMS * current_time);
-            let cost = balancer.warm_up_cost(&plan.mapping) + disturbance;
-            let time = plan.prediction.production_time;
-            (current_time, Some(Candidate { arrangement: plan.mapping, time, cost }))
+            let cost = balancer.warm_up_cost(&arrangement) + disturbance;
+            (current_time, Some(Candidate { arrangement, time, cost }))
         } else {
             (measured.unwrap_or(0.0), None)
         };
@@ -137,7 +153,11 @@ impl Tuning {
             remaining_items: s.left,
             settled,
         };
-        Ok(Some(self.tuner.consider(situation, candidate)))
+        let decision = self.tuner.consider(situation, candidate);
+        if let Verdict::Keep(Reason::NotPersistent { .. }) = decision.verdict {
+            self.candidate = decision.candidate.as_ref().map(|c| c.arrangement.clone());
+        }
+        Ok(Some(decision))
     }
 
     /// A change is in force now, whoever asked for it.
@@ -148,6 +168,7 @@ impl Tuning {
     /// The last batch of the old mapping is through. Against going on as before the stream has lost so many seconds.
     pub(crate) fn landed(&mut self, s: Standing, loss: f64) {
         (self.landing, self.landed) = (false, true);
+        self.candidate = None;
         // Looks measure from now on.
         self.last = Some((s.now, s.items));
         self.last_cost = loss.max(0.0);

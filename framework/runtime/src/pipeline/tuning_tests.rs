@@ -1,6 +1,6 @@
 //! Looks at streams whose ranks and stages change.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use armature_planner::measure::Estimate;
 use armature_planner::pipeline::{Block, Dispatch, PipelineSpec, StageSpec};
@@ -117,6 +117,36 @@ fn a_rank_that_becomes_slow_gets_less_within_half_a_second() {
     assert!((5.1..5.6).contains(&at), "three looks after the fifth second: {at}");
     let hosts = |stage: usize| &mapping.blocks[mapping.block_of(stage).unwrap()].hosts;
     assert!(hosts(1).contains(&0), "rank 0 helps with stage b: {mapping:?}");
+}
+
+#[test]
+fn where_planning_is_slow_a_mapping_found_once_is_only_compared_again() {
+    let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
+    let planning = Cell::new(Duration::ZERO);
+    let mut acted = None;
+    let mut looks = 0;
+    for step in 0..600u64 {
+        let now = Duration::from_millis(50 * step);
+        tell(&mut balancer, 0, 0, 4.0, 12 * (step + 1), now);
+        tell(&mut balancer, 1, 1, if step < 20 { 4.0 } else { 12.0 }, 12 * (step + 1), now);
+        let items = 12 * step;
+        let standing =
+            Standing { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
+        if !tuning.is_due(standing) {
+            continue;
+        }
+        looks += 1;
+        // A tenth of a second between two readings.
+        let clock = || planning.replace(planning.get() + Duration::from_millis(100));
+        let decision = tuning.look(standing, &mapping, &mut balancer, clock).unwrap();
+        if decision.is_some_and(|d| d.is_act()) {
+            acted = Some(now.as_secs_f64());
+            break;
+        }
+    }
+    // The second search is ten seconds after the first, which was before the fifth second; two comparisons follow.
+    let acted = acted.expect("it pays");
+    assert!((10.0..12.0).contains(&acted) && looks <= 6, "after {acted} s and {looks} looks");
 }
 
 #[test]

@@ -48,7 +48,7 @@ impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
         self.balancer.measured(0, mine, standing.now)?;
         let clock = self.rank.clock();
         let Some(tuning) = &mut self.tuning else { return Ok(()) };
-        let decision = tuning.look(standing, &self.mapping, &mut self.balancer, || clock.now())?;
+        let decision = tuning.look(standing, &self.mapping, &mut self.balancer, || clock.cpu())?;
         if let Some(outcome) = tuning.outcome()
             && let Some(last) = self.remaps.last_mut()
         {
