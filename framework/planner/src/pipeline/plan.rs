@@ -189,6 +189,11 @@ fn tidied(blocks: Vec<Block>) -> Vec<Block> {
 pub(super) struct Stop<'a>(Option<&'a AtomicBool>);
 
 impl Stop<'_> {
+    #[cfg(test)]
+    pub(super) fn never() -> Self {
+        Stop(None)
+    }
+
     pub(super) fn is_set(&self) -> bool {
         self.0.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }

@@ -2,7 +2,8 @@
 //!
 //! Each start is improved step by step: kind by kind, the moves around the blocks that set the pace are judged ([`moves`])
 //! and the best one is made, until none helps. What is left of the budget goes into arbitrary changes of the best
-//! mapping ([`kick`]) that are improved in their turn. The result is never worse than any start.
+//! mapping ([`kick`]) that are improved in their turn. In the end, blocks that could hardly keep up get more hosts where
+//! there are any ([`Search::make_room`]). The result is never worse than any start.
 
 mod edit;
 mod kick;
@@ -31,8 +32,15 @@ pub(super) struct Refined {
 
 /// Part of the budget, in percent, that improving the starts may use up.
 const BUDGET_OF_STARTS: usize = 60;
+/// Part of it, in percent, that is kept for making room.
+const BUDGET_OF_ROOM: usize = 5;
 /// Blocks at least this close to the slowest one set the pace.
 const SETS_THE_PACE: f64 = 1.0 - 1e-9;
+/// A block that is busy for less than this part of the time keeps up, also where its items take longer than expected.
+const HAS_ROOM: f64 = 0.75;
+/// A host gives a block room if that takes at least this part off its time. A slower one would keep others waiting, in order,
+/// for the few items that it does.
+const WORTH_HAVING: f64 = 0.03;
 
 /// Improves the given valid mappings within a budget of evaluations.
 pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize, stop: &Stop<'_>) -> Refined {
@@ -57,7 +65,7 @@ pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize,
             best = Some(local);
         }
     }
-    search.limit = budget;
+    search.limit = budget - budget * BUDGET_OF_ROOM / 100;
     let mut kicks = 0;
     while let Some(current) = &best
         && search.goes_on()
@@ -73,7 +81,8 @@ pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize,
             best = Some(local);
         }
     }
-    let pieces = best.map(|best| best.pieces).unwrap_or_default();
+    search.limit = budget;
+    let pieces = best.map(|best| search.make_room(best).pieces).unwrap_or_default();
     Refined {
         blocks: pieces.into_iter().map(|piece| Block::new(piece.stages, piece.hosts)).collect(),
         evaluations: search.judge.evaluations,
@@ -111,6 +120,36 @@ impl Search<'_> {
                 family = 0;
             } else {
                 family += 1;
+            }
+        }
+        state
+    }
+
+    /// Gives blocks that are almost as slow as the slowest one more hosts, as long as that speeds them up and costs the pace
+    /// nothing. The pace stays what it is by the model, but works and speeds are estimates, items differ, and
+    /// a block that must be busy all the time keeps others waiting whenever it is behind.
+    fn make_room(&mut self, mut state: State) -> State {
+        let mut edit = Edit::default();
+        let mut full: Vec<usize> = Vec::new();
+        while self.goes_on() {
+            let has_room = |b: &usize| state.pieces[*b].time < HAS_ROOM * state.score.time;
+            full.clear();
+            full.extend((0..state.pieces.len()).filter(|b| !has_room(b)));
+            let before = state.score;
+            for &b in &full {
+                self.best_score = state.score;
+                moves::add_replicas(self, &state, b, &mut edit);
+                if self.best_score.beats(&state.score) {
+                    let mut best = std::mem::take(&mut self.best_edit);
+                    let next = self.judge.apply(&state, &mut best);
+                    self.best_edit = best;
+                    if next.pieces[b].time < (1.0 - WORTH_HAVING) * state.pieces[b].time {
+                        state = next;
+                    }
+                }
+            }
+            if !state.score.beats(&before) {
+                break;
             }
         }
         state
@@ -160,4 +199,81 @@ fn focus_of(state: &State) -> Vec<usize> {
         }
     }
     related
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::costs::Costs;
+    use crate::pipeline::{Dispatch, Mapping, PipelineSpec, StageSpec};
+    use crate::platform::{Link, Platform};
+
+    /// What becomes of a mapping, and the times of its blocks.
+    fn improved(
+        platform: &Platform,
+        spec: &PipelineSpec,
+        mapping: &str,
+        improve: fn(&mut Search<'_>, State) -> State,
+    ) -> (String, Vec<f64>) {
+        let costs = Costs::new(platform, spec);
+        let rules = Rules { dispatch: Dispatch::OnDemand, replicate_groups: true, share: true };
+        let stop = Stop::never();
+        let mut search = Search {
+            judge: Judge::new(Problem::new(spec, &costs, rules)),
+            sequence: Sequence::default(),
+            best_edit: Edit::default(),
+            best_score: Score::WORST,
+            limit: 10_000,
+            stop: &stop,
+        };
+        let state = search.judge.state(&Mapping::parse(mapping, spec).unwrap().blocks);
+        let state = improve(&mut search, state);
+        let hosts = |piece: &state::Piece| {
+            let mut hosts = piece.hosts.clone();
+            hosts.sort_unstable();
+            format!("{hosts:?}")
+        };
+        let text: Vec<String> = state.pieces.iter().map(hosts).collect();
+        (text.join(" "), state.pieces.iter().map(|piece| piece.time).collect())
+    }
+
+    #[test]
+    fn a_group_takes_its_hosts_out_of_another_group() {
+        // Only hosts 0 to 3 can receive the wide items of `seg`; all can do the rest.
+        let spec = PipelineSpec::new(0.0)
+            .stage(StageSpec::new("load", 0.01, 10.0).serial().pinned(0))
+            .stage(StageSpec::new("seg", 2.0, 0.0))
+            .stage(StageSpec::new("order", 0.01, 0.0).serial())
+            .stage(StageSpec::new("rank", 6.0, 0.0));
+        let mut platform = Platform::uniform(8, 1.0, Link { bandwidth: 1.0, setup: 0.0 });
+        for from in 0..4 {
+            for to in 0..4 {
+                platform.set_link(from, to, Link { bandwidth: 100.0, setup: 0.0 }).unwrap();
+            }
+        }
+        let platform = platform.with_overlap(true).with_ext_on(0).unwrap();
+        // Replicated blocks share all their hosts or none, so `seg` cannot get a second host while `rank` has it, too.
+        let from = "load@0 | seg@1 | order@0 | rank@0,1,2,3,4,5,6,7";
+        let (hosts, times) = improved(&platform, &spec, from, |search, state| search.descend(state));
+        assert!(times.iter().all(|&time| time < 1.05), "{hosts}: {times:?}");
+    }
+
+    #[test]
+    fn blocks_that_could_hardly_keep_up_get_idle_hosts() {
+        let spec = PipelineSpec::new(0.0)
+            .stage(StageSpec::new("load", 1.0, 1.0).serial())
+            .stage(StageSpec::new("rank", 2.0, 0.0))
+            .stage(StageSpec::new("out", 0.1, 0.0).serial());
+        // Host 5 is so slow that it is better left alone, and host 6 cannot be reached in time.
+        let speeds = [1.0, 1.0, 1.0, 1.0, 1.0, 0.05, 1.0];
+        let mut platform = Platform::with_speeds(&speeds, Link { bandwidth: 1e9, setup: 0.0 });
+        platform.set_link(0, 6, Link { bandwidth: 0.1, setup: 0.0 }).unwrap();
+        let platform = platform.with_overlap(true);
+        let room = |search: &mut Search<'_>, state| search.make_room(state);
+        let (hosts, times) = improved(&platform, &spec, "load@0 | rank@1,2 | out@3", room);
+        assert_eq!(hosts, "[0] [1, 2, 4] [3]", "two would do, if nothing ever went wrong");
+        assert_eq!((times[0], times[1] < HAS_ROOM), (1.0, true));
+        let hurried = improved(&platform, &spec, "load@0 | rank@1,2,4,5 | out@3", room);
+        assert_eq!(hurried.0, "[0] [1, 2, 4, 5] [3]", "what there is, is enough");
+    }
 }

@@ -11,8 +11,16 @@ use super::state::State;
 const LONGEST_SHIFT: usize = 12;
 
 /// The kinds of moves, cheap ones first.
-pub(super) const FAMILIES: [Family; 7] =
-    [shift_borders, shift_chains, change_replicas, exchange_hosts_around, merge, split, free_by_merging];
+pub(super) const FAMILIES: [Family; 8] = [
+    shift_borders,
+    shift_chains,
+    change_replicas,
+    take_apart,
+    exchange_hosts_around,
+    merge,
+    split,
+    free_by_merging,
+];
 
 /// Offers all moves of one kind around a block to the search, until its budget is spent.
 pub(super) type Family = fn(&mut Search<'_>, &State, usize, &mut Edit);
@@ -78,8 +86,8 @@ fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edi
     }
 }
 
-/// `b` gets one more host, unused or given by another block, or loses one.
-fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+/// `b` gets one more host, which is unused or goes on with what it does.
+pub(super) fn add_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let stages = &state.pieces[b].stages;
     if search.may_replicate(stages) {
         for p in 0..state.uses.len() {
@@ -90,6 +98,14 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
                 }
             }
         }
+    }
+}
+
+/// `b` gets one more host, unused or given by another block, or loses one.
+fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    add_replicas(search, state, b, edit);
+    let stages = &state.pieces[b].stages;
+    if search.may_replicate(stages) {
         for (donor, piece) in state.pieces.iter().enumerate() {
             if donor != b && piece.hosts.len() > 1 {
                 for p in hosts(state, donor) {
@@ -114,6 +130,44 @@ fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut 
                 if !search.offer(state, edit) {
                     return;
                 }
+            }
+        }
+    }
+}
+
+/// `b` gets one more host, and the other replicated blocks on any of its hosts give these up; or `b` and another block
+/// share all their hosts. On the way from the one to the other the blocks would share some of their hosts, so no sequence of
+/// single changes gets there.
+fn take_apart(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    let piece = &state.pieces[b];
+    if !search.shares() || !search.may_replicate(&piece.stages) {
+        return;
+    }
+    for p in (0..state.uses.len()).filter(|p| !piece.hosts.contains(p)) {
+        let is_taken = |host: &usize| *host == p || piece.hosts.contains(host);
+        edit.clear().cut(b..b + 1).block(piece.stages.clone(), hosts(state, b).chain([p]));
+        let mut possible = false;
+        for (c, other) in state.pieces.iter().enumerate() {
+            if c != b && other.hosts.len() > 1 && other.hosts.iter().any(is_taken) {
+                possible = !other.hosts.iter().all(is_taken);
+                if !possible {
+                    break;
+                }
+                let left = other.hosts.iter().copied().filter(|host| !is_taken(host));
+                edit.cut(c..c + 1).block(other.stages.clone(), left);
+            }
+        }
+        if possible && !search.offer(state, edit) {
+            return;
+        }
+    }
+    for (c, other) in state.pieces.iter().enumerate() {
+        let others = || other.hosts.iter().copied().filter(|host| !piece.hosts.contains(host));
+        if c != b && search.may_replicate(&other.stages) {
+            edit.clear().cut(b..b + 1).block(piece.stages.clone(), hosts(state, b).chain(others()));
+            edit.cut(c..c + 1).block(other.stages.clone(), hosts(state, b).chain(others()));
+            if !search.offer(state, edit) {
+                return;
             }
         }
     }
