@@ -59,6 +59,7 @@ mod rank;
 mod remaps;
 mod run;
 mod score;
+mod sizes;
 mod stage;
 mod summary;
 mod tasks;

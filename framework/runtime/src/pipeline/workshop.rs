@@ -14,6 +14,7 @@ use super::erased::{Codec, ErasedStage, Items};
 use super::ledger::{Activity, Doing, Sampler, StageStats};
 use super::machine::parcel::{Parcel, Payload};
 use super::machine::{Done, Job};
+use super::sizes::Sizes;
 use super::stage::Context;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
@@ -78,8 +79,7 @@ pub(crate) struct Workshop<'p> {
     stats: Vec<StageStats>,
     source_times: Times,
     sink_times: Times,
-    /// Batches whose size is still to be taken, by edge.
-    to_weigh: Vec<usize>,
+    sizes: Sizes,
     activity: Arc<Activity>,
 }
 
@@ -124,7 +124,7 @@ impl<'p> Workshop<'p> {
             stats: vec![StageStats::default(); count],
             source_times: Times::default(),
             sink_times: Times::default(),
-            to_weigh: Vec::new(),
+            sizes: Sizes::default(),
             activity: Arc::default(),
         }
     }
@@ -142,9 +142,9 @@ impl<'p> Workshop<'p> {
         &self.stats
     }
 
-    /// Takes the sizes of items on the next `batches` batches of every edge.
+    /// Takes the sizes of items on the next `batches` batches of every edge, and on some more.
     pub(crate) fn measure_sizes(&mut self, batches: usize) {
-        self.to_weigh = vec![batches; self.codecs.len()];
+        self.sizes.take(batches, self.codecs.len());
     }
 
     /// Sends a batch through its codec and back, if its size is to be taken.
@@ -156,10 +156,10 @@ impl<'p> Workshop<'p> {
         weights: &mut Vec<Weight>,
     ) -> Result<Items> {
         let live = range.live();
-        match self.to_weigh.get_mut(edge) {
-            Some(left) if *left > 0 && live > 0 => *left -= 1,
-            _ => return Ok(items),
+        if live == 0 || !self.sizes.is_due(edge) {
+            return Ok(items);
         }
+        let begin = self.clock.now();
         let (mut head, mut parts) = (Vec::new(), Vec::new());
         // Items that cannot be sent are the fault of the stage that made them.
         let made_by = edge.checked_sub(1).map_or(self.source_name.as_str(), |stage| &self.defs[stage].name);
@@ -167,7 +167,9 @@ impl<'p> Workshop<'p> {
         self.codecs[edge].encode(items, &mut head, &mut parts).map_err(place)?;
         let bytes = head.len() + parts.iter().map(Part::len).sum::<usize>();
         weights.push(Weight { edge, items: live, bytes });
-        self.codecs[edge].decode(head.into(), parts, live).map_err(place)
+        let items = self.codecs[edge].decode(head.into(), parts, live).map_err(place);
+        self.sizes.weighed(self.clock.now().saturating_sub(begin));
+        items
     }
 
     /// Whether one of the `hosted` stages does not live here yet.
@@ -340,6 +342,7 @@ impl<'p> Workshop<'p> {
             }
             None => self.runs[begin].1 * count,
         };
+        self.sizes.computed(work.took);
         parcel.service += work.took;
         parcel.stage = end;
         parcel.payload = Payload::Items(items);
