@@ -21,7 +21,9 @@ pub(super) struct Costs {
     pub(super) spec: PipelineSpec,
 }
 
-/// What a stream cannot be faster than on a cluster, in seconds an item, whatever the mapping.
+/// What a stream cannot be faster than on a cluster, in seconds an item, whatever the mapping. Filling and draining the
+/// pipeline are not counted, nor that an item is done by one host: the stages of many items can be divided so finely that
+/// no proof gains a per cent from either.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     /// All work at the speed of all hosts together.
@@ -30,10 +32,17 @@ pub(super) struct Bound {
     pub(super) serial: f64,
     /// What host 0, where all items come from, must compute or send away.
     pub(super) source: f64,
+    /// What the host of `load` must receive, compute or send away, on the best host for it.
+    pub(super) load: f64,
 }
 
 impl Bound {
     pub(super) fn seconds(&self) -> f64 {
+        self.plain().max(self.load)
+    }
+
+    /// The same without regard to `load` being on one host.
+    pub(super) fn plain(&self) -> f64 {
         self.work.max(self.serial).max(self.source)
     }
 
@@ -42,7 +51,8 @@ impl Bound {
         match self.seconds() {
             s if s == self.work => "work",
             s if s == self.serial => "serial stage",
-            _ => "link of host 0",
+            s if s == self.source => "link of host 0",
+            _ => "host of load",
         }
     }
 }
@@ -83,35 +93,54 @@ impl Costs {
 
     /// The bounds on a cluster.
     ///
-    /// An item begins on host 0 and leaves it, if ever, in front of some stage: then host 0 has done the work of the
-    /// stages before and must send the bytes that come in there. With parts x(k) of the items leaving in front of
-    /// stage k, its processor and its link take `Σ x(k) w(k) / s` and `Σ x(k) d(k) / b` seconds an item; the
-    /// smallest possible larger one of the two comes from a mixture of at most two k.
+    /// Host 0 first. An item begins there and leaves it, if ever, in front of some stage: then host 0 has done the work of
+    /// the stages before and must send the bytes that come in there. With parts x(k) of the items leaving in front of
+    /// stage k, its processor and its link take `Σ x(k) w(k) / s` and `Σ x(k) d(k) / b` seconds an item, at the same time
+    /// at best, so the larger of the two is a bound, and the smallest that it can be comes from a mixture of at most two k.
+    ///
+    /// The first stage, `load`, is serial: one host p does it for all items of a mapping. If p is host 0, no item leaves
+    /// before it. Otherwise every item leaves host 0 and comes to p before anything is done, which takes the bytes of the
+    /// input on the links of both, and then the same holds for p as for a source. The best p gives the bound.
     pub(super) fn bound(&self, cluster: &Cluster) -> Bound {
         let stages = &self.spec.stages;
         let work: f64 = stages.iter().map(|s| s.work).sum();
         let fastest = cluster.speeds.iter().copied().fold(0.0, f64::max);
         let heaviest = stages.iter().filter(|s| s.serial).map(|s| s.work).fold(0.0, f64::max);
+        let load = (0..cluster.speeds.len()).map(|p| {
+            let fetch = |q: usize| if p == 0 { 0.0 } else { self.spec.input / cluster.bandwidths[q] };
+            self.leaving(cluster, p, 1).max(fetch(0)).max(fetch(p))
+        });
+        Bound {
+            work: work / cluster.speeds.iter().sum::<f64>(),
+            serial: heaviest / fastest,
+            source: self.leaving(cluster, 0, 0),
+            load: load.fold(f64::INFINITY, f64::min),
+        }
+    }
+
+    /// The least that host `p` takes for an item if all items begin there and leave it in front of stage `from` or a later
+    /// one, or never.
+    fn leaving(&self, cluster: &Cluster, p: usize, from: usize) -> f64 {
         // Seconds of computing and of sending, for items that leave in front of each stage, or never.
         let (mut done, mut bytes) = (0.0, self.spec.input);
         let mut ways: Vec<(f64, f64)> = Vec::new();
-        for stage in stages {
-            ways.push((done / cluster.speeds[0], bytes / cluster.bandwidths[0]));
+        for stage in &self.spec.stages {
+            ways.push((done / cluster.speeds[p], bytes / cluster.bandwidths[p]));
             done += stage.work;
             bytes = stage.output;
         }
-        ways.push((done / cluster.speeds[0], 0.0));
-        let mut source = f64::INFINITY;
-        for &(a, c) in &ways {
-            for &(b, d) in &ways {
+        ways.push((done / cluster.speeds[p], 0.0));
+        let mut least = f64::INFINITY;
+        for &(a, c) in &ways[from..] {
+            for &(b, d) in &ways[from..] {
                 // x·a + (1-x)·b = x·c + (1-x)·d, or one end if they do not meet.
                 let x = ((d - b) / ((a - b) - (c - d))).clamp(0.0, 1.0);
                 for x in [x, 0.0, 1.0].into_iter().filter(|x| x.is_finite()) {
-                    source = source.min(f64::max(x * a + (1.0 - x) * b, x * c + (1.0 - x) * d));
+                    least = least.min(f64::max(x * a + (1.0 - x) * b, x * c + (1.0 - x) * d));
                 }
             }
         }
-        Bound { work: work / cluster.speeds.iter().sum::<f64>(), serial: heaviest / fastest, source }
+        least
     }
 }
 
@@ -150,5 +179,20 @@ mod tests {
         let source = bound([1.0, 1e9], 5.0);
         assert!(source.limit() == "link of host 0", "{source:?}");
         assert!(source.source > 1.0 && source.source <= 2.0, "{source:?}");
+    }
+    #[test]
+    fn what_one_host_must_load_is_bound_by_that_host() {
+        let load = StageSpec::new("load", 1.0, 1000.0).serial();
+        let spec = PipelineSpec::new(200.0).stage(load).stage(StageSpec::new("rest", 21.0, 0.0));
+        let costs = Costs { reference: 1.0, items: 1, spec };
+        let cluster = Cluster { speeds: vec![22.0; 2], bandwidths: vec![250.0; 2] };
+        let bound = costs.bound(&cluster);
+        // Without `load`, items could begin on both hosts. With it, one host keeps 1 - x and sends x of them on, and
+        // 1000 x / 250 = (x + 22 (1 - x)) / 22.
+        assert!((bound.plain() - 0.5).abs() < 1e-12 && bound.work == bound.plain(), "{bound:?}");
+        assert!(
+            bound.limit() == "host of load" && (bound.seconds() - 4.0 * 22.0 / 109.0).abs() < 1e-12,
+            "{bound:?}"
+        );
     }
 }

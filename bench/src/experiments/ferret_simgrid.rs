@@ -19,9 +19,10 @@ use armature_planner::pipeline::{Algorithm, Block, Dispatch, Mapping, PlanOption
 
 use super::ferret_costs::{Bound, Costs};
 use crate::{
-    Bars, Experiment, Mark, Outcome, Report, Table, Target, platforms::Cluster, ranks::finish, stats,
-    table::digits, verdict::Interval,
+    Experiment, Mark, Outcome, Report, Target, platforms::Cluster, ranks::finish, verdict::Interval,
 };
+
+mod tables;
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "ferret-simgrid",
@@ -36,8 +37,6 @@ pub(super) const PROFILE: &str = "apps/ferret/profiles/paper.csv";
 const SIMULATE: &str = "ci/smpi/run.sh";
 /// How long a simulated run may take in real time.
 const LIMIT: Duration = Duration::from_secs(300);
-/// What HeDPM gained in the paper.
-const PAPER: f64 = 9.2;
 /// Evaluations of the long searches; the planner's own budget is 80 000.
 const LONG: usize = 2_000_000;
 
@@ -109,8 +108,8 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     }
     let again = Case::new("ferret-simgrid", *SEEDS.start(), &costs, costs.items)?.compete()?;
     let same = again.runs == rows[0].runs;
-    tell(report, &rows)?;
-    judge(report, &rows);
+    tables::tell(report, &rows)?;
+    tables::judge(report, &rows);
     let differ = Interval::exact(if same { 0.0 } else { 1.0 });
     report.mark(Mark::new("simulated twice", differ, "platforms that differ", Target::AtMost(0.0)));
     Ok(())
@@ -274,115 +273,6 @@ fn outcome(output: &str) -> Outcome<(f64, String)> {
     let parts = line.and_then(|line| line.split_once(" items in ")?.1.split_once(" s, checksum "));
     let (seconds, checksum) = parts.ok_or_else(|| format!("ferret said nothing of its time: {output}"))?;
     Ok((seconds.parse()?, checksum.to_string()))
-}
-
-/// Prints all platforms.
-fn tell(report: &mut Report, rows: &[Row]) -> Outcome {
-    let mut table = Table::new(&[
-        "platform",
-        "orderly [s]",
-        "DPM [s]",
-        "HeDPM [s]",
-        "refined [s]",
-        "best found [s]",
-        "bound [s]",
-        "bound by",
-        "HeDPM speed-up",
-        "refined speed-up",
-        "bound speed-up",
-        "refined/bound",
-        "refined/best",
-        "live [s]",
-        "changes",
-        "the last after [s]",
-    ]);
-    let mut mappings =
-        Table::new(&["platform", "run", "time [s]", "settled [ms/item]", "predicted [ms/item]", "mapping"]);
-    for row in rows {
-        let seconds = |name: &str| digits(row.seconds(name), 3);
-        table.row([
-            row.seed.to_string().into(),
-            seconds(ORDERLY),
-            seconds(DPM),
-            seconds(HEDPM),
-            seconds(REFINED),
-            digits(row.best(), 3),
-            digits(row.bound(), 3),
-            row.bound.limit().into(),
-            digits(row.speedup(HEDPM), 2),
-            digits(row.speedup(REFINED), 2),
-            digits(row.seconds(ORDERLY) / row.bound(), 2),
-            digits(row.seconds(REFINED) / row.bound(), 3),
-            digits(row.seconds(REFINED) / row.best(), 3),
-            seconds(LIVE),
-            row.runs.get(LIVE).map_or(0, |run| run.changes.len()).to_string().into(),
-            digits(row.runs.get(LIVE).and_then(|run| run.changes.last()).map_or(0.0, |change| change.0), 3),
-        ]);
-        for contestant in CONTESTANTS {
-            let Some(run) = row.runs.get(contestant.name) else { continue };
-            mappings.row([
-                row.seed.to_string().into(),
-                contestant.name.into(),
-                digits(run.seconds, 6),
-                run.settled().map(|s| digits(1e3 * s, 3)).unwrap_or(crate::table::Cell::Empty),
-                digits(1e3 * run.predicted, 3),
-                run.mapping.as_str().into(),
-            ]);
-        }
-    }
-    report.table("", &table)?;
-    report.table("mappings", &mappings)?;
-    let seeds: Vec<String> = rows.iter().map(|row| row.seed.to_string()).collect();
-    let mut bars = Bars::new(
-        "Ferret on 14 simulated hosts",
-        "speed-up over the orderly mapping",
-        seeds.iter().map(String::as_str),
-    );
-    let mut add = |name: &str, value: &dyn Fn(&Row) -> f64| {
-        bars.add(name, rows.iter().map(|row| Some(Interval::exact(value(row)))).collect());
-    };
-    add("DPM", &|row| row.speedup(DPM));
-    add("HeDPM", &|row| row.speedup(HEDPM));
-    add("refined", &|row| row.speedup(REFINED));
-    add("live from orderly", &|row| row.speedup(LIVE));
-    add("bound", &|row| row.seconds(ORDERLY) / row.bound());
-    report.bars("", &bars)
-}
-
-/// States the marks.
-fn judge(report: &mut Report, rows: &[Row]) {
-    for name in [DPM, HEDPM, REFINED, LIVE] {
-        let speedups: Vec<f64> = rows.iter().map(|row| row.speedup(name)).collect();
-        let largest = speedups.iter().copied().fold(0.0, f64::max);
-        report.note(format!(
-            "{name}: median speed-up {:.2}, largest {largest:.2} (the paper: HeDPM {PAPER} on its one cluster)",
-            stats::median(&speedups)
-        ));
-    }
-    let near = rows.iter().filter(|row| row.seconds(REFINED) <= 1.1 * row.bound()).count();
-    report.note(format!("refined is within 10 % of the bound on {near} of {} platforms", rows.len()));
-    let worst = |value: &dyn Fn(&Row) -> f64| rows.iter().map(value).fold(0.0, f64::max);
-    let behind = worst(&|row| row.seconds(REFINED) / row.bound().max(row.best()));
-    let what = "refined against the best mapping found, worst platform";
-    report.mark(Mark::new(what, Interval::exact(behind), "times its time", Target::AtMost(1.1)));
-    let settled = |row: &Row, name: &str| row.runs.get(name).and_then(Run::settled).unwrap_or(f64::NAN);
-    let behind: Vec<f64> = rows.iter().map(|row| settled(row, LIVE) / settled(row, REFINED)).collect();
-    let near = behind.iter().filter(|&&ratio| ratio <= 1.15).count();
-    report.note(format!(
-        "over the last 80 % of the items live takes {:.3} times the time of refined (median); within 15 % on {near} of {}",
-        stats::median(&behind),
-        rows.len()
-    ));
-    let what = "live against refined over the last 80 % of the items, worst platform";
-    let worst_live = behind.iter().copied().fold(0.0, f64::max);
-    report.mark(Mark::new(what, Interval::exact(worst_live), "times its time", Target::AtMost(1.15)));
-    let able: Vec<&Row> = rows.iter().filter(|row| row.seconds(ORDERLY) / row.bound() >= PAPER).collect();
-    report.note(format!("{} of {} platforms allow a speed-up of {PAPER}", able.len(), rows.len()));
-    if !able.is_empty() {
-        let least = able.iter().map(|row| row.speedup(REFINED)).fold(f64::INFINITY, f64::min);
-        let what = "refined over orderly, worst platform that allows it";
-        report.mark(Mark::new(what, Interval::exact(least), "times as fast", Target::AtLeast(PAPER)));
-    }
 }
 
 #[cfg(test)]
