@@ -12,8 +12,8 @@ cd "$ROOT"
 "$CI_DIR/setup.sh" bench
 # Ferret, too: experiments start it. It lies beside the program that they are.
 "$CI_DIR/mpi/with.sh" openmpi cargo build --locked --release -p armature-bench -p ferret
-# And Ferret for simulated ranks.
-"$CI_DIR/mpi/with.sh" smpi cargo build --locked --release -p ferret
+# And what runs on simulated ranks.
+"$CI_DIR/mpi/with.sh" smpi cargo build --locked --release -p ferret -p armature-bench-simulated
 # A peer that cargo does not install.
 peer=$ROOT/target/mpi4py
 if ! "$peer/bin/python" -c 'import mpi4py' 2>/dev/null; then

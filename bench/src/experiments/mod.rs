@@ -5,6 +5,7 @@ mod farm_deaths;
 mod farm_efficiency;
 mod farm_overhead;
 mod farm_policies;
+mod farm_simgrid;
 mod ferret_costs;
 mod ferret_runs;
 mod ferret_scaling;
@@ -39,6 +40,7 @@ pub const ALL: &[Experiment] = &[
     farm_overhead::EXPERIMENT,
     farm_efficiency::EXPERIMENT,
     farm_deaths::EXPERIMENT,
+    farm_simgrid::EXPERIMENT,
     planner_4x4::EXPERIMENT,
     planner_30::EXPERIMENT,
     planner_time::EXPERIMENT,
