@@ -104,6 +104,11 @@ impl<'scope, 'env, W: Workplace + 'scope> Engine<'scope, 'env, W> {
         matches!(self.state, State::Inline(_)) && self.beside.is_none()
     }
 
+    /// Whether user code stays where it is, however long jobs take.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.choice != Driver::Auto
+    }
+
     /// Under the simulator: how long the task in hand will still take.
     pub(crate) fn remaining(&self) -> Option<Duration> {
         let (clock, done) = self.beside.filter(|_| self.ready.is_some())?;

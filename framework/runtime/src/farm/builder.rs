@@ -181,11 +181,16 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// A worker that gives no sign of life for so long is dead, and its tasks go to others: 10 s unless it is set, and
-    /// at most [`Config::peer_limit`](crate::Config::peer_limit).
+    /// The tasks of a worker that gives no sign of life for so long go to others: 10 s unless it is set, or
+    /// [`Config::peer_limit`](crate::Config::peer_limit) if that is less.
     ///
-    /// Signs of life come from a thread of their own, so a long task does not count. A rank that does tasks on the
-    /// thread that communicates, because they are short, has [`Config::peer_limit`](crate::Config::peer_limit).
+    /// Signs of life do not wait for tasks, so a long task does not count: a thread of its own computes. Only where chunks
+    /// take less than a millisecond they are done between messages. A rank that falls silent there is either dead, or
+    /// has met a task that is much longer than the ones before; it takes part again as soon as it is heard, and is dead
+    /// after [`Config::peer_limit`](crate::Config::peer_limit), or when the farm has ended without it. Whoever does its
+    /// tasks meanwhile does them beside the messages. With [`Driver::Inline`](crate::Driver::Inline) no task can be told
+    /// from a death, and only [`Config::peer_limit`](crate::Config::peer_limit) counts; for a rank that has not come to
+    /// the farm, because it does the caller's own work, [`Config::join_limit`](crate::Config::join_limit).
     pub fn silence_limit(mut self, limit: Duration) -> Self {
         self.options.silence = Some(limit);
         self

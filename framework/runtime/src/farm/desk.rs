@@ -1,11 +1,12 @@
 //! Rank 0 while a farm runs: gives chunks away, takes results in, computes itself, and feeds the sink.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use armature_planner::farm::{Chunker, Knowledge, Supply as Left};
 
 use super::builder::Options;
-use super::machine::{Join, Master, Standing, Status};
+use super::machine::{Driving, Join, Master, Standing, Status};
 use super::order::Order;
 use super::outcome::{Answer, FailedTask};
 use super::pace::Pace;
@@ -50,6 +51,8 @@ pub(crate) struct Desk<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     pub(super) computes: bool,
     pub(super) reports: Vec<RankReport>,
     pub(super) lost: Vec<usize>,
+    /// Tasks over one of which a rank has fallen silent.
+    pub(super) doubtful: Vec<Range<u64>>,
     pub(super) start: Duration,
     turns: u32,
     /// The sink wants no more.
@@ -89,6 +92,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             computes,
             reports: vec![RankReport::default(); size],
             lost: Vec::new(),
+            doubtful: Vec::new(),
             start: clock.now(),
             turns: 0,
             stopped: false,
@@ -147,6 +151,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
 
     fn begin<T: Iterator<Item = I>>(&mut self, supply: &Supply<T>) {
         self.order.restart();
+        self.doubtful.clear();
         let crew = self.master.crew();
         let takes_part = |&r: &usize| matches!(crew.standing(r), Standing::Working | Standing::Away);
         let first = usize::from(!self.computes);
@@ -195,6 +200,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         letter: Letter,
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<()> {
+        self.hear_again(letter.from);
         match letter.kind {
             Kind::Done => self.result_from(letter, sink),
             Kind::Join => self.joined(&letter),
@@ -257,7 +263,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         if !self.watch.is_due(now) {
             return Ok(());
         }
-        let mine = Status { task: None, waiting: 0, inline: self.engine.is_inline() };
+        // The workers wait for rank 0 the same time in any case.
+        let mine = Status { task: None, waiting: 0, driving: Driving::Beside };
         self.post.note_done(self.master.tally().ended);
         for loss in self.watch.over_workers(self.post, self.master.crew(), &mine, now)? {
             self.lose(&loss)?;

@@ -29,14 +29,16 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             self.post.send(rank, Kind::Finish, &())?;
         }
         loop {
-            let here =
-                |&r: &usize| !matches!(self.master.crew().standing(r), Standing::Dead | Standing::Left);
-            if !(1..self.post.size()).any(|r| here(&r)) {
+            let gone = |r| {
+                matches!(self.master.crew().standing(r), Standing::Dead | Standing::Silent | Standing::Left)
+            };
+            if (1..self.post.size()).all(gone) {
                 break;
             }
             let mut moved = false;
             while let Some(letter) = self.post.poll()? {
                 moved = true;
+                self.hear_again(letter.from);
                 match letter.kind {
                     Kind::Report => self.left(letter.from),
                     Kind::Join => self.joined(&letter)?,
@@ -46,6 +48,14 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
                 }
             }
             self.after_turn(moved)?;
+        }
+        // Nothing is wanted of those any more that have been silent until now, and nobody waits for them.
+        for rank in 1..self.post.size() {
+            if self.master.crew().standing(rank) == Standing::Silent {
+                self.master.crew_mut().set(rank, Standing::Dead);
+                self.lost.push(rank);
+                self.post.lose(rank, "it has been silent until the end");
+            }
         }
         let tally = self.master.tally();
         self.post.note_done(tally.ended);

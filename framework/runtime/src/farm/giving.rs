@@ -133,7 +133,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     /// A chunk as a message, and what is kept of it.
     fn pack(&mut self, worker: usize, piece: Piece<I>) -> Result<(Giving, Message, Load)> {
         let Piece { first, tasks, attempt, .. } = piece;
-        let giving = Giving { id: self.master.next_id(), first, count: tasks.len() as u32, attempt };
+        let end = first + tasks.len() as u64;
+        let careful = self.doubtful.iter().any(|tasks| first < tasks.end && tasks.start < end);
+        let giving = Giving { id: self.master.next_id(), first, count: tasks.len() as u32, attempt, careful };
         let packed = caught(|| parcel::give(self.run, giving, &self.codecs.tasks, tasks));
         let (message, load) = packed.map_err(|e| {
             let text = format!("{} (in a chunk of {} for rank {worker})", e.message(), giving.count);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::builder::Options;
-use super::machine::{Giving, Hung, Join, Status};
+use super::machine::{Driving, Giving, Hung, Join, Status};
 use super::parcel::{self, Load};
 use super::sheet::Activity;
 use super::summary::RankReport;
@@ -22,8 +22,9 @@ use crate::wire::Item;
 const BURST: usize = 16;
 /// Turns between two looks at the clock while there is work.
 const TURNS_PER_TICK: u32 = 64;
-/// How often a simulated rank that computes looks at its messages.
-const SIMULATED_POLL: Duration = Duration::from_micros(50);
+/// When a simulated rank that computes looks at its messages for the first time. Every look costs the simulator more than
+/// anything else does, and there is little that a worker answers: each pause is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_micros(50);
 
 /// See the module's page.
 pub(crate) struct Hand<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
@@ -41,10 +42,12 @@ pub(crate) struct Hand<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     /// The task in hand has exceeded the limit, and the master knows.
     hung: bool,
     /// What the master has been told of the driver.
-    told_inline: Option<bool>,
+    told: Option<Driving>,
     finished: bool,
     report: RankReport,
     turns: u32,
+    /// Under the simulator: the next pause between two looks at the messages.
+    pause: Duration,
 }
 
 impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope, 'env, 'w, 'f, I, O> {
@@ -69,10 +72,11 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
             seen: (0, clock.now()),
             task_limit: options.task_limit,
             hung: false,
-            told_inline: None,
+            told: None,
             finished: false,
             report: RankReport::default(),
             turns: 0,
+            pause: FIRST_PAUSE,
         }
     }
 
@@ -81,6 +85,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
     /// # Errors
     /// What ends the job: the worker could not be made, tasks or results could not travel, the master is silent.
     pub(crate) fn run(mut self) -> Result<()> {
+        // From now on the master knows how long it may be silent.
+        self.tell_how()?;
         self.engine.submit(Task::SetUp)?;
         while !self.finished {
             let mut moved = self.receive()?;
@@ -173,6 +179,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
     fn after_turn(&mut self, moved: bool) -> Result<()> {
         if moved {
             self.backoff.reset();
+            self.pause = FIRST_PAUSE;
             self.turns += 1;
             if self.turns < TURNS_PER_TICK {
                 return Ok(());
@@ -183,7 +190,9 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
         self.tick()?;
         self.backoff.may_spin(self.engine.is_inline());
         if let Some(left) = self.engine.remaining() {
-            return self.post.transport().wait(Some(left.min(SIMULATED_POLL)));
+            let pause = self.pause.min(left);
+            self.pause *= 2;
+            return self.post.transport().wait(Some(pause));
         }
         self.backoff.wait(self.post.transport(), self.clock)
     }
@@ -214,9 +223,9 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
     /// Tells the master on which thread user code runs, if it does not know: it waits longer for one that cannot give
     /// signs of life meanwhile.
     fn tell_how(&mut self) -> Result<()> {
-        let inline = self.engine.is_inline();
-        if self.told_inline != Some(inline) {
-            self.told_inline = Some(inline);
+        let driving = self.driving();
+        if self.told != Some(driving) {
+            self.told = Some(driving);
             self.post.send(0, Kind::Status, &self.status())?;
         }
         Ok(())
@@ -226,6 +235,14 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
         let waiting = u32::try_from(self.inbox.len()).unwrap_or(u32::MAX);
         // What waits at the compute side is here, too.
         let task = self.activity.get().1.or_else(|| (!self.engine.is_idle()).then_some(u64::MAX));
-        Status { task, waiting, inline: self.engine.is_inline() }
+        Status { task, waiting, driving: self.driving() }
+    }
+
+    fn driving(&self) -> Driving {
+        match (self.engine.is_inline(), self.engine.is_fixed()) {
+            (false, _) => Driving::Beside,
+            (true, false) => Driving::Between,
+            (true, true) => Driving::Inline,
+        }
     }
 }

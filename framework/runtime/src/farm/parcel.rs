@@ -35,6 +35,8 @@ pub(crate) struct Done {
     pub(crate) times: Times,
 }
 
+/// What marks a careful chunk in the number of its attempts.
+const CAREFUL: u32 = 1 << 31;
 /// Bytes of the header of a chunk behind the envelope.
 const GIVING: usize = 24;
 /// Bytes of the header of a result behind the envelope, before the list of failures.
@@ -47,7 +49,8 @@ pub(crate) fn give<I>(run: u32, giving: Giving, codec: &Codec<I>, tasks: Vec<I>)
     head.extend_from_slice(&giving.id.to_le_bytes());
     head.extend_from_slice(&giving.first.to_le_bytes());
     head.extend_from_slice(&giving.count.to_le_bytes());
-    head.extend_from_slice(&giving.attempt.to_le_bytes());
+    let careful = if giving.careful { CAREFUL } else { 0 };
+    head.extend_from_slice(&(giving.attempt & !CAREFUL | careful).to_le_bytes());
     let mut parts = Vec::new();
     codec.encode(tasks, &mut head, &mut parts)?;
     let head = Bytes::from(head);
@@ -58,7 +61,14 @@ pub(crate) fn give<I>(run: u32, giving: Giving, codec: &Codec<I>, tasks: Vec<I>)
 /// Reads a chunk's header.
 pub(crate) fn given(body: Bytes, parts: Vec<Part>) -> Result<(Giving, Load)> {
     let at = Fields::of::<GIVING>(&body, "a chunk")?;
-    let giving = Giving { id: at.u64(0), first: at.u64(8), count: at.u32(16), attempt: at.u32(20) };
+    let attempt = at.u32(20);
+    let giving = Giving {
+        id: at.u64(0),
+        first: at.u64(8),
+        count: at.u32(16),
+        attempt: attempt & !CAREFUL,
+        careful: attempt & CAREFUL != 0,
+    };
     Ok((giving, Load { head: body.slice(GIVING..), parts }))
 }
 
@@ -136,7 +146,7 @@ fn torn(what: &str, body: &Bytes) -> Error {
 mod tests {
     use super::*;
 
-    const SOME: Giving = Giving { id: 3, first: 40, count: 5, attempt: 1 };
+    const SOME: Giving = Giving { id: 3, first: 40, count: 5, attempt: 1, careful: true };
 
     #[test]
     fn a_chunk_and_its_result_survive_their_journeys() {

@@ -246,13 +246,28 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         self.somebody_is_left()
     }
 
-    /// A worker is dead: its tasks go to others.
+    /// A worker is dead, or may be: its tasks go to others.
     pub(super) fn lose(&mut self, loss: &Loss) -> Result<()> {
-        for given in self.let_go(loss.rank, Standing::Dead, &loss.why) {
+        let standing = if loss.certain { Standing::Dead } else { Standing::Silent };
+        for given in self.let_go(loss.rank, standing, &loss.why) {
+            if !loss.certain {
+                self.doubtful.push(given.first..given.first + u64::from(given.count));
+            }
             self.put_back_whole(&given)?;
         }
-        self.post.lose(loss.rank, &loss.why);
+        if loss.certain {
+            self.post.lose(loss.rank, &loss.why);
+        }
         self.somebody_is_left()
+    }
+
+    /// Something has come from a rank. One that was silent takes part again.
+    pub(super) fn hear_again(&mut self, rank: usize) {
+        if self.master.crew().standing(rank) == Standing::Silent {
+            log::info!("farm {}: rank {rank} is heard again", self.name);
+            self.master.crew_mut().set(rank, Standing::Working);
+            self.chunker.join(rank);
+        }
     }
 
     fn let_go(&mut self, rank: usize, standing: Standing, why: &str) -> Vec<Given<Load>> {
@@ -260,7 +275,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         let tasks: u64 = chunks.iter().map(|g| u64::from(g.count)).sum();
         log::warn!("farm {}: {tasks} tasks of rank {rank} go to others: {why}", self.name);
         self.chunker.leave(rank);
-        self.lost.push(rank);
+        if standing != Standing::Silent {
+            self.lost.push(rank);
+        }
         chunks
     }
 
@@ -275,7 +292,8 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     /// If every rank that computes is lost.
     fn somebody_is_left(&self) -> Result<()> {
         let crew = self.master.crew();
-        let can = |r: usize| matches!(crew.standing(r), Standing::Working | Standing::Away);
+        let can =
+            |r: usize| matches!(crew.standing(r), Standing::Working | Standing::Away | Standing::Silent);
         if (usize::from(!self.computes)..self.post.size()).any(can) {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::*;
 use crate::error::{BoxError, ErrorKind};
@@ -195,7 +196,6 @@ fn a_farm_is_run_again_with_the_workers_it_has() {
 
 #[test]
 fn a_task_beyond_the_limit_is_given_to_another_rank() {
-    use std::time::Duration;
     let slow = AtomicUsize::new(0);
     let (results, summary) = run(&config(3), |session| {
         let mut farm = Farm::new("slow", |x: u64| {
@@ -215,7 +215,6 @@ fn a_task_beyond_the_limit_is_given_to_another_rank() {
 
 #[test]
 fn a_long_task_beside_signs_of_life_goes_on() {
-    use std::time::Duration;
     let summary = run(&config(2), |session| {
         let mut farm = Farm::new("long", |x: u64| {
             if x == 3 {
@@ -336,4 +335,26 @@ fn a_journal_is_of_one_run() {
     .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
     assert!(error.to_string().contains("a farm with a journal is run once"), "{error}");
+}
+
+/// Rank 1 or 2 does short tasks between its messages when it meets one that takes longer than it may be silent.
+#[test]
+fn a_long_task_among_short_ones_is_not_taken_for_a_death() {
+    const LONG: u64 = 4_000;
+    let silence = Duration::from_secs(1);
+    let (results, summary) = run(&config(3), |session| {
+        let work = move |x: u64| {
+            if x == LONG {
+                std::thread::sleep(2 * silence);
+            }
+            x + 1
+        };
+        let farm = Farm::new("uneven", work).chunking(Chunking::Fixed(8)).silence_limit(silence);
+        Ok(farm.dedicated_master().collect(session, 0..5_000)?)
+    })
+    .unwrap()
+    .unwrap();
+    assert!(results.into_iter().eq(1..=5_000));
+    assert_eq!((summary.lost, summary.tasks, summary.retried), (vec![], 5_000, 0));
+    assert!(summary.again > 0, "somebody else has done it beside the messages");
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::machine::{Crew, Standing, Status};
+use super::machine::{Crew, Driving, Standing, Status};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Config;
 use crate::session::post::{Kind, Letter, Post};
@@ -17,9 +17,10 @@ const PING: Duration = Duration::from_secs(1);
 pub(crate) struct Watch {
     every: Duration,
     next: Duration,
-    /// Silence after which a worker with a thread that communicates is dead.
+    /// Silence after which a worker is dead if a thread of it always communicates, and may be dead if it computes there as
+    /// long as chunks are short.
     silence: Duration,
-    /// The same for one that may compute on that thread, and for the master.
+    /// Silence after which one is dead that computes there, and the master.
     peer_limit: Duration,
     /// The same for one that has not come to the farm: it may be in code of the caller's.
     join_limit: Duration,
@@ -30,10 +31,12 @@ pub(crate) struct Watch {
     empty: Vec<Option<Duration>>,
 }
 
-/// A worker that is not to be reckoned with any more, and why.
+/// A worker that is not to be reckoned with, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) rank: usize,
+    /// Whether it is dead. Otherwise it may just be in a task that takes longer than the ones before.
+    pub(crate) certain: bool,
     pub(crate) why: String,
 }
 
@@ -95,11 +98,14 @@ impl Watch {
             post.send(rank, Kind::Status, mine)?;
             let silent = now.saturating_sub(post.heard(rank, now));
             let word = self.words[rank].as_ref();
-            let limit = match word {
+            let longest = self.peer_limit.max(self.silence);
+            let (limit, certain) = match word.map(|status| status.driving) {
                 // It may still be busy with the caller's own work.
-                _ if !self.present[rank] => self.join_limit,
-                Some(status) if status.inline => self.peer_limit,
-                _ => self.silence,
+                _ if !self.present[rank] => (self.join_limit, true),
+                Some(Driving::Inline) => (longest, true),
+                Some(Driving::Between) if standing == Standing::Silent => (longest, true),
+                Some(Driving::Between) => (self.silence, false),
+                _ => (self.silence, true),
             };
             let ended = post.has_ended(rank);
             if ended || silent > limit {
@@ -107,7 +113,7 @@ impl Watch {
                     true => "its process has ended".to_string(),
                     false => format!("no sign of life for {:.1} s", silent.as_secs_f64()),
                 };
-                lost.push(Loss { rank, why });
+                lost.push(Loss { rank, certain: certain || ended, why });
                 continue;
             }
             // A message that is on its way does not take long; one that never comes must not be waited for.
@@ -115,7 +121,8 @@ impl Watch {
             let since = if idle { Some(*self.empty[rank].get_or_insert(now)) } else { None };
             self.empty[rank] = since;
             if since.is_some_and(|since| now.saturating_sub(since) > self.peer_limit) {
-                lost.push(Loss { rank, why: "it says that it has none of the tasks it was given".into() });
+                let why = "it says that it has none of the tasks it was given".into();
+                lost.push(Loss { rank, certain: true, why });
             }
         }
         Ok(lost)
@@ -152,12 +159,12 @@ mod tests {
     use super::*;
     use crate::transport::local::{LocalTransport, World};
 
-    fn post(rank: usize) -> Post {
-        Post::new(Box::new(LocalTransport::open(World::new(3), rank)), Duration::from_millis(1))
+    fn post(rank: usize, size: usize) -> Post {
+        Post::new(Box::new(LocalTransport::open(World::new(size), rank)), Duration::from_millis(1))
     }
 
-    fn status(task: Option<u64>, inline: bool) -> Status {
-        Status { task, waiting: 0, inline }
+    fn status(task: Option<u64>, driving: Driving) -> Status {
+        Status { task, waiting: 0, driving }
     }
 
     fn watch(post: &mut Post) -> Watch {
@@ -167,49 +174,53 @@ mod tests {
 
     #[test]
     fn a_silent_worker_is_lost_and_one_that_computes_on_its_only_thread_has_more_time() {
-        let mut post = post(0);
+        let mut post = post(0, 4);
         let mut watch = watch(&mut post);
-        let mut master = Master::<u8, ()>::new(3, 0);
-        (0..3).for_each(|r| master.crew_mut().set(r, Standing::Working));
+        let mut master = Master::<u8, ()>::new(4, 0);
+        (0..4).for_each(|r| master.crew_mut().set(r, Standing::Working));
         let start = post.clock().now();
-        (1..3).for_each(|rank| watch.active(rank));
-        watch.words[1] = Some(status(Some(1), false));
-        watch.words[2] = Some(status(Some(2), true));
-        let mut lost = |seconds| {
-            let mine = status(None, false);
+        for (rank, driving) in [(1, Driving::Beside), (2, Driving::Between), (3, Driving::Inline)] {
+            watch.active(rank);
+            watch.words[rank] = Some(status(Some(1), driving));
+        }
+        let mut lost = |seconds, crew: &Crew| {
+            let mine = status(None, Driving::Beside);
             let now = start + Duration::from_secs(seconds);
-            let lost = watch.over_workers(&mut post, master.crew(), &mine, now).unwrap();
-            lost.into_iter().map(|l| l.rank).collect::<Vec<_>>()
+            let lost = watch.over_workers(&mut post, crew, &mine, now).unwrap();
+            lost.into_iter().map(|l| (l.rank, l.certain)).collect::<Vec<_>>()
         };
-        assert!(lost(9).is_empty());
-        assert_eq!(lost(12), [1]);
-        assert_eq!(lost(61), [1, 2]);
+        assert!(lost(9, master.crew()).is_empty());
+        assert_eq!(lost(12, master.crew()), [(1, true), (2, false)]);
+        master.crew_mut().set(1, Standing::Dead);
+        master.crew_mut().set(2, Standing::Silent);
+        assert!(lost(59, master.crew()).is_empty(), "what may be is not said twice");
+        assert_eq!(lost(61, master.crew()), [(2, true), (3, true)]);
     }
 
     #[test]
     fn a_worker_that_says_it_has_nothing_is_not_waited_for_for_ever() {
-        let mut post = post(0);
+        let mut post = post(0, 3);
         let mut watch = watch(&mut post);
         let mut master = Master::<u8, ()>::new(3, 0);
         (0..2).for_each(|r| master.crew_mut().set(r, Standing::Working));
         master.crew_mut().set(2, Standing::Left);
         master.give(1, (0, 1), 0, (), Duration::ZERO);
-        watch.words[1] = Some(status(None, false));
+        watch.words[1] = Some(status(None, Driving::Beside));
         let start = post.clock().now();
         let mut lost = |seconds| {
             let now = start + Duration::from_secs(seconds);
             post.heard_now(1, now);
-            watch.over_workers(&mut post, master.crew(), &status(None, false), now).unwrap().len()
+            watch.over_workers(&mut post, master.crew(), &status(None, Driving::Beside), now).unwrap().len()
         };
         assert_eq!((lost(1), lost(50), lost(60), lost(63)), (0, 0, 0, 1));
     }
 
     #[test]
     fn a_worker_ends_when_its_master_falls_silent() {
-        let mut post = post(1);
+        let mut post = post(1, 3);
         let mut watch = watch(&mut post);
         let start = post.clock().now();
-        let mine = status(None, false);
+        let mine = status(None, Driving::Beside);
         let late = start + Duration::from_secs(100);
         watch.over_master(&mut post, &mine, late).unwrap();
         watch.active(0);

@@ -175,7 +175,10 @@ impl<I: Item, O: Item> Workplace for Workbench<'_, '_, I, O> {
     }
 
     fn may_last(&self, task: &Task) -> bool {
-        matches!(task, Task::SetUp) && self.seat.worker.is_none()
+        match task {
+            Task::SetUp => self.seat.worker.is_none(),
+            Task::Chunk { giving, .. } => giving.careful,
+        }
     }
 
     fn took(outcome: &Outcome<O>) -> Option<Duration> {

@@ -11,6 +11,9 @@ pub(crate) enum Standing {
     Working,
     /// It hangs in a task beyond the limit that the user set.
     Hung,
+    /// It computes on the thread that communicates and has been silent for long: it is dead, or a task takes longer than
+    /// the ones before it. It is given nothing until it is heard again.
+    Silent,
     /// It gives no sign of life.
     Dead,
     /// It has reported and left.

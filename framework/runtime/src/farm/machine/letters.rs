@@ -20,8 +20,19 @@ pub(crate) struct Status {
     pub(crate) task: Option<u64>,
     /// Chunks that are here and not begun.
     pub(crate) waiting: u32,
-    /// Whether user code keeps this rank from giving signs of life.
-    pub(crate) inline: bool,
+    /// Whether user code can keep this rank from giving signs of life.
+    pub(crate) driving: Driving,
+}
+
+/// Where user code runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Driving {
+    /// On a thread of its own.
+    Beside,
+    /// On the thread that communicates, because the last chunks were short. The next one may be long all the same.
+    Between,
+    /// On the thread that communicates, however long tasks are, because the user wants it so.
+    Inline,
 }
 
 /// A worker has been in one task for longer than the user allows.
@@ -38,6 +49,8 @@ pub(crate) struct Giving {
     pub(crate) first: u64,
     pub(crate) count: u32,
     pub(crate) attempt: u32,
+    /// Another rank has fallen silent over one of these tasks: they may take long.
+    pub(crate) careful: bool,
 }
 
 /// What a chunk has cost.

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 pub(crate) use crew::{Crew, Standing};
-pub(crate) use letters::{Giving, Hung, Join, Status, Times};
+pub(crate) use letters::{Driving, Giving, Hung, Join, Status, Times};
 
 /// Consecutive tasks that lie at the master: drawn and not given to anyone, or come back from somebody.
 #[derive(Debug)]
