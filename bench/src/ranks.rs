@@ -21,6 +21,9 @@ use crate::{
     farm, moved, subject,
 };
 
+/// What the error says of a program that has taken too long, before the time.
+pub const STOPPED: &str = "stopped after";
+
 /// One result line: names and values.
 pub type Values = BTreeMap<String, f64>;
 
@@ -133,7 +136,7 @@ pub fn finish(mut command: Command, limit: Duration) -> Outcome<String> {
         pipe.as_mut().map(|pipe| pipe.read_to_end(&mut bytes));
         bytes
     });
-    let status = wait(&mut child, limit)?.ok_or_else(|| format!("{what}: stopped after {limit:?}"))?;
+    let status = wait(&mut child, limit)?.ok_or_else(|| format!("{what}: {STOPPED} {limit:?}"))?;
     let output = reader.join().map_err(|_| "the thread that read the output failed")?;
     let output = String::from_utf8_lossy(&output).into_owned();
     if status.success() { Ok(output) } else { Err(format!("{what}: {status}\n{output}").into()) }

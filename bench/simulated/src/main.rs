@@ -1,10 +1,12 @@
 //! A farm whose tasks only declare their cost, for simulated clusters.
 //!
 //! Every simulated rank loads a copy of this program, so it has next to nothing in it. Words are NAME=VALUE: `tasks`,
-//! their `mean` length in operations, its `deviation` as a part of the mean, the `seed` that decides the lengths, and
-//! `chunking`. Rank 0 only hands out. It prints `result seconds S operations N chunks N busy S`.
+//! their `mean` length in operations, its `deviation` as a part of the mean, the `seed` that decides the lengths,
+//! `chunking`, and `iterations` of such tasks one after the other. Rank 0 only hands out. It prints
+//! `result seconds S operations N chunks N busy S last S`; the last are those of the last iteration.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use armature::farm::{Context, Farm, Worker};
 use armature::{BoxError, Config, Progress, Session};
@@ -38,12 +40,19 @@ struct Simulated {
     deviation: f64,
     seed: u64,
     chunking: armature::farm::Chunking,
+    iterations: usize,
 }
 
 impl Simulated {
     fn parse(words: &[String]) -> Outcome<Self> {
-        let mut simulated =
-            Simulated { tasks: 0, mean: 1.0, deviation: 1.0, seed: 0, chunking: Default::default() };
+        let mut simulated = Simulated {
+            tasks: 0,
+            mean: 1.0,
+            deviation: 1.0,
+            seed: 0,
+            chunking: Default::default(),
+            iterations: 1,
+        };
         for word in words {
             let (name, value) =
                 word.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, got {word}"))?;
@@ -53,6 +62,7 @@ impl Simulated {
                 "deviation" => simulated.deviation = value.parse()?,
                 "seed" => simulated.seed = value.parse()?,
                 "chunking" => simulated.chunking = value.parse()?,
+                "iterations" => simulated.iterations = value.parse()?,
                 _ => return Err(format!("there is no setting {word}").into()),
             }
         }
@@ -60,33 +70,30 @@ impl Simulated {
     }
 
     fn rank(&self, session: &Session) -> Outcome {
-        let Simulated { tasks, mean, deviation, seed, chunking } = *self;
-        let lengths = match session.is_root() {
-            true => TaskShape { tasks, mean, spread: deviation, block: 1 }
-                .iterations(seed)?
-                .next()
-                .unwrap_or_default(),
-            false => Vec::new(),
-        };
-        let (mut next, mut wrong) = (0, None);
+        let Simulated { tasks, mean, deviation, seed, chunking, iterations } = *self;
+        let mut sets = Vec::new();
+        if session.is_root() {
+            let shape = TaskShape { tasks, mean, spread: deviation, block: 1 };
+            sets = shape.iterations(seed)?.take(iterations).collect();
+        }
         let mut farm = Farm::worker("simulated", || Ok(Declares)).chunking(chunking).dedicated_master();
-        let summary = farm.map(session, lengths.iter().copied(), |number, result| {
-            let right = matches!(result, Ok(length) if lengths.get(next as usize) == Some(&length));
-            if !right || number != next {
-                wrong.get_or_insert(number);
+        let first = sets.first().cloned().unwrap_or_default();
+        let clock = session.stopwatch();
+        let mut ended = vec![clock.elapsed()];
+        let summary = farm.iterate(session, first, |results, iteration| {
+            ended.push(clock.elapsed());
+            if sets[iteration] != results {
+                return Err(format!("the results of iteration {iteration} are wrong").into());
             }
-            next += 1;
+            Ok(sets.get(iteration + 1).cloned())
         })?;
         let Some(summary) = summary else { return Ok(()) };
-        if let Some(number) = wrong {
-            return Err(format!("the result of task {number} is wrong").into());
-        }
-        if next != tasks as u64 {
-            return Err(format!("expected {tasks} results, got {next}").into());
-        }
         let (seconds, busy) = (summary.elapsed.as_secs_f64(), summary.busy().as_secs_f64());
-        let operations: f64 = lengths.iter().sum();
-        println!("result seconds {seconds} operations {operations} chunks {} busy {busy}", summary.chunks);
+        let operations: f64 = sets.iter().flatten().sum();
+        let chunks = summary.chunks;
+        let last = ended.iter().rev().take(2).map(Duration::as_secs_f64).reduce(|end, start| end - start);
+        let last = last.unwrap_or_default();
+        println!("result seconds {seconds} operations {operations} chunks {chunks} busy {busy} last {last}");
         Ok(())
     }
 }

@@ -1,10 +1,13 @@
-//! Workers of a farm are killed at random moments: is every result delivered once, does the job end, and when?
+//! Ranks of a farm are killed at random moments: is every result delivered once, does the job end, and when?
 //!
-//! Four ranks under `mpirun --enable-recovery`; 50 runs in which one worker is sent SIGKILL and 20 in which two are, each
-//! at a moment drawn from the time that an undisturbed run takes. The output on disk must have every task once, in
-//! order, with its result. The run may take as long as one with the survivors alone from its start, and the time after
-//! which a silent worker counts as dead: [`SILENCE`] for one that has said that it computes on a thread of its own,
-//! [`PEER`] for others.
+//! *Workers*: four ranks under `mpirun --enable-recovery`; 50 runs in which one worker is sent SIGKILL and 20 in which two
+//! are, each at a moment drawn from the time that an undisturbed run takes. The output on disk must have every task
+//! once, in order, with its result. The run may take as long as one with the survivors alone from its start, and the
+//! time after which a silent worker counts as dead, with what passes until somebody looks.
+//!
+//! *All*: 50 runs whose ranks are all killed at such a moment, and which are started again with the journal that the first
+//! one left. No task whose result is intact in the journal at the kill may be begun again, every other one must be, and
+//! the output must be the same.
 
 use std::{
     path::Path,
@@ -22,9 +25,9 @@ use crate::{
     farm::{
         chores::{Chores, steps_in},
         job::{Job, Way},
-        mortal::Traces,
+        mortal::{Limits, Traces},
     },
-    ranks::{Launch, Values, one},
+    ranks::{Launch, STOPPED, Values, one},
     stats::{median, quantile},
     table::digits,
     verdict::Interval,
@@ -32,7 +35,7 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "farm-deaths",
-    about: "workers of a farm killed at random moments: results, hangs, and the time it costs",
+    about: "ranks of a farm killed at random moments: results, hangs, the time it costs, and restarts from the journal",
     needs: "mpirun of Open MPI",
     run,
 };
@@ -41,13 +44,12 @@ const RANKS: usize = 4;
 /// Seconds of computing in all.
 const WORK: f64 = 5.0;
 const TASKS: usize = 2500;
-/// A worker that is silent for so long is dead, if a thread of its own computes.
-const SILENCE: Duration = Duration::from_secs(1);
-/// The same if it computes on the thread that communicates, or has not said yet what it does.
-const PEER: Duration = Duration::from_secs(3);
+const LIMITS: Limits = Limits { silence: Duration::from_secs(1), coming: Duration::from_secs(3) };
+/// How often the farm looks at who is silent, as a part of the time after which one is.
+const LOOK: f64 = 0.25;
 /// How long a run may take before it counts as hung.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The part of an undisturbed run in which workers are killed.
+/// The part of an undisturbed run in which ranks are killed.
 const KILL_UNTIL: f64 = 0.9;
 const SEED: u64 = 9;
 
@@ -56,99 +58,30 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let tasks = (part * TASKS as f64) as usize;
     let chores = Chores { tasks, mean: steps_in(WORK / TASKS as f64), deviation: 0.8, seed: SEED };
     let job = Job { chores, way: Way::Farm(Chunking::Auto), cores: Vec::new() };
-    let folder = Path::new("target/bench/farm-deaths");
-    let mut random = StdRng::seed_from_u64(SEED);
+    let mut tried = Tried {
+        traces: Traces::create(Path::new("target/bench/farm-deaths"))?,
+        job,
+        random: StdRng::seed_from_u64(SEED),
+        undisturbed: Vec::new(),
+    };
     // How long the farm takes with all ranks, without one, and without two, from its start.
-    let mut undisturbed = Vec::new();
     for missing in 0..3 {
         let times = (0..if smoke { 1 } else { 5 }).map(|_| {
-            let (values, _) = once(folder, &job, RANKS - missing, &[])?;
-            Ok(values["seconds"])
+            tried.traces.clear()?;
+            let (output, _) = tried.once(RANKS - missing, &[], false)?;
+            Ok(one(&output?)?["seconds"])
         });
-        undisturbed.push(median(&times.collect::<Outcome<Vec<f64>>>()?));
+        let times = times.collect::<Outcome<Vec<f64>>>()?;
+        tried.undisturbed.push(median(&times));
     }
+    let [all, three, two] = tried.undisturbed[..] else {
+        return Err("three numbers of ranks were run".into());
+    };
     report.note(format!(
-        "{tasks} tasks on {RANKS} ranks: {:.2} s undisturbed, {:.2} s with three ranks, {:.2} s with two",
-        undisturbed[0], undisturbed[1], undisturbed[2]
+        "{tasks} tasks on {RANKS} ranks: {all:.2} s undisturbed, {three:.2} s with three ranks, {two:.2} s with two"
     ));
-    let columns = [
-        "killed",
-        "runs",
-        "complete",
-        "hung or failed",
-        "median [s]",
-        "longest [s]",
-        "bound [s]",
-        "begun again",
-    ];
-    let mut table = Table::new(&columns);
-    let mut moments = Vec::new();
-    for (dead, runs) in [(1, 50), (2, 20)] {
-        let runs = if smoke { 2 } else { runs };
-        let bound = undisturbed[dead] + PEER.as_secs_f64();
-        let mut series = Series::default();
-        while series.runs() < runs {
-            let victims = draw(&mut random, dead, KILL_UNTIL * undisturbed[0]);
-            match once(folder, &job, RANKS, &victims) {
-                // The run was over before: that is no sample.
-                Ok((_, killed)) if killed < dead => series.late += 1,
-                Ok((values, _)) => {
-                    moments.extend(victims.iter().map(|victim| victim.after));
-                    series.times.push(values["seconds"]);
-                    series.again.push(values["begun"] - tasks as f64);
-                }
-                Err(error) => {
-                    report.note(format!("with {victims:?}: {error}"));
-                    series.wrong += 1;
-                }
-            }
-            if series.late > runs {
-                return Err("runs are over before workers are killed".into());
-            }
-        }
-        let longest = quantile(&series.times, 1.0);
-        table.row([
-            dead.into(),
-            runs.into(),
-            series.times.len().into(),
-            series.wrong.into(),
-            median(&series.times).into(),
-            longest.into(),
-            digits(bound, 3),
-            digits(median(&series.again), 1),
-        ]);
-        let mut mark = |what: &str, value, unit: &str, target| {
-            let what = format!("{dead} killed, {what}");
-            report.mark(Mark::new(&what, Interval::exact(value), unit, target));
-        };
-        mark("hung, failed or wrong", series.wrong as f64, "runs", Target::AtMost(0.0));
-        mark(
-            "the longest run against the survivors' and the detection",
-            longest / bound,
-            "times the time",
-            Target::AtMost(1.0),
-        );
-    }
-    report.table("", &table)?;
-    let mut plot = Histogram::new("When workers were killed", "time since the start of the farm [s]", 20);
-    plot.add("kills", moments);
-    report.histogram("", &plot)
-}
-
-/// What came of some runs.
-#[derive(Default)]
-struct Series {
-    times: Vec<f64>,
-    again: Vec<f64>,
-    /// Hung, failed, or with an output that is not what it should be.
-    wrong: usize,
-    late: usize,
-}
-
-impl Series {
-    fn runs(&self) -> usize {
-        self.times.len() + self.wrong
-    }
+    tried.workers(report, smoke)?;
+    tried.whole(report, smoke)
 }
 
 /// A worker to be killed, so many seconds after the start of the farm.
@@ -171,40 +104,246 @@ fn draw(random: &mut StdRng, count: usize, until: f64) -> Vec<Victim> {
     victims
 }
 
-/// One run; returns its result line and how many were killed before it ended.
-fn once(folder: &Path, job: &Job, ranks: usize, victims: &[Victim]) -> Outcome<(Values, usize)> {
-    let traces = Traces::create(folder)?;
-    let launch = Launch { limit: LIMIT, recovery: true, ..Launch::ranks(ranks) };
-    let (ended, has_ended) = channel::<()>();
-    let traces = &traces;
-    let (output, killed) = thread::scope(|scope| {
-        let killer = scope.spawn(move || {
-            // Whether the run went on for so long.
-            let goes_on = |time| matches!(has_ended.recv_timeout(time), Err(RecvTimeoutError::Timeout));
-            while !traces.started() {
-                if !goes_on(Duration::from_millis(1)) {
-                    return 0;
+/// What is run again and again.
+struct Tried {
+    traces: Traces,
+    job: Job,
+    random: StdRng,
+    /// Seconds with all ranks, without one, and without two.
+    undisturbed: Vec<f64>,
+}
+
+impl Tried {
+    /// One run: what it printed, unless it failed, and how many were killed before it ended.
+    fn once(&self, ranks: usize, victims: &[Victim], journal: bool) -> Outcome<(Outcome<String>, usize)> {
+        let recovery = victims.len() < ranks;
+        let launch = Launch { limit: LIMIT, recovery, ..Launch::ranks(ranks) };
+        let (ended, has_ended) = channel::<()>();
+        let traces = &self.traces;
+        thread::scope(|scope| {
+            let killer = scope.spawn(move || {
+                // Whether the run went on for so long.
+                let goes_on = |time| matches!(has_ended.recv_timeout(time), Err(RecvTimeoutError::Timeout));
+                while !traces.started() {
+                    if !goes_on(Duration::from_millis(1)) {
+                        return 0;
+                    }
+                }
+                let start = Instant::now();
+                let kill = |victim: &&Victim| {
+                    goes_on(Duration::from_secs_f64(victim.after).saturating_sub(start.elapsed()))
+                        && traces
+                            .process(victim.rank)
+                            .and_then(Pid::from_raw)
+                            .is_some_and(|process| kill_process(process, Signal::KILL).is_ok())
+                };
+                victims.iter().take_while(kill).count()
+            });
+            let output = launch.output("mortal", &traces.words(LIMITS, journal, &self.job));
+            drop(ended);
+            let killed = killer.join().map_err(|_| "the thread that kills failed")?;
+            Ok((output, killed))
+        })
+    }
+
+    /// Runs in which workers are killed.
+    fn workers(&mut self, report: &mut Report, smoke: bool) -> Outcome {
+        let columns = [
+            "killed",
+            "runs",
+            "complete",
+            "hung, failed or wrong",
+            "median [s]",
+            "longest [s]",
+            "bound [s]",
+            "begun again",
+        ];
+        let mut table = Table::new(&columns);
+        let mut moments = Vec::new();
+        for (dead, runs) in [(1, 50), (2, 20)] {
+            let runs = if smoke { 2 } else { runs };
+            let mut series = Series::default();
+            while series.runs() < runs {
+                let victims = draw(&mut self.random, dead, KILL_UNTIL * self.undisturbed[0]);
+                match self.with_dead(&victims) {
+                    // The run was over before: that is no sample.
+                    Ok(None) => series.late += 1,
+                    Ok(Some(run)) => {
+                        moments.extend(victims.iter().map(|victim| victim.after));
+                        series.add(&run);
+                    }
+                    Err(error) => {
+                        report.note(format!("with {victims:?}: {error}"));
+                        series.wrong += 1;
+                    }
+                }
+                if series.late > runs {
+                    return Err("runs are over before workers are killed".into());
                 }
             }
-            let start = Instant::now();
-            let kill = |victim: &&Victim| {
-                goes_on(Duration::from_secs_f64(victim.after).saturating_sub(start.elapsed()))
-                    && traces
-                        .process(victim.rank)
-                        .and_then(Pid::from_raw)
-                        .is_some_and(|process| kill_process(process, Signal::KILL).is_ok())
+            table.row([
+                dead.into(),
+                runs.into(),
+                series.times.len().into(),
+                series.wrong.into(),
+                median(&series.times).into(),
+                quantile(&series.times, 1.0).into(),
+                digits(self.bound(dead, LIMITS.silence), 3),
+                digits(median(&series.again), 1),
+            ]);
+            let mut mark = |what: &str, value, unit: &str, target| {
+                let what = format!("{dead} killed, {what}");
+                report.mark(Mark::new(&what, Interval::exact(value), unit, target));
             };
-            victims.iter().take_while(kill).count()
-        });
-        let output = launch.output("mortal", &traces.words([SILENCE, PEER], job));
-        drop(ended);
-        let killed = killer.join().map_err(|_| "the thread that kills failed")?;
-        Outcome::Ok((output?, killed))
-    })?;
-    traces.check(job)?;
-    let mut values = one(&output)?;
-    values.insert("begun".into(), traces.begun(ranks) as f64);
-    Ok((values, killed))
+            mark("hung, failed or wrong", series.wrong as f64, "runs", Target::AtMost(0.0));
+            mark(
+                "the longest run against the survivors' and the detection",
+                quantile(&series.parts, 1.0),
+                "times the time",
+                Target::AtMost(1.0),
+            );
+        }
+        report.table("workers", &table)?;
+        let mut plot = Histogram::new("When workers were killed", "time since the start of the farm [s]", 20);
+        plot.add("kills", moments);
+        report.histogram("", &plot)
+    }
+
+    fn bound(&self, dead: usize, silence: Duration) -> f64 {
+        self.undisturbed[dead] + silence.as_secs_f64() + LOOK * LIMITS.silence.as_secs_f64()
+    }
+
+    /// A run in which these are killed; `None` if it was over before.
+    fn with_dead(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
+        self.traces.clear()?;
+        let (output, killed) = self.once(RANKS, victims, false)?;
+        if killed < victims.len() {
+            return Ok(None);
+        }
+        let values: Values = one(&output?)?;
+        self.traces.check(&self.job)?;
+        let (seconds, begun) = (values["seconds"], (0..RANKS).map(|rank| self.traces.begun(rank).len()));
+        // One that was killed before it came to the farm is waited for as one that is on its way.
+        let never_came = victims.iter().any(|victim| !self.traces.has_come(victim.rank));
+        let silence = if never_came { LIMITS.coming } else { LIMITS.silence };
+        let part = seconds / self.bound(victims.len(), silence);
+        Ok(Some(Run { seconds, part, again: begun.sum::<usize>() as f64 - self.job.chores.tasks as f64 }))
+    }
+
+    /// Runs in which all ranks are killed, and the ones that go on from there.
+    fn whole(&mut self, report: &mut Report, smoke: bool) -> Outcome {
+        let runs = if smoke { 2 } else { 50 };
+        let tasks = self.job.chores.tasks;
+        let (mut kept, mut lost, mut again, mut wrong, mut late) = (Vec::new(), Vec::new(), 0, 0, 0);
+        while kept.len() + wrong < runs {
+            let after = KILL_UNTIL * self.undisturbed[0] * self.random.random::<f64>();
+            match self.killed_and_restarted(after) {
+                Ok(None) => late += 1,
+                Ok(Some(restart)) => {
+                    kept.push(restart.kept as f64);
+                    lost.push(restart.lost as f64);
+                    again += restart.again;
+                }
+                Err(error) => {
+                    report.note(format!("all killed after {after:.3} s: {error}"));
+                    wrong += 1;
+                }
+            }
+            if late > runs {
+                return Err("runs are over before their ranks are killed".into());
+            }
+        }
+        let columns =
+            ["runs", "complete", "hung, failed or wrong", "tasks", "of these kept", "done, not kept", "most"];
+        let mut table = Table::new(&columns);
+        table.row([
+            runs.into(),
+            kept.len().into(),
+            wrong.into(),
+            tasks.into(),
+            digits(median(&kept), 1),
+            digits(median(&lost), 1),
+            quantile(&lost, 1.0).into(),
+        ]);
+        report.table("whole", &table)?;
+        let mut mark = |what: &str, value: usize, unit: &str| {
+            let what = format!("all killed, {what}");
+            report.mark(Mark::new(&what, Interval::exact(value as f64), unit, Target::AtMost(0.0)));
+        };
+        mark("hung, failed or wrong", wrong, "runs");
+        mark("journalled and begun again", again, "tasks");
+        Ok(())
+    }
+
+    /// A run whose ranks are all killed so many seconds after its start, and the one that goes on from its journal;
+    /// `None` if it was over before.
+    fn killed_and_restarted(&self, after: f64) -> Outcome<Option<Restart>> {
+        self.traces.clear()?;
+        let everybody: Vec<Victim> = (0..RANKS).map(|rank| Victim { rank, after }).collect();
+        let (output, killed) = self.once(RANKS, &everybody, true)?;
+        match output {
+            Ok(_) => return Ok(None),
+            Err(error) if killed == 0 || error.to_string().contains(STOPPED) => return Err(error),
+            Err(_) => {}
+        }
+        let journalled = self.traces.journalled(&self.job)?;
+        let first: usize = (0..RANKS).map(|rank| self.traces.begun(rank).len()).sum();
+        self.traces.forget()?;
+        let (output, _) = self.once(RANKS, &[], true)?;
+        let known = one(&output?)?["known"];
+        self.traces.check(&self.job)?;
+        let begun: Vec<u64> = (0..RANKS).flat_map(|rank| self.traces.begun(rank)).collect();
+        if known != journalled.len() as f64 || begun.len() as f64 + known != self.job.chores.tasks as f64 {
+            let (kept, begun) = (journalled.len(), begun.len());
+            return Err(
+                format!("the journal had {kept} results, the farm knew {known} and began {begun}").into()
+            );
+        }
+        let again = begun.iter().filter(|task| journalled.contains(task)).count();
+        Ok(Some(Restart { kept: journalled.len(), lost: first - journalled.len(), again }))
+    }
+}
+
+/// A run in which workers were killed.
+struct Run {
+    seconds: f64,
+    /// The same as a part of what it may take.
+    part: f64,
+    /// Tasks that were begun twice.
+    again: f64,
+}
+
+/// A run that went on from a journal, in tasks.
+struct Restart {
+    /// Intact in the journal.
+    kept: usize,
+    /// Begun by the run that was killed, and not in the journal.
+    lost: usize,
+    /// In the journal, and begun all the same.
+    again: usize,
+}
+
+/// What came of some runs.
+#[derive(Default)]
+struct Series {
+    times: Vec<f64>,
+    parts: Vec<f64>,
+    again: Vec<f64>,
+    /// Hung, failed, or with an output that is not what it should be.
+    wrong: usize,
+    late: usize,
+}
+
+impl Series {
+    fn runs(&self) -> usize {
+        self.times.len() + self.wrong
+    }
+
+    fn add(&mut self, run: &Run) {
+        self.times.push(run.seconds);
+        self.parts.push(run.part);
+        self.again.push(run.again);
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 pub mod chores;
 pub mod job;
 pub mod mortal;
+pub mod simulated;
 pub mod subject;
 pub mod tasks;
 pub mod tiny;

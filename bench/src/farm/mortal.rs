@@ -1,15 +1,17 @@
 //! A farm whose ranks are killed: it leaves on disk who it is, what it has begun, and what it has delivered.
 //!
 //! In its folder every rank writes its process number to `pid-RANK`, and appends to `begun-RANK` the number of each task
-//! that it begins. Rank 0 writes `started` when the farm starts, and one line `TASK RESULT` to `output` for each
-//! result that it is handed.
+//! that it begins. Rank 0 writes `started` when the farm starts, one line `TASK RESULT` to `output` for each
+//! result that it is handed, and, where results are to outlive the job, the farm's journal to `journal`.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use armature::farm::{Context, Farm, Worker};
+use armature::journal::{Identity, Journal};
 use armature::{BoxError, Config, Progress, Session};
 
 use super::{
@@ -17,6 +19,20 @@ use super::{
     subject::Worktop,
 };
 use crate::{Outcome, toil::landing};
+
+const FARM: &str = "mortal";
+const JOURNAL: &str = "journal";
+/// The version that a farm gives its journal.
+const LAYOUT: &str = concat!("farm 1, armature ", env!("CARGO_PKG_VERSION"));
+
+/// How long a worker may be silent, and how long it may take to come to the farm, before it counts as dead.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// For one that has come.
+    pub silence: Duration,
+    /// For one that has not.
+    pub coming: Duration,
+}
 
 /// Files of a run.
 #[derive(Clone, Debug)]
@@ -30,18 +46,61 @@ impl Traces {
     /// # Errors
     /// If it cannot be made.
     pub fn create(folder: &Path) -> Outcome<Self> {
-        let _ = fs::remove_dir_all(folder);
-        fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
-        Ok(Traces { folder: folder.into() })
+        let traces = Traces { folder: folder.into() };
+        traces.clear()?;
+        Ok(traces)
     }
 
-    /// Words of the rank program: these files, what is run, and how long a worker may be silent, with a compute thread of
-    /// its own and without.
-    pub fn words(&self, silence: [Duration; 2], job: &Job) -> Vec<String> {
+    /// Removes all files.
+    ///
+    /// # Errors
+    /// If the folder cannot be made anew.
+    pub fn clear(&self) -> Outcome {
+        let folder = &self.folder;
+        let _ = fs::remove_dir_all(folder);
+        Ok(fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?)
+    }
+
+    /// Words of the rank program: these files, what is run, and how long a worker may be silent, or take to come.
+    pub fn words(&self, limits: Limits, journal: bool, job: &Job) -> Vec<String> {
         let mut words = vec![self.folder.display().to_string()];
-        words.extend(silence.map(|time| time.as_millis().to_string()));
+        words.extend([limits.silence, limits.coming].map(|time| time.as_millis().to_string()));
+        words.push(journal.to_string());
         words.extend(job.words());
         words
+    }
+
+    /// Removes the files of a run, except for the journal.
+    ///
+    /// # Errors
+    /// If one cannot be removed.
+    pub fn forget(&self) -> Outcome {
+        for file in fs::read_dir(&self.folder)? {
+            let file = file?;
+            if file.file_name() != JOURNAL {
+                fs::remove_file(file.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The tasks whose results are intact in the journal, which is left as it is.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn journalled(&self, job: &Job) -> Outcome<BTreeSet<u64>> {
+        if !self.path(JOURNAL).is_file() {
+            return Ok(BTreeSet::new());
+        }
+        // Opening a journal cuts what is torn.
+        let copy = self.path("copy");
+        fs::copy(self.path(JOURNAL), &copy)?;
+        let mut tasks = BTreeSet::new();
+        Journal::open(&copy, &Identity::new(FARM, LAYOUT, job.words().join(" ")), |task, _| {
+            tasks.insert(task);
+            Ok(())
+        })?;
+        Ok(tasks)
     }
 
     /// Whether rank 0 has started its farm.
@@ -74,10 +133,15 @@ impl Traces {
         }
     }
 
-    /// How many tasks were begun, by all of so many ranks.
-    pub fn begun(&self, ranks: usize) -> u64 {
-        let size = |rank| fs::metadata(self.path(&format!("begun-{rank}"))).map_or(0, |file| file.len());
-        (0..ranks).map(size).sum::<u64>() / 8
+    /// Whether a rank's worker has been made.
+    pub fn has_come(&self, rank: usize) -> bool {
+        self.path(&format!("begun-{rank}")).is_file()
+    }
+
+    /// The tasks that a rank has begun.
+    pub fn begun(&self, rank: usize) -> Vec<u64> {
+        let bytes = fs::read(self.path(&format!("begun-{rank}"))).unwrap_or_default();
+        bytes.as_chunks().0.iter().map(|&number| u64::from_le_bytes(number)).collect()
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -89,24 +153,25 @@ fn line(number: u64, result: u64) -> String {
     format!("{number} {result:016x}")
 }
 
-/// The rank program: prints `result seconds S again N lost N` on rank 0.
+/// The rank program: prints `result seconds S again N lost N known N` on rank 0. The seconds are those until the farm has
+/// let its workers go.
 ///
 /// # Errors
 /// If the arguments are wrong or a file cannot be written.
 pub fn main(words: &[String]) -> Outcome {
-    let [folder, silence, peer, job @ ..] = words else {
-        return Err("expected FOLDER MILLISECONDS MILLISECONDS JOB".into());
+    let [folder, silence, coming, journal, job @ ..] = words else {
+        return Err("expected FOLDER MILLISECONDS MILLISECONDS true|false JOB".into());
     };
     let traces = Traces { folder: folder.into() };
     let silence = Duration::from_millis(silence.parse()?);
-    let job = Job::parse(job)?;
-    let peer = Duration::from_millis(peer.parse()?);
-    let config = Config::from_env()?.progress(Progress::Off).peer_limit(peer);
-    Ok(armature::run(&config, |session| traces.rank(session, silence, &job))?)
+    let (job, journal) = (Job::parse(job)?, journal.parse()?);
+    let coming = Duration::from_millis(coming.parse()?);
+    let config = Config::from_env()?.progress(Progress::Off).join_limit(coming);
+    Ok(armature::run(&config, |session| traces.rank(session, silence, journal, &job))?)
 }
 
 impl Traces {
-    fn rank(&self, session: &Session, silence: Duration, job: &Job) -> Result<(), BoxError> {
+    fn rank(&self, session: &Session, silence: Duration, journal: bool, job: &Job) -> Result<(), BoxError> {
         let Way::Farm(chunking) = job.way else { return Err("expected farm=CHUNKING".into()) };
         let rank = session.rank();
         let steps = job.chores.steps()?;
@@ -118,13 +183,17 @@ impl Traces {
             let log = File::options().create(true).append(true).open(&begun)?;
             Ok(Watched { top: Worktop { steps: steps.clone() }, log })
         };
-        let mut farm = Farm::worker("mortal", make).chunking(chunking).silence_limit(silence);
+        let mut farm = Farm::worker(FARM, make).chunking(chunking).silence_limit(silence);
+        if journal {
+            farm = farm.journal(self.path(JOURNAL), job.words().join(" "));
+        }
         let mut output = None;
         if session.is_root() {
             output = Some(BufWriter::new(File::create(self.path("output"))?));
             fs::write(self.path("started"), "")?;
         }
         let mut wrong: Option<BoxError> = None;
+        let start = Instant::now();
         let summary = farm.map(session, 0..job.chores.tasks as u64, |number, result| {
             let outcome = match (result, &mut output) {
                 (Ok(result), Some(output)) => {
@@ -137,14 +206,16 @@ impl Traces {
                 wrong.get_or_insert(error);
             }
         })?;
+        let seconds = start.elapsed().as_secs_f64();
         wrong.map_or(Ok(()), Err)?;
         if let (Some(mut output), Some(summary)) = (output, summary) {
             output.flush()?;
             println!(
-                "result seconds {} again {} lost {}",
-                summary.elapsed.as_secs_f64(),
+                "result seconds {} again {} lost {} known {}",
+                seconds,
                 summary.again,
-                summary.lost.len()
+                summary.lost.len(),
+                summary.known
             );
         }
         Ok(())
@@ -181,9 +252,20 @@ mod tests {
         let chores = Chores { tasks: 200, mean: 500.0, deviation: 0.8, seed: 2 };
         let job = Job { chores, way: Way::Farm(Chunking::Auto), cores: Vec::new() };
         let config = Config::new().ranks(3).progress(Progress::Off);
-        armature::run(&config, |session| traces.rank(session, Duration::from_secs(10), &job)).unwrap();
-        traces.check(&job).unwrap();
-        assert!(traces.started() && traces.process(2).is_some() && traces.begun(3) == 200);
+        assert!(traces.journalled(&job).unwrap().is_empty());
+        for run in 0..2 {
+            armature::run(&config, |session| traces.rank(session, Duration::from_secs(10), true, &job))
+                .unwrap();
+            traces.check(&job).unwrap();
+            assert!(traces.started() && traces.process(2).is_some());
+            let begun: BTreeSet<u64> = (0..3).flat_map(|rank| traces.begun(rank)).collect();
+            assert_eq!(begun.len(), [200, 0][run], "the second run knows all results");
+            assert!(traces.journalled(&job).unwrap().into_iter().eq(0..200));
+            if run == 0 {
+                traces.forget().unwrap();
+                assert!(!traces.started());
+            }
+        }
 
         let output = fs::read_to_string(traces.path("output")).unwrap();
         let (first, rest) = output.split_once('\n').unwrap();
