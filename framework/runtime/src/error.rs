@@ -24,6 +24,8 @@ struct Inner {
     rank: Option<usize>,
     stage: Option<String>,
     item: Option<u64>,
+    /// What it calls a stage is a farm, and an item a task.
+    farm: bool,
 }
 
 /// What sort of failure an [`Error`] is; new kinds may be added.
@@ -55,7 +57,7 @@ pub enum ErrorKind {
 impl Error {
     /// An error of the given kind. The message says what is wrong, where, and what was expected.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        let inner = Inner { kind, message: message.into(), rank: None, stage: None, item: None };
+        let inner = Inner { kind, message: message.into(), rank: None, stage: None, item: None, farm: false };
         Error { inner: Box::new(inner) }
     }
 
@@ -71,7 +73,15 @@ impl Error {
         self
     }
 
-    /// The same error, with the number of the item (from 0, in the source's order) that was processed.
+    /// The same error, with the farm in which it happened (kept if a place is known already).
+    pub fn in_farm(mut self, farm: &str) -> Self {
+        if self.inner.stage.is_none() {
+            self.inner.farm = true;
+        }
+        self.in_stage(farm)
+    }
+
+    /// The same error, with the number of the item or task (from 0, in the source's order) that was processed.
     pub fn on_item(mut self, item: u64) -> Self {
         self.inner.item.get_or_insert(item);
         self
@@ -92,12 +102,12 @@ impl Error {
         self.inner.rank
     }
 
-    /// The stage in which it happened, if it happened in one.
+    /// The stage in which it happened, or the farm, if it happened in one.
     pub fn stage(&self) -> Option<&str> {
         self.inner.stage.as_deref()
     }
 
-    /// The number of the item that was processed, if there was one.
+    /// The number of the item, or in a farm the task, that was processed, if there was one.
     pub fn item(&self) -> Option<u64> {
         self.inner.item
     }
@@ -111,15 +121,16 @@ impl Clone for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, message, rank, stage, item } = &*self.inner;
+        let Inner { kind, message, rank, stage, item, farm } = &*self.inner;
+        let (place, thing) = if *farm { ("farm", "task") } else { ("stage", "item") };
         if let Some(rank) = rank {
             write!(f, "rank {rank}: ")?;
         }
         if let Some(stage) = stage {
-            write!(f, "stage {stage}: ")?;
+            write!(f, "{place} {stage}: ")?;
         }
         if let Some(item) = item {
-            write!(f, "item {item}: ")?;
+            write!(f, "{thing} {item}: ")?;
         }
         if *kind == ErrorKind::Panic {
             write!(f, "panicked: ")?;
@@ -146,6 +157,17 @@ mod tests {
         let e = Error::new(ErrorKind::Panic, "index 7 out of range").on_item(12).in_stage("seg").at_rank(3);
         assert_eq!(e.to_string(), "rank 3: stage seg: item 12: panicked: index 7 out of range");
         assert_eq!(e.kind(), ErrorKind::Panic);
+    }
+
+    #[test]
+    fn a_farm_has_tasks() {
+        let e = Error::new(ErrorKind::User, "7 is odd").on_item(2).in_farm("halve").at_rank(1);
+        assert_eq!(
+            (e.to_string().as_str(), e.stage()),
+            ("rank 1: farm halve: task 2: 7 is odd", Some("halve"))
+        );
+        let e = Error::new(ErrorKind::User, "no").in_stage("seg").in_farm("halve");
+        assert_eq!(e.to_string(), "stage seg: no");
     }
 
     #[test]

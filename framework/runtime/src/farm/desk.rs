@@ -290,7 +290,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             }
             thread.join().map_err(|payload| {
                 Error::new(ErrorKind::Panic, crate::session::panic_text(&*payload))
-                    .in_stage(&self.name)
+                    .in_farm(&self.name)
                     .at_rank(0)
             })
         })

@@ -22,7 +22,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     pub(crate) fn finish(mut self, iterations: usize) -> Result<Summary> {
         let elapsed = self.clock.now().saturating_sub(self.start);
         if let Some(store) = self.store.take() {
-            store.close().map_err(|e| e.in_stage(&self.name).at_rank(0))?;
+            store.close().map_err(|e| e.in_farm(&self.name).at_rank(0))?;
         }
         for rank in 1..self.post.size() {
             // Also to one that is taken for dead: it may only have been slow.

@@ -119,7 +119,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         }
         let most = most.min(room).min(known);
         let size = self.chunker.next_up_to(worker, most, &self.knowledge).unwrap_or(1);
-        let tasks = supply.draw(size).map_err(|e| e.in_stage(&self.name))?;
+        let tasks = supply.draw(size).map_err(|e| e.in_farm(&self.name))?;
         let drawn = tasks.len() as u64;
         if drawn < size {
             self.chunker.give_back(size - drawn);
@@ -139,7 +139,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         let packed = caught(|| parcel::give(self.run, giving, &self.codecs.tasks, tasks));
         let (message, load) = packed.map_err(|e| {
             let text = format!("{} (in a chunk of {} for rank {worker})", e.message(), giving.count);
-            Error::new(e.kind(), text).on_item(first).in_stage(&self.name).at_rank(0)
+            Error::new(e.kind(), text).on_item(first).in_farm(&self.name).at_rank(0)
         })?;
         Ok((giving, message, load))
     }

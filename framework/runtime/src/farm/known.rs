@@ -25,7 +25,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         } else {
             Store::open(path, &self.name, kind, fingerprint, self.clock)
         };
-        self.store = Some(store.map_err(|e| e.in_stage(&self.name).at_rank(0))?);
+        self.store = Some(store.map_err(|e| e.in_farm(&self.name).at_rank(0))?);
         Ok(())
     }
 
@@ -34,7 +34,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         match &mut self.store {
             Some(store) => store
                 .begin_set(iteration, tasks, &self.codecs.tasks)
-                .map_err(|e| e.in_stage(&self.name).at_rank(0)),
+                .map_err(|e| e.in_farm(&self.name).at_rank(0)),
             None => Ok(tasks),
         }
     }
@@ -51,11 +51,11 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             && store.next_known(supply.drawn()) == Some(supply.drawn())
         {
             let task = supply.drawn();
-            if supply.draw(1).map_err(|e| e.in_stage(&self.name))?.is_empty() {
+            if supply.draw(1).map_err(|e| e.in_farm(&self.name))?.is_empty() {
                 break;
             }
             let codec = self.codecs.results;
-            let known = store.take(task, &codec).map_err(|e| e.in_stage(&self.name).at_rank(0))?;
+            let known = store.take(task, &codec).map_err(|e| e.in_farm(&self.name).at_rank(0))?;
             let Some(known) = known else { break };
             self.known += 1;
             self.master.ended(1, u64::from(known.is_err()));

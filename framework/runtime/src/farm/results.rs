@@ -37,7 +37,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         self.pace.got(done.count.into(), done.times.took, load.len());
         let results = caught(|| self.codecs.results.decode(load.head, load.parts, count)).map_err(|e| {
             let text = format!("{} (in the results of {} tasks)", e.message(), done.count);
-            Error::new(e.kind(), text).on_item(done.first).in_stage(&self.name).at_rank(worker)
+            Error::new(e.kind(), text).on_item(done.first).in_farm(&self.name).at_rank(worker)
         })?;
         self.settle(&done, given, results, sink)
     }
@@ -143,7 +143,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         let task = given.first + u64::from(place);
         if self.options.fail_fast {
             let kind = if panicked { ErrorKind::Panic } else { ErrorKind::User };
-            let error = Error::new(kind, message).on_item(task).in_stage(&self.name);
+            let error = Error::new(kind, message).on_item(task).in_farm(&self.name);
             return Err(error.at_rank(given.worker));
         }
         let attempts = given.attempt + 1;
@@ -156,7 +156,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     fn unpack(&self, given: &Given<Load>) -> Result<Vec<I>> {
         let Load { head, parts } = given.kept.clone();
         caught(|| self.codecs.tasks.decode(head, parts, given.count as usize))
-            .map_err(|e| e.on_item(given.first).in_stage(&self.name).at_rank(0))
+            .map_err(|e| e.on_item(given.first).in_farm(&self.name).at_rank(0))
     }
 
     /// Results have come: they are kept, if they are to be, and the sink is fed.
@@ -173,10 +173,10 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
                     .zip(results)
                     .map(|(task, result)| store.keep(task, result, codec).map_err(|e| e.on_item(task)));
                 let kept: Result<Vec<O>> = kept.collect();
-                Run::Results(kept.map_err(|e| e.in_stage(&self.name).at_rank(0))?)
+                Run::Results(kept.map_err(|e| e.in_farm(&self.name).at_rank(0))?)
             }
             (Run::Failed(failed), Some(store)) if store.keeps_failures() => {
-                store.keep_failure(&failed).map_err(|e| e.in_stage(&self.name).at_rank(0))?;
+                store.keep_failure(&failed).map_err(|e| e.in_farm(&self.name).at_rank(0))?;
                 Run::Failed(failed)
             }
             (run, _) => run,
@@ -200,7 +200,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             sink(number, result)
         };
         let answer = catch_unwind(AssertUnwindSafe(|| self.order.put(first, run, &mut noting)));
-        let place = |e: Error| e.on_item(at.get()).in_stage(&self.name).at_rank(0);
+        let place = |e: Error| e.on_item(at.get()).in_farm(&self.name).at_rank(0);
         match answer {
             Ok(Answer::Continue(())) => Ok(()),
             Ok(Answer::Break(None)) => {
@@ -303,6 +303,6 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             self.master.describe()
         );
         // A fault of the machine: a job that is started again may have better luck.
-        Err(Error::new(ErrorKind::Timeout, text).in_stage(&self.name).at_rank(0))
+        Err(Error::new(ErrorKind::Timeout, text).in_farm(&self.name).at_rank(0))
     }
 }

@@ -136,8 +136,11 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             Options { ran_before: std::mem::replace(&mut self.options.ran_before, true), ..options };
         let Farm { name, seat, codecs, .. } = self;
         let codecs = *codecs;
-        let bench = Workbench::new(seat, codecs, name, run, rank, clock);
+        let mut bench = Workbench::new(seat, codecs, name, run, rank, clock);
         let activity = bench.activity();
+        if options.task_limit.is_some() {
+            bench.watch_every_task();
+        }
         let waker = post.transport().waker();
         // Who is in a task must be able to say so.
         let driver = if options.task_limit.is_some() { Driver::Threaded } else { config.driver };
@@ -212,7 +215,7 @@ where
             match desk.beside(|| (self.next)(results, iteration))? {
                 Ok(Some(next)) => tasks = next,
                 Ok(None) => return Ok(iteration + 1),
-                Err(error) => return Err(from_user(error, 0).in_stage(desk.name())),
+                Err(error) => return Err(from_user(error, 0).in_farm(desk.name())),
             }
         }
         Err(Error::new(ErrorKind::User, "more iterations than can be counted").at_rank(0))

@@ -74,6 +74,8 @@ pub(crate) struct Workbench<'w, 'f, I, O> {
     activity: Arc<Activity>,
     /// Time of a task, as last measured.
     task_time: Option<f64>,
+    /// Says of every task that it has begun, however short they are: one that hangs has to be known.
+    every: bool,
 }
 
 /// Tasks shorter than this, in seconds, are not timed one by one: that would cost a good part of what they do.
@@ -90,7 +92,22 @@ impl<'w, 'f, I: Item, O: Item> Workbench<'w, 'f, I, O> {
     ) -> Self {
         let cx = Context { rank, task: 0, attempt: 0 };
         let activity = Arc::default();
-        Workbench { seat, codecs, farm: farm.to_string(), run, cx, clock, activity, task_time: None }
+        Workbench {
+            seat,
+            codecs,
+            farm: farm.to_string(),
+            run,
+            cx,
+            clock,
+            activity,
+            task_time: None,
+            every: false,
+        }
+    }
+
+    /// From now on says of every task that it has begun.
+    pub(crate) fn watch_every_task(&mut self) {
+        self.every = true;
     }
 
     pub(crate) fn activity(&self) -> Arc<Activity> {
@@ -111,7 +128,7 @@ impl<'w, 'f, I: Item, O: Item> Workbench<'w, 'f, I, O> {
     }
 
     fn here(&self, error: Error) -> Error {
-        error.in_stage(&self.farm).at_rank(self.cx.rank)
+        error.in_farm(&self.farm).at_rank(self.cx.rank)
     }
 
     /// An error with a chunk as a whole: its tasks or results cannot travel.
@@ -131,7 +148,7 @@ impl<'w, 'f, I: Item, O: Item> Workbench<'w, 'f, I, O> {
         let mut sheet = Sheet::with_room(count);
         (self.cx.task, self.cx.attempt) = (giving.first, giving.attempt);
         let start = self.clock.now();
-        let each = self.task_time.is_none_or(|t| t >= TIME_EACH);
+        let each = self.every || self.task_time.is_none_or(|t| t >= TIME_EACH);
         let mut laps = Laps { clock: self.clock, activity: self.activity.clone(), last: start };
         worker.run(tasks, &mut self.cx, each.then_some(&mut laps), &mut sheet);
         let took = self.clock.now().saturating_sub(start);
