@@ -60,9 +60,19 @@ impl Identity {
     }
 }
 
+/// A fingerprint that is a text of so many bytes at most is shown as it is.
+const READABLE: usize = 200;
+
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}` version `{}`, fingerprint ", self.name, self.version)?;
+        // Many are texts, and then they say what differs.
+        let text = std::str::from_utf8(&self.fingerprint).ok();
+        if let Some(text) =
+            text.filter(|t| !t.is_empty() && t.len() <= READABLE && !t.contains(char::is_control))
+        {
+            return write!(f, "`{text}`");
+        }
         let shown = &self.fingerprint[..self.fingerprint.len().min(16)];
         shown.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
         if shown.len() < self.fingerprint.len() {

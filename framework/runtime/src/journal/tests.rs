@@ -215,6 +215,9 @@ fn a_journal_of_another_job_is_refused_and_left_as_it_is() {
     refused(&path, &other("squares", "2", [7; 5]), config, &[theirs, "expected `squares` version `2`"]);
     let parts = [theirs, "fingerprint 0808080808 (the same program with other input or parameters)"];
     refused(&path, &other("squares", "1", [8; 5]), config, &parts);
+    // A fingerprint that is a text is shown as it is.
+    let text = Identity::new("squares", "1", "0 to 99");
+    refused(&path, &text, config, &[theirs, "fingerprint `0 to 99` (the same program"]);
 }
 
 #[test]
