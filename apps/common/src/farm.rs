@@ -22,6 +22,9 @@ pub struct FarmArgs {
     /// A task that takes longer is given up and tried on another rank [default: no limit]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     task_limit: Option<Duration>,
+    /// How often a task that failed is tried again, on another rank where there is one [default: 1]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(..=1000))]
+    retries: Option<u16>,
     /// Show at the end what every rank did
     #[arg(long)]
     summary: bool,
@@ -54,6 +57,9 @@ impl FarmArgs {
         }
         if let Some(limit) = self.task_limit {
             farm = farm.task_limit(limit);
+        }
+        if let Some(retries) = self.retries {
+            farm = farm.retries(retries.into());
         }
         farm
     }
@@ -88,8 +94,11 @@ mod tests {
         let farm = |words| format!("{:?}", parse(words).unwrap().set_up(Farm::new("same", |x: u64| x)));
         let plain = farm("");
         assert!(plain.contains("chunking: Auto") && plain.contains("dedicated: false"), "{plain}");
-        let set = farm("--chunking fac2 --dedicated-master --request-ahead 3 --task-limit 1.5");
-        for part in ["chunking: Fac2", "dedicated: true", "ahead: Some(3)", "task_limit: Some(1.5s)"] {
+        assert!(plain.contains("retries: 1"), "{plain}");
+        let set = farm("--chunking fac2 --dedicated-master --request-ahead 3 --task-limit 1.5 --retries 4");
+        for part in
+            ["chunking: Fac2", "dedicated: true", "ahead: Some(3)", "task_limit: Some(1.5s)", "retries: 4"]
+        {
             assert!(set.contains(part), "{part}: {set}");
         }
         assert!(farm("--chunking 32").contains("chunking: Fixed(32)"));
@@ -101,6 +110,7 @@ mod tests {
         assert!(parse("--chunking 0").is_err());
         assert!(parse("--task-limit 0").unwrap_err().contains("expected seconds"));
         assert!(parse("--request-ahead -1").is_err());
+        assert!(parse("--retries 1001").unwrap_err().contains("0..=1000"));
     }
 
     /// The help names every policy there is.

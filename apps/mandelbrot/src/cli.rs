@@ -51,6 +51,9 @@ struct Cli {
     /// Take rows as they come instead of in their order; the picture is the same
     #[arg(long)]
     unordered: bool,
+    /// Keep the rows that are done in this file on rank 0's host; started again with it, compute only those that are missing
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
     #[command(flatten)]
     farm: FarmArgs,
 }
@@ -106,7 +109,7 @@ fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
 fn draw(session: &Session, args: &Cli, scene: &Scene) -> Result<Option<Summary>, BoxError> {
     let refuse = |e: io::Error| format!("cannot write {}: {e}", args.output.display());
     let file = if session.is_root() { Some(AtomicFile::create(&args.output).map_err(refuse)?) } else { None };
-    let options = Options { farm: &args.farm, unordered: args.unordered };
+    let options = Options { farm: &args.farm, unordered: args.unordered, journal: args.journal.as_deref() };
     let (Some((picture, summary)), Some(file)) = (render(session, scene, &options)?, file) else {
         return Ok(None);
     };

@@ -4,6 +4,7 @@ use crate::scene::Scene;
 use armature::farm::{Context, Farm, Summary, Worker};
 use armature::{BoxError, Session};
 use armature_apps::farm::FarmArgs;
+use std::path::Path;
 
 /// How the rows are handed out.
 #[derive(Debug)]
@@ -12,6 +13,8 @@ pub struct Options<'o> {
     pub farm: &'o FarmArgs,
     /// Rows are taken as they come.
     pub unordered: bool,
+    /// Where rows are kept, so that a job that is started again computes only those that are missing.
+    pub journal: Option<&'o Path>,
 }
 
 /// A rank that computes rows.
@@ -43,6 +46,9 @@ pub fn render(
     let mut farm = options.farm.set_up(Farm::worker("rows", || Ok(Rows(*scene))));
     if options.unordered {
         farm = farm.unordered();
+    }
+    if let Some(path) = options.journal {
+        farm = farm.journal(path, scene.to_string());
     }
     let place = |y: u64, row: Result<Vec<u8>, _>| -> Result<(), BoxError> {
         picture[y as usize * bytes..][..bytes].copy_from_slice(&row?);

@@ -3,6 +3,7 @@
 use crate::escape::{STEP_FLOPS, escape};
 use crate::palette::Palette;
 use crate::view::View;
+use std::fmt;
 
 /// Everything that determines a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,6 +25,17 @@ pub struct Row {
     pub rgb: Vec<u8>,
     /// Floating-point operations that it took.
     pub flops: f64,
+}
+
+/// All that the picture depends on, as people read it; different pictures have different texts.
+impl fmt::Display for Scene {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Scene { view: View { width, height, center: (re, im), zoom }, limit, samples, palette } = self;
+        write!(
+            f,
+            "{width}x{height}, center {re},{im}, zoom {zoom}, {limit} iterations, {samples} samples, {palette:?}"
+        )
+    }
 }
 
 impl Scene {

@@ -62,6 +62,32 @@ fn other_views_and_colours_are_other_pictures() {
 }
 
 #[test]
+fn rows_in_the_journal_are_not_computed_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = ["--ranks", "2", "--journal", "rows.journal", "--summary"];
+    let first = good(dir.path(), &[&kept[..], &["-o", "first.png"]].concat());
+    assert!(!first.contains("known from the journal"), "{first}");
+    let whole = fs::metadata(dir.path().join("rows.journal")).unwrap().len();
+    // Half of it, as when the job was killed in the middle.
+    let journal = fs::OpenOptions::new().write(true).open(dir.path().join("rows.journal")).unwrap();
+    journal.set_len(whole / 2).unwrap();
+    let again = good(dir.path(), &[&kept[..], &["-o", "again.png", "--check"]].concat());
+    let known = again.lines().find_map(|line| line.strip_suffix(" were known from the journal"));
+    let known: u32 = known.expect(&again).parse().unwrap();
+    assert!((25..=30).contains(&known), "{again}");
+    assert!(again.contains("no whole record at byte") && again.contains("the same bytes"), "{again}");
+    assert_eq!(fs::metadata(dir.path().join("rows.journal")).unwrap().len(), whole);
+    assert!(
+        fs::read(dir.path().join("again.png")).unwrap() == fs::read(dir.path().join("first.png")).unwrap()
+    );
+    // Rows of another picture are not taken.
+    let refused = bad(dir.path(), &[&kept[..], &["--zoom", "2", "-o", "other.png"]].concat());
+    assert!(refused.contains("rows.journal: it belongs to another job"), "{refused}");
+    assert!(refused.contains("90x60, center -0.7,0, zoom 2, 300 iterations"), "{refused}");
+    assert!(!dir.path().join("other.png").exists());
+}
+
+#[test]
 fn failures_say_what_and_where() {
     let dir = tempfile::tempdir().unwrap();
     assert!(bad(dir.path(), &["-o", "no/such/place.png"]).contains("cannot write no/such/place.png"));
