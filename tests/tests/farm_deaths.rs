@@ -13,6 +13,7 @@ use armature_tests::mpirun::{Job, Outcome, Running, linked};
 use rustix::process::{Signal, kill_process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
+const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 
 fn job(ranks: usize) -> Job {
     Job::new(PROGRAM, ranks).arg("farm-deaths").limit(Duration::from_secs(60))
@@ -154,4 +155,40 @@ fn a_stream_that_is_killed_whole_goes_on_from_its_journal() {
 #[test]
 fn iterations_that_are_killed_whole_go_on_from_their_journal() {
     (0..runs()).for_each(|seed| killed_whole("farm-journal-iterations", &[1, 4, 7], seed));
+}
+
+/// First a worker dies, without which the others go on where the launcher lets them; then the master does.
+#[test]
+fn a_job_that_is_started_again_does_only_what_is_missing() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let journal = dir.path().join("journal");
+    let recover = survives();
+    let options =
+        if recover { &["run", "--recover", "--restarts", "1"][..] } else { &["run", "--restarts", "1"] };
+    let job = job(3).through([&[ARMATURE], options].concat()).env("ARMATURE_TEST_TASKS", "6000");
+    let running = job.env("ARMATURE_TEST_JOURNAL", journal.to_str().expect("a text")).start();
+    running.wait_for("farm under way");
+    if recover {
+        kill_process(running.process(2), Signal::KILL).expect("rank 2 is there");
+        let start = Instant::now();
+        while !running.complaints().contains("of rank 2 go to others") {
+            assert!(start.elapsed() < Duration::from_secs(30), "nobody misses it: {}", running.complaints());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+    kill_process(running.process(0), Signal::KILL).expect("rank 0 is there");
+    let outcome = running.wait();
+    assert!(outcome.stderr.contains("restart 1 of 1"), "{outcome}");
+    complete(&outcome, "");
+    let known = outcome.stdout.lines().find_map(|line| line.strip_suffix(" known")?.rsplit(' ').next());
+    let known: u64 = known.and_then(|known| known.parse().ok()).expect("a number");
+    assert!((10..6_000).contains(&known), "{outcome}");
+}
+
+#[test]
+fn a_rank_that_hangs_in_a_task_is_done_without() {
+    let job = Job::new(PROGRAM, 3).arg("farm-hung").limit(Duration::from_secs(60));
+    let outcome = if survives() { job.flag("--enable-recovery").run() } else { job.run() };
+    let lost = if outcome.stdout.contains("lost [1]") { "1" } else { "2" };
+    complete(&outcome, lost);
 }

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use armature::farm::{Chunking, Farm};
+use armature::farm::{Chunking, Context, Farm, Worker};
 use armature::{BoxError, Session};
 
 use crate::Case;
@@ -15,10 +15,12 @@ pub const CASES: &[Case] = &[
     Case { name: "farm-deaths", run: deaths },
     Case { name: "farm-journal-stream", run: journal_of_a_stream },
     Case { name: "farm-journal-iterations", run: journal_of_iterations },
+    Case { name: "farm-hung", run: hung },
 ];
 
 /// Tasks of one to three milliseconds. Whoever dies meanwhile, every result comes once; rank 0 says who was lost.
-/// `ARMATURE_TEST_TASKS` is their number, `ARMATURE_TEST_SILENCE` how long a worker may be silent, in milliseconds.
+/// `ARMATURE_TEST_TASKS` is their number, `ARMATURE_TEST_SILENCE` how long a worker may be silent, in milliseconds,
+/// `ARMATURE_TEST_JOURNAL` a file in which results are kept.
 fn deaths(session: &Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64;
@@ -32,6 +34,9 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
         noise(3, x)
     });
     farm = farm.chunking(chunking).silence_limit(silence);
+    if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
+        farm = farm.journal(path, tasks.to_string());
+    }
     let mut out = Vec::new();
     let summary = farm.map(session, 0..tasks, |number, x| {
         if number == 10 {
@@ -42,7 +47,10 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
     let Some(summary) = summary else { return Ok(()) };
     same(session, "results", &out, &(0..tasks).map(|x| (x, noise(3, x))).collect::<Vec<_>>())?;
     that(summary.tasks == tasks && summary.failed == 0, || format!("not every task ended once\n{summary}"))?;
-    crate::say(&format!("farm complete, lost {:?}, {:.3} s", summary.lost, summary.elapsed.as_secs_f64()));
+    let done: u64 = summary.ranks.iter().map(|r| r.tasks).sum();
+    that(done + summary.known == tasks, || format!("what is known was done again\n{summary}"))?;
+    let (seconds, known) = (summary.elapsed.as_secs_f64(), summary.known);
+    crate::say(&format!("farm complete, lost {:?}, {seconds:.3} s, {known} known", summary.lost));
     Ok(())
 }
 
@@ -95,5 +103,30 @@ fn journal_of_iterations(session: &Session) -> Result<(), BoxError> {
     });
     that(end == serial, || format!("the last results are not those of the serial program: {end}, {serial}"))?;
     crate::say(&format!("farm complete, {} known", summary.known));
+    Ok(())
+}
+
+/// Never ends its first attempt at task 17.
+struct Hangs;
+
+impl Worker for Hangs {
+    type In = u64;
+    type Out = u64;
+
+    fn work(&mut self, task: u64, cx: &mut Context) -> Result<u64, BoxError> {
+        while task == 17 && cx.attempt() == 0 {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        Ok(noise(3, task))
+    }
+}
+
+/// A task that hangs takes its rank with it, and is done by another one.
+fn hung(session: &Session) -> Result<(), BoxError> {
+    let mut farm = Farm::worker("hung", || Ok(Hangs)).task_limit(Duration::from_secs(1));
+    let Some((out, summary)) = farm.collect(session, 0..100)? else { return Ok(()) };
+    same(session, "results", &out, &(0..100).map(|x| noise(3, x)).collect::<Vec<_>>())?;
+    that(summary.lost.len() == 1 && summary.retried == 1, || format!("nobody hung\n{summary}"))?;
+    crate::say(&format!("farm complete, lost {:?}", summary.lost));
     Ok(())
 }
