@@ -15,7 +15,7 @@ PARTS=(
   "no-eager | 240 | 1200 | whole programs on Open MPI and MPICH where no send is eager"
   "mpich    | 120 |  900 | whole programs on MPICH"
   "smpi     | 200 |  900 | simulated clusters: whole programs, a farm, and Ferret on 14 unequal hosts"
-  "slurm    |  70 |  600 | Ferret as a batch job on a real Slurm of four nodes"
+  "slurm    | 110 |  600 | Ferret as a batch job on a real Slurm of four nodes, and a farm whose ranks are killed"
   "hosts    |  15 |  300 | Ferret on four unequal hosts: network namespaces with their own links and shares of a core"
   "bench    | 180 | 1200 | every experiment in its short form"
   "demo     |  60 |  900 | the demonstration of the README"
@@ -65,7 +65,9 @@ part_no-eager() {
   done
 }
 
-part_mpich() { "$with" mpich cargo test --locked -p armature-tests --test mpi --test faults; }
+part_mpich() {
+  "$with" mpich cargo test --locked -p armature-tests --test mpi --test faults --test restarts --test farm_deaths
+}
 
 part_smpi() {
   "$with" openmpi cargo build --locked -p ferret -p synthetic-farm
@@ -74,7 +76,7 @@ part_smpi() {
 }
 
 part_slurm() {
-  "$with" openmpi cargo build --locked -p armature-launch -p ferret
+  "$with" openmpi cargo build --locked -p armature-launch -p ferret -p mandelbrot
   "$with" mpich cargo build --locked -p ferret
   "$with" openmpi "$CI_DIR/slurm/test.sh" "$(target_of openmpi)/debug" "$(target_of mpich)/debug"
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Submits Ferret to a real Slurm of four nodes and checks what comes of it: the same bytes as one rank writes, a
-# cancelled job that leaves nothing behind, the exit code of a job that fails. Takes the cluster down again.
+# cancelled job that leaves nothing behind, the exit code of a job that fails. Then a farm, mandelbrot, whose ranks are
+# killed. Takes the cluster down again.
 #
 #   ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]
 #
-# The directories hold armature and ferret, built for Open MPI, and ferret, built for MPICH. About half a minute.
+# The directories hold armature, ferret and mandelbrot, built for Open MPI, and ferret, built for MPICH. About a minute.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -17,7 +18,7 @@ set -euo pipefail
 LIMIT=${SLURM_TEST_LIMIT:-180}
 
 usage="usage: ci/slurm/test.sh BIN_DIR [MPICH_BIN_DIR]"
-for program in "${1:?$usage}/armature" "$1/ferret" ${2:+"$2/ferret"}; do
+for program in "${1:?$usage}/armature" "$1/ferret" "$1/mandelbrot" ${2:+"$2/ferret"}; do
   [ -x "$program" ] || die "$program is missing; build it first"
 done
 work=$(mktemp -d)
@@ -28,7 +29,7 @@ trap 'exit 130' INT TERM HUP
 # --- a shared directory as the job script wants it
 shared=$work/shared
 mkdir -p "$shared/bin"
-cp "$1/armature" "$1/ferret" "$shared/bin/"
+cp "$1/armature" "$1/ferret" "$1/mandelbrot" "$shared/bin/"
 if [ -n "${2:-}" ]; then cp "$2/ferret" "$shared/bin/ferret-mpich"; fi
 cd "$shared"
 tango_pictures pictures queries 60
@@ -79,6 +80,16 @@ completed() {
   [ "$state" = COMPLETED ] || { echo "job $1 is $state"; cat "$work/$1.log"; return 1; }
 }
 
+# within SECONDS COMMAND...
+within() {
+  local end=$(($(seconds) + $1))
+  shift
+  until "$@"; do
+    [ "$(seconds)" -lt "$end" ] || return 1
+    sleep 0.2
+  done
+}
+
 say "four nodes, eight ranks"
 job=$(submit --nodes=4 --ntasks-per-node=2 --wrap "bin/armature run --mpi openmpi /bin/hostname")
 check "a job gets its ranks" completed "$job"
@@ -116,6 +127,37 @@ check "its exit code is Ferret's" equal "$code" "$(exit_code_of "$job")"
 check "it says why" grep -qi "pictures.db" "$work/$job.log"
 mv elsewhere.db pictures.db
 
+say "a farm whose ranks are killed"
+picture="--size 600x400 --iterations 20000"
+# shellcheck disable=SC2086  # words
+bin/mandelbrot $picture -o one-rank.png >"$work/one-rank.log" 2>&1 || { cat "$work/one-rank.log"; die "mandelbrot failed on one rank"; }
+same_picture() { cmp "$shared/one-rank.png" "$1"; }
+# farm NAME: submits it, with a journal; each rank writes down its process.
+farm() {
+  mkdir "$work/$1"
+  # shellcheck disable=SC2016  # for the ranks' shell
+  local rank='echo $$ >'"$work/$1"'/$SLURM_PROCID; exec bin/mandelbrot '"$picture"
+  rank+=" --chunking 2 --journal $work/$1.journal --summary -o $work/$1.png"
+  ARMATURE_PEER_SECONDS=5 submit --nodes=4 --ntasks-per-node=1 \
+    --wrap "bin/armature run --mpi openmpi --recover --restarts 1 /bin/sh -c '$rank'"
+}
+# under_way NAME: whether it has kept some rows.
+under_way() { [ "$(stat -c %s "$work/$1.journal" 2>/dev/null || echo 0)" -gt 50000 ]; }
+job=$(farm worker)
+check "rows are kept" within 60 under_way worker
+kill -KILL "$(cat "$work/worker/2")"
+check "the job completes without a worker that was killed" completed "$job"
+check "it says so" grep -q "finished without rank 2, which died" "$work/$job.log"
+check "it was not started again" equal 0 "$(grep -c "restart 1" "$work/$job.log")"
+check "its picture has the bytes of one rank's" same_picture "$work/worker.png"
+job=$(farm master)
+check "rows are kept" within 60 under_way master
+kill -KILL "$(cat "$work/master/0")"
+check "the job completes although rank 0 was killed" completed "$job"
+check "it was started again" grep -q "restart 1 of 1" "$work/$job.log"
+check "it did not compute again what was kept" grep -q "were known from the journal" "$work/$job.log"
+check "its picture has the bytes of one rank's" same_picture "$work/master.png"
+
 say "a job that is cancelled"
 mkdir "$work/pids"
 # shellcheck disable=SC2016  # for the ranks' shell
@@ -129,15 +171,6 @@ none_runs() {
     grep -qs '^State:.[^Z]' "/proc/$(cat "$file")/status" && return 1
   done
   return 0
-}
-# within SECONDS COMMAND...
-within() {
-  local end=$(($(seconds) + $1))
-  shift
-  until "$@"; do
-    [ "$(seconds)" -lt "$end" ] || return 1
-    sleep 0.2
-  done
 }
 check "its eight ranks run" within 60 all_run
 scancel "$job"
