@@ -26,9 +26,9 @@
 //!
 //! # What can go wrong
 //! An error or panic in user code, on any rank, ends the whole job within seconds and names rank, stage and item.
-//! A rank that gives no sign of life for [`Config::peer_limit`] does too. Nothing is retried and nothing is saved:
-//! a job that failed starts again from the beginning. In a [farm](farm#what-can-go-wrong) tasks are tried again, and
-//! workers may die.
+//! A rank that gives no sign of life for [`Config::peer_limit`] does too. A pipeline retries and saves nothing.
+//! In a [farm](farm#what-can-go-wrong) tasks that fail are tried again, workers may die where the launcher lets the others
+//! go on, and with a [journal](farm::Farm::journal) a job that is started again does only what is missing.
 //!
 //! # Features
 //! - `mpi` (default): ranks as MPI processes. Without it, ranks are threads of one process.
@@ -62,4 +62,10 @@ mod book {
     struct Pipelines;
     #[doc = include_str!("../../../docs/balancing.md")]
     struct Balancing;
+    // Its program by hand needs MPI.
+    #[cfg(feature = "mpi")]
+    #[doc = include_str!("../../../docs/farms.md")]
+    struct Farms;
+    #[doc = include_str!("../../../docs/deaths.md")]
+    struct Deaths;
 }

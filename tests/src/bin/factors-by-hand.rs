@@ -1,0 +1,90 @@
+//! A farm by hand, as the chapter "Farms" shows it: the program that is ported there.
+//!
+//! ```text
+//! mpirun -n 3 factors-by-hand
+//! ```
+
+use mpi::traits::*;
+
+/// Numbers of a message.
+const CHUNK: usize = 32;
+/// Messages that a worker has: one that it works on, one that waits.
+const AHEAD: usize = 2;
+
+fn main() {
+    let universe = mpi::initialize().expect("MPI starts");
+    let world = universe.world();
+    assert!(world.size() > 1, "one rank hands out, at least one more is needed");
+    if world.rank() > 0 {
+        return work(&world);
+    }
+    let numbers: Vec<u64> = numbers().collect();
+    let found = hand_out(&world, &numbers);
+    let primes = found.iter().filter(|factors| factors.len() == 1).count();
+    println!("{primes} of {} numbers are prime", found.len());
+}
+
+fn hand_out(world: &impl Communicator, numbers: &[u64]) -> Vec<Vec<u64>> {
+    let mut found = vec![Vec::new(); numbers.len()];
+    let mut chunks = numbers.chunks(CHUNK).enumerate();
+    let mut give = |rank| {
+        let Some((number, chunk)) = chunks.next() else { return 0 };
+        // The place of its first number comes before the chunk, so that the results find theirs.
+        world.process_at_rank(rank).send(&[&[(number * CHUNK) as u64], chunk].concat()[..]);
+        1
+    };
+    let mut open = 0;
+    for _ in 0..AHEAD {
+        open += (1..world.size()).map(&mut give).sum::<i32>();
+    }
+    while open > 0 {
+        let (answer, status) = world.any_process().receive_vec::<u64>();
+        open += give(status.source_rank()) - 1;
+        let mut place = answer[0] as usize;
+        let mut rest = &answer[1..];
+        while let [count, more @ ..] = rest {
+            let (factors, more) = more.split_at(*count as usize);
+            found[place] = factors.to_vec();
+            (place, rest) = (place + 1, more);
+        }
+    }
+    for rank in 1..world.size() {
+        world.process_at_rank(rank).send(&[0u64; 0][..]);
+    }
+    found
+}
+
+fn work(world: &impl Communicator) {
+    let master = world.process_at_rank(0);
+    loop {
+        let (chunk, _) = master.receive_vec::<u64>();
+        // Nothing is the end.
+        let Some((place, numbers)) = chunk.split_first() else { return };
+        let mut answer = vec![*place];
+        for &number in numbers {
+            let factors = factors(number);
+            answer.push(factors.len() as u64);
+            answer.extend(factors);
+        }
+        master.send(&answer[..]);
+    }
+}
+
+fn numbers() -> impl Iterator<Item = u64> {
+    10_000_000_000..10_000_003_000
+}
+
+fn factors(mut n: u64) -> Vec<u64> {
+    let (mut found, mut d) = (Vec::new(), 2);
+    while d * d <= n {
+        while n.is_multiple_of(d) {
+            found.push(d);
+            n /= d;
+        }
+        d += 1;
+    }
+    if n > 1 {
+        found.push(n);
+    }
+    found
+}
