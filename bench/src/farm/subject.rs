@@ -1,4 +1,4 @@
-//! The framework's side of a farm of [`Chores`](super::chores::Chores): what its user would write.
+//! The framework's side of a farm of [`Chores`]: what its user would write.
 
 use armature::farm::{Context, Farm, Worker};
 use armature::{BoxError, Config, Progress, Session};

@@ -1,7 +1,7 @@
 //! Runs a job whose verdict counts, not its launcher's exit code; starts it again if it dies.
 //!
 //! The program writes into a file how it stands ([`armature::verdict`]). When it has ended there, the launcher has a while to
-//! end too, and is then ended with all that it has started. [`judge`] says what comes next.
+//! end too, and is then ended with all that it has started. `judge.rs` says what comes next.
 
 mod family;
 mod judge;
