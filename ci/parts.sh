@@ -14,10 +14,10 @@ PARTS=(
   "tests    | 330 | 1500 | unit tests, examples in the pages, whole programs on threads and on Open MPI"
   "no-eager | 240 | 1200 | whole programs on Open MPI and MPICH where no send is eager"
   "mpich    | 120 |  900 | whole programs on MPICH"
-  "smpi     | 200 |  900 | simulated clusters: whole programs, a farm, and Ferret on 14 unequal hosts"
+  "smpi     | 400 | 1800 | simulated clusters: whole programs, a farm, and Ferret on 14 unequal hosts"
   "slurm    | 110 |  600 | Ferret as a batch job on a real Slurm of four nodes, and a farm whose ranks are killed"
   "hosts    |  15 |  300 | Ferret on four unequal hosts: network namespaces with their own links and shares of a core"
-  "bench    | 180 | 1200 | every experiment in its short form"
+  "bench    | 400 | 1800 | every experiment in its short form"
   "demo     |  60 |  900 | the demonstration of the README"
   "licences |   5 |   60 | the licences of all dependencies against deny.toml"
 )

@@ -7,7 +7,7 @@
 #
 # PROGRAM is the file that cargo built, or just its name (looked for in the SMPI target directory, release first).
 # --cfg is handed to smpirun (network models, say). Computing costs no simulated time unless the program declares
-# it. Time limit: ARMATURE_SMPI_TIMEOUT seconds (default 300).
+# it. Time limit: ARMATURE_SMPI_TIMEOUT seconds (default 600).
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -48,7 +48,7 @@ strip -o "$work/program.so" "$program"
 # A program must be a file that is executable; what it says about itself is its file name.
 chmod +x "$work/program.so"
 # What the C library keeps free for thread-local variables of libraries that are loaded late is enough for eight copies.
-GLIBC_TUNABLES=glibc.rtld.optional_static_tls=$((1024 * n + 4096)) timeout -k 10 "${ARMATURE_SMPI_TIMEOUT:-300}" \
+GLIBC_TUNABLES=glibc.rtld.optional_static_tls=$((1024 * n + 4096)) timeout -k 10 "${ARMATURE_SMPI_TIMEOUT:-600}" \
   smpirun -np "$n" -platform "$platform" -hostfile "$hosts" --log=root.thresh:warning \
   --cfg=smpi/simulate-computation:no --cfg=smpi/grow-injected-times:no \
   --cfg=smpi/iprobe:1e-6 --cfg=smpi/test:1e-6 --cfg=smpi/tmpdir:"$work" "${extra[@]}" "$work/program.so" "$@"
