@@ -120,6 +120,7 @@ impl Chunker {
             left,
             workers: &self.workers,
             statistics: &self.statistics,
+            mean: None,
             knowledge,
         };
         let size = match &mut self.decides {
@@ -155,6 +156,9 @@ impl Chunker {
             Supply::Exactly(left) => Supply::Exactly(left.saturating_add(tasks)),
             Supply::AtLeast(sure) => Supply::AtLeast(sure.saturating_add(tasks)),
         };
+        if let Decides::Auto(auto) = &mut self.decides {
+            auto.give_back(tasks);
+        }
     }
 
     /// What is left, as it is known now: the stream has ended, or more tasks are sure.
@@ -204,6 +208,14 @@ impl Chunker {
         }
     }
 
+    /// Chunks that [`Chunking::Auto`] has simulated so far for its choices: what they cost.
+    pub fn simulated_chunks(&self) -> u64 {
+        match &self.decides {
+            Decides::Policy(_) => 0,
+            Decides::Auto(auto) => auto.simulated(),
+        }
+    }
+
     /// Times of tasks so far.
     pub fn statistics(&self) -> &TaskStatistics {
         &self.statistics
@@ -231,6 +243,7 @@ impl Chunker {
             left,
             workers: &self.workers,
             statistics: &self.statistics,
+            mean: None,
             knowledge,
         };
         match &mut self.decides {

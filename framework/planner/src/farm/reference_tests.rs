@@ -174,6 +174,7 @@ fn fractions(case: &Case, of_rest: bool) -> Vec<f64> {
         left,
         workers: &workers,
         statistics: &statistics,
+        mean: None,
         knowledge: &knowledge,
     };
     policy.begin(&view(left));

@@ -111,6 +111,11 @@ impl TaskStatistics {
         self.spread.chunks
     }
 
+    /// Σ T²/k of chunks of k tasks that took T (s²).
+    pub(super) fn chunk_squares(&self) -> f64 {
+        self.spread.squares
+    }
+
     /// Over how many neighbouring tasks times are alike: 1 if tasks are independent, B if blocks of B tasks share
     /// one duration. From the variance between chunks against that of single tasks: a chunk of k independent tasks
     /// has the variance k σ², one of blocks of B the variance σ² (k B − (B² − 1)/3) for k ≥ B, blocks lying anyhow

@@ -54,6 +54,18 @@ pub struct Farm {
     inline: bool,
 }
 
+/// How a farm stands when its simulation begins. By default nobody asks for anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Standing<'a> {
+    /// Requests: when (s), and of whom. Where one asks several times, a later request is served when its turn comes,
+    /// and the chunk computed after the one before.
+    pub asks: &'a [(f64, usize)],
+    /// When the master's port is free (s).
+    pub port: f64,
+    /// When each worker, by its number, has computed what it holds already (s); workers beyond the end hold nothing.
+    pub free: &'a [f64],
+}
+
 /// What came of a simulated iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Run {
@@ -96,22 +108,22 @@ impl Farm {
         let rounds = 0..=self.knowledge.ahead;
         let asks: Vec<(f64, usize)> =
             rounds.flat_map(|_| workers.iter().map(|&worker| (0.0, worker))).collect();
-        self.run_from(&asks, dispatcher)
+        self.run_from(&Standing { asks: &asks, ..Standing::default() }, dispatcher)
     }
 
-    /// The same, with the requests given: when, and of whom. Where one asks several times, a later request is served
-    /// when its turn comes, and the chunk computed after the one before.
-    pub fn run_from(&self, asks: &[(f64, usize)], dispatcher: &mut impl Dispatcher) -> Run {
+    /// The same, from any state. What workers hold already does not count in the result.
+    pub fn run_from(&self, standing: &Standing<'_>, dispatcher: &mut impl Dispatcher) -> Run {
         let Knowledge { master, .. } = self.knowledge;
+        let Standing { asks, mut port, free } = *standing;
         // Times are 0 or more, so their bits are ordered as they are.
         let key = |time: f64, sequence: u64| Reverse((time.max(0.0).to_bits(), sequence));
         let mut requests: BinaryHeap<(Reverse<(u64, u64)>, usize)> = BinaryHeap::with_capacity(asks.len());
         requests.extend((0..).zip(asks).map(|(sequence, &(time, worker))| (key(time, sequence), worker)));
         let mut sequence = asks.len() as u64;
-        let mut free = vec![0.0_f64; asks.iter().map(|&(_, worker)| worker + 1).max().unwrap_or(0)];
+        let mut free = free.to_vec();
+        free.resize(asks.iter().map(|&(_, worker)| worker + 1).max().unwrap_or(0).max(free.len()), 0.0);
         let mut coming: BinaryHeap<(Reverse<(u64, u64)>, usize)> = BinaryHeap::new();
         let mut sent: Vec<Sent> = Vec::new();
-        let mut port = 0.0_f64;
         let mut run = Run::default();
         while let Some((Reverse((bits, _)), worker)) = requests.pop() {
             let now = f64::from_bits(bits);

@@ -36,10 +36,14 @@ impl Candidate {
             Candidate::Policy(Chunking::Fac2),
         ];
         all.extend([0.2, 0.3, 0.4, 0.6, 0.7, 0.8].map(Candidate::OfRest));
-        all.extend([0.05, 0.1, 0.15, 0.2, 0.25, 0.35, 0.5].map(Candidate::OfAll));
+        all.extend([0.05, 0.1, 1.0 / 6.0, 0.2, 0.25, 1.0 / 3.0, 0.5].map(Candidate::OfAll));
         for first in [0.25, 0.5, 0.75] {
             all.extend([0.0, 0.25, 0.5].map(|part| Candidate::Trapezoid(first, part * first)));
         }
+        // Where the master takes long to serve all workers once, those that are served first get more, so that all
+        // end together.
+        let steep = [(1.0, 0.0), (1.0, 0.5), (1.25, 0.75), (1.5, 0.5), (2.0, 0.0)];
+        all.extend(steep.map(|(first, last)| Candidate::Trapezoid(first, last)));
         if unequal {
             all.extend([Chunking::AwfB, Chunking::Af].map(Candidate::Policy));
         }
@@ -66,8 +70,8 @@ impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Candidate::Policy(chunking) => chunking.fmt(f),
-            Candidate::OfAll(factor) => write!(f, "fsc with f = {factor}"),
-            Candidate::OfRest(factor) => write!(f, "dpf with f = {factor}"),
+            Candidate::OfAll(factor) => write!(f, "fsc with f = {factor:.2}"),
+            Candidate::OfRest(factor) => write!(f, "dpf with f = {factor:.2}"),
             Candidate::Trapezoid(first, last) => {
                 write!(f, "tss from {first:.2} to {last:.2} of an even share")
             }

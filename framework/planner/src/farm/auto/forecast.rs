@@ -3,14 +3,14 @@
 use super::super::knowledge::ChunkDone;
 use super::super::policy::{Policy, View};
 use super::synthetic::Synthetic;
-use crate::simulate::farm::{Dispatcher, Farm};
+use crate::simulate::farm::{Dispatcher, Farm, Standing};
 
 /// The rest of an iteration, as it lies ahead.
 #[derive(Debug)]
 pub(super) struct Ahead<'a> {
     pub(super) view: View<'a>,
-    /// When workers will ask, in seconds from now, and which.
-    pub(super) asks: &'a [(f64, usize)],
+    /// When workers will ask, and what is still busy, in seconds from now.
+    pub(super) standing: Standing<'a>,
     /// How many times as long each worker takes for a task, by its number.
     pub(super) slowness: &'a [f64],
 }
@@ -27,9 +27,9 @@ impl Ahead<'_> {
     ) -> (Option<f64>, u64) {
         let mut play =
             Play { ahead: self, policy, row, left: self.view.left, chunks: 0, most, limit, given_up: false };
-        let run = Farm::new(*self.view.knowledge).run_from(self.asks, &mut play);
+        let run = Farm::new(*self.view.knowledge).run_from(&self.standing, &mut play);
         // Chunks that are out already come back in any case.
-        let out = self.asks.iter().map(|&(time, _)| time).fold(0.0, f64::max);
+        let out = self.standing.asks.iter().map(|&(time, _)| time).fold(0.0, f64::max);
         ((!play.given_up).then(|| run.time.max(out)), play.chunks)
     }
 }

@@ -1,16 +1,16 @@
 //! The choice among the policies.
 //!
-//! As long as nothing is known, each worker gets a small chunk, and after that a quarter of its share of what is left.
-//! When as many chunks have come back as there are workers, the rest of the iteration is simulated with each
-//! [`Candidate`], from the state that the farm is in, on task times like those measured: mean, deviation, and blocks
-//! of neighbours that are alike. The fastest is taken. That is done again at each new iteration, and whenever half of
-//! what was left is gone.
+//! As long as nothing is known, each worker gets a quarter of its even share. When the first chunk has come back, and
+//! again as more have, the rest of the iteration is simulated with each [`Candidate`], from the state that the farm is
+//! in, on task times like those measured: mean, deviation, and blocks of neighbours that are alike. The fastest is
+//! taken. That is done again at each new iteration, and whenever half of what was left is gone.
 //!
 //! What this may cost is a small part of the time that lies ahead.
 
 mod candidates;
 mod choice;
 mod forecast;
+mod outlook;
 mod synthetic;
 
 pub use candidates::Candidate;
@@ -19,10 +19,13 @@ pub use choice::Choice;
 use super::knowledge::ChunkDone;
 use super::policy::{Policy, View};
 use forecast::Ahead;
-use synthetic::{Likeness, Synthetic};
+use outlook::{Out, Outlook};
+use synthetic::Synthetic;
+
+use crate::simulate::farm::Standing;
 
 /// Part of an even share that a worker gets while nothing is known.
-const PROBE: f64 = 1.0 / 8.0;
+const PROBE: f64 = 0.25;
 /// Seconds that the simulation of a chunk takes, by order of magnitude.
 const CHUNK_COST: f64 = 0.25e-6;
 /// Part of the time ahead that a choice may cost.
@@ -33,24 +36,14 @@ const MOST_CHUNKS: f64 = 100_000.0;
 const ROW_CHUNKS: f64 = 250.0;
 /// Rows of tasks that are drawn, at most.
 const MOST_ROWS: u64 = 16;
-/// What is in force is left only for something that is better by this part.
-const HYSTERESIS: f64 = 0.003;
+/// What is in force is left only for something that is better by this part: at the beginning of an iteration, and in
+/// the middle of one, where little is left to win and the state of the workers is known less well.
+const BETTER_AT_FIRST: f64 = 0.003;
+const BETTER_MIDWAY: f64 = 0.01;
 /// A candidate is not simulated further when it is worse than the best by this part in one row.
 const HOPELESS: f64 = 1.25;
 /// After each row, candidates that are worse by this part of the best, divided by the number of rows, are dropped.
 const WORSE: f64 = 0.08;
-/// While few chunks have come back, tasks are taken to differ by this part of their mean as well; it weighs as much as
-/// so many chunks.
-const PRIOR_SPREAD: f64 = 0.5;
-const PRIOR_WEIGHT: f64 = 4.0;
-
-/// A chunk that is out.
-#[derive(Clone, Copy, Debug)]
-struct Out {
-    worker: usize,
-    tasks: u64,
-    since: f64,
-}
 
 /// A candidate while it is compared; what is in force has no name here.
 #[derive(Debug)]
@@ -78,6 +71,10 @@ pub(super) struct Auto {
     informed: bool,
     choice: Option<Choice>,
     out: Vec<Out>,
+    /// When the master's port is free (s, by the caller's clock).
+    port: f64,
+    /// The port before the newest chunk, which may still be given back.
+    port_before: Option<f64>,
     /// Reported chunks, and tasks left, at which the next look is due.
     look_at_chunks: u64,
     look_at_left: u64,
@@ -93,6 +90,8 @@ impl Default for Auto {
             informed: false,
             choice: None,
             out: Vec::new(),
+            port: 0.0,
+            port_before: None,
             look_at_chunks: 0,
             look_at_left: 0,
             spent: 0.0,
@@ -102,12 +101,16 @@ impl Default for Auto {
 
 impl Auto {
     pub(super) fn begin(&mut self, view: &View<'_>) {
+        if self.out.is_empty() {
+            self.port = view.knowledge.now;
+        }
+        let view = &self.informed_view(view);
         self.policy = self.in_force.policy(view.left, view.n());
-        self.policy.begin(&View { iteration: view.iteration.max(2), ..*view });
+        self.policy.begin(view);
         self.look_at_left = view.left / 2;
         self.look_at_chunks = u64::MAX;
         if view.statistics.chunks() > 0 {
-            self.look(view, true);
+            self.look(view, true, BETTER_AT_FIRST);
         }
         if view.statistics.chunks() < view.n() {
             self.look_at_chunks = view.statistics.chunks() + 1;
@@ -119,7 +122,8 @@ impl Auto {
         if !self.informed && chunks > 0 {
             // The policy knows the mean, and with it the least chunk, from now on.
             self.informed = true;
-            self.policy.begin(&View { iteration: view.iteration.max(2), ..*view });
+            let informed = self.informed_view(view);
+            self.policy.begin(&informed);
         }
         if chunks >= self.look_at_chunks || view.left <= self.look_at_left {
             self.look_at_left = view.left / 2;
@@ -127,7 +131,8 @@ impl Auto {
                 if chunks < 2 * view.n() { (4 * chunks).min(view.n().max(2 * chunks)) } else { u64::MAX };
             if view.left > view.n() && chunks > 0 {
                 let first = self.choice.is_none() && self.spent == 0.0;
-                self.look(view, first || chunks == view.n());
+                let informed = self.informed_view(view);
+                self.look(&informed, first || chunks == view.n(), BETTER_MIDWAY);
             }
         }
         let size = if self.informed {
@@ -136,16 +141,38 @@ impl Auto {
             (PROBE * view.total as f64 / view.n() as f64).ceil() as u64
         };
         let size = size.clamp(1, most.min(view.left));
-        self.out.push(Out { worker, tasks: size, since: view.knowledge.now });
+        let now = view.knowledge.now;
+        self.port_before = Some(self.port);
+        let arrives = if view.knowledge.master == Some(worker) {
+            now
+        } else {
+            self.port = self.port.max(now) + view.knowledge.send_time(size);
+            self.port
+        };
+        self.out.push(Out { worker, tasks: size, arrives });
         size
     }
 
+    /// Some of the tasks that were handed out have come back undone. Right after [`next`](Auto::next) these are the
+    /// newest chunk's, which then had fewer tasks; else those of a worker that has left.
+    pub(super) fn give_back(&mut self, tasks: u64) {
+        let Some(port_before) = self.port_before.take() else { return };
+        let Some(newest) = self.out.last_mut() else { return };
+        newest.tasks = newest.tasks.saturating_sub(tasks);
+        if newest.tasks == 0 {
+            self.out.pop();
+            self.port = port_before;
+        }
+    }
+
     pub(super) fn done(&mut self, done: &ChunkDone) {
+        self.port_before = None;
         let Some(place) = self.out.iter().position(|out| out.worker == done.worker) else { return };
         self.out.remove(place);
     }
 
     pub(super) fn leave(&mut self, worker: usize) {
+        self.port_before = None;
         self.out.retain(|out| out.worker != worker);
     }
 
@@ -153,14 +180,27 @@ impl Auto {
         self.choice.take()
     }
 
-    /// Simulates the rest of the iteration with every candidate, and takes the fastest.
-    fn look(&mut self, view: &View<'_>, due: bool) {
+    /// Chunks that were simulated so far.
+    pub(super) fn simulated(&self) -> u64 {
+        self.spent as u64
+    }
+
+    /// The same for policies that learn in a first iteration: they need not. The mean time of a task takes account of
+    /// the chunks that are out.
+    fn informed_view<'a>(&self, view: &View<'a>) -> View<'a> {
+        let mean = outlook::mean(view, &self.out);
+        View { iteration: view.iteration.max(2), mean: (mean > 0.0).then_some(mean), ..*view }
+    }
+
+    /// Simulates the rest of the iteration with every candidate, and takes the fastest if it is better than what is in
+    /// force by the part `margin`.
+    fn look(&mut self, view: &View<'_>, due: bool, margin: f64) {
         let all = view.statistics.all();
-        let view = &View { iteration: view.iteration.max(2), ..*view };
         if all.mean() <= 0.0 {
             return;
         }
-        let likeness = likeness(view);
+        let outlook = Outlook::new(view, &self.out);
+        let likeness = *outlook.likeness();
         // A small part of the time that has passed and that lies ahead, on the whole.
         let time = (all.count() + view.left) as f64 * likeness.mean / view.n() as f64;
         let budget = OVERHEAD * time / CHUNK_COST - self.spent;
@@ -171,14 +211,11 @@ impl Auto {
         }
         let mut budget = budget.clamp(row.min(MOST_CHUNKS), MOST_CHUNKS) as u64;
         let allowed = budget;
-        let slowness = slowness(view, &likeness);
-        let unequal = slowness.iter().any(|slow| (slow - 1.0).abs() > 0.02);
-        let asks = self.asks(view, &likeness, &slowness);
-        let ahead = Ahead { view: *view, asks: &asks, slowness: &slowness };
+        let port = (self.port - view.knowledge.now).max(0.0);
 
         // What is in force goes on as it is; the others begin with what is left.
         let mut tried = vec![Trial::new(None, self.policy.copy())];
-        for candidate in Candidate::all(unequal) {
+        for candidate in Candidate::all(outlook.unequal()) {
             let mut policy = candidate.policy(view.left, view.n());
             policy.begin(view);
             tried.push(Trial::new(Some(candidate), policy));
@@ -186,7 +223,11 @@ impl Auto {
         let rows = if likeness.deviation > 1e-3 * likeness.mean { MOST_ROWS } else { 1 };
         let mut rounds = 0;
         for seed in 0..rows {
-            let row = Synthetic::draw(&likeness, view.left, seed);
+            // The tasks that are out come after those that are left.
+            let row = Synthetic::draw(&likeness, view.left + outlook.out(), seed);
+            let (asks, free) = outlook.asks(&row);
+            let standing = Standing { asks: &asks, port, free: &free };
+            let ahead = Ahead { view: *view, standing, slowness: outlook.slowness() };
             let before = budget;
             let mut best = f64::INFINITY;
             for trial in tried.iter_mut().filter(|trial| trial.stands) {
@@ -204,7 +245,8 @@ impl Auto {
             let standing = tried.iter_mut().filter(|trial| trial.stands);
             let least = standing.map(|trial| trial.total).fold(f64::INFINITY, f64::min);
             let limit = least * (1.0 + WORSE / f64::from(rounds));
-            tried.iter_mut().for_each(|trial| trial.stands &= trial.total <= limit);
+            // What is in force stays, to be compared with the best in the end.
+            tried.iter_mut().skip(1).for_each(|trial| trial.stands &= trial.total <= limit);
             // Another round takes no more than this one.
             if before - budget > budget {
                 break;
@@ -218,7 +260,7 @@ impl Auto {
         let best = standing.min_by(|a, b| a.total.total_cmp(&b.total));
         if let Some(Trial { candidate: Some(candidate), policy, total, .. }) = best {
             let predicted = mean(total);
-            if before.is_some_and(|before| predicted >= before * (1.0 - HYSTERESIS)) {
+            if before.is_some_and(|before| predicted >= before * (1.0 - margin)) {
                 return;
             }
             self.choice = Some(Choice {
@@ -240,73 +282,43 @@ impl Auto {
             self.informed = true;
         }
     }
-
-    /// When each worker will ask again, by what it has been given. The one that asks now is among those that have
-    /// nothing.
-    fn asks(&self, view: &View<'_>, likeness: &Likeness, slowness: &[f64]) -> Vec<(f64, usize)> {
-        let mut asks = Vec::new();
-        for &worker in view.workers {
-            let slow = slowness.get(worker).copied().unwrap_or(1.0);
-            let (mut at, mut chunks) = (0.0_f64, 0);
-            for out in self.out.iter().filter(|out| out.worker == worker) {
-                let computing = out.tasks as f64 * likeness.mean * slow;
-                let from = (out.since - view.knowledge.now) + view.knowledge.send_time(out.tasks);
-                // A chunk that is overdue is still somewhere within its last tasks.
-                at = (from.max(at) + computing).max(0.5 * likeness.mean * slow);
-                asks.push((at + view.knowledge.return_time(out.tasks), worker));
-                chunks += 1;
-            }
-            for _ in chunks..=view.knowledge.ahead {
-                asks.push((0.0, worker));
-            }
-        }
-        asks.sort_by(|a, b| a.0.total_cmp(&b.0));
-        asks
-    }
 }
 
-/// What the tasks ahead will be like, by those that came back.
-fn likeness(view: &View<'_>) -> Likeness {
-    let (all, chunks) = (view.statistics.all(), view.statistics.chunks() as f64);
-    let mean = all.mean();
-    let mix =
-        |measured: f64, prior: f64| (measured * chunks + prior * PRIOR_WEIGHT) / (chunks + PRIOR_WEIGHT);
-    let few = chunks < 4.0 * PRIOR_WEIGHT;
-    let variance = if few { mix(all.variance(), (PRIOR_SPREAD * mean).powi(2)) } else { all.variance() };
-    // Tasks of one chunk may well be alike: as long as little is known they are taken for it.
-    let size = all.count() as f64 / chunks.max(1.0);
-    let block = view.statistics.block();
-    let block = if few { mix(block, size.max(1.0)) } else { block };
-    Likeness { mean, deviation: variance.sqrt(), block }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::farm::{Knowledge, MessageCosts, TaskStatistics};
 
-/// How many times as long as the mean each worker takes for a task, as far as workers differ by more than chance: by
-/// the empirical Bayes estimate of normal means.
-fn slowness(view: &View<'_>, likeness: &Likeness) -> Vec<f64> {
-    let Likeness { mean, deviation, block } = *likeness;
-    let mut slowness = vec![1.0; view.workers.last().map_or(0, |&last| last + 1)];
-    let seen: Vec<(usize, f64, f64)> = view
-        .workers
-        .iter()
-        .filter_map(|&worker| {
-            let times = view.statistics.of(worker)?;
-            let chance = (deviation / mean).powi(2) * block / times.count() as f64;
-            Some((worker, times.mean() / mean - 1.0, chance))
-        })
-        .collect();
-    let (mut differ, mut by_chance) = (0.0, 0.0);
-    for (_, off, chance) in &seen {
-        differ += off * off;
-        by_chance += chance;
+    #[test]
+    fn it_keeps_book_of_what_is_out() {
+        let knowledge =
+            Knowledge { messages: MessageCosts::new(1.0, 0.0), master: Some(2), ..Knowledge::default() };
+        let statistics = TaskStatistics::default();
+        let view = View {
+            iteration: 1,
+            total: 120,
+            left: 120,
+            workers: &[0, 1, 2],
+            statistics: &statistics,
+            mean: None,
+            knowledge: &knowledge,
+        };
+        let held = |auto: &Auto| auto.out.iter().map(|out| (out.worker, out.tasks)).collect::<Vec<_>>();
+        let mut auto = Auto::default();
+        auto.begin(&view);
+        // A quarter of 40, and the port busy for 1 s more with each message.
+        assert_eq!([auto.next(0, 50, &view), auto.next(1, 50, &view), auto.next(2, 7, &view)], [10, 10, 7]);
+        assert_eq!(auto.out.iter().map(|out| out.arrives).collect::<Vec<_>>(), [1.0, 2.0, 0.0]);
+        // There were only 5 tasks for worker 2, and then none for worker 0.
+        auto.give_back(2);
+        assert_eq!(held(&auto), [(0, 10), (1, 10), (2, 5)]);
+        assert_eq!((auto.next(0, 50, &view), auto.port), (10, 3.0));
+        auto.give_back(10);
+        assert_eq!((held(&auto), auto.port), (vec![(0, 10), (1, 10), (2, 5)], 2.0));
+        auto.done(&ChunkDone::timed(2, 5, 1.0));
+        // Worker 1 dies: its tasks come back, but worker 0 has its own still.
+        auto.leave(1);
+        auto.give_back(10);
+        assert_eq!(held(&auto), [(0, 10)]);
     }
-    // Chance alone makes as many workers differ by little more than this; it is taken twice, since blocks that are
-    // longer than chunks are not seen whole.
-    let real = (differ - by_chance) / seen.len().max(1) as f64;
-    if seen.len() < 2 || differ <= 2.0 * by_chance * (1.0 + 2.0 * (2.0 / seen.len() as f64).sqrt()) {
-        return slowness;
-    }
-    for (worker, off, chance) in seen {
-        slowness[worker] = (1.0 + off * real / (real + chance)).max(0.01);
-    }
-    slowness
 }

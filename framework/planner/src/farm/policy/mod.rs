@@ -35,6 +35,8 @@ pub(super) struct View<'a> {
     pub workers: &'a [usize],
     /// Times of tasks so far.
     pub statistics: &'a TaskStatistics,
+    /// Mean time of a task (s), where that of the chunks that have come back is not to be trusted.
+    pub mean: Option<f64>,
     /// What the caller knows.
     pub knowledge: &'a Knowledge,
 }
@@ -50,7 +52,8 @@ impl View<'_> {
         if self.statistics.all().count() == 0 {
             return Some(1);
         }
-        self.knowledge.least_chunk(self.workers.len(), self.statistics.all().mean())
+        let mean = self.mean.unwrap_or(self.statistics.all().mean());
+        self.knowledge.least_chunk(self.workers.len(), mean)
     }
 }
 
