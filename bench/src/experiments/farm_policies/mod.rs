@@ -1,0 +1,149 @@
+//! The chunking policies in the simulator: sizes and order against values that were computed independently, and the
+//! automatic choice against the best fixed policy.
+//!
+//! The automatic choice is judged on the rows of the table and on configurations that were drawn at random from seeds
+//! of their own: other means, deviations, block lengths, networks, numbers of workers. What it costs is counted in
+//! chunks that it simulates, whose time is measured.
+
+mod cost;
+mod reference;
+mod unseen;
+
+use armature_planner::farm::{Chunker, Chunking, Knowledge, MessageCosts};
+use armature_planner::simulate::farm::{Dispatch, Farm, Tasks};
+
+use crate::farm::tasks::TaskShape;
+use crate::plot::Series;
+use crate::verdict::Interval;
+use crate::{Experiment, Lines, Mark, Outcome, Report, Target};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "farm-policies",
+    about: "chunking policies in simulation, and the automatic choice against the best of them",
+    needs: "nothing",
+    run,
+};
+
+/// The fixed policies, in the order of the reference.
+const FIXED: [Chunking; 10] = [
+    Chunking::Static,
+    Chunking::Fsc,
+    Chunking::Dpf,
+    Chunking::Daf,
+    Chunking::Gss,
+    Chunking::Tss,
+    Chunking::Fac2,
+    Chunking::Fac,
+    Chunking::AwfB,
+    Chunking::Af,
+];
+const ITERATIONS: usize = 15;
+/// The automatic choice reaches this part of the best fixed policy's efficiency.
+const MARK: f64 = 0.98;
+
+/// One farm with its tasks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Setting {
+    workers: usize,
+    messages: MessageCosts,
+    /// Bytes of an iteration, half of them in each direction.
+    volume: f64,
+    shape: TaskShape,
+}
+
+/// What came of some iterations.
+struct Finish {
+    busy: f64,
+    /// Seconds of all iterations.
+    time: f64,
+    workers: usize,
+    /// The last choice that was made.
+    choice: Option<String>,
+    /// Chunks that were simulated for choices.
+    simulated: u64,
+}
+
+impl Finish {
+    /// Efficiency (%).
+    fn efficiency(&self) -> f64 {
+        self.efficiency_with(0.0)
+    }
+
+    /// The same if each simulated chunk takes the master so many seconds in which nobody else gets on.
+    fn efficiency_with(&self, chunk_cost: f64) -> f64 {
+        100.0 * self.busy / (self.workers as f64 * (self.time + chunk_cost * self.simulated as f64))
+    }
+}
+
+impl Setting {
+    fn knowledge(&self) -> Knowledge {
+        let each = 0.5 * self.volume / self.shape.tasks as f64;
+        Knowledge { messages: self.messages, task_bytes: each, result_bytes: each, ..Knowledge::default() }
+    }
+
+    /// The tasks of some iterations.
+    fn tasks(&self, iterations: usize, seed: u64) -> Outcome<Vec<Tasks>> {
+        Ok(self.shape.iterations(seed)?.take(iterations).map(|times| Tasks::new(&times)).collect())
+    }
+
+    fn run(&self, chunking: Chunking, iterations: &[Tasks]) -> Finish {
+        let workers: Vec<usize> = (0..self.workers).collect();
+        let mut knowledge = self.knowledge();
+        let farm = Farm::new(knowledge);
+        let mut chunker = Chunker::new(chunking);
+        let (mut busy, mut time, mut choice) = (0.0, 0.0, None);
+        for tasks in iterations {
+            let run = Dispatch::new(&mut chunker, tasks, knowledge).iteration(&farm, &workers);
+            busy += run.busy;
+            time += run.time;
+            knowledge.now += run.time;
+            choice = chunker.take_choice().or(choice);
+        }
+        let choice = choice.map(|choice| choice.candidate.to_string());
+        Finish { busy, time, workers: self.workers, choice, simulated: chunker.simulated_chunks() }
+    }
+
+    /// Efficiency (%) with every fixed policy.
+    fn fixed(&self, iterations: &[Tasks]) -> Vec<f64> {
+        FIXED.iter().map(|&chunking| self.run(chunking, iterations).efficiency()).collect()
+    }
+}
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let rows = reference::rows(smoke)?;
+    let chunk_cost = cost::measure(report, &rows, smoke)?;
+    let seen = reference::compare(report, &rows, smoke)?;
+    let new = unseen::many_iterations(report, chunk_cost, smoke)?;
+    let single = unseen::one_iteration(report, chunk_cost, smoke)?;
+    let sorted = |mut ratios: Vec<f64>| {
+        ratios.sort_by(f64::total_cmp);
+        let last = (ratios.len() - 1).max(1) as f64;
+        ratios.into_iter().enumerate().map(|(i, ratio)| (100.0 * i as f64 / last, ratio)).collect::<Vec<_>>()
+    };
+    let mut plot = Lines::new(
+        "The automatic choice against the best fixed policy",
+        "settings, the worst first [%]",
+        "efficiency / efficiency of the best",
+    );
+    plot.add(Series::new("rows of the table", sorted(seen)));
+    plot.add(Series::new("unseen settings", sorted(new)));
+    plot.add(Series::new("one long iteration", sorted(single)));
+    report.lines("", &plot)
+}
+
+/// The best of the fixed policies.
+fn best(fixed: &[f64]) -> (Chunking, f64) {
+    let pairs = FIXED.into_iter().zip(fixed.iter().copied());
+    pairs.fold((FIXED[0], 0.0), |best, next| if next.1 > best.1 { next } else { best })
+}
+
+fn mark_worst(report: &mut Report, what: &str, ratios: &[f64]) {
+    let worst = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let reached = ratios.iter().filter(|&&ratio| ratio >= MARK).count();
+    let mean = ratios.iter().sum::<f64>() / ratios.len() as f64;
+    report.note(format!(
+        "{what}: {worst:.4} of the best fixed policy; mean {mean:.4}; {reached} of {} at {MARK} or more",
+        ratios.len()
+    ));
+    report.mark(Mark::new(what, Interval::exact(worst), "of the best", Target::AtLeast(MARK)));
+}
