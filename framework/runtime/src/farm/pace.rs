@@ -11,9 +11,10 @@ const FRESH: f64 = 0.125;
 const ANSWER: f64 = 2e-3;
 /// Chunks that are asked for ahead at most.
 const MOST_AHEAD: u32 = 8;
-/// Bytes of a chunk with its results beyond which a larger one costs no less for a task: the time of a message is that
-/// of its bytes by then, and the memory of several chunks does not fit the caches any more.
-const ENOUGH_BYTES: f64 = 64.0 * 1024.0;
+/// Bytes of a chunk, or of its results, beyond which a larger one costs no less for a task: the time of a message is
+/// that of its bytes by then, and the memory of several chunks does not fit the caches any more. It is so much that plain
+/// data travel as a part of their own, without being copied.
+const ENOUGH_BYTES: f64 = 96.0 * 1024.0;
 /// What a master that computes on its communicating thread does before it looks at its messages again.
 const OWN_GRAIN: f64 = 100e-6;
 
@@ -105,7 +106,7 @@ impl Pace {
 
     /// Tasks beyond which a larger chunk saves nothing.
     pub(crate) fn enough(&self) -> u64 {
-        ((ENOUGH_BYTES / (self.task_bytes + self.result_bytes)) as u64).max(1)
+        (ENOUGH_BYTES / self.task_bytes.max(self.result_bytes)).ceil() as u64
     }
 
     /// Chunks that a worker should hold beyond the one in hand, where `left` tasks (if that is known) are still to be
@@ -153,7 +154,7 @@ mod tests {
         assert_eq!((pace.window(1600), pace.window(3)), (100, 1));
         pace.gave(2, 2000);
         pace.got(1, Duration::ZERO, 600);
-        assert_eq!((pace.window(16_000), pace.enough()), (10, 40));
+        assert_eq!((pace.window(16_000), pace.enough()), (10, 99));
     }
 
     #[test]
