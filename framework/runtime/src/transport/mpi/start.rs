@@ -42,6 +42,9 @@ pub(super) fn library() -> String {
 pub(super) fn start() -> Result<World> {
     let simulated = simgrid::simulated();
     let library = library();
+    if !simulated {
+        wait_without_yielding(&library);
+    }
     let used = || transport("MPI is or was in use in this process already; it starts only once".into());
     let (universe, level) = ::mpi::initialize_with_threading(Threading::Funneled).ok_or_else(used)?;
     // Held from here on: an error below is reported by this process, not by a hang in MPI_Finalize.
@@ -89,6 +92,20 @@ unsafe fn duplicate(world: ffi::MPI_Comm) -> Result<ffi::MPI_Comm> {
         check(ffi::MPI_Comm_dup(world, &mut comm), "MPI_Comm_dup")?;
         check(ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN), "MPI_Comm_set_errhandler")?;
         Ok(comm)
+    }
+}
+
+/// Asks Open MPI not to give the core away each time nothing has come, unless the user has said what it is to do.
+///
+/// It does that where ranks share cores, and for a rank that would otherwise spin it is right. Ours sleep between looks
+/// anyway; and newer kernels (Linux from 6.18 on) take from a thread that yields the turn that it did not use, so that
+/// beside a load from elsewhere one that only communicates waits for its core nearly all the time.
+fn wait_without_yielding(library: &str) {
+    const PARAMETER: &str = "OMPI_MCA_mpi_yield_when_idle";
+    if library.starts_with("Open MPI") && std::env::var_os(PARAMETER).is_none() {
+        // SAFETY: no thread of ours runs yet; and whoever starts MPI has to keep other threads from the environment
+        // anyway, since Open MPI writes into it while it starts.
+        unsafe { std::env::set_var(PARAMETER, "0") };
     }
 }
 
