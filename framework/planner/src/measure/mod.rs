@@ -23,4 +23,4 @@ pub use estimate::{Estimate, Source};
 pub use fit::{Fit, FitOptions, Measurement, Prior, fit};
 pub use link::{LinkEstimate, LinkTraffic};
 pub use service::{ServiceOptions, ServiceTime};
-pub use share::{CoreShare, left_by_others};
+pub use share::{CoreShare, load_of_others};

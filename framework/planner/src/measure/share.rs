@@ -53,45 +53,61 @@ impl CoreShare {
     }
 }
 
-/// The part of each of `cores` that others than these ranks leave them, where the ranks share these cores: 1 if they are
-/// in nobody's way but each other's. `shares` is what each of them gets of a core while it has something to compute, and
-/// `active` which part of the time it has; both in the order of the ranks.
+/// How many threads of others compete with these ranks for the `cores` that the ranks share, on average: 0 if the ranks
+/// are in nobody's way but each other's. `shares` is what each of them gets of a core while it has something to compute,
+/// and `active` which part of the time it has; both in the order of the ranks.
 ///
-/// A rank that is ready beside k others of the group can expect `min(1, cores / (1 + k))` of a core, over the k that there
-/// are now and then (the others being active independently of each other). What it gets less than that, somebody else
-/// takes. The ranks are weighed by their activity.
+/// Beside k others of the group and n of somebody else, a rank that is ready can expect `min(1, cores / (1 + k + n))` of a
+/// core where the scheduler is fair, over the k that there are now and then (the others being active independently of each
+/// other). This is the n at which the ranks, weighed by their activity, would get what they do get.
 ///
 /// ```
-/// use armature_planner::measure::left_by_others;
+/// use armature_planner::measure::load_of_others;
 ///
+/// let near = |a: f64, b: f64| (a - b).abs() < 1e-6;
 /// // Two ranks that always compute, on one core: half each is all that there is.
-/// assert_eq!(left_by_others(&[0.5, 0.5], &[1.0, 1.0], 1), 1.0);
+/// assert_eq!(load_of_others(&[0.5, 0.5], &[1.0, 1.0], 1.0), 0.0);
 /// // A third one that is none of ours.
-/// assert!((left_by_others(&[1.0 / 3.0, 1.0 / 3.0], &[1.0, 1.0], 1) - 2.0 / 3.0).abs() < 1e-12);
-/// // One of them is parked, and the other has half of the core: a load.
-/// assert_eq!(left_by_others(&[0.5, 1.0], &[1.0, 0.0], 1), 0.5);
+/// assert!(near(load_of_others(&[1.0 / 3.0, 1.0 / 3.0], &[1.0, 1.0], 1.0), 1.0));
+/// // One of them is parked, and the other has half of the core.
+/// assert!(near(load_of_others(&[0.5, 1.0], &[1.0, 0.0], 1.0), 1.0));
 /// ```
-pub fn left_by_others(shares: &[f64], active: &[f64], cores: usize) -> f64 {
-    let (mut left, mut weight) = (0.0, 0.0);
-    for (r, (&share, &activity)) in shares.iter().zip(active).enumerate() {
-        // ready[k]: the probability that k of the others are ready at the same time.
-        let mut ready = vec![1.0];
-        for (_, &other) in active.iter().enumerate().filter(|&(other, _)| other != r) {
-            let p = other.clamp(0.0, 1.0);
-            ready.push(0.0);
-            for k in (0..ready.len()).rev() {
-                let one_less = if k > 0 { ready[k - 1] } else { 0.0 };
-                ready[k] = ready[k] * (1.0 - p) + one_less * p;
-            }
-        }
-        let part = |k: usize| f64::min(1.0, cores as f64 / (1 + k) as f64);
-        let expected: f64 = ready.iter().enumerate().map(|(k, p)| p * part(k)).sum();
-        left += activity * f64::min(1.0, share / expected);
-        weight += activity;
+pub fn load_of_others(shares: &[f64], active: &[f64], cores: f64) -> f64 {
+    let ranks = || shares.iter().zip(active).map(|(share, active)| (share.clamp(LEAST, 1.0), *active));
+    let ready: Vec<Vec<f64>> = (0..active.len()).map(|rank| ready_beside(rank, active)).collect();
+    // What all get, beyond what they could expect beside `load`: grows with the load.
+    let beyond = |load: f64| -> f64 {
+        let part = |k: usize| f64::min(1.0, cores / (1.0 + k as f64 + load));
+        let expected = |ready: &[f64]| -> f64 { ready.iter().enumerate().map(|(k, p)| p * part(k)).sum() };
+        ranks().zip(&ready).map(|((share, active), ready)| active * (share - expected(ready))).sum()
+    };
+    let (mut low, mut high) = (0.0, cores / LEAST);
+    if beyond(low) >= 0.0 {
+        return 0.0;
     }
-    if weight > 0.0 { left / weight } else { 1.0 }
+    while high - low > CLOSE * (1.0 + low) {
+        let middle = 0.5 * (low + high);
+        if beyond(middle) < 0.0 { low = middle } else { high = middle }
+    }
+    0.5 * (low + high)
 }
 
+/// By number: how likely it is that so many of the ranks other than `rank` are ready at the same time.
+fn ready_beside(rank: usize, active: &[f64]) -> Vec<f64> {
+    let mut ready = vec![1.0];
+    for (_, &other) in active.iter().enumerate().filter(|&(other, _)| other != rank) {
+        let p = other.clamp(0.0, 1.0);
+        ready.push(0.0);
+        for k in (0..ready.len()).rev() {
+            let one_less = if k > 0 { ready[k - 1] } else { 0.0 };
+            ready[k] = ready[k] * (1.0 - p) + one_less * p;
+        }
+    }
+    ready
+}
+
+/// How exactly a load is found, against itself and one thread.
+const CLOSE: f64 = 1e-7;
 /// No rank that gets on at all has less of its core.
 const LEAST: f64 = 1e-3;
 
@@ -113,11 +129,19 @@ mod tests {
     #[test]
     fn ranks_that_are_ready_now_and_then_are_no_load_from_elsewhere() {
         // Beside one that is ready half of the time: a core alone, or half of one.
-        assert!((left_by_others(&[0.75, 0.75], &[0.5, 0.5], 1) - 1.0).abs() < 1e-12);
-        // Four on two cores.
-        assert!((left_by_others(&[0.5; 4], &[1.0; 4], 2) - 1.0).abs() < 1e-12);
-        assert!((left_by_others(&[0.25; 4], &[1.0; 4], 2) - 0.5).abs() < 1e-12);
-        assert_eq!(left_by_others(&[0.9, 1.0], &[0.0, 0.0], 1), 1.0, "nobody has computed");
+        assert_eq!(load_of_others(&[0.75, 0.75], &[0.5, 0.5], 1.0), 0.0);
+        // Four on two cores, alone and beside as many others.
+        assert_eq!(load_of_others(&[0.5; 4], &[1.0; 4], 2.0), 0.0);
+        assert!((load_of_others(&[0.25; 4], &[1.0; 4], 2.0) - 4.0).abs() < 1e-5);
+        assert_eq!(load_of_others(&[0.9, 1.0], &[0.0, 0.0], 1.0), 0.0, "nobody has computed");
+        // One gets less than it could expect, the other more.
+        assert_eq!(load_of_others(&[0.4, 0.6], &[1.0, 1.0], 1.0), 0.0);
+    }
+
+    #[test]
+    fn a_rank_that_gets_next_to_nothing_has_a_great_load_beside_it() {
+        let load = load_of_others(&[0.0], &[1.0], 1.0);
+        assert!(load.is_finite() && load > 900.0, "{load}");
     }
 
     #[test]

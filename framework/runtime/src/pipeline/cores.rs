@@ -1,14 +1,15 @@
 //! What ranks get of their cores, and what they can expect: from the shares that they measured.
 //!
 //! A rank with a core of its own is as fast as it would be alone, times its share: what is missing, a load from
-//! elsewhere takes. Ranks that share cores take them from each other, too, and only those that are at work do. So a
-//! group's speed is what is left when their own part in it has been taken off, and that they have so many cores together
-//! is the planner's concern.
+//! elsewhere takes. Ranks that share cores take them from each other, too, and only those that are at work do. So what is
+//! found for a group is how many threads of others compete with it. Beside n of them a rank alone gets 1 of 1 + n parts
+//! of a core, and k ranks that compute at the same time get k of k + n: the more of them, the more. The planner is told
+//! the speed of one alone, and so many cores that all of them together have what they would have.
 
 use std::time::Duration;
 
 use armature_planner::SharedCores;
-use armature_planner::measure::left_by_others;
+use armature_planner::measure::load_of_others;
 
 use super::meter::Measures;
 use super::probe;
@@ -39,14 +40,14 @@ struct Told {
 pub(crate) struct Cores {
     groups: Vec<SharedCores>,
     told: Vec<Told>,
-    /// By group: what was left of a core by others when that was last seen.
-    left: Vec<f64>,
+    /// By group: how many threads of others competed with its ranks when that was last seen.
+    loads: Vec<f64>,
 }
 
 impl Cores {
     pub(crate) fn new(groups: &[SharedCores], ranks: usize) -> Self {
         let nothing = Told { share: 1.0, active: 0.0, ready: 0.0, at: None, computed: (0.0, 0.0) };
-        Cores { groups: groups.to_vec(), told: vec![nothing; ranks], left: vec![1.0; groups.len()] }
+        Cores { groups: groups.to_vec(), told: vec![nothing; ranks], loads: vec![0.0; groups.len()] }
     }
 
     /// All ranks were probed at the same time, and had `shares`.
@@ -54,9 +55,9 @@ impl Cores {
         for (told, &share) in self.told.iter_mut().zip(shares) {
             told.share = share;
         }
-        for (left, group) in self.left.iter_mut().zip(&self.groups) {
+        for (load, group) in self.loads.iter_mut().zip(&self.groups) {
             let shares: Vec<f64> = group.processors.iter().map(|&r| self.told[r].share).collect();
-            *left = left_by_others(&shares, &vec![1.0; shares.len()], group.cores as usize);
+            *load = load_of_others(&shares, &vec![1.0; shares.len()], group.cores);
         }
     }
 
@@ -82,33 +83,42 @@ impl Cores {
     pub(crate) fn speeds(&mut self, mut alone: Vec<f64>, hosts: impl Fn(usize) -> bool) -> Vec<f64> {
         probe::even_out(&mut alone, &self.groups);
         let mut left: Vec<f64> = self.told.iter().map(|told| told.share).collect();
-        for (known, group) in self.left.iter_mut().zip(&self.groups) {
+        for (load, group) in self.loads.iter_mut().zip(&self.groups) {
             let heard = || group.processors.iter().filter(|&&r| self.told[r].at.is_some());
             // One that has no stage tells nothing, and does nothing.
             let active = |r: usize| if hosts(r) { self.told[r].active } else { 0.0 };
             let (shares, activity): (Vec<f64>, Vec<f64>) =
                 heard().map(|&r| (self.told[r].share, active(r))).unzip();
             if activity.iter().sum::<f64>() > LEAST_ACTIVITY {
-                *known = left_by_others(&shares, &activity, group.cores as usize);
+                *load = load_of_others(&shares, &activity, group.cores);
             } else if heard().count() > 0 && heard().all(|&r| !hosts(r)) {
                 // They look at their speed one at a time.
-                *known = shares.iter().sum::<f64>() / shares.len() as f64;
+                let alone = shares.iter().map(|&share| load_of_others(&[share], &[1.0], group.cores));
+                *load = alone.sum::<f64>() / shares.len() as f64;
             }
-            group.processors.iter().for_each(|&r| left[r] = *known);
+            group.processors.iter().for_each(|&r| left[r] = part_of_core(1, group.cores, *load));
         }
         // What an item waits for outside takes no longer where less of the core is left.
         let part = computing(&self.told);
         alone.iter().zip(&left).map(|(speed, left)| speed / (1.0 - part + part / left)).collect()
     }
 
-    /// The groups for the planner: while a rank waits for something outside, another one has the core.
+    /// The groups for the planner, by speeds as [`speeds`](Self::speeds) has last found them: while a rank waits for
+    /// something outside, another one has the core.
     pub(crate) fn groups(&self) -> Vec<SharedCores> {
-        let of = |group: &SharedCores| {
+        let of = |(group, &load): (&SharedCores, &f64)| {
             let part = f64::max(computing(group.processors.iter().map(|&r| &self.told[r])), LEAST_COMPUTING);
-            SharedCores { cores: group.cores / part, ..group.clone() }
+            let ranks = group.processors.len();
+            let together = ranks as f64 * part_of_core(ranks, group.cores, load);
+            SharedCores { cores: together / part_of_core(1, group.cores, load) / part, ..group.clone() }
         };
-        self.groups.iter().map(of).collect()
+        self.groups.iter().zip(&self.loads).map(of).collect()
     }
+}
+
+/// What each of so many ranks gets of a core if they all compute beside `load` threads of others, on these cores.
+fn part_of_core(ranks: usize, cores: f64, load: f64) -> f64 {
+    f64::min(1.0, cores / (ranks as f64 + load))
 }
 
 /// Which part of the time that stages had for themselves they computed; the rest they waited for something outside.
@@ -155,7 +165,9 @@ mod tests {
         tell(&mut cores, 0, 1.0, 1.0 / 3.0, 18);
         tell(&mut cores, 1, 1.0, 1.0 / 3.0, 18);
         tell(&mut cores, 2, 1.0, 0.5, 18);
-        assert_near(&cores.speeds(vec![1.0; 3], |_| true), &[2.0 / 3.0, 2.0 / 3.0, 0.5]);
+        assert_near(&cores.speeds(vec![1.0; 3], |_| true), &[0.5; 3]);
+        // Of the core, one gets half and both get two thirds.
+        assert_near(&[cores.groups()[0].cores], &[4.0 / 3.0]);
     }
 
     #[test]
