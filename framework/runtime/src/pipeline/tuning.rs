@@ -17,12 +17,16 @@ use crate::session::Balance;
 
 /// Looks are at least so far apart,
 const LEAST_PERIOD: Duration = Duration::from_millis(50);
-/// so many times what planning takes, so many times where only a mapping that was found before is compared again,
-const PLANS_PER_PERIOD: u32 = 100;
-const PLANS_PER_COMPARISON: u32 = 5;
+/// where only a mapping that was found before is compared again so many times what a search takes,
+const SEARCHES_PER_COMPARISON: u32 = 5;
 /// and so many items, unless these take very long.
 const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
+/// Searches are so many times as far apart as one takes.
+const SEARCHES_PER_PERIOD: u32 = 100;
+/// Part of the tuner's threshold that a mapping must gain to be remembered: a little more of what it is good for, and it
+/// pays.
+const PROMISING: f64 = 0.5;
 /// Pause after a change, in seconds, beside the multiple of its cost that the tuner waits for.
 const COOL_DOWN: f64 = 0.5;
 /// The loss of a change that is assumed before one was seen, in items.
@@ -58,10 +62,13 @@ pub(crate) struct Tuning {
     once: bool,
     /// Time and items at the last look.
     last: Option<(Duration, u64)>,
-    /// What the last plan took of the processor.
-    planning: Duration,
-    /// A mapping that pays if that lasts: looks compare it to the present one, and search only when it fails.
+    /// When a mapping was last searched for, and what that took of the processor.
+    searched: Duration,
+    searching: Duration,
+    /// A mapping that is better than the present one. Between searches looks compare the two.
     candidate: Option<Mapping>,
+    /// Whether it pays if that lasts: then nothing else is searched for until it fails.
+    persisting: bool,
     /// Whether a change has been made, and all that was drawn before it is through.
     landed: bool,
     /// Whether a change is in force, while batches drawn before it are on their way.
@@ -85,8 +92,10 @@ impl Tuning {
             tuner,
             once: balance == Balance::Once,
             last: None,
-            planning: Duration::ZERO,
+            searched: Duration::ZERO,
+            searching: Duration::ZERO,
             candidate: None,
+            persisting: false,
             landed: false,
             landing: false,
             last_cost: 0.0,
@@ -98,10 +107,19 @@ impl Tuning {
     pub(crate) fn is_due(&self, s: Standing) -> bool {
         let Some((time, items)) = self.last else { return true };
         let period = s.now.saturating_sub(time);
-        let plans = if self.candidate.is_some() { PLANS_PER_COMPARISON } else { PLANS_PER_PERIOD };
+        let may_look = match self.candidate {
+            Some(_) => period >= self.searching * SEARCHES_PER_COMPARISON,
+            None => self.may_search(s.now),
+        };
         !self.landing
-            && period >= LEAST_PERIOD.max(self.planning * plans)
+            && period >= LEAST_PERIOD
+            && may_look
             && (s.items >= items + ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && s.items > items))
+    }
+
+    /// Whether the last search is long enough ago.
+    fn may_search(&self, now: Duration) -> bool {
+        now.saturating_sub(self.searched) >= self.searching * SEARCHES_PER_PERIOD
     }
 
     /// One look; `clock` reads the processor time that this thread has used. Returns the decision, if there was anything
@@ -125,14 +143,16 @@ impl Tuning {
             let model = balancer.model(mapping, s.now)?;
             self.inputs = model.inputs();
             let current_time = model.production_time(mapping)?;
-            let (arrangement, time) = match self.candidate.take() {
+            let known = self.candidate.take();
+            let (arrangement, time) = match known.filter(|_| self.persisting || !self.may_search(s.now)) {
                 Some(found) => {
                     let time = model.production_time(&found)?;
                     (found, time)
                 }
                 None => {
-                    let plan = model.plan_if_promising(current_time, self.tuner.options().threshold / 2.0)?;
-                    self.planning = clock().saturating_sub(begin);
+                    let worth = PROMISING * self.tuner.options().threshold;
+                    let plan = model.plan_if_promising(current_time, worth)?;
+                    (self.searched, self.searching) = (s.now, clock().saturating_sub(begin));
                     (plan.mapping, plan.prediction.production_time)
                 }
             };
@@ -154,7 +174,8 @@ impl Tuning {
             settled,
         };
         let decision = self.tuner.consider(situation, candidate);
-        if let Verdict::Keep(Reason::NotPersistent { .. }) = decision.verdict {
+        self.persisting = matches!(decision.verdict, Verdict::Keep(Reason::NotPersistent { .. }));
+        if self.persisting || decision.gain >= PROMISING * decision.threshold {
             self.candidate = decision.candidate.as_ref().map(|c| c.arrangement.clone());
         }
         Ok(Some(decision))
