@@ -68,4 +68,6 @@ mod book {
     struct Farms;
     #[doc = include_str!("../../../docs/deaths.md")]
     struct Deaths;
+    #[doc = include_str!("../../../docs/farm-workers.md")]
+    struct FarmWorkers;
 }

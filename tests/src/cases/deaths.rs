@@ -20,7 +20,8 @@ pub const CASES: &[Case] = &[
 
 /// Tasks of one to three milliseconds. Whoever dies meanwhile, every result comes once; rank 0 says who was lost.
 /// `ARMATURE_TEST_TASKS` is their number, `ARMATURE_TEST_SILENCE` how long a worker may be silent, in milliseconds,
-/// `ARMATURE_TEST_JOURNAL` a file in which results are kept.
+/// `ARMATURE_TEST_JOURNAL` a file in which results are kept, `ARMATURE_TEST_WORKERS` how many ranks do
+/// tasks at first.
 fn deaths(session: &Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64;
@@ -36,6 +37,10 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
     farm = farm.chunking(chunking).silence_limit(silence);
     if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
         farm = farm.journal(path, tasks.to_string());
+    }
+    let workers = setting("ARMATURE_TEST_WORKERS", 0)?;
+    if workers > 0 {
+        farm = farm.workers(workers);
     }
     let mut out = Vec::new();
     let summary = farm.map(session, 0..tasks, |number, x| {

@@ -18,6 +18,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "farm-kinds-of-tasks", run: kinds },
     Case { name: "farm-failing-tasks", run: failing },
     Case { name: "farm-iterations", run: iterations },
+    Case { name: "farm-fewer-workers", run: fewer_workers },
 ];
 
 /// Policies of every sort.
@@ -201,4 +202,28 @@ fn iterations(session: &Session) -> Result<(), BoxError> {
     let serial = (0..12).fold(start, |values, _| step(&values).into_iter().map(mean).collect());
     same(session, "relaxed", &last, &serial)?;
     that(summary.is_none_or(|s| s.iterations == 12 && s.tasks == 480), || "tasks were miscounted".into())
+}
+
+/// Iterations that begin with fewer workers than there are ranks, and go on with as many as pay.
+fn fewer_workers(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    let size = session.size();
+    for workers in [1, size.div_ceil(2), size + 1] {
+        let mut last = Vec::new();
+        let mut farm = Farm::new("next", |x: u64| {
+            work.uneven(2, x);
+            noise(7, x)
+        });
+        farm = farm.workers(workers);
+        let summary = farm.iterate(session, 0..40, |values, iteration| {
+            last.clone_from(&values);
+            Ok((iteration < 14).then_some(values))
+        })?;
+        let serial: Vec<u64> = (0..40).map(|x| (0..15).fold(x, |x, _| noise(7, x))).collect();
+        same(session, &format!("{workers} workers"), &last, &serial)?;
+        that(summary.is_none_or(|s| s.started_with == workers.min(size) && s.lost.is_empty()), || {
+            format!("{workers} workers were asked for")
+        })?;
+    }
+    Ok(())
 }

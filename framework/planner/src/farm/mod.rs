@@ -17,6 +17,7 @@ mod messages;
 mod model;
 mod policy;
 mod statistics;
+mod stream;
 mod workers;
 
 pub use auto::{Candidate, Choice};
@@ -30,7 +31,8 @@ pub use model::{
     unbalanced_time,
 };
 pub use statistics::TaskStatistics;
-pub use workers::WorkerCount;
+pub use stream::{Repeated, StreamModel};
+pub use workers::{CountOutcome, WorkerCount};
 
 #[cfg(test)]
 mod property_tests;

@@ -1,15 +1,25 @@
 //! How many workers take part.
 
-use super::model::IterationModel;
+use std::ops::RangeInclusive;
+
+use super::stream::Repeated;
 use crate::error::Result;
-use crate::tuner::{Candidate, Decision, Situation, Tuner, TunerOptions};
+use crate::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions};
+
+/// A number of workers that takes so many times what it was predicted to take is not kept.
+const SLOWER: f64 = 1.1;
 
 /// Decides on the number of workers between iterations.
 ///
 /// The number wanted is the one with the least performance index, (13), among those that the master can serve. It is
 /// changed by the rules of every [`Tuner`]: only if the change pays, and only if that lasts for
 /// [`persistence`](TunerOptions::persistence) looks. What the tuner compares as time is the root of n Tt²/Tc ∝ Pi, so
-/// that a gain in time and a gain in workers that are set free both count; an "item" is an iteration.
+/// that a gain in time and a gain in workers that are set free both count; an "item" is an iteration, or a task of a stream
+/// ([`StreamModel`](super::StreamModel)).
+///
+/// A change after which iterations take longer than before, and longer than was predicted, by a tenth or more is to be
+/// [taken back](CountOutcome::take_back), and that number and those beyond it are not tried again: where the model does
+/// not fit a farm, the farm loses a few iterations by it and no more.
 ///
 /// ```
 /// use armature_planner::farm::{IterationModel, MessageCosts, Protocol, WorkerCount};
@@ -26,8 +36,8 @@ use crate::tuner::{Candidate, Decision, Situation, Tuner, TunerOptions};
 /// let mut workers = 60;
 /// for iteration in 1..=10 {
 ///     let now = f64::from(iteration) * 0.1;
-///     if count.look(now, 0.1, workers, 60, &model, None, 1e-4).is_act() {
-///         workers = count.wanted(60, &model);
+///     if count.look(now, 0.1, workers, 1..=60, &model, None, 1e-4).is_act() {
+///         workers = count.wanted(1..=60, &model);
 ///         count.acted(now, 1e-4);
 ///     }
 /// }
@@ -38,6 +48,45 @@ use crate::tuner::{Candidate, Decision, Situation, Tuner, TunerOptions};
 pub struct WorkerCount {
     tuner: Tuner<usize>,
     begun: Option<f64>,
+    /// The numbers before and after the last change that was decided.
+    change: (usize, usize),
+    /// Numbers outside have turned out to be slower than predicted.
+    least: usize,
+    most: usize,
+}
+
+/// What came of a change of the number of workers; times are those of an iteration, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CountOutcome {
+    /// The number before the change.
+    pub before: usize,
+    /// The number after it.
+    pub after: usize,
+    /// The median of the last iterations before the change, or what was predicted for them if none was measured.
+    pub before_s: f64,
+    /// What was predicted for the new number.
+    pub predicted_s: f64,
+    /// The median of the first iterations after the change.
+    pub after_s: f64,
+    /// Iterations have become slower than they were and than they were to be: the old number is to be in force again.
+    pub take_back: bool,
+}
+
+impl CountOutcome {
+    /// The tuner's times are those of iterations times the root of the number of workers.
+    fn new(outcome: &Outcome, (before, after): (usize, usize)) -> Self {
+        let (then, now) = ((before.max(1) as f64).sqrt(), (after.max(1) as f64).sqrt());
+        let (predicted_before, predicted_s) =
+            (outcome.predicted_before / then, outcome.predicted_after / now);
+        let (before_s, after_s) = (
+            outcome.measured_before.unwrap_or(outcome.predicted_before) / then,
+            outcome.measured_after / now,
+        );
+        // Fewer workers may be slower, if that was predicted.
+        let promised = (predicted_s / predicted_before).max(1.0);
+        let take_back = outcome.measured_before.is_some() && after_s > SLOWER * promised * before_s;
+        CountOutcome { before, after, before_s, predicted_s, after_s, take_back }
+    }
 }
 
 impl WorkerCount {
@@ -52,44 +101,56 @@ impl WorkerCount {
     /// # Errors
     /// As [`TunerOptions::validate`].
     pub fn new(options: TunerOptions) -> Result<Self> {
-        Ok(WorkerCount { tuner: Tuner::new(options)?, begun: None })
+        Ok(WorkerCount {
+            tuner: Tuner::new(options)?,
+            begun: None,
+            change: (1, 1),
+            least: 1,
+            most: usize::MAX,
+        })
     }
 
-    /// The number of workers with the least Pi, of `most` that there are: not more than the master can serve.
-    pub fn wanted(&self, most: usize, model: &IterationModel) -> usize {
-        let most = most.max(1);
-        model.best(1..=model.most_workers(1..=most))
+    /// The number of workers with the least Pi, of those in `range`: not more than the master can serve.
+    pub fn wanted(&self, range: RangeInclusive<usize>, model: &impl Repeated) -> usize {
+        let most = (*range.end()).min(self.most).max(1);
+        let least = (*range.start()).max(self.least).clamp(1, most);
+        let all = least..=model.most_workers(least..=most).max(least);
+        all.min_by(|&a, &b| index(model, a).total_cmp(&index(model, b))).unwrap_or(least)
     }
 
-    /// One look after an iteration: `now` and `period` (the time of the iteration) in seconds, `workers` of `most` take
-    /// part, `model` as it is fitted now, `remaining` iterations if their number is known, `cost` seconds that a change
-    /// takes. On [`Verdict::Act`](crate::tuner::Verdict::Act) the candidate's number is to be put in force.
+    /// One look after an iteration: `now` and `period` (the time of the iteration) in seconds, `workers` take part and as
+    /// many as `range` says may, `model` as it is fitted now, `remaining` iterations if their number is known, `cost`
+    /// seconds that a change takes. On [`Verdict::Act`](crate::tuner::Verdict::Act) the candidate's number is to be put in force.
     #[allow(clippy::too_many_arguments)]
     pub fn look(
         &mut self,
         now: f64,
         period: f64,
         workers: usize,
-        most: usize,
-        model: &IterationModel,
+        range: RangeInclusive<usize>,
+        model: &impl Repeated,
         remaining: Option<u64>,
         cost: f64,
     ) -> Decision<usize> {
         let begun = *self.begun.get_or_insert(now - period);
-        let wanted = self.wanted(most, model);
-        let index = |n: usize| (model.performance_index(n) * model.compute).sqrt();
-        let present = index(workers.max(1));
+        let wanted = self.wanted(range, model);
         let situation = Situation {
             now,
             period,
             elapsed: now - begun,
             current: workers,
-            current_time: present,
+            current_time: index(model, workers),
             measured_time: Some((workers as f64).sqrt() * period),
             remaining_items: remaining,
-            settled: model.validate().is_ok() && model.compute > 0.0,
+            settled: model.is_known(),
         };
-        self.tuner.consider(situation, Some(Candidate { arrangement: wanted, time: index(wanted), cost }))
+        let decision = self
+            .tuner
+            .consider(situation, Some(Candidate { arrangement: wanted, time: index(model, wanted), cost }));
+        if decision.is_act() {
+            self.change = (workers, wanted);
+        }
+        decision
     }
 
     /// The change is in force, and took `cost` seconds.
@@ -102,9 +163,19 @@ impl WorkerCount {
         self.tuner.abandoned(now);
     }
 
-    /// What came of the last change; see [`Tuner::outcome`].
-    pub fn outcome(&mut self) -> Option<crate::tuner::Outcome> {
-        self.tuner.outcome()
+    /// What came of the last change, once; see [`Tuner::outcome`]. The caller puts the old number in force again if it
+    /// says so.
+    pub fn outcome(&mut self) -> Option<CountOutcome> {
+        let outcome = CountOutcome::new(&self.tuner.outcome()?, self.change);
+        if outcome.take_back {
+            let (before, after) = self.change;
+            if after < before {
+                self.least = before;
+            } else {
+                self.most = before;
+            }
+        }
+        Some(outcome)
     }
 
     /// The workers that take part if there are to be `count`: the fastest ones, by seconds for a task, those of unknown
@@ -129,10 +200,16 @@ impl WorkerCount {
     }
 }
 
+/// What the tuner compares: √n T ∝ √Pi. Of equals, the smallest number is the best.
+fn index(model: &impl Repeated, workers: usize) -> f64 {
+    let workers = workers.max(1);
+    (workers as f64).sqrt() * model.time(workers)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::farm::{MessageCosts, Protocol};
+    use crate::farm::{IterationModel, MessageCosts, Protocol};
 
     /// Iterations until the number stays, from `workers` on, with measurements that are off by up to a tenth.
     fn settle(mut workers: usize, model: &IterationModel) -> usize {
@@ -143,9 +220,9 @@ mod tests {
             let measured = IterationModel { compute: off * model.compute, ..*model };
             let time = model.time(workers);
             now += time;
-            let decision = count.look(now, time, workers, 100, &measured, None, 0.01 * time);
+            let decision = count.look(now, time, workers, 1..=100, &measured, None, 0.01 * time);
             if decision.is_act() {
-                workers = count.wanted(100, &measured);
+                workers = count.wanted(1..=100, &measured);
                 count.acted(now, 0.01 * time);
             }
         }
@@ -180,8 +257,40 @@ mod tests {
         let mut count = WorkerCount::new(WorkerCount::options()).unwrap();
         for i in 0..20 {
             let odd = IterationModel { compute: if i % 4 == 0 { 16.0 } else { 1.6 }, ..model };
-            let decision = count.look(f64::from(i), 0.1, 23, 60, &odd, None, 0.0);
+            let decision = count.look(f64::from(i), 0.1, 23, 1..=60, &odd, None, 0.0);
             assert!(!decision.is_act(), "{decision}");
+        }
+    }
+
+    #[test]
+    fn a_change_that_slows_the_farm_is_taken_back_and_not_tried_again() {
+        let messages = MessageCosts::new(1e-3, 1e-6);
+        let protocol = Protocol::Asynchronous;
+        // The model wants 23; this farm takes 0.1 s with 40 and 0.2 s with any other number.
+        let model =
+            IterationModel { messages, volume: 4096.0, out: 0.5, compute: 1.6, master: 0.0, protocol };
+        for (most, first) in [(60, 40), (23, 12)] {
+            let mut count = WorkerCount::new(WorkerCount::options()).unwrap();
+            let (mut workers, mut now, mut changes) = (first, 0.0, Vec::new());
+            for _ in 0..60 {
+                let time = if workers == first { 0.1 } else { 0.2 };
+                now += time;
+                if count.look(now, time, workers, 1..=most, &model, None, 1e-4).is_act() {
+                    workers = count.wanted(1..=most, &model);
+                    count.acted(now, 1e-4);
+                    changes.push(workers);
+                }
+                if let Some(outcome) = count.outcome() {
+                    assert!(
+                        outcome.take_back && (outcome.before, outcome.after) == (first, 23),
+                        "{outcome:?}"
+                    );
+                    assert!((outcome.after_s / outcome.before_s - 2.0).abs() < 1e-9, "{outcome:?}");
+                    workers = outcome.before;
+                    count.acted(now, 1e-4);
+                }
+            }
+            assert_eq!((workers, changes), (first, vec![23]));
         }
     }
 }

@@ -27,6 +27,7 @@ pub(crate) struct Options {
     pub(crate) journal: Option<(PathBuf, Vec<u8>)>,
     /// Not an option: this farm object has been run.
     pub(crate) ran_before: bool,
+    pub(crate) workers: Option<usize>,
 }
 
 /// A worker with a thread that communicates is dead after so long without a sign of life, unless set.
@@ -93,6 +94,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
                 ahead: None,
                 task_limit: None,
                 silence: None,
+                workers: None,
                 journal: None,
                 ran_before: false,
             },
@@ -127,6 +129,15 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// Leaves rank 0 to handing out and collecting, where there are other ranks. Without it rank 0 does tasks, too.
     pub fn dedicated_master(mut self) -> Self {
         self.options.dedicated = true;
+        self
+    }
+
+    /// How many ranks do tasks at first, rank 0 among them if it does; the others are parked. Without it, all.
+    ///
+    /// The number is changed while the farm runs, unless [`Config::balance`](crate::Config::balance) says otherwise:
+    /// workers beyond those that pay are parked, and woken when they pay.
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.options.workers = Some(workers.max(1));
         self
     }
 

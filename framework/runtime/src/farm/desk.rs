@@ -11,6 +11,7 @@ use super::order::Order;
 use super::outcome::{Answer, FailedTask};
 use super::pace::Pace;
 use super::parcel::Load;
+use super::staff::Staff;
 use super::store::Store;
 use super::summary::RankReport;
 use super::supply::Supply;
@@ -19,8 +20,9 @@ use super::workbench::{Codecs, Outcome, Output, Task, Workbench};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::EventLog;
 use crate::session::post::{Kind, Letter, Post};
-use crate::session::{Backoff, Config};
+use crate::session::{Backoff, Balance, Config};
 use crate::wire::{self, Item};
 
 /// Messages taken in before anything else is done.
@@ -57,6 +59,18 @@ pub(crate) struct Desk<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     turns: u32,
     /// The sink wants no more.
     pub(super) stopped: bool,
+    pub(super) staff: Staff,
+    pub(super) events: EventLog,
+    /// The workers have been told to leave.
+    pub(super) ending: bool,
+    /// Ranks that were to do tasks at the start.
+    pub(super) started_with: usize,
+    /// Whether this is one stream, and not iterations.
+    pub(super) streaming: bool,
+    /// The rank that answered to a message which only measures.
+    pub(super) echo: Option<usize>,
+    /// Where the last such messages went.
+    pub(super) asked: usize,
     /// Where results are kept.
     pub(super) store: Option<Store>,
     pub(super) known: u64,
@@ -70,7 +84,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         (name, run): (&str, u32),
         options: Options,
         config: &Config,
-    ) -> Self {
+    ) -> Result<Self> {
         let (size, clock) = (post.size(), post.clock());
         // A task of its own that hangs could not be given up.
         let computes = size == 1 || !(options.dedicated || options.task_limit.is_some());
@@ -79,7 +93,15 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         for &rank in post.lost() {
             master.crew_mut().set(rank, Standing::Dead);
         }
-        Desk {
+        let balance = config.balance.unwrap_or(Balance::Live);
+        let mut desk = Desk {
+            staff: Staff::new(balance, clock.now())?,
+            events: EventLog::off(),
+            ending: false,
+            started_with: 0,
+            streaming: false,
+            echo: None,
+            asked: 0,
             watch: Watch::new(post, silence, config),
             backoff: post.backoff(),
             master,
@@ -104,7 +126,9 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             engine,
             codecs,
             options,
-        }
+        };
+        desk.log_events(config, &format!("{balance:?}").to_lowercase());
+        Ok(desk)
     }
 
     /// The farm's name.
@@ -155,7 +179,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         let crew = self.master.crew();
         let takes_part = |&r: &usize| matches!(crew.standing(r), Standing::Working | Standing::Away);
         let first = usize::from(!self.computes);
-        let workers: Vec<usize> = (first..self.post.size()).filter(takes_part).collect();
+        let all = (first..self.post.size()).filter(takes_part);
+        let workers: Vec<usize> = all.take(self.master.target()).collect();
         let left = match supply.left() {
             (left, true) => Left::Exactly(left),
             (least, false) => Left::AtLeast(least),
@@ -184,7 +209,10 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
     }
 
     /// Takes in what has come. Returns whether there was anything.
-    fn receive(&mut self, sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer) -> Result<bool> {
+    pub(super) fn receive(
+        &mut self,
+        sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
+    ) -> Result<bool> {
         for taken in 0..BURST {
             let Some(letter) = self.post.poll()? else { return Ok(taken > 0) };
             self.hear(letter, sink)?;
@@ -200,12 +228,16 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         letter: Letter,
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<()> {
-        self.hear_again(letter.from);
+        self.hear_again(letter.from)?;
         match letter.kind {
             Kind::Done => self.result_from(letter, sink),
             Kind::Join => self.joined(&letter),
             Kind::Status => self.watch.hear(&letter),
             Kind::Hung => self.hung(&letter, sink),
+            Kind::Echo => {
+                self.echo = Some(letter.from);
+                Ok(())
+            }
             other => {
                 let text = format!("rank {} sent {other:?} in the middle of a farm's run", letter.from);
                 Err(Error::new(ErrorKind::Wire, text).at_rank(0))
@@ -225,8 +257,14 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         self.watch.active(letter.from);
         self.reports[letter.from].warm_up = join.warm_up;
         if self.master.crew().standing(letter.from) == Standing::Away {
-            self.master.crew_mut().set(letter.from, Standing::Working);
-            self.chunker.join(letter.from);
+            // Rank 0 is counted before its own worker is made.
+            let expected = self.computes && self.master.crew().standing(0) == Standing::Away;
+            if self.master.join(letter.from, expected.into()) {
+                self.chunker.join(letter.from);
+            } else {
+                self.chunker.leave(letter.from);
+                self.post.send(letter.from, Kind::Park, &true)?;
+            }
         }
         Ok(())
     }
@@ -240,9 +278,11 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
                 Outcome::SetUp { took } => {
                     self.reports[0].warm_up = took;
                     self.master.crew_mut().set(0, Standing::Working);
+                    self.restaff()?;
                 }
                 Outcome::Chunk { giving, times, result: Output::Sheet(sheet) } => {
                     self.pace.own(giving.count.into(), times.took);
+                    self.staff.own(giving.count, times.sum);
                     self.result_of_own(giving, times, sheet, sink)?;
                 }
                 Outcome::Chunk { .. } => {
@@ -255,11 +295,12 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
 
     /// What has to happen now and then: signs of life, and a look at who gives none.
     fn tick(&mut self) -> Result<()> {
+        let now = self.clock.now();
+        self.look_at_stream(now)?;
         // The simulator finds its own deadlocks.
         if self.clock.is_simulated() {
             return Ok(());
         }
-        let now = self.clock.now();
         if !self.watch.is_due(now) {
             return Ok(());
         }

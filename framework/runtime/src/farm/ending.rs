@@ -4,6 +4,7 @@ use super::desk::Desk;
 use super::machine::Standing;
 use super::summary::Summary;
 use crate::error::Result;
+use crate::monitor::Event;
 use crate::session::post::Kind;
 use crate::wire::Item;
 
@@ -20,7 +21,13 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
 
     /// Lets the workers go and tells what the run was like.
     pub(crate) fn finish(mut self, iterations: usize) -> Result<Summary> {
-        let elapsed = self.clock.now().saturating_sub(self.start);
+        let now = self.clock.now();
+        let elapsed = now.saturating_sub(self.start);
+        self.streaming = false;
+        self.ending = true;
+        let ended_with = self.master.crew().working();
+        let items = self.master.tally().ended;
+        self.tell(|| Event::Finish { items, seconds: elapsed.as_secs_f64() });
         if let Some(store) = self.store.take() {
             store.close().map_err(|e| e.in_farm(&self.name).at_rank(0))?;
         }
@@ -38,7 +45,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             let mut moved = false;
             while let Some(letter) = self.post.poll()? {
                 moved = true;
-                self.hear_again(letter.from);
+                self.hear_again(letter.from)?;
                 match letter.kind {
                     Kind::Report => self.left(letter.from),
                     Kind::Join => self.joined(&letter)?,
@@ -73,6 +80,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             iterations,
             elapsed,
             ranks: self.reports,
+            started_with: self.started_with,
+            ended_with,
+            change: self.staff.why().map(str::to_string),
         })
     }
 }

@@ -45,21 +45,26 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
                 return Ok(moved);
             }
             self.know(left);
-            let askers: Vec<usize> = self.master.crew().askers(ahead).collect();
             let most = self.enough();
             // The neediest one takes what there is, except for tasks that it has failed in.
             let mut piece = None;
-            for worker in askers {
+            let mut asked = 0;
+            loop {
+                let Some(worker) = self.master.crew().askers(ahead).nth(asked) else { break };
+                asked += 1;
                 piece = self.next_piece(supply, worker, most)?.map(|piece| (worker, piece));
                 if piece.is_some() || self.master.waiting() == 0 {
                     break;
                 }
             }
             let Some((worker, piece)) = piece else { return Ok(moved) };
+            let begin = self.clock.now();
             let (giving, message, load) = self.pack(worker, piece)?;
-            self.pace.gave(giving.count.into(), load.len());
+            let bytes = load.len();
+            self.pace.gave(giving.count.into(), bytes);
             self.note(worker, giving, load);
             self.post.send_ready(worker, message)?;
+            self.staff.sent(bytes, self.clock.now().saturating_sub(begin));
             moved = true;
         }
     }

@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::post::{Kind, Letter, Post};
 use crate::session::{Backoff, Config};
-use crate::wire::Item;
+use crate::wire::{self, Item};
 
 /// Messages taken in before the rank looks at its own work again.
 const BURST: usize = 16;
@@ -25,6 +25,9 @@ const TURNS_PER_TICK: u32 = 64;
 /// When a simulated rank that computes looks at its messages for the first time. Every look costs the simulator more than
 /// anything else does, and there is little that a worker answers: each pause is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
+
+/// How long a parked rank sleeps before it looks at its messages.
+const PARKED_SLEEP: Duration = Duration::from_millis(20);
 
 /// See the module's page.
 pub(crate) struct Hand<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
@@ -121,6 +124,14 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
                 Ok(())
             }
             Kind::Status => self.watch.hear(&letter),
+            Kind::Park => {
+                self.backoff = match wire::from_bytes(&letter.body)? {
+                    true => Backoff::new(Duration::ZERO, PARKED_SLEEP),
+                    false => self.post.backoff(),
+                };
+                Ok(())
+            }
+            Kind::Probe => self.post.send(letter.from, Kind::Echo, &()),
             Kind::Finish => {
                 self.finished = true;
                 Ok(())

@@ -48,6 +48,8 @@ mod parcel;
 mod results;
 mod run;
 mod sheet;
+mod staff;
+mod staffing;
 mod store;
 mod summary;
 mod supply;

@@ -14,7 +14,7 @@ use super::sheet::{Failure, Sheet};
 use super::watch::Loss;
 use super::workbench::caught;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::Letter;
+use crate::session::post::{Kind, Letter};
 use crate::session::{from_user, panic_text};
 use crate::wire::{self, Item};
 
@@ -25,7 +25,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         letter: Letter,
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<()> {
-        let worker = letter.from;
+        let (worker, begin) = (letter.from, self.clock.now());
         let (done, load) = parcel::read_done(letter.body, letter.parts).map_err(|e| e.at_rank(worker))?;
         self.watch.active(worker);
         let Some(given) = self.master.done(worker, done.id) else { return Ok(()) };
@@ -34,12 +34,15 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             return Err(Error::new(ErrorKind::Wire, text).at_rank(worker));
         }
         let count = done.count as usize - done.failures.len();
-        self.pace.got(done.count.into(), done.times.took, load.len());
+        let bytes = load.len();
+        self.pace.got(done.count.into(), done.times.took, bytes);
         let results = caught(|| self.codecs.results.decode(load.head, load.parts, count)).map_err(|e| {
             let text = format!("{} (in the results of {} tasks)", e.message(), done.count);
             Error::new(e.kind(), text).on_item(done.first).in_farm(&self.name).at_rank(worker)
         })?;
-        self.settle(&done, given, results, sink)
+        self.settle(&done, given, results, sink)?;
+        self.staff.got(done.count, bytes, done.times.sum, self.clock.now().saturating_sub(begin));
+        Ok(())
     }
 
     /// Rank 0 has done a chunk itself.
@@ -129,7 +132,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             self.master.put_back(Piece { first, tasks: vec![task], attempt, avoid });
             self.chunker.give_back(1);
         }
-        Ok(())
+        self.restaff()
     }
 
     /// A task has failed for good.
@@ -220,7 +223,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     ) -> Result<()> {
         let Hung { task } = wire::from_bytes(&letter.body)?;
         let worker = letter.from;
-        if self.master.crew().standing(worker) != Standing::Working {
+        if !matches!(self.master.crew().standing(worker), Standing::Working | Standing::Parked) {
             return Ok(());
         }
         let limit = self.options.task_limit.unwrap_or_default();
@@ -243,6 +246,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             let message = format!("took longer than the limit of {limit:?}");
             self.retry_or_fail(&given, &[Failure { place, panicked: false, message }], sink)?;
         }
+        self.restaff()?;
         self.somebody_is_left()
     }
 
@@ -258,16 +262,23 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         if loss.certain {
             self.post.lose(loss.rank, &loss.why);
         }
+        self.restaff()?;
         self.somebody_is_left()
     }
 
-    /// Something has come from a rank. One that was silent takes part again.
-    pub(super) fn hear_again(&mut self, rank: usize) {
-        if self.master.crew().standing(rank) == Standing::Silent {
-            log::info!("farm {}: rank {rank} is heard again", self.name);
-            self.master.crew_mut().set(rank, Standing::Working);
-            self.chunker.join(rank);
+    /// Something has come from a rank. One that was silent takes part again, or another in its place.
+    pub(super) fn hear_again(&mut self, rank: usize) -> Result<()> {
+        if self.master.crew().standing(rank) != Standing::Silent {
+            return Ok(());
         }
+        log::info!("farm {}: rank {rank} is heard again", self.name);
+        self.master.crew_mut().set(rank, Standing::Working);
+        self.chunker.join(rank);
+        if !self.ending {
+            // It may have been parked before.
+            self.post.send(rank, Kind::Park, &false)?;
+        }
+        self.restaff()
     }
 
     fn let_go(&mut self, rank: usize, standing: Standing, why: &str) -> Vec<Given<Load>> {
@@ -292,8 +303,12 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     /// If every rank that computes is lost.
     fn somebody_is_left(&self) -> Result<()> {
         let crew = self.master.crew();
-        let can =
-            |r: usize| matches!(crew.standing(r), Standing::Working | Standing::Away | Standing::Silent);
+        let can = |r: usize| {
+            matches!(
+                crew.standing(r),
+                Standing::Working | Standing::Parked | Standing::Away | Standing::Silent
+            )
+        };
         if (usize::from(!self.computes)..self.post.size()).any(can) {
             return Ok(());
         }

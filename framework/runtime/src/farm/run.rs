@@ -147,11 +147,11 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         std::thread::scope(|scope| {
             let engine = Engine::new(scope, rank, driver, waker, clock, bench)?;
             let result = if rank == 0 {
-                let mut desk = Desk::new(&mut *post, engine, codecs, (name, run), options, config);
-                desk.open()
-                    .and_then(|()| script.play(&mut desk))
-                    .and_then(|iterations| desk.finish(iterations))
-                    .map(Some)
+                Desk::new(&mut *post, engine, codecs, (name, run), options, config).and_then(|mut desk| {
+                    desk.open()?;
+                    let iterations = script.play(&mut desk)?;
+                    desk.finish(iterations).map(Some)
+                })
             } else {
                 Hand::new(&mut *post, engine, activity, name, &options, config).run().map(|()| None)
             };
@@ -180,6 +180,7 @@ where
         desk: &mut Desk<'_, 'scope, '_, 'w, 'f, I, O>,
     ) -> Result<usize> {
         desk.open_journal(Kind::Stream)?;
+        desk.streaming = true;
         desk.stream(&mut Supply::new(self.tasks.into_iter()), &mut self.sink)?;
         Ok(1)
     }
@@ -212,8 +213,12 @@ where
                 Answer::Continue(())
             };
             desk.stream(&mut Supply::new(tasks.into_iter()), &mut sink)?;
+            let begin = desk.clock.now();
             match desk.beside(|| (self.next)(results, iteration))? {
-                Ok(Some(next)) => tasks = next,
+                Ok(Some(next)) => {
+                    tasks = next;
+                    desk.between(desk.clock.now().saturating_sub(begin))?;
+                }
                 Ok(None) => return Ok(iteration + 1),
                 Err(error) => return Err(from_user(error, 0).in_farm(desk.name())),
             }

@@ -47,6 +47,12 @@ pub struct Summary {
     pub elapsed: Duration,
     /// By rank; what a lost rank did is what its results said.
     pub ranks: Vec<RankReport>,
+    /// Ranks that were to do tasks at the start, rank 0 among them if it does; the others were parked.
+    pub started_with: usize,
+    /// Ranks that did at the end.
+    pub ended_with: usize,
+    /// Why their number was changed last, in one sentence; `None` if it was not.
+    pub change: Option<String>,
 }
 
 impl Summary {
@@ -99,6 +105,13 @@ impl fmt::Display for Summary {
         if !self.lost.is_empty() {
             write!(f, "\nlost ranks {:?}; {} handed out again", self.lost, count(self.again, "task"))?;
         }
+        match &self.change {
+            Some(why) => write!(f, "\nfrom {} to {} workers: {why}", self.started_with, self.ended_with)?,
+            None if self.started_with != self.ranks.len() => {
+                write!(f, "\n{}", count(self.ended_with as u64, "worker"))?
+            }
+            None => {}
+        }
         write!(f, "\n{:>5}  {:>10}  {:>8}  {:>12}  {:>6}", "rank", "tasks", "chunks", "busy", "share")?;
         for (rank, report) in self.ranks.iter().enumerate() {
             let share = 100.0 * report.busy.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9);
@@ -135,11 +148,16 @@ mod tests {
             iterations: 1,
             elapsed: Duration::from_secs(10),
             ranks: vec![rank(0, 0), rank(6, 9), rank(6, 7)],
+            started_with: 3,
+            ended_with: 3,
+            change: None,
         };
         assert_eq!((summary.workers(), summary.efficiency(), summary.throughput()), (2, 0.8, 1.2));
         assert!(summary.to_string().starts_with("farm square: 12 tasks in 10.000 s, 1.20 tasks/s; 3 chunks"));
         (summary.lost, summary.again) = (vec![2], 1);
         assert!(summary.to_string().contains("\nlost ranks [2]; 1 task handed out again\n"), "{summary}");
+        (summary.ended_with, summary.change) = (2, Some("it pays".into()));
+        assert!(summary.to_string().contains("\nfrom 3 to 2 workers: it pays\n"), "{summary}");
         summary.ranks.clear();
         assert_eq!(summary.efficiency(), 0.0);
     }

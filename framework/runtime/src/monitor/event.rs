@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::figure;
+use super::subject::{Input, Subject};
 use super::words::{count, seconds, short};
 
 /// Something that happened in a run. Its `Display` is one sentence in plain words.
@@ -72,13 +73,29 @@ pub enum Event {
         /// Whether the estimate no longer moves.
         settled: bool,
     },
-    /// It was considered whether another mapping is worth a change.
+    /// A farm's run begins.
+    FarmStart {
+        /// The farm.
+        farm: String,
+        /// How many ranks there are.
+        ranks: usize,
+        /// How many of them take part; the others are parked.
+        workers: usize,
+        /// How chunks are made.
+        chunking: String,
+        /// Whether the number of workers is changed while the farm runs: `off`, `once` or `live`.
+        balance: String,
+    },
+    /// It was considered whether another arrangement is worth a change.
     Decision {
-        /// The mapping in force.
+        /// What is arranged.
+        #[serde(default, skip_serializing_if = "Subject::is_mapping")]
+        of: Subject,
+        /// The arrangement in force: a mapping, or a number.
         current: String,
         /// The best other one that was found, if there was one.
         candidate: Option<String>,
-        /// What the mapping in force takes, in seconds per item.
+        /// What the one in force takes, in seconds per item.
         #[serde(with = "figure")]
         current_s: f64,
         /// What the other one is predicted to take, in seconds per item.
@@ -103,7 +120,10 @@ pub enum Event {
         /// By rank: its speed, relative to the fastest (1), as the decision has it; empty where measurements are missing.
         #[serde(default, with = "figure::list", skip_serializing_if = "Vec::is_empty")]
         speeds: Vec<f64>,
-        /// Whether the mapping is changed.
+        /// What else was measured that the decision stands on.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        inputs: Vec<Input>,
+        /// Whether a change is made.
         acted: bool,
         /// Why, or why not, as the end of a sentence: `the gain has lasted for three periods`.
         reason: String,
@@ -162,9 +182,22 @@ pub enum Event {
         /// How many batches.
         batches: u64,
     },
+    /// Workers of a farm get no tasks from now on.
+    Parked {
+        /// Their ranks.
+        ranks: Vec<usize>,
+    },
+    /// Parked workers of a farm take part again.
+    Woken {
+        /// Their ranks.
+        ranks: Vec<usize>,
+    },
     /// What came of a change, after it has been in force for a while.
     Outcome {
-        /// The epoch of the mapping that was changed to.
+        /// What was changed.
+        #[serde(default, skip_serializing_if = "Subject::is_mapping")]
+        of: Subject,
+        /// The epoch of the mapping that was changed to, or the number of the change.
         epoch: u32,
         /// Before the change, in seconds per item.
         #[serde(with = "figure")]
@@ -231,7 +264,18 @@ impl fmt::Display for Event {
                 seconds(*setup),
                 if *settled { "" } else { ", not settled yet" }
             ),
+            Event::FarmStart { farm, ranks, workers, chunking, balance } => {
+                write!(f, "Farm {farm} starts with {workers} of {}, ", count(*ranks as u64, "rank"))?;
+                match balance.as_str() {
+                    "off" => f.write_str("which stay to the end")?,
+                    "once" => f.write_str("a number that is changed once at most")?,
+                    _ => f.write_str("a number that is changed when that pays")?,
+                }
+                write!(f, "; its chunks are made by `{chunking}`.")
+            }
             Event::Decision { .. } => self.decision(f),
+            Event::Parked { ranks } => write!(f, "{} parked.", who(ranks)),
+            Event::Woken { ranks } => write!(f, "{} woken.", who(ranks)),
             Event::Prepare { epoch, mapping } => {
                 write!(f, "The ranks make ready for mapping number {epoch}, `{mapping}`.")
             }
@@ -256,9 +300,18 @@ impl fmt::Display for Event {
                 "{} that came by an earlier mapping went on by mapping number {epoch}.",
                 count(*batches, "batch")
             ),
-            Event::Outcome { epoch, before_s, predicted_s, after_s } => write!(
+            Event::Outcome { of: Subject::Mapping, epoch, before_s, predicted_s, after_s } => write!(
                 f,
                 "Mapping number {epoch} takes {} an item; {} was predicted, and the one before took {}.",
+                seconds(*after_s),
+                seconds(*predicted_s),
+                seconds(*before_s)
+            ),
+            Event::Outcome { of, epoch, before_s, predicted_s, after_s } => write!(
+                f,
+                "Since change number {epoch} of the {} {} takes {}; {} was predicted, and it took {} before.",
+                of.arrangement().trim_start_matches("The "),
+                of.unit(),
                 seconds(*after_s),
                 seconds(*predicted_s),
                 seconds(*before_s)
@@ -274,6 +327,7 @@ impl Event {
     /// A decision as a sentence.
     fn decision(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Event::Decision {
+            of,
             current,
             candidate,
             current_s,
@@ -284,6 +338,7 @@ impl Event {
             cost_s,
             works_s,
             speeds,
+            inputs,
             acted,
             reason,
         } = self
@@ -291,7 +346,13 @@ impl Event {
             return Ok(());
         };
         let verb = if *acted { "is changed" } else { "stays" };
-        write!(f, "The mapping {verb}, because {reason}: `{current}` takes {} an item", seconds(*current_s))?;
+        write!(
+            f,
+            "{} {verb}, because {reason}: `{current}` takes {} {}",
+            of.arrangement(),
+            seconds(*current_s),
+            of.unit()
+        )?;
         match candidate {
             None => f.write_str(", and no better one was found")?,
             // The reason says so already.
@@ -304,8 +365,9 @@ impl Event {
                 }
                 write!(
                     f,
-                    "; that is a gain of {:.1} % (at least {:.1} % is wanted), which would save {} and cost {}",
+                    "; that is a gain of {:.1} %{} (at least {:.1} % is wanted), which would save {} and cost {}",
                     gain * 100.0,
+                    of.gained(),
                     threshold * 100.0,
                     seconds(*benefit_s),
                     seconds(*cost_s)
@@ -323,6 +385,9 @@ impl Event {
             let (works, speeds) = (works.join(", "), speeds.join(", "));
             write!(f, "; on the fastest rank an item takes {works}, and the ranks' speeds are {speeds}")?;
         }
+        for (n, input) in inputs.iter().enumerate() {
+            write!(f, "{} {input}", if n == 0 { "; measured:" } else { "," })?;
+        }
         f.write_str(".")
     }
 }
@@ -331,6 +396,15 @@ impl Event {
 fn stages(mapping: &str) -> Vec<&str> {
     let blocks = mapping.split('|').map(|block| block.split('@').next().unwrap_or(block));
     blocks.flat_map(|block| block.split('+')).map(str::trim).collect()
+}
+
+/// Ranks as the beginning of a sentence.
+fn who(ranks: &[usize]) -> String {
+    let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
+    match ranks.len() {
+        1 => format!("Rank {} is", list[0]),
+        _ => format!("Ranks {} are", list.join(", ")),
+    }
 }
 
 #[cfg(test)]

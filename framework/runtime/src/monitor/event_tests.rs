@@ -7,6 +7,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
     let mapping = || "read@0 | scale@1,2".to_string();
     let stage = || "scale".to_string();
     let decision = Event::Decision {
+        of: Subject::Mapping,
         current: mapping(),
         candidate: Some("read@0 | scale@1".to_string()),
         current_s: 0.25,
@@ -17,10 +18,12 @@ pub(in super::super) fn samples() -> Vec<Event> {
         cost_s: 1.5,
         works_s: vec![0.05, 0.2],
         speeds: vec![1.0, 0.5],
+        inputs: Vec::new(),
         acted: true,
         reason: "the gain has lasted for three periods".to_string(),
     };
     let none = Event::Decision {
+        of: Subject::Mapping,
         current: mapping(),
         candidate: None,
         current_s: 0.25,
@@ -31,6 +34,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
         cost_s: f64::INFINITY,
         works_s: Vec::new(),
         speeds: Vec::new(),
+        inputs: Vec::new(),
         acted: false,
         reason: "the time ahead is not known".to_string(),
     };
@@ -68,9 +72,45 @@ pub(in super::super) fn samples() -> Vec<Event> {
         Event::HandOver { stage: stage(), to: 2, next_batch: 17, bytes: 1 },
         Event::TakeOver { stage: stage(), from: 1, next_batch: 17 },
         Event::Forwarded { epoch: 2, batches: 1 },
-        Event::Outcome { epoch: 2, before_s: 0.25, predicted_s: 0.125, after_s: 0.13 },
+        Event::Outcome { of: Subject::Mapping, epoch: 2, before_s: 0.25, predicted_s: 0.125, after_s: 0.13 },
         Event::Finish { items: 1000, seconds: 250.0 },
+        Event::FarmStart {
+            farm: "squares".to_string(),
+            ranks: 40,
+            workers: 12,
+            chunking: "auto".to_string(),
+            balance: "once".to_string(),
+        },
+        workers(),
+        Event::Parked { ranks: vec![3] },
+        Event::Woken { ranks: vec![3, 5] },
+        Event::Outcome { of: Subject::Workers, epoch: 1, before_s: 0.25, predicted_s: 0.125, after_s: 0.13 },
     ]
+}
+
+/// A decision about a farm's workers.
+fn workers() -> Event {
+    Event::Decision {
+        of: Subject::Workers,
+        current: "12".to_string(),
+        candidate: Some("23".to_string()),
+        current_s: 0.25,
+        candidate_s: Some(0.2),
+        gain: 0.1,
+        threshold: 0.02,
+        benefit_s: 12.0,
+        cost_s: 1.5e-3,
+        works_s: Vec::new(),
+        speeds: Vec::new(),
+        inputs: vec![
+            Input::new("the start of a message", 1e-3, "s"),
+            Input::new("and then", 2e-9, "s/byte"),
+            Input::new("traffic", 4096.0, "bytes"),
+            Input::new("part to workers", 0.5, ""),
+        ],
+        acted: true,
+        reason: "the gain has lasted".to_string(),
+    }
 }
 
 #[test]
@@ -109,6 +149,7 @@ fn a_decision_says_what_it_stands_on() {
 fn a_plan_that_is_the_mapping_in_force_is_told_once() {
     let mapping = "read+scale@0 | write@0".to_string();
     let stays = Event::Decision {
+        of: Subject::Mapping,
         current: mapping.clone(),
         candidate: Some(mapping),
         current_s: 0.25,
@@ -119,6 +160,7 @@ fn a_plan_that_is_the_mapping_in_force_is_told_once() {
         cost_s: 2.0,
         works_s: vec![0.05, 0.2, 0.0],
         speeds: vec![1.0],
+        inputs: Vec::new(),
         acted: false,
         reason: "nothing better was found".to_string(),
     };
@@ -126,5 +168,21 @@ fn a_plan_that_is_the_mapping_in_force_is_told_once() {
         stays.to_string(),
         "The mapping stays, because nothing better was found: `read+scale@0 | write@0` takes 250.000 ms an item; on \
          the fastest rank an item takes 50.000 ms in read, 200.000 ms in scale, 0 s in write, and the ranks' speeds are 1.00."
+    );
+}
+
+#[test]
+fn a_decision_on_workers_speaks_of_workers() {
+    assert_eq!(
+        workers().to_string(),
+        "The number of workers is changed, because the gain has lasted: `12` takes 250.000 ms an iteration (a task of a stream), `23` would \
+         take 200.000 ms; that is a gain of 10.0 %, workers that are set free counted (at least 2.0 % is wanted), which \
+         would save 12.000 s and cost 1.500 ms; measured: the start of a message 1.000 ms, and then 2.0 ns a byte, \
+         traffic 4096 bytes, part to workers 0.50."
+    );
+    assert_eq!(
+        samples()[20].to_string(),
+        "Since change number 1 of the number of workers an iteration (a task of a stream) takes 130.000 ms; 125.000 ms was predicted, and it \
+         took 250.000 ms before."
     );
 }

@@ -15,9 +15,11 @@ mod figure;
 mod log;
 mod merge;
 mod record;
+mod subject;
 pub(crate) mod words;
 
 pub use event::Event;
 pub(crate) use log::{EventLog, Place};
 pub use merge::{Log, read};
 pub use record::Record;
+pub use subject::{Input, Subject};

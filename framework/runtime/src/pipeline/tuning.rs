@@ -12,7 +12,7 @@ use armature_planner::tuner::{
 use super::balancer::{Balancer, Inputs};
 use super::cost::Cost;
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::Event;
+use crate::monitor::{Event, Subject};
 use crate::session::Balance;
 
 /// Looks are at least so far apart,
@@ -225,6 +225,7 @@ pub(crate) fn event(
 ) -> Event {
     let candidate = decision.candidate.as_ref();
     Event::Decision {
+        of: Subject::Mapping,
         current: text(&decision.situation.current),
         candidate: candidate.map(|c| text(&c.arrangement)),
         current_s: decision.situation.current_time,
@@ -235,6 +236,7 @@ pub(crate) fn event(
         cost_s: candidate.map_or(0.0, |c| c.cost),
         works_s: inputs.works.clone(),
         speeds: inputs.speeds.clone(),
+        inputs: Vec::new(),
         acted: decision.is_act(),
         reason: reason(decision),
     }

@@ -46,6 +46,7 @@ pub(crate) enum Kind {
     Done = 33,
     Join = 34,
     Hung = 35,
+    Park = 36,
 }
 
 impl Kind {
@@ -53,7 +54,7 @@ impl Kind {
         use Kind::*;
         [
             Hello, Welcome, Bye, Farewell, Failure, Prepare, Ready, Data, Request, Offer, Assign, Token,
-            Finish, Report, Status, Probe, Echo, Switch, Measures, Early, Chunk, Done, Join, Hung,
+            Finish, Report, Status, Probe, Echo, Switch, Measures, Early, Chunk, Done, Join, Hung, Park,
         ]
         .into_iter()
         .find(|k| *k as u8 == byte)

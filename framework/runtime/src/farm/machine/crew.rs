@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use armature_planner::farm::WorkerCount;
+
 /// What a rank is to the master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -9,6 +11,8 @@ pub(crate) enum Standing {
     Away,
     /// It takes tasks.
     Working,
+    /// It could take tasks, but gets none: with fewer workers the farm does better. It finishes what it has.
+    Parked,
     /// It hangs in a task beyond the limit that the user set.
     Hung,
     /// It computes on the thread that communicates and has been silent for long: it is dead, or a task takes longer than
@@ -20,6 +24,13 @@ pub(crate) enum Standing {
     Left,
 }
 
+/// Ranks that are to be told that they are parked, or woken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) parked: Vec<usize>,
+    pub(crate) woken: Vec<usize>,
+}
+
 /// The ranks by number. A worker *asks* as long as it holds no more than it may ask for ahead: every result that it
 /// sends is also a request.
 #[derive(Debug)]
@@ -28,11 +39,12 @@ pub(crate) struct Crew {
     held: Vec<u32>,
     /// Working ranks with the number of chunks that they hold, fewest first.
     asking: BTreeSet<(u32, usize)>,
+    parked: usize,
 }
 
 impl Crew {
     pub(super) fn new(size: usize) -> Self {
-        Crew { standing: vec![Standing::Away; size], held: vec![0; size], asking: BTreeSet::new() }
+        Crew { standing: vec![Standing::Away; size], held: vec![0; size], asking: BTreeSet::new(), parked: 0 }
     }
 
     pub(crate) fn standing(&self, rank: usize) -> Standing {
@@ -44,9 +56,14 @@ impl Crew {
         self.asking.len()
     }
 
-    /// Whether no other rank than this one works.
+    /// Ranks that are parked.
+    pub(crate) fn parked(&self) -> usize {
+        self.parked
+    }
+
+    /// Whether no other rank than this one works, and none is parked that could.
     pub(super) fn is_alone(&self, rank: usize) -> bool {
-        self.working() == usize::from(self.standing[rank] == Standing::Working)
+        self.parked == 0 && self.working() == usize::from(self.standing[rank] == Standing::Working)
     }
 
     /// Chunks that a rank has.
@@ -54,15 +71,42 @@ impl Crew {
         self.held[rank]
     }
 
-    /// A rank is from now on what `standing` says. One that is lost holds nothing.
+    /// A rank is from now on what `standing` says. One that is lost holds nothing; one that is parked keeps what it has.
     pub(crate) fn set(&mut self, rank: usize, standing: Standing) {
         self.asking.remove(&(self.held[rank], rank));
+        self.parked -= usize::from(self.standing[rank] == Standing::Parked);
         self.standing[rank] = standing;
-        if standing == Standing::Working {
-            self.asking.insert((self.held[rank], rank));
-        } else {
-            self.held[rank] = 0;
+        match standing {
+            Standing::Working => {
+                self.asking.insert((self.held[rank], rank));
+            }
+            Standing::Parked => self.parked += 1,
+            _ => self.held[rank] = 0,
         }
+    }
+
+    /// The ranks of this standing.
+    fn all(&self, standing: Standing) -> impl Iterator<Item = usize> {
+        self.standing.iter().enumerate().filter(move |&(_, s)| *s == standing).map(|(rank, _)| rank)
+    }
+
+    /// Who is to be parked and who woken so that `target` ranks work: the slowest are parked first, the fastest woken
+    /// first, by the `seconds` that a task takes them. Rank 0 is never parked.
+    pub(super) fn staff(&self, target: usize, seconds: impl Fn(usize) -> Option<f64>) -> Change {
+        let (working, target) = (self.working(), target.max(1));
+        let mut change = Change::default();
+        if working > target {
+            let times: Vec<_> =
+                self.all(Standing::Working).filter(|&r| r > 0).map(|r| (r, seconds(r))).collect();
+            let others = target - usize::from(self.standing[0] == Standing::Working);
+            let stay = WorkerCount::active(&times, others);
+            let parked = times.into_iter().map(|(rank, _)| rank).filter(|r| stay.binary_search(r).is_err());
+            change.parked = parked.collect();
+        } else if working < target && self.parked > 0 {
+            let times: Vec<_> = self.all(Standing::Parked).map(|r| (r, seconds(r))).collect();
+            change.woken = WorkerCount::active(&times, target - working);
+        }
+        change
     }
 
     pub(super) fn gave(&mut self, rank: usize) {
@@ -115,5 +159,24 @@ mod tests {
         assert_eq!((crew.neediest(1), crew.held(2), crew.working()), (None, 0, 3));
         crew.got(3);
         assert_eq!((crew.neediest(1), crew.held(3)), (Some(3), 1));
+    }
+
+    #[test]
+    fn the_slowest_are_parked_and_the_fastest_woken() {
+        let mut crew = Crew::new(5);
+        let seconds = |rank: usize| [None, Some(0.2), Some(0.1), None, Some(0.9)][rank];
+        (0..5).for_each(|r| crew.set(r, Standing::Working));
+        crew.gave(4);
+        let change = crew.staff(3, seconds);
+        assert_eq!(change, Change { parked: vec![3, 4], woken: vec![] });
+        change.parked.into_iter().for_each(|r| crew.set(r, Standing::Parked));
+        assert_eq!((crew.working(), crew.parked(), crew.held(4)), (3, 2, 1), "it keeps what it has");
+        assert_eq!((crew.staff(3, seconds), crew.staff(4, seconds).woken), (Change::default(), vec![3]));
+        assert_eq!(crew.staff(0, seconds).parked, [1, 2], "rank 0 goes on");
+        crew.got(4);
+        crew.set(4, Standing::Working);
+        assert_eq!((crew.held(4), crew.parked(), crew.staff(9, seconds).woken), (0, 1, vec![3]));
+        crew.set(3, Standing::Dead);
+        assert_eq!((crew.parked(), crew.staff(9, seconds)), (0, Change::default()));
     }
 }

@@ -11,7 +11,7 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-pub(crate) use crew::{Crew, Standing};
+pub(crate) use crew::{Change, Crew, Standing};
 pub(crate) use letters::{Driving, Giving, Hung, Join, Status, Times};
 
 /// Consecutive tasks that lie at the master: drawn and not given to anyone, or come back from somebody.
@@ -65,6 +65,8 @@ pub(crate) enum Fate {
 pub(crate) struct Master<T, K> {
     crew: Crew,
     retries: u32,
+    /// How many ranks are to work, those that are away or lost not counted.
+    target: usize,
     /// Tasks that came back, the oldest first.
     back: VecDeque<Piece<T>>,
     given: BTreeMap<u64, Given<K>>,
@@ -97,6 +99,7 @@ impl<T, K> Master<T, K> {
         Master {
             crew: Crew::new(size),
             retries,
+            target: usize::MAX,
             back: VecDeque::new(),
             given: BTreeMap::new(),
             next_id: 0,
@@ -112,6 +115,37 @@ impl<T, K> Master<T, K> {
 
     pub(crate) fn crew_mut(&mut self) -> &mut Crew {
         &mut self.crew
+    }
+
+    /// How many ranks are to work.
+    pub(crate) fn target(&self) -> usize {
+        self.target
+    }
+
+    /// So many ranks are to work from now on; see [`staff`](Master::staff).
+    pub(crate) fn set_target(&mut self, target: usize) {
+        self.target = target.max(1);
+    }
+
+    /// A rank has come: it works, or is parked if enough do or will, `expected` of whom have not come yet. Returns
+    /// whether it works.
+    pub(crate) fn join(&mut self, rank: usize, expected: usize) -> bool {
+        let works = self.crew.working() + expected < self.target;
+        self.crew.set(rank, if works { Standing::Working } else { Standing::Parked });
+        works
+    }
+
+    /// Parks and wakes ranks so that as many work as are to: to be called when that number has changed, when ranks have
+    /// come or are lost, and when tasks have failed. A task that failed on the only rank that works is reason enough to
+    /// wake another.
+    pub(crate) fn staff(&mut self, seconds: impl Fn(usize) -> Option<f64>) -> Change {
+        let crew = &self.crew;
+        let shunned = |p: &Piece<T>| p.avoid.is_some_and(|rank| crew.standing(rank) == Standing::Working);
+        let stuck = self.target == 1 && crew.working() + crew.parked() > 1 && self.back.iter().any(shunned);
+        let change = crew.staff(if stuck { 2 } else { self.target }, seconds);
+        change.parked.iter().for_each(|&rank| self.crew.set(rank, Standing::Parked));
+        change.woken.iter().for_each(|&rank| self.crew.set(rank, Standing::Working));
+        change
     }
 
     pub(crate) fn tally(&self) -> Tally {

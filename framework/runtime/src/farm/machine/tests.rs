@@ -109,11 +109,26 @@ impl World {
         self.master.ended(1, u64::from(failed));
     }
 
-    fn lose(&mut self, worker: usize) {
-        for given in self.master.lose(worker, Standing::Dead) {
+    fn lose(&mut self, worker: usize, standing: Standing) {
+        for given in self.master.lose(worker, standing) {
             let (first, tasks, attempt) = (given.first, given.kept, given.attempt);
             self.master.put_back(Piece { first, tasks, attempt, avoid: None });
         }
+    }
+
+    /// As many ranks work as are to, or all that can.
+    fn staff(&mut self, size: usize) {
+        let seconds = |rank: usize| (!rank.is_multiple_of(3)).then_some(rank as f64);
+        self.master.staff(seconds);
+        let crew = self.master.crew();
+        let (working, target) = (crew.working(), self.master.target());
+        let all = (0..size).filter(|&r| [Standing::Working, Standing::Parked].contains(&crew.standing(r)));
+        let all = all.count();
+        assert!(
+            working == target.min(all) || (target == 1 && working == 2),
+            "{working} of {all}, {target} wanted"
+        );
+        assert!(crew.standing(0) == Standing::Working && crew.parked() == all - working);
     }
 
     fn run(&mut self, size: usize) {
@@ -122,21 +137,34 @@ impl World {
         while self.drawn < self.total || !self.master.is_empty() {
             steps += 1;
             assert!(steps < 100_000, "it does not end: {}", self.master.describe());
+            // What is parked, woken, lost and put back in between must not matter.
+            self.staff(size);
             match self.dice.below(40) {
+                2 => self.master.set_target(self.dice.below(size + 1)),
                 0 => {
                     let rank = self.dice.below(size);
                     if self.master.crew().standing(rank) == Standing::Away {
-                        self.master.crew_mut().set(rank, Standing::Working);
+                        let enough = self.master.crew().working() >= self.master.target();
+                        assert_eq!(self.master.join(rank, 0), !enough);
                     }
                 }
                 // Rank 0 does not die.
                 1 if self.dice.below(4) == 0 => {
                     let rank = self.dice.below(size);
                     if rank > 0 && self.master.crew().standing(rank) != Standing::Dead {
-                        self.lose(rank);
+                        self.lose(rank, Standing::Dead);
                     }
                 }
-                2..20 => self.serve(),
+                // One falls silent, or is heard again.
+                20 => {
+                    let rank = self.dice.below(size);
+                    match self.master.crew().standing(rank) {
+                        Standing::Silent => self.master.crew_mut().set(rank, Standing::Working),
+                        Standing::Working | Standing::Parked if rank > 0 => self.lose(rank, Standing::Silent),
+                        _ => {}
+                    }
+                }
+                3..20 => self.serve(),
                 _ => self.answer(),
             }
         }
@@ -186,4 +214,35 @@ fn a_result_counts_for_the_worker_that_has_the_chunk_only() {
     assert_eq!((lost.len(), lost[0].kept, lost[0].count), (1, "kept", 4));
     assert!(master.done(1, id).is_none());
     assert_eq!((master.tally().late, master.tally().again), (3, 4));
+}
+
+#[test]
+fn parked_ranks_finish_what_they_have_and_take_over_from_the_dead() {
+    let mut master = Master::<u8, &str>::new(4, 0);
+    (1..4).for_each(|r| master.crew_mut().set(r, Standing::Working));
+    let id = master.give(3, (0, 4), 0, "kept", Duration::ZERO);
+    let lost = master.give(2, (4, 4), 0, "lost", Duration::ZERO);
+    master.set_target(1);
+    let change = master.staff(|rank| Some(rank as f64));
+    assert_eq!((change.parked, master.crew().askers(9).collect::<Vec<_>>()), (vec![2, 3], vec![1]));
+    assert_eq!(master.done(3, id).map(|g| g.kept), Some("kept"), "its result counts");
+    assert_eq!(master.lose(2, Standing::Dead)[0].kept, "lost", "what a parked rank had comes back");
+    assert!(master.done(2, lost).is_none());
+    master.lose(1, Standing::Dead);
+    assert_eq!(master.crew().working(), 0);
+    assert_eq!(master.staff(|_| None).woken, [3], "somebody has to work");
+    assert_eq!(master.staff(|_| None), Change::default());
+}
+
+#[test]
+fn a_rank_is_woken_for_a_task_that_failed_on_the_only_one() {
+    let mut master = Master::<u8, ()>::new(3, 1);
+    (1..3).for_each(|r| master.crew_mut().set(r, Standing::Working));
+    master.set_target(1);
+    assert_eq!(master.staff(|_| None).parked, [2]);
+    master.put_back(Piece { first: 7, tasks: vec![7], attempt: 1, avoid: Some(1) });
+    assert!(master.take_back(1, 1).is_none());
+    assert_eq!(master.staff(|_| None).woken, [2]);
+    assert_eq!(master.take_back(2, 1).map(|p| p.first), Some(7));
+    assert_eq!(master.staff(|_| None).parked, [2], "it is needed no more");
 }

@@ -9,7 +9,7 @@ use super::super::remaps::Remap;
 use super::super::tuning::{self, Standing};
 use super::{CALIBRATE_ITEMS, CALIBRATE_MOST, CALIBRATE_TIME, Conductor};
 use crate::error::Result;
-use crate::monitor::Event;
+use crate::monitor::{Event, Subject};
 
 impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
     /// What has to be looked at now and then: the display, and whether another mapping is due.
@@ -56,7 +56,8 @@ impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
             let epoch = self.rank.epoch();
             let before_s = outcome.measured_before.unwrap_or(outcome.predicted_before);
             let (predicted_s, after_s) = (outcome.predicted_after, outcome.measured_after);
-            self.rank.tell(|| Event::Outcome { epoch, before_s, predicted_s, after_s });
+            let of = Subject::Mapping;
+            self.rank.tell(|| Event::Outcome { of, epoch, before_s, predicted_s, after_s });
             log::info!("mapping {epoch}: {outcome}");
         }
         let Some(decision) = decision else { return Ok(()) };

@@ -56,14 +56,14 @@ pub enum Progress {
     Off,
 }
 
-/// Whether the mapping of a pipeline is changed while the stream runs.
+/// Whether the mapping of a pipeline, or the number of a farm's workers, is changed while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Balance {
-    /// The mapping that the stream starts with stays to its end.
+    /// The mapping, or number, that the run starts with stays to its end.
     Off,
-    /// The mapping is changed once at most: the first time that a better one is worth what the change costs.
+    /// It is changed once at most: the first time that a better one is worth what the change costs.
     Once,
-    /// The mapping is changed whenever a better one is worth what the change costs.
+    /// It is changed whenever a better one is worth what the change costs.
     Live,
 }
