@@ -3,13 +3,16 @@
 //! A machine's speed drifts within minutes, so what is compared is run A B C, A B C, …, and ratios are taken
 //! within a round.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::{
     Outcome,
     stats::{median_interval, paired_ratios},
     verdict::Interval,
 };
+
+/// Rounds that take longer are told of.
+const LONG_ROUND: Duration = Duration::from_secs(10);
 
 /// One of the alternatives: a name and what gives one sample of it.
 #[allow(missing_debug_implementations, reason = "it holds a closure")]
@@ -42,18 +45,29 @@ pub struct Rounds {
 }
 
 /// Runs every contestant once in each round, always in the same order. One round before the first warms up
-/// and does not count.
+/// and does not count. Who waits for long rounds is told of each, on standard error.
 ///
 /// # Errors
 /// The first error of a contestant, with its name.
 pub fn round_robin(rounds: usize, mut contestants: Vec<Contestant<'_>>) -> Outcome<Rounds> {
     let mut samples = vec![Vec::with_capacity(rounds); contestants.len()];
     for round in 0..=rounds {
+        let start = Instant::now();
         for (contestant, samples) in contestants.iter_mut().zip(&mut samples) {
             let sample = (contestant.sample)().map_err(|e| format!("{}: {e}", contestant.name))?;
             if round > 0 {
                 samples.push(sample);
             }
+        }
+        if start.elapsed() > LONG_ROUND {
+            let of = |(one, samples): (&Contestant<'_>, &Vec<f64>)| {
+                samples.last().map(|sample| format!("{} {sample:.3}", one.name))
+            };
+            let news: Vec<String> = contestants.iter().zip(&samples).filter_map(of).collect();
+            eprintln!(
+                "round {round} of {rounds}: {}",
+                if news.is_empty() { "warm".into() } else { news.join(", ") }
+            );
         }
     }
     Ok(Rounds { names: contestants.into_iter().map(|contestant| contestant.name).collect(), samples })
