@@ -33,8 +33,10 @@ pub fn explain(log: &Log, all: bool) -> String {
 fn run(text: &mut String, records: &[Record], all: bool) {
     let (mut kept, mut left_out) = (0, 0);
     for record in records {
-        if let Event::Decision { acted, .. } = record.event {
-            *if acted || all { &mut kept } else { &mut left_out } += 1;
+        match record.event {
+            Event::Decision { acted, .. } => *if acted || all { &mut kept } else { &mut left_out } += 1,
+            Event::Chunks { .. } | Event::Lost { .. } => kept += 1,
+            _ => {}
         }
         if all || is_essential(&record.event) {
             sentence(text, record);

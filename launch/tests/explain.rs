@@ -66,6 +66,35 @@ fn runs_are_told_one_after_the_other() {
 }
 
 #[test]
+fn a_farm_is_told_with_its_choices_and_losses() {
+    let dir = tempfile::tempdir().unwrap();
+    let events = [
+        r#"{"kind":"farm_start","farm":"rows","ranks":4,"workers":4,"chunking":"auto","balance":"live"}"#,
+        r#"{"kind":"chunks","by":"fac2","before":"dpf with f = 0.25","left":900,"workers":4,"mean_s":0.004,
+            "deviation_s":0.002,"block":1.0,"message_s":2e-6,"predicted_s":1.4,"before_s":null,"compared":27}"#,
+        r#"{"kind":"lost","rank":2,"tasks":12,"why":"its process has ended"}"#,
+        r#"{"kind":"failures","failed":0,"retried":1,"again":12}"#,
+        r#"{"kind":"finish","items":1000,"seconds":1.5}"#,
+    ];
+    let line = |(at, event): (usize, &&str)| {
+        format!("{{\"at\":{at}.5,\"rank\":0,\"run\":0,\"event\":{}}}\n", event.replace('\n', ""))
+    };
+    let lines: String = events.iter().enumerate().map(line).collect();
+    fs::write(dir.path().join("rank-0.jsonl"), lines).unwrap();
+    let text = told(&[], dir.path());
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for sentence in [
+        "1.500 s rank 0 Chunks are made by `fac2` from now on, because that is the fastest of 27 for the 900 tasks left",
+        "Rank 2 is not used any more: its process has ended; the 12 tasks that it had go to others.",
+        "1 attempt was made again, and 12 tasks were handed out again because a rank was lost.",
+        "The run ends after 1000 items and 1.500 s.",
+    ] {
+        assert!(text.contains(sentence), "`{sentence}` is not told: {text}");
+    }
+    assert!(!text.contains("Nothing was decided"), "{text}");
+}
+
+#[test]
 fn a_rank_that_was_killed_is_noted_and_a_foreign_line_refused() {
     let dir = copy();
     let file = dir.path().join("rank-2.jsonl");

@@ -20,7 +20,7 @@ use super::workbench::{Codecs, Outcome, Output, Task, Workbench};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::EventLog;
+use crate::monitor::{Display, EventLog};
 use crate::session::post::{Kind, Letter, Post};
 use crate::session::{Backoff, Balance, Config};
 use crate::wire::{self, Item};
@@ -63,6 +63,9 @@ pub(crate) struct Desk<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     pub(super) events: EventLog,
     /// The workers have been told to leave.
     pub(super) ending: bool,
+    /// A choice of chunks is in the log.
+    pub(super) told_choice: bool,
+    display: Display,
     /// Ranks that were to do tasks at the start.
     pub(super) started_with: usize,
     /// Whether this is one stream, and not iterations.
@@ -98,6 +101,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             staff: Staff::new(balance, clock.now())?,
             events: EventLog::off(),
             ending: false,
+            told_choice: false,
+            display: Display::new(config.progress, clock.now()),
             started_with: 0,
             streaming: false,
             echo: None,
@@ -301,6 +306,12 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         if self.clock.is_simulated() {
             return Ok(());
         }
+        if self.display.is_due(now) {
+            let (crew, done) = (self.master.crew(), self.master.tally().ended);
+            let rest = format!("{} workers  {} tasks handed out", crew.working(), self.master.out());
+            self.display.show(now, (done, "tasks"), &rest);
+        }
+        self.events.tick(now);
         if !self.watch.is_due(now) {
             return Ok(());
         }

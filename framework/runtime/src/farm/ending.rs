@@ -1,7 +1,7 @@
 //! How a farm's run ends on rank 0.
 
 use super::desk::Desk;
-use super::machine::Standing;
+use super::machine::{Standing, Tally};
 use super::summary::Summary;
 use crate::error::Result;
 use crate::monitor::Event;
@@ -27,6 +27,10 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         self.ending = true;
         let ended_with = self.master.crew().working();
         let items = self.master.tally().ended;
+        let Tally { failed, retried, again, .. } = self.master.tally();
+        if failed + retried + again > 0 {
+            self.tell(|| Event::Failures { failed, retried, again });
+        }
         self.tell(|| Event::Finish { items, seconds: elapsed.as_secs_f64() });
         if let Some(store) = self.store.take() {
             store.close().map_err(|e| e.in_farm(&self.name).at_rank(0))?;

@@ -8,6 +8,7 @@ use super::parcel::{self, Load};
 use super::supply::Supply;
 use super::workbench::{Task, caught};
 use crate::error::{Error, Result};
+use crate::monitor::Event;
 use crate::transport::Message;
 use crate::wire::Item;
 
@@ -93,6 +94,29 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         Ok(moved)
     }
 
+    /// Puts a choice of chunks into the log of events, if there is a new one.
+    fn tell_choice(&mut self) {
+        let Some(choice) = self.chunker.take_choice().filter(|_| self.events.is_on()) else { return };
+        // What is in force may be chosen again.
+        if choice.candidate == choice.before && self.told_choice {
+            return;
+        }
+        self.told_choice = true;
+        self.tell(|| Event::Chunks {
+            by: choice.candidate.to_string(),
+            before: choice.before.to_string(),
+            left: choice.left,
+            workers: choice.workers,
+            mean_s: choice.mean,
+            deviation_s: choice.deviation,
+            block: choice.block,
+            message_s: choice.message,
+            predicted_s: choice.predicted,
+            before_s: choice.predicted_before,
+            compared: choice.compared,
+        });
+    }
+
     /// The tasks of the next chunk for `worker`, at most `most`: some that came back, or new ones.
     fn next_piece<T: Iterator<Item = I>>(
         &mut self,
@@ -100,6 +124,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         worker: usize,
         most: u64,
     ) -> Result<Option<Piece<I>>> {
+        self.tell_choice();
         let flying = supply.drawn() - self.order.fed();
         let window = self.pace.window(self.window_bytes);
         let room = if flying == 0 { window.max(1) } else { window.saturating_sub(flying) };

@@ -54,6 +54,8 @@ mod store;
 mod summary;
 mod supply;
 #[cfg(test)]
+mod telling_tests;
+#[cfg(test)]
 mod tests;
 mod watch;
 mod workbench;

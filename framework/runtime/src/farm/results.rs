@@ -14,6 +14,7 @@ use super::sheet::{Failure, Sheet};
 use super::watch::Loss;
 use super::workbench::caught;
 use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::Event;
 use crate::session::post::{Kind, Letter};
 use crate::session::{from_user, panic_text};
 use crate::wire::{self, Item};
@@ -272,6 +273,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             return Ok(());
         }
         log::info!("farm {}: rank {rank} is heard again", self.name);
+        self.tell(|| Event::Heard { rank });
         self.master.crew_mut().set(rank, Standing::Working);
         self.chunker.join(rank);
         if !self.ending {
@@ -289,6 +291,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         if standing != Standing::Silent {
             self.lost.push(rank);
         }
+        self.tell(|| Event::Lost { rank, tasks, why: why.to_string() });
         chunks
     }
 

@@ -182,6 +182,60 @@ pub enum Event {
         /// How many batches.
         batches: u64,
     },
+    /// A farm's automatic chunks are made in another way from now on.
+    Chunks {
+        /// How.
+        by: String,
+        /// How they were made before.
+        before: String,
+        /// Tasks that are left.
+        left: u64,
+        /// Workers that take part.
+        workers: usize,
+        /// Mean time of a task, in seconds.
+        #[serde(with = "figure")]
+        mean_s: f64,
+        /// Standard deviation of a task's time, in seconds.
+        #[serde(with = "figure")]
+        deviation_s: f64,
+        /// Neighbouring tasks whose times are alike; 1 if they are independent.
+        #[serde(with = "figure")]
+        block: f64,
+        /// What a message with one task takes, in seconds.
+        #[serde(with = "figure")]
+        message_s: f64,
+        /// What is predicted for the tasks that are left, in seconds.
+        #[serde(with = "figure")]
+        predicted_s: f64,
+        /// The same for the way before, if that was predicted.
+        #[serde(with = "figure::optional")]
+        before_s: Option<f64>,
+        /// Ways that were compared.
+        compared: usize,
+    },
+    /// A rank is not used by a farm any more: it has died, or hangs.
+    Lost {
+        /// The rank.
+        rank: usize,
+        /// Tasks that it had, which go to others.
+        tasks: u64,
+        /// How that was noticed, as a sentence without its end.
+        why: String,
+    },
+    /// A rank of a farm that was lost, because nothing was heard of it, takes part again.
+    Heard {
+        /// The rank.
+        rank: usize,
+    },
+    /// What a farm did more than once, or in vain.
+    Failures {
+        /// Tasks that failed at every attempt.
+        failed: u64,
+        /// Attempts after the first, because of an error.
+        retried: u64,
+        /// Tasks that were handed out again because their rank was lost.
+        again: u64,
+    },
     /// Workers of a farm get no tasks from now on.
     Parked {
         /// Their ranks.
@@ -274,6 +328,23 @@ impl fmt::Display for Event {
                 write!(f, "; its chunks are made by `{chunking}`.")
             }
             Event::Decision { .. } => self.decision(f),
+            Event::Chunks { .. } => self.chunks(f),
+            Event::Lost { rank, tasks, why } => {
+                write!(f, "Rank {rank} is not used any more: {why}; ")?;
+                match tasks {
+                    0 => f.write_str("it had no tasks."),
+                    1 => f.write_str("the task that it had goes to others."),
+                    _ => write!(f, "the {tasks} tasks that it had go to others."),
+                }
+            }
+            Event::Heard { rank } => write!(f, "Rank {rank} is heard again, and gets tasks from now on."),
+            Event::Failures { failed, retried, again } => write!(
+                f,
+                "{} failed at every attempt, {} made again, and {} handed out again because a rank was lost.",
+                count(*failed, "task"),
+                were(*retried, "attempt"),
+                were(*again, "task")
+            ),
             Event::Parked { ranks } => write!(f, "{} parked.", who(ranks)),
             Event::Woken { ranks } => write!(f, "{} woken.", who(ranks)),
             Event::Prepare { epoch, mapping } => {
@@ -323,79 +394,9 @@ impl fmt::Display for Event {
     }
 }
 
-impl Event {
-    /// A decision as a sentence.
-    fn decision(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Event::Decision {
-            of,
-            current,
-            candidate,
-            current_s,
-            candidate_s,
-            gain,
-            threshold,
-            benefit_s,
-            cost_s,
-            works_s,
-            speeds,
-            inputs,
-            acted,
-            reason,
-        } = self
-        else {
-            return Ok(());
-        };
-        let verb = if *acted { "is changed" } else { "stays" };
-        write!(
-            f,
-            "{} {verb}, because {reason}: `{current}` takes {} {}",
-            of.arrangement(),
-            seconds(*current_s),
-            of.unit()
-        )?;
-        match candidate {
-            None => f.write_str(", and no better one was found")?,
-            // The reason says so already.
-            Some(candidate) if candidate == current => {}
-            Some(candidate) => {
-                write!(f, ", `{candidate}` would take ")?;
-                match candidate_s {
-                    Some(s) => write!(f, "{}", seconds(*s))?,
-                    None => f.write_str("an unknown time")?,
-                }
-                write!(
-                    f,
-                    "; that is a gain of {:.1} %{} (at least {:.1} % is wanted), which would save {} and cost {}",
-                    gain * 100.0,
-                    of.gained(),
-                    threshold * 100.0,
-                    seconds(*benefit_s),
-                    seconds(*cost_s)
-                )?;
-            }
-        }
-        if !works_s.is_empty() {
-            let names = stages(current);
-            let work = |(n, s): (usize, &f64)| match names.get(n) {
-                Some(name) => format!("{} in {name}", seconds(*s)),
-                None => seconds(*s),
-            };
-            let works: Vec<String> = works_s.iter().enumerate().map(work).collect();
-            let speeds: Vec<String> = speeds.iter().map(|s| format!("{s:.2}")).collect();
-            let (works, speeds) = (works.join(", "), speeds.join(", "));
-            write!(f, "; on the fastest rank an item takes {works}, and the ranks' speeds are {speeds}")?;
-        }
-        for (n, input) in inputs.iter().enumerate() {
-            write!(f, "{} {input}", if n == 0 { "; measured:" } else { "," })?;
-        }
-        f.write_str(".")
-    }
-}
-
-/// The names of the stages in a mapping's text form, in order.
-fn stages(mapping: &str) -> Vec<&str> {
-    let blocks = mapping.split('|').map(|block| block.split('@').next().unwrap_or(block));
-    blocks.flat_map(|block| block.split('+')).map(str::trim).collect()
+/// `1 task was`, `2 tasks were`.
+fn were(n: u64, what: &str) -> String {
+    format!("{} {}", count(n, what), if n == 1 { "was" } else { "were" })
 }
 
 /// Ranks as the beginning of a sentence.

@@ -82,6 +82,11 @@ pub(in super::super) fn samples() -> Vec<Event> {
             balance: "once".to_string(),
         },
         workers(),
+        chunks(Some(1.5)),
+        chunks(None),
+        Event::Lost { rank: 2, tasks: 12, why: "its process has ended".to_string() },
+        Event::Heard { rank: 2 },
+        Event::Failures { failed: 0, retried: 3, again: 1 },
         Event::Parked { ranks: vec![3] },
         Event::Woken { ranks: vec![3, 5] },
         Event::Outcome { of: Subject::Workers, epoch: 1, before_s: 0.25, predicted_s: 0.125, after_s: 0.13 },
@@ -111,6 +116,42 @@ fn workers() -> Event {
         acted: true,
         reason: "the gain has lasted".to_string(),
     }
+}
+
+/// A choice of chunks.
+fn chunks(before_s: Option<f64>) -> Event {
+    Event::Chunks {
+        by: "fac2".to_string(),
+        before: "dpf with f = 0.25".to_string(),
+        left: 1000,
+        workers: 3,
+        mean_s: 4e-3,
+        deviation_s: 2e-3,
+        block: 1.2,
+        message_s: 2e-6,
+        predicted_s: 1.4,
+        before_s,
+        compared: 27,
+    }
+}
+
+#[test]
+fn what_happens_in_a_farm_is_told_in_words() {
+    assert_eq!(
+        chunks(Some(1.5)).to_string(),
+        "Chunks are made by `fac2` from now on, because that is the fastest of 27 for the 1000 tasks left on 3 workers: \
+         1.400 s are predicted, and 1.500 s with `dpf with f = 0.25`; a task takes 4.000 ms ± 50 %, neighbours differ as \
+         others do, and a message takes 2.000 us."
+    );
+    let lost = |tasks| Event::Lost { rank: 2, tasks, why: "its process has ended".to_string() }.to_string();
+    assert_eq!(Event::Heard { rank: 2 }.to_string(), "Rank 2 is heard again, and gets tasks from now on.");
+    assert_eq!(lost(0), "Rank 2 is not used any more: its process has ended; it had no tasks.");
+    assert!(lost(12).ends_with("; the 12 tasks that it had go to others."), "{}", lost(12));
+    assert_eq!(
+        Event::Failures { failed: 0, retried: 3, again: 1 }.to_string(),
+        "0 tasks failed at every attempt, 3 attempts were made again, and 1 task was handed out again because a rank was \
+         lost."
+    );
 }
 
 #[test]
@@ -173,6 +214,8 @@ fn a_plan_that_is_the_mapping_in_force_is_told_once() {
 
 #[test]
 fn a_decision_on_workers_speaks_of_workers() {
+    let of_workers = |event: &Event| matches!(event, Event::Outcome { of: Subject::Workers, .. });
+    let outcome = samples().into_iter().find(of_workers).unwrap();
     assert_eq!(
         workers().to_string(),
         "The number of workers is changed, because the gain has lasted: `12` takes 250.000 ms an iteration (a task of a stream), `23` would \
@@ -181,7 +224,7 @@ fn a_decision_on_workers_speaks_of_workers() {
          traffic 4096 bytes, part to workers 0.50."
     );
     assert_eq!(
-        samples()[20].to_string(),
+        outcome.to_string(),
         "Since change number 1 of the number of workers an iteration (a task of a stream) takes 130.000 ms; 125.000 ms was predicted, and it \
          took 250.000 ms before."
     );

@@ -12,14 +12,13 @@ use super::ledger::RankReport;
 use super::machine::table::Table;
 use super::orders::{Prepare, Ready, Switch};
 use super::probe::{self, Probed};
-use super::progress::Display;
 use super::rank::Rank;
 use super::remaps::Remap;
 use super::score::Score;
 use super::summary::Summary;
 use super::tuning::{Standing, Tuning};
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::Event;
+use crate::monitor::{Display, Event};
 use crate::session::post::{Kind, Letter};
 use crate::session::{Balance, Config};
 use crate::wire;
@@ -42,10 +41,7 @@ pub(crate) fn conduct<'scope, 'p: 'scope>(
     score: Score<'_>,
     config: &Config,
 ) -> Result<Summary> {
-    let mut display = Display::new(config.progress, rank.clock().now());
-    let result = Conductor::new(&mut rank, score, config, &mut display).and_then(Conductor::run);
-    display.clear();
-    let mut summary = result?;
+    let mut summary = Conductor::new(&mut rank, score, config).and_then(Conductor::run)?;
     summary.ranks = collect_reports(rank)?;
     let arrived = |r: &RankReport| r.stages.iter().map(|s| s.dropped).sum::<u64>();
     summary.delivered = summary.items - summary.ranks.iter().map(arrived).sum::<u64>();
@@ -64,7 +60,7 @@ struct Conductor<'c, 'a, 'scope, 'env, 'p> {
     rank: &'c mut Rank<'a, 'scope, 'env, 'p>,
     score: Score<'c>,
     config: &'c Config,
-    display: &'c mut Display,
+    display: Display,
     balancer: Balancer,
     tuning: Option<Tuning>,
     cost: CostMeter,
@@ -81,12 +77,7 @@ struct Conductor<'c, 'a, 'scope, 'env, 'p> {
 }
 
 impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
-    fn new(
-        rank: &'c mut Rank<'a, 'scope, 'env, 'p>,
-        score: Score<'c>,
-        config: &'c Config,
-        display: &'c mut Display,
-    ) -> Result<Self> {
+    fn new(rank: &'c mut Rank<'a, 'scope, 'env, 'p>, score: Score<'c>, config: &'c Config) -> Result<Self> {
         let start = rank.clock().now();
         let planned = score.mapping.is_none();
         let balance = config.balance.unwrap_or(if planned { Balance::Live } else { Balance::Off });
@@ -101,7 +92,7 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
             rank,
             score,
             config,
-            display,
+            display: Display::new(config.progress, start),
             start,
             change: None,
             remaps: Vec::new(),
@@ -273,7 +264,6 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
                 if parked.is_empty() { String::new() } else { format!("; parked: ranks {parked:?}") };
             log::info!("mapping {text}{parked}");
         }
-        self.display.set_mapping(text.clone());
         self.mapping = mapping;
         remap.to = text;
         self.remaps.push(remap);

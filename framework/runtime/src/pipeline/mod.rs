@@ -54,7 +54,6 @@ mod machine;
 mod meter;
 mod orders;
 mod probe;
-mod progress;
 mod rank;
 mod remaps;
 mod run;

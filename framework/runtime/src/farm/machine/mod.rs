@@ -162,6 +162,11 @@ impl<T, K> Master<T, K> {
         self.waiting
     }
 
+    /// Tasks that somebody has.
+    pub(crate) fn out(&self) -> u64 {
+        self.out
+    }
+
     /// True when nobody has a task and none has come back: with a source that has ended, the end.
     pub(crate) fn is_empty(&self) -> bool {
         self.given.is_empty() && self.back.is_empty()

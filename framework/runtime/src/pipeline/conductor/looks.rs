@@ -4,7 +4,6 @@ use armature_planner::tuner::Verdict;
 
 use super::super::cost::News;
 use super::super::links;
-use super::super::progress::View;
 use super::super::remaps::Remap;
 use super::super::tuning::{self, Standing};
 use super::{CALIBRATE_ITEMS, CALIBRATE_MOST, CALIBRATE_TIME, Conductor};
@@ -20,7 +19,9 @@ impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
         if self.display.is_due(now)
             && let Some(flow) = self.rank.source().map(|s| s.flow())
         {
-            self.display.show(View { items, flow }, now);
+            let rest =
+                format!("{}/{} batches in flight  {}", flow.in_flight, flow.limit, self.text(&self.mapping));
+            self.display.show(now, (items, "items"), &rest);
         }
         if self.change.is_some() {
             return Ok(());

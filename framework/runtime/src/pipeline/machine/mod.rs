@@ -30,7 +30,7 @@ use self::inbox::Inbox;
 pub(crate) use self::job::{Done, Idle, Job, Note, Traffic};
 use self::letters::{Assign, Early, Offer, Request, Token, epoch_of};
 use self::parcel::Parcel;
-pub(crate) use self::source::{Flow, Source};
+pub(crate) use self::source::Source;
 use self::table::Table;
 use self::turns::Turns;
 use self::window::WindowPlan;

@@ -1,12 +1,11 @@
-//! What a person sees while a pipeline runs: a line on a terminal, a log line now and then elsewhere.
+//! What a person sees while a skeleton runs: a line on a terminal, a log line now and then elsewhere.
 
 use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::machine::Flow;
-use super::summary::short;
+use super::words::short;
 use crate::session::Progress;
 
 /// Between two updates of a terminal, and between two lines elsewhere.
@@ -20,15 +19,6 @@ pub(crate) struct Display {
     lines: bool,
     next: Duration,
     last: (Duration, u64),
-    mapping: String,
-}
-
-/// What there is to show.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct View {
-    /// Items at the sink.
-    pub(crate) items: u64,
-    pub(crate) flow: Flow,
 }
 
 impl Display {
@@ -44,12 +34,7 @@ impl Display {
         let lines = progress == Progress::On || (progress == Progress::Auto && !terminal);
         let wait = if progress == Progress::On { Duration::ZERO } else { LINE };
         let next = now + if bar.is_some() { REDRAW } else { wait };
-        Display { bar, lines, next, last: (now, 0), mapping: String::new() }
-    }
-
-    /// The mapping that runs now, in its text form.
-    pub(crate) fn set_mapping(&mut self, mapping: String) {
-        self.mapping = mapping;
+        Display { bar, lines, next, last: (now, 0) }
     }
 
     /// Whether it is time to [`show`](Display::show) something.
@@ -58,17 +43,12 @@ impl Display {
         now >= self.next && (self.lines || self.bar.is_some())
     }
 
-    pub(crate) fn show(&mut self, view: View, now: Duration) {
-        let (then, before) = std::mem::replace(&mut self.last, (now, view.items));
+    /// Shows that `done` of `what` (`items`, say) are done, how many a second, and `rest`.
+    pub(crate) fn show(&mut self, now: Duration, (done, what): (u64, &str), rest: &str) {
+        let (then, before) = std::mem::replace(&mut self.last, (now, done));
         let span = now.saturating_sub(then).as_secs_f64().max(1e-9);
-        let rate = short((view.items - before.min(view.items)) as f64 / span);
-        let Flow { in_flight: flying, limit, .. } = view.flow;
-        let text = format!(
-            "{:.1} s  {} items  {rate} items/s  {flying}/{limit} batches in flight  {}",
-            now.as_secs_f64(),
-            view.items,
-            self.mapping
-        );
+        let rate = short((done - before.min(done)) as f64 / span);
+        let text = format!("{:.1} s  {done} {what}  {rate} {what}/s  {rest}", now.as_secs_f64());
         match &self.bar {
             Some(bar) => {
                 bar.set_message(text);
@@ -80,9 +60,11 @@ impl Display {
             }
         }
     }
+}
 
+impl Drop for Display {
     /// Takes the line off the terminal.
-    pub(crate) fn clear(&self) {
+    fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

@@ -1,0 +1,67 @@
+//! What a farm tells in the log of events.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::*;
+use crate::error::BoxError;
+use crate::monitor::{Event, read};
+use crate::session::{Config, run};
+
+/// All events of a farm of `tasks` on four ranks.
+fn told<F>(tasks: u64, farm: impl Fn() -> Farm<'static, u64, u64> + Sync, check: F)
+where
+    F: FnOnce(&[Event]),
+{
+    let dir = tempfile::tempdir().unwrap();
+    let config = Config::new().ranks(4).progress(crate::Progress::Off).events(Some(dir.path().to_path_buf()));
+    let results = run(&config, |session| Ok(farm().collect(session, 0..tasks)?)).unwrap();
+    assert!(results.unwrap().0.into_iter().eq(0..tasks));
+    let events: Vec<Event> = read(dir.path()).unwrap().records.into_iter().map(|r| r.event).collect();
+    check(&events);
+}
+
+#[test]
+fn a_hung_rank_and_failed_attempts_are_told() {
+    static SLOW: AtomicUsize = AtomicUsize::new(0);
+    static TORN: AtomicUsize = AtomicUsize::new(0);
+    let work = |x: u64| -> Result<u64, BoxError> {
+        if x == 30 && SLOW.fetch_add(1, Ordering::Relaxed) == 0 {
+            std::thread::sleep(Duration::from_millis(1_500));
+        }
+        if x == 70 && TORN.fetch_add(1, Ordering::Relaxed) == 0 { Err("torn".into()) } else { Ok(x) }
+    };
+    let farm = move || {
+        Farm::try_new("told", work).chunking(Chunking::Fixed(5)).task_limit(Duration::from_millis(200))
+    };
+    told(100, farm, |events| {
+        let lost = events.iter().find_map(|e| match e {
+            Event::Lost { tasks, why, .. } => Some((*tasks, why.as_str())),
+            _ => None,
+        });
+        let (tasks, why) = lost.expect("a rank hung");
+        assert!(tasks >= 5 && why.starts_with("it has been in task 30 for longer than the limit"), "{why}");
+        // The torn task, and the one that took too long.
+        let failures =
+            |e: &Event| matches!(e, Event::Failures { failed: 0, retried: 2, again } if *again >= 4);
+        assert!(events.iter().any(failures), "{events:?}");
+    });
+}
+
+#[test]
+fn an_automatic_choice_of_chunks_is_told() {
+    // The first tasks say nothing about the last ones, which take a hundred times as long.
+    let farm = || {
+        Farm::new("uneven", |x: u64| {
+            std::thread::sleep(Duration::from_micros(if x < 150 { 20 } else { 2_000 }));
+            x
+        })
+    };
+    told(400, farm, |events| {
+        let choices: Vec<&Event> = events.iter().filter(|e| matches!(e, Event::Chunks { .. })).collect();
+        assert!(!choices.is_empty(), "{events:?}");
+        for choice in choices {
+            assert!(choice.to_string().starts_with("Chunks are made by `"), "{choice}");
+        }
+    });
+}

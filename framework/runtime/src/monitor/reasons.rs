@@ -1,0 +1,123 @@
+//! Events that give reasons, as sentences.
+
+use std::fmt;
+
+use super::event::Event;
+use super::words::{count, seconds};
+
+impl Event {
+    /// A choice of chunks as a sentence.
+    pub(super) fn chunks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Event::Chunks {
+            by,
+            before,
+            left,
+            workers,
+            mean_s,
+            deviation_s,
+            block,
+            message_s,
+            predicted_s,
+            before_s,
+            compared,
+        } = self
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "Chunks are made by `{by}` from now on, because that is the fastest of {compared} for the {} left on {}: {} \
+             are predicted",
+            count(*left, "task"),
+            count(*workers as u64, "worker"),
+            seconds(*predicted_s)
+        )?;
+        if let Some(before_s) = before_s {
+            write!(f, ", and {} with `{before}`", seconds(*before_s))?;
+        }
+        let alike = match block.round() {
+            n if n >= 2.0 => format!("about {n:.0} neighbours alike"),
+            _ => "neighbours differ as others do".to_string(),
+        };
+        write!(
+            f,
+            "; a task takes {} ± {:.0} %, {alike}, and a message takes {}.",
+            seconds(*mean_s),
+            100.0 * deviation_s / mean_s,
+            seconds(*message_s)
+        )
+    }
+
+    /// A decision as a sentence.
+    pub(super) fn decision(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Event::Decision {
+            of,
+            current,
+            candidate,
+            current_s,
+            candidate_s,
+            gain,
+            threshold,
+            benefit_s,
+            cost_s,
+            works_s,
+            speeds,
+            inputs,
+            acted,
+            reason,
+        } = self
+        else {
+            return Ok(());
+        };
+        let verb = if *acted { "is changed" } else { "stays" };
+        write!(
+            f,
+            "{} {verb}, because {reason}: `{current}` takes {} {}",
+            of.arrangement(),
+            seconds(*current_s),
+            of.unit()
+        )?;
+        match candidate {
+            None => f.write_str(", and no better one was found")?,
+            // The reason says so already.
+            Some(candidate) if candidate == current => {}
+            Some(candidate) => {
+                write!(f, ", `{candidate}` would take ")?;
+                match candidate_s {
+                    Some(s) => write!(f, "{}", seconds(*s))?,
+                    None => f.write_str("an unknown time")?,
+                }
+                write!(
+                    f,
+                    "; that is a gain of {:.1} %{} (at least {:.1} % is wanted), which would save {} and cost {}",
+                    gain * 100.0,
+                    of.gained(),
+                    threshold * 100.0,
+                    seconds(*benefit_s),
+                    seconds(*cost_s)
+                )?;
+            }
+        }
+        if !works_s.is_empty() {
+            let names = stages(current);
+            let work = |(n, s): (usize, &f64)| match names.get(n) {
+                Some(name) => format!("{} in {name}", seconds(*s)),
+                None => seconds(*s),
+            };
+            let works: Vec<String> = works_s.iter().enumerate().map(work).collect();
+            let speeds: Vec<String> = speeds.iter().map(|s| format!("{s:.2}")).collect();
+            let (works, speeds) = (works.join(", "), speeds.join(", "));
+            write!(f, "; on the fastest rank an item takes {works}, and the ranks' speeds are {speeds}")?;
+        }
+        for (n, input) in inputs.iter().enumerate() {
+            write!(f, "{} {input}", if n == 0 { "; measured:" } else { "," })?;
+        }
+        f.write_str(".")
+    }
+}
+
+/// The names of the stages in a mapping's text form, in order.
+fn stages(mapping: &str) -> Vec<&str> {
+    let blocks = mapping.split('|').map(|block| block.split('@').next().unwrap_or(block));
+    blocks.flat_map(|block| block.split('+')).map(str::trim).collect()
+}
