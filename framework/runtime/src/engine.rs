@@ -58,12 +58,22 @@ pub(crate) struct Engine<'scope, 'env, W: Workplace> {
     state: State<'scope, W>,
     /// The outcome of the last task (inline).
     ready: Option<Result<W::Outcome>>,
-    /// Under the simulator, which has no second thread: its clock, and when the last task will be done.
-    beside: Option<(Clock, Duration)>,
+    /// Under the simulator, which has no second thread.
+    beside: Option<Beside>,
     outstanding: usize,
     mean: Duration,
     jobs: u32,
 }
+
+/// The last task of a simulated rank, as if another thread did it.
+struct Beside {
+    clock: Clock,
+    start: Duration,
+    done: Duration,
+}
+
+/// How long a simulated rank that computes sleeps at least before it looks at its messages: nothing wakes it when one comes.
+const SIMULATED_POLL: Duration = Duration::from_micros(50);
 
 enum State<'scope, W: Workplace> {
     Inline(Box<W>),
@@ -86,7 +96,11 @@ impl<'scope, 'env, W: Workplace + 'scope> Engine<'scope, 'env, W> {
         clock: Clock,
         workplace: W,
     ) -> Result<Self> {
-        let beside = (clock.is_simulated() && choice != Driver::Inline).then_some((clock, Duration::ZERO));
+        let beside = (clock.is_simulated() && choice != Driver::Inline).then_some(Beside {
+            clock,
+            start: Duration::ZERO,
+            done: Duration::ZERO,
+        });
         // The simulator's ranks are threads of its own; user code runs on them.
         let choice = if clock.is_simulated() { Driver::Inline } else { choice };
         let state = State::Inline(Box::new(workplace));
@@ -109,10 +123,18 @@ impl<'scope, 'env, W: Workplace + 'scope> Engine<'scope, 'env, W> {
         self.choice != Driver::Auto
     }
 
-    /// Under the simulator: how long the task in hand will still take.
-    pub(crate) fn remaining(&self) -> Option<Duration> {
-        let (clock, done) = self.beside.filter(|_| self.ready.is_some())?;
-        Some(done.saturating_sub(clock.now()))
+    /// Under the simulator, while there is a task in hand: how long the rank may sleep before it looks at its messages.
+    /// Each look costs the simulator as much as a message does, so they become rarer the longer a task takes: a message
+    /// waits for at most one `patience`th of the time that the task has taken so far.
+    pub(crate) fn pause(&self, patience: u32) -> Option<Duration> {
+        let Beside { clock, start, done } = self.in_hand()?;
+        let now = clock.now();
+        let pause = SIMULATED_POLL.max(now.saturating_sub(*start) / patience);
+        Some(pause.min(done.saturating_sub(now)))
+    }
+
+    fn in_hand(&self) -> Option<&Beside> {
+        self.beside.as_ref().filter(|_| self.ready.is_some())
     }
 
     /// Whether jobs are done inline and take microseconds each.
@@ -146,7 +168,8 @@ impl<'scope, 'env, W: Workplace + 'scope> Engine<'scope, 'env, W> {
         match &mut self.state {
             State::Inline(workplace) => {
                 let outcome = match &mut self.beside {
-                    Some((clock, done)) => {
+                    Some(Beside { clock, start, done }) => {
+                        *start = clock.now();
                         let (outcome, at) = clock.put_off(|| workplace.perform(task));
                         *done = at;
                         outcome
@@ -171,7 +194,7 @@ impl<'scope, 'env, W: Workplace + 'scope> Engine<'scope, 'env, W> {
 
     /// Fetches what has been finished, if anything has.
     pub(crate) fn fetch(&mut self) -> Result<Option<W::Outcome>> {
-        let pending = self.remaining().is_some_and(|left| left > Duration::ZERO);
+        let pending = self.in_hand().is_some_and(|task| task.done > task.clock.now());
         let outcome = match &mut self.state {
             State::Inline(_) if pending => None,
             State::Inline(_) => self.ready.take(),

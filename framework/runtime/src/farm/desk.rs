@@ -29,8 +29,8 @@ use crate::wire::{self, Item};
 const BURST: usize = 16;
 /// Turns between two looks at the clock while there is work.
 const TURNS_PER_TICK: u32 = 64;
-/// How often a simulated rank that computes looks at its messages.
-const SIMULATED_POLL: Duration = Duration::from_micros(50);
+/// What part of the time of a simulated chunk rank 0 may keep a message waiting.
+const PATIENCE: u32 = 64;
 
 /// See the module's page.
 pub(crate) struct Desk<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
@@ -207,8 +207,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         }
         self.tick()?;
         self.backoff.may_spin(self.engine.is_inline());
-        if let Some(left) = self.engine.remaining() {
-            return self.post.transport().wait(Some(left.min(SIMULATED_POLL)));
+        if let Some(pause) = self.engine.pause(PATIENCE) {
+            return self.post.transport().wait(Some(pause));
         }
         self.backoff.wait(self.post.transport(), self.clock)
     }

@@ -22,9 +22,9 @@ use crate::wire::{self, Item};
 const BURST: usize = 16;
 /// Turns between two looks at the clock while there is work.
 const TURNS_PER_TICK: u32 = 64;
-/// When a simulated rank that computes looks at its messages for the first time. Every look costs the simulator more than
-/// anything else does, and there is little that a worker answers: each pause is twice the one before.
-const FIRST_PAUSE: Duration = Duration::from_micros(50);
+/// What part of the time of a simulated chunk a worker may keep a message waiting: all of it, as there is little that it
+/// answers.
+const PATIENCE: u32 = 1;
 
 /// How long a parked rank sleeps before it looks at its messages.
 const PARKED_SLEEP: Duration = Duration::from_millis(20);
@@ -49,8 +49,6 @@ pub(crate) struct Hand<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     finished: bool,
     report: RankReport,
     turns: u32,
-    /// Under the simulator: the next pause between two looks at the messages.
-    pause: Duration,
 }
 
 impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope, 'env, 'w, 'f, I, O> {
@@ -79,7 +77,6 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
             finished: false,
             report: RankReport::default(),
             turns: 0,
-            pause: FIRST_PAUSE,
         }
     }
 
@@ -190,7 +187,6 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
     fn after_turn(&mut self, moved: bool) -> Result<()> {
         if moved {
             self.backoff.reset();
-            self.pause = FIRST_PAUSE;
             self.turns += 1;
             if self.turns < TURNS_PER_TICK {
                 return Ok(());
@@ -200,9 +196,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
         }
         self.tick()?;
         self.backoff.may_spin(self.engine.is_inline());
-        if let Some(left) = self.engine.remaining() {
-            let pause = self.pause.min(left);
-            self.pause *= 2;
+        if let Some(pause) = self.engine.pause(PATIENCE) {
             return self.post.transport().wait(Some(pause));
         }
         self.backoff.wait(self.post.transport(), self.clock)

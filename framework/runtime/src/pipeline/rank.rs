@@ -34,8 +34,8 @@ use crate::transport::Part;
 const BURST: usize = 16;
 /// Jobs of microseconds done inline before the rank looks at its messages: a look costs as much as such a job.
 const INLINE_BURST: u32 = 8;
-/// How often a simulated rank that computes looks at its messages.
-const SIMULATED_POLL: Duration = Duration::from_micros(50);
+/// What part of the time of a simulated job its rank may keep a message waiting.
+const PATIENCE: u32 = 64;
 /// How often a parked rank looks at its own speed.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 /// Turns between two looks at the clock while there is work.
@@ -254,9 +254,8 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         self.tick()?;
         // A thread that only communicates leaves the core to the one that computes.
         self.backoff.may_spin(self.engine.is_inline());
-        if let Some(left) = self.engine.remaining() {
-            // Nothing wakes a simulated rank when its task is done, or when a message has come meanwhile.
-            return self.post.transport().wait(Some(left.min(SIMULATED_POLL)));
+        if let Some(pause) = self.engine.pause(PATIENCE) {
+            return self.post.transport().wait(Some(pause));
         }
         self.backoff.wait(self.post.transport(), self.clock)
     }

@@ -40,7 +40,7 @@ impl Backoff {
     /// Waits once. Messages, and the compute thread's waker, end the sleep early where the transport can.
     pub(crate) fn wait(&mut self, transport: &mut dyn Transport, clock: Clock) -> Result<()> {
         if clock.is_simulated() {
-            // An empty poll costs simulated time; the simulator itself reports a deadlock.
+            // Polling would not let simulated time pass; the simulator itself reports a deadlock.
             return transport.wait(None);
         }
         let now = clock.now();

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::call::check;
 use super::envelope::{self, Announced, Kind, Number, Unit, wire};
+use super::mark;
 use super::memory::Landing;
 use super::receive::{Control, count, empty_status};
 use crate::error::Result;
@@ -18,11 +19,11 @@ use crate::transport::{Message, Part};
 pub(super) const BULK_TAG: c_int = 0;
 
 /// Most receives of bulk data that are posted at a time for one sender.
-pub(super) const POSTED: usize = 64;
+const POSTED: usize = 64;
 
 /// The same under the simulator. There messages between two ranks share the link, and all of them arrive late, where a
 /// real connection carries one after the other; two suffice to keep it busy.
-pub(super) const POSTED_SIMULATED: usize = 2;
+const POSTED_SIMULATED: usize = 2;
 
 /// How many receives one look tests.
 const WINDOW: usize = 64;
@@ -40,6 +41,8 @@ pub(super) struct Assembly {
     largest: u64,
     /// Most receives that are posted at a time for one sender.
     most_posted: usize,
+    /// Under the simulator nothing is tested; buffers are marked instead.
+    marked: bool,
     senders: Vec<Sender>,
     requests: Vec<ffi::MPI_Request>,
     owners: Vec<Owner>,
@@ -54,6 +57,8 @@ struct Owner {
     from: usize,
     serial: u64,
     bytes: usize,
+    /// Where they go, if that is marked.
+    mark: Option<*const u8>,
 }
 
 /// The messages of one sender that are not complete, and those behind them.
@@ -142,18 +147,13 @@ fn far(length: usize) -> Announced {
 }
 
 impl Assembly {
-    pub(super) fn new(
-        comm: ffi::MPI_Comm,
-        ranks: usize,
-        split: usize,
-        largest: u64,
-        most_posted: usize,
-    ) -> Self {
+    pub(super) fn new(comm: ffi::MPI_Comm, ranks: usize, split: usize, largest: u64, marked: bool) -> Self {
         Assembly {
             comm,
             split,
             largest,
-            most_posted,
+            most_posted: if marked { POSTED_SIMULATED } else { POSTED },
+            marked,
             senders: (0..ranks).map(|_| Sender::default()).collect(),
             requests: Vec::new(),
             owners: Vec::new(),
@@ -229,6 +229,12 @@ impl Assembly {
                 buffer.reserve(*length).map_err(no_room)?;
             }
             let bytes = (*length - offset).min(self.split);
+            let start = buffer.start().wrapping_add(offset);
+            let mark = (self.marked && bytes >= mark::LENGTH).then(|| {
+                // SAFETY: the buffer has room for `bytes` bytes there.
+                unsafe { mark::set(start) };
+                start.cast_const()
+            });
             // SAFETY: reading a constant of the MPI library after MPI_Init.
             let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
             // SAFETY: the buffer's capacity is at least `length`, `offset + bytes <= length`, `bytes` fits a
@@ -236,7 +242,7 @@ impl Assembly {
             // is until the request is complete or the transport leaks it.
             let code = unsafe {
                 ffi::MPI_Irecv(
-                    buffer.start().add(offset).cast(),
+                    start.cast(),
                     bytes as c_int,
                     ffi::RSMPI_UINT8_T,
                     from as c_int,
@@ -247,7 +253,7 @@ impl Assembly {
             };
             check(code, "MPI_Irecv of bulk data")?;
             self.requests.push(request);
-            self.owners.push(Owner { from, serial, bytes });
+            self.owners.push(Owner { from, serial, bytes, mark });
             message.outstanding += 1;
             message.next = (piece, offset + bytes);
             message.skip();
@@ -273,6 +279,9 @@ impl Assembly {
     pub(super) fn look(&mut self, ready: &mut Ready) -> Result<bool> {
         if self.requests.is_empty() {
             return Ok(false);
+        }
+        if self.marked {
+            return self.look_at_marks(ready);
         }
         if self.cursor >= self.requests.len() {
             self.cursor = 0;
@@ -307,6 +316,21 @@ impl Assembly {
         for &(index, bytes) in done.iter().rev() {
             self.arrived(from + index, bytes, ready)?;
         }
+        Ok(true)
+    }
+
+    /// The same by marks. Receives without one are left to those who wait for any.
+    fn look_at_marks(&mut self, ready: &mut Ready) -> Result<bool> {
+        let is_filled = |owner: &Owner| {
+            // SAFETY: the receive is posted, so its buffer is there, was marked, and only the simulator writes to it.
+            owner.mark.is_some_and(|start| unsafe { mark::is_gone(start) })
+        };
+        let Some(index) = self.owners.iter().position(is_filled) else { return Ok(false) };
+        let mut status = empty_status();
+        // SAFETY: the request is active and the pointers are valid for the call.
+        let code = unsafe { ffi::MPI_Wait(&mut self.requests[index], &mut status) };
+        check(code, "MPI_Wait for bulk data")?;
+        self.arrived(index, count(&status)?, ready)?;
         Ok(true)
     }
 

@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use ::mpi::ffi;
 
-use self::assembly::{Assembly, BULK_TAG, POSTED, POSTED_SIMULATED, Ready};
+use self::assembly::{Assembly, BULK_TAG, Ready};
 use self::call::{check, transport};
 use self::envelope::{Number, Plan};
 use self::receive::{Slots, count, empty_status};
-use self::send::Outbox;
+use self::send::{AtOnce, Outbox};
 use self::start::World;
 use super::{Message, Transport, Waker};
 use crate::clock::Clock;
@@ -25,6 +25,7 @@ mod assembly;
 mod call;
 mod envelope;
 mod launcher;
+mod mark;
 mod memory;
 mod receive;
 mod send;
@@ -118,16 +119,13 @@ impl MpiTransport {
         let world = start::start()?;
         let simulated = simgrid::simulated();
         Ok(MpiTransport {
-            slots: Slots::post(world.control, options.slots, options.slot_bytes)?,
-            assembly: Assembly::new(
-                world.bulk,
-                world.size,
-                options.split,
-                options.largest,
-                if simulated { POSTED_SIMULATED } else { POSTED },
-            ),
-            // Each test costs simulated time, which a send does not on a real machine.
-            outbox: Outbox::new(if simulated { 0 } else { options.slot_bytes }),
+            slots: Slots::post(world.control, options.slots, options.slot_bytes, simulated)?,
+            assembly: Assembly::new(world.bulk, world.size, options.split, options.largest, simulated),
+            outbox: Outbox::new(if simulated {
+                AtOnce::Wait(simgrid::DETACHED)
+            } else {
+                AtOnce::Test(options.slot_bytes)
+            }),
             numbers: vec![Number::default(); world.size],
             ready: Ready::new(),
             clock: if simulated { Clock::Simulated } else { Clock::wall() },

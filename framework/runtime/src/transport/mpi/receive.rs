@@ -8,7 +8,7 @@ use ::mpi::ffi;
 use bytes::Bytes;
 
 use super::call::{check, transport};
-use super::memory;
+use super::{mark, memory};
 use crate::error::Result;
 
 /// A control message as it arrived.
@@ -29,6 +29,8 @@ pub(super) struct Slots {
     slots: VecDeque<Slot>,
     /// Which slot besides the first is tested next.
     turn: usize,
+    /// Under the simulator nothing is tested; buffers are marked instead.
+    marked: bool,
 }
 
 struct Slot {
@@ -37,9 +39,10 @@ struct Slot {
 }
 
 impl Slots {
-    /// Posts `count` receives of up to `room` bytes, which must be at most `i32::MAX`.
-    pub(super) fn post(comm: ffi::MPI_Comm, count: usize, room: usize) -> Result<Self> {
-        let mut slots = Slots { comm, room, slots: VecDeque::with_capacity(count + 1), turn: 0 };
+    /// Posts `count` receives of up to `room` bytes, at least [`mark::LENGTH`] and at most `i32::MAX`. `marked`
+    /// under the simulator.
+    pub(super) fn post(comm: ffi::MPI_Comm, count: usize, room: usize, marked: bool) -> Result<Self> {
+        let mut slots = Slots { comm, room, slots: VecDeque::with_capacity(count + 1), turn: 0, marked };
         for _ in 0..count {
             let buffer = slots.empty()?;
             slots.add(buffer)?;
@@ -54,6 +57,10 @@ impl Slots {
 
     fn add(&mut self, mut buffer: Vec<u8>) -> Result<()> {
         debug_assert!(buffer.capacity() >= self.room);
+        if self.marked {
+            // SAFETY: the buffer has room for `room` bytes.
+            unsafe { mark::set(buffer.as_mut_ptr()) };
+        }
         // SAFETY: reading a constant of the MPI library after MPI_Init.
         let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
         // SAFETY: the buffer has room for `room` bytes on the heap and is kept in a slot until the request
@@ -77,14 +84,14 @@ impl Slots {
     /// The message in the slot that was posted first, if it is complete.
     #[inline]
     pub(super) fn first(&mut self) -> Result<Option<Control>> {
-        self.test(0)
+        if self.marked { self.filled() } else { self.test(0) }
     }
 
     /// The message in one of the other slots, a different one at each call, if it is complete.
     ///
     /// A slot that is filled slowly (its sender computes) must not hide one of another sender behind it.
     pub(super) fn another(&mut self) -> Result<Option<Control>> {
-        if self.slots.len() < 2 {
+        if self.marked || self.slots.len() < 2 {
             return Ok(None);
         }
         self.turn = self.turn % (self.slots.len() - 1) + 1;
@@ -99,6 +106,18 @@ impl Slots {
         let code = unsafe { ffi::MPI_Test(&mut slot.request, &mut done, &mut status) };
         check(code, "MPI_Test of a receive")?;
         if done == 0 { Ok(None) } else { self.take(index, &status).map(Some) }
+    }
+
+    /// The message in the first slot whose mark is gone.
+    fn filled(&mut self) -> Result<Option<Control>> {
+        // SAFETY: buffers are marked when they are posted, and only the simulator writes to them.
+        let is_filled = |slot: &Slot| unsafe { mark::is_gone(slot.buffer.as_ptr()) };
+        let Some(index) = self.slots.iter().position(is_filled) else { return Ok(None) };
+        let mut status = empty_status();
+        // SAFETY: the request is active and the pointers are valid for the call.
+        let code = unsafe { ffi::MPI_Wait(&mut self.slots[index].request, &mut status) };
+        check(code, "MPI_Wait for a receive")?;
+        self.take(index, &status).map(Some)
     }
 
     /// Takes the message out of a slot whose request is complete, and posts the slot anew.

@@ -22,8 +22,15 @@ pub(super) struct Outbox {
     /// Where the next look begins.
     cursor: usize,
     done: [c_int; WINDOW],
-    /// Sends of at most this many bytes are tested at once: most have left by then. 0 tests none.
-    test_at_once: usize,
+    at_once: AtOnce,
+}
+
+/// What is done about a send as soon as it has begun.
+pub(super) enum AtOnce {
+    /// One of at most so many bytes is tested: most have left by then.
+    Test(usize),
+    /// One of fewer bytes is waited for, because it is known to be over, and a test would cost simulated time.
+    Wait(usize),
 }
 
 struct Send {
@@ -32,8 +39,8 @@ struct Send {
 }
 
 impl Outbox {
-    pub(super) fn new(test_at_once: usize) -> Self {
-        Outbox { requests: Vec::new(), sends: Vec::new(), cursor: 0, done: [0; WINDOW], test_at_once }
+    pub(super) fn new(at_once: AtOnce) -> Self {
+        Outbox { requests: Vec::new(), sends: Vec::new(), cursor: 0, done: [0; WINDOW], at_once }
     }
 
     /// Starts sending `data`, which must be at most `i32::MAX` bytes.
@@ -49,17 +56,26 @@ impl Outbox {
             ffi::MPI_Isend(data.as_ptr().cast(), count, ffi::RSMPI_UINT8_T, rank, tag, comm, &mut request)
         };
         check(code, "MPI_Isend")?;
-        if data.len() <= self.test_at_once {
-            let mut gone = 0;
-            // SAFETY: the request is active and the pointers are valid for the call.
-            let code = unsafe { ffi::MPI_Test(&mut request, &mut gone, ffi::RSMPI_STATUS_IGNORE) };
-            if let Err(error) = check(code, "MPI_Test of a send") {
-                std::mem::forget(data);
-                return Err(error);
+        let mut gone = 0;
+        // SAFETY: the request is active and the pointers are valid for the calls.
+        let code = unsafe {
+            match self.at_once {
+                AtOnce::Test(most) if data.len() <= most => {
+                    ffi::MPI_Test(&mut request, &mut gone, ffi::RSMPI_STATUS_IGNORE)
+                }
+                AtOnce::Wait(limit) if data.len() < limit => {
+                    gone = 1;
+                    ffi::MPI_Wait(&mut request, ffi::RSMPI_STATUS_IGNORE)
+                }
+                _ => ffi::MPI_SUCCESS as c_int,
             }
-            if gone != 0 {
-                return Ok(());
-            }
+        };
+        if let Err(error) = check(code, "looking at a send that has begun") {
+            std::mem::forget(data);
+            return Err(error);
+        }
+        if gone != 0 {
+            return Ok(());
         }
         self.requests.push(request);
         self.sends.push(Send { to, data });

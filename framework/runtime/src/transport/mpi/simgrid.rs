@@ -20,6 +20,9 @@ struct Simulator {
     available: unsafe extern "C" fn(*const c_void) -> f64,
 }
 
+/// Sends of fewer bytes are over when they have begun: the simulator has copied them (`smpi/send-is-detached-thresh`).
+pub(crate) const DETACHED: usize = 65_536;
+
 /// Work that was declared and whose time has not passed yet, in seconds; `None` while time passes with it.
 ///
 /// A rank is one thread of the simulator, so its user code cannot run beside its communication. Instead its time is
