@@ -2,8 +2,9 @@
 //!
 //! Each start is improved step by step: kind by kind, the moves around the blocks that set the pace are judged ([`moves`])
 //! and the best one is made, until none helps. What is left of the budget goes into arbitrary changes of the best
-//! mapping ([`kick`]) that are improved in their turn. In the end, blocks that could hardly keep up get more hosts where
-//! there are any ([`Search::make_room`]). The result is never worse than any start.
+//! mapping ([`kick`]) that are improved in their turn. In the end neighbours become one block where that costs next to
+//! nothing ([`Search::join`]), and blocks that could hardly keep up get more hosts where there are any
+//! ([`Search::make_room`]).
 
 mod edit;
 mod kick;
@@ -14,7 +15,7 @@ mod state;
 use std::ops::Range;
 
 use super::mapping::Block;
-use super::plan::Stop;
+use super::plan::{Dispatch, Stop};
 use super::rules::Rules;
 use edit::Edit;
 use kick::Sequence;
@@ -32,8 +33,10 @@ pub(super) struct Refined {
 
 /// Part of the budget, in percent, that improving the starts may use up.
 const BUDGET_OF_STARTS: usize = 60;
-/// Part of it, in percent, that is kept for making room.
+/// Part of it, in percent, that is kept for joining blocks and making room.
 const BUDGET_OF_ROOM: usize = 5;
+/// Joining blocks may cost so much of the pace: less than any estimate of works and speeds is worth.
+const NEXT_TO_NOTHING: f64 = 0.005;
 /// Blocks at least this close to the slowest one set the pace.
 const SETS_THE_PACE: f64 = 1.0 - 1e-9;
 /// A block that is busy for less than this part of the time keeps up, also where its items take longer than expected.
@@ -82,7 +85,8 @@ pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize,
         }
     }
     search.limit = budget;
-    let pieces = best.map(|best| search.make_room(best).pieces).unwrap_or_default();
+    let best = best.map(|best| search.join(best)).map(|best| search.make_room(best));
+    let pieces = best.map(|best| best.pieces).unwrap_or_default();
     Refined {
         blocks: pieces.into_iter().map(|piece| Block::new(piece.stages, piece.hosts)).collect(),
         evaluations: search.judge.evaluations,
@@ -120,6 +124,35 @@ impl Search<'_> {
                 family = 0;
             } else {
                 family += 1;
+            }
+        }
+        state
+    }
+
+    /// Makes replicated neighbours one block on the hosts of both, as long as the pace stays what it is but for next to
+    /// nothing. By the model it hardly matters where the work is cut. But hosts that can do everything even out
+    /// what the model does not know, items that differ and hosts that are late, and an item is sent once less.
+    fn join(&mut self, mut state: State) -> State {
+        if self.rules().dispatch != Dispatch::OnDemand {
+            return state;
+        }
+        let mut edit = Edit::default();
+        let most = (1.0 + NEXT_TO_NOTHING) * state.score.time;
+        let mut b = 0;
+        while b + 1 < state.pieces.len() && self.goes_on() {
+            let (one, other) = (&state.pieces[b], &state.pieces[b + 1]);
+            let stages = one.stages.start..other.stages.end;
+            let mut hosts = [one.hosts.as_slice(), &other.hosts].concat();
+            hosts.sort_unstable();
+            hosts.dedup();
+            edit.clear().cut(b..b + 2).block(stages.clone(), hosts.iter().copied());
+            let joined = hosts.len() > 1
+                && self.may_replicate(&stages)
+                && self.judge.judge(&state, &mut edit).is_some_and(|score| score.time <= most);
+            if joined {
+                state = self.judge.apply(&state, &mut edit);
+            } else {
+                b += 1;
             }
         }
         state
@@ -205,7 +238,7 @@ fn focus_of(state: &State) -> Vec<usize> {
 mod tests {
     use super::*;
     use crate::pipeline::costs::Costs;
-    use crate::pipeline::{Dispatch, Mapping, PipelineSpec, StageSpec};
+    use crate::pipeline::{Mapping, PipelineSpec, StageSpec};
     use crate::platform::{Link, Platform};
 
     /// What becomes of a mapping, and the times of its blocks.
@@ -256,6 +289,33 @@ mod tests {
         let from = "load@0 | seg@1 | order@0 | rank@0,1,2,3,4,5,6,7";
         let (hosts, times) = improved(&platform, &spec, from, |search, state| search.descend(state));
         assert!(times.iter().all(|&time| time < 1.05), "{hosts}: {times:?}");
+    }
+
+    #[test]
+    fn neighbours_become_one_block_where_that_costs_next_to_nothing() {
+        let spec = PipelineSpec::new(0.0)
+            .stage(StageSpec::new("cut", 2.0, 1.0))
+            .stage(StageSpec::new("match", 2.0, 1.0))
+            .stage(StageSpec::new("track", 1.9, 0.0).serial());
+        let platform = Platform::uniform(5, 1.0, Link { bandwidth: 1e9, setup: 0.0 }).with_overlap(true);
+        let join = |search: &mut Search<'_>, state| search.join(state);
+        let (hosts, _) = improved(&platform, &spec, "cut@0,1 | match@2,3 | track@4", join);
+        assert_eq!(hosts, "[0, 1, 2, 3] [4]", "but not the serial stage");
+        // Hosts 2 and 3 receive wide items slowly.
+        let spec = PipelineSpec::new(0.0)
+            .stage(StageSpec::new("cut", 2.0, 0.01))
+            .stage(StageSpec::new("match", 2.0, 0.0))
+            .stage(StageSpec::new("track", 0.9, 0.0).serial());
+        let spec = PipelineSpec { input: 1.0, ..spec };
+        let mut platform = Platform::uniform(5, 1.0, Link { bandwidth: 100.0, setup: 0.0 });
+        for from in 0..5 {
+            for to in [2, 3].into_iter().filter(|to| *to != from) {
+                platform.set_link(from, to, Link { bandwidth: 0.1, setup: 0.0 }).unwrap();
+            }
+        }
+        let platform = platform.with_overlap(true).with_ext_on(4).unwrap();
+        let (hosts, _) = improved(&platform, &spec, "cut@0,1 | match@2,3 | track@4", join);
+        assert_eq!(hosts, "[0, 1] [2, 3] [4]");
     }
 
     #[test]
