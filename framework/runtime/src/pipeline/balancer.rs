@@ -254,12 +254,9 @@ impl Model {
         self.search(PlanOptions::default().budget)
     }
 
-    /// The best mapping, unless a short search finds nothing that is better than `current_time` by a part of `worth`:
-    /// a long one at every look would cost a few per cent of rank 0's core.
-    pub(crate) fn plan_if_promising(&self, current_time: f64, worth: f64) -> Result<Plan> {
-        let quick = self.search(QUICK_BUDGET)?;
-        let promising = quick.prediction.production_time < (1.0 - worth) * current_time;
-        if promising { self.plan() } else { Ok(quick) }
+    /// A mapping found in little time.
+    pub(crate) fn quick_plan(&self) -> Result<Plan> {
+        self.search(QUICK_BUDGET)
     }
 
     fn search(&self, budget: usize) -> Result<Plan> {

@@ -4,12 +4,12 @@
 
 use std::time::Duration;
 
-use armature_planner::pipeline::Mapping;
+use armature_planner::pipeline::{Mapping, Plan};
 use armature_planner::tuner::{
     Candidate, Decision, Outcome, Reason, Situation, Tuner, TunerOptions, Verdict,
 };
 
-use super::balancer::{Balancer, Inputs};
+use super::balancer::{Balancer, Inputs, Model};
 use super::cost::Cost;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Event, Subject};
@@ -24,8 +24,7 @@ const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
 /// Searches are so many times as far apart as one takes.
 const SEARCHES_PER_PERIOD: u32 = 100;
-/// Part of the tuner's threshold that a mapping must gain to be remembered: a little more of what it is good for, and it
-/// pays.
+/// A gain of this part of the tuner's threshold is worth a thorough search.
 const PROMISING: f64 = 0.5;
 /// Pause after a change, in seconds, beside the multiple of its cost that the tuner waits for.
 const COOL_DOWN: f64 = 0.5;
@@ -55,6 +54,23 @@ impl Standing {
     }
 }
 
+/// A search for a better mapping.
+#[derive(Clone, Copy, Debug, Default)]
+struct Search {
+    at: Duration,
+    /// What it took of the processor.
+    took: Duration,
+    /// The present mapping's time then.
+    current_time: f64,
+}
+
+impl Search {
+    /// Whether it is long enough ago, for what it took, that there may be another one.
+    fn is_paid_off(&self, now: Duration) -> bool {
+        now.saturating_sub(self.at) >= self.took * SEARCHES_PER_PERIOD
+    }
+}
+
 /// See the module's page.
 #[derive(Debug)]
 pub(crate) struct Tuning {
@@ -62,9 +78,9 @@ pub(crate) struct Tuning {
     once: bool,
     /// Time and items at the last look.
     last: Option<(Duration, u64)>,
-    /// When a mapping was last searched for, and what that took of the processor.
-    searched: Duration,
-    searching: Duration,
+    /// The last search, and the last one that was thorough.
+    searched: Search,
+    thorough: Option<Search>,
     /// A mapping that is better than the present one. Between searches looks compare the two.
     candidate: Option<Mapping>,
     /// Whether it pays if that lasts: then nothing else is searched for until it fails.
@@ -92,8 +108,8 @@ impl Tuning {
             tuner,
             once: balance == Balance::Once,
             last: None,
-            searched: Duration::ZERO,
-            searching: Duration::ZERO,
+            searched: Search::default(),
+            thorough: None,
             candidate: None,
             persisting: false,
             landed: false,
@@ -108,8 +124,8 @@ impl Tuning {
         let Some((time, items)) = self.last else { return true };
         let period = s.now.saturating_sub(time);
         let may_look = match self.candidate {
-            Some(_) => period >= self.searching * SEARCHES_PER_COMPARISON,
-            None => self.may_search(s.now),
+            Some(_) => period >= self.searched.took * SEARCHES_PER_COMPARISON,
+            None => self.searched.is_paid_off(s.now),
         };
         !self.landing
             && period >= LEAST_PERIOD
@@ -117,9 +133,28 @@ impl Tuning {
             && (s.items >= items + ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && s.items > items))
     }
 
-    /// Whether the last search is long enough ago.
-    fn may_search(&self, now: Duration) -> bool {
-        now.saturating_sub(self.searched) >= self.searching * SEARCHES_PER_PERIOD
+    /// Searches for a mapping, first quickly. Where that finds a gain of `worth` a thorough search follows, unless there was
+    /// one lately and the present mapping does as well as it did then.
+    fn search(
+        &mut self,
+        model: &Model,
+        current_time: f64,
+        worth: f64,
+        now: Duration,
+        clock: impl Fn() -> Duration,
+    ) -> Result<Plan> {
+        let begin = clock();
+        let quick = model.quick_plan()?;
+        let promising = quick.prediction.production_time < (1.0 - worth) * current_time;
+        let worse = |last: Search| current_time > (1.0 + worth) * last.current_time;
+        let may = self.thorough.is_none_or(|last| last.is_paid_off(now) || worse(last));
+        self.searched = Search { at: now, took: clock().saturating_sub(begin), current_time };
+        if !(promising && may) {
+            return Ok(quick);
+        }
+        let plan = model.plan()?;
+        self.thorough = Some(Search { took: clock().saturating_sub(begin), ..self.searched });
+        Ok(plan)
     }
 
     /// One look; `clock` reads the processor time that this thread has used. Returns the decision, if there was anything
@@ -139,23 +174,22 @@ impl Tuning {
         let settled = balancer.is_settled(mapping);
         self.inputs = Inputs::default();
         let (current_time, candidate) = if settled && !self.is_over() {
-            let begin = clock();
             let model = balancer.model(mapping, s.now)?;
             self.inputs = model.inputs();
             let current_time = model.production_time(mapping)?;
             let known = self.candidate.take();
-            let (arrangement, time) = match known.filter(|_| self.persisting || !self.may_search(s.now)) {
-                Some(found) => {
-                    let time = model.production_time(&found)?;
-                    (found, time)
-                }
-                None => {
-                    let worth = PROMISING * self.tuner.options().threshold;
-                    let plan = model.plan_if_promising(current_time, worth)?;
-                    (self.searched, self.searching) = (s.now, clock().saturating_sub(begin));
-                    (plan.mapping, plan.prediction.production_time)
-                }
-            };
+            let (arrangement, time) =
+                match known.filter(|_| self.persisting || !self.searched.is_paid_off(s.now)) {
+                    Some(found) => {
+                        let time = model.production_time(&found)?;
+                        (found, time)
+                    }
+                    None => {
+                        let worth = PROMISING * self.tuner.options().threshold;
+                        let plan = self.search(&model, current_time, worth, s.now, clock)?;
+                        (plan.mapping, plan.prediction.production_time)
+                    }
+                };
             // A change that sped the stream up at once seems to have cost nothing; the next one need not.
             let disturbance = self.last_cost.max(FIRST_COST_ITEMS * current_time);
             let cost = balancer.warm_up_cost(&arrangement) + disturbance;
@@ -175,7 +209,7 @@ impl Tuning {
         };
         let decision = self.tuner.consider(situation, candidate);
         self.persisting = matches!(decision.verdict, Verdict::Keep(Reason::NotPersistent { .. }));
-        if self.persisting || decision.gain >= PROMISING * decision.threshold {
+        if self.persisting || decision.gain > 0.0 {
             self.candidate = decision.candidate.as_ref().map(|c| c.arrangement.clone());
         }
         Ok(Some(decision))
