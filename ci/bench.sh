@@ -5,6 +5,7 @@
 #   ci/bench.sh [NAME...]      the named ones, or all (some hours)
 #   ci/bench.sh --list         what there is
 #   ci/bench.sh --smoke        all in a short form, whose figures mean nothing
+#   ci/bench.sh NAME --rounds N --only PART    fewer rounds, or one part of it (bench/README.md)
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

@@ -1,6 +1,7 @@
 //! What an experiment is, and the report that it fills.
 
 use std::{
+    cell::{Cell, RefCell},
     error::Error,
     fs,
     path::{Path, PathBuf},
@@ -24,19 +25,33 @@ pub struct Experiment {
     pub run: fn(report: &mut Report, smoke: bool) -> Outcome,
 }
 
+/// How much of an experiment is run; by default all of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Its shortest form.
+    pub smoke: bool,
+    /// So many rounds, where alternatives take turns.
+    pub rounds: Option<usize>,
+    /// Only these of its parts; all if there are none.
+    pub only: Vec<String>,
+}
+
 impl Experiment {
     /// Runs the experiment, printing as it goes; files go to `folder`.
     ///
     /// # Errors
-    /// If it could not be made. A mark that was missed is a result, not an error.
-    pub fn run(&self, folder: &Path, smoke: bool) -> Outcome<Vec<Verdict>> {
+    /// If it could not be made, or is asked for rounds or parts that it does not have. A mark that was missed is a
+    /// result, not an error.
+    pub fn run(&self, folder: &Path, extent: &Extent) -> Outcome<Vec<Verdict>> {
         println!("== {}: {}", self.name, self.about);
         println!("   {}", machine::describe());
-        if smoke {
+        if extent.smoke {
             println!("   smoke run: too few rounds and samples to say anything about the marks");
         }
         let mut report = Report::new(self.name, folder)?;
-        (self.run)(&mut report, smoke)?;
+        report.extent = extent.clone();
+        (self.run)(&mut report, extent.smoke)?;
+        report.check_extent()?;
         Ok(report.close())
     }
 }
@@ -47,6 +62,10 @@ pub struct Report {
     name: String,
     folder: PathBuf,
     marks: Vec<Mark>,
+    extent: Extent,
+    /// Whether the experiment has asked how many rounds to run, and for which parts.
+    has_rounds: Cell<bool>,
+    parts: RefCell<Vec<String>>,
 }
 
 impl Report {
@@ -56,7 +75,43 @@ impl Report {
     /// If the folder cannot be created.
     pub fn new(name: &str, folder: &Path) -> Outcome<Self> {
         fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
-        Ok(Report { name: name.into(), folder: folder.into(), marks: Vec::new() })
+        Ok(Report {
+            name: name.into(),
+            folder: folder.into(),
+            marks: Vec::new(),
+            extent: Extent::default(),
+            has_rounds: Cell::new(false),
+            parts: RefCell::default(),
+        })
+    }
+
+    /// Rounds to run: `full`, or as many as were asked for; 1 in the short form.
+    pub fn rounds(&self, full: usize) -> usize {
+        self.has_rounds.set(true);
+        if self.extent.smoke { 1 } else { self.extent.rounds.unwrap_or(full) }
+    }
+
+    /// Whether a part of the experiment is to be run.
+    pub fn wants(&self, part: &str) -> bool {
+        self.parts.borrow_mut().push(part.into());
+        self.extent.only.is_empty() || self.extent.only.iter().any(|name| name == part)
+    }
+
+    /// Nothing was asked for that there is not.
+    fn check_extent(&self) -> Outcome {
+        let parts = self.parts.borrow();
+        for name in &self.extent.only {
+            if parts.is_empty() {
+                return Err(format!("there is no part `{name}`: {} has no parts", self.name).into());
+            }
+            if !parts.contains(name) {
+                return Err(format!("there is no part `{name}`, only `{}`", parts.join("`, `")).into());
+            }
+        }
+        if self.extent.rounds.is_some() && !self.has_rounds.get() {
+            return Err(format!("{} has no rounds whose number could be chosen", self.name).into());
+        }
+        Ok(())
     }
 
     /// Prints a line of text.
@@ -139,7 +194,31 @@ mod tests {
     fn a_run_writes_its_files_and_judges_its_marks() {
         let folder = tempfile::tempdir().unwrap();
         let experiment = Experiment { name: "tiny", about: "a test", needs: "nothing", run: tiny };
-        assert_eq!(experiment.run(folder.path(), true).unwrap(), [Verdict::Reached]);
+        assert_eq!(
+            experiment.run(folder.path(), &Extent { smoke: true, ..Extent::default() }).unwrap(),
+            [Verdict::Reached]
+        );
         assert_eq!(fs::read_to_string(folder.path().join("tiny.csv")).unwrap(), "n,time [ms]\n1,2.5\n");
+    }
+
+    #[test]
+    fn only_what_there_is_can_be_asked_for() {
+        fn parts(report: &mut Report, _: bool) -> Outcome {
+            let run: Vec<&str> = ["small", "large"].into_iter().filter(|part| report.wants(part)).collect();
+            assert_eq!((run, report.rounds(20)), (vec!["large"], 5));
+            Ok(())
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let of = |run| Experiment { name: "tiny", about: "a test", needs: "nothing", run };
+        let extent = |only: &[&str]| Extent {
+            smoke: false,
+            rounds: Some(5),
+            only: only.iter().copied().map(String::from).collect(),
+        };
+        let error = |run, only| of(run).run(folder.path(), &extent(only)).unwrap_err().to_string();
+        assert_eq!(of(parts).run(folder.path(), &extent(&["large"])).unwrap(), []);
+        assert_eq!(error(parts, &["large", "huge"]), "there is no part `huge`, only `small`, `large`");
+        assert_eq!(error(tiny, &["large"]), "there is no part `large`: tiny has no parts");
+        assert_eq!(error(tiny, &[]), "tiny has no rounds whose number could be chosen");
     }
 }

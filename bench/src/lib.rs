@@ -29,7 +29,7 @@ pub mod table;
 pub mod toil;
 pub mod verdict;
 
-pub use experiment::{Experiment, Outcome, Report};
+pub use experiment::{Experiment, Extent, Outcome, Report};
 pub use plot::{Bars, Histogram, Lines};
 pub use table::Table;
 pub use verdict::{Mark, Target, Verdict};

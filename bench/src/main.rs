@@ -1,8 +1,8 @@
-//! Runs the experiments: `armature-bench [NAME…] [--smoke]`, or lists them: `--list`.
+//! Runs the experiments: `armature-bench [NAME…] [--smoke] [--rounds N] [--only PART]…`, or lists them: `--list`.
 
 use std::{path::PathBuf, process::ExitCode};
 
-use armature_bench::{Experiment, Outcome, burner, experiments, ranks};
+use armature_bench::{Experiment, Extent, Outcome, burner, experiments, ranks};
 use clap::Parser;
 
 /// Runs the experiments behind armature's claims; without names, all of them.
@@ -17,6 +17,12 @@ struct Arguments {
     /// Run each in its shortest form: shows that it works, says nothing about speed.
     #[arg(long)]
     smoke: bool,
+    /// How many rounds to run where alternatives take turns: fewer say less, sooner.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: Option<u16>,
+    /// Run this part of an experiment alone; may be given more than once. A wrong name makes it tell the right ones.
+    #[arg(long, value_name = "PART")]
+    only: Vec<String>,
     /// Where tables (CSV) and plots (SVG) go.
     #[arg(long, value_name = "FOLDER", default_value = "target/bench")]
     out: PathBuf,
@@ -43,7 +49,7 @@ fn main() -> ExitCode {
 }
 
 fn people(arguments: Arguments) -> Outcome {
-    let Arguments { names, list, smoke, out } = arguments;
+    let Arguments { names, list, smoke, rounds, only, out } = arguments;
     let chosen = chosen(&names)?;
     if list {
         let width = chosen.iter().map(|experiment| experiment.name.len()).max().unwrap_or(0);
@@ -52,10 +58,11 @@ fn people(arguments: Arguments) -> Outcome {
         }
         return Ok(());
     }
+    let extent = Extent { smoke, rounds: rounds.map(usize::from), only };
     // One that cannot run does not keep the others from running, but the command fails.
     let mut failed = Vec::new();
     for experiment in chosen {
-        if let Err(error) = experiment.run(&out, smoke) {
+        if let Err(error) = experiment.run(&out, &extent) {
             println!("{}: could not be run: {error}\n", experiment.name);
             failed.push(experiment.name);
         }

@@ -11,8 +11,8 @@ use crate::{
     verdict::Interval,
 };
 
-/// Rounds that take longer are told of.
-const LONG_ROUND: Duration = Duration::from_secs(10);
+/// Between two lines of progress at least.
+const TELL: Duration = Duration::from_secs(5);
 
 /// One of the alternatives: a name and what gives one sample of it.
 #[allow(missing_debug_implementations, reason = "it holds a closure")]
@@ -45,27 +45,30 @@ pub struct Rounds {
 }
 
 /// Runs every contestant once in each round, always in the same order. One round before the first warms up
-/// and does not count. Who waits for long rounds is told of each, on standard error.
+/// and does not count. How far it has come, and what came of the round, is told on standard error every few seconds.
 ///
 /// # Errors
 /// The first error of a contestant, with its name.
 pub fn round_robin(rounds: usize, mut contestants: Vec<Contestant<'_>>) -> Outcome<Rounds> {
     let mut samples = vec![Vec::with_capacity(rounds); contestants.len()];
+    let (start, mut told) = (Instant::now(), Instant::now());
     for round in 0..=rounds {
-        let start = Instant::now();
         for (contestant, samples) in contestants.iter_mut().zip(&mut samples) {
             let sample = (contestant.sample)().map_err(|e| format!("{}: {e}", contestant.name))?;
             if round > 0 {
                 samples.push(sample);
             }
         }
-        if start.elapsed() > LONG_ROUND {
+        if told.elapsed() >= TELL && round < rounds {
+            told = Instant::now();
+            let spent = start.elapsed().as_secs_f64();
+            let left = spent * (rounds - round) as f64 / (round + 1) as f64;
             let of = |(one, samples): (&Contestant<'_>, &Vec<f64>)| {
-                samples.last().map(|sample| format!("{} {sample:.3}", one.name))
+                samples.last().map(|sample| format!("{} {sample:.4}", one.name))
             };
             let news: Vec<String> = contestants.iter().zip(&samples).filter_map(of).collect();
             eprintln!(
-                "round {round} of {rounds}: {}",
+                "   round {round} of {rounds}, {spent:.0} s, about {left:.0} s left: {}",
                 if news.is_empty() { "warm".into() } else { news.join(", ") }
             );
         }

@@ -26,7 +26,7 @@ const WINDOWS: [usize; 4] = [2, 4, 8, 32];
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let mut table = Table::new(&["items", "batch", "window", "median [items/s]"]);
     for (name, size, batches, bytes) in CASES {
-        let rounds = if smoke { 1 } else { 5 };
+        let rounds = report.rounds(5);
         let windows = if smoke { &WINDOWS[2..3] } else { &WINDOWS[..] };
         let batches = if smoke { &batches[..1] } else { batches };
         let chains: Vec<Chain> = windows

@@ -79,12 +79,13 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     };
     let columns = ["tasks", "who", "chunk", "median [tasks/s]", "low", "high", "of chunks of 32 by hand"];
     let mut table = Table::new(&columns);
-    let mut all = Vec::new();
-    for case in &CASES {
+    let (mut names, mut all) = (Vec::new(), Vec::new());
+    let cases: Vec<&Case> = CASES.iter().filter(|case| report.wants(case.name)).collect();
+    for case in cases {
         let field = case.field(smoke, peers.as_deref())?;
         let contestants =
             field.iter().map(|entry| Contestant::new(entry.name, || (entry.run)(entry.chunk))).collect();
-        let rounds = round_robin(if smoke { 1 } else { 20 }, contestants)?;
+        let rounds = round_robin(report.rounds(20), contestants)?;
         for (entry, (name, samples)) in field.iter().zip(rounds.iter()) {
             let rate = median_interval(samples);
             let share = rounds.ratio(name, BY_HAND).map(|ratio| digits(ratio.value, 3));
@@ -99,10 +100,11 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             ]);
         }
         marks(report, case, &rounds);
+        names.push(case.name);
         all.push(rounds);
     }
     report.table("", &table)?;
-    report.bars("", &plot(&all))
+    report.bars("", &plot(&names, &all))
 }
 
 /// Who runs, with which chunk; 0 where it is the framework's choice.
@@ -172,11 +174,11 @@ fn marks(report: &mut Report, case: &Case, rounds: &Rounds) {
     }
 }
 
-fn plot(all: &[Rounds]) -> Bars {
+fn plot(cases: &[&str], all: &[Rounds]) -> Bars {
     let mut bars = Bars::new(
         "Tasks of a farm on two ranks (median, 95 % interval)",
         "throughput [tasks/s]",
-        CASES.iter().map(|case| case.name),
+        cases.iter().copied(),
     )
     .log_y();
     let names =

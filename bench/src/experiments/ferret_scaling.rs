@@ -31,7 +31,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         Contestant::new(SIX, || files.query("six.tsv", 6, "auto")),
         Contestant::new(BOUND, || files.halves()),
     ];
-    let rounds = round_robin(if smoke { 1 } else { 20 }, contestants)?;
+    let rounds = round_robin(report.rounds(20), contestants)?;
 
     let mut table = Table::new(&["run", "median [s]", "low", "high", "speed-up over one rank"]);
     for (name, samples) in rounds.iter() {

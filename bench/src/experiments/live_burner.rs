@@ -99,7 +99,7 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
             Ok(total)
         }));
     }
-    let totals = round_robin(if smoke { 1 } else { ROUNDS }, contestants)?;
+    let totals = round_robin(report.rounds(ROUNDS), contestants)?;
     // The first was the warm-up.
     let all: Vec<Vec<Measured>> =
         all.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();

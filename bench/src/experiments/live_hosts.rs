@@ -48,7 +48,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             seconds(&summary)
         }),
     ];
-    let rounds = round_robin(if smoke { 1 } else { ROUNDS }, contestants)?;
+    let rounds = round_robin(report.rounds(ROUNDS), contestants)?;
     drop(hosts);
 
     report.note("the last live run:");

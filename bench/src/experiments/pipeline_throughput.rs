@@ -74,7 +74,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let mut table = Table::new(&["items", "who", "median [items/s]", "low", "high", "of MPI by hand"]);
     let mut all = Vec::new();
     for case in &CASES {
-        let rounds = round_robin(if smoke { 1 } else { 20 }, contestants(case, smoke, peers.as_ref()))?;
+        let rounds = round_robin(report.rounds(20), contestants(case, smoke, peers.as_ref()))?;
         for (name, samples) in rounds.iter() {
             let rate = median_interval(samples);
             let share = rounds.ratio(name, BY_HAND).map(|ratio| digits(ratio.value, 3));

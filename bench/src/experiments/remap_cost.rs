@@ -72,7 +72,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let (mut costs, mut owns, mut windows) = (Vec::new(), Vec::new(), Vec::new());
     for case in &CASES {
         let mut runs = Vec::new();
-        let rounds = measure(case, items, if smoke { 1 } else { ROUNDS }, &mut runs)?;
+        let rounds = measure(case, items, report.rounds(ROUNDS), &mut runs)?;
         // The first was the warm-up.
         let runs = &runs[1..];
         let [one, other, exchanged] = [ONE, OTHER, EXCHANGED].map(|name| rounds.of(name).unwrap_or_default());
