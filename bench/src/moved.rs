@@ -36,6 +36,8 @@ pub struct Job {
     pub third: Option<PathBuf>,
     /// After every so many items the mapping is exchanged for the other one, and back.
     pub exchange: Option<(u64, String)>,
+    /// What is added to the environment of ranks under mpirun.
+    pub environment: Vec<(&'static str, &'static str)>,
 }
 
 /// How a job went.
@@ -69,6 +71,7 @@ impl Job {
             cores: Vec::new(),
             third: None,
             exchange: None,
+            environment: Vec::new(),
         }
     }
 
@@ -77,7 +80,8 @@ impl Job {
     /// # Errors
     /// Those of starting ranks, and of [`main`].
     pub fn on_mpi(&self, ranks: usize) -> Outcome<Run> {
-        let output = Launch { limit: LIMIT, ..Launch::ranks(ranks) }.output("moved", &self.words())?;
+        let launch = Launch { limit: LIMIT, environment: self.environment.clone(), ..Launch::ranks(ranks) };
+        let output = launch.output("moved", &self.words())?;
         Run::read(&output)
     }
 

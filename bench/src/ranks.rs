@@ -56,12 +56,20 @@ pub struct Launch {
     pub bind: bool,
     /// Whether the other ranks go on when one dies (`--enable-recovery`).
     pub recovery: bool,
+    /// What is added to the environment.
+    pub environment: Vec<(&'static str, &'static str)>,
 }
 
 impl Launch {
     /// So many ranks, not bound, with a limit of one minute.
     pub fn ranks(ranks: usize) -> Self {
-        Launch { ranks, limit: Duration::from_secs(60), bind: false, recovery: false }
+        Launch {
+            ranks,
+            limit: Duration::from_secs(60),
+            bind: false,
+            recovery: false,
+            environment: Vec::new(),
+        }
     }
 
     /// Runs a [`program`] of this binary on ranks, and returns its result line.
@@ -103,6 +111,7 @@ impl Launch {
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         // The framework's start-up lines would stand between the tables.
         command.env("RUST_LOG", "warn");
+        command.envs(self.environment.iter().copied());
         Ok(command)
     }
 }

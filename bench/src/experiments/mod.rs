@@ -10,6 +10,7 @@ mod ferret_costs;
 mod ferret_runs;
 mod ferret_scaling;
 mod ferret_simgrid;
+mod idle_yield;
 mod live_burner;
 mod live_hosts;
 mod live_settling;
@@ -33,6 +34,7 @@ pub const ALL: &[Experiment] = &[
     ferret_simgrid::EXPERIMENT,
     monitor_cost::EXPERIMENT,
     live_settling::EXPERIMENT,
+    idle_yield::EXPERIMENT,
     live_burner::EXPERIMENT,
     live_burner::ON_FOUR,
     live_hosts::EXPERIMENT,
