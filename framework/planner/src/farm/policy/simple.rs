@@ -67,7 +67,9 @@ pub(super) struct Tss {
     first: f64,
     last: f64,
     step: f64,
+    /// Chunks that were begun, and tasks that are left of the newest, where there was less room.
     given: f64,
+    rest: u64,
     /// Tasks that are left if nothing comes back and no more come in.
     expected: u64,
 }
@@ -86,7 +88,7 @@ impl Policy for Tss {
         (self.first, self.last) = (first as f64, last as f64);
         let chunks = (2.0 * view.left as f64 / (self.first + self.last)).ceil();
         self.step = if chunks > 1.0 { (self.first - self.last) / (chunks - 1.0) } else { 0.0 };
-        self.given = 0.0;
+        (self.given, self.rest) = (0.0, 0);
         self.expected = view.left;
     }
 
@@ -94,8 +96,12 @@ impl Policy for Tss {
         if view.left > self.expected {
             self.begin(view);
         }
-        let size = (self.first - self.given * self.step).floor().max(self.last) as u64;
-        self.given += 1.0;
+        if self.rest == 0 {
+            self.rest = (self.first - self.given * self.step).floor().max(self.last) as u64;
+            self.given += 1.0;
+        }
+        let size = self.rest;
+        self.rest -= size.min(most);
         self.expected = view.left.saturating_sub(size.min(most));
         size
     }
@@ -139,4 +145,33 @@ fn mean_bytes(knowledge: &Knowledge) -> f64 {
 pub(in super::super) fn kruskal_weiss_size(tasks: u64, workers: usize, overhead: f64, deviation: f64) -> f64 {
     let n = workers as f64;
     (std::f64::consts::SQRT_2 * tasks as f64 * overhead / (deviation * n * n.ln().sqrt())).powf(2.0 / 3.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::farm::TaskStatistics;
+
+    /// A master that has room for 10 tasks at a time still gets chunks that shrink with the tasks, not with the messages.
+    #[test]
+    fn trapezoids_do_not_shrink_because_there_is_little_room() {
+        let (statistics, knowledge) = (TaskStatistics::default(), Knowledge::default());
+        let view = |left| View {
+            iteration: 1,
+            total: 4000,
+            left,
+            workers: &[0, 1],
+            statistics: &statistics,
+            mean: None,
+            knowledge: &knowledge,
+        };
+        let mut tss = Tss::default();
+        tss.begin(&view(4000));
+        let (mut left, mut chunks) = (4000, 0);
+        while left > 0 {
+            left -= tss.next(0, 10, &view(left)).clamp(1, left.min(10));
+            chunks += 1;
+        }
+        assert!(chunks < 410, "{chunks} chunks, where 400 would be the fewest");
+    }
 }
