@@ -3,14 +3,15 @@
 //! Each start is improved step by step: kind by kind, the moves around the blocks that set the pace are judged ([`moves`])
 //! and the best one is made, until none helps. What is left of the budget goes into arbitrary changes of the best
 //! mapping ([`kick`]) that are improved in their turn. In the end neighbours become one block where that costs next to
-//! nothing ([`Search::join`]), and blocks that could hardly keep up get more hosts where there are any
-//! ([`Search::make_room`]).
+//! nothing ([`Search::join`]), blocks that could hardly keep up get more hosts where there are any
+//! ([`Search::make_room`]), and blocks with one host go where they wait least ([`waits`]).
 
 mod edit;
 mod kick;
 mod moves;
 pub(super) mod seeds;
 mod state;
+mod waits;
 
 use std::ops::Range;
 
@@ -33,10 +34,12 @@ pub(super) struct Refined {
 
 /// Part of the budget, in percent, that improving the starts may use up.
 const BUDGET_OF_STARTS: usize = 60;
-/// Part of it, in percent, that is kept for joining blocks and making room.
+/// Part of it, in percent, that is kept for joining blocks and making room, and as much for shorter waits.
 const BUDGET_OF_ROOM: usize = 5;
 /// Joining blocks may cost so much of the pace: less than any estimate of works and speeds is worth.
 const NEXT_TO_NOTHING: f64 = 0.005;
+/// Shorter waits may cost so much of it.
+const SLOWER_FOR_WAITS: f64 = 0.02;
 /// Blocks at least this close to the slowest one set the pace.
 const SETS_THE_PACE: f64 = 1.0 - 1e-9;
 /// A block that is busy for less than this part of the time keeps up, also where its items take longer than expected.
@@ -57,6 +60,7 @@ pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize,
     };
     let mut states: Vec<State> = starts.iter().map(|start| search.judge.state(start)).collect();
     states.sort_by(|a, b| a.score.time.total_cmp(&b.score.time));
+    let best_start = states.first().map_or(f64::INFINITY, |start| start.score.time);
     let mut best: Option<State> = None;
     let count = states.len();
     for (i, start) in states.into_iter().enumerate() {
@@ -68,7 +72,7 @@ pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize,
             best = Some(local);
         }
     }
-    search.limit = budget - budget * BUDGET_OF_ROOM / 100;
+    search.limit = budget - 2 * budget * BUDGET_OF_ROOM / 100;
     let mut kicks = 0;
     while let Some(current) = &best
         && search.goes_on()
@@ -84,9 +88,16 @@ pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize,
             best = Some(local);
         }
     }
-    search.limit = budget;
+    search.limit = budget - budget * BUDGET_OF_ROOM / 100;
     let best = best.map(|best| search.join(best)).map(|best| search.make_room(best));
-    let pieces = best.map(|best| best.pieces).unwrap_or_default();
+    search.limit = budget;
+    let settled = best.map(|best| {
+        let time = best.score.time;
+        // Not slower than any start. Equally fast mappings differ by rounding.
+        let slowest = f64::min(time * (1.0 + SLOWER_FOR_WAITS), best_start).max(time * (1.0 + 1e-12));
+        waits::shorten(&mut search, best, slowest)
+    });
+    let pieces = settled.map(|settled| settled.pieces).unwrap_or_default();
     Refined {
         blocks: pieces.into_iter().map(|piece| Block::new(piece.stages, piece.hosts)).collect(),
         evaluations: search.judge.evaluations,

@@ -261,6 +261,17 @@ impl<'a> Judge<'a> {
         self.problem.rules.dispatch == Dispatch::OnDemand && self.capacity.overlaps_in_part(&hosted)
     }
 
+    /// Seconds that an item of block `b` would take if `p` alone hosted it.
+    pub(super) fn item_time(&mut self, state: &State, b: usize, p: usize) -> f64 {
+        let costs = self.problem.costs;
+        let ext = [costs.ext()];
+        let hosts = |i: usize| state.pieces.get(i).map_or(&ext[..], |piece| &piece.hosts);
+        let before = b.checked_sub(1).map_or(&ext[..], hosts);
+        self.fresh.clear();
+        costs.push_times(&state.pieces[b].stages, &[p], before, hosts(b + 1), &mut self.fresh);
+        self.fresh[0]
+    }
+
     /// True if no host occurs twice.
     fn distinct(&mut self, hosts: &[usize]) -> bool {
         self.mark += 1;
