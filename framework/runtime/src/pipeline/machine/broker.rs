@@ -4,6 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// A sender keeps a batch if it finishes it within so many times the time that the best other receiver needs.
 const KEEP: f64 = 2.0;
+/// Near the end, a batch is taken to need so many standard deviations more than batches need in the mean: that it
+/// takes longer than most is what would make everybody wait.
+const SURE: f64 = 2.0;
+/// Items are not taken to differ by more than this part of their mean: where a few are very long, it cannot be foreseen which.
+const MOST_SPREAD: f64 = 1.0;
 
 /// A decision: `sender` gives batch `number` to `receiver`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +25,15 @@ pub(crate) struct Lot {
     pub(crate) items: u32,
     /// Items of the stream that come behind this batch, if the source knew.
     pub(crate) behind: Option<u64>,
+}
+
+/// How long items keep a receiver busy, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ItemTime {
+    /// 0 if it is not known yet.
+    pub(crate) mean: u64,
+    /// From item to item; 0 if it is not known yet.
+    pub(crate) deviation: u64,
 }
 
 /// The book of one edge on which receivers pull: what there is to give, and who has asked.
@@ -45,6 +59,8 @@ struct Receiver {
     working: u32,
     /// Seconds that an item keeps it busy, whatever else it does in between; `None` before it has done one.
     pace: Option<f64>,
+    /// The standard deviation of that, as a part of it; `None` before it is known.
+    spread: Option<f64>,
 }
 
 impl Receiver {
@@ -60,9 +76,9 @@ impl Broker {
         self.offers.insert(number, lot);
     }
 
-    /// `receiver` has room for `batches` more, beside `held` that it has asked for before and not begun. An item takes it
-    /// `pace` nanoseconds, 0 if it does not know yet.
-    pub(crate) fn request(&mut self, receiver: usize, batches: usize, held: usize, pace: u64) {
+    /// `receiver` has room for `batches` more, beside `held` that it has asked for before and not begun. An item keeps
+    /// it busy for `time`.
+    pub(crate) fn request(&mut self, receiver: usize, batches: usize, held: usize, time: ItemTime) {
         let entry = self.receivers.entry(receiver).or_default();
         // What it has asked for and not been given has not been begun either.
         let given = held.saturating_sub(entry.open);
@@ -72,7 +88,11 @@ impl Broker {
             entry.working = items;
         }
         entry.open += batches;
-        entry.pace = Some(pace as f64 * 1e-9).filter(|pace| *pace > 0.0).or(entry.pace);
+        let (mean, deviation) = (time.mean as f64 * 1e-9, time.deviation as f64 * 1e-9);
+        if mean > 0.0 {
+            entry.pace = Some(mean);
+            entry.spread = Some(deviation / mean).filter(|spread| *spread > 0.0).or(entry.spread);
+        }
     }
 
     /// The next decision, if there is an offer and somebody who asked and should have it. A receiver that is the sender
@@ -86,8 +106,13 @@ impl Broker {
         // It gets the batch now, or else it has its hands full and will ask again.
         let (&first, _) = self.receivers.iter().min_by(|(_, a), (_, b)| finish(a).total_cmp(&finish(b)))?;
         let asked = self.receivers.iter().filter(|(_, r)| r.open > 0);
+        let spread = self.usual_spread();
+        let surely = |receiver: &Receiver| {
+            let items = receiver.backlog() + f64::from(lot.items);
+            (items + SURE * spread * items.sqrt()) * receiver.pace.unwrap_or(usual)
+        };
         let useful =
-            asked.filter(|(rank, r)| **rank == first || !self.others_are_done(**rank, finish(r), lot, usual));
+            asked.filter(|(rank, r)| **rank == first || !self.others_are_done(**rank, surely(r), lot, usual));
         let soon = KEEP * finish(self.receivers.get(&first)?);
         let (&receiver, _) = useful.min_by(|(a, first), (b, second)| {
             let keeps = |r: &Receiver| r.waiting.is_empty() && finish(r) <= soon;
@@ -118,9 +143,12 @@ impl Broker {
 
     /// What stands in for the pace of a receiver that has not done anything yet.
     fn usual_pace(&self) -> f64 {
-        let known = || self.receivers.values().filter_map(|r| r.pace);
-        let count = known().count();
-        if count == 0 { 1.0 } else { known().sum::<f64>() / count as f64 }
+        mean(self.receivers.values().filter_map(|r| r.pace)).unwrap_or(1.0)
+    }
+
+    /// How much items differ, as a part of what they take: the same on all receivers, but slow ones have seen few.
+    fn usual_spread(&self) -> f64 {
+        mean(self.receivers.values().filter_map(|r| r.spread)).unwrap_or(0.0).min(MOST_SPREAD)
     }
 
     /// Offers without a request, and requests without an offer.
@@ -129,9 +157,19 @@ impl Broker {
     }
 }
 
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Items that all take so many nanoseconds.
+    fn even(mean: u64) -> ItemTime {
+        ItemTime { mean, deviation: 0 }
+    }
 
     fn lot(sender: usize) -> Lot {
         Lot { sender, items: 1, behind: None }
@@ -143,8 +181,8 @@ mod tests {
         broker.offer(2, lot(7));
         broker.offer(1, lot(8));
         assert_eq!(broker.decide(), None);
-        broker.request(4, 1, 0, 0);
-        broker.request(5, 2, 0, 0);
+        broker.request(4, 1, 0, even(0));
+        broker.request(5, 2, 0, even(0));
         assert_eq!(broker.decide(), Some(Assignment { sender: 8, number: 1, receiver: 4 }));
         assert_eq!(broker.decide(), Some(Assignment { sender: 7, number: 2, receiver: 5 }));
         assert_eq!(broker.decide(), None);
@@ -154,8 +192,8 @@ mod tests {
     #[test]
     fn a_sender_that_asked_keeps_its_batch() {
         let mut broker = Broker::default();
-        broker.request(4, 1, 0, 100);
-        broker.request(7, 1, 0, 200);
+        broker.request(4, 1, 0, even(100));
+        broker.request(7, 1, 0, even(200));
         broker.offer(0, lot(7));
         assert_eq!(broker.decide(), Some(Assignment { sender: 7, number: 0, receiver: 7 }));
     }
@@ -163,8 +201,8 @@ mod tests {
     #[test]
     fn who_finishes_first_gets_a_batch_before_who_asked_first() {
         let mut broker = Broker::default();
-        broker.request(4, 2, 0, 1000);
-        broker.request(5, 2, 0, 400);
+        broker.request(4, 2, 0, even(1000));
+        broker.request(5, 2, 0, even(400));
         let receivers: Vec<usize> = (0..4)
             .map(|number| {
                 broker.offer(number, lot(9));
@@ -179,8 +217,8 @@ mod tests {
     fn near_the_end_nothing_goes_to_who_would_finish_last() {
         let behind = |number: u64| Some(9 - number);
         let mut broker = Broker::default();
-        broker.request(4, 1, 0, 8000);
-        broker.request(5, 1, 0, 1000);
+        broker.request(4, 1, 0, even(8000));
+        broker.request(5, 1, 0, even(1000));
         let mut receivers = Vec::new();
         for number in 0..10 {
             broker.offer(number, Lot { sender: 9, items: 1, behind: behind(number) });
@@ -189,26 +227,41 @@ mod tests {
             while let Some(a) = broker.decide() {
                 receivers.push(a.receiver);
             }
-            broker.request(5, 1, 0, 1000);
+            broker.request(5, 1, 0, even(1000));
         }
         // Rank 5 alone takes 10 µs, rank 4 eight for one. When rank 4 asks again, seven are left, or fewer.
         assert_eq!(receivers.iter().filter(|&&r| r == 4).count(), 1, "{receivers:?}");
         assert_eq!(receivers.len(), 10);
         let mut late = Broker::default();
-        late.request(4, 1, 0, 8000);
-        late.request(5, 1, 0, 1000);
+        late.request(4, 1, 0, even(8000));
+        late.request(5, 1, 0, even(1000));
         late.offer(0, Lot { sender: 9, items: 1, behind: Some(1) });
         late.offer(1, Lot { sender: 9, items: 1, behind: Some(0) });
         assert_eq!(late.decide().map(|a| a.receiver), Some(5));
         assert_eq!(late.decide(), None, "the second one waits for rank 5, too");
-        late.request(5, 1, 0, 1000);
+        late.request(5, 1, 0, even(1000));
         assert_eq!(late.decide().map(|a| a.receiver), Some(5));
+    }
+
+    #[test]
+    fn near_the_end_nothing_goes_to_who_may_take_much_longer_than_usual() {
+        // Rank 5 does eight items while rank 4 does one.
+        let given = |deviation: u64, behind: u64| {
+            let mut broker = Broker::default();
+            broker.request(4, 1, 0, ItemTime { mean: 8000, deviation: 8 * deviation });
+            broker.request(5, 0, 0, ItemTime { mean: 1000, deviation });
+            broker.offer(0, Lot { sender: 9, items: 1, behind: Some(behind) });
+            broker.decide().is_some()
+        };
+        assert_eq!([5, 7, 14, 16].map(|behind| given(0, behind)), [false, true, true, true]);
+        // An item that takes twice as long as usual would still be on rank 4 when rank 5 has done fifteen.
+        assert_eq!([5, 7, 14, 16].map(|behind| given(500, behind)), [false, false, false, true]);
     }
 
     #[test]
     fn who_has_asked_alone_gets_everything() {
         let mut broker = Broker::default();
-        broker.request(4, 2, 0, 8000);
+        broker.request(4, 2, 0, even(8000));
         broker.offer(0, Lot { sender: 9, items: 3, behind: Some(0) });
         assert_eq!(broker.decide().map(|a| a.receiver), Some(4));
     }

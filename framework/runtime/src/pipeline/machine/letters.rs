@@ -16,6 +16,8 @@ pub(super) struct Request {
     pub(super) held: u32,
     /// Nanoseconds that an item keeps the replica busy; 0 if it does not know yet.
     pub(super) pace: u64,
+    /// The standard deviation of that, from item to item.
+    pub(super) deviation: u64,
 }
 
 /// So many batches wait at a serial stage for an older one.

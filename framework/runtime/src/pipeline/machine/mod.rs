@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::broker::{Broker, Lot};
+use self::broker::{Broker, ItemTime, Lot};
 use self::handover::Moving;
 use self::inbox::Inbox;
 pub(crate) use self::job::{Done, Idle, Job, Note, Traffic};
@@ -159,9 +159,10 @@ impl Machine {
             // Book-keeping of a mapping that is over: everybody begins his books anew.
             _ if !present => Ok(()),
             Kind::Request => {
-                let Request { edge, batches, held, pace, .. } = wire::from_bytes(&letter.body)?;
+                let Request { edge, batches, held, pace, deviation, .. } = wire::from_bytes(&letter.body)?;
                 let most = self.table.receivers(self.known(edge as usize)?).len() * self.ahead;
                 let (batches, held) = ((batches as usize).min(most), held as usize);
+                let pace = ItemTime { mean: pace, deviation };
                 self.book(edge as usize)?.request(letter.from, batches, held, pace);
                 self.decide(edge as usize)
             }

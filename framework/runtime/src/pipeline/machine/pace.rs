@@ -14,6 +14,8 @@ pub(super) struct Pace {
     /// What the rank had spent when it began the last batch, and the items of that.
     last: Option<(Duration, u32)>,
     mean: f64,
+    /// Mean square of what intervals differ from the mean, for one item.
+    variance: f64,
     intervals: u32,
     /// Batches begun.
     batches: u64,
@@ -25,11 +27,18 @@ impl Pace {
     pub(super) fn begins(&mut self, items: u32, busy: Duration) {
         self.batches += 1;
         if let Some((then, items)) = self.last.replace((busy, items)) {
-            let spent = busy.saturating_sub(then).as_secs_f64() / f64::from(items.max(1));
+            let count = f64::from(items.max(1));
+            let spent = busy.saturating_sub(then).as_secs_f64() / count;
             // The compute side may have been given two batches before the first was done.
             if spent > 0.0 || self.intervals > 0 {
                 self.intervals = self.intervals.saturating_add(1);
-                self.mean += f64::max(FRESH, f64::from(self.intervals).recip()) * (spent - self.mean);
+                let fresh = f64::max(FRESH, f64::from(self.intervals).recip());
+                let off = spent - self.mean;
+                self.mean += fresh * off;
+                if self.intervals > 1 {
+                    // A mean of several items differs less than one item does.
+                    self.variance += fresh * ((1.0 - fresh) * off * off * count - self.variance);
+                }
             }
         }
     }
@@ -57,6 +66,11 @@ impl Pace {
     /// Nanoseconds for an item, 0 while that is not known.
     pub(super) fn nanos(&self) -> u64 {
         (self.mean * 1e9) as u64
+    }
+
+    /// How far one item differs from another: its standard deviation in nanoseconds, 0 while that is not known.
+    pub(super) fn deviation(&self) -> u64 {
+        (self.variance.sqrt() * 1e9) as u64
     }
 }
 
@@ -91,6 +105,21 @@ mod tests {
         assert!(pace.is_at_first() && pace.ends(Duration::from_millis(3)));
         assert!(!pace.is_at_first() && pace.is_brisk() && !pace.ends(Duration::from_millis(4)));
         assert_eq!(pace.nanos(), 3_000_000);
+    }
+
+    #[test]
+    fn items_that_differ_are_told_from_items_that_do_not() {
+        let (mut even, mut uneven, mut batches) = (Pace::default(), Pace::default(), Pace::default());
+        for n in 0..200 {
+            even.begins(1, Duration::from_millis(4 * n));
+            uneven.begins(1, Duration::from_millis(4 * n - 2 * (n % 2)));
+            batches.begins(4, Duration::from_millis(16 * n - 4 * (n % 2)));
+        }
+        assert_eq!(even.deviation(), 0);
+        // 2 ms and 6 ms in turn; the newest counts most. Four items together take 12 ms and 20 ms.
+        for pace in [uneven, batches] {
+            assert!(pace.deviation().abs_diff(2_000_000) < 100_000, "{pace:?}");
+        }
     }
 
     #[test]

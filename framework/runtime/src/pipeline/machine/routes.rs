@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::broker::Lot;
+use super::broker::{ItemTime, Lot};
 use super::letters::{Assign, Early, Offer, Request};
 use super::parcel::Parcel;
 use super::table::Route;
@@ -126,14 +126,15 @@ impl Machine {
             return Ok(());
         }
         inbox.asked += want;
-        let pace = inbox.pace.nanos();
+        let pace = ItemTime { mean: inbox.pace.nanos(), deviation: inbox.pace.deviation() };
         if broker == self.me {
             let me = self.me;
             self.book(edge)?.request(me, want, have, pace);
             return self.decide(edge);
         }
         let (batches, held) = (want as u32, have as u32);
-        let request = Request { epoch: self.epoch(), edge: edge as u32, batches, held, pace };
+        let ItemTime { mean: pace, deviation } = pace;
+        let request = Request { epoch: self.epoch(), edge: edge as u32, batches, held, pace, deviation };
         self.mail(broker, Kind::Request, &request)
     }
 
