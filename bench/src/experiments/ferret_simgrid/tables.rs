@@ -1,7 +1,9 @@
 //! What the runs on all platforms come to: tables, a plot and the marks.
 
 use super::super::ferret_costs::Bound;
-use super::{CONTESTANTS, DPM, HEDPM, LIVE, ORDERLY, REFINED, Row, Run};
+use super::{
+    CONTESTANTS, DPM, HEDPM, LIVE, LONG, LONG_SEARCH, LONG_SEARCH_APART, ORDERLY, REFINED, Row, Run,
+};
 use crate::{Bars, Mark, Outcome, Report, Table, Target, stats, table::digits, verdict::Interval};
 
 /// What HeDPM gained in the paper.
@@ -114,6 +116,17 @@ pub(super) fn judge(report: &mut Report, rows: &[Row]) {
     }
     let worst = |value: &dyn Fn(&Row) -> f64| rows.iter().map(value).fold(0.0, f64::max);
     let behind = worst(&|row| row.seconds(REFINED) / row.bound().max(row.best()));
+    let searched = |row: &Row| f64::min(row.seconds(LONG_SEARCH), row.seconds(LONG_SEARCH_APART));
+    let against: Vec<f64> = rows.iter().map(|row| row.seconds(REFINED) / searched(row)).collect();
+    report.note(format!(
+        "refined takes {:.3} times the time of the better of two searches that are {} times as long (median; at most {:.3}); \
+         within 10 % on {} of {}",
+        stats::median(&against),
+        LONG / armature_planner::pipeline::PlanOptions::default().budget,
+        against.iter().copied().fold(0.0, f64::max),
+        against.iter().filter(|&&ratio| ratio <= 1.1).count(),
+        rows.len()
+    ));
     let what = "refined against the best mapping found, worst platform";
     report.mark(Mark::new(what, Interval::exact(behind), "times its time", Target::AtMost(1.1)));
     let settled = |row: &Row, name: &str| row.runs.get(name).and_then(Run::settled).unwrap_or(f64::NAN);
