@@ -199,3 +199,14 @@ fn a_rank_that_hangs_in_a_task_is_done_without() {
     let lost = if outcome.stdout.contains("lost [1]") { "1" } else { "2" };
     complete(&outcome, lost);
 }
+
+#[test]
+fn a_parked_worker_takes_the_place_of_a_dead_one() {
+    for seed in (0..runs()).filter(|_| survives()) {
+        let running = job(3).flag("--enable-recovery").env("ARMATURE_TEST_WORKERS", "2").start();
+        // Ranks 1 and 2: one of them is parked and may be the one that dies.
+        let victim = 1 + seed as usize % 2;
+        kill(&running, &[victim], seed);
+        complete(&running.wait(), &victim.to_string());
+    }
+}
