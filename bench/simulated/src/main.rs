@@ -2,8 +2,9 @@
 //!
 //! Every simulated rank loads a copy of this program, so it has next to nothing in it. Words are NAME=VALUE: `tasks`,
 //! their `mean` length in operations, its `deviation` as a part of the mean, the `seed` that decides the lengths,
-//! `chunking`, and `iterations` of such tasks one after the other. Rank 0 only hands out. It prints
-//! `result seconds S operations N chunks N busy S last S`; the last are those of the last iteration.
+//! `chunking`, `iterations` of such tasks one after the other, and the number of `workers` that begin, 0 for all. Rank 0
+//! only hands out. It prints `result seconds S operations N chunks N busy S last S workers N`: the seconds of the last
+//! iteration, and the number of workers at its end.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -41,6 +42,7 @@ struct Simulated {
     seed: u64,
     chunking: armature::farm::Chunking,
     iterations: usize,
+    workers: usize,
 }
 
 impl Simulated {
@@ -52,6 +54,7 @@ impl Simulated {
             seed: 0,
             chunking: Default::default(),
             iterations: 1,
+            workers: 0,
         };
         for word in words {
             let (name, value) =
@@ -63,6 +66,7 @@ impl Simulated {
                 "seed" => simulated.seed = value.parse()?,
                 "chunking" => simulated.chunking = value.parse()?,
                 "iterations" => simulated.iterations = value.parse()?,
+                "workers" => simulated.workers = value.parse()?,
                 _ => return Err(format!("there is no setting {word}").into()),
             }
         }
@@ -70,13 +74,16 @@ impl Simulated {
     }
 
     fn rank(&self, session: &Session) -> Outcome {
-        let Simulated { tasks, mean, deviation, seed, chunking, iterations } = *self;
+        let Simulated { tasks, mean, deviation, seed, chunking, iterations, workers } = *self;
         let mut sets = Vec::new();
         if session.is_root() {
             let shape = TaskShape { tasks, mean, spread: deviation, block: 1 };
             sets = shape.iterations(seed)?.take(iterations).collect();
         }
         let mut farm = Farm::worker("simulated", || Ok(Declares)).chunking(chunking).dedicated_master();
+        if workers > 0 {
+            farm = farm.workers(workers);
+        }
         let first = sets.first().cloned().unwrap_or_default();
         let clock = session.stopwatch();
         let mut ended = vec![clock.elapsed()];
@@ -90,10 +97,12 @@ impl Simulated {
         let Some(summary) = summary else { return Ok(()) };
         let (seconds, busy) = (summary.elapsed.as_secs_f64(), summary.busy().as_secs_f64());
         let operations: f64 = sets.iter().flatten().sum();
-        let chunks = summary.chunks;
+        let (chunks, workers) = (summary.chunks, summary.ended_with);
         let last = ended.iter().rev().take(2).map(Duration::as_secs_f64).reduce(|end, start| end - start);
         let last = last.unwrap_or_default();
-        println!("result seconds {seconds} operations {operations} chunks {chunks} busy {busy} last {last}");
+        println!(
+            "result seconds {seconds} operations {operations} chunks {chunks} busy {busy} last {last} workers {workers}"
+        );
         Ok(())
     }
 }

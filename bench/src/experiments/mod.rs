@@ -6,6 +6,7 @@ mod farm_efficiency;
 mod farm_overhead;
 mod farm_policies;
 mod farm_simgrid;
+mod farm_workers;
 mod ferret_costs;
 mod ferret_runs;
 mod ferret_scaling;
@@ -43,6 +44,7 @@ pub const ALL: &[Experiment] = &[
     farm_efficiency::EXPERIMENT,
     farm_deaths::EXPERIMENT,
     farm_simgrid::EXPERIMENT,
+    farm_workers::EXPERIMENT,
     planner_4x4::EXPERIMENT,
     planner_30::EXPERIMENT,
     planner_time::EXPERIMENT,

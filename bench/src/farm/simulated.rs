@@ -65,7 +65,7 @@ impl Simulated {
     /// # Errors
     /// If there is no simulator or no program built for it, or if the simulation fails or takes too long.
     pub fn run(&self, folder: &Path) -> Outcome<Run> {
-        let values = self.simulate(folder)?;
+        let values = self.simulate(folder, 0)?;
         let value = |name: &str| {
             values.get(name).copied().ok_or_else(|| format!("the simulated farm printed no {name}"))
         };
@@ -73,7 +73,17 @@ impl Simulated {
         Ok(Run { seconds, work, last: value("last")?, chunks: value("chunks")? as usize })
     }
 
-    fn simulate(&self, folder: &Path) -> Outcome<BTreeMap<String, f64>> {
+    /// Simulates it, beginning with `start` of the workers; returns how many take part at the end.
+    ///
+    /// # Errors
+    /// As [`run`](Simulated::run).
+    pub fn settle(&self, folder: &Path, start: usize) -> Outcome<usize> {
+        let values = self.simulate(folder, start)?;
+        Ok(*values.get("workers").ok_or("the simulated farm printed no workers")? as usize)
+    }
+
+    /// `start` workers take part at first, or all if it is 0.
+    fn simulate(&self, folder: &Path, start: usize) -> Outcome<BTreeMap<String, f64>> {
         let Simulated { network, shape, seed, iterations, workers, chunking } = *self;
         let hosts = workers + 1;
         let cluster = Cluster { speeds: vec![SPEED; hosts], bandwidths: vec![network.bandwidth; hosts] };
@@ -88,6 +98,9 @@ impl Simulated {
         command.args([PROGRAM, &format!("tasks={}", shape.tasks), &format!("mean={}", SPEED * shape.mean)]);
         command.args([format!("deviation={}", shape.spread), format!("seed={seed}")]);
         command.args([format!("chunking={chunking}"), format!("iterations={iterations}")]);
+        command.arg(format!("workers={start}"));
+        // The number of workers is the one that is asked for, to the end, unless it is to settle.
+        command.env("ARMATURE_BALANCE", if start == 0 { "off" } else { "live" });
         command.env("RUST_LOG", "error").env("ARMATURE_SMPI_TIMEOUT", LIMIT.as_secs().to_string());
         one(&finish(command, LIMIT)?)
     }

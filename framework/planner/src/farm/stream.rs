@@ -15,6 +15,9 @@ pub trait Repeated {
 
     /// Whether enough is known for a comparison.
     fn is_known(&self) -> bool;
+
+    /// Whether workers that are set free may make up for some time that is lost.
+    fn trades_time(&self) -> bool;
 }
 
 impl Repeated for IterationModel {
@@ -28,6 +31,10 @@ impl Repeated for IterationModel {
 
     fn is_known(&self) -> bool {
         self.validate().is_ok() && self.compute > 0.0
+    }
+
+    fn trades_time(&self) -> bool {
+        true
     }
 }
 
@@ -69,5 +76,9 @@ impl Repeated for StreamModel {
     fn is_known(&self) -> bool {
         let usable = |seconds: f64| seconds > 0.0 && seconds.is_finite();
         usable(self.serving) && usable(self.compute)
+    }
+
+    fn trades_time(&self) -> bool {
+        false
     }
 }

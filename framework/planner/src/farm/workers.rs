@@ -8,6 +8,8 @@ use crate::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions}
 
 /// A number of workers that takes so many times what it was predicted to take is not kept.
 const SLOWER: f64 = 1.1;
+/// By so much the root of Pi may have become worse where time and workers are weighed against each other.
+const WORSE: f64 = 0.05;
 
 /// Decides on the number of workers between iterations.
 ///
@@ -18,8 +20,9 @@ const SLOWER: f64 = 1.1;
 /// ([`StreamModel`](super::StreamModel)).
 ///
 /// A change after which iterations take longer than before, and longer than was predicted, by a tenth or more is to be
-/// [taken back](CountOutcome::take_back), and that number and those beyond it are not tried again: where the model does
-/// not fit a farm, the farm loses a few iterations by it and no more.
+/// [taken back](CountOutcome::take_back), unless the workers that were set free make up for that (Pi has not become worse
+/// by more than a tenth, and more than one worker is left). That number and those beyond it are not tried again: where
+/// the model does not fit a farm, the farm loses a few iterations by it and no more.
 ///
 /// ```
 /// use armature_planner::farm::{IterationModel, MessageCosts, Protocol, WorkerCount};
@@ -48,8 +51,9 @@ const SLOWER: f64 = 1.1;
 pub struct WorkerCount {
     tuner: Tuner<usize>,
     begun: Option<f64>,
-    /// The numbers before and after the last change that was decided.
+    /// The numbers before and after the last change that was decided, and whether it may cost time.
     change: (usize, usize),
+    trades: bool,
     /// Numbers outside have turned out to be slower than predicted.
     least: usize,
     most: usize,
@@ -68,13 +72,14 @@ pub struct CountOutcome {
     pub predicted_s: f64,
     /// The median of the first iterations after the change.
     pub after_s: f64,
-    /// Iterations have become slower than they were and than they were to be: the old number is to be in force again.
+    /// Iterations have become slower than they were and than they were to be, and workers that were set free do not make up
+    /// for it (or must not): the old number is to be in force again.
     pub take_back: bool,
 }
 
 impl CountOutcome {
     /// The tuner's times are those of iterations times the root of the number of workers.
-    fn new(outcome: &Outcome, (before, after): (usize, usize)) -> Self {
+    fn new(outcome: &Outcome, (before, after): (usize, usize), trades: bool) -> Self {
         let (then, now) = ((before.max(1) as f64).sqrt(), (after.max(1) as f64).sqrt());
         let (predicted_before, predicted_s) =
             (outcome.predicted_before / then, outcome.predicted_after / now);
@@ -84,16 +89,19 @@ impl CountOutcome {
         );
         // Fewer workers may be slower, if that was predicted.
         let promised = (predicted_s / predicted_before).max(1.0);
-        let take_back = outcome.measured_before.is_some() && after_s > SLOWER * promised * before_s;
+        let slower = outcome.measured_before.is_some() && after_s > SLOWER * promised * before_s;
+        let pays = outcome.measured_gain().is_some_and(|gain| gain >= -WORSE);
+        let take_back = slower && !(trades && after > 1 && pays);
         CountOutcome { before, after, before_s, predicted_s, after_s, take_back }
     }
 }
 
 impl WorkerCount {
-    /// Options that suit looks once an iteration, however short: pauses are counted in costs alone, and 2 % have to
-    /// be won in three looks in a row.
+    /// Options that suit looks once an iteration, however short: pauses are counted in costs alone, and half a per cent
+    /// has to be won in three looks in a row. Pi is so flat around its least value that one per cent is a good tenth of
+    /// the workers.
     pub fn options() -> TunerOptions {
-        TunerOptions { threshold: 0.02, persistence: 3, cool_down: 0.0, ..TunerOptions::default() }
+        TunerOptions { threshold: 0.005, persistence: 3, cool_down: 0.0, ..TunerOptions::default() }
     }
 
     /// Nothing was looked at yet.
@@ -105,6 +113,7 @@ impl WorkerCount {
             tuner: Tuner::new(options)?,
             begun: None,
             change: (1, 1),
+            trades: false,
             least: 1,
             most: usize::MAX,
         })
@@ -149,6 +158,7 @@ impl WorkerCount {
             .consider(situation, Some(Candidate { arrangement: wanted, time: index(model, wanted), cost }));
         if decision.is_act() {
             self.change = (workers, wanted);
+            self.trades = model.trades_time();
         }
         decision
     }
@@ -166,7 +176,7 @@ impl WorkerCount {
     /// What came of the last change, once; see [`Tuner::outcome`]. The caller puts the old number in force again if it
     /// says so.
     pub fn outcome(&mut self) -> Option<CountOutcome> {
-        let outcome = CountOutcome::new(&self.tuner.outcome()?, self.change);
+        let outcome = CountOutcome::new(&self.tuner.outcome()?, self.change, self.trades);
         if outcome.take_back {
             let (before, after) = self.change;
             if after < before {

@@ -1,0 +1,84 @@
+//! Farms on simulated hosts that begin with too many workers or with too few: where does their number settle?
+//!
+//! Equal hosts around one switch; rank 0 only hands out. The planner's model (Cesar et al. 2006) says from the network's
+//! figures and the sum of all tasks' lengths with how many workers the performance index is least. The farm knows neither: it
+//! measures its messages and its tasks, and changes the number of workers between iterations. It begins with all hosts, and
+//! with a few. After ten iterations the number must be within 15 % of the model's.
+
+use std::path::Path;
+
+use armature_planner::farm::Chunking;
+
+use crate::{
+    Experiment, Mark, Outcome, Report, Table, Target,
+    farm::{
+        simulated::{Network, Simulated},
+        tasks::TaskShape,
+    },
+    table::digits,
+    verdict::Interval,
+};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "farm-workers",
+    about: "farms begun with too many and too few workers on simulated networks: the number after ten iterations",
+    needs: "SimGrid, armature-bench-simulated built for it (ci/bench.sh builds it)",
+    run,
+};
+
+const FOLDER: &str = "target/bench/farm-workers";
+/// Hosts beside that of rank 0.
+const HOSTS: usize = 64;
+const FEW: usize = 4;
+const ITERATIONS: usize = 10;
+const SEED: u64 = 5;
+
+/// What is tried: a network, the number of tasks, and their mean length (s).
+///
+/// With fast links the start-up times of the messages decide ((7) of the paper), with slow ones their bytes ((8)).
+const CASES: [(&str, Network, usize, f64); 7] = [
+    ("slow to send", Network { bandwidth: 125e6, start_up: 200e-6 }, 2_000, 100e-6),
+    ("slow to send, longer tasks", Network { bandwidth: 125e6, start_up: 200e-6 }, 2_000, 400e-6),
+    ("quick to send", Network { bandwidth: 125e6, start_up: 50e-6 }, 2_000, 100e-6),
+    ("narrow links", Network { bandwidth: 1e6, start_up: 50e-6 }, 2_000, 200e-6),
+    ("narrow links, longer tasks", Network { bandwidth: 1e6, start_up: 50e-6 }, 2_000, 400e-6),
+    // Not looked at while the rules of the change were made.
+    ("in between", Network { bandwidth: 12.5e6, start_up: 100e-6 }, 1_000, 300e-6),
+    ("more tasks, narrow links", Network { bandwidth: 2e6, start_up: 20e-6 }, 5_000, 100e-6),
+];
+const POLICIES: [Chunking; 2] = [Chunking::Auto, Chunking::Static];
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let cases = if smoke { &CASES[..1] } else { &CASES[..] };
+    let (hosts, iterations) = if smoke { (24, 4) } else { (HOSTS, ITERATIONS) };
+    let columns =
+        ["network", "task [ms]", "chunks by", "the model's number", "begun with", "ended with", "off"];
+    let mut table = Table::new(&columns);
+    let mut worst: f64 = 0.0;
+    for &(name, network, tasks, mean) in cases {
+        for chunking in POLICIES {
+            let shape = TaskShape { tasks, mean, spread: 0.8, block: 1 };
+            let case = Simulated { network, shape, seed: SEED, iterations, workers: hosts, chunking };
+            let model = case.model()?;
+            let best = model.best(1..=model.most_workers(1..=hosts));
+            for start in [hosts, FEW] {
+                let end = case.settle(Path::new(FOLDER), start)?;
+                let off = (end as f64 / best as f64 - 1.0).abs();
+                worst = worst.max(off);
+                table.row([
+                    name.into(),
+                    (1e3 * mean).into(),
+                    chunking.to_string().into(),
+                    best.into(),
+                    start.into(),
+                    end.into(),
+                    digits(off, 3),
+                ]);
+            }
+        }
+    }
+    report.table("", &table)?;
+    let what = format!("the number after {iterations} iterations against the model's, at worst");
+    report.mark(Mark::new(&what, Interval::exact(worst), "off", Target::AtMost(0.15)));
+    Ok(())
+}
