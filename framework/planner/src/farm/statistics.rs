@@ -25,6 +25,16 @@ pub struct TaskStatistics {
     spread: Spread,
 }
 
+/// Variance of the time of a chunk of k tasks by k σ², where blocks of `block` tasks share one duration.
+pub(super) fn chunk_variance(block: f64, k: f64) -> f64 {
+    if block <= k {
+        block - (block * block - 1.0) / (3.0 * k)
+    } else {
+        // k tasks within blocks longer than the chunk.
+        k - (k * k - 1.0) / (3.0 * block)
+    }
+}
+
 /// Times of the tasks of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct WorkerTimes {
@@ -116,6 +126,12 @@ impl TaskStatistics {
         self.spread.squares
     }
 
+    /// Variance of single tasks within chunks (s²), over all of them; that of all tasks where chunks have one task.
+    pub(super) fn within(&self) -> f64 {
+        let inside = self.spread.tasks - self.spread.chunks as f64;
+        if inside > 0.0 { self.spread.within / inside } else { self.all.variance() }
+    }
+
     /// Over how many neighbouring tasks times are alike: 1 if tasks are independent, B if blocks of B tasks share
     /// one duration. From the variance between chunks against that of single tasks: a chunk of k independent tasks
     /// has the variance k σ², one of blocks of B the variance σ² (k B − (B² − 1)/3) for k ≥ B, blocks lying anyhow
@@ -132,15 +148,7 @@ impl TaskStatistics {
         let (c, mean_size) = (chunks as f64, tasks / chunks as f64);
         let ratio = between / ((c - 1.0) * variance);
         // Solve variance(B) / k = ratio for chunks of the mean size: V(B)/(k σ²) grows with B.
-        let scaled = |b: f64| {
-            if b <= mean_size {
-                b - (b * b - 1.0) / (3.0 * mean_size)
-            } else {
-                let k = mean_size;
-                // k tasks within blocks longer than the chunk.
-                k - (k * k - 1.0) / (3.0 * b)
-            }
-        };
+        let scaled = |b: f64| chunk_variance(b, mean_size);
         let (mut low, mut high) = (1.0, 64.0 * mean_size.max(1.0));
         if ratio <= scaled(low) {
             return low;

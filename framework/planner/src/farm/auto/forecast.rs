@@ -2,6 +2,7 @@
 
 use super::super::knowledge::ChunkDone;
 use super::super::policy::{Policy, View};
+use super::bound::Bound;
 use super::synthetic::Synthetic;
 use crate::simulate::farm::{Dispatcher, Farm, Standing};
 
@@ -13,6 +14,9 @@ pub(super) struct Ahead<'a> {
     pub(super) standing: Standing<'a>,
     /// How many times as long each worker takes for a task, by its number.
     pub(super) slowness: &'a [f64],
+    /// Tasks that are out: they come before those that are left.
+    pub(super) out: u64,
+    pub(super) bound: Bound,
 }
 
 impl Ahead<'_> {
@@ -56,11 +60,12 @@ impl Dispatcher for Play<'_> {
         }
         self.chunks += 1;
         let view = View { left: self.left, ..self.ahead.view };
-        Some(self.policy.next(worker, self.left, &view).clamp(1, self.left))
+        let most = self.ahead.bound.most(self.left, view.n());
+        Some(self.policy.next(worker, most, &view).clamp(1, most))
     }
 
     fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64) {
-        let first = self.ahead.view.left - self.left;
+        let first = self.ahead.out + self.ahead.view.left - self.left;
         self.left -= tasks;
         let slow = self.ahead.slowness.get(worker).copied().unwrap_or(1.0);
         (slow * (self.row.until(first + tasks) - self.row.until(first)), 0.0)

@@ -5,10 +5,16 @@
 //! in, on task times like those measured: mean, deviation, and blocks of neighbours that are alike. The fastest is
 //! taken. That is done again at each new iteration, and whenever half of what was left is gone.
 //!
+//! What was measured tells nothing of what lies ahead where the level of the times wanders along the tasks, as it does
+//! from row to row of a picture. How far it may is told by the [`Course`] of the chunks so far; some rows wander as
+//! much, and chunks are [bounded](Bound) accordingly.
+//!
 //! What this may cost is a small part of the time that lies ahead.
 
+mod bound;
 mod candidates;
 mod choice;
+mod course;
 mod forecast;
 mod outlook;
 mod synthetic;
@@ -18,6 +24,8 @@ pub use choice::Choice;
 
 use super::knowledge::ChunkDone;
 use super::policy::{Policy, View};
+use bound::Bound;
+use course::Course;
 use forecast::Ahead;
 use outlook::{Out, Outlook};
 use synthetic::Synthetic;
@@ -34,6 +42,8 @@ const OVERHEAD: f64 = 0.01;
 const MOST_CHUNKS: f64 = 100_000.0;
 /// Chunks for each worker that it takes to simulate every candidate once.
 const ROW_CHUNKS: f64 = 250.0;
+/// The golden ratio, less one: multiples of it fill the unit interval evenly.
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
 /// Rows of tasks that are drawn, at most.
 const MOST_ROWS: u64 = 16;
 /// What is in force is left only for something that is better by this part: at the beginning of an iteration, and in
@@ -50,7 +60,8 @@ const WORSE: f64 = 0.08;
 struct Trial {
     candidate: Option<Candidate>,
     policy: Box<dyn Policy>,
-    /// Seconds in all rows so far.
+    /// Seconds in all rows so far, and the same by the least that each could take.
+    seconds: f64,
     total: f64,
     /// It could be simulated, and is not hopeless.
     stands: bool,
@@ -58,7 +69,7 @@ struct Trial {
 
 impl Trial {
     fn new(candidate: Option<Candidate>, policy: Box<dyn Policy>) -> Self {
-        Trial { candidate, policy, total: 0.0, stands: true }
+        Trial { candidate, policy, seconds: 0.0, total: 0.0, stands: true }
     }
 }
 
@@ -80,6 +91,10 @@ pub(super) struct Auto {
     look_at_left: u64,
     /// Chunks that were simulated so far.
     spent: f64,
+    /// Tasks handed out in this iteration.
+    given: u64,
+    course: Course,
+    bound: Bound,
 }
 
 impl Default for Auto {
@@ -95,6 +110,9 @@ impl Default for Auto {
             look_at_chunks: 0,
             look_at_left: 0,
             spent: 0.0,
+            given: 0,
+            course: Course::default(),
+            bound: Bound::default(),
         }
     }
 }
@@ -105,6 +123,12 @@ impl Auto {
             self.port = view.knowledge.now;
         }
         let view = &self.informed_view(view);
+        if view.statistics.chunks() > 0 {
+            let outlook = Outlook::new(view, &self.out);
+            let outcomes = self.course.outcomes(view.statistics, outlook.likeness(), view.total);
+            self.course.begin(&outcomes);
+        }
+        self.given = 0;
         self.policy = self.in_force.policy(view.left, view.n());
         self.policy.begin(view);
         self.look_at_left = view.left / 2;
@@ -135,6 +159,7 @@ impl Auto {
                 self.look(&informed, first || chunks == view.n(), BETTER_MIDWAY);
             }
         }
+        let most = most.min(self.bound.most(view.left, view.n()));
         let size = if self.informed {
             self.policy.next(worker, most, view)
         } else {
@@ -149,7 +174,8 @@ impl Auto {
             self.port = self.port.max(now) + view.knowledge.send_time(size);
             self.port
         };
-        self.out.push(Out { worker, tasks: size, arrives });
+        self.out.push(Out { worker, first: self.given, tasks: size, arrives });
+        self.given += size;
         size
     }
 
@@ -159,6 +185,7 @@ impl Auto {
         let Some(port_before) = self.port_before.take() else { return };
         let Some(newest) = self.out.last_mut() else { return };
         newest.tasks = newest.tasks.saturating_sub(tasks);
+        self.given = self.given.saturating_sub(tasks);
         if newest.tasks == 0 {
             self.out.pop();
             self.port = port_before;
@@ -168,7 +195,8 @@ impl Auto {
     pub(super) fn done(&mut self, done: &ChunkDone) {
         self.port_before = None;
         let Some(place) = self.out.iter().position(|out| out.worker == done.worker) else { return };
-        self.out.remove(place);
+        let out = self.out.remove(place);
+        self.course.add(out.first, done.tasks, done.sum);
     }
 
     pub(super) fn leave(&mut self, worker: usize) {
@@ -222,12 +250,24 @@ impl Auto {
         }
         let rows = if likeness.deviation > 1e-3 * likeness.mean { MOST_ROWS } else { 1 };
         let mut rounds = 0;
+        let outcomes = self.course.outcomes(view.statistics, &likeness, view.total);
+        self.bound =
+            Bound::new(view, likeness.mean, outcomes.risk(view.left as f64 / view.total.max(1) as f64));
         for seed in 0..rows {
-            // The tasks that are out come after those that are left.
-            let row = Synthetic::draw(&likeness, view.left + outlook.out(), seed);
+            let place = (0.5 + seed as f64 * GOLDEN).fract();
+            let (likeness, walk) = outcomes.at(place, &likeness);
+            let row = Synthetic::draw(&likeness, walk.as_ref(), view.left + outlook.out(), seed);
+            // What it would take if nothing were lost.
+            let even = row.until(view.left + outlook.out()) / view.n() as f64;
             let (asks, free) = outlook.asks(&row);
             let standing = Standing { asks: &asks, port, free: &free };
-            let ahead = Ahead { view: *view, standing, slowness: outlook.slowness() };
+            let ahead = Ahead {
+                view: *view,
+                standing,
+                slowness: outlook.slowness(),
+                out: outlook.out(),
+                bound: self.bound,
+            };
             let before = budget;
             let mut best = f64::INFINITY;
             for trial in tried.iter_mut().filter(|trial| trial.stands) {
@@ -235,7 +275,8 @@ impl Auto {
                 budget -= chunks;
                 match time {
                     Some(time) if time <= HOPELESS * best => {
-                        trial.total += time;
+                        trial.seconds += time;
+                        trial.total += time / even;
                         best = best.min(time);
                     }
                     _ => trial.stands = false,
@@ -254,13 +295,13 @@ impl Auto {
         }
         self.spent += (allowed - budget) as f64;
         let compared = tried.len();
-        let mean = |total: f64| total / f64::from(rounds);
-        let before = tried[0].stands.then(|| mean(tried[0].total));
+        let mean = |seconds: f64| seconds / f64::from(rounds);
+        let before = tried[0].stands.then(|| (mean(tried[0].seconds), tried[0].total));
         let standing = tried.into_iter().filter(|trial| trial.stands && trial.candidate.is_some());
         let best = standing.min_by(|a, b| a.total.total_cmp(&b.total));
-        if let Some(Trial { candidate: Some(candidate), policy, total, .. }) = best {
-            let predicted = mean(total);
-            if before.is_some_and(|before| predicted >= before * (1.0 - margin)) {
+        if let Some(Trial { candidate: Some(candidate), policy, seconds, total, .. }) = best {
+            let predicted = mean(seconds);
+            if before.is_some_and(|before| total >= before.1 * (1.0 - margin)) {
                 return;
             }
             self.choice = Some(Choice {
@@ -274,7 +315,7 @@ impl Auto {
                 block: likeness.block,
                 message: view.knowledge.send_time(1),
                 predicted,
-                predicted_before: before,
+                predicted_before: before.map(|before| before.0),
                 compared,
             });
             self.in_force = candidate;

@@ -12,6 +12,8 @@ const PRIOR_WEIGHT: f64 = 4.0;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Out {
     pub(super) worker: usize,
+    /// Number of its first task in the iteration.
+    pub(super) first: u64,
     pub(super) tasks: u64,
     /// When it is at its worker (s, by the caller's clock).
     pub(super) arrives: f64,
@@ -52,11 +54,11 @@ impl<'a> Outlook<'a> {
     }
 
     /// When each worker will ask, and when each, by its number, has computed what it holds (s from now), if tasks take
-    /// what `row` says: those that are out come in it after those that are left. The worker that asks now is among
+    /// what `row` says: those that are out come in it before those that are left. The worker that asks now is among
     /// those that hold nothing.
     pub(super) fn asks(&self, row: &Synthetic) -> (Vec<(f64, usize)>, Vec<f64>) {
         let knowledge = self.view.knowledge;
-        let mut place = self.view.left;
+        let mut place = 0;
         let mut asks = Vec::new();
         let mut free = vec![0.0; self.slowness.len()];
         for &worker in self.view.workers {
@@ -165,7 +167,7 @@ mod tests {
     #[test]
     fn chunks_that_are_late_make_the_mean_larger() {
         // One of 10 tasks took 2 s; two others have been out for 4 s, one is not there yet.
-        let out = |worker, arrives| Out { worker, tasks: 10, arrives };
+        let out = |worker, arrives| Out { worker, first: 0, tasks: 10, arrives };
         with_view(5.0, &[ChunkDone::timed(0, 10, 2.0)], |view| {
             assert_eq!(mean(view, &[]), 0.2);
             let late = [out(1, 1.0), out(2, 1.0), out(0, 6.0)];
@@ -175,8 +177,8 @@ mod tests {
 
     #[test]
     fn workers_ask_when_what_they_hold_is_done() {
-        let row = Synthetic::draw(&Likeness { mean: 0.2, deviation: 0.0, block: 1.0 }, 65, 0);
-        let out = |worker, tasks, arrives| Out { worker, tasks, arrives };
+        let row = Synthetic::draw(&Likeness { mean: 0.2, deviation: 0.0, block: 1.0 }, None, 65, 0);
+        let out = |worker, tasks, arrives| Out { worker, first: 0, tasks, arrives };
         let out = [out(1, 10, 4.0), out(2, 10, 1.0), out(1, 5, 4.5)];
         let done = [ChunkDone::timed(0, 1000, 200.0), ChunkDone::timed(1, 1000, 200.0)];
         with_view(5.0, &done, |view| {

@@ -12,6 +12,19 @@ pub(super) struct Likeness {
     pub(super) block: f64,
 }
 
+/// A level that wanders along the tasks: a random walk of its logarithm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Walk {
+    /// The level before the first task, by that of the mean: what is expected, and its variance.
+    pub(super) level: f64,
+    pub(super) variance: f64,
+    /// Variance that each task adds.
+    pub(super) volatility: f64,
+    /// It stays between these.
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
 /// Times of a row of tasks, drawn once, so that all candidates are given the same.
 #[derive(Clone, Debug)]
 pub(super) struct Synthetic {
@@ -23,7 +36,7 @@ pub(super) struct Synthetic {
 
 impl Synthetic {
     /// `tasks` tasks; the same `seed` draws the same.
-    pub(super) fn draw(likeness: &Likeness, tasks: u64, seed: u64) -> Self {
+    pub(super) fn draw(likeness: &Likeness, walk: Option<&Walk>, tasks: u64, seed: u64) -> Self {
         let Likeness { mean, deviation, block } = *likeness;
         let grain = tasks.div_ceil(MOST_GRAINS).max(1) as f64;
         let block = block.max(1.0);
@@ -42,6 +55,8 @@ impl Synthetic {
         // The first block has begun before.
         let mut ends = random.uniform() * span;
         before.push(sum);
+        let mut wander = Random(!seed);
+        let mut level = walk.map_or(0.0, |walk| walk.level + walk.variance.sqrt() * wander.normal());
         for i in 0..count {
             if i == 0 || i as f64 >= ends {
                 value = random.time(mean, deviation);
@@ -49,7 +64,14 @@ impl Synthetic {
                     ends += span;
                 }
             }
-            sum += value;
+            sum += match walk {
+                Some(walk) => {
+                    level += (grain * walk.volatility).sqrt() * wander.normal();
+                    level = walk.reflect(level);
+                    value * level.exp()
+                }
+                None => value,
+            };
             before.push(sum);
         }
         Synthetic { grain, before }
@@ -61,6 +83,20 @@ impl Synthetic {
         let whole = (place as usize).min(self.before.len() - 1);
         let next = (whole + 1).min(self.before.len() - 1);
         self.before[whole] + (place - whole as f64) * (self.before[next] - self.before[whole])
+    }
+}
+
+impl Walk {
+    /// What would go too far turns back.
+    fn reflect(&self, level: f64) -> f64 {
+        let turned = if level > self.high {
+            2.0 * self.high - level
+        } else if level < self.low {
+            2.0 * self.low - level
+        } else {
+            level
+        };
+        turned.clamp(self.low, self.high)
     }
 }
 
@@ -111,7 +147,7 @@ mod tests {
     fn seen(likeness: &Likeness, tasks: u64, size: u64) -> Running {
         let mut running = Running::new();
         for seed in 0..200 {
-            let row = Synthetic::draw(likeness, tasks, seed);
+            let row = Synthetic::draw(likeness, None, tasks, seed);
             for first in (0..tasks - size).step_by(tasks as usize / 10) {
                 running.add(row.until(first + size) - row.until(first));
             }
@@ -141,7 +177,7 @@ mod tests {
 
     #[test]
     fn equal_tasks_are_equal() {
-        let row = Synthetic::draw(&Likeness { mean: 3.0, deviation: 0.0, block: 1.0 }, 10, 1);
+        let row = Synthetic::draw(&Likeness { mean: 3.0, deviation: 0.0, block: 1.0 }, None, 10, 1);
         assert_eq!((row.until(0), row.until(4), row.until(10)), (0.0, 12.0, 30.0));
     }
 }

@@ -1,0 +1,269 @@
+//! How the level of task times goes along the tasks.
+//!
+//! Neighbours may be alike because blocks of tasks share one duration, which tells nothing of the next block; or because
+//! the level itself wanders: rows of a picture, a front that moves through a mesh. Then what is still to come may be far
+//! from what was seen so far, and coarse chunks are a risk. Which of the two it is, is told by finished chunks, in the
+//! order of their tasks: the logarithms of their mean times are either a constant with noise, or a random walk with
+//! noise, of one of some volatilities. Each of these hypotheses has the likelihood that Kalman's filter gives for it
+//! (the local level model; Harvey, Forecasting, Structural Time Series Models and the Kalman Filter, 1989, ch. 4).
+
+use super::super::statistics::{TaskStatistics, chunk_variance};
+use super::synthetic::{Likeness, Walk};
+
+/// Deviations of the walk, in the logarithm, over all tasks of an iteration; the first is that of a constant level.
+const WALKS: [f64; 6] = [0.0, 0.25, 0.5, 1.0, 2.0, 4.0];
+/// Neighbouring tasks that are alike beside a walk.
+const BLOCKS: [f64; 4] = [1.0, 4.0, 16.0, 64.0];
+/// Weight of a constant level before anything is known.
+const CONSTANT: f64 = 0.5;
+/// A walk stays within the levels that were seen, and this much beyond (in the logarithm).
+const BEYOND: f64 = 1.0;
+/// What earlier iterations tell counts so much in the next one.
+const MEMORY: f64 = 0.75;
+/// Stretches that are kept.
+const MOST_CELLS: usize = 64;
+/// How far apart, by the deviation of the walk over what is left, a chunk's level and that of the others are taken to be.
+const RISK: f64 = 0.5;
+/// Least variance of a logarithm of a measured time.
+const LEAST: f64 = 1e-6;
+
+/// A stretch of finished tasks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Cell {
+    /// The first task's number in the iteration, and the end.
+    first: u64,
+    end: u64,
+    tasks: u64,
+    sum: f64,
+}
+
+/// What finished chunks of this iteration tell, and what earlier iterations told.
+#[derive(Debug, Default)]
+pub(super) struct Course {
+    /// In the order of their tasks.
+    cells: Vec<Cell>,
+    /// Logarithms of the likelihoods of the hypotheses, by earlier iterations.
+    before: Vec<f64>,
+}
+
+/// One of the ways in which the level may go.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Hypothesis {
+    walk: f64,
+    block: f64,
+}
+
+fn hypotheses() -> impl Iterator<Item = Hypothesis> {
+    let constant = Hypothesis { walk: 0.0, block: 0.0 };
+    let walks = WALKS.into_iter().skip(1);
+    std::iter::once(constant).chain(walks.flat_map(|walk| BLOCKS.map(|block| Hypothesis { walk, block })))
+}
+
+fn number() -> usize {
+    1 + (WALKS.len() - 1) * BLOCKS.len()
+}
+
+impl Course {
+    /// `tasks` tasks from number `first` on took `sum` seconds.
+    pub(super) fn add(&mut self, first: u64, tasks: u64, sum: f64) {
+        if tasks == 0 || sum.is_nan() || sum <= 0.0 {
+            return;
+        }
+        let place = self.cells.partition_point(|cell| cell.first < first);
+        self.cells.insert(place, Cell { first, end: first + tasks, tasks, sum });
+        if self.cells.len() > 2 * MOST_CELLS {
+            let end = self.cells.iter().map(|cell| cell.end).max().unwrap_or(0);
+            let grain = end.div_ceil(MOST_CELLS as u64);
+            let mut merged: Vec<Cell> = Vec::with_capacity(MOST_CELLS);
+            for cell in self.cells.drain(..) {
+                match merged.last_mut() {
+                    Some(last) if cell.end.saturating_sub(last.first) <= grain => {
+                        last.end = last.end.max(cell.end);
+                        last.tasks += cell.tasks;
+                        last.sum += cell.sum;
+                    }
+                    _ => merged.push(cell),
+                }
+            }
+            self.cells = merged;
+        }
+    }
+
+    /// A new iteration begins; the last one ended with these `outcomes`.
+    pub(super) fn begin(&mut self, outcomes: &Outcomes) {
+        self.before = outcomes.0.iter().map(|outcome| MEMORY * outcome.likelihood).collect();
+        self.cells.clear();
+    }
+
+    /// Every hypothesis with its likelihood, and what it says of the level now; an iteration has `total` tasks.
+    pub(super) fn outcomes(&self, statistics: &TaskStatistics, likeness: &Likeness, total: u64) -> Outcomes {
+        let all = statistics.all();
+        let mean = all.mean();
+        let within = statistics.within() / (mean * mean);
+        let spread = all.variance() / (mean * mean);
+        let levels: Vec<f64> =
+            self.cells.iter().map(|cell| (cell.sum / (cell.tasks as f64 * mean)).ln()).collect();
+        let low = levels.iter().copied().fold(0.0, f64::min) - BEYOND;
+        let high = levels.iter().copied().fold(0.0, f64::max) + BEYOND;
+        let outcomes = hypotheses().enumerate().map(|(i, hypothesis)| {
+            let Hypothesis { walk, block } = hypothesis;
+            let volatility = walk * walk / total.max(1) as f64;
+            let noise = |tasks: u64| {
+                let k = tasks as f64;
+                let variance = if walk == 0.0 {
+                    spread * chunk_variance(likeness.block, k) / k
+                } else {
+                    within * chunk_variance(block, k) / k
+                };
+                variance.max(LEAST)
+            };
+            // The level is not known before the first stretch.
+            let (mut level, mut variance, mut likelihood) = (0.0, 0.0, 0.0);
+            let mut middle = 0.0;
+            for (j, (cell, &seen)) in self.cells.iter().zip(&levels).enumerate() {
+                let here = 0.5 * (cell.first + cell.end) as f64;
+                let noise = noise(cell.tasks);
+                if j == 0 {
+                    (level, variance) = (seen, noise);
+                } else {
+                    variance += volatility * (here - middle).max(0.0);
+                    let expected = variance + noise;
+                    let off = seen - level;
+                    likelihood -= 0.5 * (expected.ln() + off * off / expected);
+                    let gain = variance / expected;
+                    level += gain * off;
+                    variance *= 1.0 - gain;
+                }
+                middle = here;
+            }
+            // The tasks ahead come after the last stretch.
+            let end = self.cells.last().map_or(0.0, |cell| cell.end as f64);
+            variance += volatility * (end - middle).max(0.0);
+            let likelihood = likelihood + self.before.get(i).copied().unwrap_or(0.0);
+            let deviation = walk;
+            let walk = (walk > 0.0).then_some(Walk { level, variance, volatility, low, high });
+            let likeness = Likeness { block, deviation: within.sqrt() * likeness.mean, ..*likeness };
+            Outcome { likelihood, deviation, likeness, walk }
+        });
+        Outcomes(outcomes.collect())
+    }
+}
+
+/// A hypothesis, and what comes of it.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    /// Logarithm of its likelihood.
+    likelihood: f64,
+    /// Deviation of the walk over a whole iteration.
+    deviation: f64,
+    likeness: Likeness,
+    walk: Option<Walk>,
+}
+
+fn prior(outcome: &Outcome) -> f64 {
+    if outcome.walk.is_some() { (1.0 - CONSTANT) / (number() - 1) as f64 } else { CONSTANT }
+}
+
+/// All hypotheses.
+#[derive(Clone, Debug)]
+pub(super) struct Outcomes(Vec<Outcome>);
+
+impl Outcomes {
+    /// How many times as long as the mean a stretch may take, where a part `ahead` of all tasks is left: the mean over
+    /// the hypotheses.
+    pub(super) fn risk(&self, ahead: f64) -> f64 {
+        let most = self.0.iter().map(|outcome| outcome.likelihood).fold(f64::NEG_INFINITY, f64::max);
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for outcome in &self.0 {
+            let weight = prior(outcome) * (outcome.likelihood - most).exp();
+            weights += weight;
+            sum += weight * (RISK * outcome.deviation * ahead.sqrt()).exp();
+        }
+        sum / weights
+    }
+
+    /// What a row is like that is drawn by the hypothesis at `place` from 0 to 1, each having a part of it by its weight.
+    pub(super) fn at(&self, place: f64, constant: &Likeness) -> (Likeness, Option<Walk>) {
+        let most = self.0.iter().map(|outcome| outcome.likelihood).fold(f64::NEG_INFINITY, f64::max);
+        let weight = |outcome: &Outcome| prior(outcome) * (outcome.likelihood - most).exp();
+        let sum: f64 = self.0.iter().map(weight).sum();
+        let mut left = place * sum;
+        for outcome in &self.0 {
+            left -= weight(outcome);
+            if left < 0.0 {
+                return if outcome.walk.is_some() {
+                    (outcome.likeness, outcome.walk)
+                } else {
+                    (*constant, None)
+                };
+            }
+        }
+        (*constant, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::knowledge::ChunkDone;
+    use super::*;
+
+    /// Chunks of 10 tasks, of which 400 are one iteration, and what comes of them.
+    fn outcomes(times: impl Fn(u64) -> f64, chunks: u64) -> (Course, Outcomes, Likeness) {
+        let (mut course, mut statistics) = (Course::default(), TaskStatistics::default());
+        // They do not come back in order.
+        for chunk in (0..chunks).step_by(2).chain((1..chunks).step_by(2)) {
+            let times: Vec<f64> = (10 * chunk..10 * chunk + 10).map(&times).collect();
+            let (sum, squares) = (times.iter().sum(), times.iter().map(|time| time * time).sum());
+            course.add(10 * chunk, 10, sum);
+            statistics.add(&ChunkDone { worker: 0, tasks: 10, sum, squares, elapsed: sum });
+        }
+        let all = statistics.all();
+        let likeness = Likeness { mean: all.mean(), deviation: all.deviation(), block: statistics.block() };
+        let outcomes = course.outcomes(&statistics, &likeness, 400);
+        (course, outcomes, likeness)
+    }
+
+    /// Between 0.5 and 1.5, without any order.
+    fn scattered(task: u64) -> f64 {
+        0.5 + (task as f64 * 0.618_034).fract()
+    }
+
+    #[test]
+    fn what_scatters_is_no_risk_and_what_wanders_is() {
+        let risk = |times: fn(u64) -> f64, chunks| outcomes(times, chunks).1.risk(0.9);
+        let unknown = risk(scattered, 1);
+        assert!(unknown > 1.3, "nothing is known: {unknown}");
+        let known = risk(scattered, 30);
+        assert!(known < 1.1, "{known}");
+        let rising = |task: u64| scattered(task) * (0.01 * task as f64).exp();
+        let (wandering, scattering) = (risk(rising, 8), risk(scattered, 8));
+        assert!(wandering > scattering + 0.1 && wandering > 1.4, "{wandering} {scattering}");
+    }
+
+    #[test]
+    fn rows_go_on_where_the_last_chunks_were() {
+        let (_, outcomes, likeness) = outcomes(|task| scattered(task) * (0.01 * task as f64).exp(), 12);
+        let (_, walk) = outcomes.at(0.5, &likeness);
+        let walk = walk.expect("it wanders");
+        // The mean lies in the middle of 120 tasks; the last chunk is e^0.5 above.
+        assert!((0.2..0.8).contains(&walk.level) && walk.variance < 0.1, "{walk:?}");
+    }
+
+    #[test]
+    fn earlier_iterations_count() {
+        let (mut course, last, likeness) = outcomes(scattered, 30);
+        course.begin(&last);
+        let mut statistics = TaskStatistics::default();
+        statistics.add(&ChunkDone { worker: 0, tasks: 10, sum: 10.0, squares: 11.0, elapsed: 10.0 });
+        let risk = course.outcomes(&statistics, &likeness, 400).risk(1.0);
+        assert!(risk < 1.15, "{risk}");
+    }
+
+    #[test]
+    fn stretches_are_joined_when_they_are_many() {
+        let (course, ..) = outcomes(scattered, 1000);
+        assert!(course.cells.len() <= 2 * MOST_CELLS, "{}", course.cells.len());
+        assert_eq!(course.cells.iter().map(|cell| cell.tasks).sum::<u64>(), 10_000);
+        assert!(course.cells.is_sorted_by_key(|cell| cell.first));
+    }
+}
