@@ -210,3 +210,36 @@ fn a_parked_worker_takes_the_place_of_a_dead_one() {
         complete(&running.wait(), &victim.to_string());
     }
 }
+
+/// Seven ranks: 1 leads 2 and 3, 4 leads 5 and 6.
+fn split() -> Job {
+    let tasks = ("ARMATURE_TEST_TASKS", "2000");
+    job(7).flag("--enable-recovery").env(tasks.0, tasks.1).env("ARMATURE_TEST_SUB_MASTERS", "2")
+}
+
+#[test]
+fn members_and_sub_masters_may_die() {
+    // A member; a sub-master, whose members go on under rank 0; all members of one, which does tasks itself then.
+    for (n, victims) in [&[2][..], &[1], &[4], &[5, 6]].into_iter().enumerate().filter(|_| survives()) {
+        let running = split().start();
+        kill(&running, victims, 40 + n as u64);
+        let outcome = running.wait();
+        let orders: Vec<String> = [victims.to_vec(), victims.iter().rev().copied().collect()]
+            .iter()
+            .map(|v| v.iter().map(usize::to_string).collect::<Vec<_>>().join(", "))
+            .collect();
+        let lost = orders.iter().find(|lost| outcome.stdout.contains(&format!("lost [{lost}]")));
+        complete(&outcome, lost.unwrap_or(&orders[0]));
+    }
+}
+
+#[test]
+fn a_sub_master_and_a_member_of_it_may_die() {
+    for seed in (0..runs()).filter(|_| survives()) {
+        let running = split().start();
+        kill(&running, &[1, 3], seed);
+        let outcome = running.wait();
+        let other = outcome.stdout.contains("lost [3, 1]");
+        complete(&outcome, if other { "3, 1" } else { "1, 3" });
+    }
+}

@@ -21,7 +21,7 @@ pub const CASES: &[Case] = &[
 /// Tasks of one to three milliseconds. Whoever dies meanwhile, every result comes once; rank 0 says who was lost.
 /// `ARMATURE_TEST_TASKS` is their number, `ARMATURE_TEST_SILENCE` how long a worker may be silent, in milliseconds,
 /// `ARMATURE_TEST_JOURNAL` a file in which results are kept, `ARMATURE_TEST_WORKERS` how many ranks do
-/// tasks at first.
+/// tasks at first, `ARMATURE_TEST_SUB_MASTERS` the number of sub-masters.
 fn deaths(session: &Session) -> Result<(), BoxError> {
     let work = Work::on(session);
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64;
@@ -42,6 +42,7 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
     if workers > 0 {
         farm = farm.workers(workers);
     }
+    farm = farm.sub_masters(setting("ARMATURE_TEST_SUB_MASTERS", 0)?);
     let mut out = Vec::new();
     let summary = farm.map(session, 0..tasks, |number, x| {
         if number == 10 {

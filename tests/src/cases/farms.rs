@@ -19,6 +19,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "farm-failing-tasks", run: failing },
     Case { name: "farm-iterations", run: iterations },
     Case { name: "farm-fewer-workers", run: fewer_workers },
+    Case { name: "farm-sub-masters", run: sub_masters },
 ];
 
 /// Policies of every sort.
@@ -224,6 +225,30 @@ fn fewer_workers(session: &Session) -> Result<(), BoxError> {
         that(summary.is_none_or(|s| s.started_with == workers.min(size) && s.lost.is_empty()), || {
             format!("{workers} workers were asked for")
         })?;
+    }
+    Ok(())
+}
+
+/// Workers under one sub-master, and under as many as can be.
+fn sub_masters(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    let size = session.size();
+    for leaders in [1, size] {
+        for chunking in CHUNKINGS {
+            let mut out = Vec::new();
+            let mut farm = Farm::new("uneven", |x: u64| {
+                work.uneven(3, x);
+                noise(4, x)
+            });
+            farm = farm.chunking(chunking).sub_masters(leaders);
+            let summary = farm.map(session, 0..200, |number, x| out.push((number, x.unwrap_or(0))))?;
+            let what = format!("{leaders} sub-masters, {chunking}");
+            same(session, &what, &out, &(0..200).map(|x| (x, noise(4, x))).collect::<Vec<_>>())?;
+            let expected = leaders.min((size - 1) / 2);
+            that(summary.is_none_or(|s| s.sub_masters.len() == expected && s.lost.is_empty()), || {
+                format!("{what}: {expected} were expected")
+            })?;
+        }
     }
     Ok(())
 }

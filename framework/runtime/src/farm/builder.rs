@@ -28,6 +28,7 @@ pub(crate) struct Options {
     /// Not an option: this farm object has been run.
     pub(crate) ran_before: bool,
     pub(crate) workers: Option<usize>,
+    pub(crate) sub_masters: Option<usize>,
 }
 
 /// A worker with a thread that communicates is dead after so long without a sign of life, unless set.
@@ -95,6 +96,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
                 task_limit: None,
                 silence: None,
                 workers: None,
+                sub_masters: None,
                 journal: None,
                 ran_before: false,
             },
@@ -138,6 +140,16 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// workers beyond those that pay are parked, and woken when they pay.
     pub fn workers(mut self, workers: usize) -> Self {
         self.options.workers = Some(workers.max(1));
+        self
+    }
+
+    /// Puts the workers under so many sub-masters from the start, or never if 0. Without it, they are put under some when
+    /// a stream has more of them than rank 0 can send chunks to.
+    ///
+    /// A sub-master does no tasks: it gets chunks for its workers from rank 0, many in one message, and sends their
+    /// results back in the same way. With a [`task_limit`](Farm::task_limit) there are none.
+    pub fn sub_masters(mut self, count: usize) -> Self {
+        self.options.sub_masters = Some(count);
         self
     }
 

@@ -1,11 +1,14 @@
 //! Rank 0 while a farm runs: gives chunks away, takes results in, computes itself, and feeds the sink.
 
+use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
 use armature_planner::farm::{Chunker, Knowledge, Supply as Left};
 
 use super::builder::Options;
+use super::leading::Group;
 use super::machine::{Driving, Join, Master, Standing, Status};
 use super::order::Order;
 use super::outcome::{Answer, FailedTask};
@@ -68,6 +71,10 @@ pub(crate) struct Desk<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     display: Display,
     /// Ranks that were to do tasks at the start.
     pub(super) started_with: usize,
+    /// Orders to work for somebody else that were given so far.
+    pub(super) orders: Cell<u32>,
+    /// Sub-masters, each with its members.
+    pub(super) groups: BTreeMap<usize, Group>,
     /// Whether this is one stream, and not iterations.
     pub(super) streaming: bool,
     /// The rank that answered to a message which only measures.
@@ -104,6 +111,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             told_choice: false,
             display: Display::new(config.progress, clock.now()),
             started_with: 0,
+            orders: Cell::new(0),
+            groups: BTreeMap::new(),
             streaming: false,
             echo: None,
             asked: 0,
@@ -143,6 +152,9 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
 
     /// Has rank 0's own worker made, if it computes.
     pub(crate) fn open(&mut self) -> Result<()> {
+        if let Some(count) = self.options.sub_masters {
+            self.split(count, "so many were asked for")?;
+        }
         if self.computes { self.engine.submit(Task::SetUp) } else { Ok(()) }
     }
 
@@ -182,7 +194,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         self.order.restart();
         self.doubtful.clear();
         let crew = self.master.crew();
-        let takes_part = |&r: &usize| matches!(crew.standing(r), Standing::Working | Standing::Away);
+        let standings = [Standing::Working, Standing::Away, Standing::Led];
+        let takes_part = |r: &usize| standings.contains(&crew.standing(*r)) && !self.groups.contains_key(r);
         let first = usize::from(!self.computes);
         let all = (first..self.post.size()).filter(takes_part);
         let workers: Vec<usize> = all.take(self.master.target()).collect();
@@ -239,6 +252,9 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             Kind::Join => self.joined(&letter),
             Kind::Status => self.watch.hear(&letter),
             Kind::Hung => self.hung(&letter, sink),
+            Kind::Bundle => self.bundle_from(letter, sink),
+            Kind::Lost => self.lost_member(&letter),
+            Kind::Retire => self.retired(letter.from),
             Kind::Echo => {
                 self.echo = Some(letter.from);
                 Ok(())
@@ -265,7 +281,10 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             // Rank 0 is counted before its own worker is made.
             let expected = self.computes && self.master.crew().standing(0) == Standing::Away;
             if self.master.join(letter.from, expected.into()) {
-                self.chunker.join(letter.from);
+                // A sub-master does no tasks.
+                if !self.groups.contains_key(&letter.from) {
+                    self.chunker.join(letter.from);
+                }
             } else {
                 self.chunker.leave(letter.from);
                 self.post.send(letter.from, Kind::Park, &true)?;

@@ -19,13 +19,19 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         self.master.crew_mut().set(rank, Standing::Left);
     }
 
+    /// Nothing is wanted, or to be expected, of this rank any more.
+    pub(super) fn is_gone(&self, rank: usize) -> bool {
+        matches!(self.master.crew().standing(rank), Standing::Dead | Standing::Silent | Standing::Left)
+    }
+
     /// Lets the workers go and tells what the run was like.
     pub(crate) fn finish(mut self, iterations: usize) -> Result<Summary> {
         let now = self.clock.now();
         let elapsed = now.saturating_sub(self.start);
         self.streaming = false;
         self.ending = true;
-        let ended_with = self.master.crew().working();
+        let ended_with = self.master.crew().hands();
+        let sub_masters = self.sub_masters();
         let items = self.master.tally().ended;
         let Tally { failed, retried, again, .. } = self.master.tally();
         if failed + retried + again > 0 {
@@ -35,15 +41,14 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         if let Some(store) = self.store.take() {
             store.close().map_err(|e| e.in_farm(&self.name).at_rank(0))?;
         }
-        for rank in 1..self.post.size() {
+        self.close_groups()?;
+        for rank in (1..self.post.size()).filter(|rank| !self.groups.contains_key(rank)) {
             // Also to one that is taken for dead: it may only have been slow.
             self.post.send(rank, Kind::Finish, &())?;
         }
         loop {
-            let gone = |r| {
-                matches!(self.master.crew().standing(r), Standing::Dead | Standing::Silent | Standing::Left)
-            };
-            if (1..self.post.size()).all(gone) {
+            self.let_leaders_go()?;
+            if (1..self.post.size()).all(|rank| self.is_gone(rank)) {
                 break;
             }
             let mut moved = false;
@@ -54,6 +59,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
                     Kind::Report => self.left(letter.from),
                     Kind::Join => self.joined(&letter)?,
                     Kind::Status => self.watch.hear(&letter)?,
+                    Kind::Lost => self.lost_member(&letter)?,
                     // Results of a stream that was stopped, and what lost ranks still say.
                     _ => {}
                 }
@@ -87,6 +93,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             started_with: self.started_with,
             ended_with,
             change: self.staff.why().map(str::to_string),
+            sub_masters,
         })
     }
 }

@@ -28,7 +28,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     }
 
     fn ahead(&self, left: Option<u64>) -> u32 {
-        self.options.ahead.unwrap_or_else(|| self.pace.ahead(left, self.master.crew().working()))
+        self.options.ahead.unwrap_or_else(|| self.pace.ahead(left, self.master.crew().hands()))
     }
 
     /// Gives chunks to all workers that ask. Returns whether any was given.
@@ -48,26 +48,42 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             self.know(left);
             let most = self.enough();
             // The neediest one takes what there is, except for tasks that it has failed in.
-            let mut piece = None;
-            let mut asked = 0;
+            let (mut gave, mut asked) = (false, 0);
             loop {
                 let Some(worker) = self.master.crew().askers(ahead).nth(asked) else { break };
                 asked += 1;
-                piece = self.next_piece(supply, worker, most)?.map(|piece| (worker, piece));
-                if piece.is_some() || self.master.waiting() == 0 {
+                gave = if self.groups.contains_key(&worker) {
+                    self.serve_group(supply, worker, (ahead, most))?
+                } else {
+                    self.serve_one(supply, worker, most)?
+                };
+                if gave || self.master.waiting() == 0 {
                     break;
                 }
             }
-            let Some((worker, piece)) = piece else { return Ok(moved) };
-            let begin = self.clock.now();
-            let (giving, message, load) = self.pack(worker, piece)?;
-            let bytes = load.len();
-            self.pace.gave(giving.count.into(), bytes);
-            self.note(worker, giving, load);
-            self.post.send_ready(worker, message)?;
-            self.staff.sent(bytes, self.clock.now().saturating_sub(begin));
+            if !gave {
+                return Ok(moved);
+            }
             moved = true;
         }
+    }
+
+    /// Gives a chunk to `worker`, if there is one for it.
+    fn serve_one<T: Iterator<Item = I>>(
+        &mut self,
+        supply: &mut Supply<T>,
+        worker: usize,
+        most: u64,
+    ) -> Result<bool> {
+        let Some(piece) = self.next_piece(supply, worker, worker, most)? else { return Ok(false) };
+        let begin = self.clock.now();
+        let (giving, message, load) = self.pack(worker, piece)?;
+        let bytes = load.len();
+        self.pace.gave(giving.count.into(), bytes);
+        self.note(worker, giving, load);
+        self.post.send_ready(worker, message)?;
+        self.staff.sent(bytes, self.clock.now().saturating_sub(begin));
+        Ok(true)
     }
 
     /// Does a chunk on rank 0 if it has nothing else to do. Returns whether one was begun.
@@ -82,7 +98,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             self.know(left.1.then_some(left.0 + self.master.waiting()));
             let grain = if self.engine.is_inline() { self.pace.own_grain() } else { u64::MAX };
             let most = grain.min(self.enough());
-            let Some(piece) = self.next_piece(supply, 0, most)? else { break };
+            let Some(piece) = self.next_piece(supply, 0, 0, most)? else { break };
             let (giving, _, load) = self.pack(0, piece)?;
             self.note(0, giving, load.clone());
             self.engine.submit(Task::Chunk { giving, load, away: false })?;
@@ -117,11 +133,13 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         });
     }
 
-    /// The tasks of the next chunk for `worker`, at most `most`: some that came back, or new ones.
-    fn next_piece<T: Iterator<Item = I>>(
+    /// The tasks of the next chunk for `worker`, as many as suit the worker `sized_for`, at most `most`: some that came
+    /// back, or new ones.
+    pub(super) fn next_piece<T: Iterator<Item = I>>(
         &mut self,
         supply: &mut Supply<T>,
         worker: usize,
+        sized_for: usize,
         most: u64,
     ) -> Result<Option<Piece<I>>> {
         self.tell_choice();
@@ -130,7 +148,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         let room = if flying == 0 { window.max(1) } else { window.saturating_sub(flying) };
         let most = most.min(u32::MAX.into());
         if self.master.waiting() > 0 {
-            let size = self.chunker.next_up_to(worker, most, &self.knowledge).unwrap_or(1);
+            let size = self.chunker.next_up_to(sized_for, most, &self.knowledge).unwrap_or(1);
             if let Some(piece) = self.master.take_back(worker, size) {
                 self.chunker.give_back(size - piece.tasks.len() as u64);
                 return Ok(Some(piece));
@@ -148,7 +166,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             return Ok(None);
         }
         let most = most.min(room).min(known);
-        let size = self.chunker.next_up_to(worker, most, &self.knowledge).unwrap_or(1);
+        let size = self.chunker.next_up_to(sized_for, most, &self.knowledge).unwrap_or(1);
         let tasks = supply.draw(size).map_err(|e| e.in_farm(&self.name))?;
         let drawn = tasks.len() as u64;
         if drawn < size {
@@ -161,7 +179,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     }
 
     /// A chunk as a message, and what is kept of it.
-    fn pack(&mut self, worker: usize, piece: Piece<I>) -> Result<(Giving, Message, Load)> {
+    pub(super) fn pack(&mut self, worker: usize, piece: Piece<I>) -> Result<(Giving, Message, Load)> {
         let Piece { first, tasks, attempt, .. } = piece;
         let end = first + tasks.len() as u64;
         let careful = self.doubtful.iter().any(|tasks| first < tasks.end && tasks.start < end);
@@ -174,7 +192,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         Ok((giving, message, load))
     }
 
-    fn note(&mut self, worker: usize, giving: Giving, load: Load) {
+    pub(super) fn note(&mut self, worker: usize, giving: Giving, load: Load) {
         let Giving { first, count, attempt, .. } = giving;
         self.master.give(worker, (first, count), attempt, load, self.clock.now());
     }

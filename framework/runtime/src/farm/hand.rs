@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::builder::Options;
+use super::deputy::Office;
 use super::machine::{Driving, Giving, Hung, Join, Status};
 use super::parcel::{self, Load};
 use super::sheet::Activity;
@@ -31,13 +32,24 @@ const PARKED_SLEEP: Duration = Duration::from_millis(20);
 
 /// See the module's page.
 pub(crate) struct Hand<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
-    post: &'a mut Post,
+    pub(super) post: &'a mut Post,
     engine: Engine<'scope, 'env, Workbench<'w, 'f, I, O>>,
-    name: String,
-    inbox: VecDeque<(Giving, Load)>,
-    watch: Watch,
+    pub(super) name: String,
+    /// Chunks that are not begun, each with the rank that gave it.
+    pub(super) inbox: VecDeque<(usize, Giving, Load)>,
+    /// Who gave the chunks that the compute side has.
+    givers: VecDeque<usize>,
+    /// The rank that this one works for.
+    pub(super) upper: usize,
+    /// The number of the order that said so.
+    pub(super) order: u32,
+    /// Set while this rank is a sub-master.
+    pub(super) deputy: Option<Office>,
+    /// What making the worker took, once it is made.
+    pub(super) made: Option<Duration>,
+    pub(super) watch: Watch,
     backoff: Backoff,
-    clock: Clock,
+    pub(super) clock: Clock,
     activity: Arc<Activity>,
     /// What the compute side was seen to do, and since when.
     seen: (u64, Duration),
@@ -45,8 +57,8 @@ pub(crate) struct Hand<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     /// The task in hand has exceeded the limit, and the master knows.
     hung: bool,
     /// What the master has been told of the driver.
-    told: Option<Driving>,
-    finished: bool,
+    pub(super) told: Option<Driving>,
+    pub(super) finished: bool,
     report: RankReport,
     turns: u32,
 }
@@ -69,6 +81,11 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
             engine,
             name: name.to_string(),
             inbox: VecDeque::new(),
+            givers: VecDeque::new(),
+            upper: 0,
+            order: 0,
+            deputy: None,
+            made: None,
             activity,
             seen: (0, clock.now()),
             task_limit: options.task_limit,
@@ -91,6 +108,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
         while !self.finished {
             let mut moved = self.receive()?;
             moved |= self.work()?;
+            moved |= self.pass_on()?;
             self.after_turn(moved)?;
         }
         self.inbox.clear();
@@ -113,12 +131,25 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
     }
 
     fn hear(&mut self, letter: Letter) -> Result<()> {
+        let Some(letter) = self.member_says(letter)? else { return Ok(()) };
+        let from = letter.from;
         match letter.kind {
             Kind::Chunk => {
-                let chunk = parcel::given(letter.body, letter.parts).map_err(|e| self.here(e))?;
-                self.watch.active(0);
-                self.inbox.push_back(chunk);
+                let (giving, load) = parcel::given(letter.body, letter.parts).map_err(|e| self.here(e))?;
+                self.watch.active(from);
+                if from == self.upper || from == 0 {
+                    self.inbox.push_back((from, giving, load));
+                }
                 Ok(())
+            }
+            Kind::Lead => self.lead(&letter),
+            Kind::Attach => self.attach(&letter),
+            Kind::Bulk => self.bulk(letter),
+            // Those of ranks that were its members.
+            Kind::Done | Kind::Join => Ok(()),
+            Kind::Retire => {
+                self.deputy = None;
+                self.tell_how()
             }
             Kind::Status => self.watch.hear(&letter),
             Kind::Park => {
@@ -141,7 +172,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
         }
     }
 
-    fn here(&self, error: Error) -> Error {
+    pub(super) fn here(&self, error: Error) -> Error {
         error.at_rank(self.post.rank())
     }
 
@@ -154,15 +185,18 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
                 Outcome::SetUp { took } => {
                     self.report.warm_up = took;
                     self.tell_how()?;
+                    self.made = Some(took);
                     let join = Join { farm: self.name.clone(), warm_up: took };
-                    self.post.send(0, Kind::Join, &join)?;
+                    self.post.send(self.upper, Kind::Join, &join)?;
                 }
                 Outcome::Chunk { giving, times, result: Output::Message(message) } => {
                     self.report.tasks += u64::from(giving.count);
                     self.report.chunks += 1;
                     self.report.busy += Duration::from_secs_f64(times.sum.max(0.0));
-                    if !self.hung {
-                        self.post.send_ready(0, message)?;
+                    let giver = self.givers.pop_front().unwrap_or(0);
+                    // A sub-master that was given up is not told.
+                    if !self.hung && (giver == self.upper || giver == 0) {
+                        self.post.send_ready(giver, message)?;
                     }
                 }
                 Outcome::Chunk { .. } => {
@@ -174,7 +208,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
             self.tell_how()?;
         }
         while !self.hung && self.engine.has_room() && !self.engine.wants_pause() {
-            let Some((giving, load)) = self.inbox.pop_front() else { break };
+            let Some((from, giving, load)) = self.inbox.pop_front() else { break };
+            self.givers.push_back(from);
             self.engine.submit(Task::Chunk { giving, load, away: true })?;
             moved = true;
             if self.engine.is_inline() {
@@ -220,30 +255,35 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
         }
         if self.watch.is_due(now) {
             let mine = self.status();
-            self.watch.over_master(self.post, &mine, now)?;
+            self.over_members(&mine)?;
+            self.watch.over_master(self.post, self.upper, &mine, now)?;
         }
         Ok(())
     }
 
     /// Tells the master on which thread user code runs, if it does not know: it waits longer for one that cannot give
     /// signs of life meanwhile.
-    fn tell_how(&mut self) -> Result<()> {
+    pub(super) fn tell_how(&mut self) -> Result<()> {
         let driving = self.driving();
         if self.told != Some(driving) {
             self.told = Some(driving);
-            self.post.send(0, Kind::Status, &self.status())?;
+            self.post.send(self.upper, Kind::Status, &self.status())?;
         }
         Ok(())
     }
 
     fn status(&self) -> Status {
-        let waiting = u32::try_from(self.inbox.len()).unwrap_or(u32::MAX);
+        let led = self.deputy.as_ref().map_or(0, Office::holds);
+        let waiting = u32::try_from(self.inbox.len() + led).unwrap_or(u32::MAX);
         // What waits at the compute side is here, too.
         let task = self.activity.get().1.or_else(|| (!self.engine.is_idle()).then_some(u64::MAX));
         Status { task, waiting, driving: self.driving() }
     }
 
     fn driving(&self) -> Driving {
+        if self.deputy.is_some() && self.engine.is_idle() {
+            return Driving::Beside;
+        }
         match (self.engine.is_inline(), self.engine.is_fixed()) {
             (false, _) => Driving::Beside,
             (true, false) => Driving::Between,

@@ -34,12 +34,15 @@
 //! The protocol is described in `machine/README.md` beside this module's source.
 
 mod builder;
+mod bundle;
+mod deputy;
 mod desk;
 mod ending;
 mod giving;
 mod hand;
 mod history;
 mod known;
+mod leading;
 mod machine;
 mod order;
 mod outcome;

@@ -58,6 +58,14 @@ pub(crate) fn give<I>(run: u32, giving: Giving, codec: &Codec<I>, tasks: Vec<I>)
     Ok((Message { head, parts }, kept))
 }
 
+/// Marks a chunk that is about to be sent as careful, whatever it was.
+pub(crate) fn make_careful(message: &mut [u8]) {
+    let attempt = ENVELOPE + 20..ENVELOPE + GIVING;
+    if let Some(last) = message.get_mut(attempt).and_then(|attempt| attempt.last_mut()) {
+        *last |= (CAREFUL >> 24) as u8;
+    }
+}
+
 /// Reads a chunk's header.
 pub(crate) fn given(body: Bytes, parts: Vec<Part>) -> Result<(Giving, Load)> {
     let at = Fields::of::<GIVING>(&body, "a chunk")?;
@@ -99,6 +107,11 @@ pub(crate) fn done<O>(
     let mut parts = Vec::new();
     codec.encode(results, &mut head, &mut parts)?;
     Ok(Message { head: head.into(), parts })
+}
+
+/// The number of the chunk whose result this is.
+pub(crate) fn done_id(body: &Bytes) -> Result<u64> {
+    Fields::of::<DONE>(body, "a result").map(|at| at.u64(0))
 }
 
 /// Reads a result's header; its results are still as their codec wrote them.

@@ -3,6 +3,8 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use bytes::Bytes;
+
 use armature_planner::farm::ChunkDone;
 
 use super::desk::Desk;
@@ -17,6 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Event;
 use crate::session::post::{Kind, Letter};
 use crate::session::{from_user, panic_text};
+use crate::transport::Part;
 use crate::wire::{self, Item};
 
 impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 'f, I, O> {
@@ -26,8 +29,20 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         letter: Letter,
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<()> {
-        let (worker, begin) = (letter.from, self.clock.now());
-        let (done, load) = parcel::read_done(letter.body, letter.parts).map_err(|e| e.at_rank(worker))?;
+        self.result_of(letter.from, letter.from, letter.body, letter.parts, sink)
+    }
+
+    /// A result has come from `worker`; it is of a chunk that `by` has done, a worker of it if not the same.
+    pub(super) fn result_of(
+        &mut self,
+        worker: usize,
+        by: usize,
+        body: Bytes,
+        parts: Vec<Part>,
+        sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
+    ) -> Result<()> {
+        let begin = self.clock.now();
+        let (done, load) = parcel::read_done(body, parts).map_err(|e| e.at_rank(by))?;
         self.watch.active(worker);
         let Some(given) = self.master.done(worker, done.id) else { return Ok(()) };
         if (done.first, done.count) != (given.first, given.count) {
@@ -41,7 +56,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             let text = format!("{} (in the results of {} tasks)", e.message(), done.count);
             Error::new(e.kind(), text).on_item(done.first).in_farm(&self.name).at_rank(worker)
         })?;
-        self.settle(&done, given, results, sink)?;
+        self.settle(&done, by, given, results, sink)?;
         self.staff.got(done.count, bytes, done.times.sum, self.clock.now().saturating_sub(begin));
         Ok(())
     }
@@ -57,18 +72,19 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         let Giving { id, first, count, .. } = giving;
         let Some(given) = self.master.done(0, id) else { return Ok(()) };
         let done = Done { id, first, count, failures: sheet.failures, times };
-        self.settle(&done, given, sheet.results, sink)
+        self.settle(&done, 0, given, sheet.results, sink)
     }
 
     /// Every task of a chunk is settled: it has a result, or has failed, or is tried again.
     fn settle(
         &mut self,
         done: &Done,
+        by: usize,
         given: Given<Load>,
         results: Vec<O>,
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<()> {
-        let worker = given.worker;
+        let worker = by;
         let report = &mut self.reports[worker];
         report.tasks += u64::from(done.count);
         report.chunks += 1;
@@ -93,7 +109,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             next = failure.place + 1;
         }
         self.feed_some(done.first + u64::from(next), results.collect(), sink)?;
-        self.retry_or_fail(&given, &done.failures, sink)
+        self.retry_or_fail(&given, by, &done.failures, sink)
     }
 
     fn feed_some(
@@ -113,12 +129,13 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     fn retry_or_fail(
         &mut self,
         given: &Given<Load>,
+        by: usize,
         failures: &[Failure],
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<()> {
         if self.master.fate(given.attempt) == Fate::Failed {
             for failure in failures {
-                self.fail(given, failure, sink)?;
+                self.fail(given, by, failure, sink)?;
             }
             return Ok(());
         }
@@ -128,7 +145,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             let Some(task) = tasks.nth((failure.place - next) as usize) else { break };
             next = failure.place + 1;
             let first = given.first + u64::from(failure.place);
-            log::debug!("task {first} failed on rank {}, again: {}", given.worker, failure.message);
+            log::debug!("task {first} failed on rank {by}, again: {}", failure.message);
             let (attempt, avoid) = (given.attempt + 1, Some(given.worker));
             self.master.put_back(Piece { first, tasks: vec![task], attempt, avoid });
             self.chunker.give_back(1);
@@ -140,6 +157,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     fn fail(
         &mut self,
         given: &Given<Load>,
+        by: usize,
         failure: &Failure,
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<()> {
@@ -148,10 +166,10 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         if self.options.fail_fast {
             let kind = if panicked { ErrorKind::Panic } else { ErrorKind::User };
             let error = Error::new(kind, message).on_item(task).in_farm(&self.name);
-            return Err(error.at_rank(given.worker));
+            return Err(error.at_rank(by));
         }
         let attempts = given.attempt + 1;
-        let failed = FailedTask { task, rank: given.worker, attempts, panicked, message: message.clone() };
+        let failed = FailedTask { task, rank: by, attempts, panicked, message: message.clone() };
         self.master.ended(1, 1);
         self.feed(task, Run::Failed(failed), sink)
     }
@@ -245,7 +263,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
                 self.master.put_back(Piece { first, tasks, attempt, avoid });
             }
             let message = format!("took longer than the limit of {limit:?}");
-            self.retry_or_fail(&given, &[Failure { place, panicked: false, message }], sink)?;
+            self.retry_or_fail(&given, worker, &[Failure { place, panicked: false, message }], sink)?;
         }
         self.restaff()?;
         self.somebody_is_left()
@@ -262,6 +280,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         }
         if loss.certain {
             self.post.lose(loss.rank, &loss.why);
+            self.adopt(loss.rank)?;
         }
         self.restaff()?;
         self.somebody_is_left()
@@ -275,7 +294,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         log::info!("farm {}: rank {rank} is heard again", self.name);
         self.tell(|| Event::Heard { rank });
         self.master.crew_mut().set(rank, Standing::Working);
-        self.chunker.join(rank);
+        if !self.groups.contains_key(&rank) {
+            self.chunker.join(rank);
+        }
         if !self.ending {
             // It may have been parked before.
             self.post.send(rank, Kind::Park, &false)?;
@@ -295,7 +316,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         chunks
     }
 
-    fn put_back_whole(&mut self, given: &Given<Load>) -> Result<()> {
+    pub(super) fn put_back_whole(&mut self, given: &Given<Load>) -> Result<()> {
         let tasks = self.unpack(given)?;
         self.chunker.give_back(given.count.into());
         self.master.put_back(Piece { first: given.first, tasks, attempt: given.attempt, avoid: None });
@@ -312,7 +333,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
                 Standing::Working | Standing::Parked | Standing::Away | Standing::Silent
             )
         };
-        if (usize::from(!self.computes)..self.post.size()).any(can) {
+        if self.ending || (usize::from(!self.computes)..self.post.size()).any(can) {
             return Ok(());
         }
         let text = format!(

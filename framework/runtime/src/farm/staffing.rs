@@ -71,12 +71,15 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     /// Between two iterations: measures the links while nothing is on its way, and looks at the number of workers.
     /// It took `took` to make the next tasks.
     pub(crate) fn between(&mut self, took: Duration) -> Result<()> {
+        if !self.groups.is_empty() {
+            return Ok(());
+        }
         self.staff.iteration(took);
         let now = self.clock.now();
         for bytes in self.staff.round_trips(now.saturating_sub(self.start)) {
             self.round_trip(bytes)?;
         }
-        if self.staff.is_due(now, false) {
+        if self.staff.is_due(now, false, 0) {
             self.look(now, false)?;
         }
         self.staff.resume(self.clock.now());
@@ -85,16 +88,30 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
 
     /// The same for a stream, now and then.
     pub(super) fn look_at_stream(&mut self, now: Duration) -> Result<()> {
-        if self.streaming && self.staff.is_due(now, true) { self.look(now, true) } else { Ok(()) }
+        let splittable =
+            if self.may_split() { self.master.crew().working() + self.master.crew().parked() } else { 0 };
+        let due = self.streaming && self.groups.is_empty() && self.staff.is_due(now, true, splittable);
+        if due { self.look(now, true) } else { Ok(()) }
+    }
+
+    /// Whether sub-masters may be made when they pay.
+    fn may_split(&self) -> bool {
+        self.options.sub_masters.is_none() && self.options.task_limit.is_none()
     }
 
     fn look(&mut self, now: Duration, stream: bool) -> Result<()> {
         let crew = self.master.crew();
         let (workers, most) = (crew.working(), crew.working() + crew.parked());
         let clock = self.clock;
-        let scene = Scene { now, workers, most, computes: self.computes, stream };
-        let Some(Look { target, events }) = self.staff.look(scene, || clock.now()) else { return Ok(()) };
+        let may_split = self.may_split();
+        let scene = Scene { now, workers, most, computes: self.computes, stream, may_split };
+        let Some(Look { target, split, events }) = self.staff.look(scene, || clock.now()) else {
+            return Ok(());
+        };
         events.into_iter().for_each(|event| self.tell(|| event));
+        if let Some((count, why)) = split {
+            self.split(count, &why)?;
+        }
         if let Some(target) = target {
             log::info!(
                 "farm {}: {target} instead of {workers} workers: {}",

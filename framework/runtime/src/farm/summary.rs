@@ -53,6 +53,8 @@ pub struct Summary {
     pub ended_with: usize,
     /// Why their number was changed last, in one sentence; `None` if it was not.
     pub change: Option<String>,
+    /// The ranks that led others at the end instead of doing tasks.
+    pub sub_masters: Vec<usize>,
 }
 
 impl Summary {
@@ -105,6 +107,9 @@ impl fmt::Display for Summary {
         if !self.lost.is_empty() {
             write!(f, "\nlost ranks {:?}; {} handed out again", self.lost, count(self.again, "task"))?;
         }
+        if !self.sub_masters.is_empty() {
+            write!(f, "\n{}: {:?}", count(self.sub_masters.len() as u64, "sub-master"), self.sub_masters)?;
+        }
         match &self.change {
             Some(why) => write!(f, "\nfrom {} to {} workers: {why}", self.started_with, self.ended_with)?,
             None if self.started_with != self.ranks.len() => {
@@ -151,6 +156,7 @@ mod tests {
             started_with: 3,
             ended_with: 3,
             change: None,
+            sub_masters: vec![],
         };
         assert_eq!((summary.workers(), summary.efficiency(), summary.throughput()), (2, 0.8, 1.2));
         assert!(summary.to_string().starts_with("farm square: 12 tasks in 10.000 s, 1.20 tasks/s; 3 chunks"));

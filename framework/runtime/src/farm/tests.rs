@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::error::{BoxError, ErrorKind};
-use crate::monitor::{Event, Subject};
-use crate::session::{Balance, Config, Driver, run};
+use crate::session::{Config, Driver, run};
 
 fn config(ranks: usize) -> Config {
     Config::new().ranks(ranks).progress(crate::Progress::Off)
@@ -360,57 +359,7 @@ fn a_long_task_among_short_ones_is_not_taken_for_a_death() {
     assert!(summary.again > 0, "somebody else has done it beside the messages");
 }
 
-/// Iterations of `tasks` tasks, each with its number as a result; the summary.
-fn counted(config: &Config, farm: impl Fn() -> Farm<'static, u64, u64> + Sync, iterations: usize) -> Summary {
-    let (last, summary) = run(config, |session| {
-        let mut last = Vec::new();
-        let summary = farm().iterate(session, 0..64, |results, iteration| {
-            last.clone_from(&results);
-            Ok((iteration + 1 < iterations).then_some(results))
-        })?;
-        Ok((last, summary))
-    })
-    .unwrap();
-    assert!(last.into_iter().eq(0..64));
-    summary.unwrap()
-}
-
-#[test]
-fn only_as_many_workers_as_are_asked_for_do_tasks() {
-    for (ranks, workers) in [(4, 1), (4, 3), (2, 9), (1, 1)] {
-        let farm = || Farm::new("same", |x: u64| x).workers(workers);
-        let summary = counted(&config(ranks).balance(Balance::Off), farm, 5);
-        let working = workers.min(ranks);
-        assert_eq!(
-            (summary.started_with, summary.ended_with, summary.change.clone()),
-            (working, working, None)
-        );
-        assert!(summary.workers() <= working, "{summary}");
-        let dedicated = || Farm::new("same", |x: u64| x).workers(1).dedicated_master();
-        let summary = counted(&config(ranks).balance(Balance::Off), dedicated, 5);
-        assert_eq!((summary.workers(), summary.ended_with), (1, 1), "{summary}");
-    }
-}
-
-#[test]
-fn workers_that_do_not_pay_are_parked_and_it_is_told_why() {
-    let dir = tempfile::tempdir().unwrap();
-    // Tasks that are nothing beside their messages.
-    let work = |x: u64| {
-        std::hint::black_box(x);
-        x
-    };
-    let farm = || Farm::new("tiny", work).dedicated_master().chunking(Chunking::SelfScheduling);
-    let config = config(4).events(Some(dir.path().to_path_buf()));
-    let summary = counted(&config, farm, 400);
-    let records = crate::monitor::read(dir.path()).unwrap().records;
-    let acted = |e: &Event| matches!(e, Event::Decision { acted: true, of: Subject::Workers, .. });
-    let decisions = records.iter().filter(|r| matches!(r.event, Event::Decision { .. })).count();
-    assert!(decisions > 0, "every look is an event");
-    if summary.change.is_some() {
-        assert!(records.iter().any(|r| acted(&r.event)));
-        assert!(records.iter().any(|r| matches!(r.event, Event::Parked { .. })));
-    }
-    assert!(matches!(records.first().map(|r| &r.event), Some(Event::FarmStart { workers: 3, .. })));
-    assert!(matches!(records.last().map(|r| &r.event), Some(Event::Finish { items: 25_600, .. })));
-}
+#[path = "leading_tests.rs"]
+mod leading;
+#[path = "staffing_tests.rs"]
+mod staffing;

@@ -58,6 +58,15 @@ impl Watch {
         }
     }
 
+    /// A rank belongs to this one from now on, or leads it: what was heard before says nothing about it.
+    /// One that has come to the farm may compute on the thread that communicates.
+    pub(crate) fn expect(&mut self, post: &mut Post, rank: usize, has_come: bool, now: Duration) {
+        post.heard_now(rank, now);
+        let status = Status { task: Some(u64::MAX), waiting: 0, driving: Driving::Inline };
+        (self.words[rank], self.present[rank], self.empty[rank]) =
+            (has_come.then_some(status), has_come, None);
+    }
+
     /// Whether it is time for a round.
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         self.words.len() > 1 && now >= self.next
@@ -92,7 +101,7 @@ impl Watch {
         let mut lost = Vec::new();
         for rank in 1..self.words.len() {
             let standing = crew.standing(rank);
-            if matches!(standing, Standing::Dead | Standing::Left) {
+            if matches!(standing, Standing::Dead | Standing::Left | Standing::Led) {
                 continue;
             }
             post.send(rank, Kind::Status, mine)?;
@@ -132,18 +141,26 @@ impl Watch {
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] when the master gives none.
-    pub(crate) fn over_master(&mut self, post: &mut Post, mine: &Status, now: Duration) -> Result<()> {
+    pub(crate) fn over_master(
+        &mut self,
+        post: &mut Post,
+        master: usize,
+        mine: &Status,
+        now: Duration,
+    ) -> Result<()> {
         self.next = now + self.every;
-        post.send(0, Kind::Status, mine)?;
-        let silent = now.saturating_sub(post.heard(0, now));
+        post.send(master, Kind::Status, mine)?;
+        let silent = now.saturating_sub(post.heard(master, now));
         // Before its first word it may be busy with the caller's own work.
-        let limit = if self.present[0] { self.peer_limit } else { self.join_limit };
+        let limit = if self.present[master] { self.peer_limit } else { self.join_limit };
+        // Rank 0 must have time to see that a sub-master is dead, and to take its place.
+        let limit = if master == 0 { limit } else { limit + self.peer_limit };
         let text = if post.has_ended(0) {
             "rank 0, the farm's master, has died, and nothing can go on without it".to_string()
         } else if silent > limit {
             format!(
-                "has waited {:.0} s for a sign of life from rank 0, the farm's master: it must be dead, and nothing \
-                 can go on without it",
+                "has waited {:.0} s for a sign of life from rank {master}, the farm's master: it must be dead, and \
+                 nothing can go on without it",
                 silent.as_secs_f64()
             )
         } else {
@@ -222,9 +239,9 @@ mod tests {
         let start = post.clock().now();
         let mine = status(None, Driving::Beside);
         let late = start + Duration::from_secs(100);
-        watch.over_master(&mut post, &mine, late).unwrap();
+        watch.over_master(&mut post, 0, &mine, late).unwrap();
         watch.active(0);
-        let error = watch.over_master(&mut post, &mine, late).unwrap_err();
+        let error = watch.over_master(&mut post, 0, &mine, late).unwrap_err();
         assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(1)));
         assert!(error.message().contains("from rank 0, the farm's master"), "{error}");
     }

@@ -246,6 +246,15 @@ pub enum Event {
         /// Their ranks.
         ranks: Vec<usize>,
     },
+    /// A farm's workers are put under sub-masters.
+    Split {
+        /// The ranks that lead others from now on.
+        sub_masters: Vec<usize>,
+        /// How many ranks these lead together.
+        workers: usize,
+        /// Why, as the end of a sentence.
+        reason: String,
+    },
     /// What came of a change, after it has been in force for a while.
     Outcome {
         /// What was changed.
@@ -346,6 +355,12 @@ impl fmt::Display for Event {
                 were(*again, "task")
             ),
             Event::Parked { ranks } => write!(f, "{} parked.", who(ranks)),
+            Event::Split { sub_masters, workers, reason } => write!(
+                f,
+                "{} the sub-masters of {} from now on: {reason}.",
+                who(sub_masters),
+                count(*workers as u64, "worker")
+            ),
             Event::Woken { ranks } => write!(f, "{} woken.", who(ranks)),
             Event::Prepare { epoch, mapping } => {
                 write!(f, "The ranks make ready for mapping number {epoch}, `{mapping}`.")

@@ -90,6 +90,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
         Event::Parked { ranks: vec![3] },
         Event::Woken { ranks: vec![3, 5] },
         Event::Outcome { of: Subject::Workers, epoch: 1, before_s: 0.25, predicted_s: 0.125, after_s: 0.13 },
+        Event::Split { sub_masters: vec![1, 6], workers: 8, reason: "so many were asked for".to_string() },
     ]
 }
 

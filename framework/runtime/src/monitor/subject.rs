@@ -17,8 +17,6 @@ pub enum Subject {
     Mapping,
     /// The number of a farm's workers; an item is an iteration, or in a stream a task.
     Workers,
-    /// The number of a farm's sub-masters; an item is an iteration, or in a stream a task.
-    SubMasters,
 }
 
 impl Subject {
@@ -31,7 +29,6 @@ impl Subject {
         match self {
             Subject::Mapping => "The mapping",
             Subject::Workers => "The number of workers",
-            Subject::SubMasters => "The number of sub-masters",
         }
     }
 
@@ -44,7 +41,7 @@ impl Subject {
     pub(super) fn unit(self) -> &'static str {
         match self {
             Subject::Mapping => "an item",
-            Subject::Workers | Subject::SubMasters => "an iteration (a task of a stream)",
+            Subject::Workers => "an iteration (a task of a stream)",
         }
     }
 }

@@ -21,7 +21,7 @@ const PING: Duration = Duration::from_secs(1);
 /// [`ErrorKind::Timeout`] when a rank does not come, or rank 0 is dead; whatever the transport reports.
 pub(super) fn leave(post: &mut Post, config: &Config) -> Result<()> {
     post.next_run();
-    if post.lost().is_empty() {
+    if post.must_drain() {
         post.drain(config.join_limit)?;
     }
     if post.rank() == 0 {

@@ -47,6 +47,12 @@ pub(crate) enum Kind {
     Join = 34,
     Hung = 35,
     Park = 36,
+    Lead = 37,
+    Attach = 38,
+    Bulk = 39,
+    Bundle = 40,
+    Lost = 41,
+    Retire = 42,
 }
 
 impl Kind {
@@ -55,6 +61,7 @@ impl Kind {
         [
             Hello, Welcome, Bye, Farewell, Failure, Prepare, Ready, Data, Request, Offer, Assign, Token,
             Finish, Report, Status, Probe, Echo, Switch, Measures, Early, Chunk, Done, Join, Hung, Park,
+            Lead, Attach, Bulk, Bundle, Lost, Retire,
         ]
         .into_iter()
         .find(|k| *k as u8 == byte)
@@ -104,6 +111,8 @@ pub(crate) struct Post {
     verdict: Keeper,
     /// Ranks that have died and without which the job goes on, ascending.
     lost: Vec<usize>,
+    /// Whether messages may be on their way to ranks of which only rank 0 knows whether they live.
+    sent_aside: bool,
     /// Ranks that can be seen to end from here.
     seen: BTreeMap<usize, Process>,
 }
@@ -123,6 +132,7 @@ impl Post {
             failed: false,
             verdict: Keeper::default(),
             lost: Vec::new(),
+            sent_aside: false,
             seen: BTreeMap::new(),
         }
     }
@@ -167,6 +177,24 @@ impl Post {
             log::warn!("rank {rank} is lost, the job goes on without it: {why}");
             self.lost.insert(at, rank);
             self.verdict.lost(rank);
+        }
+    }
+
+    /// From now on this rank sends to others than rank 0, and does not wait for these to receive it before it says that it
+    /// leaves: they may die, and rank 0 notices.
+    pub(crate) fn sends_aside(&mut self) {
+        self.sent_aside = true;
+    }
+
+    /// Whether everything that this rank has sent must have been received before it says that it leaves.
+    pub(crate) fn must_drain(&self) -> bool {
+        self.lost.is_empty() && !self.sent_aside
+    }
+
+    /// Another rank has found that `rank` is dead.
+    pub(crate) fn learn_of(&mut self, rank: usize) {
+        if let Err(at) = self.lost.binary_search(&rank) {
+            self.lost.insert(at, rank);
         }
     }
 

@@ -13,6 +13,8 @@ pub(crate) enum Standing {
     Working,
     /// It could take tasks, but gets none: with fewer workers the farm does better. It finishes what it has.
     Parked,
+    /// It works for a sub-master.
+    Led,
     /// It hangs in a task beyond the limit that the user set.
     Hung,
     /// It computes on the thread that communicates and has been silent for long: it is dead, or a task takes longer than
@@ -37,14 +39,25 @@ pub(crate) struct Change {
 pub(crate) struct Crew {
     standing: Vec<Standing>,
     held: Vec<u32>,
-    /// Working ranks with the number of chunks that they hold, fewest first.
+    /// Workers that a rank does tasks with: of a sub-master its members, else the rank alone.
+    span: Vec<u32>,
+    /// Working ranks with the number of chunks that they hold for each of their workers, fewest first.
     asking: BTreeSet<(u32, usize)>,
+    /// Workers of all working ranks.
+    hands: usize,
     parked: usize,
 }
 
 impl Crew {
     pub(super) fn new(size: usize) -> Self {
-        Crew { standing: vec![Standing::Away; size], held: vec![0; size], asking: BTreeSet::new(), parked: 0 }
+        Crew {
+            standing: vec![Standing::Away; size],
+            held: vec![0; size],
+            span: vec![1; size],
+            asking: BTreeSet::new(),
+            hands: 0,
+            parked: 0,
+        }
     }
 
     pub(crate) fn standing(&self, rank: usize) -> Standing {
@@ -54,6 +67,54 @@ impl Crew {
     /// Ranks that work.
     pub(crate) fn working(&self) -> usize {
         self.asking.len()
+    }
+
+    /// Workers of these ranks: more, if some are sub-masters.
+    pub(crate) fn hands(&self) -> usize {
+        self.hands
+    }
+
+    /// Chunks that a rank holds for each of its workers. A sub-master has some more, so that it can give its workers the
+    /// next ones at once.
+    fn level(&self, rank: usize) -> u32 {
+        match self.span[rank] {
+            1 => self.held[rank],
+            span => self.held[rank].saturating_sub(span / 4) / span,
+        }
+    }
+
+    /// Chunks that a rank may be given if its workers may hold `ahead` beyond the one in hand.
+    pub(crate) fn room(&self, rank: usize, ahead: u32) -> u32 {
+        let span = self.span[rank];
+        let stock = if span > 1 { span / 4 } else { 0 };
+        span.saturating_mul(ahead.saturating_add(1)).saturating_add(stock).saturating_sub(self.held[rank])
+    }
+
+    /// A rank does tasks with so many workers from now on.
+    pub(crate) fn set_span(&mut self, rank: usize, span: u32) {
+        let standing = self.standing[rank];
+        self.remove(rank);
+        self.span[rank] = span.max(1);
+        if standing == Standing::Working {
+            self.insert(rank);
+        }
+    }
+
+    fn remove(&mut self, rank: usize) {
+        if self.asking.remove(&(self.level(rank), rank)) {
+            self.hands -= self.span[rank] as usize;
+        }
+    }
+
+    fn insert(&mut self, rank: usize) {
+        if self.asking.insert((self.level(rank), rank)) {
+            self.hands += self.span[rank] as usize;
+        }
+    }
+
+    /// A rank has nothing any more.
+    pub(super) fn forget(&mut self, rank: usize) {
+        self.count(rank, 0);
     }
 
     /// Ranks that are parked.
@@ -73,15 +134,15 @@ impl Crew {
 
     /// A rank is from now on what `standing` says. One that is lost holds nothing; one that is parked keeps what it has.
     pub(crate) fn set(&mut self, rank: usize, standing: Standing) {
-        self.asking.remove(&(self.held[rank], rank));
+        self.remove(rank);
         self.parked -= usize::from(self.standing[rank] == Standing::Parked);
         self.standing[rank] = standing;
         match standing {
-            Standing::Working => {
-                self.asking.insert((self.held[rank], rank));
-            }
+            Standing::Working => self.insert(rank),
             Standing::Parked => self.parked += 1,
-            _ => self.held[rank] = 0,
+            // What they were given before still counts.
+            Standing::Away | Standing::Led => {}
+            Standing::Hung | Standing::Silent | Standing::Dead | Standing::Left => self.held[rank] = 0,
         }
     }
 
@@ -118,18 +179,18 @@ impl Crew {
     }
 
     fn count(&mut self, rank: usize, held: u32) {
-        if self.standing[rank] == Standing::Working {
-            self.asking.remove(&(self.held[rank], rank));
-            self.asking.insert((held, rank));
-        }
+        self.remove(rank);
         self.held[rank] = held;
+        if self.standing[rank] == Standing::Working {
+            self.insert(rank);
+        }
     }
 
     /// The working ranks other than 0 that hold at most `ahead` chunks, those with the fewest first: the order in
     /// which to give chunks to them.
     pub(crate) fn askers(&self, ahead: u32) -> impl Iterator<Item = usize> {
         let fewest = self.asking.iter().filter(|&&(_, rank)| rank != 0);
-        fewest.take_while(move |&&(held, _)| held <= ahead).map(|&(_, rank)| rank)
+        fewest.take_while(move |&&(level, _)| level <= ahead).map(|&(_, rank)| rank)
     }
 
     /// The first of them.

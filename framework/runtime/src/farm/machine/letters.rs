@@ -42,6 +42,30 @@ pub(crate) struct Hung {
     pub(crate) task: u64,
 }
 
+/// A worker becomes a sub-master.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lead {
+    /// The ranks that are its workers from now on, and whether each has come to the farm.
+    pub(crate) members: Vec<(usize, bool)>,
+    /// What it is to say to them.
+    pub(crate) order: Attach,
+}
+
+/// A worker is to work for the sender. The master numbers these orders, and an older one that comes late is void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Attach {
+    pub(crate) number: u32,
+    /// The sub-master whose place the sender takes: it is dead.
+    pub(crate) instead_of: Option<usize>,
+}
+
+/// A sub-master has lost a member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Lost {
+    pub(crate) rank: usize,
+    pub(crate) why: String,
+}
+
 /// The header of a chunk that is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Giving {

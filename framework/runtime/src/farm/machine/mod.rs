@@ -4,6 +4,7 @@
 //! the states and the invariants.
 
 mod crew;
+mod deputy;
 mod letters;
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 pub(crate) use crew::{Change, Crew, Standing};
-pub(crate) use letters::{Driving, Giving, Hung, Join, Status, Times};
+pub(crate) use deputy::Deputy;
+pub(crate) use letters::{Attach, Driving, Giving, Hung, Join, Lead, Lost, Status, Times};
 
 /// Consecutive tasks that lie at the master: drawn and not given to anyone, or come back from somebody.
 #[derive(Debug)]
@@ -243,6 +245,7 @@ impl<T, K> Master<T, K> {
     /// [put back](Master::put_back).
     pub(crate) fn lose(&mut self, worker: usize, standing: Standing) -> Vec<Given<K>> {
         self.crew.set(worker, standing);
+        self.crew.forget(worker);
         let ids: Vec<u64> =
             self.given.iter().filter(|(_, g)| g.worker == worker).map(|(id, _)| *id).collect();
         let lost: Vec<Given<K>> = ids.iter().filter_map(|id| self.given.remove(id)).collect();

@@ -2,15 +2,16 @@
 //!
 //! The decision is the planner crate's [`WorkerCount`]; here is what feeds it.
 
+mod echoes;
 mod told;
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use armature_planner::farm::{
     FarmFit, IterationModel, MessageCosts, Protocol, Repeated, StreamModel, WorkerCount,
 };
 
+use echoes::Echoes;
 use told::{came_of_it, event, inputs, regret, shared, why};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -19,14 +20,20 @@ use crate::session::Balance;
 
 /// Between two looks at a stream.
 const STREAM_PERIOD: Duration = Duration::from_secs(2);
+/// Where the farm may be split, the first looks at a stream come sooner: after so long, then twice as long each time.
+const FIRST_PERIOD: Duration = Duration::from_millis(20);
+/// Workers from which on a farm is split: with fewer, what rank 0 does for each task counts and not its messages.
+const SPLIT_LEAST: usize = 32;
+/// Workers of a sub-master, at least.
+const GROUP_LEAST: usize = 8;
+/// Looks in a row that must find more workers than rank 0 can serve.
+const SPLIT_LOOKS: u32 = 2;
 /// Between two looks at iterations at least,
 const LEAST_PERIOD: Duration = Duration::from_millis(5);
 /// and so many times what the last one took.
 const LOOKS_PER_PERIOD: u32 = 100;
 /// Messages that must have been sent before anything is decided by what they cost.
 const ENOUGH_MESSAGES: u64 = 8;
-/// Round trips that are remembered.
-const ECHOES: usize = 8;
 /// Bytes of the long ones: as many as a chunk's message has, within these bounds.
 const LEAST_BULK: f64 = 1024.0;
 const MOST_BULK: f64 = 65536.0;
@@ -56,34 +63,9 @@ struct Span {
     compute: f64,
     /// Time in which the next tasks were made.
     made: f64,
-    /// Time in which chunks were made and sent, and results taken in.
+    /// Time in which chunks were made and sent, and the same with that in which results were taken in.
+    sending: f64,
     served: f64,
-}
-
-/// Round trips between rank 0 and idle workers.
-#[derive(Debug, Default)]
-struct Echoes {
-    empty: VecDeque<f64>,
-    /// Bytes on the way there, seconds.
-    bulk: VecDeque<(f64, f64)>,
-    spent: Duration,
-}
-
-impl Echoes {
-    /// Seconds of an empty one.
-    fn round(&self) -> Option<f64> {
-        self.empty.iter().copied().reduce(f64::min)
-    }
-
-    /// Seconds that each byte adds.
-    fn per_byte(&self) -> f64 {
-        let Some(empty) = self.round() else { return 0.0 };
-        self.bulk
-            .iter()
-            .map(|(bytes, took)| ((took - empty) / bytes).max(0.0))
-            .reduce(f64::min)
-            .unwrap_or(0.0)
-    }
 }
 
 /// See the module's page.
@@ -99,6 +81,9 @@ pub(crate) struct Staff {
     span: Span,
     /// What the last look took.
     looking: Duration,
+    looks: u32,
+    /// Looks in a row that have found more workers than rank 0 can serve.
+    overloaded: u32,
     changes: u32,
     /// Why the last change was made, in one sentence.
     why: Option<String>,
@@ -115,6 +100,8 @@ pub(crate) struct Scene {
     pub(crate) computes: bool,
     /// Whether it is a stream and not a set of tasks.
     pub(crate) stream: bool,
+    /// Whether sub-masters may be made.
+    pub(crate) may_split: bool,
 }
 
 /// What came of a look.
@@ -122,6 +109,8 @@ pub(crate) struct Scene {
 pub(crate) struct Look {
     /// The number of workers from now on, if it is another one.
     pub(crate) target: Option<usize>,
+    /// The number of sub-masters that there are to be, and why.
+    pub(crate) split: Option<(usize, String)>,
     /// What is to be told.
     pub(crate) events: Vec<Event>,
 }
@@ -145,6 +134,8 @@ impl Staff {
             echoes: Echoes::default(),
             span: Span { since: now, ..Span::default() },
             looking: Duration::ZERO,
+            looks: 0,
+            overloaded: 0,
             changes: 0,
             why: None,
         })
@@ -161,6 +152,7 @@ impl Staff {
         self.fit.message(bytes as f64, took.as_secs_f64());
         self.span.chunks += 1;
         self.span.out += bytes as f64;
+        self.span.sending += took.as_secs_f64();
         self.span.served += took.as_secs_f64();
     }
 
@@ -185,9 +177,32 @@ impl Staff {
     }
 
     /// Whether it is time for a look.
-    pub(crate) fn is_due(&self, now: Duration, stream: bool) -> bool {
-        let least = if stream { STREAM_PERIOD } else { LEAST_PERIOD };
+    pub(crate) fn is_due(&self, now: Duration, stream: bool, splittable: usize) -> bool {
+        let least = match stream {
+            false => LEAST_PERIOD,
+            true if splittable < SPLIT_LEAST => STREAM_PERIOD,
+            // Before every worker has sent a result, nothing can be said.
+            true if self.span.away < splittable as u64 => return false,
+            true => STREAM_PERIOD.min(FIRST_PERIOD * 2u32.saturating_pow(self.looks.min(16))),
+        };
         self.is_on() && now.saturating_sub(self.span.since) >= least.max(self.looking * LOOKS_PER_PERIOD)
+    }
+
+    /// The number of sub-masters that would serve the workers of a stream where rank 0 alone cannot, and why; when that
+    /// has lasted. They save rank 0 the messages, and not what it does with results.
+    fn split(&mut self, scene: Scene, span: &Span) -> Option<(usize, String)> {
+        self.looks += 1;
+        let most = scene.most;
+        // As many as compute while a chunk is sent to each: as a number it saturates.
+        let capability = (span.compute / span.sending.max(f64::MIN_POSITIVE)) as usize;
+        if !scene.stream || !scene.may_split || most < SPLIT_LEAST || most <= capability {
+            self.overloaded = 0;
+            return None;
+        }
+        self.overloaded += 1;
+        let count = most.div_ceil(capability + 1).max(2).min(most / GROUP_LEAST);
+        let why = format!("rank 0 can serve {capability} of {most} workers, as measured");
+        (self.overloaded >= SPLIT_LOOKS).then_some((count, why))
     }
 
     /// Bytes of the round trips that are due between two iterations.
@@ -196,9 +211,9 @@ impl Staff {
         let bulk = (self.span.out / sent).max(self.span.back / sent).clamp(LEAST_BULK, MOST_BULK) as usize;
         if !self.is_on() {
             Vec::new()
-        } else if self.echoes.empty.is_empty() {
+        } else if self.echoes.round().is_none() {
             vec![0, bulk, 0, bulk]
-        } else if self.echoes.spent.as_secs_f64() <= ECHO_SHARE * elapsed.as_secs_f64() {
+        } else if self.echoes.spent().as_secs_f64() <= ECHO_SHARE * elapsed.as_secs_f64() {
             vec![0, bulk]
         } else {
             Vec::new()
@@ -207,15 +222,7 @@ impl Staff {
 
     /// A round trip that was `bytes` long on the way there took `took`.
     pub(crate) fn echo(&mut self, bytes: usize, took: Duration) {
-        self.echoes.spent += took;
-        let (seconds, echoes) = (took.as_secs_f64(), &mut self.echoes);
-        if bytes == 0 {
-            echoes.empty.push_back(seconds);
-        } else {
-            echoes.bulk.push_back((bytes as f64, seconds));
-        }
-        forget(&mut echoes.empty);
-        forget(&mut echoes.bulk);
+        self.echoes.add(bytes, took);
     }
 
     /// What follows does not belong to the measurements: the next look counts from here.
@@ -249,9 +256,16 @@ impl Staff {
             return None;
         }
         let model = self.model()?;
+        // What serving takes was taken in as the master's own time.
+        let stream = StreamModel { serving: model.master, compute: model.compute };
+        let split = self.split(scene, &span);
+        if split.is_some() {
+            return Some(Look { target: None, split, events: Vec::new() });
+        }
+        if scene.stream && scene.now.saturating_sub(span.since) < STREAM_PERIOD {
+            return None;
+        }
         let look = if scene.stream {
-            // What serving takes was taken in as the master's own time.
-            let stream = StreamModel { serving: model.master, compute: model.compute };
             self.weigh(scene, period, &stream, least_of_stream(scene, &stream), shared(&stream))
         } else {
             self.weigh(scene, period, &model, least(scene, &model), inputs(&model))
@@ -299,7 +313,7 @@ impl Staff {
                 self.count = None;
             }
         }
-        Some(Look { target, events })
+        Some(Look { target, split: None, events })
     }
 
     /// Takes in what was measured since the last look; returns the seconds of an iteration, or of a task of a stream. `None`
@@ -326,13 +340,6 @@ impl Staff {
     /// Why the last change was made, in one sentence.
     pub(crate) fn why(&self) -> Option<&str> {
         self.why.as_deref()
-    }
-}
-
-/// Keeps the newest.
-fn forget<T>(values: &mut VecDeque<T>) {
-    while values.len() > ECHOES {
-        values.pop_front();
     }
 }
 

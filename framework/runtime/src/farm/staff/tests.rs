@@ -31,8 +31,10 @@ fn iterations(balance: Balance, mut workers: usize, most: usize) -> (Vec<usize>,
         for bytes in staff.round_trips(now) {
             staff.echo(bytes, Duration::from_secs_f64(2e-3 + 1e-6 * bytes as f64));
         }
-        assert!(staff.is_due(now, false) || balance == Balance::Once);
-        if let Some(look) = staff.look(Scene { now, workers, most, computes: false, stream: false }, || now) {
+        assert!(staff.is_due(now, false, 0) || balance == Balance::Once);
+        if let Some(look) =
+            staff.look(Scene { now, workers, most, computes: false, stream: false, may_split: false }, || now)
+        {
             workers = look.target.unwrap_or(workers);
             events.extend(look.events);
         }
@@ -83,7 +85,7 @@ fn once_is_once_and_off_is_never() {
     let mut staff = Staff::new(Balance::Off, Duration::ZERO).unwrap();
     assert!(!staff.is_on() && staff.round_trips(Duration::from_secs(9)).is_empty());
     let now = Duration::from_secs(9);
-    let scene = Scene { now, workers: 9, most: 9, computes: false, stream: false };
+    let scene = Scene { now, workers: 9, most: 9, computes: false, stream: false, may_split: false };
     assert!(staff.look(scene, || now).is_none());
 }
 
@@ -105,8 +107,10 @@ fn stream(
             }
         }
         now += Duration::from_secs_f64(period(workers));
-        assert!(staff.is_due(now, true));
-        let look = staff.look(Scene { now, workers, most, computes, stream: true }, || now).unwrap();
+        assert!(staff.is_due(now, true, 0));
+        let look = staff
+            .look(Scene { now, workers, most, computes, stream: true, may_split: false }, || now)
+            .unwrap();
         workers = look.target.unwrap_or(workers);
         counts.push(workers);
     }
@@ -136,9 +140,34 @@ fn two_ranks_that_compute_stay_two() {
     assert_eq!(counts, [2; 12]);
     let (counts, _) = stream((8, true), Duration::from_millis(50), |_| 2.0);
     assert_eq!(counts[11], 2);
-    let scene = Scene { now: Duration::ZERO, workers: 2, most: 2, computes: true, stream: false };
+    let scene =
+        Scene { now: Duration::ZERO, workers: 2, most: 2, computes: true, stream: false, may_split: false };
     let alone =
         |start_up: f64| IterationModel { messages: MessageCosts::new(start_up, 0.0), volume: 8.0, ..model() };
     // 1.6 s of tasks: alone only if the messages cost much more than that saves.
     assert_eq!((least(scene, &alone(0.2)), least(scene, &alone(2.0))), (2, 1));
+}
+
+#[test]
+fn a_farm_with_more_workers_than_rank_0_can_serve_is_split() {
+    for (workers, split) in [(1000, true), (20, false)] {
+        let mut staff = Staff::new(Balance::Live, Duration::ZERO).unwrap();
+        let (mut now, mut found) = (Duration::ZERO, None);
+        for _ in 0..4 {
+            // Each message keeps the master busy for 50 us, and its worker for 10 ms: it can serve 200.
+            for _ in 0..1_000 {
+                staff.sent(100, Duration::from_micros(50));
+                staff.got(1, 100, 10e-3, Duration::ZERO);
+            }
+            now += Duration::from_millis(100);
+            let scene = Scene { now, workers, most: workers, computes: false, stream: true, may_split: true };
+            if staff.is_due(now, true, workers) {
+                found = found.or(staff.look(scene, || now).and_then(|look| look.split));
+            }
+        }
+        assert_eq!(found.is_some(), split);
+        if let Some((count, why)) = found {
+            assert!((4..=6).contains(&count) && why.contains("of 1000 workers"), "{count}: {why}");
+        }
+    }
 }

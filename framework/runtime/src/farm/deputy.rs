@@ -1,0 +1,160 @@
+//! A rank that is a sub-master: hands chunks on to its members, and their results to the master.
+
+use super::bundle::{self, Wrapped};
+use super::hand::Hand;
+use super::machine::{Attach, Deputy, Join, Lead, Lost, Status};
+use super::parcel;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::post::{Kind, Letter, envelope};
+use crate::transport::Message;
+use crate::wire::{self, Item};
+
+/// What a sub-master keeps: chunks and results as they travel.
+pub(super) type Office = Deputy<Wrapped, Wrapped>;
+
+impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 'f, I, O> {
+    /// The master makes this rank a sub-master.
+    pub(super) fn lead(&mut self, letter: &Letter) -> Result<()> {
+        let Lead { members, order } = wire::from_bytes(&letter.body)?;
+        let (me, size) = (self.post.rank(), self.post.size());
+        if let Some((strange, _)) = members.iter().find(|&&(m, _)| m == 0 || m == me || m >= size) {
+            let text = format!("was to be the sub-master of rank {strange}, which cannot be");
+            return Err(self.here(Error::new(ErrorKind::Wire, text)));
+        }
+        let now = self.clock.now();
+        for &(member, has_come) in &members {
+            self.watch.expect(self.post, member, has_come, now);
+            self.post.send(member, Kind::Attach, &order)?;
+        }
+        self.post.sends_aside();
+        self.deputy = Some(Deputy::new(size, members.into_iter().map(|(member, _)| member).collect()));
+        // It does no tasks any more, and can always give signs of life.
+        self.tell_how()
+    }
+
+    /// A rank is this one's master from now on.
+    pub(super) fn attach(&mut self, letter: &Letter) -> Result<()> {
+        let (to, Attach { number, instead_of }) = (letter.from, wire::from_bytes(&letter.body)?);
+        if number <= self.order {
+            return Ok(());
+        }
+        self.order = number;
+        if let Some(dead) = instead_of {
+            self.post.learn_of(dead);
+        }
+        // What another sub-master has given is given to others: it is dead.
+        self.inbox.retain(|&(from, ..)| from == 0 || from == to);
+        self.upper = to;
+        self.post.sends_aside();
+        self.told = None;
+        let now = self.clock.now();
+        // Who takes charge of others is there.
+        self.watch.expect(self.post, to, true, now);
+        self.tell_how()?;
+        if let Some(took) = self.made {
+            self.post.send(to, Kind::Join, &Join { farm: self.name.clone(), warm_up: took })?;
+        }
+        Ok(())
+    }
+
+    /// Chunks from the master, for members.
+    pub(super) fn bulk(&mut self, letter: Letter) -> Result<()> {
+        self.watch.active(letter.from);
+        // A rank that was a sub-master has given back what it had.
+        let Some(office) = &mut self.deputy else { return Ok(()) };
+        let (ahead, chunks) = bundle::unwrap(letter.body, letter.parts)?;
+        office.set_ahead(ahead);
+        for chunk in chunks {
+            let (giving, _) = parcel::given(chunk.body.clone(), Vec::new())?;
+            office.take(giving, chunk);
+        }
+        Ok(())
+    }
+
+    /// What a member says. Returns the letter if it is not for a sub-master.
+    pub(super) fn member_says(&mut self, letter: Letter) -> Result<Option<Letter>> {
+        let from = letter.from;
+        if let Some(office) = &mut self.deputy {
+            office.heard(from);
+        }
+        let Some(office) = self.deputy.as_mut().filter(|office| office.members().contains(&from)) else {
+            return Ok(Some(letter));
+        };
+        match letter.kind {
+            Kind::Join => {
+                let join: Join = wire::from_bytes(&letter.body)?;
+                if join.farm != self.name {
+                    let text = format!(
+                        "built the farm {:?}, others {:?}: every rank must build the same",
+                        join.farm, self.name
+                    );
+                    return Err(Error::new(ErrorKind::Config, text).at_rank(from));
+                }
+                office.joined(from);
+                self.watch.active(from);
+            }
+            Kind::Done => {
+                let id = parcel::done_id(&letter.body)?;
+                office.done(from, id, Wrapped { by: from, body: letter.body, parts: letter.parts });
+                self.watch.active(from);
+            }
+            _ => return Ok(Some(letter)),
+        }
+        Ok(None)
+    }
+
+    /// Hands chunks to members that ask, and results to the master. Returns whether there was anything.
+    pub(super) fn pass_on(&mut self) -> Result<bool> {
+        let Some(office) = &mut self.deputy else { return Ok(false) };
+        let (mut moved, run) = (false, self.post.run());
+        while let Some((member, giving, chunk)) = office.give() {
+            let mut head = envelope(run, Kind::Chunk).to_vec();
+            head.extend_from_slice(&chunk.body);
+            if giving.careful {
+                parcel::make_careful(&mut head);
+            }
+            self.post.send_ready(member, Message { head: head.into(), parts: chunk.parts })?;
+            moved = true;
+        }
+        if office.is_due() {
+            self.post.send_ready(0, bundle::wrap(run, Kind::Bundle, 0, office.deliver()))?;
+            moved = true;
+        }
+        if office.is_deserted() {
+            return self.retire().map(|()| true);
+        }
+        Ok(moved)
+    }
+
+    /// Nobody is left to lead: what is here goes back to the master, and this rank does tasks itself.
+    fn retire(&mut self) -> Result<()> {
+        let Some(mut office) = self.deputy.take() else { return Ok(()) };
+        let results = office.deliver();
+        if !results.is_empty() {
+            let message = bundle::wrap(self.post.run(), Kind::Bundle, 0, results);
+            self.post.send_ready(0, message)?;
+        }
+        self.post.send(0, Kind::Retire, &())?;
+        self.told = None;
+        self.tell_how()?;
+        match self.made {
+            Some(warm_up) => self.post.send(0, Kind::Join, &Join { farm: self.name.clone(), warm_up }),
+            None => Ok(()),
+        }
+    }
+
+    /// A round over the members: those that are silent are lost.
+    pub(super) fn over_members(&mut self, mine: &Status) -> Result<()> {
+        let Some(office) = &mut self.deputy else { return Ok(()) };
+        let now = self.clock.now();
+        for loss in self.watch.over_workers(self.post, office.crew(), mine, now)? {
+            log::warn!("farm {}: the tasks of rank {} go to others: {}", self.name, loss.rank, loss.why);
+            office.lose(loss.rank, loss.certain);
+            if loss.certain {
+                self.post.lose(loss.rank, &loss.why);
+                self.post.send(0, Kind::Lost, &Lost { rank: loss.rank, why: loss.why })?;
+            }
+        }
+        Ok(())
+    }
+}

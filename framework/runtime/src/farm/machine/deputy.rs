@@ -1,0 +1,125 @@
+//! What a sub-master knows and decides: a worker to its master, a master to its own workers, the *members*.
+//!
+//! It hands chunks on as they came and results back as they came; it looks into neither. `K` is what travels of a chunk,
+//! `R` of a result.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::crew::{Crew, Standing};
+use super::letters::Giving;
+
+/// Results wait until they are this part of the members, unless somebody has nothing to do.
+const PER_BUNDLE: usize = 8;
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Deputy<K, R> {
+    crew: Crew,
+    members: Vec<usize>,
+    /// Chunks that no member has, in the order in which they are to be given.
+    stock: VecDeque<(Giving, K)>,
+    given: BTreeMap<u64, (usize, Giving, K)>,
+    /// Results for the master.
+    results: Vec<R>,
+    /// Chunks that a member may hold beyond the one that it computes.
+    ahead: u32,
+}
+
+impl<K: Clone, R> Deputy<K, R> {
+    /// A sub-master among `size` ranks; its members have not come yet.
+    pub(crate) fn new(size: usize, members: Vec<usize>) -> Self {
+        let mut crew = Crew::new(size);
+        (0..size).filter(|rank| !members.contains(rank)).for_each(|rank| crew.set(rank, Standing::Left));
+        let (stock, given, results) = (VecDeque::new(), BTreeMap::new(), Vec::new());
+        Deputy { crew, members, stock, given, results, ahead: 0 }
+    }
+
+    pub(crate) fn crew(&self) -> &Crew {
+        &self.crew
+    }
+
+    /// The members, also those that are lost.
+    pub(crate) fn members(&self) -> &[usize] {
+        &self.members
+    }
+
+    /// A member has come.
+    pub(crate) fn joined(&mut self, member: usize) {
+        if self.crew.standing(member) == Standing::Away {
+            self.crew.set(member, Standing::Working);
+        }
+    }
+
+    /// The master says how many chunks members may hold ahead.
+    pub(crate) fn set_ahead(&mut self, ahead: u32) {
+        self.ahead = ahead;
+    }
+
+    /// A chunk has come from the master.
+    pub(crate) fn take(&mut self, giving: Giving, kept: K) {
+        self.stock.push_back((giving, kept));
+    }
+
+    /// The next chunk that is to be sent, and to whom.
+    pub(crate) fn give(&mut self) -> Option<(usize, Giving, K)> {
+        let member = self.crew.neediest(self.ahead)?;
+        let (giving, kept) = self.stock.pop_front()?;
+        self.given.insert(giving.id, (member, giving, kept.clone()));
+        self.crew.gave(member);
+        Some((member, giving, kept))
+    }
+
+    /// A result of chunk `id` has come. False: the chunk is not `member`'s any more, and the result is dropped.
+    pub(crate) fn done(&mut self, member: usize, id: u64, result: R) -> bool {
+        if self.given.get(&id).is_none_or(|&(holder, ..)| holder != member) {
+            return false;
+        }
+        self.given.remove(&id);
+        self.crew.got(member);
+        self.results.push(result);
+        true
+    }
+
+    /// Whether results are to be sent: enough have come, or a member has nothing to do and there is nothing for it.
+    pub(crate) fn is_due(&self) -> bool {
+        let enough = (self.crew.working() / PER_BUNDLE).max(1);
+        self.results.len() >= enough
+            || (!self.results.is_empty() && self.stock.is_empty() && self.crew.neediest(0).is_some())
+    }
+
+    /// The results, which are to be sent now.
+    pub(crate) fn deliver(&mut self) -> Vec<R> {
+        std::mem::take(&mut self.results)
+    }
+
+    /// A member is not used any more, or until it is heard again where it is not certain that it is dead: its chunks go to
+    /// others, before all new ones. Where it has fallen silent over them, they are to be done with care.
+    pub(crate) fn lose(&mut self, member: usize, certain: bool) {
+        self.crew.set(member, if certain { Standing::Dead } else { Standing::Silent });
+        let ids: Vec<u64> = self.given.iter().filter(|(_, g)| g.0 == member).map(|(id, _)| *id).collect();
+        for (_, giving, kept) in ids.into_iter().rev().filter_map(|id| self.given.remove(&id)) {
+            self.stock.push_front((Giving { careful: giving.careful || !certain, ..giving }, kept));
+        }
+    }
+
+    /// Something has come from a rank. A member that was silent takes part again.
+    pub(crate) fn heard(&mut self, rank: usize) {
+        if self.crew.standing(rank) == Standing::Silent {
+            self.crew.set(rank, Standing::Working);
+        }
+    }
+
+    /// Chunks that are here or at members, and results that were not sent.
+    pub(crate) fn holds(&self) -> usize {
+        self.stock.len() + self.given.len() + self.results.len()
+    }
+
+    /// Whether nobody is left, nor will come.
+    pub(crate) fn is_deserted(&self) -> bool {
+        self.members.iter().all(|&rank| self.crew.standing(rank) == Standing::Dead)
+    }
+}
+
+#[cfg(test)]
+#[path = "deputy_tests.rs"]
+mod tests;
