@@ -2,9 +2,9 @@
 //!
 //! Every simulated rank loads a copy of this program, so it has next to nothing in it. Words are NAME=VALUE: `tasks`,
 //! their `mean` length in operations, its `deviation` as a part of the mean, the `seed` that decides the lengths,
-//! `chunking`, `iterations` of such tasks one after the other, and the number of `workers` that begin, 0 for all. Rank 0
-//! only hands out. It prints `result seconds S operations N chunks N busy S last S workers N`: the seconds of the last
-//! iteration, and the number of workers at its end.
+//! `chunking`, `iterations` of such tasks one after the other, the number of `workers` that begin, 0 for all, and that of
+//! `sub-masters`. Rank 0 only hands out. It prints `result seconds S operations N chunks N busy S last S workers N`: the
+//! seconds of the last iteration, and the number of workers at its end.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -43,6 +43,7 @@ struct Simulated {
     chunking: armature::farm::Chunking,
     iterations: usize,
     workers: usize,
+    sub_masters: usize,
 }
 
 impl Simulated {
@@ -55,6 +56,7 @@ impl Simulated {
             chunking: Default::default(),
             iterations: 1,
             workers: 0,
+            sub_masters: 0,
         };
         for word in words {
             let (name, value) =
@@ -67,6 +69,7 @@ impl Simulated {
                 "chunking" => simulated.chunking = value.parse()?,
                 "iterations" => simulated.iterations = value.parse()?,
                 "workers" => simulated.workers = value.parse()?,
+                "sub-masters" => simulated.sub_masters = value.parse()?,
                 _ => return Err(format!("there is no setting {word}").into()),
             }
         }
@@ -74,13 +77,14 @@ impl Simulated {
     }
 
     fn rank(&self, session: &Session) -> Outcome {
-        let Simulated { tasks, mean, deviation, seed, chunking, iterations, workers } = *self;
+        let Simulated { tasks, mean, deviation, seed, chunking, iterations, workers, sub_masters } = *self;
         let mut sets = Vec::new();
         if session.is_root() {
             let shape = TaskShape { tasks, mean, spread: deviation, block: 1 };
             sets = shape.iterations(seed)?.take(iterations).collect();
         }
         let mut farm = Farm::worker("simulated", || Ok(Declares)).chunking(chunking).dedicated_master();
+        farm = farm.sub_masters(sub_masters);
         if workers > 0 {
             farm = farm.workers(workers);
         }

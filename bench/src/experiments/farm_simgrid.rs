@@ -55,7 +55,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 
 fn case(tasks: usize, mean: f64, workers: usize, chunking: Chunking) -> Simulated {
     let shape = TaskShape { tasks, mean, spread: DEVIATION, block: 1 };
-    Simulated { network: NETWORK, shape, seed: SEED, iterations: 1, workers, chunking }
+    Simulated { network: NETWORK, shape, seed: SEED, iterations: 1, workers, sub_masters: 0, chunking }
 }
 
 fn efficiency(report: &mut Report, tasks: usize, workers: usize) -> Outcome {

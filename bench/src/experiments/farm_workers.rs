@@ -58,7 +58,15 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     for &(name, network, tasks, mean) in cases {
         for chunking in POLICIES {
             let shape = TaskShape { tasks, mean, spread: 0.8, block: 1 };
-            let case = Simulated { network, shape, seed: SEED, iterations, workers: hosts, chunking };
+            let case = Simulated {
+                network,
+                shape,
+                seed: SEED,
+                iterations,
+                workers: hosts,
+                sub_masters: 0,
+                chunking,
+            };
             let model = case.model()?;
             let best = model.best(1..=model.most_workers(1..=hosts));
             for start in [hosts, FEW] {

@@ -42,6 +42,8 @@ pub struct Simulated {
     pub iterations: usize,
     /// Ranks beside rank 0.
     pub workers: usize,
+    /// How many of these lead the others instead of doing tasks.
+    pub sub_masters: usize,
     /// How tasks are put together to chunks.
     pub chunking: Chunking,
 }
@@ -84,7 +86,7 @@ impl Simulated {
 
     /// `start` workers take part at first, or all if it is 0.
     fn simulate(&self, folder: &Path, start: usize) -> Outcome<BTreeMap<String, f64>> {
-        let Simulated { network, shape, seed, iterations, workers, chunking } = *self;
+        let Simulated { network, shape, seed, iterations, workers, sub_masters, chunking } = *self;
         let hosts = workers + 1;
         let cluster = Cluster { speeds: vec![SPEED; hosts], bandwidths: vec![network.bandwidth; hosts] };
         fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
@@ -98,7 +100,7 @@ impl Simulated {
         command.args([PROGRAM, &format!("tasks={}", shape.tasks), &format!("mean={}", SPEED * shape.mean)]);
         command.args([format!("deviation={}", shape.spread), format!("seed={seed}")]);
         command.args([format!("chunking={chunking}"), format!("iterations={iterations}")]);
-        command.arg(format!("workers={start}"));
+        command.args([format!("workers={start}"), format!("sub-masters={sub_masters}")]);
         // The number of workers is the one that is asked for, to the end, unless it is to settle.
         command.env("ARMATURE_BALANCE", if start == 0 { "off" } else { "live" });
         command.env("RUST_LOG", "error").env("ARMATURE_SMPI_TIMEOUT", LIMIT.as_secs().to_string());
