@@ -2,12 +2,13 @@
 //! automatic choice against the best fixed policy.
 //!
 //! The automatic choice is judged on the rows of the table and on configurations that were drawn at random from seeds
-//! of their own: other means, deviations, block lengths, networks, numbers of workers. What it costs is counted in
-//! chunks that it simulates, whose time is measured.
+//! of their own: other means, deviations, block lengths, networks, numbers of workers; and on tasks whose times change
+//! along their numbers. What it costs is counted in chunks that it simulates, whose time is measured.
 
 mod cost;
 mod reference;
 mod unseen;
+mod wandering;
 
 use armature_planner::farm::{Chunker, Chunking, Knowledge, MessageCosts};
 use armature_planner::simulate::farm::{Dispatch, Farm, Tasks};
@@ -115,6 +116,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     let seen = reference::compare(report, &rows, smoke)?;
     let new = unseen::many_iterations(report, chunk_cost, smoke)?;
     let single = unseen::one_iteration(report, chunk_cost, smoke)?;
+    let wandering = wandering::compare(report, smoke)?;
     let sorted = |mut ratios: Vec<f64>| {
         ratios.sort_by(f64::total_cmp);
         let last = (ratios.len() - 1).max(1) as f64;
@@ -128,6 +130,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     plot.add(Series::new("rows of the table", sorted(seen)));
     plot.add(Series::new("unseen settings", sorted(new)));
     plot.add(Series::new("one long iteration", sorted(single)));
+    plot.add(Series::new("times that wander along the tasks", sorted(wandering)));
     report.lines("", &plot)
 }
 

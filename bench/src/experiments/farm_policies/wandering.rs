@@ -1,0 +1,168 @@
+//! Tasks whose times change along their numbers: rows of a picture, a front in a mesh. What was measured first says little
+//! of what comes then.
+
+use std::f64::consts::TAU;
+
+use armature_planner::farm::{Chunking, MessageCosts};
+use armature_planner::simulate::farm::Tasks;
+use rand::{Rng, SeedableRng, rngs::StdRng};
+use rand_distr::{Distribution, Gamma};
+
+use super::{MARK, Setting, best};
+use crate::farm::tasks::TaskShape;
+use crate::stats::{mean, median};
+use crate::table::digits;
+use crate::verdict::Interval;
+use crate::{Mark, Outcome, Report, Table, Target};
+
+/// Seed of the settings and their tasks.
+const SEED: u64 = 911_382;
+const SETTINGS: usize = 140;
+/// The automatic choice reaches this part of the best fixed policy's efficiency on average, in a single iteration.
+const MEAN: f64 = 0.95;
+
+/// How the level goes along the tasks.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Course {
+    Rising,
+    Falling,
+    Hump,
+    Step,
+    Wave,
+    /// Rows of the Mandelbrot set, whole or around its edge.
+    Whole,
+    Edge,
+}
+
+const COURSES: [Course; 7] =
+    [Course::Rising, Course::Falling, Course::Hump, Course::Step, Course::Wave, Course::Whole, Course::Edge];
+
+impl Course {
+    /// Levels of `count` tasks, by any unit: between 1 and `height` where it is not a picture.
+    fn levels(self, count: usize, height: f64, place: f64, width: f64) -> Vec<f64> {
+        let along = |level: &dyn Fn(f64) -> f64| -> Vec<f64> {
+            (0..count).map(|i| 1.0 + (height - 1.0) * level(i as f64 / count as f64)).collect()
+        };
+        match self {
+            Course::Rising => along(&|x| x),
+            Course::Falling => along(&|x| 1.0 - x),
+            Course::Hump => along(&|x| (-((x - place) / width).powi(2)).exp()),
+            Course::Step => along(&|x| f64::from(x >= place)),
+            Course::Wave => along(&|x| 0.5 + 0.5 * (TAU * (x / (2.0 * width) + place)).sin()),
+            Course::Whole => picture(count, (-0.6, 0.0), 3.2),
+            Course::Edge => picture(count, (-0.75 + 0.3 * place, 0.01 * height), 0.5),
+        }
+    }
+}
+
+/// Steps until points leave, row by row, of the Mandelbrot set around `center`.
+fn picture(rows: usize, center: (f64, f64), width: f64) -> Vec<f64> {
+    const COLUMNS: usize = 160;
+    const LIMIT: u32 = 400;
+    let steps = |re: f64, im: f64| {
+        let (mut a, mut b, mut steps) = (0.0, 0.0, 1);
+        while steps < LIMIT && a * a + b * b < 4.0 {
+            (a, b) = (a * a - b * b + re, 2.0 * a * b + im);
+            steps += 1;
+        }
+        f64::from(steps)
+    };
+    let row = |y: usize| {
+        let im = center.1 + 0.75 * width * (y as f64 / rows as f64 - 0.5);
+        (0..COLUMNS).map(|x| steps(center.0 + width * (x as f64 / COLUMNS as f64 - 0.5), im)).sum()
+    };
+    (0..rows).map(row).collect()
+}
+
+/// One iteration in each of some random settings. Returns the automatic choice's efficiencies by those of the best.
+pub(super) fn compare(report: &mut Report, smoke: bool) -> Outcome<Vec<f64>> {
+    let mut table = Table::new(&[
+        "course",
+        "workers",
+        "tasks",
+        "mean [ms]",
+        "start-up [ms]",
+        "best fixed",
+        "best [%]",
+        "worst [%]",
+        "auto [%]",
+        "auto / best",
+        "last choice",
+    ]);
+    let mut random = StdRng::seed_from_u64(SEED);
+    let mut ratios = Vec::new();
+    for course in COURSES.into_iter().cycle().take(if smoke { COURSES.len() } else { SETTINGS }) {
+        let (setting, times) = draw(course, &mut random)?;
+        let iterations = [Tasks::new(&times)];
+        let mut fixed = setting.fixed(&iterations);
+        let single = setting.run(Chunking::SelfScheduling, &iterations).efficiency();
+        let mut best = best(&fixed);
+        if single > best.1 {
+            best = (Chunking::SelfScheduling, single);
+        }
+        fixed.push(single);
+        let auto = setting.run(Chunking::Auto, &iterations);
+        let ratio = auto.efficiency() / best.1;
+        table.row([
+            format!("{course:?}").to_lowercase().into(),
+            setting.workers.into(),
+            times.len().into(),
+            digits(1e3 * setting.shape.mean, 3),
+            digits(1e3 * setting.messages.start_up.small, 4),
+            best.0.to_string().into(),
+            digits(best.1, 4),
+            digits(fixed.iter().copied().fold(f64::INFINITY, f64::min), 4),
+            digits(auto.efficiency(), 4),
+            digits(ratio, 4),
+            auto.choice.unwrap_or_default().into(),
+        ]);
+        ratios.push(ratio);
+    }
+    report.table("wandering", &table)?;
+    let worst = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let reached = ratios.iter().filter(|&&ratio| ratio >= MARK).count();
+    report.note(format!(
+        "wandering: {worst:.4} of the best fixed policy at worst, median {:.4}; {reached} of {} at {MARK} or more",
+        median(&ratios),
+        ratios.len()
+    ));
+    let mean = Interval::exact(mean(&ratios));
+    report.mark(Mark::new("wandering, one iteration, mean", mean, "of the best", Target::AtLeast(MEAN)));
+    Ok(ratios)
+}
+
+/// A farm on a fast network with its tasks, which scatter around the level by up to a third.
+fn draw(course: Course, random: &mut StdRng) -> Outcome<(Setting, Vec<f64>)> {
+    let mut log = |low: f64, high: f64| low * (high / low).powf(random.random::<f64>());
+    let (workers, tasks) = (log(2.0, 40.0).round() as usize, log(200.0, 2000.0).round() as usize);
+    let shape = TaskShape { tasks, mean: log(1e-3, 5e-2), spread: log(0.03, 0.3), block: 1 };
+    let messages = MessageCosts::new(log(2e-6, 1e-4), log(1e-10, 1e-8));
+    let setting = Setting { workers, messages, volume: log(10.0, 1000.0) * tasks as f64, shape };
+    let levels = course.levels(tasks, log(2.0, 50.0), random.random(), random.random_range(0.05..0.3));
+    let (unit, variance) = (shape.mean / mean(&levels), shape.spread * shape.spread);
+    let scatter = Gamma::new(1.0 / variance, variance)?;
+    Ok((setting, levels.iter().map(|level| unit * level * scatter.sample(random)).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_follow_their_course() {
+        for course in COURSES {
+            let (setting, times) = draw(course, &mut StdRng::seed_from_u64(5)).unwrap();
+            assert!((mean(&times) / setting.shape.mean - 1.0).abs() < 0.1, "{course:?}");
+            let (first, last) = (mean(&times[..times.len() / 8]), mean(&times[times.len() * 7 / 8..]));
+            match course {
+                Course::Rising => assert!(last > 1.3 * first, "{first} {last}"),
+                Course::Falling => assert!(first > 1.3 * last, "{first} {last}"),
+                Course::Whole => {
+                    let middle = mean(&times[times.len() * 7 / 16..times.len() * 9 / 16]);
+                    assert!(middle > 5.0 * first && middle > 5.0 * last, "{first} {middle} {last}");
+                }
+                _ => {}
+            }
+        }
+    }
+}
