@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::{Kind, envelope};
+use crate::session::letter::{Kind, envelope};
 use crate::transport::{Message, Part};
 
 /// One of them: its body behind the envelope, and the parts that came with it.
@@ -85,7 +85,7 @@ pub(crate) fn unwrap(mut body: Bytes, parts: Vec<Part>) -> Result<(u32, Vec<Wrap
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::post::ENVELOPE;
+    use crate::session::letter::ENVELOPE;
 
     fn item(by: usize, body: &'static [u8], parts: &[&'static [u8]]) -> Wrapped {
         let parts = parts.iter().map(|p| Part::from(Bytes::from_static(p))).collect();

@@ -5,7 +5,7 @@ use super::hand::Hand;
 use super::machine::{Attach, Deputy, Join, Lead, Lost, Status};
 use super::parcel;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::{Kind, Letter, envelope};
+use crate::session::letter::{Kind, Letter, envelope};
 use crate::transport::Message;
 use crate::wire::{self, Item};
 

@@ -24,7 +24,8 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Display, EventLog};
-use crate::session::post::{Kind, Letter, Post};
+use crate::session::letter::{Kind, Letter};
+use crate::session::post::Post;
 use crate::session::{Backoff, Balance, Config};
 use crate::wire::{self, Item};
 

@@ -5,7 +5,7 @@ use super::machine::{Standing, Tally};
 use super::summary::Summary;
 use crate::error::Result;
 use crate::monitor::Event;
-use crate::session::post::Kind;
+use crate::session::letter::Kind;
 use crate::wire::Item;
 
 impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 'f, I, O> {

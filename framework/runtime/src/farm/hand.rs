@@ -15,7 +15,8 @@ use super::workbench::{Outcome, Output, Task, Workbench};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::{Kind, Letter, Post};
+use crate::session::letter::{Kind, Letter};
+use crate::session::post::Post;
 use crate::session::{Backoff, Config};
 use crate::wire::{self, Item};
 

@@ -8,7 +8,7 @@ use super::supply::Supply;
 use super::watch::Loss;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Event;
-use crate::session::post::{ENVELOPE, Kind, Letter};
+use crate::session::letter::{ENVELOPE, Kind, Letter};
 use crate::wire::{self, Item};
 
 /// Bytes of one message to a sub-master, unless a single chunk has more.

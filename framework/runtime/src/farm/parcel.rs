@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::machine::{Giving, Times};
 use super::sheet::{Failure, Sheet};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::{ENVELOPE, Kind, envelope};
+use crate::session::letter::{ENVELOPE, Kind, envelope};
 use crate::transport::{Message, Part};
 use crate::wire::{self, Codec};
 

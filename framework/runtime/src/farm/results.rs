@@ -17,7 +17,7 @@ use super::watch::Loss;
 use super::workbench::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Event;
-use crate::session::post::{Kind, Letter};
+use crate::session::letter::{Kind, Letter};
 use crate::session::{from_user, panic_text};
 use crate::transport::Part;
 use crate::wire::{self, Item};

@@ -9,7 +9,7 @@ use super::staff::{Look, Scene};
 use crate::error::Result;
 use crate::monitor::{Event, EventLog, Place};
 use crate::session::Config;
-use crate::session::post::{Kind, envelope};
+use crate::session::letter::{Kind, envelope};
 use crate::transport::Message;
 use crate::wire::Item;
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::machine::{Crew, Driving, Standing, Status};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Config;
-use crate::session::post::{Kind, Letter, Post};
+use crate::session::letter::{Kind, Letter};
+use crate::session::post::Post;
 use crate::wire;
 
 /// How often ranks tell each other that they are alive, at most.

@@ -19,7 +19,7 @@ use super::summary::Summary;
 use super::tuning::{Standing, Tuning};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Display, Event};
-use crate::session::post::{Kind, Letter};
+use crate::session::letter::{Kind, Letter};
 use crate::session::{Balance, Config};
 use crate::wire;
 

@@ -6,7 +6,7 @@ use super::rank::Rank;
 use super::workshop::SetUp;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Config;
-use crate::session::post::Kind;
+use crate::session::letter::Kind;
 use crate::wire;
 
 /// Runs this rank until rank 0 says that the stream is over. `names` are the stages that this rank has built.

@@ -12,7 +12,8 @@ use super::rank::Rank;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Event;
-use crate::session::post::{Kind, Letter, Post, envelope};
+use crate::session::letter::{Kind, Letter, envelope};
+use crate::session::post::Post;
 use crate::transport::Message;
 use crate::wire;
 

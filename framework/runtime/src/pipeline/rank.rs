@@ -26,7 +26,8 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Event, EventLog, Place};
-use crate::session::post::{Kind, Letter, Post};
+use crate::session::letter::{Kind, Letter};
+use crate::session::post::Post;
 use crate::session::{Backoff, Config};
 use crate::transport::Part;
 

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::ledger::Doing;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Config;
-use crate::session::post::{Kind, Letter, Post};
+use crate::session::letter::{Kind, Letter};
+use crate::session::post::Post;
 use crate::wire;
 
 /// How often ranks tell each other that they are alive.

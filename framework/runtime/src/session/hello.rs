@@ -9,7 +9,8 @@ use log::Level;
 use serde::{Deserialize, Serialize};
 
 use super::config::{Bind, Config};
-use super::post::{Kind, Post};
+use super::letter::Kind;
+use super::post::Post;
 use super::process::Process;
 use crate::error::{Error, ErrorKind, Result};
 use crate::topology::{self, Core, Topology};

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use super::backoff::Backoff;
 use super::config::Config;
-use super::post::{Kind, Post};
+use super::letter::Kind;
+use super::post::Post;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 

@@ -8,6 +8,7 @@ mod backoff;
 mod config;
 mod hello;
 mod leaving;
+pub(crate) mod letter;
 mod logging;
 pub(crate) mod post;
 mod process;

@@ -99,7 +99,7 @@ fn a_rank_0_that_falls_silent_while_all_leave_is_not_waited_for() {
     let config = Config::new().peer_limit(Duration::from_millis(500));
     let mut root = post(0);
     root.next_run();
-    root.send(1, post::Kind::Status, &()).unwrap();
+    root.send(1, letter::Kind::Status, &()).unwrap();
     let error = leaving::leave(&mut post(1), &config).unwrap_err();
     assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(1)));
     assert!(error.message().ends_with("for rank 0 to let it leave"), "{error}");
@@ -113,7 +113,7 @@ fn a_rank_that_falls_silent_while_it_waits_to_leave_is_lost() {
     let config = Config::new().peer_limit(Duration::from_millis(1_500));
     let mut silent = post(1);
     silent.next_run();
-    silent.send(0, post::Kind::Bye, &()).unwrap();
+    silent.send(0, letter::Kind::Bye, &()).unwrap();
     let late = || {
         // It is busy with something else for longer than ranks that wait may be silent.
         std::thread::sleep(Duration::from_millis(3_500));

@@ -10,7 +10,7 @@ use super::table::{Route, Table};
 use super::turns::Turns;
 use super::{Machine, Token};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::Kind;
+use crate::session::letter::Kind;
 
 /// Serial stages that are neither here nor away.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::{Kind, Letter};
+use crate::session::letter::{Kind, Letter};
 use crate::wire;
 
 /// A replica has room.

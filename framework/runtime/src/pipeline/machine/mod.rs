@@ -36,7 +36,7 @@ use self::turns::Turns;
 use self::window::WindowPlan;
 use super::erased::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::{KIND, Kind, Letter};
+use crate::session::letter::{KIND, Kind, Letter};
 use crate::transport::{Message, Part};
 use crate::wire;
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::super::erased::{Codec, Items, Range};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::{ENVELOPE, Kind, envelope};
+use crate::session::letter::{ENVELOPE, Kind, envelope};
 use crate::transport::Part;
 
 /// A batch with its place in the stream. Its items are looked at by stages only.

@@ -8,7 +8,7 @@ use super::parcel::Parcel;
 use super::table::Route;
 use super::{Machine, Mail, end_of};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::{Kind, envelope};
+use crate::session::letter::{Kind, envelope};
 use crate::wire;
 
 impl Machine {

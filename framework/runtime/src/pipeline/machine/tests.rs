@@ -18,7 +18,7 @@ use super::window::WindowPlan;
 use super::*;
 use crate::pipeline::erased::{Items, Range};
 use crate::session::BatchMode;
-use crate::session::post::ENVELOPE;
+use crate::session::letter::ENVELOPE;
 
 /// When all messages are sent.
 const SENT: Duration = Duration::from_nanos(7);
