@@ -52,7 +52,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             Ok(job.on_mpi(RANKS)?.total)
         })
     };
-    let rounds = round_robin(if smoke { 1 } else { ROUNDS }, WAYS.iter().map(contestant).collect())?;
+    let rounds = round_robin(report.rounds(ROUNDS), WAYS.iter().map(contestant).collect())?;
     let mut table = Table::new(&["way", "median [s]", "low", "high"]);
     for (name, samples) in rounds.iter() {
         let time = median_interval(samples);
