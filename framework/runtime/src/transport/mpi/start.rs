@@ -11,6 +11,9 @@ use super::call::{check, transport};
 use super::{launcher, memory, simgrid};
 use crate::error::Result;
 
+/// Where Open MPI is told whether a rank that finds no message yields its core.
+pub(super) const YIELD_WHEN_IDLE: &str = "OMPI_MCA_mpi_yield_when_idle";
+
 /// MPI, initialised, as one rank sees it.
 pub(super) struct World {
     /// Never dropped on the way of a panic: rsmpi finalises MPI in `drop`, which would wait for the others.
@@ -101,11 +104,10 @@ unsafe fn duplicate(world: ffi::MPI_Comm) -> Result<ffi::MPI_Comm> {
 /// anyway; and newer kernels (Linux from 6.18 on) take from a thread that yields the turn that it did not use, so that
 /// beside a load from elsewhere one that only communicates waits for its core nearly all the time.
 fn wait_without_yielding(library: &str) {
-    const PARAMETER: &str = "OMPI_MCA_mpi_yield_when_idle";
-    if library.starts_with("Open MPI") && std::env::var_os(PARAMETER).is_none() {
+    if library.starts_with("Open MPI") && std::env::var_os(YIELD_WHEN_IDLE).is_none() {
         // SAFETY: no thread of ours runs yet; and whoever starts MPI has to keep other threads from the environment
         // anyway, since Open MPI writes into it while it starts.
-        unsafe { std::env::set_var(PARAMETER, "0") };
+        unsafe { std::env::set_var(YIELD_WHEN_IDLE, "0") };
     }
 }
 

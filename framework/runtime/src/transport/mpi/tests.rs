@@ -7,6 +7,7 @@
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use super::start::YIELD_WHEN_IDLE;
 use super::*;
 use crate::transport::conformance;
 
@@ -108,6 +109,11 @@ fn two_ranks() {
 }
 
 #[test]
+fn two_ranks_that_yield_because_the_user_wants_it() {
+    conforms(2, &[(YIELD_WHEN_IDLE, "1")]);
+}
+
+#[test]
 fn three_ranks_with_bulk_data_in_tiny_pieces() {
     conforms(3, &[("TEST_SPLIT", "1009")]);
 }
@@ -192,7 +198,14 @@ fn options() -> MpiOptions {
 #[test]
 #[ignore = "runs under mpirun, started by the tests above"]
 fn as_rank() {
+    let asked = std::env::var(YIELD_WHEN_IDLE).ok();
     let mut transport = MpiTransport::open(options()).expect("open");
+    let ours = transport.describe().contains("Open MPI").then(|| "0".to_string());
+    assert_eq!(
+        std::env::var(YIELD_WHEN_IDLE).ok(),
+        asked.or(ours),
+        "ranks of Open MPI yield only if asked to"
+    );
     conformance::everything(&mut transport, 100_000);
     let nobody = transport.size();
     assert!(transport.send(nobody, Message::default()).is_err(), "there is no rank {nobody}");
