@@ -167,6 +167,29 @@ proptest! {
         }
     }
 
+    /// A start within the rules is never lost, and one outside of them never found.
+    #[test]
+    fn refined_is_never_worse_than_its_starts(
+        instance in instance(8, 6, false),
+        options in options(),
+        choices in vec(any::<prop::sample::Index>(), 12),
+        budget in 0..500_usize,
+    ) {
+        let start = some_mapping(&instance, options.share_processors, &choices);
+        let time =
+            production_time(&instance.platform, &instance.spec, &start, options.dispatch).unwrap().production_time;
+        let groups = start.blocks.iter().any(|block| block.is_replicated() && block.stages.len() > 1);
+        let within = (options.replicate_groups || !groups)
+            && (options.dispatch == Dispatch::RoundRobin || sharing(&start) < Sharing::Some);
+        let options = PlanOptions { budget, starts: vec![start.clone()], ..options };
+        let refined = ask(&instance, &options, Algorithm::Refined);
+        if within {
+            prop_assert!(refined.prediction.production_time <= time * (1.0 + 1e-9));
+        } else {
+            prop_assert_ne!(refined.mapping, start);
+        }
+    }
+
     #[test]
     fn nothing_beats_the_optimum(instance in instance(3, 3, false), options in options()) {
         let options = PlanOptions { budget: 50_000, ..options };
@@ -355,6 +378,17 @@ proptest! {
         prop_assert!(optimal.complete);
         prop_assert!((found - least).abs() <= 1e-9 * least, "{found} is not {least}");
     }
+}
+
+#[test]
+fn a_start_that_is_no_mapping_is_refused() {
+    let spec =
+        PipelineSpec::new(0.0).stage(StageSpec::new("a", 1.0, 0.0)).stage(StageSpec::new("b", 1.0, 0.0));
+    let platform = Platform::uniform(2, 1.0, Link::FREE);
+    let half = Mapping::new(vec![Block::new(0..1, vec![0])]);
+    let options = PlanOptions { starts: vec![half], ..PlanOptions::default() };
+    let error = plan(&platform, &spec, &options).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Mapping, "{error}");
 }
 
 #[test]

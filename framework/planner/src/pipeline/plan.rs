@@ -69,6 +69,9 @@ pub struct PlanOptions {
     pub share_processors: bool,
     /// Most mappings that [`Algorithm::Refined`] and [`Algorithm::Optimal`] may judge.
     pub budget: usize,
+    /// Mappings that [`Algorithm::Refined`] and [`Algorithm::Optimal`] start from beside their own, such as the one in
+    /// force: the plan is not slower than any of them. One that breaks the other rules is left out.
+    pub starts: Vec<Mapping>,
     /// Set from elsewhere, ends the search early with the best mapping found so far.
     pub stop: Option<Arc<AtomicBool>>,
 }
@@ -83,6 +86,7 @@ impl Default for PlanOptions {
             replicate_groups: true,
             share_processors: true,
             budget: 80_000,
+            starts: Vec::new(),
             stop: None,
         }
     }
@@ -124,7 +128,8 @@ pub struct Plan {
 ///
 /// # Errors
 /// [`ErrorKind::Pipeline`] if the pipeline cannot be planned on this platform, [`ErrorKind::Options`] if the
-/// radius is not between 0 and 1, [`ErrorKind::Infeasible`] if no mapping satisfies the rules, which takes
+/// radius is not between 0 and 1, [`ErrorKind::Mapping`] if a start is no mapping of this pipeline to this platform,
+/// [`ErrorKind::Infeasible`] if no mapping satisfies the rules, which takes
 /// pinned stages that need a shared processor where sharing is ruled out.
 ///
 /// ```
@@ -147,6 +152,9 @@ pub fn plan(platform: &Platform, spec: &PipelineSpec, options: &PlanOptions) -> 
     if !(0.0..1.0).contains(&options.radius) {
         let message = format!("the radius must be at least 0 and less than 1, but is {}", options.radius);
         return Err(Error::new(ErrorKind::Options, message));
+    }
+    for start in &options.starts {
+        start.validate(spec, platform.processors())?;
     }
     let rules = Rules {
         dispatch: options.dispatch,
@@ -279,7 +287,9 @@ impl Planner<'_> {
             .filter_map(|p| seeds::normal_form(self.spec, self.costs, self.rules, p))
             .chain([seeds::on_one(self.costs, self.rules)])
             .filter_map(|blocks| repair(self.spec, self.rules, blocks));
-        for blocks in simple {
+        let given = self.options.starts.iter().map(|start| start.blocks.clone());
+        let given = given.filter(|blocks| self.rules.allow_together(self.spec, blocks));
+        for blocks in given.chain(simple) {
             if !starts.contains(&blocks) {
                 starts.push(blocks);
             }

@@ -25,6 +25,8 @@ pub struct TunerOptions {
     pub margin: f64,
     /// Looks in a row in which both tests must hold; at least 1.
     pub persistence: u32,
+    /// Looks in a row after which half of the threshold is enough; `None`: it never is. Not for an arrangement that was left.
+    pub patience: Option<u32>,
     /// Least pause after a change, in seconds.
     pub cool_down: f64,
     /// Least pause after a change, in multiples of what the change cost.
@@ -44,6 +46,7 @@ impl Default for TunerOptions {
             threshold: 0.10,
             margin: 1.5,
             persistence: 3,
+            patience: None,
             cool_down: 3.0,
             cool_down_costs: 10.0,
             return_factor: 2.0,
@@ -83,8 +86,13 @@ impl TunerOptions {
                 return invalid(format!("{name} must be a number of at least {least}, but is {value}"));
             }
         }
-        for (name, value) in [("persistence", self.persistence), ("outcome_periods", self.outcome_periods)] {
-            if value == 0 {
+        let counts = [
+            ("persistence", Some(self.persistence)),
+            ("patience", self.patience),
+            ("outcome_periods", Some(self.outcome_periods)),
+        ];
+        for (name, value) in counts {
+            if value == Some(0) {
                 return invalid(format!("{name} must be at least 1"));
             }
         }

@@ -10,6 +10,8 @@ use crate::error::Result;
 
 /// Pauses grow to so many doublings at most.
 const MOST_SETBACKS: u32 = 4;
+/// The part of the threshold that is enough where it lasts.
+const SMALL: f64 = 0.5;
 
 /// Decides at each look whether a stream is rearranged; see the [module](super).
 ///
@@ -19,6 +21,8 @@ pub struct Tuner<A> {
     options: TunerOptions,
     /// Looks in a row in which both tests held.
     seen: u32,
+    /// Looks in a row in which they held, or would have with half of the threshold.
+    seen_small: u32,
     state: State,
     left: Left<A>,
     /// Measured seconds per item of the last periods under the present arrangement.
@@ -62,6 +66,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         Ok(Tuner {
             options,
             seen: 0,
+            seen_small: 0,
             state: State::Fresh,
             left: Left::new(),
             measured: Recent::new(options.outcome_periods),
@@ -94,7 +99,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
                 measured_before: self.measured.median(),
             });
             self.left.add(situation.current.clone(), situation.now, situation.current_time);
-            self.seen = 0;
+            self.forget();
         }
         decision
     }
@@ -128,7 +133,12 @@ impl<A: Clone + PartialEq> Tuner<A> {
         let pause = cool_down.max(cool_down_costs * cost.max(0.0)) * f64::from(1_u32 << self.setbacks);
         self.state = State::Changed { since: now, until: now + pause };
         self.measured.clear();
-        self.seen = 0;
+        self.forget();
+    }
+
+    /// The rows of looks begin again.
+    fn forget(&mut self) {
+        (self.seen, self.seen_small) = (0, 0);
     }
 
     fn setback(&mut self) {
@@ -235,11 +245,12 @@ impl<A: Clone + PartialEq> Tuner<A> {
         if !situation.settled || !is_usable || !self.is_current(situation) {
             return Verdict::Keep(Reason::NotSettled);
         }
+        let least = if self.options.patience.is_some() { SMALL } else { 1.0 } * self.options.threshold;
         let failed = match &decision.candidate {
             None => Some(Reason::Same),
             Some(candidate) if candidate.arrangement == situation.current => Some(Reason::Same),
-            Some(_) if *gain < self.options.threshold => Some(Reason::GainTooSmall),
-            Some(_) if gain < threshold => Some(Reason::ReturnTooSoon),
+            Some(_) if *gain < least => Some(Reason::GainTooSmall),
+            Some(_) if gain < threshold && *threshold > self.options.threshold => Some(Reason::ReturnTooSoon),
             // Not more, or not to be compared: an infinite cost is never worth it.
             Some(_) if benefit.partial_cmp(price) != Some(std::cmp::Ordering::Greater) => {
                 Some(Reason::NotWorthCost)
@@ -247,21 +258,27 @@ impl<A: Clone + PartialEq> Tuner<A> {
             Some(_) => None,
         };
         if let Some(reason) = failed {
-            self.seen = 0;
+            self.forget();
             return Verdict::Keep(reason);
         }
+        // A small gain may begin to last during the pause; it takes longer than the pause is there for.
+        self.seen_small = self.seen_small.saturating_add(1);
         if let State::Changed { until, .. } = self.state
             && situation.now < until
         {
             self.seen = 0;
             return Verdict::Keep(Reason::CoolingDown { until });
         }
-        self.seen = self.seen.saturating_add(1);
-        let needed = self.options.persistence;
-        if self.seen < needed {
-            return Verdict::Keep(Reason::NotPersistent { seen: self.seen, needed });
+        self.seen = if gain < threshold { 0 } else { self.seen.saturating_add(1) };
+        let TunerOptions { persistence, patience, .. } = self.options;
+        if self.seen >= persistence || patience.is_some_and(|patience| self.seen_small >= patience) {
+            return Verdict::Act;
         }
-        Verdict::Act
+        let needed = patience.unwrap_or(persistence);
+        Verdict::Keep(match self.seen {
+            0 => Reason::NotPersistent { seen: self.seen_small, needed },
+            seen => Reason::NotPersistent { seen, needed: persistence },
+        })
     }
 }
 

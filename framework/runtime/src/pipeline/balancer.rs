@@ -249,18 +249,19 @@ impl Balancer {
 }
 
 impl Model {
-    /// The best mapping.
-    pub(crate) fn plan(&self) -> Result<Plan> {
-        self.search(PlanOptions::default().budget)
+    /// The best mapping that is found, at least as good as those given.
+    pub(crate) fn plan(&self, starts: &[Mapping]) -> Result<Plan> {
+        self.search(PlanOptions::default().budget, starts)
     }
 
-    /// A mapping found in little time.
-    pub(crate) fn quick_plan(&self) -> Result<Plan> {
-        self.search(QUICK_BUDGET)
+    /// Such a mapping, found in little time.
+    pub(crate) fn quick_plan(&self, starts: &[Mapping]) -> Result<Plan> {
+        self.search(QUICK_BUDGET, starts)
     }
 
-    fn search(&self, budget: usize) -> Result<Plan> {
-        let options = PlanOptions { dispatch: self.dispatch, budget, ..PlanOptions::default() };
+    fn search(&self, budget: usize, starts: &[Mapping]) -> Result<Plan> {
+        let starts = starts.to_vec();
+        let options = PlanOptions { dispatch: self.dispatch, budget, starts, ..PlanOptions::default() };
         plan(&self.platform, &self.spec, &options)
             .map_err(|e| Error::new(ErrorKind::Mapping, format!("no mapping could be planned: {e}")))
     }

@@ -24,6 +24,8 @@ const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
 /// Searches are so many times as far apart as one takes.
 const SEARCHES_PER_PERIOD: u32 = 100;
+/// Looks in a row after which half of the usual gain is enough: many items, half a second at least.
+const PATIENCE: u32 = 10;
 /// A gain of this part of the tuner's threshold is worth a thorough search.
 const PROMISING: f64 = 0.5;
 /// Pause after a change, in seconds, beside the multiple of its cost that the tuner waits for.
@@ -101,7 +103,8 @@ impl Tuning {
         if balance == Balance::Off || ranks == 1 {
             return Ok(None);
         }
-        let options = TunerOptions { cool_down: COOL_DOWN, ..TunerOptions::default() };
+        let options =
+            TunerOptions { cool_down: COOL_DOWN, patience: Some(PATIENCE), ..TunerOptions::default() };
         let tuner = Tuner::new(options)
             .map_err(|e| Error::new(ErrorKind::Config, format!("the tuner's options: {e}")))?;
         Ok(Some(Tuning {
@@ -133,18 +136,21 @@ impl Tuning {
             && (s.items >= items + ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && s.items > items))
     }
 
-    /// Searches for a mapping, first quickly. Where that finds a gain of `worth` a thorough search follows, unless there was
-    /// one lately and the present mapping does as well as it did then.
+    /// Searches for a mapping from the present one and `known`, a better one that was found before; first quickly. Where that
+    /// finds a promising gain a thorough search follows, unless there was one lately and the present mapping does as well as
+    /// it did then.
     fn search(
         &mut self,
         model: &Model,
-        current_time: f64,
-        worth: f64,
+        (present, current_time): (&Mapping, f64),
+        known: Option<Mapping>,
         now: Duration,
         clock: impl Fn() -> Duration,
     ) -> Result<Plan> {
+        let worth = PROMISING * self.tuner.options().threshold;
         let begin = clock();
-        let quick = model.quick_plan()?;
+        let mut starts: Vec<Mapping> = [present.clone()].into_iter().chain(known).collect();
+        let quick = model.quick_plan(&starts)?;
         let promising = quick.prediction.production_time < (1.0 - worth) * current_time;
         let worse = |last: Search| current_time > (1.0 + worth) * last.current_time;
         let may = self.thorough.is_none_or(|last| last.is_paid_off(now) || worse(last));
@@ -152,7 +158,8 @@ impl Tuning {
         if !(promising && may) {
             return Ok(quick);
         }
-        let plan = model.plan()?;
+        starts.push(quick.mapping);
+        let plan = model.plan(&starts)?;
         self.thorough = Some(Search { took: clock().saturating_sub(begin), ..self.searched });
         Ok(plan)
     }
@@ -177,19 +184,16 @@ impl Tuning {
             let model = balancer.model(mapping, s.now)?;
             self.inputs = model.inputs();
             let current_time = model.production_time(mapping)?;
-            let known = self.candidate.take();
-            let (arrangement, time) =
-                match known.filter(|_| self.persisting || !self.searched.is_paid_off(s.now)) {
-                    Some(found) => {
-                        let time = model.production_time(&found)?;
-                        (found, time)
-                    }
-                    None => {
-                        let worth = PROMISING * self.tuner.options().threshold;
-                        let plan = self.search(&model, current_time, worth, s.now, clock)?;
-                        (plan.mapping, plan.prediction.production_time)
-                    }
-                };
+            let (arrangement, time) = match self.candidate.take() {
+                Some(known) if self.persisting || !self.searched.is_paid_off(s.now) => {
+                    let time = model.production_time(&known)?;
+                    (known, time)
+                }
+                known => {
+                    let plan = self.search(&model, (mapping, current_time), known, s.now, clock)?;
+                    (plan.mapping, plan.prediction.production_time)
+                }
+            };
             // A change that sped the stream up at once seems to have cost nothing; the next one need not.
             let disturbance = self.last_cost.max(FIRST_COST_ITEMS * current_time);
             let cost = balancer.warm_up_cost(&arrangement) + disturbance;
@@ -208,7 +212,9 @@ impl Tuning {
             settled,
         };
         let decision = self.tuner.consider(situation, candidate);
-        self.persisting = matches!(decision.verdict, Verdict::Keep(Reason::NotPersistent { .. }));
+        // A small gain has to last for so long that something better may be found.
+        self.persisting = matches!(decision.verdict, Verdict::Keep(Reason::NotPersistent { .. }))
+            && decision.gain >= decision.threshold;
         if self.persisting || decision.gain > 0.0 {
             self.candidate = decision.candidate.as_ref().map(|c| c.arrangement.clone());
         }

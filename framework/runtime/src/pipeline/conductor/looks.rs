@@ -102,7 +102,7 @@ impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
         let mine = self.rank.measures();
         self.balancer.measured(0, mine, now)?;
         let model = self.balancer.model(&self.mapping, now)?;
-        let plan = model.plan()?;
+        let plan = model.plan(&[])?;
         log::info!("measured {}", model.describe());
         self.tell_measures();
         self.predicted = Some(plan.prediction.production_time);
