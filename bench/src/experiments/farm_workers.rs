@@ -36,7 +36,7 @@ const SEED: u64 = 5;
 /// What is tried: a network, the number of tasks, and their mean length (s).
 ///
 /// With fast links the start-up times of the messages decide ((7) of the paper), with slow ones their bytes ((8)).
-const CASES: [(&str, Network, usize, f64); 7] = [
+const CASES: [(&str, Network, usize, f64); 13] = [
     ("slow to send", Network { bandwidth: 125e6, start_up: 200e-6 }, 2_000, 100e-6),
     ("slow to send, longer tasks", Network { bandwidth: 125e6, start_up: 200e-6 }, 2_000, 400e-6),
     ("quick to send", Network { bandwidth: 125e6, start_up: 50e-6 }, 2_000, 100e-6),
@@ -45,6 +45,13 @@ const CASES: [(&str, Network, usize, f64); 7] = [
     // Not looked at while the rules of the change were made.
     ("in between", Network { bandwidth: 12.5e6, start_up: 100e-6 }, 1_000, 300e-6),
     ("more tasks, narrow links", Network { bandwidth: 2e6, start_up: 20e-6 }, 5_000, 100e-6),
+    // Added when they were final.
+    ("40 MB/s, 80 µs", Network { bandwidth: 40e6, start_up: 80e-6 }, 3_000, 150e-6),
+    ("5 MB/s, 150 µs", Network { bandwidth: 5e6, start_up: 150e-6 }, 800, 700e-6),
+    ("125 MB/s, 20 µs", Network { bandwidth: 125e6, start_up: 20e-6 }, 400, 250e-6),
+    ("500 kB/s, 100 µs", Network { bandwidth: 0.5e6, start_up: 100e-6 }, 1_500, 1e-3),
+    ("60 MB/s, 300 µs", Network { bandwidth: 60e6, start_up: 300e-6 }, 4_000, 250e-6),
+    ("10 MB/s, 30 µs", Network { bandwidth: 10e6, start_up: 30e-6 }, 700, 120e-6),
 ];
 const POLICIES: [Chunking; 2] = [Chunking::Auto, Chunking::Static];
 
