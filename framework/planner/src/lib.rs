@@ -33,6 +33,7 @@ pub mod farm;
 pub mod measure;
 pub mod pipeline;
 mod platform;
+mod random;
 pub mod rate;
 pub mod simulate;
 pub mod tuner;

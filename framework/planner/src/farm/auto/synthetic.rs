@@ -1,5 +1,7 @@
 //! Task times like those that were measured.
 
+use crate::random::Random;
+
 /// At most so many stretches of tasks are drawn.
 const MOST_GRAINS: u64 = 2048;
 
@@ -48,14 +50,14 @@ impl Synthetic {
             (grain, block / grain)
         };
         let (mean, deviation) = (grain * mean, spread * deviation);
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let count = (tasks as f64 / grain).ceil() as usize;
         let mut before = Vec::with_capacity(count + 1);
         let (mut sum, mut value) = (0.0, 0.0);
         // The first block has begun before.
         let mut ends = random.uniform() * span;
         before.push(sum);
-        let mut wander = Random(!seed);
+        let mut wander = Random::new(!seed);
         let mut level = walk.map_or(0.0, |walk| walk.level + walk.variance.sqrt() * wander.normal());
         for i in 0..count {
             if i == 0 || i as f64 >= ends {
@@ -97,44 +99,6 @@ impl Walk {
             level
         };
         turned.clamp(self.low, self.high)
-    }
-}
-
-/// Numbers that look random and are always the same: SplitMix64 of Steele, Lea and Flood (2014).
-#[derive(Clone, Debug)]
-struct Random(u64);
-
-impl Random {
-    /// Between 0 and 1, neither included.
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((x ^ (x >> 31)) >> 11) as f64 / (1_u64 << 53) as f64 + f64::EPSILON / 4.0
-    }
-
-    /// Box and Muller.
-    fn normal(&mut self) -> f64 {
-        (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
-    }
-
-    /// A positive time of this mean and deviation: a gamma distribution by Wilson and Hilferty's approximation, or,
-    /// where the deviation is larger than the mean, a logarithmic normal one.
-    fn time(&mut self, mean: f64, deviation: f64) -> f64 {
-        let ratio = deviation / mean;
-        if ratio.is_nan() || ratio <= 0.0 {
-            return mean;
-        }
-        let z = self.normal();
-        let factor = if ratio <= 1.0 {
-            let ninth = ratio * ratio / 9.0;
-            (1.0 - ninth + z * ninth.sqrt()).max(0.0).powi(3)
-        } else {
-            let variance = ratio.mul_add(ratio, 1.0).ln();
-            (z * variance.sqrt() - 0.5 * variance).exp()
-        };
-        mean * factor
     }
 }
 
