@@ -31,6 +31,8 @@ pub enum ErrorKind {
     Infeasible,
     /// The description of a farm cannot be used.
     Farm,
+    /// The description of a parallel loop, or what was reported of it, cannot be used.
+    Loop,
 }
 
 impl Error {
@@ -58,6 +60,7 @@ impl fmt::Display for Error {
             ErrorKind::Options => "planner options",
             ErrorKind::Infeasible => "no plan",
             ErrorKind::Farm => "farm",
+            ErrorKind::Loop => "loop",
         };
         write!(f, "{what}: {}", self.message)
     }

@@ -23,13 +23,14 @@
 //! # Ok::<(), armature_planner::Error>(())
 //! ```
 //!
-//! [`pipeline`] and [`farm`] hold the models and the planners, [`simulate`] what their predictions are checked against. [`measure`]
-//! and [`rate`] make the planners' input of what was measured, and [`tuner`] decides when a better plan is worth
-//! changing to.
+//! [`pipeline`], [`farm`] and [`loops`] hold the models and the planners, [`simulate`] what their predictions are checked
+//! against. [`measure`] and [`rate`] make the planners' input of what was measured, and [`tuner`] decides when a better
+//! plan is worth changing to.
 
 mod cores;
 mod error;
 pub mod farm;
+pub mod loops;
 pub mod measure;
 pub mod pipeline;
 mod platform;

@@ -173,7 +173,7 @@ impl<A> fmt::Display for Decision<A> {
 }
 
 /// Seconds with three digits, in the unit that suits them.
-pub(super) struct Seconds(pub(super) f64);
+pub(crate) struct Seconds(pub(crate) f64);
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,264 @@
+//! The balancer itself: one interaction after the other.
+
+use serde::{Deserialize, Serialize};
+
+use super::cost::MovementFit;
+use super::decision::LoopDecision;
+use super::distribution::{distribute, pass_time, reduction};
+use super::filter::RateFilter;
+use super::invalid;
+use super::moves::{Move, busiest};
+use super::options::LoopOptions;
+use super::period::{PeriodChooser, phases_between};
+use super::stability::Stability;
+use crate::error::Result;
+use crate::tuner::{Reason, Verdict};
+
+/// Seconds of computing below which no clock tells a rate.
+const SHORTEST: f64 = 1e-9;
+
+/// What a rank did since the interaction before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Units done; parts of units count as such.
+    pub units: f64,
+    /// Seconds in which it computed them; waiting for others does not count, waiting for the processor does.
+    pub seconds: f64,
+    /// Units that it has now.
+    pub held: u64,
+}
+
+/// All that a balancer is told at an interaction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interaction<'a> {
+    /// Seconds on any clock that does not go back.
+    pub now: f64,
+    /// A report of each rank, in order.
+    pub reports: &'a [Report],
+    /// Mean time of a phase since the interaction before (s), from hook to hook.
+    pub phase: f64,
+    /// Seconds that an interaction costs.
+    pub cost: f64,
+    /// How many more times all units are to be done, if that is known. Moves have to pay until then.
+    pub passes_left: Option<f64>,
+}
+
+/// Decides at each interaction whether units move, and which; and when the next interaction is.
+///
+/// In this order (Fig. 21 of the paper): rates are smoothed; units are shared out in proportion to them; if the time of
+/// a pass would fall by less than the [threshold](LoopOptions::threshold), nothing is done; the moves are made out; if
+/// they cost more than [margin](LoopOptions::margin) times what they are expected to save, they are not made. Costs
+/// are fitted to past movements ([`MovementFit`]), and the saving lasts as long as things stay as they are
+/// ([`Stability`]), or until the end of the loop.
+///
+/// The balancer has no clock and sends nothing. After [`Verdict::Act`] it waits until it is told that the moves were
+/// [made](LoopBalancer::moved) or [given up](LoopBalancer::abandoned). Interactions in the meantime only feed the
+/// smoothed rates: what they report belongs to the old distribution. Where instructions are pipelined, so that those
+/// that come of one interaction are carried out at the next, that one is told first, and then the movement.
+///
+/// A rank without units keeps its last rate; one that never had any counts with the mean of the others.
+///
+/// ```
+/// use armature_planner::loops::{Interaction, LoopBalancer, LoopOptions, Reach, Report};
+///
+/// let options = LoopOptions { reach: Reach::Neighbours, ..LoopOptions::default() };
+/// let mut balancer = LoopBalancer::new(4, options)?;
+/// // In 2 s three ranks have done their 250 units twice; the first, beside another process, once.
+/// let report = |seconds| Report { units: 250.0, seconds, held: 250 };
+/// let reports = [report(2.0), report(1.0), report(1.0), report(1.0)];
+/// let look = Interaction { now: 2.0, reports: &reports, phase: 0.5, cost: 0.005, passes_left: None };
+/// let decision = balancer.interact(&look)?;
+/// assert!(decision.is_act());
+/// assert_eq!(decision.target, [143, 286, 286, 285]);
+/// assert_eq!(
+///     decision.to_string(),
+///     "move 213 units in 3 messages: 2.00 s a pass becomes 1.14 s (gain 42.8 %), with no end in sight for a cost of 0.00 s"
+/// );
+/// assert_eq!(decision.phases, 2, "the next interaction is in about a second");
+/// // … the ranks send each other their units, and that takes 0.3 s.
+/// balancer.moved(3.3, 0.3);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LoopBalancer {
+    options: LoopOptions,
+    filters: Vec<RateFilter>,
+    stability: Stability,
+    costs: MovementFit,
+    period: PeriodChooser,
+    /// Units of the busiest rank, while moves are being made.
+    under_way: Option<u64>,
+    /// Time of the last interaction.
+    last: Option<f64>,
+}
+
+impl LoopBalancer {
+    /// A balancer for so many ranks, which knows nothing of them yet.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there are no ranks, and as [`LoopOptions::validate`].
+    pub fn new(ranks: usize, options: LoopOptions) -> Result<Self> {
+        options.validate()?;
+        if ranks == 0 {
+            return invalid("a loop needs at least one rank".into());
+        }
+        Ok(LoopBalancer {
+            filters: vec![RateFilter::default(); ranks],
+            stability: Stability::default(),
+            costs: MovementFit::default(),
+            period: PeriodChooser::new(options.period),
+            under_way: None,
+            last: None,
+            options,
+        })
+    }
+
+    /// The options it was made with.
+    pub fn options(&self) -> &LoopOptions {
+        &self.options
+    }
+
+    /// One interaction. O(P log P).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not one report of each rank, a number is negative or not
+    /// finite, or time went back. Nothing is changed then.
+    pub fn interact(&mut self, interaction: &Interaction<'_>) -> Result<LoopDecision> {
+        self.check(interaction)?;
+        let &Interaction { now, reports, phase, cost, .. } = interaction;
+        self.last = Some(now);
+        for (filter, report) in self.filters.iter_mut().zip(reports) {
+            // A rank without units says nothing of its speed.
+            if report.seconds >= SHORTEST && (report.units > 0.0 || report.held > 0) {
+                filter.add(&self.options.smoothing, report.units / report.seconds);
+            }
+        }
+        let period = self.period.update(now, cost);
+        let held: Vec<u64> = reports.iter().map(|report| report.held).collect();
+        let mut decision = LoopDecision {
+            now,
+            rates: Vec::new(),
+            target: held.clone(),
+            held,
+            current_time: None,
+            target_time: None,
+            gain: 0.0,
+            threshold: self.options.threshold,
+            horizon: None,
+            cost: 0.0,
+            margin: self.options.margin,
+            verdict: Verdict::Keep(Reason::UnderWay),
+            moves: Vec::new(),
+            period,
+            phases: phases_between(period, phase),
+        };
+        if self.under_way.is_none() {
+            self.judge(&mut decision, interaction.passes_left)?;
+        }
+        Ok(decision)
+    }
+
+    /// The moves that were decided have been made by `now`, and took `seconds`. Without a decision that waits for this
+    /// it does nothing.
+    pub fn moved(&mut self, now: f64, seconds: f64) {
+        if let Some(units) = self.under_way.take() {
+            self.costs.add(units, seconds);
+            self.period.moved(now, seconds);
+            self.stability.moved();
+        }
+    }
+
+    /// The moves that were decided will not be made; units are as they were.
+    pub fn abandoned(&mut self) {
+        self.under_way = None;
+    }
+
+    /// Fills in the verdict and what it stands on.
+    fn judge(&mut self, decision: &mut LoopDecision, passes_left: Option<f64>) -> Result<()> {
+        let keep = Verdict::Keep;
+        let Some(rates) = self.rates(&decision.held) else {
+            decision.verdict = keep(Reason::NotSettled);
+            return Ok(());
+        };
+        let units = decision.held.iter().sum();
+        decision.target = distribute(units, &rates, self.options.least);
+        decision.gain = reduction(&decision.held, &decision.target, &rates);
+        let ends = |time: f64| time.is_finite().then_some(time);
+        decision.current_time = ends(pass_time(&decision.held, &rates));
+        decision.target_time = ends(pass_time(&decision.target, &rates));
+        decision.rates = rates;
+        // Whole units cannot always be shared out better than they are, whatever the threshold.
+        let is_above = decision.gain > 0.0 && decision.gain >= self.options.threshold;
+        self.stability.observe(decision.now, is_above);
+        let stable = self.stability.expected(decision.now);
+        let left = passes_left.zip(decision.current_time).map(|(passes, time)| passes * time);
+        decision.horizon = [stable, left].into_iter().flatten().reduce(f64::min);
+        let moves = self.options.reach.moves(&decision.held, &decision.target)?;
+        decision.cost = self.costs.costs().unwrap_or(self.options.costs).time(busiest(&moves));
+        decision.verdict = self.verdict(decision, &moves, is_above);
+        if decision.is_act() {
+            self.under_way = Some(busiest(&moves));
+            decision.moves = moves;
+        }
+        Ok(())
+    }
+
+    fn verdict(&self, decision: &LoopDecision, moves: &[Move], is_above: bool) -> Verdict {
+        if !self.options.enabled {
+            return Verdict::Keep(Reason::Off);
+        }
+        if moves.is_empty() {
+            return Verdict::Keep(Reason::Same);
+        }
+        if !is_above {
+            return Verdict::Keep(Reason::GainTooSmall);
+        }
+        if decision.is_worth_cost() { Verdict::Act } else { Verdict::Keep(Reason::NotWorthCost) }
+    }
+
+    /// The rates of all ranks; `None` if a rank that has units was not measured yet.
+    fn rates(&self, held: &[u64]) -> Option<Vec<f64>> {
+        let known: Vec<f64> = self.filters.iter().filter_map(RateFilter::rate).collect();
+        if known.is_empty() || self.filters.iter().zip(held).any(|(f, &held)| held > 0 && f.rate().is_none())
+        {
+            return None;
+        }
+        let mean = known.iter().sum::<f64>() / known.len() as f64;
+        Some(self.filters.iter().map(|filter| filter.rate().unwrap_or(mean)).collect())
+    }
+
+    fn check(&self, interaction: &Interaction<'_>) -> Result<()> {
+        let &Interaction { now, reports, phase, cost, passes_left } = interaction;
+        if reports.len() != self.filters.len() {
+            return invalid(format!(
+                "{} reports came from {} ranks: there must be one of each",
+                reports.len(),
+                self.filters.len()
+            ));
+        }
+        let last = self.last.unwrap_or(f64::NEG_INFINITY);
+        if !(now.is_finite() && now >= last) {
+            return invalid(format!("time cannot go from {last} s to {now} s"));
+        }
+        let usable = |value: f64| value >= 0.0 && value.is_finite();
+        for (rank, report) in reports.iter().enumerate() {
+            if !(usable(report.units) && usable(report.seconds) && usable(report.units / SHORTEST)) {
+                return invalid(format!(
+                    "rank {rank} reports {} units in {} s: both must be numbers of at least 0",
+                    report.units, report.seconds
+                ));
+            }
+        }
+        let total = reports.iter().try_fold(0_u64, |sum, report| sum.checked_add(report.held));
+        if total.is_none() {
+            return invalid("the ranks report more units than a 64-bit number can tell".into());
+        }
+        let others = [("phase", phase), ("cost", cost), ("passes_left", passes_left.unwrap_or(0.0))];
+        for (name, value) in others {
+            if !usable(value) {
+                return invalid(format!("{name} must be a number of at least 0, but is {value}"));
+            }
+        }
+        Ok(())
+    }
+}

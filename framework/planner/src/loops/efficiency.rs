@@ -1,0 +1,40 @@
+//! How well a program used the processors that it had.
+
+use serde::{Deserialize, Serialize};
+
+/// A rank while a program ran.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankTime {
+    /// Speed of its processor; that of the processor on which the sequential time was measured is 1.
+    pub speed: f64,
+    /// CPU seconds that other processes had on it.
+    pub competing: f64,
+}
+
+impl RankTime {
+    /// A rank on a processor of speed 1, on which other processes had `competing` CPU seconds.
+    pub fn beside(competing: f64) -> Self {
+        RankTime { speed: 1.0, competing }
+    }
+}
+
+/// Productive time as a part of available time: (2) of Siegell and Steenkiste (1997),
+/// `t_seq / (P t_elapsed − Σ compete_i)`, where each rank counts by its speed.
+///
+/// `sequential` is the time (s) of the program on one processor of speed 1 without other load, `elapsed` that of the
+/// parallel run.
+///
+/// ```
+/// use armature_planner::loops::{RankTime, efficiency};
+///
+/// let mut ranks = [RankTime::beside(0.0); 4];
+/// ranks[0].competing = 20.0;
+/// assert!((efficiency(100.0, 40.0, &ranks) - 100.0 / 140.0).abs() < 1e-12);
+/// // A rank of three times the speed is as good as three.
+/// let unequal = [RankTime { speed: 3.0, competing: 0.0 }, RankTime::beside(0.0)];
+/// assert_eq!(efficiency(100.0, 50.0, &unequal), 0.5);
+/// ```
+pub fn efficiency(sequential: f64, elapsed: f64, ranks: &[RankTime]) -> f64 {
+    let available: f64 = ranks.iter().map(|rank| rank.speed * (elapsed - rank.competing)).sum();
+    sequential / available
+}

@@ -1,0 +1,69 @@
+//! Parallel loops whose iterations move: grain, balancing period, and what moves where.
+//!
+//! The iterations of a distributed loop, its *units*, are spread over ranks. Ranks report how many units they did in
+//! how much computing time; a [`LoopBalancer`] spreads the units anew in proportion to these rates, where that pays,
+//! and says who sends how many to whom. As rates are units a second, ranks of unequal speed need nothing more.
+//!
+//! Everything is that of Siegell and Steenkiste, *Automatic selection of load balancing parameters using compile-time
+//! and run-time information*, Concurrency: Practice and Experience 9 (1997), whose equations are the numbers in
+//! parentheses, unless it is called a reconstruction. Times are in seconds, rates in units a second.
+//!
+//! | question | answer |
+//! |---|---|
+//! | how many iterations between two messages of a pipelined loop? | [`Sweep`] |
+//! | what do barriers cost? | [`Barriers`] |
+//! | how often are rates looked at? | [`PeriodLimits`], [`PeriodChooser`] |
+//! | how fast is a rank? | [`Smoothing`], [`RateFilter`] |
+//! | how many units should each rank have, and what would that save? | [`distribute`], [`reduction`] |
+//! | who sends what to whom? | [`direct_moves`], [`neighbour_moves`], [`rounds`], [`block_moves`] |
+//! | what does moving cost, how long does it pay? | [`MovementFit`], [`Stability`] |
+//! | all of this together | [`LoopBalancer`] |
+//! | what could be reached at best? | [`efficiency`], [`Oscillation`] |
+
+mod balancer;
+#[cfg(test)]
+mod balancer_tests;
+mod barriers;
+mod cost;
+mod decision;
+mod distribution;
+mod efficiency;
+mod filter;
+mod moves;
+mod options;
+mod oscillation;
+mod period;
+#[cfg(test)]
+mod property_tests;
+#[cfg(test)]
+mod reference_tests;
+mod rounds;
+mod stability;
+mod sweep;
+
+pub use balancer::{Interaction, LoopBalancer, Report};
+pub use barriers::Barriers;
+pub use cost::{MovementCosts, MovementFit};
+pub use decision::LoopDecision;
+pub use distribution::{distribute, pass_time, reduction};
+pub use efficiency::{RankTime, efficiency};
+pub use filter::{RateFilter, Smoothing, Trend, TrendTable};
+pub use moves::{Move, Reach, busiest, direct_moves, neighbour_moves};
+pub use options::LoopOptions;
+pub use oscillation::{Oscillation, Reaction};
+pub use period::{PeriodChooser, PeriodLimits, PeriodOptions, phases_between};
+pub use rounds::{BlockMove, block_moves, rounds};
+pub use stability::Stability;
+pub use sweep::{Grain, ShiftCost, Sweep, block_of_grain, iteration_time};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// An error about a loop.
+fn invalid<T>(message: String) -> Result<T> {
+    Err(Error::new(ErrorKind::Loop, message))
+}
+
+/// Nearest integer, halves upwards.
+fn round_half_up(value: f64) -> u64 {
+    (value + 0.5).floor() as u64
+}

@@ -1,0 +1,151 @@
+//! Who sends how many units to whom.
+
+use serde::{Deserialize, Serialize};
+
+use super::invalid;
+use crate::error::Result;
+
+/// Units that go from one rank to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Move {
+    /// The sender.
+    pub from: usize,
+    /// The receiver.
+    pub to: usize,
+    /// How many units, at least 1.
+    pub units: u64,
+}
+
+/// Where units may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reach {
+    /// From any rank to any other: DOALL loops.
+    #[default]
+    Anywhere,
+    /// From a rank to the one before or after it, so that each keeps a block of neighbouring units: DOACROSS loops.
+    Neighbours,
+}
+
+impl Reach {
+    /// The moves that make `target` of `current`: [`direct_moves`] or [`neighbour_moves`].
+    ///
+    /// # Errors
+    /// As those.
+    pub fn moves(self, current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
+        match self {
+            Reach::Anywhere => direct_moves(current, target),
+            Reach::Neighbours => neighbour_moves(current, target),
+        }
+    }
+}
+
+/// The moves that make `target` of `current` where any rank may send to any other: at most P − 1 messages, and no unit
+/// moves that need not. O(P log P).
+///
+/// The ranks with the largest surplus send to those with the largest deficit (ties: the lower rank). The paper gives
+/// the complexity only; the algorithm is a reconstruction.
+///
+/// # Errors
+/// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the numbers of ranks or of units differ.
+///
+/// ```
+/// use armature_planner::loops::{Move, direct_moves};
+///
+/// let moves = direct_moves(&[5, 9, 1, 7, 3], &[5, 5, 5, 5, 5])?;
+/// assert_eq!(moves, [Move { from: 1, to: 2, units: 4 }, Move { from: 3, to: 4, units: 2 }]);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+pub fn direct_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
+    check(current, target)?;
+    let (mut surplus, mut deficit) = (Vec::new(), Vec::new());
+    for (rank, (&has, &wants)) in current.iter().zip(target).enumerate() {
+        if has > wants {
+            surplus.push((rank, has - wants));
+        } else if has < wants {
+            deficit.push((rank, wants - has));
+        }
+    }
+    // Stable: among equals the lower rank stays first.
+    surplus.sort_by_key(|&(_, units)| std::cmp::Reverse(units));
+    deficit.sort_by_key(|&(_, units)| std::cmp::Reverse(units));
+    let mut moves = Vec::with_capacity(surplus.len() + deficit.len());
+    let (mut senders, mut receivers) = (surplus.into_iter(), deficit.into_iter());
+    let (mut sender, mut receiver) = (senders.next(), receivers.next());
+    while let (Some((from, has)), Some((to, wants))) = (sender, receiver) {
+        let units = has.min(wants);
+        moves.push(Move { from, to, units });
+        sender = if has > units { Some((from, has - units)) } else { senders.next() };
+        receiver = if wants > units { Some((to, wants - units)) } else { receivers.next() };
+    }
+    Ok(moves)
+}
+
+/// The moves that make `target` of `current` where ranks send to their neighbours only: at most P − 1 messages, and no
+/// unit crosses a border that need not. O(P).
+///
+/// A rank may have to send units that it first has to receive; [`rounds`](super::rounds) puts the moves in order.
+///
+/// # Errors
+/// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the numbers of ranks or of units differ.
+///
+/// ```
+/// use armature_planner::loops::{Move, neighbour_moves};
+///
+/// let moves = neighbour_moves(&[40, 0, 0], &[10, 10, 20])?;
+/// assert_eq!(moves, [Move { from: 0, to: 1, units: 30 }, Move { from: 1, to: 2, units: 20 }]);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+pub fn neighbour_moves(current: &[u64], target: &[u64]) -> Result<Vec<Move>> {
+    check(current, target)?;
+    let mut moves = Vec::new();
+    // Units up to and with this rank: those that are there, and those that should be.
+    let (mut has, mut wants) = (0_u64, 0_u64);
+    for rank in 0..current.len().saturating_sub(1) {
+        has += current[rank];
+        wants += target[rank];
+        if has > wants {
+            moves.push(Move { from: rank, to: rank + 1, units: has - wants });
+        } else if has < wants {
+            moves.push(Move { from: rank + 1, to: rank, units: wants - has });
+        }
+    }
+    Ok(moves)
+}
+
+fn check(current: &[u64], target: &[u64]) -> Result<()> {
+    if current.len() != target.len() {
+        return invalid(format!(
+            "units of {} ranks cannot be moved to {} ranks: the numbers must be equal",
+            current.len(),
+            target.len()
+        ));
+    }
+    let sum = |units: &[u64]| units.iter().try_fold(0_u64, |sum, &units| sum.checked_add(units));
+    match (sum(current), sum(target)) {
+        (Some(has), Some(wants)) if has == wants => Ok(()),
+        (Some(has), Some(wants)) => {
+            invalid(format!("there are {has} units, but the target has {wants}: the numbers must be equal"))
+        }
+        _ => invalid("there are more units than a 64-bit number can tell".into()),
+    }
+}
+
+/// Units sent and received by the rank that sends and receives most; what a movement costs grows with it.
+///
+/// ```
+/// use armature_planner::loops::{busiest, neighbour_moves};
+///
+/// let moves = neighbour_moves(&[250; 4], &[143, 286, 286, 285])?;
+/// assert_eq!(busiest(&moves), 107 + 71);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+pub fn busiest(moves: &[Move]) -> u64 {
+    let ranks = moves.iter().map(|m| m.from.max(m.to) + 1).max().unwrap_or(0);
+    let mut handled = vec![0_u64; ranks];
+    for m in moves {
+        handled[m.from] += m.units;
+        handled[m.to] += m.units;
+    }
+    handled.into_iter().max().unwrap_or(0)
+}

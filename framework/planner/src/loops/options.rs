@@ -1,0 +1,92 @@
+//! How a loop is balanced.
+
+use serde::{Deserialize, Serialize};
+
+use super::cost::MovementCosts;
+use super::filter::Smoothing;
+use super::invalid;
+use super::moves::Reach;
+use super::period::PeriodOptions;
+use crate::error::Result;
+
+/// How a [`LoopBalancer`](super::LoopBalancer) decides; the defaults are the paper's.
+///
+/// ```
+/// use armature_planner::loops::{LoopOptions, Reach, Smoothing};
+///
+/// let options = LoopOptions { reach: Reach::Neighbours, ..LoopOptions::default() };
+/// options.validate()?;
+/// assert_eq!((options.threshold, options.margin), (0.1, Some(2.0)));
+/// let wrong = LoopOptions { smoothing: Smoothing::Fixed(1.5), ..options };
+/// assert_eq!(wrong.validate().unwrap_err().to_string(), "loop: the part of history must be from 0 to 1, but is 1.5");
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoopOptions {
+    /// False: nothing is ever moved, but every look is still judged and told.
+    pub enabled: bool,
+    /// Where units may go.
+    pub reach: Reach,
+    /// How rates are smoothed.
+    pub smoothing: Smoothing,
+    /// Least saving, as a part of the present time (`tfract`); at least 0 and less than 1.
+    pub threshold: f64,
+    /// Moves are not made if they cost more than so many times what they are expected to save; more than 0. The paper
+    /// says only that costs must *greatly exceed* benefits; 2 is a reconstruction. `None`: costs are not weighed.
+    pub margin: Option<f64>,
+    /// Units that each rank keeps at least, where there are enough.
+    pub least: u64,
+    /// What a movement is taken to cost before there was any. The default, nothing, lets the first happen, which
+    /// tells.
+    pub costs: MovementCosts,
+    /// How often rates are looked at.
+    pub period: PeriodOptions,
+}
+
+impl Default for LoopOptions {
+    fn default() -> Self {
+        LoopOptions {
+            enabled: true,
+            reach: Reach::default(),
+            smoothing: Smoothing::default(),
+            threshold: 0.1,
+            margin: Some(2.0),
+            least: 1,
+            costs: MovementCosts::default(),
+            period: PeriodOptions::default(),
+        }
+    }
+}
+
+impl LoopOptions {
+    /// Looks and tells, but never moves anything: what balancing is compared with.
+    pub fn off() -> Self {
+        LoopOptions { enabled: false, ..LoopOptions::default() }
+    }
+
+    /// Checks that every number can be used.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) naming the first that is outside the range given with its field.
+    pub fn validate(&self) -> Result<()> {
+        if !(0.0..1.0).contains(&self.threshold) {
+            return invalid(format!(
+                "threshold must be at least 0 and less than 1, but is {}",
+                self.threshold
+            ));
+        }
+        if let Some(margin) = self.margin
+            && !(margin > 0.0 && margin.is_finite())
+        {
+            return invalid(format!("margin must be more than 0, but is {margin}"));
+        }
+        for (name, value) in [("fixed", self.costs.fixed), ("per_unit", self.costs.per_unit)] {
+            if !(value >= 0.0 && value.is_finite()) {
+                return invalid(format!("{name} of costs must be a time of 0 s or more, but is {value} s"));
+            }
+        }
+        self.smoothing.validate()?;
+        self.period.validate()
+    }
+}

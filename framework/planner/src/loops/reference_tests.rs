@@ -1,0 +1,246 @@
+//! The formulas against values that were computed independently.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::tuner::{Reason, Verdict};
+
+const DATA: &str = include_str!("../../tests/data/loops.txt");
+
+/// One line of the file.
+struct Case {
+    name: &'static str,
+    inputs: BTreeMap<&'static str, &'static str>,
+    expected: &'static str,
+}
+
+fn number(word: &str) -> f64 {
+    word.parse().unwrap_or_else(|_| panic!("{word} is no number"))
+}
+
+fn numbers(words: &str) -> Vec<f64> {
+    words.split([' ', ',']).map(number).collect()
+}
+
+fn moves(words: &str) -> Vec<Move> {
+    let words = words.split([' ', ',']).filter(|&word| word != "none");
+    words
+        .map(|word| {
+            let (from, rest) = word.split_once('>').unwrap();
+            let (to, units) = rest.split_once(':').unwrap();
+            Move { from: from.parse().unwrap(), to: to.parse().unwrap(), units: units.parse().unwrap() }
+        })
+        .collect()
+}
+
+impl Case {
+    fn all() -> Vec<Case> {
+        let lines = DATA.lines().filter(|line| !line.starts_with('#'));
+        lines
+            .map(|line| {
+                let (left, expected) = line.split_once(" = ").unwrap();
+                let mut words = left.split(' ');
+                let name = words.next().unwrap();
+                let inputs = words.map(|word| word.split_once('=').unwrap()).collect();
+                Case { name, inputs, expected }
+            })
+            .collect()
+    }
+
+    fn list(&self, name: &str) -> Vec<f64> {
+        numbers(self.inputs[name])
+    }
+
+    fn get(&self, name: &str) -> f64 {
+        number(self.inputs[name])
+    }
+
+    fn whole(&self, name: &str) -> u64 {
+        self.inputs[name].parse().unwrap()
+    }
+
+    fn units(&self, name: &str) -> Vec<u64> {
+        self.inputs[name].split(',').map(|word| word.parse().unwrap()).collect()
+    }
+
+    fn sweep(&self) -> Sweep {
+        let sweep = Sweep {
+            ranks: self.whole("P") as usize,
+            iterations: self.whole("m"),
+            sequential: self.get("t_seq"),
+            shift: ShiftCost { fixed: self.get("t_fixed"), per_element: self.get("t_incr") },
+        };
+        sweep.validate().unwrap();
+        sweep
+    }
+
+    fn barriers(&self) -> Barriers {
+        Barriers {
+            ranks: self.whole("P") as usize,
+            units: self.whole("n"),
+            iterations: if self.inputs.contains_key("m") { self.whole("m") } else { 1 },
+            unit: self.get("t_iteration"),
+            barrier: self.get("t_barrier"),
+        }
+    }
+
+    fn oscillation(&self) -> Oscillation {
+        let ranks = self.whole("P") as usize;
+        Oscillation { ranks, share: 0.5, off: self.get("ta"), on: self.get("tb") }
+    }
+
+    fn holds(&self, found: &[f64]) {
+        let expected = numbers(self.expected);
+        let near = |a: f64, b: f64| a == b || (a - b).abs() <= 1e-6 * a.abs().max(b.abs());
+        assert!(
+            found.len() == expected.len() && found.iter().zip(&expected).all(|(&a, &b)| near(a, b)),
+            "{} {:?}\nexpected {expected:?}\nfound    {found:?}",
+            self.name,
+            self.inputs,
+        );
+    }
+
+    fn is(&self, found: impl std::fmt::Debug + PartialEq, expected: impl std::fmt::Debug) {
+        assert_eq!(format!("{found:?}"), format!("{expected:?}"), "{} {:?}", self.name, self.inputs);
+    }
+}
+
+fn as_numbers(units: &[u64]) -> Vec<f64> {
+    units.iter().map(|&units| units as f64).collect()
+}
+
+fn check(case: &Case) {
+    match case.name {
+        "m_opt" => case.holds(&[case.sweep().best_blocks()]),
+        "choose_block" => {
+            let (sweep, grain) = (case.sweep(), case.sweep().grain());
+            case.holds(&[sweep.best_blocks(), grain.block as f64, grain.blocks as f64, grain.time]);
+        }
+        "t_total" => case.holds(&[case.sweep().time(case.get("M"))]),
+        "eff_pipeline" => case.holds(&[case.sweep().efficiency(case.get("M"))]),
+        "eff_bound" => {
+            let shift = ShiftCost { fixed: 0.0, per_element: 0.0 };
+            let sweep = Sweep::of_iteration(case.whole("P") as usize, 1, 1.0, shift);
+            case.holds(&[sweep.efficiency_bound(case.get("M"))]);
+        }
+        "efficiency" => {
+            let ranks: Vec<RankTime> = case.list("compete").into_iter().map(RankTime::beside).collect();
+            assert_eq!(ranks.len() as u64, case.whole("P"));
+            case.holds(&[efficiency(case.get("t_seq"), case.get("t_elapsed"), &ranks)]);
+        }
+        "barrier_eff" => case.holds(&[case.barriers().efficiency()]),
+        "barrier_total" => case.holds(&[case.barriers().time()]),
+        "period_target" => {
+            let options = PeriodOptions {
+                interaction_share: case.get("f"),
+                quantum: case.get("t_quantum"),
+                quantum_scale: case.get("quantumscale"),
+            };
+            let (movement, workscale) = (case.get("t_movement"), case.get("workscale"));
+            let limits = PeriodLimits::new(case.get("t_interact"), movement, workscale, &options);
+            case.holds(&[limits.target()]);
+        }
+        "nexthook" => case.holds(&[phases_between(case.get("target"), case.get("compute")) as f64]),
+        "blocksize" => {
+            case.holds(&[block_of_grain(case.get("t_grain"), case.get("t_iteration")) as f64]);
+        }
+        "filter_table" => filter_table(case),
+        "filter_fixed" => {
+            let (smoothing, mut filter) = (Smoothing::Fixed(case.get("h")), RateFilter::default());
+            let smoothed: Vec<f64> =
+                case.list("raw").into_iter().map(|raw| filter.add(&smoothing, raw)).collect();
+            case.holds(&smoothed);
+        }
+        "distribute" => {
+            let shares = distribute(case.whole("W"), &case.list("rates"), case.whole("lo"));
+            case.holds(&as_numbers(&shares));
+        }
+        "rfract" => {
+            let (held, rates) = (case.units("w"), case.list("rates"));
+            let units: u64 = held.iter().sum();
+            let target = distribute(units, &rates, 0);
+            let real = 1.0 - units as f64 / rates.iter().sum::<f64>() / pass_time(&held, &rates);
+            let whole = reduction(&held, &target, &rates);
+            case.holds(&[vec![real], as_numbers(&target), vec![whole]].concat());
+        }
+        "moves_unrestricted" => {
+            let found = direct_moves(&case.units("w"), &case.units("target")).unwrap();
+            case.is(found, moves(case.expected));
+        }
+        "moves_adjacent" => {
+            let found = neighbour_moves(&case.units("w"), &case.units("target")).unwrap();
+            case.is(found, moves(case.expected));
+        }
+        "rounds_adjacent" => {
+            let found = rounds(&case.units("w"), &moves(case.inputs["moves"])).unwrap();
+            let expected = case.expected.split(" | ").map(moves).filter(|round| !round.is_empty());
+            case.is(found, expected.collect::<Vec<_>>());
+        }
+        "profitable" => {
+            let decision = LoopDecision {
+                cost: case.get("cost"),
+                gain: case.get("rf"),
+                horizon: Some(case.get("t_stable")),
+                margin: Some(case.get("margin")),
+                ..nothing()
+            };
+            case.is(decision.is_worth_cost(), case.expected == "true");
+        }
+        "model8" => {
+            let reaction = Reaction {
+                to_off: case.get("tc"),
+                move_back: case.get("td"),
+                to_on: case.get("tf"),
+                move_away: case.get("tg"),
+            };
+            case.holds(&[case.get("e0") * case.oscillation().balanced(&reaction)]);
+        }
+        "model8_nolb" => case.holds(&[case.oscillation().unbalanced()]),
+        other => panic!("nothing is known of {other}"),
+    }
+}
+
+fn nothing() -> LoopDecision {
+    LoopDecision {
+        now: 0.0,
+        held: Vec::new(),
+        rates: Vec::new(),
+        target: Vec::new(),
+        current_time: None,
+        target_time: None,
+        gain: 0.0,
+        threshold: 0.0,
+        horizon: None,
+        cost: 0.0,
+        margin: None,
+        verdict: Verdict::Keep(Reason::Same),
+        moves: Vec::new(),
+        period: 1.0,
+        phases: 1,
+    }
+}
+
+/// State and h as well; the built-in table and the same as data.
+fn filter_table(case: &Case) {
+    let table = TrendTable::default();
+    for smoothing in [Smoothing::Trend, Smoothing::Table(table.clone())] {
+        smoothing.validate().unwrap();
+        let mut filter = RateFilter::default();
+        for (i, (raw, expected)) in case.list("raw").into_iter().zip(case.expected.split(' ')).enumerate() {
+            let [rate, name, h] = expected.split(':').collect::<Vec<_>>()[..] else { panic!("{expected}") };
+            let found = filter.add(&smoothing, raw);
+            let state = &table.states[filter.state().unwrap()];
+            assert!((found - number(rate)).abs() <= 1e-9 * found, "{i}: {found} instead of {rate}");
+            assert_eq!(state.name, name, "{i}");
+            // The first rate is taken as it is, whatever its state.
+            assert!(i == 0 || state.history == number(h), "{i}");
+        }
+    }
+}
+
+#[test]
+fn the_formulas_give_the_reference_values() {
+    let cases = Case::all();
+    cases.iter().for_each(check);
+    assert_eq!(cases.len(), 66);
+}

@@ -1,0 +1,128 @@
+//! The order of moves, where a rank must first receive what it is to send.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::invalid;
+use super::moves::Move;
+use crate::error::Result;
+
+/// Splits moves into rounds in which nobody sends more than it held when the round began.
+///
+/// In each round, in the order of the moves, a rank sends what is still to be sent, as far as it has it. A move may be
+/// spread over several rounds. What is received in a round can be sent in the next.
+///
+/// # Errors
+/// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if a move names a rank that there is not, or the moves ask for units
+/// that their sender never gets.
+///
+/// ```
+/// use armature_planner::loops::{Move, rounds};
+///
+/// let (a, b) = (Move { from: 0, to: 1, units: 30 }, Move { from: 1, to: 2, units: 20 });
+/// assert_eq!(rounds(&[40, 0, 0], &[a, b])?, [vec![a], vec![b]]);
+/// // With enough of its own, the rank between need not wait.
+/// assert_eq!(rounds(&[40, 25, 0], &[a, b])?, [vec![a, b]]);
+/// // With some of its own, it sends these first.
+/// let part = |units| Move { units, ..b };
+/// assert_eq!(rounds(&[40, 15, 0], &[a, b])?, [vec![a, part(15)], vec![part(5)]]);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+pub fn rounds(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<Move>>> {
+    if let Some(m) = moves.iter().find(|m| m.from.max(m.to) >= current.len()) {
+        return invalid(format!(
+            "units are to go from rank {} to rank {}, but there are {} ranks, numbered from 0",
+            m.from,
+            m.to,
+            current.len()
+        ));
+    }
+    let mut held = current.to_vec();
+    let mut pending: Vec<Move> = moves.iter().copied().filter(|m| m.units > 0).collect();
+    let mut rounds = Vec::new();
+    while !pending.is_empty() {
+        let mut left = held;
+        let mut round = Vec::with_capacity(pending.len());
+        for m in &mut pending {
+            let units = m.units.min(left[m.from]);
+            if units > 0 {
+                left[m.from] -= units;
+                m.units -= units;
+                round.push(Move { units, ..*m });
+            }
+        }
+        if round.is_empty() {
+            let Move { from, to, units } = pending[0];
+            return invalid(format!("rank {from} is to send {units} units to rank {to} that it never gets"));
+        }
+        for m in &round {
+            left[m.to] += m.units;
+        }
+        held = left;
+        pending.retain(|m| m.units > 0);
+        rounds.push(round);
+    }
+    Ok(rounds)
+}
+
+/// Neighbouring units that go from a rank to the one before or after it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockMove {
+    /// The sender.
+    pub from: usize,
+    /// The receiver, its neighbour.
+    pub to: usize,
+    /// Which units.
+    pub units: Range<u64>,
+}
+
+/// Which units move, where each rank holds a block of neighbouring ones: rank 0 the first `current[0]`, and so on. A
+/// rank sends from the end of its block that faces the receiver, so that all ranks hold blocks after each round.
+///
+/// # Errors
+/// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the sender and the receiver of a move are no neighbours, if two moves
+/// cross the same border, or as [`rounds`].
+///
+/// ```
+/// use armature_planner::loops::{block_moves, neighbour_moves};
+///
+/// let moves = neighbour_moves(&[40, 0, 0], &[10, 10, 20])?;
+/// let rounds = block_moves(&[40, 0, 0], &moves)?;
+/// assert_eq!((rounds[0][0].to, rounds[0][0].units.clone()), (1, 10..40));
+/// assert_eq!((rounds[1][0].to, rounds[1][0].units.clone()), (2, 20..40));
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+pub fn block_moves(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<BlockMove>>> {
+    if let Some(m) = moves.iter().find(|m| m.from.abs_diff(m.to) != 1) {
+        return invalid(format!(
+            "units are to go from rank {} to rank {}, but blocks move between neighbours only",
+            m.from, m.to
+        ));
+    }
+    let mut crossed: Vec<usize> = moves.iter().map(|m| m.from.min(m.to)).collect();
+    crossed.sort_unstable();
+    if let Some(pair) = crossed.windows(2).find(|pair| pair[0] == pair[1]) {
+        return invalid(format!("two moves cross the border between ranks {} and {}", pair[0], pair[0] + 1));
+    }
+    // borders[i]: the first unit that rank i does not hold any more.
+    let mut borders = current.to_vec();
+    for rank in 1..borders.len() {
+        borders[rank] += borders[rank - 1];
+    }
+    let mut told = Vec::new();
+    for round in rounds(current, moves)? {
+        let mut next = borders.clone();
+        let mut blocks = Vec::with_capacity(round.len());
+        for m in round {
+            let lower = m.from.min(m.to);
+            let (border, is_up) = (next[lower], m.from == lower);
+            next[lower] = if is_up { border - m.units } else { border + m.units };
+            let units = border.min(next[lower])..border.max(next[lower]);
+            blocks.push(BlockMove { from: m.from, to: m.to, units });
+        }
+        borders = next;
+        told.push(blocks);
+    }
+    Ok(told)
+}
