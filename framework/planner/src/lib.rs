@@ -52,3 +52,8 @@ struct Planning;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/farm-planning.md")]
 struct FarmPlanning;
+
+/// The chapter on loops.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/loop-planning.md")]
+struct LoopPlanning;

@@ -19,6 +19,8 @@
 //! | what does moving cost, how long does it pay? | [`MovementFit`], [`Stability`] |
 //! | all of this together | [`LoopBalancer`] |
 //! | what could be reached at best? | [`efficiency`], [`Oscillation`] |
+//!
+//! [`simulate::loops`](crate::simulate::loops) runs a balancer on simulated ranks with competing loads.
 
 mod balancer;
 #[cfg(test)]

@@ -3,4 +3,5 @@
 pub mod farm;
 #[cfg(test)]
 mod farm_tests;
+pub mod loops;
 pub mod pipeline;

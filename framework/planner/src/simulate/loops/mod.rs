@@ -1,0 +1,183 @@
+//! A parallel loop on ranks beside which other processes compute now and then.
+//!
+//! All units are done in each *pass*, and the ranks meet at a barrier after it. After some passes they report to a
+//! [`LoopBalancer`](crate::loops::LoopBalancer), the one that a program would use, and move units as it says. A
+//! competing process takes turns with a rank ([`Sharing`]), and has the processor to itself while the rank waits.
+//! Interactions and movements stop all ranks; with pipelined instructions that is more than a real program would lose.
+//!
+//! ```
+//! use armature_planner::loops::LoopOptions;
+//! use armature_planner::simulate::loops::{Balancing, Load, LoopSystem};
+//!
+//! // 120 passes of half a second on four ranks, the first at half its speed in the second half of every 20 s.
+//! let mut system = LoopSystem::equal(4, 1000, 120, 0.5);
+//! system.loads = vec![Load { rank: 0, off: 10.0, on: 10.0 }];
+//! system.interaction = 0.005;
+//!
+//! let alone = system.run(&Balancing::Off)?;
+//! assert!((alone.efficiency() - 0.8).abs() < 0.01);
+//! let balanced = system.run(&Balancing::Pipelined(LoopOptions::default()))?;
+//! assert!(balanced.efficiency() > 0.85, "{}", balanced.efficiency());
+//! assert!(balanced.movements > 0);
+//! # Ok::<(), armature_planner::Error>(())
+//! ```
+
+#[cfg(test)]
+mod oscillating_tests;
+mod processor;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::loops::{LoopDecision, LoopOptions, MovementCosts, RankTime, efficiency};
+
+/// A process that competes with a rank: off for a while, then on, again and again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// The rank; at most one load is beside each.
+    pub rank: usize,
+    /// Seconds off, at first and then in each period.
+    pub off: f64,
+    /// Seconds on.
+    pub on: f64,
+}
+
+/// How a rank shares its processor with a load that is on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sharing {
+    /// Each has half, at any time.
+    Fluid,
+    /// In turns of so many seconds (round robin). Who has waited for something else begins a new turn after the
+    /// other's has ended.
+    Turns(f64),
+}
+
+/// Who decides on movements.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Balancing {
+    /// Nobody: equal shares that stay, no interactions.
+    Off,
+    /// A balancer whose instructions are carried out at the interaction after the one that they come of.
+    Pipelined(LoopOptions),
+    /// A balancer whose instructions are carried out at once.
+    Synchronous(LoopOptions),
+}
+
+/// A loop and the ranks that do it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoopSystem {
+    /// Units, shared out equally at first.
+    pub units: u64,
+    /// Times that all units are done.
+    pub passes: u64,
+    /// Seconds of a unit on a rank of speed 1.
+    pub unit: f64,
+    /// Speed of each rank.
+    pub speeds: Vec<f64>,
+    /// Competing processes.
+    pub loads: Vec<Load>,
+    /// How they share processors with the ranks.
+    pub sharing: Sharing,
+    /// Standard deviation of a rank's speed from pass to pass, as a part of it.
+    pub noise: f64,
+    /// Of the noise.
+    pub seed: u64,
+    /// What movements cost.
+    pub movement: MovementCosts,
+    /// Seconds of an interaction.
+    pub interaction: f64,
+}
+
+/// What came of a simulated loop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoopRun {
+    /// Seconds until the end.
+    pub elapsed: f64,
+    /// Seconds on one rank of speed 1 without load and without noise.
+    pub sequential: f64,
+    /// Speed of each rank, and seconds that competing processes had.
+    pub ranks: Vec<RankTime>,
+    /// Movements made.
+    pub movements: u64,
+    /// Seconds that they took.
+    pub moving: f64,
+    /// Units of each rank in the end.
+    pub held: Vec<u64>,
+    /// All that the balancer decided.
+    pub decisions: Vec<LoopDecision>,
+}
+
+impl LoopSystem {
+    /// Equal ranks without loads, on which a pass takes `pass` seconds. Movements and interactions cost nothing.
+    pub fn equal(ranks: usize, units: u64, passes: u64, pass: f64) -> Self {
+        LoopSystem {
+            units,
+            passes,
+            unit: pass * ranks as f64 / units.max(1) as f64,
+            speeds: vec![1.0; ranks],
+            loads: Vec::new(),
+            sharing: Sharing::Fluid,
+            noise: 0.0,
+            seed: 0,
+            movement: MovementCosts::default(),
+            interaction: 0.0,
+        }
+    }
+
+    /// Runs the loop.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Loop`] if the system cannot be used, naming what cannot, and as
+    /// [`LoopOptions::validate`].
+    pub fn run(&self, balancing: &Balancing) -> Result<LoopRun> {
+        self.validate()?;
+        run::run(self, balancing)
+    }
+
+    fn validate(&self) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(ErrorKind::Loop, message));
+        let (positive, zero_or_more) =
+            (|v: f64| v > 0.0 && v.is_finite(), |v: f64| v >= 0.0 && v.is_finite());
+        if self.speeds.is_empty() {
+            return invalid("a simulated loop needs at least one rank".into());
+        }
+        if let Some(rank) = self.speeds.iter().position(|&speed| !positive(speed)) {
+            return invalid(format!("the speed of rank {rank} must be more than 0"));
+        }
+        for (i, load) in self.loads.iter().enumerate() {
+            if load.rank >= self.speeds.len() || self.loads[..i].iter().any(|other| other.rank == load.rank) {
+                return invalid(format!("rank {} does not exist, or has two loads", load.rank));
+            }
+            if !zero_or_more(load.off) || !positive(load.on) {
+                return invalid(format!(
+                    "the load beside rank {} is off for {} s and on for {} s: it must be at least 0 s and more than 0 s",
+                    load.rank, load.off, load.on
+                ));
+            }
+        }
+        if let Sharing::Turns(turn) = self.sharing
+            && !positive(turn)
+        {
+            return invalid(format!("a turn must be longer than 0 s, but is {turn} s"));
+        }
+        let numbers = [
+            ("unit", self.unit),
+            ("noise", self.noise),
+            ("fixed cost", self.movement.fixed),
+            ("cost per unit", self.movement.per_unit),
+            ("interaction", self.interaction),
+        ];
+        match numbers.into_iter().find(|&(_, value)| !zero_or_more(value)) {
+            Some((name, value)) => invalid(format!("{name} must be a number of at least 0, but is {value}")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl LoopRun {
+    /// [`efficiency`], with what competing processes had taken off.
+    pub fn efficiency(&self) -> f64 {
+        efficiency(self.sequential, self.elapsed, &self.ranks)
+    }
+}

@@ -1,0 +1,180 @@
+//! A load that comes and goes beside one rank: what each part of the decision is worth.
+//!
+//! Unless said otherwise, passes take half a second without load, each rank has work for four minutes, processes take turns of a tenth of
+//! a second, and an interaction costs 5 ms.
+
+use super::*;
+use crate::loops::{Oscillation, Reach, Smoothing};
+
+const DATA: &str = include_str!("../../../tests/data/loop_efficiency.txt");
+const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
+
+/// What movements cost.
+#[derive(Clone, Copy, Debug)]
+struct Moving {
+    units: u64,
+    per_unit: f64,
+    reach: Reach,
+}
+
+const CHEAP: Moving = Moving { units: 1000, per_unit: 2.7e-3, reach: Reach::Anywhere };
+const DEAR: Moving = Moving { units: 2000, per_unit: 5.3e-3, reach: Reach::Neighbours };
+const VERY_DEAR: Moving = Moving { units: 2000, per_unit: 20e-3, reach: Reach::Neighbours };
+
+/// A case: ranks, a period in whose second half the load is on, and the costs.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    ranks: usize,
+    period: f64,
+    moving: Moving,
+    /// Seconds of a pass without load.
+    pass: f64,
+    sharing: Sharing,
+}
+
+impl Case {
+    fn new(ranks: usize, period: f64, moving: Moving) -> Self {
+        Case { ranks, period, moving, pass: 0.5, sharing: Sharing::Turns(0.1) }
+    }
+
+    fn system(&self, seed: u64) -> LoopSystem {
+        let Case { ranks, period, moving, pass, sharing } = *self;
+        LoopSystem {
+            loads: vec![Load { rank: 0, off: period / 2.0, on: period / 2.0 }],
+            sharing,
+            noise: 0.01,
+            seed,
+            movement: MovementCosts { fixed: 0.03, per_unit: moving.per_unit },
+            interaction: 0.005,
+            ..LoopSystem::equal(ranks, moving.units, (240.0 / pass) as u64, pass)
+        }
+    }
+
+    /// Efficiencies in per cent, by seed.
+    fn percent(&self, balancing: &Balancing) -> Vec<f64> {
+        SEEDS.map(|seed| 100.0 * self.system(seed).run(balancing).unwrap().efficiency()).collect()
+    }
+
+    fn mean(&self, balancing: &Balancing) -> f64 {
+        let percent = self.percent(balancing);
+        percent.iter().sum::<f64>() / percent.len() as f64
+    }
+
+    fn options(&self, smoothing: Smoothing, threshold: f64, margin: Option<f64>) -> LoopOptions {
+        LoopOptions { reach: self.moving.reach, smoothing, threshold, margin, ..LoopOptions::default() }
+    }
+
+    /// The default, for this reach.
+    fn whole(&self) -> Balancing {
+        Balancing::Pipelined(self.options(Smoothing::Trend, 0.1, Some(2.0)))
+    }
+
+    /// Rates as they are, any gain, whatever it costs.
+    fn eager(&self) -> Balancing {
+        Balancing::Pipelined(self.options(Smoothing::Raw, 0.0, None))
+    }
+
+    /// In the order of the columns of the file.
+    fn columns(&self) -> [Balancing; 8] {
+        let pipelined =
+            |smoothing, threshold, margin| Balancing::Pipelined(self.options(smoothing, threshold, margin));
+        [
+            Balancing::Off,
+            self.eager(),
+            pipelined(Smoothing::Raw, 0.1, None),
+            pipelined(Smoothing::Fixed(0.8), 0.1, None),
+            pipelined(Smoothing::Trend, 0.1, None),
+            self.whole(),
+            Balancing::Synchronous(self.options(Smoothing::Trend, 0.1, Some(2.0))),
+            pipelined(Smoothing::Trend, 0.05, Some(2.0)),
+        ]
+    }
+}
+
+/// The cases of the file, with its percentages.
+fn cases() -> Vec<(Case, Vec<f64>)> {
+    let lines = DATA.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let (left, right) = line.split_once(" = ").unwrap();
+            let [moving, ranks, period] = left.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
+            let case = |moving| Case::new(ranks.parse().unwrap(), period.parse().unwrap(), moving);
+            let case = match moving {
+                "cheap" => case(CHEAP),
+                "dear" => case(DEAR),
+                "very_dear" => case(VERY_DEAR),
+                "fluid" => Case { pass: 0.1, sharing: Sharing::Fluid, ..case(CHEAP) },
+                _ => panic!("{line}"),
+            };
+            (case, right.split(' ').map(|word| word.parse().unwrap()).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn efficiencies_are_those_of_an_independent_simulation() {
+    let cases = cases();
+    assert_eq!(cases.len(), 24);
+    let mut off = vec![Vec::new(); 8];
+    for (case, expected) in &cases {
+        for (column, (balancing, expected)) in case.columns().iter().zip(expected).enumerate() {
+            off[column].push((case.mean(balancing) - expected).abs());
+        }
+    }
+    // Without balancing, chance has no part in it: 1 point at most, and with all rules in force 5. The other columns
+    // have cells in which a single chance decides on many movements: two and a half points in the mean of each column.
+    assert!(off[0].iter().all(|&off| off < 1.0), "{:?}", off[0]);
+    assert!(off[5].iter().all(|&off| off < 5.0), "{:?}", off[5]);
+    for (column, off) in off.iter().enumerate() {
+        assert!(off.iter().sum::<f64>() / (off.len() as f64) < 2.5, "column {column}: {off:?}");
+    }
+}
+
+#[test]
+fn balancing_gains_under_slow_loads_and_never_loses_much() {
+    for (case, _) in cases() {
+        let (alone, balanced) = (case.percent(&Balancing::Off), case.percent(&case.whole()));
+        let is_cheap = case.moving.per_unit < VERY_DEAR.per_unit;
+        let least = if case.period == 60.0 && is_cheap { 6.0 } else { -5.0 };
+        for (alone, balanced) in alone.iter().zip(&balanced) {
+            assert!(balanced - alone >= least, "{case:?}: {balanced:.1} instead of {alone:.1}");
+        }
+    }
+}
+
+#[test]
+fn eager_movement_loses_where_loads_are_fast_and_moves_dear() {
+    let dear = Case::new(4, 20.0, DEAR);
+    assert!(dear.mean(&dear.eager()) < dear.mean(&Balancing::Off) - 5.0);
+    // With very dear ones it is a disaster, which weighing costs and savings turns into a gain.
+    let very_dear = Case { moving: VERY_DEAR, ..dear };
+    let weighed = very_dear.mean(&very_dear.whole());
+    assert!(very_dear.mean(&very_dear.eager()) < 30.0);
+    assert!(weighed > very_dear.mean(&Balancing::Off) + 5.0, "{weighed}");
+    let run = very_dear.system(1).run(&very_dear.whole()).unwrap();
+    assert!(run.movements <= 3, "{} movements", run.movements);
+}
+
+#[test]
+fn with_many_ranks_the_threshold_leaves_the_first_distribution() {
+    for ranks in [6, 8] {
+        let case = Case::new(ranks, 20.0, CHEAP);
+        let run = case.system(1).run(&case.whole()).unwrap();
+        // A first movement that knows half of the load, and a second.
+        assert!((1..=2).contains(&run.movements), "{}", run.movements);
+        let bound = Oscillation { ranks, share: 0.5, off: 10.0, on: 10.0 }.unchanged();
+        assert!(run.efficiency() < bound && run.efficiency() > bound - 0.06, "{ranks}: {}", run.efficiency());
+    }
+}
+
+#[test]
+fn short_passes_lose_where_processes_take_turns() {
+    let case = Case::new(4, 60.0, CHEAP);
+    let lost = |pass| {
+        let with = |sharing| Case { pass, sharing, ..case }.mean(&case.whole());
+        with(Sharing::Fluid) - with(Sharing::Turns(0.1))
+    };
+    // A rank that waits at each barrier often comes back in the middle of the other's turn.
+    assert!(lost(0.1) > 2.0, "{}", lost(0.1));
+    assert!(lost(0.5) < 1.0, "{}", lost(0.5));
+}

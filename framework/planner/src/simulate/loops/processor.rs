@@ -1,0 +1,133 @@
+//! A processor that a rank shares with a load.
+
+use super::{Load, Sharing};
+
+/// A processor, followed in time: what is asked of it comes in order.
+#[derive(Clone, Debug)]
+pub(super) struct Processor {
+    sharing: Sharing,
+    load: Option<Load>,
+    /// Switches of the load so far; it is on after an odd number.
+    switches: u64,
+    /// When the rank last stopped computing.
+    stopped: f64,
+    /// What was left of the rank's turn then.
+    turn_left: f64,
+    /// Seconds that the rank had while the load was on.
+    beside: f64,
+}
+
+impl Processor {
+    pub(super) fn new(sharing: Sharing, load: Option<Load>) -> Self {
+        let turn_left = match sharing {
+            Sharing::Fluid => 0.0,
+            Sharing::Turns(turn) => turn,
+        };
+        Processor { sharing, load, switches: 0, stopped: 0.0, turn_left, beside: 0.0 }
+    }
+
+    /// Computes for `seconds` of the processor's time, from `start` on, which is not before the end of the last such
+    /// call. Returns when that is done.
+    pub(super) fn compute(&mut self, start: f64, seconds: f64) -> f64 {
+        if seconds <= 0.0 {
+            return start;
+        }
+        self.advance(start);
+        let mut now = start + self.wait(start);
+        let mut left = seconds;
+        loop {
+            self.advance(now);
+            let until = self.next_switch();
+            let step = match (self.is_on(), self.sharing) {
+                (false, _) => Step { own: left.min(until - now), wall: left.min(until - now) },
+                (true, Sharing::Fluid) => {
+                    let own = left.min(0.5 * (until - now));
+                    Step { own, wall: 2.0 * own }
+                }
+                (true, Sharing::Turns(_)) => {
+                    let own = left.min(self.turn_left).min(until - now);
+                    Step { own, wall: own }
+                }
+            };
+            left -= step.own;
+            if self.is_on() {
+                self.beside += step.own;
+                self.turn_left -= step.own;
+            }
+            // Within rounding of the switch, it is there.
+            let end = now + step.wall;
+            let is_there = until.is_finite() && (until - end).abs() <= 1e-12 * until;
+            now = if is_there { until } else { end };
+            if left <= 1e-12 * seconds {
+                self.stopped = now;
+                return now;
+            }
+            if let (true, Sharing::Turns(turn)) = (self.is_on(), self.sharing)
+                && self.turn_left <= 1e-12 * turn
+                && now < until
+            {
+                // The other's turn, unless it stops.
+                now = until.min(now + turn);
+                self.turn_left = turn;
+            }
+        }
+    }
+
+    /// Seconds that the load had until `end`, which is not before the last call's.
+    pub(super) fn competing(&mut self, end: f64) -> f64 {
+        let Some(Load { off, on, .. }) = self.load else { return 0.0 };
+        let periods = (end / (off + on)).floor();
+        let whole = periods * on + (end - periods * (off + on) - off).max(0.0);
+        (whole - self.beside).max(0.0)
+    }
+
+    /// Seconds until the rank, which wants to compute from `start` on, gets its turn.
+    fn wait(&mut self, start: f64) -> f64 {
+        let (true, Sharing::Turns(turn)) = (self.is_on(), self.sharing) else { return 0.0 };
+        let alone_since = self.stopped.max(self.switch(self.switches));
+        if start <= alone_since {
+            // It never stopped, or both begin now.
+            return if self.turn_left > 0.0 { 0.0 } else { self.other(start, turn) };
+        }
+        let into = (start - alone_since) % turn;
+        self.turn_left = turn;
+        (turn - into).min(self.next_switch() - start)
+    }
+
+    /// The other's whole turn.
+    fn other(&mut self, start: f64, turn: f64) -> f64 {
+        self.turn_left = turn;
+        turn.min(self.next_switch() - start)
+    }
+
+    fn is_on(&self) -> bool {
+        self.switches % 2 == 1
+    }
+
+    /// When the load switches for the n-th time.
+    fn switch(&self, n: u64) -> f64 {
+        let Some(Load { off, on, .. }) = self.load else { return f64::INFINITY };
+        let whole = (n / 2) as f64 * (off + on);
+        if n % 2 == 1 { whole + off } else { whole }
+    }
+
+    fn next_switch(&self) -> f64 {
+        self.switch(self.switches + 1)
+    }
+
+    /// Follows the load until `now`.
+    fn advance(&mut self, now: f64) {
+        while self.next_switch() <= now {
+            self.switches += 1;
+            if let (true, Sharing::Turns(turn)) = (self.is_on(), self.sharing) {
+                self.turn_left = turn;
+            }
+        }
+    }
+}
+
+/// How far a rank gets: seconds that it has the processor, and seconds that pass.
+struct Step {
+    own: f64,
+    wall: f64,
+}
