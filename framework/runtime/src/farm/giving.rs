@@ -28,7 +28,12 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     }
 
     fn ahead(&self, left: Option<u64>) -> u32 {
-        self.options.ahead.unwrap_or_else(|| self.pace.ahead(left, self.master.crew().hands()))
+        self.options.ahead.unwrap_or_else(|| self.pace.ahead(left, self.sharers()))
+    }
+
+    /// Workers among whom the tasks are shared, those included that have not come to the farm yet: they shall find their share.
+    fn sharers(&self) -> usize {
+        self.master.crew().hands().max(self.chunker.workers().len())
     }
 
     /// Gives chunks to all workers that ask. Returns whether any was given.
@@ -95,10 +100,15 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             && (self.master.waiting() > 0 || !supply.has_ended())
         {
             let left = supply.left();
-            self.know(left.1.then_some(left.0 + self.master.waiting()));
+            let left = left.1.then_some(left.0 + self.master.waiting());
+            if self.master.crew().held(0) > 0 && !self.pace.spares_another(left, self.sharers()) {
+                break;
+            }
+            self.know(left);
             let grain = if self.engine.is_inline() { self.pace.own_grain() } else { u64::MAX };
             let most = grain.min(self.enough());
             let Some(piece) = self.next_piece(supply, 0, 0, most)? else { break };
+            self.pace.kept(piece.tasks.len() as u64);
             let (giving, _, load) = self.pack(0, piece)?;
             self.note(0, giving, load.clone());
             self.engine.submit(Task::Chunk { giving, load, away: false })?;

@@ -36,8 +36,9 @@ pub(crate) struct Pace {
     /// Bytes of a task and of a result, on the wire or in memory, whichever is more.
     task_bytes: f64,
     result_bytes: f64,
-    /// Tasks in the last chunk.
+    /// Tasks in the last chunk that was given away, and in rank 0's last one.
     last_chunk: u64,
+    own_chunk: u64,
     /// Seconds that a message takes beside its bytes, as the fastest exchange had it.
     start_up: Option<f64>,
 }
@@ -55,6 +56,7 @@ impl Pace {
             task_bytes: task_size.max(1) as f64,
             result_bytes: result_size.max(1) as f64,
             last_chunk: 1,
+            own_chunk: 1,
             start_up: None,
         }
     }
@@ -65,6 +67,11 @@ impl Pace {
         let each = bytes as f64 / tasks.max(1) as f64;
         // Up at once, down slowly: memory is bounded by it.
         self.task_bytes = each.max(self.task_bytes + FRESH * (each - self.task_bytes));
+    }
+
+    /// Rank 0 has taken a chunk of `tasks` for itself.
+    pub(crate) fn kept(&mut self, tasks: u64) {
+        self.own_chunk = tasks.max(1);
     }
 
     /// A chunk's result has come from another rank; `bytes` are those of the results.
@@ -121,6 +128,11 @@ impl Pace {
         wanted.max(1).min(u32::try_from(share).unwrap_or(MOST_AHEAD))
     }
 
+    /// Whether rank 0 may take another chunk while it has one: not if the others of all `workers` would go short.
+    pub(crate) fn spares_another(&self, left: Option<u64>, workers: usize) -> bool {
+        left.is_none_or(|left| left >= (workers as u64).saturating_mul(self.own_chunk))
+    }
+
     /// Tasks that rank 0 does in one go on the thread that communicates.
     pub(crate) fn own_grain(&self) -> u64 {
         match self.own_task {
@@ -146,6 +158,14 @@ mod tests {
         assert_eq!(pace.ahead(None, 4), 1);
         (0..200).for_each(|_| pace.got(10, Duration::from_micros(1), 80));
         assert_eq!(pace.ahead(None, 4), MOST_AHEAD);
+    }
+
+    #[test]
+    fn rank_0_takes_a_second_chunk_only_if_there_is_one_for_all() {
+        let mut pace = Pace::new(8, 8);
+        pace.kept(50);
+        let spares = |left| pace.spares_another(left, 2);
+        assert_eq!([None, Some(100), Some(99)].map(spares), [true, true, false]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::error::{BoxError, ErrorKind};
-use crate::session::{Config, Driver, run};
+use crate::session::{Balance, Config, Driver, run};
 
 fn config(ranks: usize) -> Config {
     Config::new().ranks(ranks).progress(crate::Progress::Off)
@@ -32,6 +32,23 @@ fn results_are_those_of_the_serial_program() {
                 }
             }
         }
+    }
+}
+
+/// Ranks come to a farm one after the other. Nobody takes the share of those who have not come yet.
+#[test]
+fn equal_shares_are_equal_whoever_comes_first() {
+    for (ranks, driver) in [(2, Driver::Auto), (3, Driver::Threaded), (4, Driver::Auto)] {
+        let config = config(ranks).balance(Balance::Off).driver(driver);
+        let shares = run(&config, |session| {
+            std::thread::sleep(Duration::from_millis(20) * session.rank() as u32);
+            // A share takes longer than the last rank is late.
+            let work = |_: u64| std::thread::sleep(Duration::from_millis(5));
+            let mut farm = Farm::new("slow", work).chunking(Chunking::Static);
+            let found = farm.collect(session, 0..50 * ranks as u64)?;
+            Ok(found.map(|(_, summary)| summary.ranks.iter().map(|rank| rank.tasks).collect::<Vec<_>>()))
+        });
+        assert_eq!(shares.unwrap().unwrap(), vec![50; ranks], "{driver:?}");
     }
 }
 
