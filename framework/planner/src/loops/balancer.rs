@@ -6,6 +6,7 @@ use super::cost::MovementFit;
 use super::decision::LoopDecision;
 use super::distribution::{distribute, pass_time, reduction};
 use super::filter::RateFilter;
+use super::hindsight::{Hindsight, Trial};
 use super::invalid;
 use super::moves::{Move, busiest};
 use super::options::LoopOptions;
@@ -26,6 +27,14 @@ pub struct Report {
     pub seconds: f64,
     /// Units that it has now.
     pub held: u64,
+}
+
+impl Report {
+    /// Units a second; `None` if that cannot be told. A rank without units says nothing of its speed.
+    fn rate(&self) -> Option<f64> {
+        let is_told = self.seconds >= SHORTEST && (self.units > 0.0 || self.held > 0);
+        is_told.then(|| self.units / self.seconds)
+    }
 }
 
 /// All that a balancer is told at an interaction.
@@ -49,7 +58,8 @@ pub struct Interaction<'a> {
 /// a pass would fall by less than the [threshold](LoopOptions::threshold), nothing is done; the moves are made out; if
 /// they cost more than [margin](LoopOptions::margin) times what they are expected to save, they are not made. Costs
 /// are fitted to past movements ([`MovementFit`]), and the saving lasts as long as things stay as they are
-/// ([`Stability`]), or until the end of the loop.
+/// ([`Stability`]), or until the end of the loop; with [hindsight](LoopOptions::hindsight) as far as the movements before
+/// have kept what they promised.
 ///
 /// The balancer has no clock and sends nothing. After [`Verdict::Act`] it waits until it is told that the moves were
 /// [made](LoopBalancer::moved) or [given up](LoopBalancer::abandoned). Interactions in the meantime only feed the
@@ -86,10 +96,13 @@ pub struct LoopBalancer {
     stability: Stability,
     costs: MovementFit,
     period: PeriodChooser,
+    hindsight: Hindsight,
     /// Units of the busiest rank, while moves are being made.
     under_way: Option<u64>,
     /// Time of the last interaction.
     last: Option<f64>,
+    /// Since when ranks have only computed: the last interaction, or the end of the movement after it.
+    free: Option<f64>,
 }
 
 impl LoopBalancer {
@@ -107,8 +120,10 @@ impl LoopBalancer {
             stability: Stability::default(),
             costs: MovementFit::default(),
             period: PeriodChooser::new(options.period),
+            hindsight: Hindsight::default(),
             under_way: None,
             last: None,
+            free: None,
             options,
         })
     }
@@ -127,10 +142,10 @@ impl LoopBalancer {
         self.check(interaction)?;
         let &Interaction { now, reports, phase, cost, .. } = interaction;
         self.last = Some(now);
-        for (filter, report) in self.filters.iter_mut().zip(reports) {
-            // A rank without units says nothing of its speed.
-            if report.seconds >= SHORTEST && (report.units > 0.0 || report.held > 0) {
-                filter.add(&self.options.smoothing, report.units / report.seconds);
+        let measured: Vec<Option<f64>> = reports.iter().map(Report::rate).collect();
+        for (filter, raw) in self.filters.iter_mut().zip(&measured) {
+            if let Some(raw) = raw {
+                filter.add(&self.options.smoothing, *raw);
             }
         }
         let period = self.period.update(now, cost);
@@ -145,6 +160,7 @@ impl LoopBalancer {
             gain: 0.0,
             threshold: self.options.threshold,
             horizon: None,
+            kept: 1.0,
             cost: 0.0,
             margin: self.options.margin,
             verdict: Verdict::Keep(Reason::UnderWay),
@@ -152,9 +168,17 @@ impl LoopBalancer {
             period,
             phases: phases_between(period, phase),
         };
-        if self.under_way.is_none() {
-            self.judge(&mut decision, interaction.passes_left)?;
+        if let Some(rates) = self.rates(&decision.held) {
+            let seconds = now - self.free.unwrap_or(now);
+            let raw: Vec<f64> = measured.iter().zip(&rates).map(|(raw, rate)| raw.unwrap_or(*rate)).collect();
+            self.hindsight.follow(seconds, &decision.held, &raw);
+            if self.under_way.is_none() {
+                self.judge(&mut decision, rates, interaction.passes_left)?;
+            }
+        } else if self.under_way.is_none() {
+            decision.verdict = Verdict::Keep(Reason::NotSettled);
         }
+        self.free = Some(now);
         Ok(decision)
     }
 
@@ -165,27 +189,31 @@ impl LoopBalancer {
             self.costs.add(units, seconds);
             self.period.moved(now, seconds);
             self.stability.moved();
+            self.hindsight.moved();
+            self.free = Some(now);
         }
     }
 
     /// The moves that were decided will not be made; units are as they were.
     pub fn abandoned(&mut self) {
         self.under_way = None;
+        self.hindsight.abandoned();
     }
 
     /// Fills in the verdict and what it stands on.
-    fn judge(&mut self, decision: &mut LoopDecision, passes_left: Option<f64>) -> Result<()> {
-        let keep = Verdict::Keep;
-        let Some(rates) = self.rates(&decision.held) else {
-            decision.verdict = keep(Reason::NotSettled);
-            return Ok(());
-        };
+    fn judge(
+        &mut self,
+        decision: &mut LoopDecision,
+        rates: Vec<f64>,
+        passes_left: Option<f64>,
+    ) -> Result<()> {
         let units = decision.held.iter().sum();
         decision.target = distribute(units, &rates, self.options.least);
         decision.gain = reduction(&decision.held, &decision.target, &rates);
         let ends = |time: f64| time.is_finite().then_some(time);
         decision.current_time = ends(pass_time(&decision.held, &rates));
         decision.target_time = ends(pass_time(&decision.target, &rates));
+        self.hindsight.compare(&decision.target, &rates, self.options.threshold);
         decision.rates = rates;
         // Whole units cannot always be shared out better than they are, whatever the threshold.
         let is_above = decision.gain > 0.0 && decision.gain >= self.options.threshold;
@@ -193,9 +221,18 @@ impl LoopBalancer {
         let stable = self.stability.expected(decision.now);
         let left = passes_left.zip(decision.current_time).map(|(passes, time)| passes * time);
         decision.horizon = [stable, left].into_iter().flatten().reduce(f64::min);
+        if let Some(kept) = self.hindsight.kept().filter(|_| self.options.hindsight) {
+            decision.kept = kept;
+            // What is known need not be given the benefit of the doubt.
+            decision.margin = decision.margin.map(|margin| margin.min(1.0));
+        }
         let moves = self.options.reach.moves(&decision.held, &decision.target)?;
         decision.cost = self.costs.costs().unwrap_or(self.options.costs).time(busiest(&moves));
         decision.verdict = self.verdict(decision, &moves, is_above);
+        if is_above && !moves.is_empty() {
+            let LoopDecision { held, target, gain, horizon, .. } = &*decision;
+            self.hindsight.begin(Trial::new(held, target, *gain, *horizon, decision.is_act()));
+        }
         if decision.is_act() {
             self.under_way = Some(busiest(&moves));
             decision.moves = moves;

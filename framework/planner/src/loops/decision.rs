@@ -32,6 +32,9 @@ pub struct LoopDecision {
     pub threshold: f64,
     /// Seconds for which the gain is expected to last; `None` if no end is in sight.
     pub horizon: Option<f64>,
+    /// The part of the gain that counts, from 0 to 1: what the last movements have kept of what they promised; 1 while
+    /// there were none, or if that is not asked for.
+    pub kept: f64,
     /// Seconds that the moves are expected to take.
     pub cost: f64,
     /// Costs may be so many times what is saved; `None` if they are not weighed.
@@ -52,11 +55,11 @@ impl LoopDecision {
         self.verdict == Verdict::Act
     }
 
-    /// Seconds saved, gain × horizon; infinite if no end is in sight.
+    /// Seconds saved, gain × horizon × kept; infinite if no end is in sight.
     pub fn benefit(&self) -> f64 {
         match self.horizon {
-            _ if self.gain <= 0.0 => 0.0,
-            Some(horizon) => self.gain * horizon,
+            _ if self.gain <= 0.0 || self.kept <= 0.0 => 0.0,
+            Some(horizon) => self.gain * horizon * self.kept,
             None => f64::INFINITY,
         }
     }
@@ -110,6 +113,10 @@ impl fmt::Display for LoopDecision {
             }
             None => f.write_str(", with no end in sight")?,
         }
-        write!(f, " for a cost of {}", Seconds(self.cost))
+        write!(f, " for a cost of {}", Seconds(self.cost))?;
+        if self.kept < 1.0 {
+            write!(f, "; moves before kept {:.0} % of what they promised", 100.0 * self.kept)?;
+        }
+        Ok(())
     }
 }

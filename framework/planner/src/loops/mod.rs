@@ -31,6 +31,9 @@ mod decision;
 mod distribution;
 mod efficiency;
 mod filter;
+mod hindsight;
+#[cfg(test)]
+mod hindsight_tests;
 mod moves;
 mod options;
 mod oscillation;

@@ -9,7 +9,8 @@ use super::moves::Reach;
 use super::period::PeriodOptions;
 use crate::error::Result;
 
-/// How a [`LoopBalancer`](super::LoopBalancer) decides; the defaults are the paper's.
+/// How a [`LoopBalancer`](super::LoopBalancer) decides; the defaults are the paper's, but for
+/// [`hindsight`](LoopOptions::hindsight), which it does not have.
 ///
 /// ```
 /// use armature_planner::loops::{LoopOptions, Reach, Smoothing};
@@ -35,6 +36,12 @@ pub struct LoopOptions {
     /// Moves are not made if they cost more than so many times what they are expected to save; more than 0. The paper
     /// says only that costs must *greatly exceed* benefits; 2 is a reconstruction. `None`: costs are not weighed.
     pub margin: Option<f64>,
+    /// Whether what past movements have really saved is counted, too. The paper has nothing of the kind: it weighs what
+    /// is promised. Where a load comes and goes about as fast as the balancer follows, that moves units again and again
+    /// for nothing, most of all on two ranks. With this, rates tell afterwards what each movement has saved, or would
+    /// have if it was held back; of what the next one promises, the part counts that the last ones have kept, and costs
+    /// may not be more than that.
+    pub hindsight: bool,
     /// Units that each rank keeps at least, where there are enough.
     pub least: u64,
     /// What a movement is taken to cost before there was any. The default, nothing, lets the first happen, which
@@ -52,6 +59,7 @@ impl Default for LoopOptions {
             smoothing: Smoothing::default(),
             threshold: 0.1,
             margin: Some(2.0),
+            hindsight: true,
             least: 1,
             costs: MovementCosts::default(),
             period: PeriodOptions::default(),

@@ -211,6 +211,7 @@ fn nothing() -> LoopDecision {
         gain: 0.0,
         threshold: 0.0,
         horizon: None,
+        kept: 1.0,
         cost: 0.0,
         margin: None,
         verdict: Verdict::Keep(Reason::Same),

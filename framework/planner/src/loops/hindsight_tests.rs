@@ -1,0 +1,124 @@
+//! What movements have saved, by hand, and what a balancer makes of it.
+
+use super::hindsight::{Hindsight, Trial};
+use super::*;
+
+const BEFORE: [u64; 2] = [100, 100];
+const AFTER: [u64; 2] = [67, 133];
+const LOADED: [f64; 2] = [50.0, 100.0];
+const FREE: [f64; 2] = [100.0, 100.0];
+
+fn kept(hindsight: &Hindsight, saved: f64, promised: f64) {
+    let kept = hindsight.kept().unwrap();
+    assert!((kept - saved / promised).abs() < 1e-9, "{kept} instead of {saved} / {promised}");
+}
+
+/// Seconds saved in a second with the units of `held`.
+fn saved(held: &[u64], rates: &[f64]) -> f64 {
+    (pass_time(&BEFORE, rates) - pass_time(&AFTER, rates)) / pass_time(held, rates)
+}
+
+#[test]
+fn a_movement_is_followed_until_the_next_would_be_made() {
+    let mut hindsight = Hindsight::default();
+    hindsight.begin(Trial::new(&BEFORE, &AFTER, 0.33, Some(10.0), true));
+    // Not made yet.
+    hindsight.follow(1.0, &BEFORE, &LOADED);
+    hindsight.moved();
+    hindsight.follow(4.0, &AFTER, &LOADED);
+    hindsight.compare(&AFTER, &LOADED, 0.1);
+    assert_eq!(hindsight.kept(), None, "nothing has ended");
+    // The load has gone; at the next interaction units could be back.
+    hindsight.follow(1.0, &AFTER, &FREE);
+    hindsight.compare(&BEFORE, &FREE, 0.1);
+    hindsight.follow(1.0, &AFTER, &FREE);
+    kept(&hindsight, 4.0 * saved(&AFTER, &LOADED) + 2.0 * saved(&AFTER, &FREE), 3.3);
+    hindsight.follow(9.0, &AFTER, &FREE);
+    kept(&hindsight, 4.0 * saved(&AFTER, &LOADED) + 2.0 * saved(&AFTER, &FREE), 3.3);
+}
+
+#[test]
+fn a_movement_that_is_held_back_is_followed_as_if_it_were_made() {
+    let mut hindsight = Hindsight::default();
+    let held_back = || Trial::new(&BEFORE, &AFTER, 0.33, Some(10.0), false);
+    hindsight.begin(held_back());
+    // It would be made at the next interaction.
+    hindsight.follow(1.0, &BEFORE, &LOADED);
+    hindsight.begin(held_back());
+    hindsight.follow(3.0, &BEFORE, &LOADED);
+    hindsight.compare(&BEFORE, &FREE, 0.1);
+    hindsight.follow(1.0, &BEFORE, &FREE);
+    let first = 3.0 * saved(&BEFORE, &LOADED) + saved(&BEFORE, &FREE);
+    kept(&hindsight, first, 3.3);
+    // The next one lasts. It counts as far as it has come.
+    hindsight.begin(held_back());
+    hindsight.follow(1.0, &BEFORE, &LOADED);
+    hindsight.follow(8.0, &BEFORE, &LOADED);
+    kept(&hindsight, first + 8.0 * saved(&BEFORE, &LOADED), 3.3 + 8.0 * 0.33);
+    // What has other units than before and after cannot be followed.
+    hindsight.follow(1.0, &[50, 150], &LOADED);
+    kept(&hindsight, first, 3.3);
+}
+
+#[test]
+fn a_rank_that_does_nothing_does_not_count() {
+    let mut hindsight = Hindsight::default();
+    hindsight.begin(Trial::new(&BEFORE, &AFTER, 0.5, Some(2.0), true));
+    hindsight.moved();
+    hindsight.follow(1.0, &AFTER, &[0.0, 100.0]);
+    hindsight.follow(2.0, &AFTER, &LOADED);
+    hindsight.begin(Trial::new(&AFTER, &BEFORE, 0.2, Some(2.0), true));
+    hindsight.moved();
+    kept(&hindsight, 2.0 * saved(&AFTER, &LOADED), 1.0);
+    hindsight.abandoned();
+    kept(&hindsight, 2.0 * saved(&AFTER, &LOADED), 1.0);
+}
+
+/// Two ranks, looked at once a second, whose instructions are carried out a second later. Returns the looks and the number
+/// of movements of 0.1 s.
+fn looks(hindsight: bool, loads: impl IntoIterator<Item = bool>) -> (Vec<LoopDecision>, usize) {
+    let options = LoopOptions { hindsight, smoothing: Smoothing::Raw, ..LoopOptions::default() };
+    let mut balancer = LoopBalancer::new(2, options).unwrap();
+    let (mut held, mut now, mut pending) = (vec![1000, 1000], 0.0, None);
+    let (mut looks, mut moves) = (Vec::new(), 0);
+    for is_loaded in loads {
+        now += 1.0;
+        let speeds = if is_loaded { LOADED } else { FREE };
+        let report =
+            |(&held, speed): (&u64, f64)| Report { units: held as f64, seconds: held as f64 / speed, held };
+        let reports: Vec<Report> = held.iter().zip(speeds).map(report).collect();
+        let look = Interaction { now, reports: &reports, phase: 0.5, cost: 0.005, passes_left: None };
+        let decision = balancer.interact(&look).unwrap();
+        if let Some(target) = pending.take() {
+            held = target;
+            now += 0.1;
+            moves += 1;
+            balancer.moved(now, 0.1);
+        } else if decision.is_act() {
+            pending = Some(decision.target.clone());
+        }
+        looks.push(decision);
+    }
+    (looks, moves)
+}
+
+#[test]
+fn loads_that_are_too_fast_are_not_followed_for_long() {
+    // On for 3 s, off for 3 s: when units have moved, there is a second left.
+    let fast = || (0..120).map(|i| i / 3 % 2 == 0);
+    assert!(looks(false, fast()).1 >= 30, "{}", looks(false, fast()).1);
+    let (decisions, moves) = looks(true, fast());
+    assert!(moves <= 4, "{moves}");
+    assert!(decisions.iter().any(|d| d.to_string().contains("of what they promised")), "it says why");
+}
+
+#[test]
+fn a_load_that_stays_is_followed_all_the_same() {
+    let fast = (0..120).map(|i| i / 3 % 2 == 0);
+    let (decisions, _) = looks(true, fast.clone().chain([true; 60]));
+    let found = decisions[120..].iter().position(|d| d.held == [667, 1333]);
+    assert!(found.is_some_and(|after| after < 20), "{found:?}");
+    // Slow ones always.
+    let slow = || (0..400).map(|i| i / 40 % 2 == 0);
+    assert_eq!(looks(true, slow()).1, looks(false, slow()).1);
+}
