@@ -36,6 +36,8 @@ pub mod pipeline;
 mod platform;
 mod random;
 pub mod rate;
+#[cfg(test)]
+mod reference;
 pub mod simulate;
 pub mod tuner;
 

@@ -1,54 +1,16 @@
 //! The model and the policies against values that were computed independently.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::model::{capability_by_bytes, capability_by_start_up, capability_synchronous};
 use super::policy::{self, daf_divisor, fac_divisor, kruskal_weiss_size, real_chunk};
 use super::*;
+use crate::reference::Case;
 use crate::simulate::farm::{Dispatch, Farm, Tasks};
 
 const DATA: &str = include_str!("../../tests/data/farm.txt");
 
-/// One line of the file.
-struct Case {
-    name: &'static str,
-    inputs: BTreeMap<&'static str, &'static str>,
-    expected: Vec<&'static str>,
-}
-
-/// `a b*3` as numbers.
-fn numbers<'a>(words: impl IntoIterator<Item = &'a str>) -> Vec<f64> {
-    let mut numbers = Vec::new();
-    for word in words {
-        let (value, times) = word.split_once('*').map_or((word, 1), |(v, times)| (v, times.parse().unwrap()));
-        let value: f64 = value.parse().unwrap_or_else(|_| panic!("{word} is no number"));
-        numbers.extend(std::iter::repeat_n(value, times));
-    }
-    numbers
-}
-
 impl Case {
-    fn all() -> Vec<Case> {
-        let lines = DATA.lines().filter(|line| !line.starts_with('#'));
-        lines
-            .map(|line| {
-                let (left, right) = line.split_once(" = ").unwrap();
-                let mut words = left.split(' ');
-                let name = words.next().unwrap();
-                let inputs = words.map(|word| word.split_once('=').unwrap()).collect();
-                Case { name, inputs, expected: right.split(' ').collect() }
-            })
-            .collect()
-    }
-
-    fn list(&self, name: &str) -> Vec<f64> {
-        numbers(self.inputs[name].split(','))
-    }
-
-    fn get(&self, name: &str) -> f64 {
-        self.list(name)[0]
-    }
-
     fn or(&self, name: &str, default: f64) -> f64 {
         if self.inputs.contains_key(name) { self.get(name) } else { default }
     }
@@ -84,17 +46,6 @@ impl Case {
             result_bytes: (1.0 - out) * each,
             ..Knowledge::default()
         }
-    }
-
-    fn holds(&self, found: &[f64]) {
-        let expected = numbers(self.expected.iter().copied());
-        let near = |a: f64, b: f64| a == b || (a - b).abs() <= 1e-6 * a.abs().max(b.abs());
-        assert!(
-            found.len() == expected.len() && found.iter().zip(&expected).all(|(&a, &b)| near(a, b)),
-            "{} {:?}\nexpected {expected:?}\nfound    {found:?}",
-            self.name,
-            self.inputs,
-        );
     }
 }
 
@@ -190,7 +141,7 @@ fn fractions(case: &Case, of_rest: bool) -> Vec<f64> {
 fn every_reference_value() {
     use Protocol::{Asynchronous, Synchronous};
     let mut seen = BTreeSet::new();
-    for case in Case::all() {
+    for case in Case::all(DATA) {
         let get = |name: &str| case.get(name);
         let n = case.or("n", 1.0) as usize;
         let messages = || (get("mo"), get("lam") * get("V"), get("alpha"), get("Tc"));

@@ -1,26 +1,10 @@
 //! The formulas against values that were computed independently.
 
-use std::collections::BTreeMap;
-
 use super::*;
+use crate::reference::Case;
 use crate::tuner::{Reason, Verdict};
 
 const DATA: &str = include_str!("../../tests/data/loops.txt");
-
-/// One line of the file.
-struct Case {
-    name: &'static str,
-    inputs: BTreeMap<&'static str, &'static str>,
-    expected: &'static str,
-}
-
-fn number(word: &str) -> f64 {
-    word.parse().unwrap_or_else(|_| panic!("{word} is no number"))
-}
-
-fn numbers(words: &str) -> Vec<f64> {
-    words.split([' ', ',']).map(number).collect()
-}
 
 fn moves(words: &str) -> Vec<Move> {
     let words = words.split([' ', ',']).filter(|&word| word != "none");
@@ -34,27 +18,6 @@ fn moves(words: &str) -> Vec<Move> {
 }
 
 impl Case {
-    fn all() -> Vec<Case> {
-        let lines = DATA.lines().filter(|line| !line.starts_with('#'));
-        lines
-            .map(|line| {
-                let (left, expected) = line.split_once(" = ").unwrap();
-                let mut words = left.split(' ');
-                let name = words.next().unwrap();
-                let inputs = words.map(|word| word.split_once('=').unwrap()).collect();
-                Case { name, inputs, expected }
-            })
-            .collect()
-    }
-
-    fn list(&self, name: &str) -> Vec<f64> {
-        numbers(self.inputs[name])
-    }
-
-    fn get(&self, name: &str) -> f64 {
-        number(self.inputs[name])
-    }
-
     fn whole(&self, name: &str) -> u64 {
         self.inputs[name].parse().unwrap()
     }
@@ -87,17 +50,6 @@ impl Case {
     fn oscillation(&self) -> Oscillation {
         let ranks = self.whole("P") as usize;
         Oscillation { ranks, share: 0.5, off: self.get("ta"), on: self.get("tb") }
-    }
-
-    fn holds(&self, found: &[f64]) {
-        let expected = numbers(self.expected);
-        let near = |a: f64, b: f64| a == b || (a - b).abs() <= 1e-6 * a.abs().max(b.abs());
-        assert!(
-            found.len() == expected.len() && found.iter().zip(&expected).all(|(&a, &b)| near(a, b)),
-            "{} {:?}\nexpected {expected:?}\nfound    {found:?}",
-            self.name,
-            self.inputs,
-        );
     }
 
     fn is(&self, found: impl std::fmt::Debug + PartialEq, expected: impl std::fmt::Debug) {
@@ -231,17 +183,20 @@ fn filter_table(case: &Case) {
             let [rate, name, h] = expected.split(':').collect::<Vec<_>>()[..] else { panic!("{expected}") };
             let found = filter.add(&smoothing, raw);
             let state = &table.states[filter.state().unwrap()];
-            assert!((found - number(rate)).abs() <= 1e-9 * found, "{i}: {found} instead of {rate}");
+            assert!(
+                (found - rate.parse::<f64>().unwrap()).abs() <= 1e-9 * found,
+                "{i}: {found} instead of {rate}"
+            );
             assert_eq!(state.name, name, "{i}");
             // The first rate is taken as it is, whatever its state.
-            assert!(i == 0 || state.history == number(h), "{i}");
+            assert!(i == 0 || Ok(state.history) == h.parse(), "{i}");
         }
     }
 }
 
 #[test]
 fn the_formulas_give_the_reference_values() {
-    let cases = Case::all();
+    let cases = Case::all(DATA);
     cases.iter().for_each(check);
     assert_eq!(cases.len(), 66);
 }

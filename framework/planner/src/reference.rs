@@ -1,0 +1,57 @@
+//! Values that were computed independently of this crate, for its tests.
+
+use std::collections::BTreeMap;
+
+/// One line of a file of them: `NAME KEY=VALUE… = VALUE…`, where a VALUE may be a list.
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) inputs: BTreeMap<&'static str, &'static str>,
+    pub(crate) expected: &'static str,
+}
+
+/// The numbers of a list such as `1,2*3 4`, in which 2 comes three times.
+fn numbers(words: &str) -> Vec<f64> {
+    let mut numbers = Vec::new();
+    for word in words.split([' ', ',']) {
+        let (value, times) = word.split_once('*').map_or((word, 1), |(v, times)| (v, times.parse().unwrap()));
+        let value: f64 = value.parse().unwrap_or_else(|_| panic!("{word} is no number"));
+        numbers.extend(std::iter::repeat_n(value, times));
+    }
+    numbers
+}
+
+impl Case {
+    /// The lines of `data` that are no comments.
+    pub(crate) fn all(data: &'static str) -> Vec<Case> {
+        let lines = data.lines().filter(|line| !line.starts_with('#'));
+        lines
+            .map(|line| {
+                let (left, expected) = line.split_once(" = ").unwrap();
+                let mut words = left.split(' ');
+                let name = words.next().unwrap();
+                let inputs = words.map(|word| word.split_once('=').unwrap()).collect();
+                Case { name, inputs, expected }
+            })
+            .collect()
+    }
+
+    pub(crate) fn list(&self, name: &str) -> Vec<f64> {
+        numbers(self.inputs[name])
+    }
+
+    pub(crate) fn get(&self, name: &str) -> f64 {
+        self.list(name)[0]
+    }
+
+    /// Fails unless the numbers that were found are those expected, up to a millionth.
+    pub(crate) fn holds(&self, found: &[f64]) {
+        let expected = numbers(self.expected);
+        let near = |a: f64, b: f64| a == b || (a - b).abs() <= 1e-6 * a.abs().max(b.abs());
+        assert!(
+            found.len() == expected.len() && found.iter().zip(&expected).all(|(&a, &b)| near(a, b)),
+            "{} {:?}\nexpected {expected:?}\nfound    {found:?}",
+            self.name,
+            self.inputs,
+        );
+    }
+}
