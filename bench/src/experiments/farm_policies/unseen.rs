@@ -3,7 +3,7 @@
 use armature_planner::farm::{Chunking, MessageCosts};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-use super::{FIXED, ITERATIONS, MARK, Setting, best, mark_worst};
+use super::{ITERATIONS, MARK, Setting, best, mark_worst};
 use crate::farm::tasks::TaskShape;
 use crate::stats::mean;
 use crate::table::digits;
@@ -13,8 +13,6 @@ use crate::{Mark, Outcome, Report, Table, Target};
 /// Seed of the settings and their tasks.
 const SEED: u64 = 733_019;
 const SETTINGS: usize = 150;
-/// Draws of a setting's tasks whose efficiencies are averaged: of ten fixed policies some one is lucky in any single draw.
-const DRAWS: u64 = 5;
 
 /// Random settings, workers that the master cannot serve among them.
 fn settings(count: usize, seed: u64) -> Vec<Setting> {
@@ -84,21 +82,12 @@ fn contests(
     ]);
     let (mut ratios, mut charged) = (Vec::new(), Vec::new());
     for (seed, setting) in (SEED..).zip(settings) {
-        let mut fixed = vec![0.0; FIXED.len()];
-        let (mut auto, mut with_cost, mut simulated, mut choice) = (0.0, 0.0, 0, None);
-        for draw in 0..DRAWS {
-            let rows = setting.tasks(iterations, seed + SETTINGS as u64 * draw)?;
-            let part = |efficiency: f64| efficiency / DRAWS as f64;
-            fixed.iter_mut().zip(setting.fixed(&rows)).for_each(|(sum, one)| *sum += part(one));
-            let finish = setting.run(Chunking::Auto, &rows);
-            auto += part(finish.efficiency());
-            with_cost += part(finish.efficiency_with(chunk_cost));
-            simulated += finish.simulated;
-            choice = finish.choice;
-        }
+        let rows = setting.tasks(iterations, seed)?;
+        let fixed = setting.fixed(&rows);
+        let auto = setting.run(Chunking::Auto, &rows);
         let best = best(&fixed);
-        let ratio = auto / best.1;
-        let with_cost = with_cost / best.1;
+        let ratio = auto.efficiency() / best.1;
+        let with_cost = auto.efficiency_with(chunk_cost) / best.1;
         let TaskShape { tasks, mean, spread, block } = setting.shape;
         table.row([
             setting.workers.into(),
@@ -112,11 +101,11 @@ fn contests(
             best.0.to_string().into(),
             digits(best.1, 4),
             digits(fixed.iter().copied().fold(f64::INFINITY, f64::min), 4),
-            digits(auto, 4),
+            digits(auto.efficiency(), 4),
             digits(ratio, 4),
             digits(with_cost, 4),
-            (simulated as usize).into(),
-            choice.unwrap_or_default().into(),
+            (auto.simulated as usize).into(),
+            auto.choice.unwrap_or_default().into(),
         ]);
         ratios.push(ratio);
         charged.push(with_cost);

@@ -121,13 +121,20 @@ fn check(current: &[u64], target: &[u64]) -> Result<()> {
             target.len()
         ));
     }
-    let sum = |units: &[u64]| units.iter().try_fold(0_u64, |sum, &units| sum.checked_add(units));
-    match (sum(current), sum(target)) {
-        (Some(has), Some(wants)) if has == wants => Ok(()),
-        (Some(has), Some(wants)) => {
-            invalid(format!("there are {has} units, but the target has {wants}: the numbers must be equal"))
-        }
-        _ => invalid("there are more units than a 64-bit number can tell".into()),
+    let (has, wants) = (total(current)?, total(target)?);
+    if has != wants {
+        return invalid(format!(
+            "there are {has} units, but the target has {wants}: the numbers must be equal"
+        ));
+    }
+    Ok(())
+}
+
+/// All units of these ranks.
+pub(super) fn total(units: &[u64]) -> Result<u64> {
+    match units.iter().try_fold(0_u64, |sum, &units| sum.checked_add(units)) {
+        Some(total) => Ok(total),
+        None => invalid("there are more units than a 64-bit number can tell".into()),
     }
 }
 

@@ -160,3 +160,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn more_units_than_can_be_told_are_refused() {
+    let many = [u64::MAX, 1];
+    let move_all = [Move { from: 0, to: 1, units: u64::MAX }];
+    for error in [rounds(&many, &move_all).unwrap_err(), block_moves(&many, &move_all).unwrap_err()] {
+        assert!(error.to_string().contains("more units than"), "{error}");
+    }
+}

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::invalid;
-use super::moves::Move;
+use super::moves::{Move, total};
 use crate::error::Result;
 
 /// Splits moves into rounds in which nobody sends more than it held when the round began.
@@ -14,8 +14,8 @@ use crate::error::Result;
 /// spread over several rounds. What is received in a round can be sent in the next.
 ///
 /// # Errors
-/// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if a move names a rank that there is not, or the moves ask for units
-/// that their sender never gets.
+/// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if a move names a rank that there is not, the moves ask for units that
+/// their sender never gets, or there are more units than a 64-bit number can tell.
 ///
 /// ```
 /// use armature_planner::loops::{Move, rounds};
@@ -30,6 +30,7 @@ use crate::error::Result;
 /// # Ok::<(), armature_planner::Error>(())
 /// ```
 pub fn rounds(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<Move>>> {
+    total(current)?;
     if let Some(m) = moves.iter().find(|m| m.from.max(m.to) >= current.len()) {
         return invalid(format!(
             "units are to go from rank {} to rank {}, but there are {} ranks, numbered from 0",
@@ -105,13 +106,14 @@ pub fn block_moves(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<BlockMove>
     if let Some(pair) = crossed.windows(2).find(|pair| pair[0] == pair[1]) {
         return invalid(format!("two moves cross the border between ranks {} and {}", pair[0], pair[0] + 1));
     }
+    let rounds = rounds(current, moves)?;
     // borders[i]: the first unit that rank i does not hold any more.
     let mut borders = current.to_vec();
     for rank in 1..borders.len() {
         borders[rank] += borders[rank - 1];
     }
     let mut told = Vec::new();
-    for round in rounds(current, moves)? {
+    for round in rounds {
         let mut next = borders.clone();
         let mut blocks = Vec::with_capacity(round.len());
         for m in round {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use super::capacity::{Capacity, Hosted};
 use super::costs::Costs;
 use super::hedpm::Hedpm;
 use super::mapping::{Block, Mapping};
@@ -287,8 +288,8 @@ impl Planner<'_> {
             .filter_map(|p| seeds::normal_form(self.spec, self.costs, self.rules, p))
             .chain([seeds::on_one(self.costs, self.rules)])
             .filter_map(|blocks| repair(self.spec, self.rules, blocks));
-        let given = self.options.starts.iter().map(|start| start.blocks.clone());
-        let given = given.filter(|blocks| self.rules.allow_together(self.spec, blocks));
+        let given = self.options.starts.iter().filter(|start| self.allows(start));
+        let given = given.map(|start| start.blocks.clone());
         for blocks in given.chain(simple) {
             if !starts.contains(&blocks) {
                 starts.push(blocks);
@@ -304,6 +305,18 @@ impl Planner<'_> {
             complete: refined.complete,
             ..found
         })
+    }
+
+    /// Whether a valid mapping obeys the rules.
+    fn allows(&self, mapping: &Mapping) -> bool {
+        let Rules { dispatch, share, .. } = self.rules;
+        let hosted: Vec<_> =
+            mapping.blocks.iter().map(|block| Hosted { hosts: &block.hosts, times: &[] }).collect();
+        let overlaps_in_part =
+            || Capacity::new(dispatch, self.platform.processors()).overlaps_in_part(&hosted);
+        mapping.blocks.iter().all(|block| self.rules.allow(self.spec, &block.stages, &block.hosts))
+            && (share || !mapping.shares_processors())
+            && !(dispatch == Dispatch::OnDemand && overlaps_in_part())
     }
 
     fn optimal(&self) -> Result<Found> {

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 
-use super::mapping::Block;
 use super::plan::Dispatch;
 use super::spec::PipelineSpec;
 
@@ -28,24 +27,5 @@ impl Rules {
             Some(pin) => hosts == [pin],
             None => !(stage.serial && replicated),
         })
-    }
-
-    /// May these blocks be a mapping?
-    pub(super) fn allow_together(&self, spec: &PipelineSpec, blocks: &[Block]) -> bool {
-        let shared =
-            |one: &Block, other: &Block| one.hosts.iter().filter(|p| other.hosts.contains(p)).count();
-        let go_together = |one: &Block, other: &Block| {
-            let shared = shared(one, other);
-            let in_part = shared < one.hosts.len() || shared < other.hosts.len();
-            let both_replicated = one.is_replicated() && other.is_replicated();
-            // What the model does not know: see the capacity of replicas that share some of their hosts.
-            let unknown = self.dispatch == Dispatch::OnDemand && both_replicated && in_part;
-            shared == 0 || (self.share && !unknown)
-        };
-        blocks.iter().all(|block| self.allow(spec, &block.stages, &block.hosts))
-            && blocks
-                .iter()
-                .enumerate()
-                .all(|(b, one)| blocks[..b].iter().all(|other| go_together(one, other)))
     }
 }
