@@ -80,7 +80,6 @@ fn efficiency(report: &mut Report, tasks: usize, workers: usize) -> Outcome {
         "efficiency",
     ]);
     for length in LENGTHS {
-        let mut by_masters = Vec::new();
         for (chunking, sub_masters) in WAYS {
             // So few workers as a short run has need no more than two to lead them.
             let sub_masters = sub_masters.min(workers / 4);
@@ -98,15 +97,13 @@ fn efficiency(report: &mut Report, tasks: usize, workers: usize) -> Outcome {
                 digits(efficiency, 3),
             ]);
             if chunking == Chunking::Auto {
-                by_masters.push((sub_masters, efficiency));
+                let what = match sub_masters {
+                    0 => format!("tasks of {} ms, one master", 1e3 * length),
+                    _ => format!("tasks of {} ms, {sub_masters} sub-masters", 1e3 * length),
+                };
+                let unit = "of the workers' time";
+                report.mark(Mark::new(&what, Interval::exact(efficiency), unit, Target::AtLeast(0.9)));
             }
-        }
-        if let Some(&(count, efficiency)) = by_masters.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
-            let alone = by_masters.iter().find(|(count, _)| *count == 0).map_or(f64::NAN, |one| one.1);
-            let what =
-                format!("tasks of {} ms, {count} sub-masters ({alone:.3} from one master)", 1e3 * length);
-            let unit = "of the time of all";
-            report.mark(Mark::new(&what, Interval::exact(efficiency), unit, Target::AtLeast(0.9)));
         }
     }
     report.table("efficiency", &table)
