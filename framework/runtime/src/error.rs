@@ -24,8 +24,26 @@ struct Inner {
     rank: Option<usize>,
     stage: Option<String>,
     item: Option<u64>,
-    /// What it calls a stage is a farm, and an item a task.
-    farm: bool,
+    place: Place,
+}
+
+/// What an error calls a stage, and what an item.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Stage,
+    Farm,
+    Loop,
+}
+
+impl Place {
+    /// The words for the place and for what is done there.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Place::Stage => ("stage", "item"),
+            Place::Farm => ("farm", "task"),
+            Place::Loop => ("loop", "unit"),
+        }
+    }
 }
 
 /// What sort of failure an [`Error`] is; new kinds may be added.
@@ -57,7 +75,8 @@ pub enum ErrorKind {
 impl Error {
     /// An error of the given kind. The message says what is wrong, where, and what was expected.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        let inner = Inner { kind, message: message.into(), rank: None, stage: None, item: None, farm: false };
+        let inner =
+            Inner { kind, message: message.into(), rank: None, stage: None, item: None, place: Place::Stage };
         Error { inner: Box::new(inner) }
     }
 
@@ -74,14 +93,23 @@ impl Error {
     }
 
     /// The same error, with the farm in which it happened (kept if a place is known already).
-    pub fn in_farm(mut self, farm: &str) -> Self {
-        if self.inner.stage.is_none() {
-            self.inner.farm = true;
-        }
-        self.in_stage(farm)
+    pub fn in_farm(self, farm: &str) -> Self {
+        self.in_place(Place::Farm, farm)
     }
 
-    /// The same error, with the number of the item or task (from 0, in the source's order) that was processed.
+    /// The same error, with the loop in which it happened (kept if a place is known already).
+    pub fn in_loop(self, name: &str) -> Self {
+        self.in_place(Place::Loop, name)
+    }
+
+    fn in_place(mut self, place: Place, name: &str) -> Self {
+        if self.inner.stage.is_none() {
+            self.inner.place = place;
+        }
+        self.in_stage(name)
+    }
+
+    /// The same error, with the number of the item, task or unit (from 0, in the source's order) that was processed.
     pub fn on_item(mut self, item: u64) -> Self {
         self.inner.item.get_or_insert(item);
         self
@@ -102,12 +130,12 @@ impl Error {
         self.inner.rank
     }
 
-    /// The stage in which it happened, or the farm, if it happened in one.
+    /// The stage in which it happened, or the farm or the loop, if it happened in one.
     pub fn stage(&self) -> Option<&str> {
         self.inner.stage.as_deref()
     }
 
-    /// The number of the item, or in a farm the task, that was processed, if there was one.
+    /// The number of the item that was processed, if there was one; in a farm the task, in a loop the unit.
     pub fn item(&self) -> Option<u64> {
         self.inner.item
     }
@@ -121,8 +149,8 @@ impl Clone for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { kind, message, rank, stage, item, farm } = &*self.inner;
-        let (place, thing) = if *farm { ("farm", "task") } else { ("stage", "item") };
+        let Inner { kind, message, rank, stage, item, place } = &*self.inner;
+        let (place, thing) = place.words();
         if let Some(rank) = rank {
             write!(f, "rank {rank}: ")?;
         }
@@ -168,6 +196,8 @@ mod tests {
         );
         let e = Error::new(ErrorKind::User, "no").in_stage("seg").in_farm("halve");
         assert_eq!(e.to_string(), "stage seg: no");
+        let e = Error::new(ErrorKind::User, "no pivot").on_item(7).in_loop("sor").at_rank(1);
+        assert_eq!(e.to_string(), "rank 1: loop sor: unit 7: no pivot");
     }
 
     #[test]

@@ -39,6 +39,7 @@ mod engine;
 mod error;
 pub mod farm;
 pub mod journal;
+pub mod loops;
 pub mod monitor;
 pub mod pipeline;
 mod session;

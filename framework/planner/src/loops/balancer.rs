@@ -133,6 +133,25 @@ impl LoopBalancer {
         &self.options
     }
 
+    /// From now on the operating system is taken to let a process run for so many seconds while others wait. Negative
+    /// and infinite times are passed over.
+    pub fn set_quantum(&mut self, seconds: f64) {
+        if seconds >= 0.0 && seconds.is_finite() {
+            self.period.set_quantum(seconds);
+        }
+    }
+
+    /// From now on nothing is moved, as with [`enabled`](LoopOptions::enabled) switched off.
+    pub fn stop(&mut self) {
+        self.options.enabled = false;
+    }
+
+    /// Makes moves of a caller's own, as if they had been decided: the balancer waits until it is told that they were
+    /// [made](LoopBalancer::moved) or [given up](LoopBalancer::abandoned).
+    pub fn impose(&mut self, moves: &[Move]) {
+        self.under_way = Some(busiest(moves));
+    }
+
     /// One interaction. O(P log P).
     ///
     /// # Errors

@@ -128,6 +128,11 @@ impl PeriodChooser {
         self.target
     }
 
+    /// The scheduler's quantum (s) from the next update on.
+    pub(super) fn set_quantum(&mut self, seconds: f64) {
+        self.options.quantum = seconds;
+    }
+
     /// A movement of `seconds` was done at `now`.
     pub fn moved(&mut self, now: f64, seconds: f64) {
         if self.movements.len() == RECENT {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::figure;
 use super::subject::{Input, Subject};
-use super::words::{count, seconds, short};
+use super::words::{count, figures, seconds, short};
 
 /// Something that happened in a run. Its `Display` is one sentence in plain words.
 ///
@@ -255,6 +255,36 @@ pub enum Event {
         /// Why, as the end of a sentence.
         reason: String,
     },
+    /// A loop's run begins.
+    LoopStart {
+        /// The loop.
+        name: String,
+        /// Its units.
+        units: u64,
+        /// How many each rank has at first.
+        held: Vec<u64>,
+        /// Whether units move while the loop runs: `off`, `once` or `live`.
+        balance: String,
+    },
+    /// Units of a loop were moved between ranks, after a decision to do so.
+    Moved {
+        /// The number of the movement, from 1.
+        number: u64,
+        /// Units that moved; one that passed through several ranks counts for each.
+        units: u64,
+        /// Messages that carried them.
+        messages: u64,
+        /// Time that the rank which it took longest spent on it, in seconds.
+        #[serde(with = "figure")]
+        seconds: f64,
+    },
+    /// A loop is done in larger or smaller blocks from now on.
+    Grain {
+        /// Units, or iterations of the pipelined loop, in a block.
+        block: u64,
+        /// Why, as the end of a sentence.
+        reason: String,
+    },
     /// What came of a change, after it has been in force for a while.
     Outcome {
         /// What was changed.
@@ -362,6 +392,30 @@ impl fmt::Display for Event {
                 count(*workers as u64, "worker")
             ),
             Event::Woken { ranks } => write!(f, "{} woken.", who(ranks)),
+            Event::LoopStart { name, units, held, balance } => {
+                write!(
+                    f,
+                    "Loop {name} starts with {} on {}, by rank {}; ",
+                    count(*units, "unit"),
+                    count(held.len() as u64, "rank"),
+                    figures(held)
+                )?;
+                f.write_str(match balance.as_str() {
+                    "off" => "they stay there to the end.",
+                    "once" => "they move once at most.",
+                    _ => "they move when that pays.",
+                })
+            }
+            Event::Moved { number, units, messages, seconds: s } => write!(
+                f,
+                "Movement number {number} is done: {} in {}, which took the busiest rank {}.",
+                count(*units, "unit"),
+                count(*messages, "message"),
+                seconds(*s)
+            ),
+            Event::Grain { block, reason } => {
+                write!(f, "Blocks have a size of {block} from now on, because {reason}.")
+            }
             Event::Prepare { epoch, mapping } => {
                 write!(f, "The ranks make ready for mapping number {epoch}, `{mapping}`.")
             }

@@ -17,6 +17,8 @@ pub enum Subject {
     Mapping,
     /// The number of a farm's workers; an item is an iteration, or in a stream a task.
     Workers,
+    /// How many units of a loop each rank has; an item is a pass over all of them.
+    Units,
 }
 
 impl Subject {
@@ -29,6 +31,7 @@ impl Subject {
         match self {
             Subject::Mapping => "The mapping",
             Subject::Workers => "The number of workers",
+            Subject::Units => "The distribution of units",
         }
     }
 
@@ -42,6 +45,7 @@ impl Subject {
         match self {
             Subject::Mapping => "an item",
             Subject::Workers => "an iteration (a task of a stream)",
+            Subject::Units => "a pass",
         }
     }
 }

@@ -30,6 +30,12 @@ pub(crate) fn count(n: u64, thing: &str) -> String {
     }
 }
 
+/// Numbers in a row.
+pub(crate) fn figures(numbers: &[u64]) -> String {
+    let list: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+    list.join(" ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

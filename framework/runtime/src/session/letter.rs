@@ -40,6 +40,10 @@ pub(crate) enum Kind {
     Bundle = 40,
     Lost = 41,
     Retire = 42,
+    Orders = 48,
+    Units = 49,
+    Border = 50,
+    Gather = 51,
 }
 
 impl Kind {
@@ -48,7 +52,7 @@ impl Kind {
         [
             Hello, Welcome, Bye, Farewell, Failure, Prepare, Ready, Data, Request, Offer, Assign, Token,
             Finish, Report, Status, Probe, Echo, Switch, Measures, Early, Chunk, Done, Join, Hung, Park,
-            Lead, Attach, Bulk, Bundle, Lost, Retire,
+            Lead, Attach, Bulk, Bundle, Lost, Retire, Orders, Units, Border, Gather,
         ]
         .into_iter()
         .find(|k| *k as u8 == byte)

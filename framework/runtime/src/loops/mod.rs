@@ -1,0 +1,22 @@
+//! Parallel loops whose units move: rows of a matrix, of a grid, of a picture.
+//!
+//! The iterations of the distributed loop are its *units*. Each rank has some of them, with their data, which the
+//! framework keeps; while the loop runs, ranks report how fast they are, and units move to where they are done
+//! sooner. Results are those of the serial loop, to the bit, wherever units are done.
+//!
+//! Rank 0 decides, beside its own share of the work, by the balancer of [`armature_planner::loops`]; nobody waits for a
+//! decision. See [`Settings`] for what can be set; nothing needs to be.
+
+#[allow(dead_code, reason = "the engines are added next")]
+mod gaps;
+#[allow(dead_code, reason = "the engines are added next")]
+mod note;
+#[allow(dead_code, reason = "the engines are added next")]
+mod settings;
+#[allow(dead_code, reason = "the engines are added next")]
+mod steering;
+mod summary;
+
+pub use armature_planner::loops::{LoopOptions, Smoothing, Trend, TrendTable};
+pub use settings::Settings;
+pub use summary::{RankReport, Summary};

@@ -1,0 +1,188 @@
+//! What a rank measures of itself, and reports at each interaction.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::gaps::Gaps;
+use super::summary::RankReport;
+use crate::clock::Clock;
+
+/// Blocks that take longer than this have their CPU time read as well; for shorter ones that costs too much.
+const LONG: Duration = Duration::from_micros(200);
+/// The part of the usual time of a unit that a new block replaces.
+const SHARE: f64 = 0.0625;
+
+/// What a rank reports: what it did since its last note.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Note {
+    /// Units that it did.
+    pub(super) units: f64,
+    /// Seconds in which it computed them, with those in which another process had the core.
+    pub(super) seconds: f64,
+    /// Units that it has now.
+    pub(super) held: u64,
+    /// Blocks that it did.
+    pub(super) blocks: u64,
+    /// Seconds since its last note.
+    pub(super) span: f64,
+    /// Seconds of them that interactions took.
+    pub(super) hooks: f64,
+    /// Movements that it has made its part of, since the run began.
+    pub(super) movements: u64,
+    /// Seconds that those since its last note took.
+    pub(super) moving: f64,
+    /// The scheduler's quantum as this rank sees it (s).
+    pub(super) quantum: f64,
+}
+
+/// Measures the blocks of a rank. Two readings of the clock a block; one more of the CPU's where blocks are long.
+#[derive(Debug)]
+pub(super) struct Meter {
+    clock: Clock,
+    gaps: Gaps,
+    /// Since the last note.
+    recent: Note,
+    /// When the last note was taken.
+    noted: Duration,
+    /// Usual seconds of a unit, for blocks whose CPU time is not read.
+    usual: Option<f64>,
+    /// How long the last block took.
+    last: Duration,
+    total: RankReport,
+}
+
+/// A block that is being done.
+#[derive(Debug)]
+pub(super) struct Begun {
+    wall: Duration,
+    cpu: Option<Duration>,
+}
+
+impl Meter {
+    pub(super) fn new(clock: Clock) -> Self {
+        Meter {
+            clock,
+            gaps: Gaps::default(),
+            recent: Note::default(),
+            noted: clock.now(),
+            usual: None,
+            last: Duration::ZERO,
+            total: RankReport::default(),
+        }
+    }
+
+    /// A block begins.
+    #[inline]
+    pub(super) fn begin(&self) -> Begun {
+        let cpu = (self.last >= LONG).then(|| self.clock.cpu());
+        Begun { wall: self.clock.now(), cpu }
+    }
+
+    /// The block of so many units is done; returns how long it took.
+    #[inline]
+    pub(super) fn end(&mut self, begun: &Begun, units: f64) -> Duration {
+        let took = self.clock.now().saturating_sub(begun.wall);
+        let seconds = took.as_secs_f64();
+        self.last = took;
+        let gap = match begun.cpu {
+            Some(cpu) => seconds - self.clock.cpu().saturating_sub(cpu).as_secs_f64(),
+            None => seconds - units * self.usual.unwrap_or(f64::INFINITY),
+        };
+        let off = self.gaps.add(gap);
+        if off == 0.0 && units > 0.0 {
+            let unit = seconds / units;
+            self.usual = Some(self.usual.map_or(unit, |usual| usual + SHARE * (unit - usual)));
+        }
+        self.recent.units += units;
+        self.recent.seconds += seconds;
+        self.recent.blocks += 1;
+        self.total.off_core += Duration::from_secs_f64(off);
+        took
+    }
+
+    /// An interaction took so long.
+    #[inline]
+    pub(super) fn interaction(&mut self, took: Duration) {
+        self.recent.hooks += took.as_secs_f64();
+        self.total.interacting += took;
+    }
+
+    /// The rank waited so long for others.
+    #[inline]
+    pub(super) fn waited(&mut self, took: Duration) {
+        self.total.waiting += took;
+    }
+
+    /// The rank has made its part of a movement, in which it sent and received so many units.
+    pub(super) fn moved(&mut self, took: Duration, sent: u64, received: u64) {
+        self.recent.movements += 1;
+        self.recent.moving += took.as_secs_f64();
+        self.total.moving += took;
+        self.total.sent += sent;
+        self.total.received += received;
+    }
+
+    /// Movements that the rank has made its part of.
+    pub(super) fn movements(&self) -> u64 {
+        self.recent.movements
+    }
+
+    /// Time of computing since the last note.
+    pub(super) fn since_note(&self) -> Duration {
+        self.clock.now().saturating_sub(self.noted)
+    }
+
+    /// What is to be reported now, by a rank that has so many units. The next note begins here.
+    pub(super) fn note(&mut self, held: u64) -> Note {
+        let now = self.clock.now();
+        let span = now.saturating_sub(self.noted).as_secs_f64();
+        self.noted = now;
+        self.fold();
+        let movements = self.recent.movements;
+        let note = Note { held, span, quantum: self.gaps.quantum(), ..self.recent };
+        self.recent = Note { movements, ..Note::default() };
+        note
+    }
+
+    /// All that this rank did, at the end; it has so many units then.
+    pub(super) fn report(&mut self, held: u64) -> RankReport {
+        self.fold();
+        let Note { movements, .. } = self.recent;
+        self.recent = Note { movements, ..Note::default() };
+        RankReport { held, ..self.total }
+    }
+
+    /// Puts what is not in the total yet there.
+    fn fold(&mut self) {
+        let Note { units, seconds, blocks, .. } = self.recent;
+        self.total.units += units;
+        self.total.computing += Duration::from_secs_f64(seconds);
+        self.total.blocks += blocks;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_tells_what_was_done_since_the_one_before() {
+        let mut meter = Meter::new(Clock::wall());
+        for units in [3.0, 2.0] {
+            let begun = meter.begin();
+            std::thread::sleep(Duration::from_millis(2));
+            meter.end(&begun, units);
+        }
+        meter.moved(Duration::from_millis(5), 1, 2);
+        let note = meter.note(7);
+        assert_eq!((note.units, note.blocks, note.held, note.movements, note.moving), (5.0, 2, 7, 1, 0.005));
+        assert!(note.seconds >= 0.004 && note.span >= note.seconds);
+        let next = meter.note(7);
+        assert_eq!((next.units, next.seconds, next.movements, next.moving), (0.0, 0.0, 1, 0.0));
+        let report = meter.report(7);
+        assert_eq!((report.units, report.blocks, report.sent, report.received), (5.0, 2, 1, 2));
+        // The second block slept, which its CPU time shows.
+        assert!(report.off_core >= Duration::from_millis(1), "{report:?}");
+    }
+}

@@ -1,0 +1,314 @@
+//! Rank 0's side of balancing: reports come in, instructions come out. It sends nothing itself.
+
+use std::time::Duration;
+
+use armature_planner::loops::{Interaction, LoopBalancer, LoopDecision, Move, Reach, Report, distribute};
+use armature_planner::tuner::{Reason, Verdict};
+
+use super::note::Note;
+use super::settings::Settings;
+use crate::clock::Clock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::words::figures;
+use crate::monitor::{Event, EventLog, Input, Place, Subject};
+use crate::session::post::Post;
+use crate::session::{Balance, Config};
+
+/// What ranks are told after an interaction.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Instruction {
+    /// Who sends how many units to whom; empty if nothing moves.
+    pub(super) moves: Vec<Move>,
+    /// Phases until the next interaction, at least 1. A phase is what a rank's note calls a block.
+    pub(super) phases: u64,
+    /// Seconds until the next interaction.
+    pub(super) period: f64,
+}
+
+/// Collects the notes of the ranks that take part, and decides when all have come.
+pub(super) struct Steering {
+    balancer: LoopBalancer,
+    reach: Reach,
+    balance: Balance,
+    measures_quantum: bool,
+    clock: Clock,
+    events: EventLog,
+    /// By rank: what came since the last decision.
+    notes: Vec<Option<Note>>,
+    /// By rank: how much of the loop it has, as it last said.
+    held: Vec<u64>,
+    /// By rank: the slowest part that a rank had in the movement that is being made, and whether it has made it.
+    under_way: Option<Movement>,
+    forced: Option<Lots>,
+    interactions: u64,
+    movements: u64,
+    change: Option<String>,
+}
+
+/// A movement that is being made.
+struct Movement {
+    units: u64,
+    messages: u64,
+    /// Seconds that it took the rank which it took longest, of those that have made their part.
+    seconds: f64,
+    done: Vec<bool>,
+    why: String,
+}
+
+impl Steering {
+    /// For a loop whose ranks have these units at first; ranks beyond them take no part.
+    ///
+    /// # Errors
+    /// If the options cannot be used.
+    pub(super) fn new(
+        name: &str,
+        settings: &Settings,
+        config: &Config,
+        post: &Post,
+        reach: Reach,
+        held: &[u64],
+    ) -> Result<Self> {
+        let balance = settings.balance_of(config);
+        let clock = post.clock();
+        let mut events = match &config.events {
+            Some(dir) => {
+                let place = Place {
+                    rank: 0,
+                    size: post.size(),
+                    run: post.run().saturating_sub(1),
+                    offset: -clock.now().as_secs_f64(),
+                };
+                EventLog::open(dir, place)
+            }
+            None => EventLog::off(),
+        };
+        events.record(clock.now(), || Event::LoopStart {
+            name: name.to_string(),
+            units: held.iter().sum(),
+            held: held.to_vec(),
+            balance: format!("{balance:?}").to_lowercase(),
+        });
+        let balancer = LoopBalancer::new(held.len().max(1), settings.planner(reach, balance))
+            .map_err(|error| Error::new(ErrorKind::Config, error.to_string()).in_loop(name))?;
+        Ok(Steering {
+            balancer,
+            reach,
+            balance,
+            // Simulated hosts share their time evenly.
+            measures_quantum: settings.quantum.is_none(),
+            clock,
+            events,
+            notes: vec![None; held.len()],
+            held: held.to_vec(),
+            under_way: None,
+            forced: settings.forced.map(Lots),
+            interactions: 0,
+            movements: 0,
+            change: None,
+        })
+    }
+
+    /// A rank's note has come.
+    pub(super) fn hear(&mut self, rank: usize, note: Note) {
+        if rank >= self.notes.len() {
+            return;
+        }
+        self.held[rank] = note.held;
+        if let Some(movement) = &mut self.under_way
+            && note.movements > self.movements
+        {
+            movement.done[rank] = true;
+            movement.seconds = movement.seconds.max(note.moving);
+        }
+        let before = self.notes[rank].take().unwrap_or_default();
+        self.notes[rank] = Some(Note {
+            units: before.units + note.units,
+            seconds: before.seconds + note.seconds,
+            blocks: before.blocks + note.blocks,
+            span: before.span + note.span,
+            hooks: before.hooks + note.hooks,
+            ..note
+        });
+    }
+
+    /// Whether all ranks that take part have reported since the last decision.
+    pub(super) fn is_due(&self) -> bool {
+        self.notes.iter().all(Option::is_some)
+    }
+
+    /// Whether units are on their way.
+    pub(super) fn is_moving(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// Decides, with what has been reported; `passes_left` says how many more times the units are to be done, if that is
+    /// known. Where [not all](Steering::is_due) have reported, the others are taken to have done nothing new.
+    ///
+    /// # Errors
+    /// If a report cannot be used; a rank that measures rightly sends none such.
+    pub(super) fn decide(&mut self, passes_left: Option<f64>) -> Result<Instruction> {
+        let begin = self.clock.now();
+        let now = begin.as_secs_f64();
+        self.interactions += 1;
+        let reports: Vec<Report> = self
+            .notes
+            .iter()
+            .zip(&self.held)
+            .map(|(note, &held)| {
+                let note = note.unwrap_or_default();
+                Report { units: note.units, seconds: note.seconds, held }
+            })
+            .collect();
+        let all = self.notes.iter().flatten();
+        let (blocks, span, hooks, quantum) =
+            all.fold((0, 0.0, 0.0, 0.0_f64), |(blocks, span, hooks, quantum), note| {
+                (blocks + note.blocks, span + note.span, hooks + note.hooks, quantum.max(note.quantum))
+            });
+        if self.measures_quantum {
+            self.balancer.set_quantum(if self.clock.is_simulated() { 0.0 } else { quantum });
+        }
+        let ranks = self.notes.len().max(1) as f64;
+        let phase = if blocks > 0 { span / blocks as f64 } else { span / ranks };
+        self.notes.fill(None);
+        let decided = self.balancer.interact(&Interaction {
+            now,
+            reports: &reports,
+            phase,
+            cost: hooks / ranks,
+            passes_left,
+        });
+        let decision = decided.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
+        self.finish_movement(now);
+        let moves = match &mut self.forced {
+            Some(lots) if self.under_way.is_none() => lots.moves(self.reach, &self.held)?,
+            Some(_) => Vec::new(),
+            None => decision.moves.clone(),
+        };
+        if self.forced.is_some() && !moves.is_empty() {
+            self.balancer.impose(&moves);
+        }
+        self.tell(begin, &decision);
+        if !moves.is_empty() {
+            self.under_way = Some(Movement {
+                units: moves.iter().map(|m| m.units).sum(),
+                messages: moves.len() as u64,
+                seconds: 0.0,
+                done: vec![false; self.notes.len()],
+                why: decision.to_string(),
+            });
+        }
+        // Random movements are looked at again at once.
+        let phases = if self.forced.is_some() { 1 } else { decision.phases };
+        Ok(Instruction { moves, phases, period: decision.period })
+    }
+
+    /// Closes the accounts of a movement of which all ranks have made their part.
+    fn finish_movement(&mut self, now: f64) {
+        let Some(movement) = self.under_way.take_if(|movement| movement.done.iter().all(|done| *done)) else {
+            return;
+        };
+        self.movements += 1;
+        self.balancer.moved(now, movement.seconds);
+        let Movement { units, messages, seconds, why, .. } = movement;
+        self.change = Some(why);
+        let number = self.movements;
+        self.events.record(Duration::from_secs_f64(now), || Event::Moved {
+            number,
+            units,
+            messages,
+            seconds,
+        });
+        if self.balance == Balance::Once {
+            self.balancer.stop();
+        }
+    }
+
+    fn tell(&mut self, at: Duration, decision: &LoopDecision) {
+        // Interactions while units are on their way say nothing.
+        if decision.verdict == Verdict::Keep(Reason::UnderWay) {
+            return;
+        }
+        log::debug!("{decision}");
+        self.events.record(at, || event(decision));
+    }
+
+    /// Notes an event of the engine's own.
+    pub(super) fn record(&mut self, event: impl FnOnce() -> Event) {
+        self.events.record(self.clock.now(), event);
+    }
+
+    /// Interactions so far.
+    pub(super) fn interactions(&self) -> u64 {
+        self.interactions
+    }
+
+    /// Movements so far; one that is still being made counts.
+    pub(super) fn movements(&self) -> u64 {
+        self.movements + u64::from(self.under_way.is_some())
+    }
+
+    /// Why units moved last.
+    pub(super) fn change(&self) -> Option<String> {
+        self.under_way.as_ref().map(|movement| movement.why.clone()).or_else(|| self.change.clone())
+    }
+}
+
+/// A decision as an event.
+fn event(decision: &LoopDecision) -> Event {
+    let acted = decision.is_act();
+    Event::Decision {
+        of: Subject::Units,
+        current: figures(&decision.held),
+        candidate: (decision.target != decision.held).then(|| figures(&decision.target)),
+        current_s: decision.current_time.unwrap_or(f64::INFINITY),
+        candidate_s: decision.target_time,
+        gain: decision.gain,
+        threshold: decision.threshold,
+        benefit_s: decision.benefit(),
+        cost_s: decision.cost,
+        works_s: Vec::new(),
+        speeds: Vec::new(),
+        inputs: decision
+            .rates
+            .iter()
+            .enumerate()
+            .map(|(rank, rate)| Input::new(&format!("rank {rank} does"), *rate, "units/s"))
+            .collect(),
+        acted,
+        reason: match decision.verdict {
+            Verdict::Act => "that saves more than it costs",
+            Verdict::Keep(Reason::Off) => "balancing is switched off",
+            Verdict::Keep(Reason::NotSettled) => "not all ranks have reported a rate yet",
+            Verdict::Keep(Reason::Same) => "all ranks have what suits their rates",
+            Verdict::Keep(Reason::GainTooSmall) => "the gain is below the threshold",
+            Verdict::Keep(Reason::NotWorthCost) => "the moves cost too much",
+            Verdict::Keep(_) => "it is not time",
+        }
+        .to_string(),
+    }
+}
+
+/// Random movements, for tests: SplitMix64 of Steele, Lea and Flood (2014).
+#[derive(Debug)]
+struct Lots(u64);
+
+impl Lots {
+    fn draw(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((x ^ (x >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// Moves to shares drawn at random, some of them far smaller than others.
+    fn moves(&mut self, reach: Reach, held: &[u64]) -> Result<Vec<Move>> {
+        let shares: Vec<f64> = held.iter().map(|_| self.draw().powi(3) + 1e-6).collect();
+        let target = distribute(held.iter().sum(), &shares, 1);
+        reach.moves(held, &target).map_err(|error| Error::new(ErrorKind::Config, error.to_string()))
+    }
+}
+
+#[cfg(test)]
+#[path = "steering_tests.rs"]
+mod tests;

@@ -1,0 +1,121 @@
+//! Rank 0's side without ranks.
+
+use super::*;
+use crate::transport::local::{LocalTransport, World};
+
+fn steering(settings: &Settings, held: &[u64]) -> Steering {
+    let post = Post::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
+    Steering::new("rows", settings, &Config::new(), &post, Reach::Neighbours, held).unwrap()
+}
+
+/// What a rank reports that did its units once, in so many seconds.
+fn note(held: u64, seconds: f64, movements: u64) -> Note {
+    Note {
+        units: held as f64,
+        seconds,
+        held,
+        blocks: 1,
+        span: seconds,
+        movements,
+        moving: 0.01,
+        ..Note::default()
+    }
+}
+
+#[test]
+fn a_slow_rank_gives_units_away_and_the_movement_is_closed_when_all_have_made_it() {
+    let mut steering = steering(&Settings::new().quantum(Duration::ZERO), &[50, 50]);
+    steering.hear(0, note(50, 2.0, 0));
+    assert!(!steering.is_due(), "rank 1 has not reported");
+    steering.hear(1, note(50, 1.0, 0));
+    assert!(steering.is_due());
+    let Instruction { moves, phases, .. } = steering.decide(None).unwrap();
+    assert_eq!(moves, [Move { from: 0, to: 1, units: 17 }]);
+    assert!(phases >= 1 && steering.is_moving() && !steering.is_due());
+    // One rank has made its part, the other has not.
+    steering.hear(0, note(33, 1.3, 1));
+    steering.hear(1, note(50, 1.0, 0));
+    assert!(steering.decide(None).unwrap().moves.is_empty());
+    assert!(steering.is_moving());
+    steering.hear(0, note(33, 1.3, 1));
+    steering.hear(1, note(67, 1.3, 1));
+    assert!(steering.decide(None).unwrap().moves.is_empty());
+    assert!(!steering.is_moving());
+    assert_eq!((steering.interactions(), steering.movements()), (3, 1));
+    assert!(steering.change().unwrap().starts_with("move 17 units in 1 message"), "{:?}", steering.change());
+}
+
+#[test]
+fn once_is_once() {
+    let settings = Settings::new().quantum(Duration::ZERO).balance(Balance::Once);
+    let mut steering = steering(&settings, &[50, 50]);
+    let hear = |steering: &mut Steering, slow: usize, held: [u64; 2], movements| {
+        for (rank, held) in held.into_iter().enumerate() {
+            let seconds = held as f64 * if rank == slow { 0.04 } else { 0.02 };
+            steering.hear(rank, note(held, seconds, movements));
+        }
+    };
+    hear(&mut steering, 0, [50, 50], 0);
+    assert_eq!(steering.decide(None).unwrap().moves.len(), 1);
+    hear(&mut steering, 0, [33, 67], 1);
+    steering.decide(None).unwrap();
+    for _ in 0..20 {
+        hear(&mut steering, 1, [33, 67], 1);
+        assert!(steering.decide(None).unwrap().moves.is_empty());
+    }
+    assert_eq!(steering.movements(), 1);
+}
+
+#[test]
+fn forced_movements_are_random_and_always_the_same() {
+    let run = |seed| {
+        let mut steering = steering(&Settings::new().forced(seed), &[10, 10, 10]);
+        // Neighbours pass on what they receive, so that in between there may seem to be fewer than none.
+        let (mut held, mut movements, mut all) = (vec![10_i64; 3], 0, Vec::new());
+        for _ in 0..40 {
+            for (rank, &held) in held.iter().enumerate() {
+                steering.hear(rank, note(held as u64, 1.0, movements));
+            }
+            // The interaction after a movement only closes its accounts.
+            let moves = steering.decide(None).unwrap().moves;
+            for m in &moves {
+                held[m.from] -= m.units as i64;
+                held[m.to] += m.units as i64;
+            }
+            assert!(held.iter().sum::<i64>() == 30 && held.iter().all(|&held| held > 0), "{held:?}");
+            movements += u64::from(!moves.is_empty());
+            all.push(moves);
+        }
+        assert!(movements >= 15, "{movements}");
+        all
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn the_log_tells_of_the_loop() {
+    let dir = tempfile::tempdir().unwrap();
+    let post = Post::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
+    let config = Config::new().events(Some(dir.path().to_path_buf()));
+    let settings = Settings::new().quantum(Duration::ZERO);
+    let mut steering = Steering::new("rows", &settings, &config, &post, Reach::Anywhere, &[50, 50]).unwrap();
+    steering.hear(0, note(50, 2.0, 0));
+    steering.hear(1, note(50, 1.0, 0));
+    steering.decide(None).unwrap();
+    drop(steering);
+    let log = crate::monitor::read(dir.path()).unwrap();
+    let texts: Vec<String> = log.records.iter().map(|record| record.event.to_string()).collect();
+    assert_eq!(
+        texts[0],
+        "Loop rows starts with 100 units on 2 ranks, by rank 50 50; they move when that pays."
+    );
+    assert!(
+        texts[1].starts_with(
+            "The distribution of units is changed, because that saves more than it costs: `50 50` takes 2.000 s a pass, `33 \
+             67` would take 1.340 s; that is a gain of 33.0 %"
+        ),
+        "{}",
+        texts[1]
+    );
+}
