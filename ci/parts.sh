@@ -70,9 +70,10 @@ part_mpich() {
 }
 
 part_smpi() {
-  "$with" openmpi cargo build --locked -p ferret -p synthetic-farm
+  "$with" openmpi cargo build --locked -p ferret -p synthetic-farm -p armature-tests --bins
   "$with" smpi cargo build --locked -p ferret -p synthetic-farm -p armature-tests --bins
-  "$CI_DIR/smpi/test.sh" "$(target_of openmpi)/debug/ferret" "$(target_of openmpi)/debug/synthetic-farm"
+  "$CI_DIR/smpi/test.sh" "$(target_of openmpi)/debug/ferret" "$(target_of openmpi)/debug/synthetic-farm" \
+    "$(target_of openmpi)/debug/armature-burner"
 }
 
 part_slurm() {

@@ -13,7 +13,6 @@
 //! The tables are also written as CSV, the plots as SVG, under `target/bench/`.
 
 pub mod baseline;
-pub mod burner;
 pub mod experiment;
 pub mod experiments;
 pub mod farm;
@@ -29,6 +28,8 @@ pub mod table;
 pub mod toil;
 pub mod verdict;
 
+/// Loads beside what is measured.
+pub use armature_tests::burner;
 pub use experiment::{Experiment, Extent, Outcome, Report};
 pub use plot::{Bars, Histogram, Lines};
 pub use table::Table;

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Runs programs that were built for SMPI on simulated clusters and checks what comes of it.
 #
-#   ci/smpi/test.sh FERRET SYNTHETIC_FARM      real-MPI builds, whose results the simulated ranks must reproduce
+#   ci/smpi/test.sh FERRET SYNTHETIC_FARM ARMATURE_BURNER
+#
+# The first two are real-MPI builds, whose results the simulated ranks must reproduce. The third writes the loads of hosts.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -9,9 +11,9 @@ set -euo pipefail
 . "$CI_DIR/checks.sh"
 # shellcheck source=ci/pictures.sh
 . "$CI_DIR/pictures.sh"
-usage="usage: ci/smpi/test.sh FERRET SYNTHETIC_FARM"
-ferret=$(realpath "${1:?$usage}") synthetic=$(realpath "${2:?$usage}")
-for program in "$ferret" "$synthetic"; do [ -x "$program" ] || die "$program is missing; build it first"; done
+usage="usage: ci/smpi/test.sh FERRET SYNTHETIC_FARM ARMATURE_BURNER"
+ferret=$(realpath "${1:?$usage}") synthetic=$(realpath "${2:?$usage}") burner=$(realpath "${3:?$usage}")
+for program in "$ferret" "$synthetic" "$burner"; do [ -x "$program" ] || die "$program is missing; build it first"; done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -43,6 +45,26 @@ for ranks in 1 2 3 4 8; do
 done
 
 check "they pass on 5 simulated ranks that are balanced live" env ARMATURE_BALANCE=live "$run" 5 armature-cases
+
+# Hosts that drop to half of their speed and come back, each in a rhythm of its own.
+wave_seconds=0.02
+# beside_loads SEED
+beside_loads() {
+  "$CI_DIR/smpi/platform.sh" waves 4 1Gf 2Gf 500Mf
+  sed -i '$d' waves.xml
+  for host in 0 1 2 3; do
+    "$burner" simgrid "h$host" $wave_seconds 0.5 $((4 * $1 + host)) 0.5 >>waves.xml
+  done
+  echo '</platform>' >>waves.xml
+  ARMATURE_BALANCE=live "$run" 4 --platform waves.xml --hosts waves.hosts armature-cases >"waves-$1.log" 2>&1 ||
+    { cat "waves-$1.log"; return 1; }
+}
+for seed in 1 2 3; do
+  check "the cases pass on 4 hosts beside loads that come and go, seed $seed" beside_loads "$seed"
+done
+# If the loads did nothing, all seeds would end at the same time.
+ends_differ() { ! cmp -s <(grep ' ended at ' waves-1.log | sort) <(grep ' ended at ' waves-2.log | sort); }
+check "which they notice" ends_differ
 
 # Two hosts that are near the first one and far from each other: only the traffic between them can tell.
 cat >far.xml <<'XML'

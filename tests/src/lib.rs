@@ -11,9 +11,12 @@
 //!
 //! `tests/restarts.rs` kills jobs that `armature run` has started (as `armature-run`), and looks what comes of them.
 //!
+//! [`burner`] is a load that competes with ranks for a core, real or simulated.
+//!
 //! To add a case, write a function in a file of [`cases`] and name it in that file's `CASES`: it then runs
 //! everywhere.
 
+pub mod burner;
 pub mod cases;
 pub mod check;
 pub mod faults;

@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use armature_bench::burner::{Burner, Load, share};
+use armature_tests::burner::{Burner, Load, Wave, share};
 
 fn binary() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_armature-bench"))
+    Path::new(env!("CARGO_BIN_EXE_armature-burner"))
 }
 
 /// One test at a time: they compete for the same core.
@@ -70,7 +70,7 @@ fn a_wave_is_busy_for_its_part_of_the_time() {
         ticks(&burner)
     };
     let part = median([(); 5].map(|()| {
-        let wave = burnt(load.wave(Duration::from_millis(30), 0.3));
+        let wave = burnt(load.wave(Wave::new(Duration::from_millis(30), 0.3).unwrap()));
         wave / burnt(load).max(1.0)
     }));
     assert!((0.1..0.65).contains(&part), "a wave of 0.3 burnt {part} of what a load without rest did");
@@ -112,7 +112,10 @@ fn it_ends_with_its_parent() {
     let _alone = alone();
     let core = core().to_string();
     let mut command = Command::new(binary());
-    command.args(["burn", &core, "1000000", "1", "0"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    command
+        .args(["burn", &core, "1000000000", "1000000000", "0"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null());
     let mut child = command.spawn().unwrap();
     sleep(Duration::from_millis(50));
     assert!(child.try_wait().unwrap().is_none(), "it has ended by itself");

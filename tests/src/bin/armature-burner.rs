@@ -1,0 +1,38 @@
+//! A load that competes with a program for a core, or the same for simulated hosts:
+//!
+//! ```text
+//! armature-burner burn CORE PERIOD BUSY PHASE           times in nanoseconds; ends when its standard input does
+//! armature-burner simgrid HOST SECONDS DUTY SEED SHARE  lines for a platform file, in front of its last
+//! ```
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use armature::BoxError;
+use armature_tests::burner::{self, Wave};
+
+const USAGE: &str = "expected burn CORE PERIOD BUSY PHASE, or simgrid HOST SECONDS DUTY SEED SHARE";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match &words[..] {
+        [first, rest @ ..] if first == "burn" => burner::main(rest),
+        [first, rest @ ..] if first == "simgrid" => simgrid(rest),
+        _ => Err(USAGE.into()),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("armature-burner: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn simgrid(words: &[String]) -> Result<(), BoxError> {
+    let [host, seconds, duty, seed, share] = words else { return Err(USAGE.into()) };
+    let period = Duration::try_from_secs_f64(seconds.parse()?)?;
+    let wave = Wave::new(period, duty.parse()?)?.seeded(seed.parse()?);
+    print!("{}", wave.simgrid(host, share.parse()?)?);
+    Ok(())
+}

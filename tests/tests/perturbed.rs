@@ -1,0 +1,41 @@
+//! Every case beside loads that come and go: ranks lose their cores, and get them back, in the middle of anything.
+//!
+//! The loads' edges depend on seeds, so that a case that fails beside some fails there again, as far as a real machine
+//! repeats itself. `ci/smpi/test.sh` runs the cases on simulated hosts with the same waves.
+
+use std::path::Path;
+use std::time::Duration;
+
+use armature_tests::burner::{Burner, Load, Wave, two_cores};
+use armature_tests::mpirun::Job;
+use armature_tests::{all, local};
+
+/// A load on each of two cores, with edges of its own.
+#[track_caller]
+fn loads(period: Duration, seed: u64) -> [Burner; 2] {
+    let wave = Wave::new(period, 0.5).unwrap();
+    let cores = two_cores().unwrap();
+    [(cores[0], 2 * seed), (cores[1], 2 * seed + 1)].map(|(core, seed)| {
+        let load = Load::on_core(core).wave(wave.seeded(seed));
+        load.start_from(Path::new(env!("CARGO_BIN_EXE_armature-burner"))).unwrap()
+    })
+}
+
+#[test]
+fn cases_pass_on_mpi_beside_loads_that_come_and_go() {
+    let names: Vec<&str> = all().iter().map(|case| case.name).collect();
+    for (period, seed) in [(20, 1), (150, 2)] {
+        let _loads = loads(Duration::from_millis(period), seed);
+        let job = Job::new(env!("CARGO_BIN_EXE_armature-cases"), 3).env("ARMATURE_BALANCE", "live");
+        let outcome = job.passes(&names);
+        println!("periods of {period} ms, seed {seed}: {:?}", outcome.took);
+    }
+}
+
+#[test]
+fn cases_pass_on_threads_beside_loads_that_come_and_go() {
+    let _loads = loads(Duration::from_millis(60), 3);
+    for case in all() {
+        local::run(case.name, &local::config(3), case.run).unwrap_or_else(|e| panic!("{}: {e}", case.name));
+    }
+}
