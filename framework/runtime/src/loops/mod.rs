@@ -7,6 +7,8 @@
 //! Rank 0 decides, beside its own share of the work, by the balancer of [`armature_planner::loops`]; nobody waits for a
 //! decision. See [`Settings`] for what can be set; nothing needs to be.
 
+#[allow(dead_code, unused_imports, reason = "the engines are added next")]
+mod checkpoint;
 #[allow(dead_code, reason = "the engines are added next")]
 mod gaps;
 #[allow(dead_code, reason = "the engines are added next")]
@@ -18,5 +20,6 @@ mod steering;
 mod summary;
 
 pub use armature_planner::loops::{LoopOptions, Smoothing, Trend, TrendTable};
+pub use checkpoint::Checkpoint;
 pub use settings::Settings;
 pub use summary::{RankReport, Summary};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use armature_planner::loops::{LoopOptions, Reach, distribute};
 
+use super::checkpoint::Checkpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Balance, Config};
 
@@ -28,6 +29,7 @@ pub struct Settings {
     pub(super) shares: Option<Vec<f64>>,
     pub(super) quantum: Option<Duration>,
     pub(super) forced: Option<u64>,
+    pub(super) checkpoint: Option<Checkpoint>,
 }
 
 impl Settings {
@@ -73,6 +75,13 @@ impl Settings {
     /// How long the operating system lets a process run while others wait; measured without it.
     pub fn quantum(mut self, quantum: Duration) -> Self {
         self.quantum = Some(quantum);
+        self
+    }
+
+    /// Keeps the units in files at the end of a pass now and then, while computing goes on. A job that is started again
+    /// with the same directory goes on from there, on any number of ranks, and ends with the same bytes.
+    pub fn checkpoint(mut self, checkpoint: Checkpoint) -> Self {
+        self.checkpoint = Some(checkpoint);
         self
     }
 

@@ -1,0 +1,59 @@
+//! Checkpoints: units as they are at the end of a pass, in files, from which a job that is started again goes on.
+//!
+//! Every rank writes its own units, on a thread beside the one that computes, and tells rank 0; when all have, rank 0
+//! replaces the manifest, and with that the checkpoint before. So there is always one whole checkpoint, or none. What is
+//! read again may be shared out to any number of ranks. The directory must be one that all ranks see.
+//!
+//! ```text
+//! DIR/manifest          JSON on one line: whose it is, the pass, every piece's place and checksum; its own checksum on
+//!                       the next
+//! DIR/pass-120/rank-3   the data of rank 3's units, piece after piece
+//! ```
+
+mod manifest;
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub(super) use manifest::{Book, Manifest, Saved};
+pub(super) use read::{Loaded, load};
+pub(super) use write::{Piece, Writer};
+
+use crate::error::{Error, ErrorKind};
+
+/// Where the units of a loop are kept, and how often. See [`Settings::checkpoint`](super::Settings::checkpoint).
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    pub(super) dir: PathBuf,
+    pub(super) every: Duration,
+    pub(super) fingerprint: Vec<u8>,
+}
+
+impl Checkpoint {
+    /// In this directory, which all ranks see, every minute. `fingerprint` is whatever the units depend on beside the
+    /// loop's name and their number: parameters, seeds, the input or a checksum of it.
+    pub fn new(dir: impl Into<PathBuf>, fingerprint: impl Into<Vec<u8>>) -> Self {
+        Checkpoint { dir: dir.into(), every: Duration::from_secs(60), fingerprint: fingerprint.into() }
+    }
+
+    /// A checkpoint begins when so much time has passed since the one before began; none while one is being written.
+    pub fn every(mut self, every: Duration) -> Self {
+        self.every = every;
+        self
+    }
+}
+
+/// An error of the file system.
+fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot {doing} {} of a checkpoint: {error}", path.display()))
+}
+
+/// A checkpoint that is not to be used.
+fn refused(dir: &Path, why: &str) -> Error {
+    let text = format!("the checkpoint in {}: {why}. Remove the directory, or name another", dir.display());
+    Error::new(ErrorKind::Config, text)
+}

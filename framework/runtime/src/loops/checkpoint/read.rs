@@ -1,0 +1,61 @@
+//! Reading units back.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::Path;
+
+use super::manifest::{Manifest, Saved};
+use super::{io_error, refused};
+use crate::error::Result;
+
+/// Neighbouring units from a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::loops) struct Loaded {
+    /// Which units.
+    pub(in crate::loops) units: Range<u64>,
+    /// Their data.
+    pub(in crate::loops) data: Vec<u8>,
+}
+
+/// All pieces with units of `range`, which is not empty, in their order. The first and the last may have units outside it.
+///
+/// # Errors
+/// If a file is shorter than the manifest says or a checksum is wrong; errors of the file system.
+pub(in crate::loops) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>) -> Result<Vec<Loaded>> {
+    let mut loaded = Vec::new();
+    for (rank, pieces) in manifest.ranks.iter().enumerate() {
+        let mut wanted =
+            pieces.iter().filter(|p| p.first < range.end && p.first + p.count > range.start).peekable();
+        if wanted.peek().is_none() {
+            continue;
+        }
+        let path = manifest.file(dir, rank);
+        let mut file = File::open(&path).map_err(|error| io_error("open", &path, &error))?;
+        for piece in wanted {
+            loaded.push(read(dir, &path, &mut file, piece)?);
+        }
+    }
+    loaded.sort_by_key(|piece| piece.units.start);
+    Ok(loaded)
+}
+
+fn read(dir: &Path, path: &Path, file: &mut File, piece: &Saved) -> Result<Loaded> {
+    let io = |error| io_error("read", path, &error);
+    let Saved { first, count, at, bytes, sum } = *piece;
+    let damaged = |why: &str| {
+        let text = format!("units {first}..{} in {} {why}", first + count, path.display());
+        Err(refused(dir, &text))
+    };
+    file.seek(SeekFrom::Start(at)).map_err(io)?;
+    // Not reserved in advance: the file may be shorter than it should be.
+    let mut data = Vec::new();
+    file.by_ref().take(bytes).read_to_end(&mut data).map_err(io)?;
+    if data.len() as u64 != bytes {
+        return damaged(&format!("have {} bytes, expected {bytes}", data.len()));
+    }
+    if crc32fast::hash(&data) != sum {
+        return damaged("are damaged: their checksum is wrong");
+    }
+    Ok(Loaded { units: first..first + count, data })
+}

@@ -1,0 +1,142 @@
+//! Writing units beside the computing.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+
+use super::io_error;
+use super::manifest::{Saved, file, sync};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Neighbouring units to be written: the first, how many, and their data.
+pub(in crate::loops) type Piece = (u64, u64, Vec<u8>);
+
+/// One rank's writer. It has a thread from its first job on, but under the simulator, whose ranks have none.
+#[derive(Debug)]
+pub(in crate::loops) struct Writer {
+    dir: PathBuf,
+    rank: usize,
+    has_thread: bool,
+    thread: Option<Thread>,
+    /// Jobs whose outcome has not been fetched.
+    outstanding: usize,
+    /// Outcomes without a thread.
+    done: Vec<Outcome>,
+}
+
+/// A pass, and what was written of it.
+type Outcome = Result<(u64, Vec<Saved>)>;
+
+#[derive(Debug)]
+struct Thread {
+    jobs: Sender<(u64, Vec<Piece>)>,
+    outcomes: Receiver<Outcome>,
+    handle: JoinHandle<()>,
+}
+
+impl Writer {
+    /// A writer of this rank's files; without a thread it writes at once.
+    pub(in crate::loops) fn new(dir: &Path, rank: usize, has_thread: bool) -> Self {
+        Writer { dir: dir.to_path_buf(), rank, has_thread, thread: None, outstanding: 0, done: Vec::new() }
+    }
+
+    /// Begins to write the units of this rank as they are after so many passes, and returns.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub(in crate::loops) fn save(&mut self, pass: u64, pieces: Vec<Piece>) -> Result<()> {
+        self.outstanding += 1;
+        if !self.has_thread {
+            self.done.push(save(&self.dir, self.rank, pass, &pieces));
+            return Ok(());
+        }
+        if self.thread.is_none() {
+            self.thread = Some(start(self.dir.clone(), self.rank)?);
+        }
+        if let Some(Thread { jobs, .. }) = &self.thread {
+            // If the thread is gone, its outcomes say so.
+            let _ = jobs.send((pass, pieces));
+        }
+        Ok(())
+    }
+
+    /// What has been written since the last call, if anything has. Never waits.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(in crate::loops) fn poll(&mut self) -> Result<Option<(u64, Vec<Saved>)>> {
+        if self.outstanding == 0 {
+            return Ok(None);
+        }
+        let outcome = match &self.thread {
+            None => self.done.pop(),
+            Some(Thread { outcomes, .. }) => match outcomes.try_recv() {
+                Ok(outcome) => Some(outcome),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => {
+                    let text = "the thread that writes checkpoints has ended early";
+                    Some(Err(Error::new(ErrorKind::Io, text).at_rank(self.rank)))
+                }
+            },
+        };
+        self.outstanding -= usize::from(outcome.is_some());
+        outcome.transpose()
+    }
+
+    /// Whether something is being written, or has been and was not fetched.
+    pub(in crate::loops) fn is_busy(&self) -> bool {
+        self.outstanding > 0
+    }
+}
+
+/// The thread ends with its writer: what it is writing is finished first.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(Thread { jobs, outcomes, handle }) = self.thread.take() {
+            drop((jobs, outcomes));
+            // A panic of it has nothing to say any more.
+            let _ = handle.join();
+        }
+    }
+}
+
+fn start(dir: PathBuf, rank: usize) -> Result<Thread> {
+    let (jobs, to_do) = channel::<(u64, Vec<Piece>)>();
+    let (finished, outcomes) = channel();
+    let work = move || {
+        for (pass, pieces) in to_do {
+            if finished.send(save(&dir, rank, pass, &pieces)).is_err() {
+                break;
+            }
+        }
+    };
+    let handle =
+        std::thread::Builder::new().name(format!("checkpoint {rank}")).spawn(work).map_err(|error| {
+            let text = format!("cannot start the thread that writes checkpoints: {error}");
+            Error::new(ErrorKind::Io, text).at_rank(rank)
+        })?;
+    Ok(Thread { jobs, outcomes, handle })
+}
+
+/// Writes a rank's units, and makes sure that they are on the disk.
+fn save(dir: &Path, rank: usize, pass: u64, pieces: &[Piece]) -> Outcome {
+    let path = file(dir, pass, rank);
+    let io = |error| io_error("write", &path, &error).at_rank(rank);
+    // Always inside the directory of its pass.
+    let parent = path.parent().unwrap_or(dir);
+    fs::create_dir_all(parent).map_err(io)?;
+    let mut out = BufWriter::new(File::create(&path).map_err(io)?);
+    let (mut at, mut saved) = (0, Vec::with_capacity(pieces.len()));
+    for (first, count, data) in pieces {
+        out.write_all(data).map_err(io)?;
+        let bytes = data.len() as u64;
+        saved.push(Saved { first: *first, count: *count, at, bytes, sum: crc32fast::hash(data) });
+        at += bytes;
+    }
+    let file = out.into_inner().map_err(|error| io(error.into_error()))?;
+    file.sync_all().map_err(io)?;
+    sync(parent).and_then(|()| sync(dir)).map_err(io)?;
+    Ok((pass, saved))
+}
