@@ -4,12 +4,16 @@
 //! framework keeps; while the loop runs, ranks report how fast they are, and units move to where they are done
 //! sooner. Results are those of the serial loop, to the bit, wherever units are done.
 //!
+//! | loop | trait |
+//! |---|---|
+//! | over a grid in place, each value from new and old neighbours (Gauss-Seidel order) | [`DoAcross`] |
+//!
 //! Rank 0 decides, beside its own share of the work, by the balancer of [`armature_planner::loops`]; nobody waits for a
 //! decision. See [`Settings`] for what can be set; nothing needs to be.
 
+mod blocks;
 #[allow(dead_code, unused_imports, reason = "the engines are added next")]
 mod checkpoint;
-#[allow(dead_code, reason = "the engines are added next")]
 mod gaps;
 #[allow(dead_code, reason = "the engines are added next")]
 mod note;
@@ -20,6 +24,7 @@ mod steering;
 mod summary;
 
 pub use armature_planner::loops::{LoopOptions, Smoothing, Trend, TrendTable};
+pub use blocks::{DoAcross, Grid, OldGrid, Shape, SweepLoop};
 pub use checkpoint::Checkpoint;
 pub use settings::Settings;
 pub use summary::{RankReport, Summary};

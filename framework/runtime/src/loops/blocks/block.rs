@@ -1,0 +1,256 @@
+//! The rows of a rank, with a row of each neighbour.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+use bytemuck::allocation::zeroed_vec;
+
+use super::grid::{Grid, OldGrid};
+use crate::error::Result;
+
+/// Spare rows at either end of new memory, as a part of the rows: movements go back and forth.
+const SPARE: usize = 8;
+
+/// Neighbouring rows of the whole grid in one piece of memory, between two *ghosts*: a row above and a row below them that
+/// belong to neighbours or are fixed edges.
+///
+/// The rows lie somewhere in the memory, so that they can be given away without copying those that stay, and taken in
+/// mostly so.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Block<T> {
+    width: usize,
+    /// Which rows of the whole grid, without the ghosts.
+    rows: Range<u64>,
+    memory: Vec<T>,
+    /// Rows of memory before the upper ghost.
+    spare: usize,
+}
+
+impl<T: Pod> Block<T> {
+    /// These rows and their ghosts, each as `make` fills it.
+    pub(super) fn create(
+        width: usize,
+        rows: Range<u64>,
+        mut make: impl FnMut(u64, &mut [T]) -> Result<()>,
+    ) -> Result<Self> {
+        let count = (rows.end - rows.start) as usize + 2;
+        let mut memory = zeroed_vec(count * width);
+        if width > 0 {
+            for (row, values) in (rows.start - 1..).zip(memory.chunks_exact_mut(width)) {
+                make(row, values)?;
+            }
+        }
+        Ok(Block { width, rows, memory, spare: 0 })
+    }
+
+    /// Which rows these are, without the ghosts.
+    pub(super) fn rows(&self) -> Range<u64> {
+        self.rows.clone()
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Number of rows without the ghosts.
+    pub(super) fn len(&self) -> usize {
+        (self.rows.end - self.rows.start) as usize
+    }
+
+    /// Where a row lies in memory; the upper ghost is number 0.
+    fn place(&self, row: usize) -> Range<usize> {
+        let begin = (self.spare + row) * self.width;
+        begin..begin + self.width
+    }
+
+    /// Some rows; the upper ghost is number 0.
+    fn several(&self, rows: Range<usize>) -> Range<usize> {
+        (self.spare + rows.start) * self.width..(self.spare + rows.end) * self.width
+    }
+
+    /// All rows with the ghosts.
+    #[inline]
+    pub(super) fn grid(&mut self) -> Grid<'_, T> {
+        let place = self.several(0..self.len() + 2);
+        Grid { values: &mut self.memory[place], width: self.width, first: self.rows.start - 1 }
+    }
+
+    /// Some rows with the one above and the one below them; `rows` counts from the first row after the upper ghost.
+    pub(super) fn around(&self, rows: &Range<usize>) -> OldGrid<'_, T> {
+        let place = self.several(rows.start..rows.end + 2);
+        OldGrid {
+            values: &self.memory[place],
+            width: self.width,
+            first: self.rows.start - 1 + rows.start as u64,
+        }
+    }
+
+    /// Some rows, to be written; counted as in [`around`](Block::around).
+    pub(super) fn band(&mut self, rows: &Range<usize>) -> &mut [T] {
+        let place = self.several(rows.start + 1..rows.end + 1);
+        &mut self.memory[place]
+    }
+
+    /// All rows without the ghosts, and with the lower one if it is asked for.
+    pub(super) fn all(&self, with_lower: bool) -> &[T] {
+        &self.memory[self.several(1..self.len() + 1 + usize::from(with_lower))]
+    }
+
+    /// The upper ghost.
+    pub(super) fn upper(&mut self) -> &mut [T] {
+        let place = self.place(0);
+        &mut self.memory[place]
+    }
+
+    /// The lower ghost.
+    pub(super) fn lower(&mut self) -> &mut [T] {
+        let place = self.place(self.len() + 1);
+        &mut self.memory[place]
+    }
+
+    /// The first row.
+    pub(super) fn first(&self) -> &[T] {
+        &self.memory[self.place(1)]
+    }
+
+    /// The last row.
+    pub(super) fn last(&self) -> &[T] {
+        &self.memory[self.place(self.len())]
+    }
+
+    /// Gives away the first rows. The last of them is the upper ghost then.
+    pub(super) fn take_front(&mut self, rows: usize) -> Vec<T> {
+        let taken = self.memory[self.several(1..rows + 1)].to_vec();
+        self.rows.start += rows as u64;
+        self.spare += rows;
+        taken
+    }
+
+    /// Gives away the last rows. The first of them is the lower ghost then.
+    pub(super) fn take_back(&mut self, rows: usize) -> Vec<T> {
+        let len = self.len();
+        let taken = self.memory[self.several(len + 1 - rows..len + 1)].to_vec();
+        self.rows.end -= rows as u64;
+        taken
+    }
+
+    /// Takes in rows before the first. What is in the upper ghost then is not defined.
+    pub(super) fn put_front(&mut self, values: &[T]) {
+        let rows = values.len() / self.width;
+        if rows > self.spare {
+            self.make_room(rows, 0);
+        }
+        self.spare -= rows;
+        self.rows.start -= rows as u64;
+        let place = self.several(1..rows + 1);
+        self.memory[place].copy_from_slice(values);
+    }
+
+    /// Takes in rows after the last. What is in the lower ghost then is not defined.
+    pub(super) fn put_back(&mut self, values: &[T]) {
+        let rows = values.len() / self.width;
+        if (self.spare + self.len() + 2 + rows) * self.width > self.memory.len() {
+            self.make_room(0, rows);
+        }
+        let len = self.len();
+        let place = self.several(len + 1..len + 1 + rows);
+        self.memory[place].copy_from_slice(values);
+        self.rows.end += rows as u64;
+    }
+
+    /// Moves the rows to new memory with room for so many more before and after them.
+    fn make_room(&mut self, front: usize, back: usize) {
+        let count = self.len() + 2;
+        let spare = (count + front + back) / SPARE;
+        let mut memory = zeroed_vec((front + back + count + 2 * spare) * self.width);
+        let before = (front + spare) * self.width;
+        memory[before..before + count * self.width].copy_from_slice(&self.memory[self.several(0..count)]);
+        self.memory = memory;
+        self.spare = front + spare;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows whose values say where they are.
+    fn block(rows: Range<u64>) -> Block<u64> {
+        Block::create(3, rows, |row, values| {
+            values.copy_from_slice(&[row, row + 100, row + 200]);
+            Ok(())
+        })
+        .unwrap()
+    }
+
+    fn check(block: &Block<u64>, rows: Range<u64>) {
+        assert_eq!((block.rows(), block.len() as u64), (rows.clone(), rows.end - rows.start));
+        let expected: Vec<u64> = rows.flat_map(|row| [row, row + 100, row + 200]).collect();
+        assert_eq!(block.all(false), expected);
+    }
+
+    #[test]
+    fn rows_lie_between_ghosts() {
+        let mut block = block(5..8);
+        check(&block, 5..8);
+        assert_eq!((block.upper()[0], block.lower()[0], block.first()[0], block.last()[0]), (4, 8, 5, 7));
+        let grid = block.grid();
+        assert_eq!((grid.rows(), grid.width, grid.first, grid.values[0]), (5, 3, 4, 4));
+        let around = block.around(&(1..2));
+        assert_eq!((around.rows(), around.first, around.values[0], around.values[8]), (3, 5, 5, 207));
+        assert_eq!(block.band(&(1..3))[..2], [6, 106]);
+    }
+
+    #[test]
+    fn what_is_given_away_stays_as_a_ghost() {
+        let mut block = block(5..12);
+        assert_eq!(block.take_front(2), [5, 105, 205, 6, 106, 206]);
+        check(&block, 7..12);
+        assert_eq!(block.upper()[0], 6);
+        assert_eq!(block.take_back(3).len(), 9);
+        check(&block, 7..9);
+        assert_eq!(block.lower(), [9, 109, 209]);
+    }
+
+    #[test]
+    fn a_block_may_become_empty_and_full_again() {
+        let mut b = block(5..8);
+        let back = b.take_back(2);
+        let front = b.take_front(1);
+        assert_eq!((b.len(), b.rows()), (0, 6..6));
+        b.put_front(&front);
+        check(&b, 5..6);
+        b.put_back(&back);
+        check(&b, 5..8);
+        assert_eq!(b.lower()[0], 8, "no row was written beyond those that came");
+    }
+
+    #[test]
+    fn rows_come_and_go_at_both_ends() {
+        let mut b = block(500..510);
+        let mut rows = 500..510;
+        for step in 0..300_u64 {
+            let n = step * 7 % 5 + 1;
+            match step * 13 % 4 {
+                0 => {
+                    rows.start -= n;
+                    b.put_front(block(rows.start..rows.start + n).all(false));
+                }
+                1 => {
+                    b.put_back(block(rows.end..rows.end + n).all(false));
+                    rows.end += n;
+                }
+                2 if rows.end - rows.start >= n => {
+                    b.take_front(n as usize);
+                    rows.start += n;
+                }
+                3 if rows.end - rows.start >= n => {
+                    b.take_back(n as usize);
+                    rows.end -= n;
+                }
+                _ => {}
+            }
+            check(&b, rows.clone());
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Loops whose rows depend on each other in both directions of the sweep: Gauss-Seidel order.
+
+use std::fmt;
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::field::{Field, Job};
+use super::grid::Grid;
+use super::shape::Shape;
+use super::sweeper::Sweeper;
+use crate::error::{BoxError, Result};
+use crate::loops::settings::Settings;
+use crate::loops::summary::Summary;
+use crate::session::Session;
+
+/// A loop nest over a grid that is swept again and again, in place: each value depends on those above and to the left
+/// of it, which this sweep has computed already, and on those below and to the right, which it has not.
+///
+/// The rows are the units of the loop, and move. Each rank does its rows in *strips* of some columns, all rows of one strip
+/// before the next strip; so the rank below can begin when the first strip is done. A value may depend on others only so
+/// that this order makes no difference:
+///
+/// - above: on the row before, in its own column and those before it;
+/// - in its own row: on any column;
+/// - below: on the row after, in its own column and those after it within the strip.
+pub trait DoAcross {
+    /// A value of the grid: plain data.
+    type Value: Pod + Send;
+
+    /// Writes the initial values of a row of the whole grid, fixed edges included. It is called for rows that the rank
+    /// has at first, and for one row above and one below them.
+    ///
+    /// # Errors
+    /// Any error ends the job.
+    fn row(&mut self, index: u64, values: &mut [Self::Value]) -> Result<(), BoxError>;
+
+    /// Computes `columns` of all rows of `grid` but its first and last, as the serial loop would.
+    ///
+    /// What it does for a row must not depend on how many rows there are, or the result does.
+    ///
+    /// # Errors
+    /// Any error ends the job.
+    fn sweep(&mut self, grid: Grid<'_, Self::Value>, columns: Range<usize>) -> Result<(), BoxError>;
+}
+
+/// Runs a [`DoAcross`] loop on all ranks.
+///
+/// Every rank makes the same loop and calls the same methods. The grid stays spread over the ranks from run to run.
+///
+/// ```
+/// use std::ops::Range;
+/// use armature::BoxError;
+/// use armature::loops::{DoAcross, Grid, Shape, SweepLoop};
+///
+/// struct Relax;
+///
+/// impl DoAcross for Relax {
+///     type Value = f64;
+///
+///     fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+///         // The upper edge is hot.
+///         values.fill(if index == 0 { 1.0 } else { 0.0 });
+///         Ok(())
+///     }
+///
+///     fn sweep(&mut self, grid: Grid<'_, f64>, columns: Range<usize>) -> Result<(), BoxError> {
+///         relax(grid.values, grid.width, columns);
+///         Ok(())
+///     }
+/// }
+///
+/// /// The serial loop.
+/// fn relax(b: &mut [f64], width: usize, columns: Range<usize>) {
+///     for row in 1..b.len() / width - 1 {
+///         for i in row * width + columns.start..row * width + columns.end {
+///             b[i] = 0.25 * (b[i - width] + b[i - 1] + b[i + 1] + b[i + width]);
+///         }
+///     }
+/// }
+///
+/// let shape = Shape { rows: 30, columns: 20 };
+/// let config = armature::Config::new().ranks(3);
+/// let grid = armature::run(&config, |session| {
+///     let mut relax = SweepLoop::new("relax", shape, Relax);
+///     relax.run(session, 50)?;
+///     Ok(relax.gather(session)?)
+/// })?;
+///
+/// let mut serial = vec![0.0; 600];
+/// serial[..20].fill(1.0);
+/// (0..50).for_each(|_| relax(&mut serial, 20, 1..19));
+/// assert_eq!(grid, Some(serial));
+/// # Ok::<(), armature::Error>(())
+/// ```
+#[must_use = "a loop does nothing until it is run"]
+pub struct SweepLoop<U: DoAcross> {
+    field: Field<U::Value>,
+    user: U,
+}
+
+impl<U: DoAcross> SweepLoop<U> {
+    /// A loop over a grid of this shape.
+    pub fn new(name: &str, shape: Shape, user: U) -> Self {
+        SweepLoop { field: Field::new(name, shape), user }
+    }
+
+    /// How it is run; see [`Settings`]. A [block](Settings::block) is a number of columns here.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.field.settings = settings;
+        self
+    }
+
+    /// Sweeps so many times over the grid. The first run makes the rows, later ones go on with them. Returns a [`Summary`]
+    /// on rank 0 and `None` on the others.
+    ///
+    /// # Errors
+    /// An error or panic of user code, with the rank and where in the loop it was; settings that cannot be used; other ranks
+    /// that are silent for longer than [`Config::peer_limit`](crate::Config::peer_limit), so no strip may take as long. On
+    /// MPI a failure ends the job instead of returning.
+    pub fn run(&mut self, session: &Session, sweeps: u64) -> Result<Option<Summary>> {
+        let (inner, settings) = (self.field.shape.inner(), &self.field.settings);
+        let strip = settings.block.map_or(32, |block| usize::try_from(block).unwrap_or(usize::MAX));
+        self.field.run(
+            &Job { session, sweeps },
+            &mut self.user,
+            U::row,
+            |place, block| Sweeper::new(place, block, inner, sweeps, strip),
+            |user, machine, columns| user.sweep(machine.block.grid(), columns.clone()),
+            |machine| {
+                let strip = machine.strip as u64;
+                (machine.block, strip)
+            },
+        )
+    }
+
+    /// The whole grid on rank 0, row by row, fixed edges included; `None` on the others. The ranks keep their rows.
+    ///
+    /// # Errors
+    /// As [`run`](SweepLoop::run).
+    pub fn gather(&mut self, session: &Session) -> Result<Option<Vec<U::Value>>> {
+        self.field.gather(session, &mut self.user, U::row)
+    }
+}
+
+impl<U: DoAcross> fmt::Debug for SweepLoop<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SweepLoop")
+            .field("name", &self.field.name)
+            .field("shape", &self.field.shape)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,310 @@
+//! Runs a machine on a rank: user code, messages, time.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::leader::Leader;
+use super::machine::{Machine, Step};
+use super::mail::{Mail, Out, Place, room, told, unexpected};
+use crate::clock::Clock;
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::loops::note::{Begun, Meter, Note};
+use crate::loops::summary::RankReport;
+use crate::session::letter::{Kind, Letter, envelope};
+use crate::session::post::Post;
+use crate::session::{Backoff, from_user, panic_text};
+use crate::transport::{Message, Part};
+
+/// So long a rank computes between two looks at its messages, if none has to come before.
+const LOOK: Duration = Duration::from_millis(1);
+/// Pieces between two looks at most.
+const MOST: u32 = 1 << 14;
+/// How often ranks without rows are told that the others are alive.
+const PING: Duration = Duration::from_secs(1);
+
+/// What a rank tells rank 0.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Told {
+    /// What it did since it reported last.
+    Note(Note),
+    /// What it did in all, and that it has done everything.
+    Total(RankReport),
+}
+
+/// A machine's messages as letters.
+struct Mouth<'p>(&'p mut Post);
+
+impl Out for Mouth<'_> {
+    #[inline]
+    fn begin(&mut self, kind: Kind, bytes: usize) -> Vec<u8> {
+        let mut head = Vec::with_capacity(room(bytes));
+        head.extend_from_slice(&envelope(self.0.run(), kind));
+        head
+    }
+
+    #[inline]
+    fn send(&mut self, to: usize, head: Vec<u8>, parts: Vec<Part>) -> Result<()> {
+        self.0.send_ready(to, Message { head: Bytes::from(head), parts })
+    }
+}
+
+/// A rank that cannot go on before something comes.
+struct Wait {
+    backoff: Backoff,
+    since: Duration,
+    /// When something came last.
+    last: Duration,
+}
+
+/// Pieces that were done one after the other, without waiting.
+struct Stretch {
+    begun: Begun,
+    units: f64,
+    pieces: u32,
+}
+
+/// One rank in a run.
+pub(super) struct Driver<'d> {
+    post: &'d mut Post,
+    clock: Clock,
+    place: Place,
+    limit: Duration,
+    meter: Meter,
+    stretch: Option<Stretch>,
+    /// Pieces between two looks at the messages.
+    pieces: u32,
+    wait: Option<Wait>,
+    moving_since: Duration,
+    leader: Option<Leader>,
+    pinged: Duration,
+}
+
+impl<'d> Driver<'d> {
+    /// Rank 0 has a leader.
+    pub(super) fn new(post: &'d mut Post, place: Place, limit: Duration, leader: Option<Leader>) -> Self {
+        let clock = post.clock();
+        let now = clock.now();
+        Driver {
+            meter: Meter::new(clock),
+            post,
+            clock,
+            place,
+            limit,
+            stretch: None,
+            pieces: 1,
+            wait: None,
+            moving_since: now,
+            leader,
+            pinged: now,
+        }
+    }
+
+    /// Does all sweeps. Returns the leader on rank 0, which has then heard that all ranks are done.
+    pub(super) fn run<M: Machine>(
+        mut self,
+        machine: &mut M,
+        mut work: impl FnMut(&mut M, &M::Piece) -> Result<(), BoxError>,
+    ) -> Result<Option<Leader>> {
+        loop {
+            let step = machine.next(&mut Mouth(self.post))?;
+            if let Step::Wait = step {
+                self.wait(machine)?;
+                continue;
+            }
+            if let Some(wait) = self.wait.take() {
+                self.meter.waited(self.clock.now().saturating_sub(wait.since));
+            }
+            match step {
+                Step::Compute(piece) => self.compute(machine, &piece, &mut work)?,
+                Step::Boundary(sweep) => self.boundary(machine, sweep)?,
+                Step::Moving => {
+                    self.end_stretch();
+                    self.moving_since = self.clock.now();
+                }
+                Step::Moved { sent, received } => {
+                    self.meter.moved(self.clock.now().saturating_sub(self.moving_since), sent, received);
+                }
+                Step::Wait => {}
+                Step::Done => break,
+            }
+        }
+        self.end_stretch();
+        let report = self.meter.report(machine.held());
+        self.finish(report)
+    }
+
+    #[inline]
+    fn compute<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        piece: &M::Piece,
+        work: &mut impl FnMut(&mut M, &M::Piece) -> Result<(), BoxError>,
+    ) -> Result<()> {
+        let meter = &self.meter;
+        let stretch =
+            self.stretch.get_or_insert_with(|| Stretch { begun: meter.begin(), units: 0.0, pieces: 0 });
+        stretch.units += machine.units(piece);
+        stretch.pieces += 1;
+        let is_full = stretch.pieces >= self.pieces;
+        match catch_unwind(AssertUnwindSafe(|| work(machine, piece))) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(self.blame(from_user(error, self.place.rank), machine, piece)),
+            Err(payload) => {
+                let error = Error::new(ErrorKind::Panic, panic_text(&*payload));
+                return Err(self.blame(error, machine, piece));
+            }
+        }
+        machine.computed(&mut Mouth(self.post))?;
+        if is_full {
+            self.end_stretch();
+            self.listen(machine)?;
+        }
+        Ok(())
+    }
+
+    /// An error of user code.
+    fn blame<M: Machine>(&self, error: Error, machine: &M, piece: &M::Piece) -> Error {
+        let text = format!("{} (in {})", error.message(), machine.whereabouts(piece));
+        Error::new(error.kind(), text).at_rank(self.place.rank)
+    }
+
+    /// Pieces were done up to here. The next stretch has about as many as take the time between two looks.
+    fn end_stretch(&mut self) {
+        if let Some(Stretch { begun, units, pieces }) = self.stretch.take() {
+            let took = self.meter.end(&begun, units);
+            let fit = LOOK.as_nanos() * u128::from(pieces) / took.as_nanos().max(1);
+            self.pieces = u32::try_from(fit).unwrap_or(MOST).clamp(1, MOST);
+        }
+    }
+
+    /// Takes up all that has come.
+    fn listen<M: Machine>(&mut self, machine: &mut M) -> Result<()> {
+        while let Some(letter) = self.post.poll()? {
+            self.take(machine, letter)?;
+        }
+        Ok(())
+    }
+
+    /// Takes up a message, or waits a little if none has come.
+    #[inline]
+    fn wait<M: Machine>(&mut self, machine: &mut M) -> Result<()> {
+        if let Some(letter) = self.post.poll()? {
+            if let Some(wait) = &mut self.wait {
+                wait.backoff.reset();
+                wait.last = self.clock.now();
+            }
+            return self.take(machine, letter);
+        }
+        self.end_stretch();
+        let now = self.clock.now();
+        let post = &mut *self.post;
+        let wait = self.wait.get_or_insert_with(|| Wait { backoff: post.backoff(), since: now, last: now });
+        let silent = now.saturating_sub(wait.last);
+        if silent > self.limit && !self.clock.is_simulated() {
+            let text = format!("waited {:.0} s {}", silent.as_secs_f64(), machine.waiting_for());
+            return Err(Error::new(ErrorKind::Timeout, text).at_rank(self.place.rank));
+        }
+        wait.backoff.wait(post.transport(), self.clock)
+    }
+
+    #[inline]
+    fn take<M: Machine>(&mut self, machine: &mut M, letter: Letter) -> Result<()> {
+        let Letter { from, kind, body, parts } = letter;
+        match kind {
+            Kind::Border | Kind::Units | Kind::Orders => machine.receive(from, Mail { kind, body, parts }),
+            _ => hear(&mut self.leader, from, kind, &body),
+        }
+    }
+
+    /// Reports, and on rank 0 decisions.
+    fn boundary<M: Machine>(&mut self, machine: &mut M, sweep: u64) -> Result<()> {
+        let is_due = sweep > 0 && machine.report_after() == sweep - 1;
+        if is_due {
+            self.end_stretch();
+            let begin = self.clock.now();
+            let note = self.meter.note(machine.held());
+            match &mut self.leader {
+                Some(leader) => leader.hear(0, Told::Note(note)),
+                None => self.post.send(0, Kind::Report, &Told::Note(note))?,
+            }
+            self.meter.interaction(self.clock.now().saturating_sub(begin));
+        }
+        if self.leader.is_none() {
+            return Ok(());
+        }
+        self.listen(machine)?;
+        let begin = self.clock.now();
+        if let Some(leader) = &mut self.leader {
+            machine.tune(leader.lap(sweep, begin));
+            if let Some(orders) = leader.decide(sweep, machine.delay())? {
+                machine.order(orders, &mut Mouth(self.post))?;
+                self.meter.interaction(self.clock.now().saturating_sub(begin));
+            }
+        }
+        if begin.saturating_sub(self.pinged) > PING {
+            self.pinged = begin;
+            for to in self.place.chain..self.post.size() {
+                self.post.send(to, Kind::Status, &())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rank has done everything. Rank 0 waits until all have.
+    fn finish(self, report: RankReport) -> Result<Option<Leader>> {
+        let Driver { post, mut leader, place, limit, clock, .. } = self;
+        let Some(mut leader_of_all) = leader.take() else {
+            post.send(0, Kind::Report, &Told::Total(report))?;
+            return Ok(None);
+        };
+        leader_of_all.hear(0, Told::Total(report));
+        let mut leader = Some(leader_of_all);
+        let missing = std::cell::RefCell::new(String::new());
+        post.wait_until(
+            limit,
+            |_, letter| {
+                if let Some(Letter { from, kind, body, .. }) = letter {
+                    hear(&mut leader, from, kind, &body)?;
+                }
+                let left = leader.as_ref().map(Leader::missing).unwrap_or_default();
+                *missing.borrow_mut() = format!("{left:?}");
+                Ok(left.is_empty().then_some(()))
+            },
+            || format!("for ranks {} to end the last sweep", missing.borrow()),
+        )?;
+        for to in place.chain..post.size() {
+            post.send(to, Kind::Finish, &())?;
+        }
+        if let Some(leader) = &mut leader {
+            leader.ended = clock.now();
+        }
+        Ok(leader)
+    }
+}
+
+/// A letter that is not the machine's.
+fn hear(leader: &mut Option<Leader>, from: usize, kind: Kind, body: &[u8]) -> Result<()> {
+    match (kind, leader) {
+        (Kind::Report, Some(leader)) => {
+            leader.hear(from, told(body)?);
+            Ok(())
+        }
+        _ => Err(unexpected(from, &format!("{kind:?}"), "messages of a loop over blocks")),
+    }
+}
+
+/// The part of a rank that has no rows: it waits for the end.
+pub(super) fn stand_by(post: &mut Post, limit: Duration) -> Result<()> {
+    post.wait_until(
+        limit,
+        |_, letter| match letter.map(|letter| (letter.from, letter.kind)) {
+            Some((_, Kind::Finish)) => Ok(Some(())),
+            Some((_, Kind::Status)) | None => Ok(None),
+            Some((from, kind)) => Err(unexpected(from, &format!("{kind:?}"), "the end of the loop")),
+        },
+        || "for rank 0 to end the loop".to_string(),
+    )
+}

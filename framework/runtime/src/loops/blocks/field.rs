@@ -1,0 +1,244 @@
+//! A grid that is spread over the ranks in blocks of rows.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bytemuck::Pod;
+
+use super::block::Block;
+use super::driver::{Driver, stand_by};
+use super::leader::Leader;
+use super::machine::Machine;
+use super::mail::{Mail, Place, open_rows, unexpected};
+use super::shape::Shape;
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::loops::settings::Settings;
+use crate::loops::steering::Steering;
+use crate::loops::summary::Summary;
+use crate::session::letter::{ENVELOPE, Kind, Letter, envelope};
+use crate::session::post::Post;
+use crate::session::{Session, from_user, panic_text, report};
+use crate::transport::{Message, Part};
+use armature_planner::loops::Reach;
+
+/// What a loop keeps from run to run.
+#[derive(Debug)]
+pub(super) struct Field<T> {
+    pub(super) name: String,
+    pub(super) shape: Shape,
+    pub(super) settings: Settings,
+    /// This rank's rows, once they have been made; none on ranks without rows.
+    block: Option<Block<T>>,
+    /// On rank 0: rows of each rank that has any.
+    held: Vec<u64>,
+}
+
+/// What a run is to do.
+pub(super) struct Job<'j> {
+    pub(super) session: &'j Session,
+    pub(super) sweeps: u64,
+}
+
+impl<T: Pod + Send> Field<T> {
+    pub(super) fn new(name: &str, shape: Shape) -> Self {
+        let name = name.to_string();
+        Field { name, shape, settings: Settings::default(), block: None, held: Vec::new() }
+    }
+
+    /// A run on all ranks: each makes a machine of its rows, which is driven by `work`, and gets its rows back.
+    pub(super) fn run<U, M: Machine>(
+        &mut self,
+        job: &Job<'_>,
+        user: &mut U,
+        row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
+        make: impl FnOnce(Place, Block<T>) -> M,
+        work: impl FnMut(&mut U, &mut M, &M::Piece) -> Result<(), BoxError>,
+        end: impl FnOnce(M) -> (Block<T>, u64),
+    ) -> Result<Option<Summary>> {
+        let mut post = job.session.post()?;
+        let post = &mut *post;
+        post.next_run();
+        let rank = post.rank();
+        let result = self.on_rank(post, job, user, row, make, work, end);
+        let result = result.map_err(|error| match error.kind() {
+            ErrorKind::Peer => error,
+            _ => error.in_loop(&self.name).at_rank(rank),
+        });
+        result.inspect_err(|error| report(post, error))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of a run, each used once")]
+    fn on_rank<U, M: Machine>(
+        &mut self,
+        post: &mut Post,
+        job: &Job<'_>,
+        user: &mut U,
+        row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
+        make: impl FnOnce(Place, Block<T>) -> M,
+        mut work: impl FnMut(&mut U, &mut M, &M::Piece) -> Result<(), BoxError>,
+        end: impl FnOnce(M) -> (Block<T>, u64),
+    ) -> Result<Option<Summary>> {
+        let (rank, size, config) = (post.rank(), post.size(), job.session.config());
+        self.create(rank, size, user, row)?;
+        let place = self.place(rank, size);
+        let leader = if rank == 0 {
+            let name = &self.name;
+            let steering = Steering::new(name, &self.settings, config, post, Reach::Neighbours, &self.held)?;
+            let eager = self.settings.forced.is_some();
+            Some(Leader::new(steering, self.held.clone(), job.sweeps, eager, post.clock().now()))
+        } else {
+            None
+        };
+        let mut block_size = 0;
+        if self.shape.is_empty() || job.sweeps == 0 {
+            return Ok(leader.map(|leader| leader.finish(&self.name, self.shape.units(), 0, size).0));
+        }
+        let leader = match self.block.take() {
+            Some(block) => {
+                let mut machine = make(place, block);
+                let driver = Driver::new(post, place, config.peer_limit, leader);
+                let leader = driver.run(&mut machine, |machine, piece| work(user, machine, piece))?;
+                let (block, size) = end(machine);
+                (self.block, block_size) = (Some(block), size);
+                leader
+            }
+            None => {
+                stand_by(post, config.join_limit)?;
+                leader
+            }
+        };
+        Ok(leader.map(|leader| {
+            let (summary, held) = leader.finish(&self.name, self.shape.units(), block_size, size);
+            self.held = held;
+            summary
+        }))
+    }
+
+    /// The ranks that have rows.
+    fn place(&self, rank: usize, size: usize) -> Place {
+        let chain = usize::try_from(self.shape.units()).unwrap_or(usize::MAX).min(size);
+        Place { rank, chain }
+    }
+
+    /// How many rows each rank that has any has at first: one where there are no more rows than ranks.
+    fn first(&self, size: usize) -> Result<Vec<u64>> {
+        self.shape.check::<T>()?;
+        let units = self.shape.units();
+        let first = self.settings.first(units, size)?;
+        let chain = self.place(0, size).chain;
+        Ok(if chain < size { vec![1; chain] } else { first })
+    }
+
+    /// Makes this rank's rows, if that was not done before.
+    fn create<U>(
+        &mut self,
+        rank: usize,
+        size: usize,
+        user: &mut U,
+        mut row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
+    ) -> Result<()> {
+        let first = self.first(size)?;
+        if self.block.is_some() || rank >= first.len() {
+            return Ok(());
+        }
+        let start = 1 + first[..rank].iter().sum::<u64>();
+        let rows = start..start + first[rank];
+        let make = |index: u64, values: &mut [T]| make_row(rank, index, || row(user, index, values));
+        self.block = Some(Block::create(self.shape.columns, rows, make)?);
+        if rank == 0 {
+            self.held = first;
+        }
+        Ok(())
+    }
+
+    /// The whole grid, row by row, on rank 0; `None` on the others.
+    pub(super) fn gather<U>(
+        &mut self,
+        session: &Session,
+        user: &mut U,
+        row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
+    ) -> Result<Option<Vec<T>>> {
+        let mut post = session.post()?;
+        let post = &mut *post;
+        let run = post.next_run();
+        let rank = post.rank();
+        let result = self.collect(post, run, session, user, row).map_err(|error| match error.kind() {
+            ErrorKind::Peer => error,
+            _ => error.in_loop(&self.name).at_rank(rank),
+        });
+        result.inspect_err(|error| report(post, error))
+    }
+
+    fn collect<U>(
+        &mut self,
+        post: &mut Post,
+        run: u32,
+        session: &Session,
+        user: &mut U,
+        mut row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
+    ) -> Result<Option<Vec<T>>> {
+        let (rank, size, width) = (post.rank(), post.size(), self.shape.columns);
+        self.create(rank, size, user, &mut row)?;
+        let place = self.place(rank, size);
+        if rank > 0 {
+            if let Some(block) = &self.block {
+                let mut head = Vec::with_capacity(ENVELOPE + 8);
+                head.extend_from_slice(&envelope(run, Kind::Gather));
+                head.extend_from_slice(&block.rows().start.to_le_bytes());
+                // The last rank has the lower edge, too.
+                let values = block.all(place.below().is_none()).to_vec();
+                post.send_ready(0, Message { head: head.into(), parts: vec![Part::of(values)] })?;
+            }
+            return Ok(None);
+        }
+        let rows = usize::try_from(self.shape.rows).unwrap_or(usize::MAX);
+        let mut all = bytemuck::allocation::zeroed_vec(rows * width);
+        let Some(block) = &mut self.block else {
+            if width > 0 {
+                for (index, values) in (0..).zip(all.chunks_exact_mut(width)) {
+                    make_row(rank, index, || row(user, index, values))?;
+                }
+            }
+            return Ok(Some(all));
+        };
+        let own = block.grid().values;
+        all[..own.len()].copy_from_slice(own);
+        let mut missing: Vec<usize> = (1..place.chain).collect();
+        let told = std::cell::RefCell::new(missing.clone());
+        let mut starts = vec![1_u64];
+        for units in &self.held {
+            starts.push(starts[starts.len() - 1] + units);
+        }
+        post.wait_until(
+            session.config().join_limit,
+            |_, letter| {
+                if let Some(Letter { from, kind, body, parts }) = letter {
+                    let at = missing.iter().position(|&rank| rank == from);
+                    let (Kind::Gather, Some(at)) = (kind, at) else {
+                        return Err(unexpected(from, &format!("{kind:?}"), "its rows of the grid"));
+                    };
+                    missing.swap_remove(at);
+                    told.borrow_mut().clone_from(&missing);
+                    let edge = u64::from(from + 1 == place.chain);
+                    let rows: Range<u64> = starts[from]..starts[from + 1] + edge;
+                    let values: Vec<T> = open_rows(Mail { kind, body, parts }, &rows, width, from)?;
+                    let begin = rows.start as usize * width;
+                    all[begin..begin + values.len()].copy_from_slice(&values);
+                }
+                Ok(missing.is_empty().then_some(()))
+            },
+            || format!("for the rows of ranks {:?}", told.borrow()),
+        )?;
+        Ok(Some(all))
+    }
+}
+
+/// Calls user code that fills a row.
+fn make_row(rank: usize, index: u64, row: impl FnOnce() -> Result<(), BoxError>) -> Result<()> {
+    let error = match catch_unwind(AssertUnwindSafe(row)) {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(error)) => from_user(error, rank),
+        Err(payload) => Error::new(ErrorKind::Panic, panic_text(&*payload)),
+    };
+    Err(Error::new(error.kind(), format!("{} (in row {index})", error.message())).at_rank(rank))
+}

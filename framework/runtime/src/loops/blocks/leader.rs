@@ -1,0 +1,119 @@
+//! Rank 0's side of a loop over blocks: reports in, orders out.
+
+use std::time::Duration;
+
+use armature_planner::loops::block_moves;
+
+use super::driver::Told;
+use super::orders::{Movement, Orders};
+use crate::error::{Error, ErrorKind, Result};
+use crate::loops::steering::{Instruction, Steering};
+use crate::loops::summary::{RankReport, Summary};
+
+/// What rank 0 knows of all ranks.
+pub(super) struct Leader {
+    steering: Steering,
+    /// Rows of each rank that has any, once all that was ordered is done.
+    held: Vec<u64>,
+    first: Vec<u64>,
+    sweeps: u64,
+    /// Whether movements are drawn at random, as often as can be.
+    eager: bool,
+    begun: Duration,
+    pub(super) ended: Duration,
+    /// When the last sweep began.
+    lap: Option<Duration>,
+    /// The sweep before which it was decided last, and when.
+    decided: (u64, Duration),
+    totals: Vec<Option<RankReport>>,
+}
+
+impl Leader {
+    pub(super) fn new(steering: Steering, held: Vec<u64>, sweeps: u64, eager: bool, now: Duration) -> Self {
+        Leader {
+            steering,
+            totals: vec![None; held.len()],
+            first: held.clone(),
+            held,
+            sweeps,
+            eager,
+            begun: now,
+            ended: now,
+            lap: None,
+            decided: (0, now),
+        }
+    }
+
+    /// A rank has reported.
+    pub(super) fn hear(&mut self, rank: usize, told: Told) {
+        match told {
+            Told::Note(note) => self.steering.hear(rank, note),
+            Told::Total(report) => {
+                if let Some(total) = self.totals.get_mut(rank) {
+                    *total = Some(report);
+                }
+            }
+        }
+    }
+
+    /// Ranks that have not said that they are done.
+    pub(super) fn missing(&self) -> Vec<usize> {
+        (0..self.totals.len()).filter(|&rank| self.totals[rank].is_none()).collect()
+    }
+
+    /// A sweep begins now; returns the seconds that the one before took.
+    pub(super) fn lap(&mut self, sweep: u64, now: Duration) -> Option<f64> {
+        let before = self.lap.replace(now).filter(|_| sweep > 0)?;
+        Some(now.saturating_sub(before).as_secs_f64())
+    }
+
+    /// Before rank 0 begins `sweep`: orders, if it is time for any. Rows can move `delay` sweeps later.
+    pub(super) fn decide(&mut self, sweep: u64, delay: u64) -> Result<Option<Orders>> {
+        let before = sweep + delay;
+        if before >= self.sweeps || !self.steering.is_due() {
+            return Ok(None);
+        }
+        let Instruction { moves, period, .. } = self.steering.decide(Some((self.sweeps - before) as f64))?;
+        let now = self.lap.unwrap_or_default();
+        let (last, when) = std::mem::replace(&mut self.decided, (sweep, now));
+        let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
+        // At least one sweep, and as many as make up the period.
+        let count = match period / seconds {
+            _ if self.eager => 1,
+            count if count.is_finite() => count.round().clamp(1.0, 1e9) as u64,
+            _ => 1,
+        };
+        let from = if moves.is_empty() { sweep } else { before };
+        let movement = if moves.is_empty() {
+            None
+        } else {
+            let rounds = block_moves(&self.held, &moves)
+                .map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
+            // A rank may pass on more than it has.
+            moves.iter().for_each(|m| self.held[m.to] += m.units);
+            moves.iter().for_each(|m| self.held[m.from] -= m.units);
+            Some(Movement { before, rounds })
+        };
+        Ok(Some(Orders { sweep, report_after: from + count - 1, movement }))
+    }
+
+    /// How it went, with the size of blocks at the end, and how many rows each rank has now.
+    pub(super) fn finish(self, name: &str, units: u64, block: u64, size: usize) -> (Summary, Vec<u64>) {
+        let ranks = (0..size).map(|rank| self.totals.get(rank).copied().flatten().unwrap_or_default());
+        let mut first = self.first;
+        first.resize(size, 0);
+        let summary = Summary {
+            name: name.to_string(),
+            units,
+            passes: self.sweeps,
+            elapsed: self.ended.saturating_sub(self.begun),
+            interactions: self.steering.interactions(),
+            movements: self.steering.movements(),
+            block,
+            first,
+            change: self.steering.change(),
+            ranks: ranks.collect(),
+        };
+        (summary, self.held)
+    }
+}

@@ -1,0 +1,61 @@
+//! What the engines of both kinds of loop have in common: what they ask of their driver, and what they are told.
+
+use super::mail::{Mail, Out};
+use super::orders::Orders;
+use crate::error::Result;
+
+/// What is to be done next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step<P> {
+    /// User code computes this; then [`Machine::computed`] is called.
+    Compute(P),
+    /// This sweep is about to begin: reports and orders have their place here.
+    Boundary(u64),
+    /// The rank begins its part of a movement.
+    Moving,
+    /// The rank has made its part of a movement, and has sent and received so many rows.
+    Moved { sent: u64, received: u64 },
+    /// Nothing can be done before a message comes.
+    Wait,
+    /// All sweeps are done.
+    Done,
+}
+
+/// A rank's side of a loop, without clock and transport: messages in, messages and steps out.
+pub(super) trait Machine {
+    /// What user code computes at a time.
+    type Piece;
+
+    /// Goes on as far as it can without user code.
+    fn next(&mut self, out: &mut dyn Out) -> Result<Step<Self::Piece>>;
+
+    /// The piece is computed.
+    fn computed(&mut self, out: &mut dyn Out) -> Result<()>;
+
+    /// A border, rows or orders have come.
+    fn receive(&mut self, from: usize, mail: Mail) -> Result<()>;
+
+    /// Rank 0, before it begins a sweep: these orders are for all.
+    fn order(&mut self, orders: Orders, out: &mut dyn Out) -> Result<()>;
+
+    /// After which sweep the rank reports.
+    fn report_after(&self) -> u64;
+
+    /// On rank 0, before a sweep: the one before took so many seconds, if there was one.
+    fn tune(&mut self, seconds: Option<f64>);
+
+    /// How many sweeps after the order to do so rows can move: by then all ranks know of it that can be there.
+    fn delay(&self) -> u64;
+
+    /// Rows that it has.
+    fn held(&self) -> u64;
+
+    /// The part of all columns that a piece has, times its rows: the units that it is worth.
+    fn units(&self, piece: &Self::Piece) -> f64;
+
+    /// Where in the loop a piece is, for errors.
+    fn whereabouts(&self, piece: &Self::Piece) -> String;
+
+    /// Whom it waits for, and for what.
+    fn waiting_for(&self) -> String;
+}

@@ -1,0 +1,23 @@
+//! Loops over blocks of neighbouring rows. `README.md` beside this file has the protocol.
+
+#[allow(dead_code, reason = "the engine of stencils is added next")]
+mod block;
+#[cfg(test)]
+mod chain_tests;
+mod doacross;
+mod driver;
+mod field;
+mod grid;
+mod leader;
+mod machine;
+mod mail;
+mod orders;
+mod relocation;
+mod shape;
+mod sweeper;
+#[cfg(test)]
+mod tests;
+
+pub use doacross::{DoAcross, SweepLoop};
+pub use grid::{Grid, OldGrid};
+pub use shape::Shape;

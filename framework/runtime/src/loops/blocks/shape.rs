@@ -1,0 +1,71 @@
+//! The size of a grid.
+
+use std::ops::Range;
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Rows and columns of a whole grid, its fixed edges included.
+///
+/// The rows but the first and the last are the loop's units: unit `u` is row `u + 1`. A sweep goes over the columns but
+/// the first and the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Rows.
+    pub rows: u64,
+    /// Columns.
+    pub columns: usize,
+}
+
+impl Shape {
+    /// Rows that are computed.
+    pub fn units(&self) -> u64 {
+        self.rows.saturating_sub(2)
+    }
+
+    /// Columns that are computed.
+    pub fn inner(&self) -> Range<usize> {
+        1..self.columns.saturating_sub(1).max(1)
+    }
+
+    /// Whether there is anything to compute.
+    pub(super) fn is_empty(&self) -> bool {
+        self.units() == 0 || self.inner().is_empty()
+    }
+
+    /// Checks that the grid's values can be counted.
+    pub(super) fn check<T>(&self) -> Result<()> {
+        let bytes = usize::try_from(self.rows)
+            .ok()
+            .and_then(|rows| rows.checked_add(2)?.checked_mul(self.columns))
+            .and_then(|values| values.checked_mul(size_of::<T>()))
+            .filter(|bytes| *bytes <= isize::MAX as usize);
+        if size_of::<T>() == 0 || bytes.is_none() {
+            let text = format!(
+                "a grid of {} rows and {} columns of {} bytes each cannot be held: expected values of some size, and \
+                 less than 2^63 bytes in all",
+                self.rows,
+                self.columns,
+                size_of::<T>()
+            );
+            return Err(Error::new(ErrorKind::Config, text));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_are_not_computed() {
+        let shape = Shape { rows: 5, columns: 7 };
+        assert_eq!((shape.units(), shape.inner(), shape.is_empty()), (3, 1..6, false));
+        for (rows, columns) in [(0, 0), (2, 9), (9, 2), (1, 1), (9, 0)] {
+            let shape = Shape { rows, columns };
+            assert!(shape.is_empty() && shape.check::<f64>().is_ok(), "{shape:?}");
+        }
+        assert!(Shape { rows: u64::MAX, columns: 2 }.check::<f64>().is_err());
+        assert!(Shape { rows: 3, columns: 2 }.check::<[f64; 0]>().is_err());
+    }
+}

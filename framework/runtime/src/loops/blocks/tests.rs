@@ -1,0 +1,196 @@
+//! Loops over blocks on ranks as threads, against the serial loop.
+
+use std::ops::Range;
+
+use super::*;
+use crate::error::{BoxError, ErrorKind};
+use crate::loops::{Settings, Summary};
+use crate::session::{Balance, Config, run};
+
+/// Successive over-relaxation.
+struct Sor {
+    /// An error (or a panic) in this sweep, where the block has this row.
+    fails: Option<(u64, u64, bool)>,
+    sweep: u64,
+}
+
+impl Sor {
+    fn new() -> Self {
+        Sor { fails: None, sweep: 0 }
+    }
+}
+
+fn fill(row: u64, values: &mut [f64]) {
+    for (column, value) in (0_u64..).zip(values) {
+        let x = (row * 1_000_003 + column).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        *value = (x >> 40) as f64 / 1e6;
+    }
+}
+
+fn relax(b: &mut [f64], width: usize, columns: &Range<usize>) {
+    for row in 1..b.len() / width - 1 {
+        for i in row * width + columns.start..row * width + columns.end {
+            b[i] = 0.493 * (b[i - width] + b[i - 1] + b[i + 1] + b[i + width]) - 0.972 * b[i];
+        }
+    }
+}
+
+impl DoAcross for Sor {
+    type Value = f64;
+
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        fill(index, values);
+        Ok(())
+    }
+
+    fn sweep(&mut self, grid: Grid<'_, f64>, columns: Range<usize>) -> Result<(), BoxError> {
+        self.sweep += u64::from(columns.start == 1);
+        if let Some((sweep, row, panics)) = self.fails
+            && self.sweep == sweep
+            && (grid.first + 1..grid.first + grid.rows() as u64 - 1).contains(&row)
+        {
+            assert!(!panics, "burst");
+            return Err("torn".into());
+        }
+        relax(grid.values, grid.width, &columns);
+        Ok(())
+    }
+}
+
+fn serial(shape: Shape, sweeps: u64) -> Vec<f64> {
+    let mut values = vec![0.0; shape.rows as usize * shape.columns];
+    if shape.columns > 0 {
+        (0..).zip(values.chunks_exact_mut(shape.columns)).for_each(|(row, values)| fill(row, values));
+    }
+    if !shape.is_empty() {
+        (0..sweeps).for_each(|_| relax(&mut values, shape.columns, &shape.inner()));
+    }
+    values
+}
+
+fn same(a: &[f64], b: &[f64]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
+}
+
+/// Sweeps in runs of so many, and compares with the serial loop.
+fn check(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> Vec<Summary> {
+    let (grid, summaries) = run(&Config::new().ranks(ranks), |session| {
+        let mut sor = SweepLoop::new("sor", shape, Sor::new()).settings(settings.clone());
+        let mut summaries = Vec::new();
+        for &sweeps in runs {
+            summaries.extend(sor.run(session, sweeps)?);
+        }
+        Ok((sor.gather(session)?, summaries))
+    })
+    .unwrap();
+    let expected = serial(shape, runs.iter().sum());
+    assert!(same(&grid.unwrap(), &expected), "{ranks} ranks, {shape:?}, {runs:?}");
+    assert_eq!(summaries.len(), runs.len());
+    for (summary, &sweeps) in summaries.iter().zip(runs) {
+        let held: u64 = summary.ranks.iter().map(|rank| rank.held).sum();
+        if sweeps > 0 && !shape.is_empty() {
+            assert_eq!((held, summary.ranks.len()), (shape.units(), ranks));
+            let units: f64 = summary.ranks.iter().map(|rank| rank.units).sum();
+            assert!((units - (shape.units() * sweeps) as f64).abs() < 1e-3, "{summary}");
+        }
+    }
+    summaries
+}
+
+#[test]
+fn any_number_of_ranks_gives_the_serial_result() {
+    for ranks in 1..=8 {
+        for (rows, columns) in [(40, 33), (11, 5), (100, 12)] {
+            let shape = Shape { rows, columns };
+            check(ranks, shape, &[10], &Settings::new());
+            check(ranks, shape, &[3, 0, 4], &Settings::new().block(3).balance(Balance::Off));
+        }
+    }
+}
+
+#[test]
+fn small_grids_are_done_too() {
+    for ranks in [1, 2, 3, 8] {
+        for rows in [0, 1, 2, 3, 4, 7] {
+            for columns in [0, 1, 2, 3, 6] {
+                check(ranks, Shape { rows, columns }, &[2, 2], &Settings::new());
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_move_at_random_and_the_result_stays_the_serial_one() {
+    let (mut movements, mut sent) = (0, 0);
+    for ranks in 2..=8 {
+        for seed in 0..4 {
+            let shape = Shape { rows: 20 + 7 * seed, columns: 9 };
+            for summary in check(ranks, shape, &[200, 100], &Settings::new().forced(seed).block(1 + seed)) {
+                movements += summary.movements;
+                sent += summary.moved();
+            }
+        }
+    }
+    assert!(movements > 1_000 && sent > movements, "{movements} movements of {sent} rows");
+}
+
+#[test]
+fn shares_are_kept_where_nothing_moves() {
+    let settings = Settings::new().balance(Balance::Off).shares([3.0, 1.0]);
+    let summaries = check(2, Shape { rows: 42, columns: 10 }, &[5], &settings);
+    assert_eq!(summaries[0].first, [30, 10]);
+    assert_eq!(summaries[0].ranks.iter().map(|rank| rank.held).collect::<Vec<_>>(), [30, 10]);
+    let error = run(&Config::new().ranks(3), |session| {
+        let shape = Shape { rows: 42, columns: 10 };
+        SweepLoop::new("sor", shape, Sor::new()).settings(settings.clone()).run(session, 1)?;
+        Ok(())
+    })
+    .unwrap_err();
+    assert!(error.to_string().contains("loop sor: shares of a loop must be"), "{error}");
+}
+
+#[test]
+fn errors_and_panics_say_where_they_were() {
+    for ranks in [1, 2, 4] {
+        for (panics, expected) in [(false, "torn"), (true, "panicked: burst")] {
+            let error = run(&Config::new().ranks(ranks), |session| {
+                let sor = Sor { fails: Some((3, 38, panics)), ..Sor::new() };
+                let shape = Shape { rows: 40, columns: 12 };
+                let settings = Settings::new().block(4).balance(Balance::Off);
+                SweepLoop::new("sor", shape, sor).settings(settings).run(session, 50)?;
+                Ok(())
+            })
+            .unwrap_err();
+            let text = error.to_string();
+            let begin = format!("rank {}: loop sor: {expected} (in sweep 2, rows ", ranks - 1);
+            assert!(text.starts_with(&begin) && text.ends_with("..39, columns 1..5)"), "{text}");
+            let kind = if panics { ErrorKind::Panic } else { ErrorKind::User };
+            assert_eq!((error.kind(), error.stage()), (kind, Some("sor")));
+        }
+    }
+}
+
+/// A row that cannot be made.
+struct Holey;
+
+impl DoAcross for Holey {
+    type Value = f32;
+
+    fn row(&mut self, index: u64, _: &mut [f32]) -> Result<(), BoxError> {
+        if index == 7 { Err("no such row".into()) } else { Ok(()) }
+    }
+
+    fn sweep(&mut self, _: Grid<'_, f32>, _: Range<usize>) -> Result<(), BoxError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_row_that_cannot_be_made_ends_the_job() {
+    let error = run(&Config::new().ranks(2), |session| {
+        SweepLoop::new("holey", Shape { rows: 9, columns: 3 }, Holey).run(session, 1)?;
+        Ok(())
+    })
+    .unwrap_err();
+    assert_eq!(error.to_string(), "rank 1: loop holey: no such row (in row 7)");
+}
