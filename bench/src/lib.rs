@@ -16,6 +16,7 @@ pub mod baseline;
 pub mod experiment;
 pub mod experiments;
 pub mod farm;
+pub mod loops;
 pub mod machine;
 pub mod moved;
 pub mod pairs;

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{
     Outcome,
-    baseline::{chain, two_ranks},
+    baseline::{chain, loops, two_ranks},
     farm, moved, subject,
 };
 
@@ -37,6 +37,7 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "tasks" => Some(chain::main::<chain::Tasks>(arguments)),
         "by-hand" => Some(two_ranks::main(arguments)),
         "farm" => Some(farm::subject::main(arguments)),
+        "loop-by-hand" => Some(loops::main(arguments)),
         "mortal" => Some(farm::mortal::main(arguments)),
         "tiny" => Some(farm::tiny::main(arguments)),
         "moved" => Some(moved::main(arguments)),

@@ -4,7 +4,9 @@
 //! busy waits, which is the fastest there.
 
 pub mod chain;
+pub mod loops;
 mod slot;
 pub mod stages;
+mod sweep;
 pub mod task;
 pub mod two_ranks;

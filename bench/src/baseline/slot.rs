@@ -8,15 +8,19 @@
 
 use std::mem::MaybeUninit;
 
-use mpi::{ffi, topology::SimpleCommunicator, traits::AsRaw};
+use mpi::{
+    ffi,
+    topology::SimpleCommunicator,
+    traits::{AsRaw, Equivalence},
+};
 
-/// A buffer of 64-bit words and the message that is under way in it, if any.
-pub(super) struct Slot {
-    words: Vec<u64>,
+/// A buffer of words and the message that is under way in it, if any.
+pub(super) struct Slot<T: Equivalence = u64> {
+    words: Vec<T>,
     request: Option<ffi::MPI_Request>,
 }
 
-impl Slot {
+impl<T: Equivalence + Default + Copy> Slot<T> {
     /// A slot of so many words, on pages that are there already.
     ///
     /// # Panics
@@ -24,8 +28,8 @@ impl Slot {
     pub(super) fn new(words: usize) -> Self {
         assert!(i32::try_from(words).is_ok(), "{words} words are too many for one message");
         // Written once, so that no page fault falls into the measurement.
-        let mut buffer = vec![0; words];
-        buffer.fill(1);
+        let mut buffer = Vec::with_capacity(words);
+        buffer.extend((0..words).map(|_| T::default()));
         Slot { words: buffer, request: None }
     }
 
@@ -33,13 +37,13 @@ impl Slot {
     pub(super) fn send(&mut self, world: &SimpleCommunicator, to: i32, tag: i32) {
         self.wait();
         let mut request = MaybeUninit::uninit();
-        // SAFETY: the buffer has `words.len()` initialised u64 (which fits an i32, see `new`). It neither moves nor is
+        // SAFETY: the buffer has `words.len()` initialised words of this type (which fits an i32, see `new`). It neither moves nor is
         // written nor freed before the request completes: `words` is reachable through `wait` alone, and `drop` waits.
         unsafe {
             ffi::MPI_Isend(
                 self.words.as_ptr().cast(),
                 self.words.len() as i32,
-                ffi::RSMPI_UINT64_T,
+                T::equivalent_datatype().as_raw(),
                 to,
                 tag,
                 world.as_raw(),
@@ -58,7 +62,7 @@ impl Slot {
             ffi::MPI_Irecv(
                 self.words.as_mut_ptr().cast(),
                 self.words.len() as i32,
-                ffi::RSMPI_UINT64_T,
+                T::equivalent_datatype().as_raw(),
                 from,
                 tag,
                 world.as_raw(),
@@ -84,19 +88,25 @@ impl Slot {
     }
 
     /// Waits until no message is under way, then gives the words out.
-    pub(super) fn wait(&mut self) -> &mut [u64] {
+    pub(super) fn wait(&mut self) -> &mut [T] {
+        self.complete();
+        &mut self.words
+    }
+}
+
+impl<T: Equivalence> Slot<T> {
+    fn complete(&mut self) {
         if let Some(mut request) = self.request.take() {
             // SAFETY: the request was started by `send` or `receive`, and `take` makes sure that it is waited for once.
             unsafe {
                 ffi::MPI_Wait(&mut request, ffi::RSMPI_STATUS_IGNORE);
             }
         }
-        &mut self.words
     }
 }
 
-impl Drop for Slot {
+impl<T: Equivalence> Drop for Slot<T> {
     fn drop(&mut self) {
-        self.wait();
+        self.complete();
     }
 }

@@ -1,0 +1,207 @@
+//! Parallel loops by hand: every rank keeps its rows, and nothing ever moves.
+//!
+//! - *Product of matrices*: rows of A and C are spread over the ranks, all have B; a barrier after each pass.
+//! - *Sweep*: see [`sweep`](super::sweep).
+//! - *Heat*: ranks exchange their border rows in each step, and do the rows between meanwhile.
+
+use std::{ops::Range, time::Instant};
+
+use mpi::{
+    collective::CommunicatorCollectives,
+    point_to_point::{Destination, Source},
+    topology::SimpleCommunicator,
+    traits::Communicator,
+};
+
+use super::{slot::Slot, sweep::Sweep};
+use crate::{
+    Outcome,
+    burner::pin_rank,
+    loops::{
+        job::{Job, Kernel},
+        kernels,
+    },
+};
+
+const ROWS: i32 = 21;
+const TO_UPPER: i32 = 22;
+const TO_LOWER: i32 = 23;
+/// Rows of B are this far down in the endless sheet of elements.
+pub(crate) const SECOND: usize = 1 << 30;
+
+/// The rank program: prints `result seconds S` on rank 0.
+///
+/// # Errors
+/// If the arguments are wrong, a rank has no rows, or the result is not what it should be.
+pub fn main(words: &[String]) -> Outcome {
+    let job = Job::parse(words)?;
+    pin_rank(&job.cores)?;
+    let universe = mpi::initialize().ok_or("MPI could not be started")?;
+    let world = universe.world();
+    let units = match job.kernel {
+        Kernel::Matmul => 0..job.size,
+        // The edges stay as they are.
+        Kernel::Sor | Kernel::Heat => 1..job.size - 1,
+    };
+    let ranks = world.size() as usize;
+    let rows_of = |rank: usize| share(units.clone(), job.split, rank, ranks);
+    // All ranks see it, so that none waits for one that has left.
+    if let Some(rank) = (0..ranks).find(|&rank| rows_of(rank).is_empty()) {
+        return Err(format!("rank {rank} has none of {units:?}").into());
+    }
+    let mine = rows_of(world.rank() as usize);
+    let width = job.size;
+    let (seconds, rows) = match job.kernel {
+        Kernel::Matmul => {
+            let a = kernels::rows(mine.clone(), width);
+            let b = kernels::rows(SECOND..SECOND + width, width);
+            let mut c = vec![0.0; a.len()];
+            let seconds = timed(&world, &job, |passes| {
+                for _ in 0..passes {
+                    kernels::multiply(&a, &b, &mut c, width);
+                    world.barrier();
+                }
+            });
+            (seconds, c)
+        }
+        Kernel::Sor => {
+            let mut sweep = Sweep::new(&world, &job, mine.clone());
+            let seconds = timed(&world, &job, |passes| sweep.run(passes));
+            (seconds, sweep.rows().to_vec())
+        }
+        Kernel::Heat => {
+            let mut heat = Heat::new(&world, mine.clone(), width);
+            let seconds = timed(&world, &job, |passes| (0..passes).for_each(|_| heat.step()));
+            (seconds, heat.old[width..][..mine.len() * width].to_vec())
+        }
+    };
+    if job.verify {
+        verify(&world, &job, &rows, units)?;
+    }
+    if world.rank() == 0 {
+        println!("result seconds {seconds}");
+    }
+    Ok(())
+}
+
+/// The rows of one rank: of two the first has the part `split`, of other numbers all have the same, and the first ones
+/// one more where that does not come out even.
+fn share(units: Range<usize>, split: f64, rank: usize, ranks: usize) -> Range<usize> {
+    let at = |border: usize| match (ranks, border) {
+        (2, 1) => (units.len() as f64 * split).round() as usize,
+        _ => border * (units.len() / ranks) + border.min(units.len() % ranks),
+    };
+    units.start + at(rank)..units.start + at(rank + 1)
+}
+
+/// Seconds of the passes that count, after those that do not.
+fn timed(world: &SimpleCommunicator, job: &Job, mut run: impl FnMut(usize)) -> f64 {
+    run(job.settle);
+    // Connections are made before the clock starts.
+    world.barrier();
+    let start = Instant::now();
+    run(job.passes);
+    world.barrier();
+    start.elapsed().as_secs_f64()
+}
+
+/// Rank 0 gets all rows and compares them with those of the serial loop.
+fn verify(world: &SimpleCommunicator, job: &Job, rows: &[f64], units: Range<usize>) -> Outcome {
+    let (width, ranks) = (job.size, world.size());
+    if world.rank() > 0 {
+        world.process_at_rank(0).send_with_tag(rows, ROWS);
+        return Ok(());
+    }
+    let mut all = rows.to_vec();
+    for rank in 1..ranks {
+        let count = share(units.clone(), job.split, rank as usize, ranks as usize).len() * width;
+        let start = all.len();
+        all.resize(start + count, 0.0);
+        world.process_at_rank(rank).receive_into_with_tag(&mut all[start..], ROWS);
+    }
+    if all == serial(job) { Ok(()) } else { Err(format!("the result of {job:?} is wrong").into()) }
+}
+
+/// The rows that count, as the serial loop leaves them.
+pub(crate) fn serial(job: &Job) -> Vec<f64> {
+    let (width, passes) = (job.size, job.settle + job.passes);
+    if job.kernel == Kernel::Matmul {
+        let (a, b) = (kernels::rows(0..width, width), kernels::rows(SECOND..SECOND + width, width));
+        let mut c = vec![0.0; a.len()];
+        kernels::multiply(&a, &b, &mut c, width);
+        return c;
+    }
+    let mut grid = kernels::rows(0..width, width);
+    for _ in 0..passes {
+        if job.kernel == Kernel::Sor {
+            kernels::relax(&mut grid, width, 1..width - 1);
+        } else {
+            let old = grid.clone();
+            for row in 1..width - 1 {
+                kernels::heat(&old, &mut grid[row * width..][..width], width, row);
+            }
+        }
+    }
+    grid[width..(width - 1) * width].to_vec()
+}
+
+/// Rows with one of a neighbour, or of the edge, above and below, before a step and after it.
+struct Heat<'a> {
+    world: &'a SimpleCommunicator,
+    width: usize,
+    old: Vec<f64>,
+    new: Vec<f64>,
+    /// Neighbour, tag for it, and tag from it; then what goes to it and what comes from it.
+    sides: [Option<(i32, i32, i32)>; 2],
+    out: [Slot<f64>; 2],
+    back: [Slot<f64>; 2],
+}
+
+impl<'a> Heat<'a> {
+    fn new(world: &'a SimpleCommunicator, mine: Range<usize>, width: usize) -> Self {
+        let old = kernels::rows(mine.start - 1..mine.end + 1, width);
+        let (rank, ranks) = (world.rank(), world.size());
+        let upper = (rank > 0).then(|| (rank - 1, TO_UPPER, TO_LOWER));
+        let lower = (rank + 1 < ranks).then(|| (rank + 1, TO_LOWER, TO_UPPER));
+        let slots = || [Slot::new(width), Slot::new(width)];
+        Heat { world, width, new: old.clone(), old, sides: [upper, lower], out: slots(), back: slots() }
+    }
+
+    fn step(&mut self) {
+        let (width, last) = (self.width, self.old.len() / self.width - 2);
+        // Own border rows and the neighbours' rows beside them.
+        let (own, beside) = ([1, last], [0, last + 1]);
+        for (side, (out, back)) in self.sides.iter().zip(self.out.iter_mut().zip(&mut self.back)) {
+            if let Some((neighbour, to, from)) = *side {
+                back.receive(self.world, neighbour, from);
+                let row = if to == TO_UPPER { own[0] } else { own[1] };
+                out.wait().copy_from_slice(&self.old[row * width..][..width]);
+                out.send(self.world, neighbour, to);
+            }
+        }
+        for row in 2..last {
+            kernels::heat(&self.old, &mut self.new[row * width..][..width], width, row);
+        }
+        for (at, (side, back)) in self.sides.iter().zip(&mut self.back).enumerate() {
+            if side.is_some() {
+                self.old[beside[at] * width..][..width].copy_from_slice(back.wait());
+            }
+        }
+        for row in if last > 1 { vec![1, last] } else { vec![1] } {
+            kernels::heat(&self.old, &mut self.new[row * width..][..width], width, row);
+        }
+        std::mem::swap(&mut self.old, &mut self.new);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_cover_all_rows() {
+        assert_eq!([0, 1].map(|rank| share(1..11, 0.3, rank, 2)), [1..4, 4..11]);
+        assert_eq!([0, 1, 2].map(|rank| share(0..8, 0.3, rank, 3)), [0..3, 3..6, 6..8]);
+        assert_eq!(share(1..9, 0.7, 0, 1), 1..9);
+    }
+}

@@ -1,0 +1,192 @@
+//! A loop on ranks: what is run, and how it went.
+
+use std::{fmt, path::Path, str::FromStr, time::Duration};
+
+use crate::{
+    Outcome,
+    ranks::{Launch, Values, one},
+};
+
+/// How long a run may take before it counts as hung.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Which loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {
+    /// A product of matrices in each pass; units are rows.
+    Matmul,
+    /// A sweep of over-relaxation in Gauss-Seidel order in each pass; units are rows, strips of columns go down the ranks.
+    Sor,
+    /// A step of the heat equation in each pass; units are rows.
+    Heat,
+}
+
+impl fmt::Display for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kernel::Matmul => "matmul",
+            Kernel::Sor => "sor",
+            Kernel::Heat => "heat",
+        })
+    }
+}
+
+impl FromStr for Kernel {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let all = [Kernel::Matmul, Kernel::Sor, Kernel::Heat];
+        all.into_iter()
+            .find(|kernel| kernel.to_string() == name)
+            .ok_or_else(|| format!("there is no loop {name}"))
+    }
+}
+
+/// What is run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The loop.
+    pub kernel: Kernel,
+    /// Rows and columns, edges included.
+    pub size: usize,
+    /// Passes before the clock starts.
+    pub settle: usize,
+    /// Passes that count.
+    pub passes: usize,
+    /// Columns of a strip; by hand 0 is a whole row. Only the sweep has strips.
+    pub columns: usize,
+    /// By hand: the part of the rows on rank 0, of two ranks. With other numbers of ranks all have the same.
+    pub split: f64,
+    /// Whether rank 0 compares the whole result with that of the serial loop.
+    pub verify: bool,
+    /// Cores that the ranks are pinned to, in equal parts: the first ranks to the first core. Not pinned if empty.
+    pub cores: Vec<usize>,
+}
+
+impl Job {
+    /// A loop over so many rows and columns, in halves, a strip a whole row, not pinned, nothing before the clock starts.
+    pub fn new(kernel: Kernel, size: usize, passes: usize) -> Self {
+        Job { kernel, size, settle: 0, passes, columns: 0, split: 0.5, verify: false, cores: Vec::new() }
+    }
+
+    /// Runs the loop by hand under mpirun.
+    ///
+    /// # Errors
+    /// Those of starting ranks, and of the rank program.
+    pub fn by_hand(&self, ranks: usize) -> Outcome<Run> {
+        let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
+        self.by_hand_from(&this, ranks)
+    }
+
+    /// As [`by_hand`](Job::by_hand), from another binary that has the rank programs: a test is not the program itself.
+    ///
+    /// # Errors
+    /// As [`by_hand`](Job::by_hand).
+    pub fn by_hand_from(&self, binary: &Path, ranks: usize) -> Outcome<Run> {
+        self.run("loop-by-hand", binary, ranks)
+    }
+
+    fn run(&self, program: &str, binary: &Path, ranks: usize) -> Outcome<Run> {
+        let mut launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
+        if self.verify {
+            // Checks run beside anything, with more ranks than cores; how long they take does not matter.
+            launch.environment.push(("OMPI_MCA_mpi_yield_when_idle", "1"));
+        }
+        let words: Vec<String> =
+            ["rank", program].map(String::from).into_iter().chain(self.words()).collect();
+        Run::read(&one(&launch.run_other(binary, &words)?)?)
+    }
+
+    pub(crate) fn words(&self) -> Vec<String> {
+        let Job { kernel, size, settle, passes, columns, split, verify, cores } = self;
+        let mut words = vec![
+            format!("loop={kernel}"),
+            format!("size={size}"),
+            format!("settle={settle}"),
+            format!("passes={passes}"),
+            format!("columns={columns}"),
+            format!("split={split}"),
+            format!("verify={verify}"),
+        ];
+        words.extend(cores.iter().map(|core| format!("core={core}")));
+        words
+    }
+
+    pub(crate) fn parse(words: &[String]) -> Outcome<Self> {
+        let mut job = Job::new(Kernel::Matmul, 0, 0);
+        for word in words {
+            let (name, value) =
+                word.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, got {word}"))?;
+            match name {
+                "loop" => job.kernel = value.parse()?,
+                "size" => job.size = value.parse()?,
+                "settle" => job.settle = value.parse()?,
+                "passes" => job.passes = value.parse()?,
+                "columns" => job.columns = value.parse()?,
+                "split" => job.split = value.parse()?,
+                "verify" => job.verify = value.parse()?,
+                "core" => job.cores.push(value.parse()?),
+                _ => return Err(format!("there is no setting {word}").into()),
+            }
+        }
+        if job.size < 3 || !(0.0..=1.0).contains(&job.split) {
+            let text = format!("a loop needs a size of at least 3 and a split from 0 to 1, not {words:?}");
+            return Err(text.into());
+        }
+        Ok(job)
+    }
+
+    /// The strips of one row.
+    pub(crate) fn strips(&self) -> Vec<std::ops::Range<usize>> {
+        let end = self.size - 1;
+        let width = if self.columns == 0 { end } else { self.columns };
+        (1..end).step_by(width).map(|first| first..(first + width).min(end)).collect()
+    }
+}
+
+/// How a loop went.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Run {
+    /// Seconds of the passes that count.
+    pub seconds: f64,
+}
+
+impl Run {
+    fn read(values: &Values) -> Outcome<Self> {
+        let value =
+            |name: &str| values.get(name).copied().ok_or_else(|| format!("the loop printed no {name}"));
+        Ok(Run { seconds: value("seconds")? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_job_comes_back_from_its_arguments() {
+        for kernel in [Kernel::Matmul, Kernel::Sor, Kernel::Heat] {
+            let job = Job {
+                settle: 3,
+                columns: 10,
+                split: 0.625,
+                verify: true,
+                cores: vec![0, 3],
+                ..Job::new(kernel, 40, 7)
+            };
+            assert_eq!(Job::parse(&job.words()).unwrap(), job);
+        }
+        for words in ["size", "loop=sort", "speed=3", "size=2", "size=9 split=1.5"] {
+            let words: Vec<String> = words.split_whitespace().map(str::to_string).collect();
+            assert!(Job::parse(&words).is_err(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn strips_cover_a_row_without_its_edges() {
+        let job = |columns| Job { columns, ..Job::new(Kernel::Sor, 12, 1) };
+        assert!(matches!(&job(0).strips()[..], [only] if *only == (1..11)));
+        assert_eq!(job(4).strips(), [1..5, 5..9, 9..11]);
+        assert_eq!(job(50).strips(), job(0).strips());
+    }
+}

@@ -1,0 +1,4 @@
+//! Parallel loops that experiments run: what is run, its kernels, and the rank programs.
+
+pub mod job;
+pub mod kernels;
