@@ -1,5 +1,7 @@
 //! Bulk data of a message: bytes, or numbers that keep the alignment of their memory.
 
+use std::sync::Arc;
+
 use bytemuck::{AnyBitPattern, NoUninit, allocation::try_cast_vec};
 use bytes::Bytes;
 
@@ -8,17 +10,25 @@ use bytes::Bytes;
 /// A vector's memory can become a vector of other values without a copy only if both types are aligned alike, because
 /// memory is given back with the alignment with which it was allocated. So values aligned to four or eight bytes travel
 /// as vectors of words of that size, and are received into such vectors; all else travels as bytes.
+///
+/// A clone shares the memory: what is kept of a message until it has been answered costs no copy.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     Bytes(Bytes),
-    Words32(Vec<u32>),
-    Words64(Vec<u64>),
+    Words32(Arc<Vec<u32>>),
+    Words64(Arc<Vec<u64>>),
 }
 
 /// A vector seen as its bytes.
-struct Memory<P>(Vec<P>);
+struct Memory<V>(V);
 
-impl<P: NoUninit> AsRef<[u8]> for Memory<P> {
+impl<P: NoUninit> AsRef<[u8]> for Memory<Vec<P>> {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
+    }
+}
+
+impl<P: NoUninit> AsRef<[u8]> for Memory<Arc<Vec<P>>> {
     fn as_ref(&self) -> &[u8] {
         bytemuck::cast_slice(&self.0)
     }
@@ -32,26 +42,30 @@ impl Part {
             Err((_, values)) => values,
         };
         let values = match try_cast_vec::<P, u64>(values) {
-            Ok(words) => return Part::Words64(words),
+            Ok(words) => return Part::Words64(words.into()),
             Err((_, values)) => values,
         };
         match try_cast_vec::<P, u32>(values) {
-            Ok(words) => Part::Words32(words),
+            Ok(words) => Part::Words32(words.into()),
             Err((_, values)) => Part::Bytes(Bytes::from_owner(Memory(values))),
         }
     }
 
     /// The memory as values, without a copy; the part itself where its alignment or its size is not theirs.
     ///
-    /// Bytes are taken over from a buffer that nobody else holds, and copied from a shared one.
+    /// Memory is taken over if nobody else holds it, and copied if it is shared.
     pub(crate) fn into_values<P: AnyBitPattern>(self) -> Result<Vec<P>, Part> {
         match self {
             Part::Bytes(bytes) if align_of::<P>() > 1 => Err(Part::Bytes(bytes)),
             Part::Bytes(bytes) => {
                 try_cast_vec(Vec::from(bytes)).map_err(|(_, bytes)| Part::Bytes(bytes.into()))
             }
-            Part::Words32(words) => try_cast_vec(words).map_err(|(_, words)| Part::Words32(words)),
-            Part::Words64(words) => try_cast_vec(words).map_err(|(_, words)| Part::Words64(words)),
+            Part::Words32(words) => {
+                try_cast_vec(Arc::unwrap_or_clone(words)).map_err(|(_, words)| Part::Words32(words.into()))
+            }
+            Part::Words64(words) => {
+                try_cast_vec(Arc::unwrap_or_clone(words)).map_err(|(_, words)| Part::Words64(words.into()))
+            }
         }
     }
 
@@ -140,15 +154,27 @@ mod tests {
 
     #[test]
     fn memory_never_changes_its_alignment_or_loses_its_end() {
-        assert!(Part::Words32(vec![0; 4]).into_values::<u64>().is_err());
-        assert!(Part::Words64(vec![0; 4]).into_values::<u32>().is_err());
-        assert!(Part::Words64(vec![0; 4]).into_values::<u8>().is_err());
+        assert!(Part::of(vec![0_u32; 4]).into_values::<u64>().is_err());
+        assert!(Part::of(vec![0_u64; 4]).into_values::<u32>().is_err());
+        assert!(Part::of(vec![0_u64; 4]).into_values::<u8>().is_err());
         assert!(Part::Bytes(Bytes::from(vec![0; 8])).into_values::<u64>().is_err());
-        assert!(Part::Words64(vec![0; 4]).into_values::<[u64; 3]>().is_err());
+        assert!(Part::of(vec![0_u64; 4]).into_values::<[u64; 3]>().is_err());
         // A vector whose spare room is not a whole number of values.
         let mut roomy = Vec::with_capacity(10);
         roomy.resize(9, 0_u64);
-        assert!(Part::Words64(roomy).into_values::<[u64; 3]>().is_err());
+        assert!(Part::of(roomy).into_values::<[u64; 3]>().is_err());
+    }
+
+    #[test]
+    fn a_clone_shares_the_memory_and_may_be_taken_as_values_while_the_other_is_there() {
+        let part = Part::of(vec![7_u64; 3]);
+        let kept = part.clone();
+        assert_eq!(part.bytes().as_ptr(), kept.bytes().as_ptr());
+        let copied = part.into_values::<u64>().unwrap();
+        assert_ne!(copied.as_ptr().cast(), kept.bytes().as_ptr());
+        let place = kept.bytes().as_ptr();
+        let taken = kept.into_values::<u64>().unwrap();
+        assert_eq!((taken.as_ptr().cast(), &taken), (place, &copied), "nobody else holds it");
     }
 
     #[test]

@@ -94,11 +94,11 @@ fn hex(text: &str) -> Vec<u8> {
 
 /// A part of numbers from bytes; what is no whole number is left out.
 fn words32(bytes: &[u8]) -> Part {
-    Part::Words32(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_ne_bytes(word)).collect())
+    Part::of(bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_ne_bytes(word)).collect::<Vec<_>>())
 }
 
 fn words64(bytes: &[u8]) -> Part {
-    Part::Words64(bytes.as_chunks::<8>().0.iter().map(|&word| u64::from_ne_bytes(word)).collect())
+    Part::of(bytes.as_chunks::<8>().0.iter().map(|&word| u64::from_ne_bytes(word)).collect::<Vec<_>>())
 }
 
 /// Parts of all kinds.

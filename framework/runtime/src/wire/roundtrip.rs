@@ -181,7 +181,7 @@ fn bulk_characters_are_not_copied_and_all_are_checked() {
     let (head, _) = send(vec!['x'; OWN_PART / 4]);
     let mut words = vec![0x78_u32; OWN_PART / 4];
     words[5] = 0xD800;
-    let error = codec::decode::<char>(head, vec![Part::Words32(words)], OWN_PART / 4).unwrap_err();
+    let error = codec::decode::<char>(head, vec![Part::of(words)], OWN_PART / 4).unwrap_err();
     assert!(error.message().contains("some of its bits are not a value"), "{error}");
 }
 
@@ -203,7 +203,7 @@ fn numbers_in_memory_of_another_alignment_are_copied() {
     let count = OWN_PART / 8;
     let (head, _) = send(vec![7_u64; count]);
     for part in
-        [Part::Words32([7, 0].repeat(count)), Part::Bytes([7, 0, 0, 0, 0, 0, 0, 0].repeat(count).into())]
+        [Part::of([7_u32, 0].repeat(count)), Part::Bytes([7, 0, 0, 0, 0, 0, 0, 0].repeat(count).into())]
     {
         let part = if cfg!(target_endian = "little") { part } else { Part::of(vec![7_u64; count]) };
         assert_eq!(codec::decode::<u64>(head.clone(), vec![part], count).unwrap(), vec![7; count]);

@@ -11,8 +11,8 @@ const LARGEST: u64 = 1 << 30;
 fn part(unit: Unit, n: usize) -> Part {
     match unit {
         Unit::Byte => bytes(n).into(),
-        Unit::Word32 => Part::Words32((0..n as u32).map(|i| i << 16 | n as u32).collect()),
-        Unit::Word64 => Part::Words64((0..n as u64).map(|i| i << 32 | n as u64).collect()),
+        Unit::Word32 => Part::of((0..n as u32).map(|i| i << 16 | n as u32).collect()),
+        Unit::Word64 => Part::of((0..n as u64).map(|i| i << 32 | n as u64).collect()),
     }
 }
 

@@ -67,11 +67,11 @@ impl Landing {
                 }
                 Landing::Words32(mut words) => {
                     words.set_len(length / size_of::<u32>());
-                    Part::Words32(words)
+                    Part::Words32(words.into())
                 }
                 Landing::Words64(mut words) => {
                     words.set_len(length / size_of::<u64>());
-                    Part::Words64(words)
+                    Part::Words64(words.into())
                 }
             }
         }
