@@ -155,6 +155,12 @@ impl<'scope, 'env, W: Workplace + 'scope> Engine<'scope, 'env, W> {
         self.outstanding == 0 && self.ready.is_none()
     }
 
+    /// Whether this thread may wait busily: no other thread of the rank has anything to do. A master that only hands out
+    /// has its compute thread at rest for ever, and whoever waits for it would wait for its sleeps.
+    pub(crate) fn leaves_the_core(&self) -> bool {
+        self.is_inline() || self.is_idle()
+    }
+
     /// Hands a task over; inline, it is done when this returns.
     pub(crate) fn submit(&mut self, task: W::Task) -> Result<()> {
         let answers = W::answers(&task);
@@ -325,3 +331,51 @@ impl<'scope, 'env, W: Workplace + 'scope> Engine<'scope, 'env, W> {
 
 /// Stack of a compute thread, as large as that of a process on most systems: it runs user code.
 const STACK: usize = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A task is a wait for word from outside.
+    struct Waits;
+
+    impl Workplace for Waits {
+        type Task = Receiver<()>;
+        type Outcome = ();
+
+        fn perform(&mut self, word: Receiver<()>) -> Result<Option<()>> {
+            Ok(word.recv().ok())
+        }
+
+        fn answers(_: &Receiver<()>) -> bool {
+            true
+        }
+
+        fn may_last(&self, _: &Receiver<()>) -> bool {
+            false
+        }
+
+        fn took((): &()) -> Option<Duration> {
+            None
+        }
+    }
+
+    #[test]
+    fn the_core_is_free_as_long_as_the_compute_thread_rests() {
+        std::thread::scope(|scope| {
+            let waker = Waker::for_this_thread();
+            let mut engine =
+                Engine::new(scope, 0, Driver::Threaded, waker, Clock::wall(), Waits).expect("a thread");
+            assert!(!engine.is_inline() && engine.leaves_the_core());
+            let (word, waits) = channel();
+            engine.submit(waits).expect("the thread is there");
+            assert!(!engine.leaves_the_core());
+            word.send(()).expect("it is waited for");
+            while engine.fetch().expect("it is done").is_none() {
+                std::thread::park_timeout(Duration::from_millis(10));
+            }
+            assert!(engine.leaves_the_core());
+            engine.finish().map(drop).expect("it ends");
+        });
+    }
+}

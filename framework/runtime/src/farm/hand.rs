@@ -231,7 +231,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
             return self.tick();
         }
         self.tick()?;
-        self.backoff.may_spin(self.engine.is_inline());
+        self.backoff.may_spin(self.engine.leaves_the_core());
         if let Some(pause) = self.engine.pause(PATIENCE) {
             return self.post.transport().wait(Some(pause));
         }
