@@ -2,12 +2,14 @@
 //!
 //! - [`run`]: the options that every program has for its ranks, and how it ends
 //! - [`farm`](mod@farm): the options that every farm has
+//! - [`loops`]: the options that every loop has
 //! - [`atomic`]: files that appear whole or not at all
 //! - [`random`]: seeded numbers that are the same on every machine
 //! - [`spin`]: work that takes time and does nothing else
 
 pub mod atomic;
 pub mod farm;
+pub mod loops;
 pub mod random;
 pub mod run;
 pub mod spin;

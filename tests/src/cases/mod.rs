@@ -1,5 +1,6 @@
 //! The cases: programs whose result must be the serial one on any ranks.
 
+mod blocks;
 mod deaths;
 mod farms;
 mod flow;
@@ -24,6 +25,7 @@ pub(crate) const ALL: &[&[Case]] = &[
     items::CASES,
     flow::CASES,
     farms::CASES,
+    blocks::CASES,
     sessions::CASES,
     simulated::CASES,
 ];

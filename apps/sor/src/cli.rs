@@ -1,0 +1,123 @@
+//! The command line.
+
+use crate::kernel::{fill, relax};
+use crate::sweep::solve;
+use armature::BoxError;
+use armature::loops::Shape;
+use armature_apps::loops::LoopArgs;
+use clap::Parser;
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Successive over-relaxation in Gauss-Seidel order, rows spread over the ranks.
+///
+///   sor --size 1000 --verify
+///   mpirun -n 4 sor --size 2000 --sweeps 200 --summary
+///
+/// Rows move between neighbouring ranks when one of them becomes slower; the result is that of one rank, to the bit.
+#[derive(Debug, Parser)]
+#[command(version, verbatim_doc_comment)]
+struct Cli {
+    /// Rows and columns, fixed edges included
+    #[arg(long, default_value = "1000", value_name = "N|ROWSxCOLUMNS", value_parser = parse_size)]
+    size: Shape,
+    /// How often the grid is swept
+    #[arg(long, default_value_t = 40, value_name = "NUMBER")]
+    sweeps: u64,
+    /// Compute the grid on rank 0 alone as well, and fail unless both are the same to the bit
+    #[arg(long)]
+    verify: bool,
+    #[command(flatten)]
+    args: LoopArgs,
+}
+
+/// Values of the largest grid: 16 GiB.
+const MOST_VALUES: u64 = 1 << 31;
+
+fn parse_size(text: &str) -> Result<Shape, String> {
+    let (rows, columns) = text.split_once('x').unwrap_or((text, text));
+    let shape = rows.parse().ok().zip(columns.parse().ok()).map(|(rows, columns)| Shape { rows, columns });
+    shape
+        .filter(|shape| shape.rows.checked_mul(shape.columns as u64).is_some_and(|n| n <= MOST_VALUES))
+        .ok_or_else(|| {
+            format!("expected N or ROWSxCOLUMNS, of {MOST_VALUES} values at most: 2000 or 500x800")
+        })
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    armature_apps::run::end("sor", run(&Cli::parse()))
+}
+
+fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
+    let Cli { size, sweeps, verify, args } = cli;
+    let done = armature::run(&args.config()?, |session| {
+        let done = solve(session, *size, *sweeps, args.settings(), *verify)?;
+        let serial = match &done {
+            Some((_, grid)) if *verify => Some(compare(*size, *sweeps, grid)?),
+            _ => None,
+        };
+        Ok(done.map(|(summary, _)| (summary, serial)))
+    })?;
+    if let Some((summary, serial)) = done {
+        args.tell(&format!("{}x{} grid, {sweeps} sweeps", size.rows, size.columns), &summary);
+        if let Some(seconds) = serial {
+            println!("the same bits as the serial loop, which takes {seconds:.3} s row by row");
+        }
+    }
+    Ok(())
+}
+
+/// Whether the grid is the one that the serial loop makes; returns how many seconds that takes, row by row.
+fn compare(shape: Shape, sweeps: u64, grid: &[f64]) -> Result<f64, BoxError> {
+    let Shape { rows, columns: width } = shape;
+    let mut serial = vec![0.0; rows as usize * width];
+    (0..).zip(serial.chunks_exact_mut(width.max(1))).for_each(|(row, values)| fill(row, values));
+    let start = Instant::now();
+    (0..sweeps).for_each(|_| relax(&mut serial, width, shape.inner()));
+    let seconds = start.elapsed().as_secs_f64();
+    let differs = |(a, b): (&f64, &f64)| a.to_bits() != b.to_bits();
+    match grid.iter().zip(&serial).position(differs) {
+        Some(at) => {
+            Err(format!("row {}, column {}: {} instead of {}", at / width, at % width, grid[at], serial[at])
+                .into())
+        }
+        None if grid.len() != serial.len() => {
+            Err(format!("the grid has {} values instead of {}", grid.len(), serial.len()).into())
+        }
+        None => Ok(seconds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(words: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["sor"].into_iter().chain(words.split_whitespace())).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Cli::command().debug_assert();
+        assert_eq!(parse("").unwrap().size, Shape { rows: 1000, columns: 1000 });
+        assert_eq!(parse("--size 30x20").unwrap().size, Shape { rows: 30, columns: 20 });
+        for words in ["--size 3x", "--size x", "--size 99999x99999", "--size -1", "--sweeps some"] {
+            assert!(parse(words).is_err(), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_bit_is_found() {
+        let shape = Shape { rows: 9, columns: 7 };
+        let config = armature::Config::new();
+        let solved = armature::run(&config, |session| solve(session, shape, 3, Default::default(), true));
+        let (_, mut grid) = solved.unwrap().unwrap();
+        assert!(compare(shape, 3, &grid).is_ok());
+        grid[5 * 7 + 2] = f64::from_bits(grid[5 * 7 + 2].to_bits() ^ 1);
+        let error = compare(shape, 3, &grid).unwrap_err().to_string();
+        assert!(error.starts_with("row 5, column 2: "), "{error}");
+    }
+}

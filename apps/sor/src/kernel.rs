@@ -1,0 +1,89 @@
+//! The serial loop.
+
+use std::ops::Range;
+
+/// What the neighbours count in the new value: ω / 4 with ω = 1.972.
+pub const NEIGHBOURS: f64 = 0.493;
+/// What the old value counts: 1 − ω.
+pub const SELF: f64 = -0.972;
+/// Floating-point operations of a value.
+pub const FLOPS: f64 = 6.0;
+
+/// One sweep over `columns` of all rows of `b`, which are `width` long, but the first and the last.
+pub fn relax(b: &mut [f64], width: usize, columns: Range<usize>) {
+    if columns.is_empty() {
+        return;
+    }
+    for row in 1..(b.len() / width).saturating_sub(1) {
+        let (above, rest) = b[(row - 1) * width..].split_at_mut(width);
+        let (here, below) = rest.split_at_mut(width);
+        let (above, below) = (&above[columns.clone()], &below[columns.clone()]);
+        let mut left = here[columns.start - 1];
+        // One more on the right.
+        let here = &mut here[columns.start..=columns.end];
+        for i in 0..above.len() {
+            // The left one comes last: it is all that the value before has to be waited for.
+            left = NEIGHBOURS * (above[i] + below[i] + here[i + 1] + left) + SELF * here[i];
+            here[i] = left;
+        }
+    }
+}
+
+/// Initial values of a row: between 0 and 1, without a pattern that would make the arithmetic easier.
+pub fn fill(row: u64, values: &mut [f64]) {
+    for (column, value) in (0_u64..).zip(values) {
+        let mixed = row.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ column.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        *value = (mixed >> 11) as f64 / (1_u64 << 53) as f64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sweep_is_the_formula_in_gauss_seidel_order() {
+        let (rows, width) = (7, 9);
+        let mut grid = vec![0.0; rows * width];
+        (0..).zip(grid.chunks_exact_mut(width)).for_each(|(row, values)| fill(row, values));
+        let mut b = grid.clone();
+        relax(&mut grid, width, 1..width - 1);
+        for j in 1..rows - 1 {
+            for i in 1..width - 1 {
+                let at = |j: usize, i: usize| b[j * width + i];
+                let sum = at(j - 1, i) + at(j + 1, i) + at(j, i + 1) + at(j, i - 1);
+                b[j * width + i] = 0.493 * sum - 0.972 * at(j, i);
+            }
+        }
+        assert_eq!(grid, b);
+    }
+
+    #[test]
+    fn strips_make_no_difference() {
+        let (rows, width) = (12, 31);
+        let mut whole = vec![0.0; rows * width];
+        (0..).zip(whole.chunks_exact_mut(width)).for_each(|(row, values)| fill(row, values));
+        let mut strips = whole.clone();
+        relax(&mut whole, width, 1..width - 1);
+        for start in (1..width - 1).step_by(7) {
+            relax(&mut strips, width, start..(start + 7).min(width - 1));
+        }
+        assert_eq!(whole, strips);
+        relax(&mut strips, width, 5..5);
+        relax(&mut strips[..width], width, 1..width - 1);
+        assert_eq!(whole, strips, "nothing to do");
+    }
+
+    #[test]
+    fn a_linear_grid_is_a_solution() {
+        let (rows, width) = (8, 8);
+        let exact: Vec<f64> = (0..rows * width).map(|n| (n / width + 2 * (n % width)) as f64).collect();
+        let mut grid = exact.clone();
+        grid[3 * width + 4] += 100.0;
+        for _ in 0..3_000 {
+            relax(&mut grid, width, 1..width - 1);
+        }
+        assert!(grid.iter().zip(&exact).all(|(a, b)| (a - b).abs() < 1e-9), "it is found again");
+    }
+}

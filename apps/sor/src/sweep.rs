@@ -1,0 +1,42 @@
+//! The loop on ranks. This is all that it takes beyond the serial loop.
+
+use crate::kernel::{FLOPS, fill, relax};
+use armature::loops::{DoAcross, Grid, Settings, Shape, Summary, SweepLoop};
+use armature::{BoxError, Session};
+use std::ops::Range;
+
+/// Over-relaxation.
+#[derive(Clone, Copy, Debug)]
+pub struct Sor;
+
+impl DoAcross for Sor {
+    type Value = f64;
+
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        fill(index, values);
+        Ok(())
+    }
+
+    fn sweep(&mut self, grid: Grid<'_, f64>, columns: Range<usize>) -> Result<(), BoxError> {
+        let flops = FLOPS * ((grid.rows() - 2) * columns.len()) as f64;
+        armature::declare(flops, || relax(grid.values, grid.width, columns));
+        Ok(())
+    }
+}
+
+/// Sweeps so often over a grid of this shape on all ranks. Rank 0 gets how it went, and the grid if `whole` says so.
+///
+/// # Errors
+/// Those of the loop.
+pub fn solve(
+    session: &Session,
+    shape: Shape,
+    sweeps: u64,
+    settings: Settings,
+    whole: bool,
+) -> Result<Option<(Summary, Vec<f64>)>, BoxError> {
+    let mut sor = SweepLoop::new("sor", shape, Sor).settings(settings);
+    let summary = sor.run(session, sweeps)?;
+    let grid = if whole { sor.gather(session)? } else { None };
+    Ok(summary.map(|summary| (summary, grid.unwrap_or_default())))
+}

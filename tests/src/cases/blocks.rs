@@ -1,0 +1,115 @@
+//! Loops over blocks of rows: the serial result, to the bit, wherever rows are and whenever they move.
+
+use std::ops::Range;
+
+use armature::loops::{DoAcross, Grid, Settings, Shape, SweepLoop};
+use armature::{Balance, BoxError, Session};
+
+use crate::Case;
+use crate::check::{noise, same, that};
+
+pub(super) const CASES: &[Case] = &[
+    Case { name: "sweeps", run: sweeps },
+    Case { name: "sweeps-small", run: small },
+    Case { name: "sweeps-moving", run: moving },
+];
+
+/// Operations that a value is declared to take: enough for messages not to be all that takes simulated time.
+const FLOPS: f64 = 2_000.0;
+
+fn fill(row: u64, values: &mut [f64]) {
+    for (column, value) in (0..).zip(values) {
+        *value = (noise(row, column) >> 40) as f64 / 1e6;
+    }
+}
+
+/// Over-relaxation in Gauss-Seidel order.
+fn relax(b: &mut [f64], width: usize, columns: Range<usize>) {
+    for row in 1..(b.len() / width).saturating_sub(1) {
+        for i in row * width + columns.start..row * width + columns.end {
+            b[i] = 0.493 * (b[i - width] + b[i - 1] + b[i + 1] + b[i + width]) - 0.972 * b[i];
+        }
+    }
+}
+
+struct Relax;
+
+impl DoAcross for Relax {
+    type Value = f64;
+
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        fill(index, values);
+        Ok(())
+    }
+
+    fn sweep(&mut self, grid: Grid<'_, f64>, columns: Range<usize>) -> Result<(), BoxError> {
+        let values = ((grid.rows() - 2) * columns.len()) as f64;
+        armature::declare(FLOPS * values, || relax(grid.values, grid.width, columns));
+        Ok(())
+    }
+}
+
+/// The grid as bits, so that values are compared as such.
+fn bits(grid: &[f64]) -> Vec<u64> {
+    grid.iter().map(|value| value.to_bits()).collect()
+}
+
+fn serial(session: &Session, shape: Shape, sweeps: u64) -> Vec<u64> {
+    if !session.is_root() {
+        return Vec::new();
+    }
+    let mut grid = vec![0.0; shape.rows as usize * shape.columns];
+    (0..).zip(grid.chunks_exact_mut(shape.columns.max(1))).for_each(|(row, values)| fill(row, values));
+    if !shape.inner().is_empty() {
+        (0..sweeps).for_each(|_| relax(&mut grid, shape.columns, shape.inner()));
+    }
+    bits(&grid)
+}
+
+/// Sweeps in two runs; returns how often rows moved, on rank 0.
+fn check(session: &Session, shape: Shape, sweeps: u64, settings: &Settings) -> Result<u64, BoxError> {
+    let mut relax = SweepLoop::new("relax", shape, Relax).settings(settings.clone());
+    let mut movements = 0;
+    for part in [sweeps / 2, sweeps - sweeps / 2] {
+        if let Some(summary) = relax.run(session, part)? {
+            movements += summary.movements;
+            let held: u64 = summary.ranks.iter().map(|rank| rank.held).sum();
+            let is_told = shape.inner().is_empty() || part == 0 || held == shape.units();
+            that(is_told, || format!("{held} rows are told, not {}\n{summary}", shape.units()))?;
+        }
+    }
+    let grid = relax.gather(session)?.unwrap_or_default();
+    let what = format!("{} rows of {}, {sweeps} sweeps", shape.rows, shape.columns);
+    same(session, &what, &bits(&grid), &serial(session, shape, sweeps))?;
+    Ok(movements)
+}
+
+fn sweeps(session: &Session) -> Result<(), BoxError> {
+    for (rows, columns) in [(40, 33), (100, 12), (20, 3)] {
+        let shape = Shape { rows, columns };
+        check(session, shape, 10, &Settings::new())?;
+        check(session, shape, 9, &Settings::new().block(3).balance(Balance::Off))?;
+    }
+    Ok(())
+}
+
+/// No rows, fewer than ranks, no columns.
+fn small(session: &Session) -> Result<(), BoxError> {
+    for rows in [0, 1, 2, 3, session.size() as u64 + 1, session.size() as u64 + 2] {
+        for columns in [0, 1, 2, 3, 9] {
+            check(session, Shape { rows, columns }, 4, &Settings::new())?;
+        }
+    }
+    Ok(())
+}
+
+fn moving(session: &Session) -> Result<(), BoxError> {
+    let mut movements = 0;
+    for seed in 0..6 {
+        let shape = Shape { rows: 16 + 9 * seed, columns: 7 };
+        movements += check(session, shape, 150, &Settings::new().forced(seed).block(1 + seed))?;
+    }
+    that(!session.is_root() || session.size() == 1 || movements > 50, || {
+        format!("rows have moved only {movements} times")
+    })
+}
