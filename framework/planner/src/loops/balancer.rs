@@ -141,6 +141,11 @@ impl LoopBalancer {
         }
     }
 
+    /// From now on each rank keeps so many units at least ([`least`](LoopOptions::least)).
+    pub fn set_least(&mut self, units: u64) {
+        self.options.least = units;
+    }
+
     /// From now on nothing is moved, as with [`enabled`](LoopOptions::enabled) switched off.
     pub fn stop(&mut self) {
         self.options.enabled = false;

@@ -6,6 +6,7 @@
 //!
 //! | loop | trait |
 //! |---|---|
+//! | over units that do not depend on each other (DOALL) | [`DoAll`]; over mere indices [`Ranges`], [`parallel_for`], [`map`], [`reduce`] |
 //! | over a grid in place, each value from new and old neighbours (Gauss-Seidel order) | [`DoAcross`] |
 //!
 //! Rank 0 decides, beside its own share of the work, by the balancer of [`armature_planner::loops`]; nobody waits for a
@@ -14,17 +15,24 @@
 mod blocks;
 #[allow(dead_code, unused_imports, reason = "the engines are added next")]
 mod checkpoint;
+mod closures;
+mod doall;
+mod freight;
 mod gaps;
-#[allow(dead_code, reason = "the engines are added next")]
 mod note;
-#[allow(dead_code, reason = "the engines are added next")]
+mod ranges;
 mod settings;
-#[allow(dead_code, reason = "the engines are added next")]
+#[allow(dead_code, reason = "the engine of stencils is added next")]
 mod steering;
 mod summary;
+mod units;
 
 pub use armature_planner::loops::{LoopOptions, Smoothing, Trend, TrendTable};
 pub use blocks::{DoAcross, Grid, OldGrid, Shape, SweepLoop};
 pub use checkpoint::Checkpoint;
+pub use closures::{map, parallel_for, parallel_for_with, reduce, reduce_any_order};
+pub use doall::{DoAll, DoAllLoop};
+pub use ranges::Ranges;
 pub use settings::Settings;
 pub use summary::{RankReport, Summary};
+pub use units::{Rows, Units};

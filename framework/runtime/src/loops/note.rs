@@ -123,11 +123,6 @@ impl Meter {
         self.total.received += received;
     }
 
-    /// Movements that the rank has made its part of.
-    pub(super) fn movements(&self) -> u64 {
-        self.recent.movements
-    }
-
     /// Time of computing since the last note.
     pub(super) fn since_note(&self) -> Duration {
         self.clock.now().saturating_sub(self.noted)

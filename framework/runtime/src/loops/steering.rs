@@ -131,6 +131,27 @@ impl Steering {
         });
     }
 
+    /// Goes on with what an earlier run of the loop has learned.
+    pub(super) fn resume(&mut self, balancer: LoopBalancer) {
+        self.balancer = balancer;
+    }
+
+    /// What was learned.
+    pub(super) fn into_balancer(self) -> LoopBalancer {
+        self.balancer
+    }
+
+    /// From now on each rank keeps so many units at least, where there are enough.
+    pub(super) fn set_least(&mut self, units: u64) {
+        self.balancer.set_least(units);
+    }
+
+    /// Closes the accounts of a movement of which all ranks have reported that they have made their part. Without this it is
+    /// done behind the next decision: for loops in which an instruction is carried out one interaction later.
+    pub(super) fn close_movement(&mut self) {
+        self.finish_movement(self.clock.now().as_secs_f64());
+    }
+
     /// Whether all ranks that take part have reported since the last decision.
     pub(super) fn is_due(&self) -> bool {
         self.notes.iter().all(Option::is_some)

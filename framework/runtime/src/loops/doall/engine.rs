@@ -1,0 +1,419 @@
+//! A rank while a DOALL loop runs: gives out blocks, and between them takes messages in, reports, and moves units.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use armature_planner::loops::{LoopBalancer, Reach};
+
+use super::leader::Leader;
+use super::letters::{Orders, Say, Shipment};
+use super::member::{Addressed, Member};
+use super::pace::Pace;
+use super::stock::{Block, Segment};
+use crate::clock::Clock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::loops::note::{Begun, Meter};
+use crate::loops::settings::Settings;
+use crate::loops::steering::Steering;
+use crate::loops::summary::Summary;
+use crate::loops::units::Units;
+use crate::session::letter::{Kind, Letter, envelope};
+use crate::session::post::Post;
+use crate::session::{Backoff, Config};
+use crate::transport::Message;
+use crate::wire;
+
+/// How often a rank that waits looks whether the others live.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A loop on this rank, through all its runs.
+pub(in crate::loops) struct Engine<U> {
+    name: String,
+    settings: Settings,
+    units: u64,
+    member: Member<U>,
+    pace: Pace,
+    has_units: bool,
+    /// Rank 0: what was learned in earlier runs, and the units that each rank has.
+    learned: Option<(LoopBalancer, Vec<u64>)>,
+    run: Option<Run>,
+}
+
+/// What belongs to one run.
+struct Run {
+    leader: Option<Leader>,
+    meter: Meter,
+    clock: Clock,
+    begin: Duration,
+    passes: u64,
+    first: Vec<u64>,
+    current: Option<(Block, Begun)>,
+    /// Time that the movement in hand has taken so far.
+    moving: Duration,
+    /// Rank 0: something was heard that may lead to orders.
+    stirred: bool,
+    alone: bool,
+    peer_limit: Duration,
+    join_limit: Duration,
+}
+
+impl<U: Units> Engine<U> {
+    /// A loop over so many units.
+    pub(in crate::loops) fn new(name: &str, units: u64, settings: Settings) -> Self {
+        Engine {
+            name: name.to_string(),
+            pace: Pace::new(settings.block),
+            settings,
+            units,
+            member: Member::new(0),
+            has_units: false,
+            learned: None,
+            run: None,
+        }
+    }
+
+    pub(in crate::loops) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(in crate::loops) fn units(&self) -> u64 {
+        self.units
+    }
+
+    /// Replaces what was set.
+    pub(in crate::loops) fn set(&mut self, settings: Settings) {
+        self.pace = Pace::new(settings.block);
+        self.settings = settings;
+    }
+
+    /// The units that this rank is to have at first; `None` if it has them already.
+    ///
+    /// # Errors
+    /// If the shares that were set cannot be used.
+    pub(in crate::loops) fn wants(&self, rank: usize, ranks: usize) -> Result<Option<Range<u64>>> {
+        if self.has_units {
+            return Ok(None);
+        }
+        let first = self.first(ranks)?;
+        let start = first[..rank].iter().sum();
+        Ok(Some(start..start + first[rank]))
+    }
+
+    fn first(&self, ranks: usize) -> Result<Vec<u64>> {
+        self.settings.first(self.units, ranks).map_err(|error| error.in_loop(&self.name))
+    }
+
+    /// The data of the units that it [wants](Engine::wants).
+    ///
+    /// # Errors
+    /// If they are not the data of so many units.
+    pub(in crate::loops) fn give(&mut self, rank: usize, range: Range<u64>, units: U) -> Result<()> {
+        let count = range.end - range.start;
+        let fits = match usize::try_from(count) {
+            Ok(count) => units.check(count),
+            Err(_) => Err(format!("{count} units, more than fit into memory")),
+        };
+        if let Err(what) = fits {
+            let text = format!("the data of units {range:?} cannot be {what}");
+            return Err(Error::new(ErrorKind::User, text).in_loop(&self.name).at_rank(rank));
+        }
+        self.member = Member::new(rank);
+        self.member.stock.receive(Segment::new(range.start, count, units));
+        self.has_units = true;
+        Ok(())
+    }
+
+    /// Begins a run of so many passes, at least one.
+    ///
+    /// # Errors
+    /// If the options cannot be used.
+    pub(in crate::loops) fn begin(&mut self, post: &mut Post, config: &Config, passes: u64) -> Result<()> {
+        post.next_run();
+        let clock = post.clock();
+        let eager = self.settings.forced.is_some();
+        self.member.begin(eager);
+        let mut run = Run {
+            leader: None,
+            meter: Meter::new(clock),
+            clock,
+            begin: clock.now(),
+            passes,
+            first: Vec::new(),
+            current: None,
+            moving: Duration::ZERO,
+            stirred: true,
+            alone: post.size() == 1,
+            peer_limit: config.peer_limit,
+            join_limit: config.join_limit,
+        };
+        let mut orders = None;
+        if post.rank() == 0 {
+            let (learned, held) = match self.learned.take() {
+                Some((balancer, held)) => (Some(balancer), held),
+                None => (None, self.first(post.size())?),
+            };
+            let steering = Steering::new(&self.name, &self.settings, config, post, Reach::Anywhere, &held)?;
+            let mut leader = Leader::new(steering, &held, passes, eager);
+            if let Some(balancer) = learned {
+                orders = leader.open(balancer)?;
+            }
+            (run.first, run.leader) = (held, Some(leader));
+        }
+        self.run = Some(run);
+        orders.map_or(Ok(()), |orders| self.order(post, &orders))
+    }
+
+    /// The next block to do, when the one before is done; `None` when the run is over.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] if other ranks are silent for too long; what the transport reports; what another rank sent
+    /// and makes no sense.
+    pub(in crate::loops) fn next(&mut self, post: &mut Post) -> Result<Option<Block>> {
+        let rank = post.rank();
+        self.hook(post).map_err(|error| match error.kind() {
+            ErrorKind::Peer => error,
+            _ => error.in_loop(&self.name).at_rank(rank),
+        })
+    }
+
+    fn hook(&mut self, post: &mut Post) -> Result<Option<Block>> {
+        let Some(run) = &mut self.run else { return Ok(None) };
+        if let Some((block, begun)) = run.current.take() {
+            let took = run.meter.end(&begun, block.len() as f64);
+            self.pace.done(block.len(), took);
+            self.member.finished(&block);
+        }
+        let mut wait: Option<Wait> = None;
+        loop {
+            let has_heard = self.converse(post)?;
+            let Some(run) = &mut self.run else { return Ok(None) };
+            let waits = self.settings.synchronous && !run.alone && self.member.is_unanswered();
+            let block = if self.member.is_over() || waits {
+                None
+            } else {
+                self.member.next(self.pace.next(self.member.stock.undone()))
+            };
+            if block.is_some() || self.member.is_over() {
+                if let Some(wait) = wait {
+                    run.meter.waited(run.clock.now().saturating_sub(wait.begin));
+                }
+                run.current = block.clone().map(|block| (block, run.meter.begin()));
+                return Ok(block);
+            }
+            let clock = run.clock;
+            let now = clock.now();
+            let wait = wait.get_or_insert_with(|| Wait::new(post, now));
+            if has_heard {
+                (wait.last, wait.look) = (now, now + LOOK);
+                wait.backoff.reset();
+            } else {
+                self.check(post, wait, now)?;
+            }
+            wait.backoff.wait(post.transport(), clock)?;
+        }
+    }
+
+    /// Takes in what has come and says what is to be said. False if there was nothing.
+    fn converse(&mut self, post: &mut Post) -> Result<bool> {
+        let mut begin = None;
+        loop {
+            let letter = post.poll()?;
+            let Some(run) = &mut self.run else { return Ok(false) };
+            let reports = letter.is_none() && self.member.is_to_report(|| run.meter.since_note());
+            if letter.is_none() && !reports && !run.stirred {
+                break;
+            }
+            begin.get_or_insert_with(|| run.clock.now());
+            if let Some(letter) = letter {
+                self.hear(post, letter)?;
+            } else if reports {
+                self.report(post)?;
+            } else {
+                run.stirred = false;
+                let now = run.clock.now();
+                if let Some(orders) = run.leader.as_mut().map_or(Ok(None), |leader| leader.step(now))? {
+                    self.order(post, &orders)?;
+                }
+            }
+        }
+        let Some(run) = &mut self.run else { return Ok(false) };
+        if let Some(begin) = begin {
+            run.meter.interaction(run.clock.now().saturating_sub(begin));
+        }
+        Ok(begin.is_some())
+    }
+
+    fn hear(&mut self, post: &mut Post, letter: Letter) -> Result<()> {
+        let Some(run) = &mut self.run else { return Ok(()) };
+        match (letter.kind, &mut run.leader) {
+            (Kind::Report, Some(leader)) => {
+                let say: Say = wire::from_bytes(&letter.body)?;
+                leader.hear(letter.from, &say, run.clock.now());
+                run.stirred = true;
+                Ok(())
+            }
+            (Kind::Orders, None) if letter.from == 0 => {
+                let orders: Orders = wire::from_bytes(&letter.body)?;
+                self.obey(post, &orders)
+            }
+            (Kind::Units, _) => {
+                let begin = run.clock.now();
+                let shipment = Shipment::unpack(letter.body, letter.parts, self.units)?;
+                self.member.accept(letter.from, shipment)?;
+                run.moving += run.clock.now().saturating_sub(begin);
+                self.settle();
+                Ok(())
+            }
+            (other, _) => {
+                let text = format!("rank {} sent {other:?}, which a loop does not expect here", letter.from);
+                Err(Error::new(ErrorKind::Wire, text))
+            }
+        }
+    }
+
+    /// Tells all ranks.
+    fn order(&mut self, post: &mut Post, orders: &Orders) -> Result<()> {
+        let mut head = envelope(post.run(), Kind::Orders).to_vec();
+        head.extend_from_slice(&wire::to_bytes(orders)?);
+        let message = Message::new(head);
+        for rank in 1..post.size() {
+            post.send_ready(rank, message.clone())?;
+        }
+        self.obey(post, orders)
+    }
+
+    fn obey(&mut self, post: &mut Post, orders: &Orders) -> Result<()> {
+        let Some(run) = &mut self.run else { return Ok(()) };
+        let begin = run.clock.now();
+        let shipments: Vec<Addressed<U>> = self.member.obey(orders)?;
+        for (to, shipment) in shipments {
+            post.send_ready(to, shipment.pack(post.run(), Kind::Units)?)?;
+        }
+        if !orders.moves.is_empty() {
+            run.moving += run.clock.now().saturating_sub(begin);
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Notes the movement of which this rank has made its part.
+    fn settle(&mut self) {
+        if let (Some(made), Some(run)) = (self.member.take_made(), &mut self.run) {
+            run.meter.moved(std::mem::take(&mut run.moving), made.sent, made.received);
+        }
+    }
+
+    fn report(&mut self, post: &mut Post) -> Result<()> {
+        let Some(run) = &mut self.run else { return Ok(()) };
+        let (undone, held) = (self.member.stock.undone(), self.member.stock.held());
+        let note = run.meter.note(undone);
+        let total = (undone == 0).then(|| run.meter.report(held));
+        let say = Say { round: self.member.round(), done: self.member.done(), held, note, total };
+        self.member.has_reported();
+        match &mut run.leader {
+            Some(leader) => {
+                leader.hear(0, &say, run.clock.now());
+                run.stirred = true;
+                Ok(())
+            }
+            None => post.send(0, Kind::Report, &say),
+        }
+    }
+
+    /// Whether there is still somebody to wait for.
+    fn check(&self, post: &Post, wait: &mut Wait, now: Duration) -> Result<()> {
+        let Some(run) = &self.run else { return Ok(()) };
+        if run.clock.is_simulated() || now < wait.look {
+            return Ok(());
+        }
+        wait.look = now + LOOK;
+        let (limit, what) = match &run.leader {
+            Some(leader) if leader.has_heard_all() => (run.peer_limit, leader.waits_for()),
+            Some(leader) => (run.join_limit, leader.waits_for()),
+            // Rank 0 knows more, so it is the one to say so.
+            None if self.member.round() > 0 => (run.peer_limit + run.peer_limit / 4, self.member.waits_for()),
+            None => (run.join_limit, self.member.waits_for()),
+        };
+        if let Some(rank) = (0..post.size()).find(|&rank| post.has_ended(rank)) {
+            let text = format!("waited {what}, but the process of rank {rank} has ended");
+            return Err(Error::new(ErrorKind::Timeout, text));
+        }
+        let silent = now.saturating_sub(wait.last);
+        if silent > limit {
+            return Err(Error::new(
+                ErrorKind::Timeout,
+                format!("waited {:.0} s {what}", silent.as_secs_f64()),
+            ));
+        }
+        Ok(())
+    }
+
+    /// The data of the block that [`next`](Engine::next) has given.
+    pub(in crate::loops) fn slices(&mut self, block: &Block) -> Option<U::Slices<'_>> {
+        self.member.stock.slices(block)
+    }
+
+    /// An error of user code in a block; the loop's first unit has the number `base`.
+    pub(in crate::loops) fn blame(&self, error: &Error, block: &Block, base: u64, rank: usize) -> Error {
+        let pass = match &self.run {
+            Some(run) if run.passes > 1 => format!(" of pass {}", self.member.pass()),
+            _ => String::new(),
+        };
+        let units = match block.range.start + base..block.range.end + base {
+            Range { start, end } if end == start + 1 => format!("unit {start}"),
+            Range { start, end } => format!("units {start}..{end}"),
+        };
+        let text = format!("{} (in {units}{pass})", error.message());
+        Error::new(error.kind(), text).in_loop(&self.name).at_rank(rank)
+    }
+
+    /// How the run went, on rank 0, after its end.
+    pub(in crate::loops) fn finish(&mut self) -> Option<Summary> {
+        let run = self.run.take()?;
+        let leader = run.leader?;
+        let steering = leader.steering();
+        let summary = Summary {
+            name: self.name.clone(),
+            units: self.units,
+            passes: run.passes,
+            elapsed: leader.ended()?.saturating_sub(run.begin),
+            interactions: steering.interactions(),
+            movements: steering.movements(),
+            block: self.pace.usual(),
+            first: run.first,
+            change: steering.change(),
+            ranks: leader.totals(),
+        };
+        let held = leader.held();
+        self.learned = Some((leader.into_balancer(), held));
+        Some(summary)
+    }
+
+    /// The segments that are here, copied.
+    pub(in crate::loops) fn copies(&self) -> Shipment<U> {
+        let copy = |segment: &Segment<U>| Segment::new(segment.first, segment.count, segment.units.copy());
+        Shipment { round: 0, segments: self.member.stock.segments().map(copy).collect() }
+    }
+}
+
+/// A rank that has nothing to do.
+struct Wait {
+    backoff: Backoff,
+    begin: Duration,
+    /// When something came last.
+    last: Duration,
+    /// When to look next whether the others live.
+    look: Duration,
+}
+
+impl Wait {
+    fn new(post: &Post, now: Duration) -> Self {
+        Wait { backoff: post.backoff(), begin: now, last: now, look: now + LOOK }
+    }
+}
+
+impl<U> std::fmt::Debug for Engine<U> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Engine").field("name", &self.name).field("units", &self.units).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,87 @@
+//! All units of a loop on rank 0.
+
+use std::time::Duration;
+
+use super::letters::Shipment;
+use super::stock::Segment;
+use crate::error::{Error, ErrorKind, Result};
+use crate::loops::units::Units;
+use crate::session::letter::Kind;
+use crate::session::post::Post;
+
+/// Brings together on rank 0 what each rank has of the `units`; `None` on the others. Whoever is not here yet has so long
+/// to come.
+///
+/// # Errors
+/// If a rank does not come, or the units are not all there, each once.
+pub(in crate::loops) fn gather<U: Units>(
+    post: &mut Post,
+    name: &str,
+    units: u64,
+    mine: Shipment<U>,
+    limit: Duration,
+) -> Result<Option<U>> {
+    let (run, rank, size) = (post.next_run(), post.rank(), post.size());
+    if rank > 0 {
+        post.send_ready(0, mine.pack(run, Kind::Gather)?)?;
+        return Ok(None);
+    }
+    let mut all = mine.segments;
+    let mut missing: Vec<usize> = (1..size).collect();
+    let told = std::cell::RefCell::new(missing.clone());
+    post.wait_until(
+        limit,
+        |_, letter| {
+            if let Some(letter) = letter {
+                let at = missing.iter().position(|&from| from == letter.from);
+                let (Kind::Gather, Some(at)) = (letter.kind, at) else {
+                    let text =
+                        format!("rank {} sent {:?} while units were gathered", letter.from, letter.kind);
+                    return Err(Error::new(ErrorKind::Wire, text));
+                };
+                missing.swap_remove(at);
+                told.borrow_mut().clone_from(&missing);
+                all.extend(Shipment::unpack(letter.body, letter.parts, units)?.segments);
+            }
+            Ok(missing.is_empty().then_some(()))
+        },
+        || format!("for the units of ranks {:?}", told.borrow()),
+    )
+    .and_then(|()| together(all, units))
+    .map(Some)
+    .map_err(|error| if error.kind() == ErrorKind::Peer { error } else { error.in_loop(name).at_rank(0) })
+}
+
+/// One storage of all units.
+fn together<U: Units>(mut segments: Vec<Segment<U>>, units: u64) -> Result<U> {
+    segments.sort_by_key(|segment| segment.first);
+    let mut all = U::empty();
+    let mut end = 0;
+    for segment in segments {
+        if segment.first != end {
+            return Err(Error::new(ErrorKind::Wire, format!("unit {end} is not there once")));
+        }
+        end += segment.count;
+        all.append(segment.units);
+    }
+    if end != units {
+        return Err(Error::new(ErrorKind::Wire, format!("{end} units are there, not {units}")));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unit_is_there_once() {
+        let segment =
+            |first: u64, count: u64| Segment::new(first, count, (first..first + count).collect::<Vec<_>>());
+        assert_eq!(together(vec![segment(3, 2), segment(0, 3)], 5).unwrap(), [0, 1, 2, 3, 4]);
+        assert!(together::<Vec<u64>>(vec![], 0).unwrap().is_empty());
+        for wrong in [vec![segment(0, 3)], vec![segment(0, 3), segment(2, 3)], vec![segment(1, 4)]] {
+            assert_eq!(together(wrong, 5).unwrap_err().kind(), ErrorKind::Wire);
+        }
+    }
+}

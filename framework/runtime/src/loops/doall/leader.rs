@@ -1,0 +1,259 @@
+//! Rank 0's side of a DOALL loop: who has how much to do, when units move, and when a pass is over.
+
+use std::time::Duration;
+
+use armature_planner::loops::LoopBalancer;
+
+use super::letters::{Orders, Say, Transfer, What};
+use crate::error::Result;
+use crate::loops::note::Note;
+use crate::loops::steering::{Instruction, Steering};
+use crate::loops::summary::RankReport;
+
+/// The others are not asked to report for the sake of a rank that has run dry if they will be done in so many seconds: two
+/// blocks, about.
+const SOON: f64 = 2e-3;
+/// Reports are at least so many seconds apart where nothing else bounds that: on a simulated host interactions cost nothing.
+const LEAST_PERIOD: f64 = 5e-3;
+
+/// What is known of a rank.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    /// The round of its last report.
+    round: Option<u64>,
+    /// Units that it did in this pass.
+    done: u64,
+    /// Units that it has and has not done.
+    undone: u64,
+    held: u64,
+    /// Units a second.
+    rate: Option<f64>,
+    /// When it reported.
+    at: f64,
+    total: RankReport,
+}
+
+impl Account {
+    fn is_dry(&self) -> bool {
+        self.undone == 0 && self.round.is_some()
+    }
+
+    /// Seconds that it still has to do.
+    fn left(&self, now: f64) -> f64 {
+        match self.rate {
+            _ if self.undone == 0 => 0.0,
+            Some(rate) if rate > 0.0 => self.undone as f64 / rate - (now - self.at),
+            _ => f64::INFINITY,
+        }
+    }
+}
+
+/// See the module's page. It sends nothing itself.
+pub(super) struct Leader {
+    steering: Steering,
+    accounts: Vec<Account>,
+    units: u64,
+    passes: u64,
+    /// From 1.
+    pass: u64,
+    round: u64,
+    /// Every rank has to answer the last orders, also one that has nothing to do.
+    all_answer: bool,
+    /// A rank has run dry since the last decision.
+    hungry: bool,
+    /// The others were asked to report soon.
+    hurried: bool,
+    /// Reports come at every hook.
+    eager: bool,
+    ended: Option<Duration>,
+}
+
+impl Leader {
+    /// For ranks that have these units.
+    pub(super) fn new(steering: Steering, held: &[u64], passes: u64, eager: bool) -> Self {
+        let account = |&held: &u64| Account { undone: held, held, ..Account::default() };
+        Leader {
+            steering,
+            accounts: held.iter().map(account).collect(),
+            units: held.iter().sum(),
+            passes,
+            pass: 1,
+            round: 0,
+            all_answer: true,
+            hungry: false,
+            hurried: false,
+            eager,
+            ended: None,
+        }
+    }
+
+    /// A report has come.
+    pub(super) fn hear(&mut self, rank: usize, say: &Say, now: Duration) {
+        let Some(account) = self.accounts.get_mut(rank) else { return };
+        if say.note.seconds > 0.0 && say.note.units > 0.0 {
+            account.rate = Some(say.note.units / say.note.seconds);
+        }
+        (account.round, account.at) = (Some(say.round), now.as_secs_f64());
+        (account.done, account.undone, account.held) = (say.done, say.note.held, say.held);
+        if let Some(total) = say.total {
+            account.total = total;
+        }
+        self.hungry |= account.is_dry();
+        self.steering.hear(rank, say.note);
+    }
+
+    /// What all ranks are to be told now, if anything.
+    ///
+    /// # Errors
+    /// If the balancer cannot use what was measured.
+    pub(super) fn step(&mut self, now: Duration) -> Result<Option<Orders>> {
+        if self.ended.is_some() {
+            return Ok(None);
+        }
+        if self.is_pass_over() {
+            return self.next_pass(now).map(Some);
+        }
+        if self.accounts.len() == 1 {
+            return Ok(None);
+        }
+        if self.waited_for().next().is_none() {
+            self.steering.close_movement();
+            // At the end of a pass a slow rank is better left without any unit.
+            self.steering.set_least(0);
+            let instruction = self.steering.decide(Some(self.passes_left()))?;
+            return Ok(Some(self.orders(What::Go, instruction)));
+        }
+        let now = now.as_secs_f64();
+        if self.hungry && !self.hurried && self.waited_for().any(|(_, account)| account.left(now) > SOON) {
+            self.hurried = true;
+            let (round, period) = (self.round, LEAST_PERIOD);
+            return Ok(Some(Orders { round, what: What::Hurry, moves: Vec::new(), period }));
+        }
+        Ok(None)
+    }
+
+    /// Ranks whose report is missing before anything can be decided.
+    fn waited_for(&self) -> impl Iterator<Item = (usize, &Account)> {
+        self.accounts.iter().enumerate().filter(|(_, account)| {
+            account.round != Some(self.round) && (self.all_answer || !account.is_dry())
+        })
+    }
+
+    /// All units are done, and no account of a movement is open.
+    fn is_pass_over(&self) -> bool {
+        let done: u64 = self.accounts.iter().map(|account| account.done).sum();
+        done == self.units && (!self.all_answer || self.waited_for().next().is_none())
+    }
+
+    /// Moves units before the first report, by what an earlier run has learned of the ranks.
+    ///
+    /// # Errors
+    /// As [`step`](Leader::step).
+    pub(super) fn open(&mut self, learned: LoopBalancer) -> Result<Option<Orders>> {
+        self.steering.resume(learned);
+        if self.accounts.len() == 1 {
+            return Ok(None);
+        }
+        let instruction = self.share_out()?;
+        Ok((!instruction.moves.is_empty()).then(|| self.orders(What::Go, instruction)))
+    }
+
+    /// Decides where units are to be at the beginning of a pass.
+    fn share_out(&mut self) -> Result<Instruction> {
+        for (rank, account) in self.accounts.iter_mut().enumerate() {
+            (account.done, account.undone) = (0, account.held);
+            self.steering.hear(rank, Note { held: account.held, ..Note::default() });
+        }
+        // A rank without any unit would never be seen to become faster.
+        self.steering.set_least(1);
+        self.steering.decide(Some((self.passes - self.pass + 1) as f64))
+    }
+
+    fn next_pass(&mut self, now: Duration) -> Result<Orders> {
+        if self.pass == self.passes {
+            self.ended = Some(now);
+            let instruction = Instruction { moves: Vec::new(), phases: 1, period: 0.0 };
+            return Ok(self.orders(What::End, instruction));
+        }
+        self.pass += 1;
+        self.steering.close_movement();
+        let instruction = if self.accounts.len() == 1 {
+            self.accounts[0].done = 0;
+            Instruction { moves: Vec::new(), phases: 1, period: f64::MAX }
+        } else {
+            self.share_out()?
+        };
+        Ok(self.orders(What::Begin, instruction))
+    }
+
+    /// Passes over what is left of this one that take as long as all that is still to be done.
+    fn passes_left(&self) -> f64 {
+        let undone: u64 = self.accounts.iter().map(|account| account.undone).sum();
+        1.0 + (self.passes - self.pass) as f64 * self.units as f64 / undone.max(1) as f64
+    }
+
+    fn orders(&mut self, what: What, instruction: Instruction) -> Orders {
+        let of = |rank: usize| self.accounts.get(rank).map_or(0, |account| account.undone);
+        let moves: Vec<Transfer> = instruction
+            .moves
+            .iter()
+            .map(|m| Transfer { from: m.from, to: m.to, units: m.units, of: of(m.from) })
+            .collect();
+        self.round += 1;
+        self.all_answer = what == What::Begin || !moves.is_empty();
+        (self.hungry, self.hurried) = (false, false);
+        if what == What::Begin {
+            // Nobody is dry until he says so.
+            self.accounts.iter_mut().for_each(|account| account.round = None);
+        }
+        let period = if self.eager { 0.0 } else { instruction.period.max(LEAST_PERIOD) };
+        Orders { round: self.round, what, moves, period }
+    }
+
+    /// Who is waited for, and how much these have to do.
+    pub(super) fn waits_for(&self) -> String {
+        let list: Vec<String> = self
+            .waited_for()
+            .map(|(rank, account)| format!("rank {rank} (which had {} to do)", account.undone))
+            .collect();
+        format!("for the reports of {}, in pass {} of {}", list.join(", "), self.pass, self.passes)
+    }
+
+    /// Whether all ranks have come to the loop.
+    pub(super) fn has_heard_all(&self) -> bool {
+        self.round > 0 || self.accounts.iter().all(|account| account.round.is_some())
+    }
+
+    /// When the run ended.
+    pub(super) fn ended(&self) -> Option<Duration> {
+        self.ended
+    }
+
+    /// Units that each rank has.
+    pub(super) fn held(&self) -> Vec<u64> {
+        self.accounts.iter().map(|account| account.held).collect()
+    }
+
+    /// What each rank has done, with the time that it waited for the end.
+    pub(super) fn totals(&self) -> Vec<RankReport> {
+        let end = self.ended.unwrap_or_default().as_secs_f64();
+        let total = |account: &Account| {
+            let last = Duration::from_secs_f64((end - account.at).max(0.0));
+            RankReport { waiting: account.total.waiting + last, held: account.held, ..account.total }
+        };
+        self.accounts.iter().map(total).collect()
+    }
+
+    pub(super) fn steering(&self) -> &Steering {
+        &self.steering
+    }
+
+    /// What was learned of the ranks.
+    pub(super) fn into_balancer(self) -> LoopBalancer {
+        self.steering.into_balancer()
+    }
+}
+
+#[cfg(test)]
+#[path = "leader_tests.rs"]
+mod tests;

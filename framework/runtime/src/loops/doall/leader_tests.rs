@@ -1,0 +1,102 @@
+use std::time::Duration;
+
+use super::*;
+use crate::loops::Settings;
+use crate::session::Config;
+use crate::session::post::Post;
+use crate::transport::local::{LocalTransport, World};
+use armature_planner::loops::Reach;
+
+fn leader(held: &[u64], passes: u64) -> Leader {
+    leader_on(&post(), held, passes)
+}
+
+fn post() -> Post {
+    Post::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO)
+}
+
+fn leader_on(post: &Post, held: &[u64], passes: u64) -> Leader {
+    let settings = Settings::new().quantum(Duration::ZERO);
+    let steering = Steering::new("rows", &settings, &Config::new(), post, Reach::Anywhere, held).unwrap();
+    Leader::new(steering, held, passes, false)
+}
+
+/// A rank that has `undone` units left and did `done` in this pass, the last `units` in so many seconds.
+fn say(round: u64, done: u64, undone: u64, units: f64, seconds: f64, movements: u64) -> Say {
+    let note = Note { units, seconds, held: undone, blocks: 1, span: seconds, movements, ..Note::default() };
+    let total = (undone == 0).then(RankReport::default);
+    Say { round, done, held: done + undone, note, total }
+}
+
+const NOW: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_rank_that_runs_dry_makes_the_others_report_and_gets_units() {
+    let mut leader = leader(&[50, 50], 1);
+    leader.hear(0, &say(0, 50, 0, 50.0, 1.0, 0), NOW);
+    // Nothing is known of rank 1.
+    let orders = leader.step(NOW).unwrap().unwrap();
+    assert_eq!((orders.round, orders.what), (0, What::Hurry));
+    assert_eq!(leader.step(NOW).unwrap(), None, "once is enough");
+    assert!(leader.waits_for().contains("rank 1 (which had 50 to do), in pass 1 of 1"));
+    leader.hear(1, &say(0, 10, 40, 10.0, 1.0, 0), NOW);
+    let orders = leader.step(NOW).unwrap().unwrap();
+    assert_eq!((orders.round, orders.what), (1, What::Go));
+    let Transfer { from, to, units, of } = orders.moves[0];
+    assert!((from, to, of, orders.moves.len()) == (1, 0, 40, 1) && units > 20, "{orders:?}");
+    // Both have to answer, rank 0 although it was dry.
+    leader.hear(1, &say(1, 12, 38 - units, 2.0, 0.2, 1), NOW);
+    assert_eq!(leader.step(NOW).unwrap(), None);
+    leader.hear(0, &say(1, 50 + units, 0, units as f64, 0.5, 1), NOW);
+    // What is left is shared out again.
+    let orders = leader.step(NOW).unwrap().unwrap();
+    assert_eq!((orders.round, orders.what, orders.moves.len()), (2, What::Go, 1));
+    let units = units + orders.moves[0].units;
+    leader.hear(1, &say(2, 50 - units, 0, 1.0, 0.1, 2), NOW);
+    assert_eq!(leader.step(NOW).unwrap(), None);
+    leader.hear(0, &say(2, 50 + units, 0, 3.0, 0.1, 2), NOW);
+    assert_eq!(leader.step(NOW).unwrap().unwrap().what, What::End);
+    assert_eq!((leader.step(NOW).unwrap(), leader.ended()), (None, Some(NOW)));
+    assert_eq!((leader.steering().movements(), leader.held()), (2, vec![50 + units, 50 - units]));
+}
+
+#[test]
+fn a_pass_is_over_when_all_units_are_done_and_the_next_begins_where_they_are() {
+    let post = post();
+    let mut leader = leader_on(&post, &[50, 50], 2);
+    leader.hear(0, &say(0, 50, 0, 50.0, 1.0, 0), NOW);
+    leader.step(NOW).unwrap();
+    leader.hear(1, &say(0, 50, 0, 50.0, 4.0, 0), NOW);
+    let orders = leader.step(NOW).unwrap().unwrap();
+    assert_eq!((orders.round, orders.what), (1, What::Begin));
+    assert_eq!(orders.moves, [Transfer { from: 1, to: 0, units: 30, of: 50 }]);
+    leader.hear(0, &say(1, 80, 0, 80.0, 1.6, 1), NOW);
+    assert_eq!(leader.step(NOW).unwrap().map(|orders| orders.what), Some(What::Hurry));
+    leader.hear(1, &say(1, 20, 0, 20.0, 1.6, 1), NOW);
+    assert_eq!(leader.step(NOW).unwrap().unwrap().what, What::End);
+    let mut again = leader_on(&post, &leader.held(), 1);
+    assert_eq!(again.open(leader.into_balancer()).unwrap(), None, "they are where they should be");
+}
+
+#[test]
+fn nobody_is_hurried_who_is_done_soon() {
+    let mut leader = leader(&[50, 50, 50], 1);
+    for rank in 0..3 {
+        leader.hear(rank, &say(0, 40, 10, 40.0, 0.04, 0), NOW);
+    }
+    assert!(leader.step(NOW).unwrap().unwrap().moves.is_empty());
+    leader.hear(0, &say(1, 50, 0, 10.0, 0.01, 0), NOW);
+    let soon = NOW + Duration::from_micros(8_500);
+    assert_eq!(leader.step(soon).unwrap(), None, "the others have 1.5 ms left");
+    assert_eq!(leader.step(NOW).unwrap().unwrap().what, What::Hurry);
+}
+
+#[test]
+fn a_loop_without_units_waits_until_all_have_come() {
+    let mut leader = leader(&[0, 0], 1);
+    assert_eq!(leader.step(NOW).unwrap(), None);
+    leader.hear(0, &say(0, 0, 0, 0.0, 0.0, 0), NOW);
+    assert!(!leader.has_heard_all() && leader.step(NOW).unwrap().is_none());
+    leader.hear(1, &say(0, 0, 0, 0.0, 0.0, 0), NOW);
+    assert_eq!(leader.step(NOW).unwrap().unwrap().what, What::End);
+}

@@ -1,0 +1,180 @@
+//! Loops as a trait: the framework has the units' data and moves them.
+
+use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::engine::Engine;
+use super::gather::gather;
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::loops::settings::Settings;
+use crate::loops::summary::Summary;
+use crate::loops::units::Units;
+use crate::session::post::Post;
+use crate::session::{Session, from_user, panic_text, report};
+
+/// A DOALL loop: its units do not depend on each other, so that any rank may do any of them.
+///
+/// See the [module's page](crate::loops) for a complete program. What all ranks need (the other matrix of a product, say)
+/// is in `self`; what belongs to the units is in [`Units`](DoAll::Units), and moves with them.
+pub trait DoAll {
+    /// Where the data of neighbouring units lie.
+    type Units: Units;
+
+    /// The data of these units, on the rank that has them first. It is called once on each rank, before its first pass;
+    /// `range` is empty where there are fewer units than ranks.
+    ///
+    /// # Errors
+    /// Any, which ends the job.
+    fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError>;
+
+    /// Does some neighbouring units, whose data are `units`. Each unit is done exactly once a pass, in blocks that differ
+    /// from run to run: results must not depend on where a block begins or ends.
+    ///
+    /// # Errors
+    /// Any, which ends the job.
+    fn compute(
+        &mut self,
+        range: Range<u64>,
+        units: <Self::Units as Units>::Slices<'_>,
+    ) -> Result<(), BoxError>;
+}
+
+/// A [`DoAll`] loop with the units that this rank has of it. Every rank makes the same and runs it in the same way.
+///
+/// ```
+/// use armature::BoxError;
+/// use armature::loops::{DoAll, DoAllLoop};
+///
+/// struct Squares;
+///
+/// impl DoAll for Squares {
+///     type Units = Vec<u64>;
+///
+///     fn create(&mut self, range: std::ops::Range<u64>) -> Result<Vec<u64>, BoxError> {
+///         Ok(range.collect())
+///     }
+///
+///     fn compute(&mut self, _: std::ops::Range<u64>, numbers: &mut [u64]) -> Result<(), BoxError> {
+///         numbers.iter_mut().for_each(|x| *x *= *x);
+///         Ok(())
+///     }
+/// }
+///
+/// let config = armature::Config::new().ranks(3);
+/// let numbers = armature::run(&config, |session| {
+///     let mut squares = DoAllLoop::new("squares", 5, Squares);
+///     squares.passes(session, 2)?;
+///     Ok(squares.gather(session)?)
+/// })?;
+/// assert_eq!(numbers.unwrap(), [0, 1, 16, 81, 256]);
+/// # Ok::<(), armature::Error>(())
+/// ```
+#[must_use = "a loop does nothing until it is run"]
+pub struct DoAllLoop<L: DoAll> {
+    body: L,
+    engine: Engine<L::Units>,
+}
+
+impl<L: DoAll> DoAllLoop<L> {
+    /// A loop over so many units.
+    pub fn new(name: &str, units: u64, body: L) -> Self {
+        DoAllLoop { body, engine: Engine::new(name, units, Settings::new()) }
+    }
+
+    /// How it is run. Of the [`options`](Settings::options), [`least`](armature_planner::loops::LoopOptions::least) is not
+    /// taken from here: ranks keep a unit at the beginning of a pass, and none at its end.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.engine.set(settings);
+        self
+    }
+
+    /// One pass: every unit once. Called again, it finds the units where the run before has left them, and begins with what
+    /// that has learned of the ranks.
+    ///
+    /// Returns a [`Summary`] on rank 0 and `None` on the others, when all ranks are done.
+    ///
+    /// # Errors
+    /// An error or a panic of [`create`](DoAll::create) or [`compute`](DoAll::compute), with the rank, the loop and the
+    /// units; settings that cannot be used; a rank that is silent for longer than
+    /// [`Config::peer_limit`](crate::Config::peer_limit), which a unit that takes so long makes it. On MPI a failure ends the
+    /// job instead of returning.
+    pub fn run(&mut self, session: &Session) -> Result<Option<Summary>> {
+        self.passes(session, 1)
+    }
+
+    /// Several passes, each when all ranks are done with the one before. 0 passes only make the units.
+    ///
+    /// # Errors
+    /// As [`run`](DoAllLoop::run).
+    pub fn passes(&mut self, session: &Session, passes: u64) -> Result<Option<Summary>> {
+        let post = &mut *session.post()?;
+        self.go(session, post, passes).inspect_err(|error| report(post, error))
+    }
+
+    fn go(&mut self, session: &Session, post: &mut Post, passes: u64) -> Result<Option<Summary>> {
+        self.make(post)?;
+        if passes == 0 {
+            return Ok(None);
+        }
+        let DoAllLoop { body, engine } = self;
+        let rank = post.rank();
+        engine.begin(post, session.config(), passes)?;
+        while let Some(block) = engine.next(post)? {
+            let done = match engine.slices(&block) {
+                Some(units) => caught(rank, || body.compute(block.range.clone(), units)),
+                None => Err(Error::new(ErrorKind::Wire, "the block is not here")),
+            };
+            done.map_err(|error| engine.blame(&error, &block, 0, rank))?;
+        }
+        Ok(engine.finish())
+    }
+
+    /// Makes this rank's units, if it has none yet.
+    fn make(&mut self, post: &Post) -> Result<()> {
+        let rank = post.rank();
+        let Some(range) = self.engine.wants(rank, post.size())? else { return Ok(()) };
+        let made = caught(rank, || self.body.create(range.clone())).map_err(|error| {
+            let text = format!("{} (in making units {}..{})", error.message(), range.start, range.end);
+            Error::new(error.kind(), text).in_loop(self.engine.name()).at_rank(rank)
+        })?;
+        self.engine.give(rank, range, made)
+    }
+
+    /// All units in their order, on rank 0; `None` on the others. The ranks keep theirs.
+    ///
+    /// # Errors
+    /// As [`run`](DoAllLoop::run).
+    pub fn gather(&mut self, session: &Session) -> Result<Option<L::Units>> {
+        let post = &mut *session.post()?;
+        let limit = session.config().join_limit;
+        let gathered = self.make(post).and_then(|()| {
+            gather(post, self.engine.name(), self.engine.units(), self.engine.copies(), limit)
+        });
+        gathered.inspect_err(|error| report(post, error))
+    }
+
+    /// What is computed.
+    pub fn body(&self) -> &L {
+        &self.body
+    }
+
+    /// The same, to be changed between runs.
+    pub fn body_mut(&mut self) -> &mut L {
+        &mut self.body
+    }
+}
+
+impl<L: DoAll> fmt::Debug for DoAllLoop<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DoAllLoop").field("engine", &self.engine).finish_non_exhaustive()
+    }
+}
+
+/// User code at the framework's boundary.
+pub(in crate::loops) fn caught<R>(rank: usize, work: impl FnOnce() -> Result<R, BoxError>) -> Result<R> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(result) => result.map_err(|error| from_user(error, rank)),
+        Err(payload) => Err(Error::new(ErrorKind::Panic, panic_text(&*payload)).at_rank(rank)),
+    }
+}

@@ -1,0 +1,21 @@
+//! DOALL loops: units do not depend on each other, so that any rank may do any of them.
+//!
+//! The protocol is described in `README.md` beside this module's source.
+
+mod engine;
+mod gather;
+mod leader;
+mod letters;
+mod looper;
+mod member;
+mod pace;
+mod stock;
+#[cfg(test)]
+mod tests;
+
+pub(super) use engine::Engine;
+pub(super) use gather::gather;
+pub(super) use letters::Shipment;
+pub(super) use looper::caught;
+pub use looper::{DoAll, DoAllLoop};
+pub(super) use stock::{Block, Segment};

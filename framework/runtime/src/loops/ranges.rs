@@ -1,0 +1,116 @@
+//! Loops over indices, for data that all ranks have.
+
+use std::cell::RefMut;
+use std::fmt;
+use std::ops::Range;
+
+use super::doall::{Block, Engine};
+use super::settings::Settings;
+use super::summary::Summary;
+use crate::error::{Error, Result};
+use crate::session::post::Post;
+use crate::session::{Session, report};
+
+/// The indices of a loop, handed out to the ranks in ranges: those that a rank gets are its to do.
+///
+/// A rank that is asked for less gets less: indices move from slow ranks to fast ones.
+///
+/// ```
+/// use armature::loops::Ranges;
+///
+/// let config = armature::Config::new().ranks(3);
+/// let sum = std::sync::atomic::AtomicU64::new(0);
+/// armature::run(&config, |session| {
+///     let mut indices = Ranges::new(session, "sum", 0..1_000)?;
+///     while let Some(range) = indices.next()? {
+///         sum.fetch_add(range.sum(), std::sync::atomic::Ordering::Relaxed);
+///     }
+///     Ok(())
+/// })?;
+/// assert_eq!(sum.into_inner(), 499_500);
+/// # Ok::<(), armature::Error>(())
+/// ```
+///
+/// Every rank has to ask until there are no more: the others wait for what it was given. No other skeleton can be run
+/// meanwhile.
+pub struct Ranges<'s> {
+    post: RefMut<'s, Post>,
+    engine: Engine<()>,
+    start: u64,
+    /// The block that was given out last.
+    block: Option<Block>,
+    summary: Option<Summary>,
+}
+
+impl<'s> Ranges<'s> {
+    /// A loop over these indices; none if the range ends before it starts.
+    ///
+    /// # Errors
+    /// If another skeleton is running.
+    pub fn new(session: &'s Session, name: &str, indices: Range<u64>) -> Result<Self> {
+        Ranges::with(session, name, indices, Settings::new())
+    }
+
+    /// The same, run in this way; see [`DoAllLoop::settings`](super::DoAllLoop::settings).
+    ///
+    /// # Errors
+    /// If another skeleton is running, or the settings cannot be used.
+    pub fn with(session: &'s Session, name: &str, indices: Range<u64>, settings: Settings) -> Result<Self> {
+        let mut post = session.post()?;
+        let mut engine = Engine::new(name, indices.end.saturating_sub(indices.start), settings);
+        let rank = post.rank();
+        if let Some(range) = engine.wants(rank, post.size())? {
+            engine.give(rank, range, ())?;
+        }
+        engine.begin(&mut post, session.config(), 1)?;
+        Ok(Ranges { post, engine, start: indices.start, block: None, summary: None })
+    }
+
+    /// The next indices of this rank, to be done before it asks again; `None` when all ranks are done.
+    ///
+    /// # Errors
+    /// A rank that is silent for longer than [`Config::peer_limit`](crate::Config::peer_limit), and the failure of another
+    /// rank.
+    // It is no iterator: it can fail, and what it gives must be done before the next is asked for.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Result<Option<Range<u64>>> {
+        self.block = self.engine.next(&mut self.post)?;
+        match &self.block {
+            Some(block) => Ok(Some(self.start + block.range.start..self.start + block.range.end)),
+            None => {
+                self.summary = self.engine.finish().or(self.summary.take());
+                Ok(None)
+            }
+        }
+    }
+
+    /// How it went: on rank 0, after [`next`](Ranges::next) has given `None`.
+    pub fn summary(&self) -> Option<&Summary> {
+        self.summary.as_ref()
+    }
+
+    /// An error of user code in the block that was given out last.
+    pub(super) fn blame(&self, error: &Error) -> Error {
+        match &self.block {
+            Some(block) => self.engine.blame(error, block, self.start, self.post.rank()),
+            None => error.clone(),
+        }
+    }
+
+    /// The end of a loop whose errors are told to the other ranks.
+    pub(super) fn end(mut self, ended: Result<()>) -> Result<Option<Summary>> {
+        match ended {
+            Ok(()) => Ok(self.summary),
+            Err(error) => {
+                report(&mut self.post, &error);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Ranges<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ranges").field("engine", &self.engine).finish_non_exhaustive()
+    }
+}

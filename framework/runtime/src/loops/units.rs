@@ -1,0 +1,331 @@
+//! Where the data of neighbouring units lie, and how they travel.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::freight::{Loading, Unloading};
+use crate::error::Result;
+use crate::wire::{Codec, Item};
+
+/// The data of neighbouring units of a loop, which the framework keeps and moves.
+///
+/// | storage | data of a unit | what user code gets |
+/// |---|---|---|
+/// | [`Rows<T>`] | a row of plain numbers (or structs), all of one width | `&mut [T]`, row after row |
+/// | `Vec<U>` | one value of any type that serde knows | `&mut [U]` |
+/// | `()` | none: all ranks have what they need | `()` |
+/// | `(A, B)`, `(A, B, C)` | what each of these has | what each of these gives |
+///
+/// The trait is sealed: these are all that there are.
+pub trait Units: sealed::Storage {
+    /// What user code gets of it.
+    type Slices<'u>;
+
+    /// The data of these units, counted from the first that is here.
+    #[doc(hidden)]
+    fn slices(&mut self, units: Range<usize>) -> Self::Slices<'_>;
+}
+
+pub(super) mod sealed {
+    use super::{Loading, Result, Unloading};
+
+    /// What the framework does with units.
+    pub trait Storage: Sized + Send + 'static {
+        /// No units.
+        fn empty() -> Self;
+        /// What is wrong with it as the storage of so many units.
+        fn check(&self, units: usize) -> Result<(), String>;
+        /// Takes the units from this one on away.
+        fn split_off(&mut self, at: usize) -> Self;
+        /// Puts units behind these.
+        fn append(&mut self, other: Self);
+        /// A copy to send, while the units stay.
+        fn copy(&self) -> Self;
+        /// Puts it into a message.
+        fn load(self, into: &mut Loading) -> Result<()>;
+        /// Takes so many units out of a message.
+        fn unload(from: &mut Unloading, units: usize) -> Result<Self>;
+    }
+}
+
+use sealed::Storage;
+
+/// Rows of one width, one after the other: the storage of units that are rows of a matrix, say.
+///
+/// ```
+/// use armature::loops::Rows;
+///
+/// let mut rows = Rows::from_fn(10..12, 3, |index, row| row.fill(index as f64));
+/// assert_eq!(rows.values(), [10.0, 10.0, 10.0, 11.0, 11.0, 11.0]);
+/// rows.values_mut()[0] = 0.5;
+/// assert_eq!((rows.width(), rows.into_values().len()), (3, 6));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rows<T> {
+    width: usize,
+    values: Vec<T>,
+}
+
+impl<T: Pod> Rows<T> {
+    /// Rows of `width` values each, one after the other. That their number is that of the units is checked where they are
+    /// handed over.
+    pub fn new(width: usize, values: Vec<T>) -> Self {
+        Rows { width, values }
+    }
+
+    /// A row of zeros for each of these units.
+    pub fn zeroed(units: Range<u64>, width: usize) -> Self {
+        let rows = usize::try_from(units.end.saturating_sub(units.start)).unwrap_or(usize::MAX);
+        Rows { width, values: vec![T::zeroed(); rows.saturating_mul(width)] }
+    }
+
+    /// A row for each of these units, filled in by `fill`, which gets the number of the unit and a row of zeros.
+    pub fn from_fn(units: Range<u64>, width: usize, mut fill: impl FnMut(u64, &mut [T])) -> Self {
+        let mut rows = Rows::zeroed(units.clone(), width);
+        if width > 0 {
+            units.zip(rows.values.chunks_exact_mut(width)).for_each(|(unit, row)| fill(unit, row));
+        }
+        rows
+    }
+
+    /// Values in a row.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// All values, row after row.
+    pub fn values(&self) -> &[T] {
+        &self.values
+    }
+
+    /// The same, to be changed.
+    pub fn values_mut(&mut self) -> &mut [T] {
+        &mut self.values
+    }
+
+    /// The same, to be kept.
+    pub fn into_values(self) -> Vec<T> {
+        self.values
+    }
+}
+
+impl<T: Pod + Send> Storage for Rows<T> {
+    fn empty() -> Self {
+        Rows { width: 0, values: Vec::new() }
+    }
+
+    fn check(&self, units: usize) -> Result<(), String> {
+        match units.checked_mul(self.width) {
+            Some(values) if values == self.values.len() => Ok(()),
+            _ => Err(format!("{} values as {units} rows of {}", self.values.len(), self.width)),
+        }
+    }
+
+    fn split_off(&mut self, at: usize) -> Self {
+        Rows { width: self.width, values: self.values.split_off(at * self.width) }
+    }
+
+    fn append(&mut self, mut other: Self) {
+        if self.values.is_empty() {
+            *self = other;
+        } else {
+            self.values.append(&mut other.values);
+        }
+    }
+
+    fn copy(&self) -> Self {
+        Rows { width: self.width, values: self.values.clone() }
+    }
+
+    fn load(self, into: &mut Loading) -> Result<()> {
+        into.number(self.width as u64);
+        into.items(&Codec::<T>::plain(), self.values)
+    }
+
+    fn unload(from: &mut Unloading, units: usize) -> Result<Self> {
+        let width = from.count()?;
+        let Some(values) = width.checked_mul(units) else {
+            return Err(from.error(format!("{units} rows of {width} values are too many")));
+        };
+        Ok(Rows { width, values: from.items(&Codec::<T>::plain(), values)? })
+    }
+}
+
+impl<T: Pod + Send> Units for Rows<T> {
+    type Slices<'u> = &'u mut [T];
+
+    fn slices(&mut self, units: Range<usize>) -> &mut [T] {
+        &mut self.values[units.start * self.width..units.end * self.width]
+    }
+}
+
+impl<U: Item + Clone> Storage for Vec<U> {
+    fn empty() -> Self {
+        Vec::new()
+    }
+
+    fn check(&self, units: usize) -> Result<(), String> {
+        if self.len() == units { Ok(()) } else { Err(format!("{} values for {units} units", self.len())) }
+    }
+
+    fn split_off(&mut self, at: usize) -> Self {
+        self.split_off(at)
+    }
+
+    fn append(&mut self, mut other: Self) {
+        self.append(&mut other);
+    }
+
+    fn copy(&self) -> Self {
+        self.clone()
+    }
+
+    fn load(self, into: &mut Loading) -> Result<()> {
+        into.items(&Codec::<U>::of_type(), self)
+    }
+
+    fn unload(from: &mut Unloading, units: usize) -> Result<Self> {
+        from.items(&Codec::<U>::of_type(), units)
+    }
+}
+
+impl<U: Item + Clone> Units for Vec<U> {
+    type Slices<'u> = &'u mut [U];
+
+    fn slices(&mut self, units: Range<usize>) -> &mut [U] {
+        &mut self[units]
+    }
+}
+
+impl Storage for () {
+    fn empty() -> Self {}
+
+    fn check(&self, _: usize) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn split_off(&mut self, _: usize) -> Self {}
+
+    fn append(&mut self, (): ()) {}
+
+    fn copy(&self) -> Self {}
+
+    fn load(self, _: &mut Loading) -> Result<()> {
+        Ok(())
+    }
+
+    fn unload(_: &mut Unloading, _: usize) -> Result<Self> {
+        Ok(())
+    }
+}
+
+impl Units for () {
+    type Slices<'u> = ();
+
+    fn slices(&mut self, _: Range<usize>) {}
+}
+
+macro_rules! tuples {
+    ($($name:ident $at:tt),*) => {
+        impl<$($name: Storage),*> Storage for ($($name,)*) {
+            fn empty() -> Self {
+                ($($name::empty(),)*)
+            }
+
+            fn check(&self, units: usize) -> Result<(), String> {
+                $(self.$at.check(units)?;)*
+                Ok(())
+            }
+
+            fn split_off(&mut self, at: usize) -> Self {
+                ($(self.$at.split_off(at),)*)
+            }
+
+            fn append(&mut self, other: Self) {
+                $(self.$at.append(other.$at);)*
+            }
+
+            fn copy(&self) -> Self {
+                ($(self.$at.copy(),)*)
+            }
+
+            fn load(self, into: &mut Loading) -> Result<()> {
+                $(self.$at.load(into)?;)*
+                Ok(())
+            }
+
+            fn unload(from: &mut Unloading, units: usize) -> Result<Self> {
+                Ok(($($name::unload(from, units)?,)*))
+            }
+        }
+
+        impl<$($name: Units),*> Units for ($($name,)*) {
+            type Slices<'u> = ($($name::Slices<'u>,)*);
+
+            fn slices(&mut self, units: Range<usize>) -> Self::Slices<'_> {
+                ($(self.$at.slices(units.clone()),)*)
+            }
+        }
+    };
+}
+
+tuples!(A 0, B 1);
+tuples!(A 0, B 1, C 2);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Both = (Rows<f32>, Vec<String>);
+
+    fn both(units: Range<u64>) -> Both {
+        let names = units.clone().map(|unit| format!("unit {unit}")).collect();
+        (Rows::from_fn(units, 2, |unit, row| row.fill(unit as f32)), names)
+    }
+
+    #[test]
+    fn storage_is_split_and_put_together() {
+        let mut front = both(3..9);
+        let back = front.split_off(4);
+        assert_eq!((&front, &back), (&both(3..7), &both(7..9)));
+        let (rows, names) = front.slices(1..3);
+        assert_eq!(
+            (&*rows, &*names),
+            (&[4.0, 4.0, 5.0, 5.0][..], &["unit 4".to_string(), "unit 5".into()][..])
+        );
+        front.append(back);
+        assert_eq!(front, both(3..9));
+        let mut nothing = Both::empty();
+        assert_eq!(nothing.check(0), Ok(()));
+        nothing.append(both(1..2));
+        assert_eq!(nothing, both(1..2));
+    }
+
+    #[test]
+    fn storage_of_another_size_is_found_out() {
+        assert_eq!(both(0..3).check(3), Ok(()));
+        assert_eq!(both(0..3).check(4).unwrap_err(), "6 values as 4 rows of 2");
+        assert_eq!((Rows::<u8>::zeroed(0..4, 0), vec![1]).check(4).unwrap_err(), "1 values for 4 units");
+        assert!(Rows::<u8>::new(usize::MAX, vec![]).check(4).is_err());
+        assert_eq!(().check(17), Ok(()));
+    }
+
+    #[test]
+    fn storage_travels() {
+        let send = |units: &Both, count| {
+            let mut loading = Loading::default();
+            units.copy().load(&mut loading).unwrap();
+            ().load(&mut loading).unwrap();
+            let (head, parts) = loading.finish();
+            let mut unloading = Unloading::new(head.into(), parts);
+            let got = Both::unload(&mut unloading, count)?;
+            unloading.end().map(|()| got)
+        };
+        for units in [0..0, 4..5, 0..40_000] {
+            let count = units.clone().count();
+            assert_eq!(send(&both(units.clone()), count).unwrap(), both(units));
+        }
+        assert!(send(&both(0..3), 2).is_err() && send(&both(0..3), 4).is_err());
+    }
+}
