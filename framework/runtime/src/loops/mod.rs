@@ -13,7 +13,6 @@
 //! decision. See [`Settings`] for what can be set; nothing needs to be.
 
 mod blocks;
-#[allow(dead_code, unused_imports, reason = "the engines are added next")]
 mod checkpoint;
 mod closures;
 mod doall;

@@ -7,9 +7,13 @@ use bytemuck::allocation::zeroed_vec;
 
 use super::grid::{Grid, OldGrid};
 use crate::error::Result;
+use crate::loops::checkpoint::Piece;
 
 /// Spare rows at either end of new memory, as a part of the rows: movements go back and forth.
 const SPARE: usize = 8;
+
+/// Bytes of a piece of a checkpoint, about.
+const PIECE: usize = 1 << 20;
 
 /// Neighbouring rows of the whole grid in one piece of memory, between two *ghosts*: a row above and a row below them that
 /// belong to neighbours or are fixed edges.
@@ -94,6 +98,19 @@ impl<T: Pod> Block<T> {
     /// All rows without the ghosts, and with the lower one if it is asked for.
     pub(super) fn all(&self, with_lower: bool) -> &[T] {
         &self.memory[self.several(1..self.len() + 1 + usize::from(with_lower))]
+    }
+
+    /// The rows without the ghosts as units, in pieces of moderate size: what is read again need not be all.
+    pub(super) fn pieces(&self) -> Vec<Piece> {
+        let rows = (PIECE / (self.width * size_of::<T>()).max(1)).max(1);
+        let all = self.all(false).chunks(rows * self.width.max(1));
+        let mut first = self.rows.start - 1;
+        all.map(|values| {
+            let count = (values.len() / self.width.max(1)) as u64;
+            first += count;
+            (first - count, count, bytemuck::cast_slice(values).to_vec())
+        })
+        .collect()
     }
 
     /// The upper ghost.

@@ -128,7 +128,7 @@ pub(super) fn run<M: Machine>(
                             held = target;
                             under_way = Some(before);
                             let movement = Some(Movement { before, rounds });
-                            let orders = Orders { sweep, report_after: before, movement };
+                            let orders = Orders { sweep, report_after: before, movement, save_before: None };
                             machine.order(orders, &mut out).unwrap();
                         }
                     }

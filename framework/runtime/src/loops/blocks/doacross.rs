@@ -125,7 +125,7 @@ impl<U: DoAcross> SweepLoop<U> {
             &Job { session, sweeps },
             &mut self.user,
             U::row,
-            |place, block| Sweeper::new(place, block, inner, sweeps, strip),
+            |place, block, sweeps| Sweeper::new(place, block, inner, sweeps, strip),
             |user, machine, columns| user.sweep(machine.block.grid(), columns.clone()),
             |machine| {
                 let strip = machine.strip as u64;

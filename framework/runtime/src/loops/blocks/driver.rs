@@ -11,6 +11,7 @@ use super::machine::{Machine, Step};
 use super::mail::{Mail, Out, Place, room, told, unexpected};
 use crate::clock::Clock;
 use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::loops::checkpoint::{Saved, Writer};
 use crate::loops::note::{Begun, Meter, Note};
 use crate::loops::summary::RankReport;
 use crate::session::letter::{Kind, Letter, envelope};
@@ -30,6 +31,8 @@ const PING: Duration = Duration::from_secs(1);
 pub(super) enum Told {
     /// What it did since it reported last.
     Note(Note),
+    /// It has written its rows as they were after so many passes.
+    Saved(u64, Vec<Saved>),
     /// What it did in all, and that it has done everything.
     Total(RankReport),
 }
@@ -80,11 +83,25 @@ pub(super) struct Driver<'d> {
     moving_since: Duration,
     leader: Option<Leader>,
     pinged: Duration,
+    scribe: Option<Scribe>,
+}
+
+/// Writes checkpoints of a rank's rows.
+pub(super) struct Scribe {
+    pub(super) writer: Writer,
+    /// Passes that were done before this run.
+    pub(super) before: u64,
 }
 
 impl<'d> Driver<'d> {
     /// Rank 0 has a leader.
-    pub(super) fn new(post: &'d mut Post, place: Place, limit: Duration, leader: Option<Leader>) -> Self {
+    pub(super) fn new(
+        post: &'d mut Post,
+        place: Place,
+        limit: Duration,
+        leader: Option<Leader>,
+        scribe: Option<Scribe>,
+    ) -> Self {
         let clock = post.clock();
         let now = clock.now();
         Driver {
@@ -99,6 +116,7 @@ impl<'d> Driver<'d> {
             moving_since: now,
             leader,
             pinged: now,
+            scribe,
         }
     }
 
@@ -227,11 +245,12 @@ impl<'d> Driver<'d> {
             let begin = self.clock.now();
             let note = self.meter.note(machine.held());
             match &mut self.leader {
-                Some(leader) => leader.hear(0, Told::Note(note)),
+                Some(leader) => leader.hear(0, Told::Note(note))?,
                 None => self.post.send(0, Kind::Report, &Told::Note(note))?,
             }
             self.meter.interaction(self.clock.now().saturating_sub(begin));
         }
+        self.save(machine, sweep)?;
         if self.leader.is_none() {
             return Ok(());
         }
@@ -253,14 +272,40 @@ impl<'d> Driver<'d> {
         Ok(())
     }
 
+    /// Begins to write the rows if they are to be written before this sweep, and tells what has been written.
+    fn save<M: Machine>(&mut self, machine: &mut M, sweep: u64) -> Result<()> {
+        let Some(Scribe { writer, before }) = &mut self.scribe else { return Ok(()) };
+        if machine.save_before() == Some(sweep) {
+            writer.save(*before + sweep, machine.pieces())?;
+        }
+        self.tell_saved()
+    }
+
+    fn tell_saved(&mut self) -> Result<()> {
+        let Some(Scribe { writer, .. }) = &mut self.scribe else { return Ok(()) };
+        if let Some((pass, saved)) = writer.poll()? {
+            let told = Told::Saved(pass, saved);
+            match &mut self.leader {
+                Some(leader) => leader.hear(0, told)?,
+                None => self.post.send(0, Kind::Report, &told)?,
+            }
+        }
+        Ok(())
+    }
+
     /// The rank has done everything. Rank 0 waits until all have.
-    fn finish(self, report: RankReport) -> Result<Option<Leader>> {
+    fn finish(mut self, report: RankReport) -> Result<Option<Leader>> {
+        while self.scribe.as_ref().is_some_and(|scribe| scribe.writer.is_busy()) {
+            // What the disk takes for it; there is nothing else to do.
+            std::thread::sleep(LOOK);
+            self.tell_saved()?;
+        }
         let Driver { post, mut leader, place, limit, clock, .. } = self;
         let Some(mut leader_of_all) = leader.take() else {
             post.send(0, Kind::Report, &Told::Total(report))?;
             return Ok(None);
         };
-        leader_of_all.hear(0, Told::Total(report));
+        leader_of_all.hear(0, Told::Total(report))?;
         let mut leader = Some(leader_of_all);
         let missing = std::cell::RefCell::new(String::new());
         post.wait_until(
@@ -288,10 +333,7 @@ impl<'d> Driver<'d> {
 /// A letter that is not the machine's.
 fn hear(leader: &mut Option<Leader>, from: usize, kind: Kind, body: &[u8]) -> Result<()> {
     match (kind, leader) {
-        (Kind::Report, Some(leader)) => {
-            leader.hear(from, told(body)?);
-            Ok(())
-        }
+        (Kind::Report, Some(leader)) => leader.hear(from, told(body)?),
         _ => Err(unexpected(from, &format!("{kind:?}"), "messages of a loop over blocks")),
     }
 }

@@ -6,18 +6,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bytemuck::Pod;
 
 use super::block::Block;
-use super::driver::{Driver, stand_by};
+use super::driver::{Driver, Scribe, stand_by};
 use super::leader::Leader;
 use super::machine::Machine;
 use super::mail::{Mail, Place, open_rows, unexpected};
 use super::shape::Shape;
 use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::loops::checkpoint::{Keeper, Loaded, Writer, agree, load};
 use crate::loops::settings::Settings;
 use crate::loops::steering::Steering;
 use crate::loops::summary::Summary;
 use crate::session::letter::{ENVELOPE, Kind, Letter, envelope};
 use crate::session::post::Post;
-use crate::session::{Session, from_user, panic_text, report};
+use crate::session::{Config, Session, from_user, panic_text, report};
 use crate::transport::{Message, Part};
 use armature_planner::loops::Reach;
 
@@ -29,6 +30,8 @@ pub(super) struct Field<T> {
     pub(super) settings: Settings,
     /// This rank's rows, once they have been made; none on ranks without rows.
     block: Option<Block<T>>,
+    /// Rows that a checkpoint has, until they are put into the block.
+    found: Vec<Loaded>,
     /// On rank 0: rows of each rank that has any.
     held: Vec<u64>,
 }
@@ -42,7 +45,7 @@ pub(super) struct Job<'j> {
 impl<T: Pod + Send> Field<T> {
     pub(super) fn new(name: &str, shape: Shape) -> Self {
         let name = name.to_string();
-        Field { name, shape, settings: Settings::default(), block: None, held: Vec::new() }
+        Field { name, shape, settings: Settings::default(), block: None, found: Vec::new(), held: Vec::new() }
     }
 
     /// A run on all ranks: each makes a machine of its rows, which is driven by `work`, and gets its rows back.
@@ -51,7 +54,7 @@ impl<T: Pod + Send> Field<T> {
         job: &Job<'_>,
         user: &mut U,
         row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
-        make: impl FnOnce(Place, Block<T>) -> M,
+        make: impl FnOnce(Place, Block<T>, u64) -> M,
         work: impl FnMut(&mut U, &mut M, &M::Piece) -> Result<(), BoxError>,
         end: impl FnOnce(M) -> (Block<T>, u64),
     ) -> Result<Option<Summary>> {
@@ -74,29 +77,35 @@ impl<T: Pod + Send> Field<T> {
         job: &Job<'_>,
         user: &mut U,
         row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
-        make: impl FnOnce(Place, Block<T>) -> M,
+        make: impl FnOnce(Place, Block<T>, u64) -> M,
         mut work: impl FnMut(&mut U, &mut M, &M::Piece) -> Result<(), BoxError>,
         end: impl FnOnce(M) -> (Block<T>, u64),
     ) -> Result<Option<Summary>> {
         let (rank, size, config) = (post.rank(), post.size(), job.session.config());
-        self.create(rank, size, user, row)?;
         let place = self.place(rank, size);
+        let (keeper, before) = self.resume(post, place, config, job.sweeps)?;
+        self.create(rank, size, user, row)?;
+        let sweeps = job.sweeps - before;
+        let scribe = self.settings.checkpoint.as_ref().map(|checkpoint| Scribe {
+            writer: Writer::new(&checkpoint.dir, rank, !post.clock().is_simulated()),
+            before,
+        });
         let leader = if rank == 0 {
             let name = &self.name;
             let steering = Steering::new(name, &self.settings, config, post, Reach::Neighbours, &self.held)?;
             let eager = self.settings.forced.is_some();
-            Some(Leader::new(steering, self.held.clone(), job.sweeps, eager, post.clock().now()))
+            Some(Leader::new(steering, keeper, self.held.clone(), sweeps, eager, post.clock().now()))
         } else {
             None
         };
         let mut block_size = 0;
-        if self.shape.is_empty() || job.sweeps == 0 {
+        if self.shape.is_empty() || sweeps == 0 {
             return Ok(leader.map(|leader| leader.finish(&self.name, self.shape.units(), 0, size).0));
         }
         let leader = match self.block.take() {
             Some(block) => {
-                let mut machine = make(place, block);
-                let driver = Driver::new(post, place, config.peer_limit, leader);
+                let mut machine = make(place, block, sweeps);
+                let driver = Driver::new(post, place, config.peer_limit, leader, scribe);
                 let leader = driver.run(&mut machine, |machine, piece| work(user, machine, piece))?;
                 let (block, size) = end(machine);
                 (self.block, block_size) = (Some(block), size);
@@ -129,6 +138,43 @@ impl<T: Pod + Send> Field<T> {
         Ok(if chain < size { vec![1; chain] } else { first })
     }
 
+    /// Looks for a checkpoint and reads this rank's rows of it. Returns rank 0's books, and the sweeps that are done.
+    fn resume(
+        &mut self,
+        post: &mut Post,
+        place: Place,
+        config: &Config,
+        sweeps: u64,
+    ) -> Result<(Option<Keeper>, u64)> {
+        let Some(checkpoint) = &self.settings.checkpoint else { return Ok((None, 0)) };
+        let (first, units) = (self.first(post.size())?, self.shape.units());
+        if place.rank >= place.chain {
+            return Ok((None, 0));
+        }
+        if self.block.is_some() {
+            let text = "a checkpoint is of one run of a loop, and this is not its first";
+            return Err(Error::new(ErrorKind::Config, text));
+        }
+        let (book, manifest) = agree(post, place.chain, checkpoint, &self.name, units, config.join_limit)?;
+        let before = manifest.as_ref().map_or(0, |manifest| manifest.pass);
+        if before > sweeps {
+            let text = format!("the checkpoint is after {before} sweeps, but only {sweeps} are asked for");
+            return Err(Error::new(ErrorKind::Config, text));
+        }
+        if let Some(manifest) = manifest {
+            let start = first[..place.rank].iter().sum::<u64>();
+            // With the rows of the neighbours, which are the ghosts.
+            let wanted = start.saturating_sub(1)..(start + first[place.rank] + 1).min(units);
+            let found = load(&checkpoint.dir, &manifest, &wanted)?;
+            let bytes = self.shape.columns * size_of::<T>();
+            found.iter().try_for_each(|piece| piece.check(checkpoint, bytes))?;
+            self.found = found;
+        }
+        let now = post.clock().now();
+        let keeper = book.map(|book| Keeper::new(book, checkpoint, place.chain, before, now));
+        Ok((keeper, before))
+    }
+
     /// Makes this rank's rows, if that was not done before.
     fn create<U>(
         &mut self,
@@ -143,7 +189,14 @@ impl<T: Pod + Send> Field<T> {
         }
         let start = 1 + first[..rank].iter().sum::<u64>();
         let rows = start..start + first[rank];
-        let make = |index: u64, values: &mut [T]| make_row(rank, index, || row(user, index, values));
+        let found = std::mem::take(&mut self.found);
+        let make = |index: u64, values: &mut [T]| match kept(&found, index) {
+            Some(kept) => {
+                bytemuck::cast_slice_mut(values).copy_from_slice(kept);
+                Ok(())
+            }
+            None => make_row(rank, index, || row(user, index, values)),
+        };
         self.block = Some(Block::create(self.shape.columns, rows, make)?);
         if rank == 0 {
             self.held = first;
@@ -231,6 +284,15 @@ impl<T: Pod + Send> Field<T> {
         )?;
         Ok(Some(all))
     }
+}
+
+/// A row that a checkpoint has, as bytes.
+fn kept(found: &[Loaded], row: u64) -> Option<&[u8]> {
+    let unit = row.checked_sub(1)?;
+    let piece = found.iter().find(|piece| piece.units.contains(&unit))?;
+    let bytes = piece.data.len() / (piece.units.end - piece.units.start) as usize;
+    let at = (unit - piece.units.start) as usize * bytes;
+    Some(&piece.data[at..at + bytes])
 }
 
 /// Calls user code that fills a row.

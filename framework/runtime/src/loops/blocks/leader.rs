@@ -7,6 +7,7 @@ use armature_planner::loops::block_moves;
 use super::driver::Told;
 use super::orders::{Movement, Orders};
 use crate::error::{Error, ErrorKind, Result};
+use crate::loops::checkpoint::Keeper;
 use crate::loops::steering::{Instruction, Steering};
 use crate::loops::summary::{RankReport, Summary};
 
@@ -26,11 +27,23 @@ pub(super) struct Leader {
     /// The sweep before which it was decided last, and when.
     decided: (u64, Duration),
     totals: Vec<Option<RankReport>>,
+    /// After which sweep ranks report next.
+    report_after: u64,
+    keeper: Option<Keeper>,
 }
 
 impl Leader {
-    pub(super) fn new(steering: Steering, held: Vec<u64>, sweeps: u64, eager: bool, now: Duration) -> Self {
+    pub(super) fn new(
+        steering: Steering,
+        keeper: Option<Keeper>,
+        held: Vec<u64>,
+        sweeps: u64,
+        eager: bool,
+        now: Duration,
+    ) -> Self {
         Leader {
+            report_after: 0,
+            keeper,
             steering,
             totals: vec![None; held.len()],
             first: held.clone(),
@@ -45,8 +58,16 @@ impl Leader {
     }
 
     /// A rank has reported.
-    pub(super) fn hear(&mut self, rank: usize, told: Told) {
+    ///
+    /// # Errors
+    /// If a checkpoint cannot be made of what ranks have written.
+    pub(super) fn hear(&mut self, rank: usize, told: Told) -> Result<()> {
         match told {
+            Told::Saved(pass, saved) => {
+                if let Some(keeper) = &mut self.keeper {
+                    keeper.hear(rank, pass, saved)?;
+                }
+            }
             Told::Note(note) => self.steering.hear(rank, note),
             Told::Total(report) => {
                 if let Some(total) = self.totals.get_mut(rank) {
@@ -54,6 +75,7 @@ impl Leader {
                 }
             }
         }
+        Ok(())
     }
 
     /// Ranks that have not said that they are done.
@@ -70,11 +92,17 @@ impl Leader {
     /// Before rank 0 begins `sweep`: orders, if it is time for any. Rows can move `delay` sweeps later.
     pub(super) fn decide(&mut self, sweep: u64, delay: u64) -> Result<Option<Orders>> {
         let before = sweep + delay;
-        if before >= self.sweeps || !self.steering.is_due() {
+        if before >= self.sweeps {
             return Ok(None);
         }
-        let Instruction { moves, period, .. } = self.steering.decide(Some((self.sweeps - before) as f64))?;
         let now = self.lap.unwrap_or_default();
+        let save = self.keeper.as_mut().is_some_and(|keeper| keeper.is_due(before, now));
+        let save_before = save.then_some(before);
+        if !self.steering.is_due() {
+            let report_after = self.report_after;
+            return Ok(save.then_some(Orders { sweep, report_after, movement: None, save_before }));
+        }
+        let Instruction { moves, period, .. } = self.steering.decide(Some((self.sweeps - before) as f64))?;
         let (last, when) = std::mem::replace(&mut self.decided, (sweep, now));
         let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
         // At least one sweep, and as many as make up the period.
@@ -94,7 +122,8 @@ impl Leader {
             moves.iter().for_each(|m| self.held[m.from] -= m.units);
             Some(Movement { before, rounds })
         };
-        Ok(Some(Orders { sweep, report_after: from + count - 1, movement }))
+        self.report_after = from + count - 1;
+        Ok(Some(Orders { sweep, report_after: self.report_after, movement, save_before }))
     }
 
     /// How it went, with the size of blocks at the end, and how many rows each rank has now.

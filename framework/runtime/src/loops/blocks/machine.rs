@@ -3,6 +3,7 @@
 use super::mail::{Mail, Out};
 use super::orders::Orders;
 use crate::error::Result;
+use crate::loops::checkpoint::Piece;
 
 /// What is to be done next.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,6 +47,12 @@ pub(super) trait Machine {
 
     /// How many sweeps after the order to do so rows can move: by then all ranks know of it that can be there.
     fn delay(&self) -> u64;
+
+    /// Before which sweep, if any, its rows are to be written to a checkpoint.
+    fn save_before(&self) -> Option<u64>;
+
+    /// Its rows as they are now, for a checkpoint.
+    fn pieces(&self) -> Vec<Piece>;
 
     /// Rows that it has.
     fn held(&self) -> u64;

@@ -4,6 +4,8 @@
 mod block;
 #[cfg(test)]
 mod chain_tests;
+#[cfg(test)]
+mod checkpoint_tests;
 mod doacross;
 mod driver;
 mod field;

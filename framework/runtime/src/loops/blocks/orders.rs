@@ -12,6 +12,8 @@ pub(super) struct Orders {
     pub(super) report_after: u64,
     /// Rows move.
     pub(super) movement: Option<Movement>,
+    /// Rows are written to a checkpoint as they are before this sweep.
+    pub(super) save_before: Option<u64>,
 }
 
 /// Rows that move between two sweeps.

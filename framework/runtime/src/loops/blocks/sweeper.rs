@@ -10,6 +10,7 @@ use super::mail::{Border, Mail, Next, Out, Place, Queue, next, send_told, unexpe
 use super::orders::{Crossing, Movement, Orders};
 use super::relocation::Relocation;
 use crate::error::Result;
+use crate::loops::checkpoint::Piece;
 use crate::session::letter::Kind;
 
 /// In so many pieces the first row goes to the rank above: the first of them lets it begin its next sweep.
@@ -58,6 +59,7 @@ pub(super) struct Sweeper<T> {
     above: Queue,
     below: Queue,
     movement: Option<Movement>,
+    save_before: Option<u64>,
     report_after: u64,
 }
 
@@ -81,6 +83,7 @@ impl<T: Pod + Send> Sweeper<T> {
             above: Queue::new(),
             below: Queue::new(),
             movement: None,
+            save_before: None,
             report_after: 0,
             block,
         }
@@ -285,6 +288,7 @@ impl<T: Pod + Send> Machine for Sweeper<T> {
         if orders.movement.is_some() {
             self.movement = orders.movement;
         }
+        self.save_before = orders.save_before.or(self.save_before);
         Ok(())
     }
 
@@ -297,6 +301,14 @@ impl<T: Pod + Send> Machine for Sweeper<T> {
     fn delay(&self) -> u64 {
         // Nobody begins a sweep before it has the border that rank 0 sends in it, after its orders.
         1
+    }
+
+    fn save_before(&self) -> Option<u64> {
+        self.save_before
+    }
+
+    fn pieces(&self) -> Vec<Piece> {
+        self.block.pieces()
     }
 
     fn held(&self) -> u64 {

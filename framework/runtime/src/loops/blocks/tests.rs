@@ -8,26 +8,26 @@ use crate::loops::{Settings, Summary};
 use crate::session::{Balance, Config, run};
 
 /// Successive over-relaxation.
-struct Sor {
+pub(super) struct Sor {
     /// An error (or a panic) in this sweep, where the block has this row.
     fails: Option<(u64, u64, bool)>,
     sweep: u64,
 }
 
 impl Sor {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Sor { fails: None, sweep: 0 }
     }
 }
 
-fn fill(row: u64, values: &mut [f64]) {
+pub(super) fn fill(row: u64, values: &mut [f64]) {
     for (column, value) in (0_u64..).zip(values) {
         let x = (row * 1_000_003 + column).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         *value = (x >> 40) as f64 / 1e6;
     }
 }
 
-fn relax(b: &mut [f64], width: usize, columns: &Range<usize>) {
+pub(super) fn relax(b: &mut [f64], width: usize, columns: &Range<usize>) {
     for row in 1..b.len() / width - 1 {
         for i in row * width + columns.start..row * width + columns.end {
             b[i] = 0.493 * (b[i - width] + b[i - 1] + b[i + 1] + b[i + width]) - 0.972 * b[i];
@@ -57,7 +57,7 @@ impl DoAcross for Sor {
     }
 }
 
-fn serial(shape: Shape, sweeps: u64) -> Vec<f64> {
+pub(super) fn serial(shape: Shape, sweeps: u64) -> Vec<f64> {
     let mut values = vec![0.0; shape.rows as usize * shape.columns];
     if shape.columns > 0 {
         (0..).zip(values.chunks_exact_mut(shape.columns)).for_each(|(row, values)| fill(row, values));
@@ -68,7 +68,7 @@ fn serial(shape: Shape, sweeps: u64) -> Vec<f64> {
     values
 }
 
-fn same(a: &[f64], b: &[f64]) -> bool {
+pub(super) fn same(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 

@@ -10,6 +10,7 @@
 //! DIR/pass-120/rank-3   the data of rank 3's units, piece after piece
 //! ```
 
+mod agree;
 mod manifest;
 mod read;
 #[cfg(test)]
@@ -19,7 +20,8 @@ mod write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(super) use manifest::{Book, Manifest, Saved};
+pub(super) use agree::{Keeper, agree};
+pub(super) use manifest::Saved;
 pub(super) use read::{Loaded, load};
 pub(super) use write::{Piece, Writer};
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::manifest::{Manifest, Saved};
-use super::{io_error, refused};
+use super::{Checkpoint, io_error, refused};
 use crate::error::Result;
 
 /// Neighbouring units from a checkpoint.
@@ -16,6 +16,22 @@ pub(in crate::loops) struct Loaded {
     pub(in crate::loops) units: Range<u64>,
     /// Their data.
     pub(in crate::loops) data: Vec<u8>,
+}
+
+impl Loaded {
+    /// Whether each unit has so many bytes.
+    ///
+    /// # Errors
+    /// If not: the checkpoint is of another program.
+    pub(in crate::loops) fn check(&self, checkpoint: &Checkpoint, bytes: usize) -> Result<()> {
+        let Loaded { units, data } = self;
+        let expected = (units.end - units.start) as usize * bytes;
+        if data.len() == expected {
+            return Ok(());
+        }
+        let text = format!("units {units:?} have {} bytes, expected {expected}", data.len());
+        Err(refused(&checkpoint.dir, &text))
+    }
 }
 
 /// All pieces with units of `range`, which is not empty, in their order. The first and the last may have units outside it.

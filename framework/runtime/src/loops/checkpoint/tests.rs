@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::manifest::{Book, Manifest};
 use super::*;
 use crate::error::Result;
 

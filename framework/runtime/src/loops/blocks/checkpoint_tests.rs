@@ -1,0 +1,108 @@
+//! Jobs that end early and are started again.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::tests::{Sor, fill, relax, same, serial};
+use super::*;
+use crate::error::{BoxError, ErrorKind, Result};
+use crate::loops::{Checkpoint, Settings, Summary};
+use crate::session::{Balance, Config, run};
+
+const SHAPE: Shape = Shape { rows: 26, columns: 14 };
+const SWEEPS: u64 = 3000;
+
+/// Fails as soon as there is a checkpoint.
+struct Mortal {
+    dir: PathBuf,
+}
+
+impl DoAcross for Mortal {
+    type Value = f64;
+
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        fill(index, values);
+        Ok(())
+    }
+
+    fn sweep(&mut self, grid: Grid<'_, f64>, columns: std::ops::Range<usize>) -> Result<(), BoxError> {
+        if self.dir.join("manifest").exists() {
+            return Err("enough".into());
+        }
+        // So that the disk has time.
+        std::thread::sleep(Duration::from_micros(20));
+        relax(grid.values, grid.width, &columns);
+        Ok(())
+    }
+}
+
+fn checkpoint(dir: &Path) -> Checkpoint {
+    Checkpoint::new(dir, "random").every(Duration::ZERO)
+}
+
+/// A job that leaves a checkpoint in `dir`.
+fn die(ranks: usize, dir: &Path, settings: &Settings) {
+    let error = run(&Config::new().ranks(ranks), |session| {
+        let settings = settings.clone().checkpoint(checkpoint(dir));
+        let mortal = Mortal { dir: dir.to_path_buf() };
+        SweepLoop::new("sor", SHAPE, mortal).settings(settings).run(session, SWEEPS)?;
+        Ok(())
+    })
+    .unwrap_err();
+    assert!(error.to_string().contains("loop sor: enough (in sweep"), "{error}");
+}
+
+/// The job started again.
+fn resume(ranks: usize, dir: &Path, shape: Shape, settings: &Settings) -> Result<(Vec<f64>, Summary)> {
+    let (grid, summary) = run(&Config::new().ranks(ranks), |session| {
+        let settings = settings.clone().checkpoint(checkpoint(dir));
+        let mut sor = SweepLoop::new("sor", shape, Sor::new()).settings(settings);
+        let summary = sor.run(session, SWEEPS)?;
+        Ok((sor.gather(session)?, summary))
+    })?;
+    Ok((grid.unwrap(), summary.unwrap()))
+}
+
+#[test]
+fn a_job_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
+    let expected = serial(SHAPE, SWEEPS);
+    for (before, after, seed) in [(1, 3, None), (3, 1, None), (2, 8, Some(1)), (5, 2, Some(2)), (30, 4, None)]
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let settings = seed.map_or(Settings::new(), |seed| Settings::new().forced(seed)).block(5);
+        die(before, dir.path(), &settings);
+        let (grid, summary) = resume(after, dir.path(), SHAPE, &settings).unwrap();
+        assert!(same(&grid, &expected), "{before} ranks, then {after}");
+        assert!(summary.passes < SWEEPS, "{summary}");
+        // It has left a later one.
+        let (again, last) = resume(1, dir.path(), SHAPE, &settings).unwrap();
+        assert!(same(&again, &expected) && last.passes <= summary.passes);
+    }
+}
+
+#[test]
+fn a_checkpoint_is_of_one_run_of_one_loop() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let settings = Settings::new().balance(Balance::Off);
+    die(2, dir, &settings);
+    let refused = |shape: Shape, sweeps: &[u64]| {
+        let error = run(&Config::new().ranks(2), |session| {
+            let settings = settings.clone().checkpoint(checkpoint(dir));
+            let mut sor = SweepLoop::new("sor", shape, Sor::new()).settings(settings);
+            for &sweeps in sweeps {
+                sor.run(session, sweeps)?;
+            }
+            Ok(())
+        })
+        .unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Config), "{error}");
+        error.to_string()
+    };
+    let text = refused(Shape { rows: 27, ..SHAPE }, &[SWEEPS]);
+    assert!(text.contains("with 24 units") && text.contains("with 25 units"), "{text}");
+    let text = refused(Shape { columns: 15, ..SHAPE }, &[SWEEPS]);
+    assert!(text.contains("have") && text.contains("bytes, expected"), "{text}");
+    assert!(refused(SHAPE, &[0]).contains("but only 0 are asked for"));
+    assert!(refused(SHAPE, &[SWEEPS, 1]).contains("this is not its first"));
+}
