@@ -62,6 +62,7 @@ impl<'s> Ranges<'s> {
         if let Some(range) = engine.wants(rank, post.size())? {
             engine.give(rank, range, ())?;
         }
+        post.next_run();
         engine.begin(&mut post, session.config(), 1)?;
         Ok(Ranges { post, engine, start: indices.start, block: None, summary: None })
     }

@@ -44,6 +44,7 @@ pub(crate) enum Kind {
     Units = 49,
     Border = 50,
     Gather = 51,
+    Saved = 52,
 }
 
 impl Kind {
@@ -52,7 +53,7 @@ impl Kind {
         [
             Hello, Welcome, Bye, Farewell, Failure, Prepare, Ready, Data, Request, Offer, Assign, Token,
             Finish, Report, Status, Probe, Echo, Switch, Measures, Early, Chunk, Done, Join, Hung, Park,
-            Lead, Attach, Bulk, Bundle, Lost, Retire, Orders, Units, Border, Gather,
+            Lead, Attach, Bulk, Bundle, Lost, Retire, Orders, Units, Border, Gather, Saved,
         ]
         .into_iter()
         .find(|k| *k as u8 == byte)

@@ -12,7 +12,7 @@ use super::machine::Machine;
 use super::mail::{Mail, Place, open_rows, unexpected};
 use super::shape::Shape;
 use crate::error::{BoxError, Error, ErrorKind, Result};
-use crate::loops::checkpoint::{Keeper, Loaded, Writer, agree, load};
+use crate::loops::checkpoint::{Keeper, Loaded, Route, Writer, agree, load};
 use crate::loops::settings::Settings;
 use crate::loops::steering::Steering;
 use crate::loops::summary::Summary;
@@ -155,7 +155,8 @@ impl<T: Pod + Send> Field<T> {
             let text = "a checkpoint is of one run of a loop, and this is not its first";
             return Err(Error::new(ErrorKind::Config, text));
         }
-        let (book, manifest) = agree(post, place.chain, checkpoint, &self.name, units, config.join_limit)?;
+        let (book, manifest) =
+            agree(post, (place.chain, Route::Chain), checkpoint, &self.name, units, config.join_limit)?;
         let before = manifest.as_ref().map_or(0, |manifest| manifest.pass);
         if before > sweeps {
             let text = format!("the checkpoint is after {before} sweeps, but only {sweeps} are asked for");

@@ -96,11 +96,11 @@ impl Leader {
             return Ok(None);
         }
         let now = self.lap.unwrap_or_default();
-        let save = self.keeper.as_mut().is_some_and(|keeper| keeper.is_due(before, now));
-        let save_before = save.then_some(before);
+        let save = self.keeper.as_mut().and_then(|keeper| keeper.is_due(before, now));
+        let save_before = save.map(|_| before);
         if !self.steering.is_due() {
             let report_after = self.report_after;
-            return Ok(save.then_some(Orders { sweep, report_after, movement: None, save_before }));
+            return Ok(save_before.map(|_| Orders { sweep, report_after, movement: None, save_before }));
         }
         let Instruction { moves, period, .. } = self.steering.decide(Some((self.sweeps - before) as f64))?;
         let (last, when) = std::mem::replace(&mut self.decided, (sweep, now));

@@ -9,16 +9,23 @@ use crate::session::letter::{Kind, Letter};
 use crate::session::post::Post;
 use crate::wire;
 
-/// Rank 0 looks for a checkpoint, and the ranks that have units, `0..ranks`, tell each other of it, one after the other;
-/// all of these call it. Returns the book on rank 0, and the checkpoint, if there is one.
-///
-/// A rank hears of it from the one before it, so nothing that a neighbour sends later can be here earlier.
+/// Who tells whom of the checkpoint: whoever sends the first of what comes later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::loops) enum Route {
+    /// Rank 0 tells all.
+    Star,
+    /// Each rank tells the next.
+    Chain,
+}
+
+/// Rank 0 looks for a checkpoint, and the ranks that have units, `0..ranks`, are told of it; all of these call it. Returns the
+/// book on rank 0, and the checkpoint, if there is one.
 ///
 /// # Errors
-/// As [`Book::open`]; if the rank before is silent for longer than `limit`.
+/// As [`Book::open`]; if whoever is to tell is silent for longer than `limit`.
 pub(in crate::loops) fn agree(
     post: &mut Post,
-    ranks: usize,
+    (ranks, route): (usize, Route),
     checkpoint: &Checkpoint,
     name: &str,
     units: u64,
@@ -42,11 +49,17 @@ pub(in crate::loops) fn agree(
             }
             None => Ok(None),
         };
-        let why = || format!("for rank {} to say which checkpoint counts", rank - 1);
+        let from = if route == Route::Chain { rank - 1 } else { 0 };
+        let why = || format!("for rank {from} to say which checkpoint counts");
         (None, post.wait_until(limit, heard, why)?)
     };
-    if rank + 1 < ranks {
-        post.send(rank + 1, Kind::Welcome, &found)?;
+    let told = match route {
+        Route::Chain => rank + 1..ranks.min(rank + 2),
+        Route::Star if rank == 0 => 1..ranks,
+        Route::Star => 0..0,
+    };
+    for to in told {
+        post.send(to, Kind::Welcome, &found)?;
     }
     Ok((book, found))
 }
@@ -75,13 +88,15 @@ impl Keeper {
         Keeper { book, every: checkpoint.every, last: now, ranks, before }
     }
 
-    /// Whether units are to be written as they are after `pass` passes of this run, which none has done yet.
-    pub(in crate::loops) fn is_due(&mut self, pass: u64, now: Duration) -> bool {
-        let due = now.saturating_sub(self.last) >= self.every && !self.book.is_open();
-        if due {
-            self.last = now;
+    /// Whether units are to be written as they are after `pass` passes of this run, which none has gone beyond yet; then how
+    /// many passes these are, those of earlier runs included.
+    pub(in crate::loops) fn is_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
+        if now.saturating_sub(self.last) < self.every || self.book.is_open() {
+            return None;
         }
-        due && self.book.begin(self.before + pass, self.ranks)
+        self.last = now;
+        let pass = self.before + pass;
+        self.book.begin(pass, self.ranks).then_some(pass)
     }
 
     /// A rank has written its part of a checkpoint.

@@ -20,7 +20,7 @@ mod write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(super) use agree::{Keeper, agree};
+pub(super) use agree::{Keeper, Route, agree};
 pub(super) use manifest::Saved;
 pub(super) use read::{Loaded, load};
 pub(super) use write::{Piece, Writer};

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use armature_planner::loops::{LoopBalancer, Reach};
 
+use super::keeping::{Keeping, pieces, resume};
 use super::leader::Leader;
 use super::letters::{Orders, Say, Shipment};
 use super::member::{Addressed, Member};
 use super::pace::Pace;
 use super::stock::{Block, Segment};
+use super::wait::Wait;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::note::{Begun, Meter};
@@ -17,14 +19,11 @@ use crate::loops::settings::Settings;
 use crate::loops::steering::Steering;
 use crate::loops::summary::Summary;
 use crate::loops::units::Units;
+use crate::session::Config;
 use crate::session::letter::{Kind, Letter, envelope};
 use crate::session::post::Post;
-use crate::session::{Backoff, Config};
 use crate::transport::Message;
 use crate::wire;
-
-/// How often a rank that waits looks whether the others live.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// A loop on this rank, through all its runs.
 pub(in crate::loops) struct Engine<U> {
@@ -34,6 +33,8 @@ pub(in crate::loops) struct Engine<U> {
     member: Member<U>,
     pace: Pace,
     has_units: bool,
+    /// Checkpoints, in the first run, if they are asked for.
+    keeping: Option<Keeping>,
     /// Rank 0: what was learned in earlier runs, and the units that each rank has.
     learned: Option<(LoopBalancer, Vec<u64>)>,
     run: Option<Run>,
@@ -67,6 +68,7 @@ impl<U: Units> Engine<U> {
             units,
             member: Member::new(0),
             has_units: false,
+            keeping: None,
             learned: None,
             run: None,
         }
@@ -123,12 +125,38 @@ impl<U: Units> Engine<U> {
         Ok(())
     }
 
+    /// Before a run of so many passes: looks for a checkpoint, if they are asked for, and takes this rank's units out of it.
+    /// Returns the passes that are left.
+    ///
+    /// # Errors
+    /// If it is not the loop's first run, or the checkpoint is of more passes; and as [`resume`].
+    pub(in crate::loops) fn resume(&mut self, post: &mut Post, config: &Config, passes: u64) -> Result<u64> {
+        self.keeping = None;
+        let Some(checkpoint) = &self.settings.checkpoint else { return Ok(passes) };
+        let refuse = |text: String| Err(Error::new(ErrorKind::Config, text));
+        let rank = post.rank();
+        let Some(range) = self.wants(rank, post.size())? else {
+            return refuse("a checkpoint is of one run of a loop, and this is not its first".into());
+        };
+        let (keeping, units) = resume(post, config, checkpoint, (&self.name, self.units), &range)?;
+        let before = keeping.before;
+        if before > passes {
+            return refuse(format!(
+                "the checkpoint is after {before} passes, but only {passes} are asked for"
+            ));
+        }
+        if let Some(units) = units {
+            self.give(rank, range, units)?;
+        }
+        self.keeping = Some(keeping);
+        Ok(passes - before)
+    }
+
     /// Begins a run of so many passes, at least one.
     ///
     /// # Errors
     /// If the options cannot be used.
     pub(in crate::loops) fn begin(&mut self, post: &mut Post, config: &Config, passes: u64) -> Result<()> {
-        post.next_run();
         let clock = post.clock();
         let eager = self.settings.forced.is_some();
         self.member.begin(eager);
@@ -153,7 +181,8 @@ impl<U: Units> Engine<U> {
                 None => (None, self.first(post.size())?),
             };
             let steering = Steering::new(&self.name, &self.settings, config, post, Reach::Anywhere, &held)?;
-            let mut leader = Leader::new(steering, &held, passes, eager);
+            let keeper = self.keeping.as_mut().and_then(|keeping| keeping.keeper.take());
+            let mut leader = Leader::new(steering, keeper, &held, passes, eager);
             if let Some(balancer) = learned {
                 orders = leader.open(balancer)?;
             }
@@ -204,17 +233,28 @@ impl<U: Units> Engine<U> {
             let now = clock.now();
             let wait = wait.get_or_insert_with(|| Wait::new(post, now));
             if has_heard {
-                (wait.last, wait.look) = (now, now + LOOK);
-                wait.backoff.reset();
-            } else {
-                self.check(post, wait, now)?;
+                wait.heard(now);
+            } else if !clock.is_simulated() && wait.is_to_look(now) {
+                wait.check(post, now, self.patience())?;
             }
             wait.backoff.wait(post.transport(), clock)?;
         }
     }
 
+    /// Tells rank 0 of what has been written to a checkpoint.
+    fn tell_saved(&mut self, post: &mut Post) -> Result<()> {
+        let Some(written) = self.keeping.as_mut().map_or(Ok(None), |keeping| keeping.writer.poll())? else {
+            return Ok(());
+        };
+        match self.run.as_mut().and_then(|run| run.leader.as_mut()) {
+            Some(leader) => leader.hear_saved(0, written.0, written.1),
+            None => post.send(0, Kind::Saved, &written),
+        }
+    }
+
     /// Takes in what has come and says what is to be said. False if there was nothing.
     fn converse(&mut self, post: &mut Post) -> Result<bool> {
+        self.tell_saved(post)?;
         let mut begin = None;
         loop {
             let letter = post.poll()?;
@@ -256,6 +296,10 @@ impl<U: Units> Engine<U> {
                 let orders: Orders = wire::from_bytes(&letter.body)?;
                 self.obey(post, &orders)
             }
+            (Kind::Saved, Some(leader)) => {
+                let (pass, saved) = wire::from_bytes(&letter.body)?;
+                leader.hear_saved(letter.from, pass, saved)
+            }
             (Kind::Units, _) => {
                 let begin = run.clock.now();
                 let shipment = Shipment::unpack(letter.body, letter.parts, self.units)?;
@@ -284,6 +328,9 @@ impl<U: Units> Engine<U> {
 
     fn obey(&mut self, post: &mut Post, orders: &Orders) -> Result<()> {
         let Some(run) = &mut self.run else { return Ok(()) };
+        if let (Some(pass), Some(keeping)) = (orders.save, &mut self.keeping) {
+            keeping.writer.save(pass, pieces(self.member.stock.segments())?)?;
+        }
         let begin = run.clock.now();
         let shipments: Vec<Addressed<U>> = self.member.obey(orders)?;
         for (to, shipment) in shipments {
@@ -320,32 +367,16 @@ impl<U: Units> Engine<U> {
         }
     }
 
-    /// Whether there is still somebody to wait for.
-    fn check(&self, post: &Post, wait: &mut Wait, now: Duration) -> Result<()> {
-        let Some(run) = &self.run else { return Ok(()) };
-        if run.clock.is_simulated() || now < wait.look {
-            return Ok(());
-        }
-        wait.look = now + LOOK;
-        let (limit, what) = match &run.leader {
+    /// How long this rank waits in silence, and for what.
+    fn patience(&self) -> (Duration, String) {
+        let Some(run) = &self.run else { return (Duration::MAX, String::new()) };
+        match &run.leader {
             Some(leader) if leader.has_heard_all() => (run.peer_limit, leader.waits_for()),
             Some(leader) => (run.join_limit, leader.waits_for()),
             // Rank 0 knows more, so it is the one to say so.
             None if self.member.round() > 0 => (run.peer_limit + run.peer_limit / 4, self.member.waits_for()),
             None => (run.join_limit, self.member.waits_for()),
-        };
-        if let Some(rank) = (0..post.size()).find(|&rank| post.has_ended(rank)) {
-            let text = format!("waited {what}, but the process of rank {rank} has ended");
-            return Err(Error::new(ErrorKind::Timeout, text));
         }
-        let silent = now.saturating_sub(wait.last);
-        if silent > limit {
-            return Err(Error::new(
-                ErrorKind::Timeout,
-                format!("waited {:.0} s {what}", silent.as_secs_f64()),
-            ));
-        }
-        Ok(())
     }
 
     /// The data of the block that [`next`](Engine::next) has given.
@@ -393,22 +424,6 @@ impl<U: Units> Engine<U> {
     pub(in crate::loops) fn copies(&self) -> Shipment<U> {
         let copy = |segment: &Segment<U>| Segment::new(segment.first, segment.count, segment.units.copy());
         Shipment { round: 0, segments: self.member.stock.segments().map(copy).collect() }
-    }
-}
-
-/// A rank that has nothing to do.
-struct Wait {
-    backoff: Backoff,
-    begin: Duration,
-    /// When something came last.
-    last: Duration,
-    /// When to look next whether the others live.
-    look: Duration,
-}
-
-impl Wait {
-    fn new(post: &Post, now: Duration) -> Self {
-        Wait { backoff: post.backoff(), begin: now, last: now, look: now + LOOK }
     }
 }
 

@@ -6,6 +6,7 @@ use armature_planner::loops::LoopBalancer;
 
 use super::letters::{Orders, Say, Transfer, What};
 use crate::error::Result;
+use crate::loops::checkpoint::{Keeper, Saved};
 use crate::loops::note::Note;
 use crate::loops::steering::{Instruction, Steering};
 use crate::loops::summary::RankReport;
@@ -65,12 +66,19 @@ pub(super) struct Leader {
     hurried: bool,
     /// Reports come at every hook.
     eager: bool,
+    keeper: Option<Keeper>,
     ended: Option<Duration>,
 }
 
 impl Leader {
     /// For ranks that have these units.
-    pub(super) fn new(steering: Steering, held: &[u64], passes: u64, eager: bool) -> Self {
+    pub(super) fn new(
+        steering: Steering,
+        keeper: Option<Keeper>,
+        held: &[u64],
+        passes: u64,
+        eager: bool,
+    ) -> Self {
         let account = |&held: &u64| Account { undone: held, held, ..Account::default() };
         Leader {
             steering,
@@ -83,6 +91,7 @@ impl Leader {
             hungry: false,
             hurried: false,
             eager,
+            keeper,
             ended: None,
         }
     }
@@ -100,6 +109,14 @@ impl Leader {
         }
         self.hungry |= account.is_dry();
         self.steering.hear(rank, say.note);
+    }
+
+    /// A rank has written its units to a checkpoint.
+    ///
+    /// # Errors
+    /// If no checkpoint can be made of what ranks have written.
+    pub(super) fn hear_saved(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<()> {
+        self.keeper.as_mut().map_or(Ok(()), |keeper| keeper.hear(rank, pass, saved))
     }
 
     /// What all ranks are to be told now, if anything.
@@ -127,7 +144,7 @@ impl Leader {
         if self.hungry && !self.hurried && self.waited_for().any(|(_, account)| account.left(now) > SOON) {
             self.hurried = true;
             let (round, period) = (self.round, LEAST_PERIOD);
-            return Ok(Some(Orders { round, what: What::Hurry, moves: Vec::new(), period }));
+            return Ok(Some(Orders { round, what: What::Hurry, moves: Vec::new(), period, save: None }));
         }
         Ok(None)
     }
@@ -175,6 +192,8 @@ impl Leader {
             let instruction = Instruction { moves: Vec::new(), phases: 1, period: 0.0 };
             return Ok(self.orders(What::End, instruction));
         }
+        // Every unit is done, and none is on its way.
+        let save = self.keeper.as_mut().and_then(|keeper| keeper.is_due(self.pass, now));
         self.pass += 1;
         self.steering.close_movement();
         let instruction = if self.accounts.len() == 1 {
@@ -183,7 +202,7 @@ impl Leader {
         } else {
             self.share_out()?
         };
-        Ok(self.orders(What::Begin, instruction))
+        Ok(Orders { save, ..self.orders(What::Begin, instruction) })
     }
 
     /// Passes over what is left of this one that take as long as all that is still to be done.
@@ -207,7 +226,7 @@ impl Leader {
             self.accounts.iter_mut().for_each(|account| account.round = None);
         }
         let period = if self.eager { 0.0 } else { instruction.period.max(LEAST_PERIOD) };
-        Orders { round: self.round, what, moves, period }
+        Orders { round: self.round, what, moves, period, save: None }
     }
 
     /// Who is waited for, and how much these have to do.

@@ -18,7 +18,7 @@ fn post() -> Post {
 fn leader_on(post: &Post, held: &[u64], passes: u64) -> Leader {
     let settings = Settings::new().quantum(Duration::ZERO);
     let steering = Steering::new("rows", &settings, &Config::new(), post, Reach::Anywhere, held).unwrap();
-    Leader::new(steering, held, passes, false)
+    Leader::new(steering, None, held, passes, false)
 }
 
 /// A rank that has `undone` units left and did `done` in this pass, the last `units` in so many seconds.

@@ -36,6 +36,8 @@ pub(super) struct Orders {
     pub(super) moves: Vec<Transfer>,
     /// Seconds from one report to the next.
     pub(super) period: f64,
+    /// Before anything else, units are written to a checkpoint, as they are after so many passes.
+    pub(super) save: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

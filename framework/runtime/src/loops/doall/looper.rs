@@ -22,7 +22,8 @@ pub trait DoAll {
     type Units: Units;
 
     /// The data of these units, on the rank that has them first. It is called once on each rank, before its first pass;
-    /// `range` is empty where there are fewer units than ranks.
+    /// `range` is empty where there are fewer units than ranks. Units out of a [checkpoint](Settings::checkpoint) are not
+    /// made.
     ///
     /// # Errors
     /// Any, which ends the job.
@@ -113,12 +114,18 @@ impl<L: DoAll> DoAllLoop<L> {
     }
 
     fn go(&mut self, session: &Session, post: &mut Post, passes: u64) -> Result<Option<Summary>> {
+        if passes == 0 {
+            return self.make(post).map(|()| None);
+        }
+        post.next_run();
+        let rank = post.rank();
+        let left = self.engine.resume(post, session.config(), passes);
+        let passes = left.map_err(|error| error.in_loop(self.engine.name()).at_rank(rank))?;
         self.make(post)?;
         if passes == 0 {
             return Ok(None);
         }
         let DoAllLoop { body, engine } = self;
-        let rank = post.rank();
         engine.begin(post, session.config(), passes)?;
         while let Some(block) = engine.next(post)? {
             let done = match engine.slices(&block) {

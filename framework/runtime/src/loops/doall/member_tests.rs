@@ -12,7 +12,7 @@ fn member() -> Member<Vec<u64>> {
 
 fn orders(round: u64, what: What, moves: &[(usize, usize, u64, u64)]) -> Orders {
     let moves = moves.iter().map(|&(from, to, units, of)| Transfer { from, to, units, of }).collect();
-    Orders { round, what, moves, period: 1.0 }
+    Orders { round, what, moves, period: 1.0, save: None }
 }
 
 fn shipment(round: u64, first: u64, count: u64) -> Shipment<Vec<u64>> {

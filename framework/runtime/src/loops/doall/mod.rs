@@ -2,8 +2,11 @@
 //!
 //! The protocol is described in `README.md` beside this module's source.
 
+#[cfg(test)]
+mod checkpoint_tests;
 mod engine;
 mod gather;
+mod keeping;
 mod leader;
 mod letters;
 mod looper;
@@ -12,6 +15,7 @@ mod pace;
 mod stock;
 #[cfg(test)]
 mod tests;
+mod wait;
 
 pub(super) use engine::Engine;
 pub(super) use gather::gather;

@@ -1,0 +1,92 @@
+//! Jobs that end early and are started again.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{DoAll, DoAllLoop};
+use crate::error::{BoxError, ErrorKind, Result};
+use crate::loops::{Checkpoint, Rows, Settings, Summary};
+use crate::session::{Config, run};
+
+type Counts = (Rows<u64>, Vec<String>);
+
+const UNITS: u64 = 23;
+const PASSES: u64 = 400;
+
+/// Counts in a way that depends on how often it is done.
+struct Counter {
+    /// Fails as soon as there is a checkpoint here.
+    mortal: Option<PathBuf>,
+}
+
+impl DoAll for Counter {
+    type Units = Counts;
+
+    fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
+        let names = range.clone().map(|unit| unit.to_string()).collect();
+        Ok((Rows::from_fn(range, 3, |unit, row| row.fill(unit)), names))
+    }
+
+    fn compute(&mut self, _: Range<u64>, (rows, names): (&mut [u64], &mut [String])) -> Result<(), BoxError> {
+        if self.mortal.as_ref().is_some_and(|dir| dir.join("manifest").exists()) {
+            return Err("enough".into());
+        }
+        // So that the disk has time.
+        std::thread::sleep(Duration::from_micros(50));
+        rows.iter_mut().for_each(|x| *x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        names.iter_mut().for_each(|name| name.truncate(1));
+        Ok(())
+    }
+}
+
+/// Runs the loop with checkpoints in `dir`.
+fn go(
+    ranks: usize,
+    dir: &Path,
+    (is_mortal, seed): (bool, Option<u64>),
+    runs: &[u64],
+) -> Result<(Option<Counts>, Option<Summary>)> {
+    run(&Config::new().ranks(ranks), |session| {
+        let settings = seed.map_or(Settings::new(), |seed| Settings::new().forced(seed));
+        let settings = settings.checkpoint(Checkpoint::new(dir, "").every(Duration::ZERO));
+        let body = Counter { mortal: is_mortal.then(|| dir.to_path_buf()) };
+        let mut counter = DoAllLoop::new("count", UNITS, body).settings(settings);
+        let mut summary = None;
+        for &passes in runs {
+            summary = counter.passes(session, passes)?;
+        }
+        Ok((counter.gather(session)?, summary))
+    })
+}
+
+fn expected() -> Counts {
+    let value =
+        |unit| (0..PASSES).fold(unit, |x: u64, _| x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+    let names = (0..UNITS).map(|unit| unit.to_string()[..1].to_string()).collect();
+    (Rows::from_fn(0..UNITS, 3, |unit, row| row.fill(value(unit))), names)
+}
+
+#[test]
+fn a_job_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
+    for (before, after, seed) in [(1, 3, None), (3, 1, Some(1)), (2, 8, Some(2)), (30, 4, None)] {
+        let dir = tempfile::tempdir().unwrap();
+        let error = go(before, dir.path(), (true, seed), &[PASSES]).unwrap_err();
+        assert!(error.to_string().contains("loop count: enough (in unit"), "{error}");
+        let (units, summary) = go(after, dir.path(), (false, seed), &[PASSES]).unwrap();
+        assert!(units.unwrap() == expected(), "{before} ranks, then {after}");
+        let summary = summary.unwrap();
+        assert!(summary.passes < PASSES, "{summary}");
+    }
+}
+
+#[test]
+fn a_checkpoint_is_of_one_run() {
+    let dir = tempfile::tempdir().unwrap();
+    go(2, dir.path(), (true, None), &[PASSES]).unwrap_err();
+    for (runs, expected) in [(&[PASSES, 1][..], "this is not its first"), (&[1], "but only 1 are asked for")]
+    {
+        let error = go(2, dir.path(), (false, None), runs).unwrap_err();
+        assert!(error.kind() == ErrorKind::Config && error.to_string().contains(expected), "{error}");
+    }
+}
