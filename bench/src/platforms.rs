@@ -8,6 +8,7 @@
 use std::fmt::Write as _;
 
 use armature_planner::{Link, Platform};
+use armature_tests::burner::Wave;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::Outcome;
@@ -28,6 +29,17 @@ pub struct Cluster {
     pub speeds: Vec<f64>,
     /// Bytes a second of each host's link to the switch, each way.
     pub bandwidths: Vec<f64>,
+}
+
+/// A load beside a host.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostLoad {
+    /// The host.
+    pub host: usize,
+    /// When the load is on.
+    pub wave: Wave,
+    /// The part of the host's speed that is left then.
+    pub share: f64,
 }
 
 impl Cluster {
@@ -90,6 +102,23 @@ impl Cluster {
         xml + "</zone>\n</platform>\n"
     }
 
+    /// The platform file with hosts that are slower while loads are on.
+    ///
+    /// # Errors
+    /// If a load leaves nothing of its host, or there is no such host.
+    pub fn xml_beside(&self, loads: &[HostLoad]) -> Outcome<String> {
+        let xml = self.xml();
+        let (hosts, end) = xml.rsplit_once("</platform>").ok_or("a platform file without an end")?;
+        let mut text = hosts.to_string();
+        for HostLoad { host, wave, share } in loads {
+            if *host >= self.speeds.len() {
+                return Err(format!("a load beside host {host} of {}", self.speeds.len()).into());
+            }
+            text += &wave.simgrid(&format!("h{host}"), *share)?;
+        }
+        Ok(text + "</platform>" + end)
+    }
+
     /// The host file of smpirun: one rank a host.
     pub fn hostfile(&self) -> String {
         (0..self.speeds.len()).map(|i| format!("h{i}\n")).collect()
@@ -139,6 +168,11 @@ mod tests {
             assert!(xml.contains(text), "{text} is missing from {xml}");
         }
         assert_eq!(cluster.hostfile(), "h0\nh1\n");
+        let load = HostLoad { host: 1, wave: Wave::STEADY, share: 0.5 };
+        assert_eq!(cluster.xml_beside(&[]).unwrap(), xml);
+        let beside = cluster.xml_beside(&[load]).unwrap();
+        assert!(beside.contains("0.000000000 0.5\n") && beside.ends_with("</platform>\n"), "{beside}");
+        assert!(cluster.xml_beside(&[HostLoad { host: 2, ..load }]).is_err());
         let platform = cluster.platform().unwrap();
         assert_eq!(platform.transfer_time(0, 1, 2e7), 1.00005);
         assert_eq!((platform.ext_on(), platform.speeds()), (Some(0), &[1e9, 2e9][..]));

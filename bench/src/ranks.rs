@@ -18,7 +18,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::{
     Outcome,
     baseline::{chain, loops, two_ranks},
-    farm, moved, subject,
+    farm, loops as moving_loops, moved, subject,
 };
 
 /// What the error says of a program that has taken too long, before the time.
@@ -37,6 +37,7 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "tasks" => Some(chain::main::<chain::Tasks>(arguments)),
         "by-hand" => Some(two_ranks::main(arguments)),
         "farm" => Some(farm::subject::main(arguments)),
+        "loop" => Some(moving_loops::subject::main(arguments)),
         "loop-by-hand" => Some(loops::main(arguments)),
         "mortal" => Some(farm::mortal::main(arguments)),
         "tiny" => Some(farm::tiny::main(arguments)),

@@ -1,4 +1,4 @@
-//! Loops by hand on ranks of Open MPI: their results are the serial loop's, to the last bit.
+//! Loops by hand and with the framework on ranks of Open MPI: their results are the serial loop's, to the last bit.
 
 use std::path::Path;
 
@@ -45,4 +45,13 @@ fn a_rank_without_rows_is_an_error() {
     let job = Job { split: 0.0, ..Job::new(Kernel::Heat, 51, 7) };
     let error = job.by_hand_from(binary(), 2).unwrap_err().to_string();
     assert!(error.contains("loop-by-hand") && !error.contains(STOPPED), "{error}");
+}
+
+#[test]
+fn results_with_the_framework_are_those_of_the_serial_loop() {
+    for (kernel, ranks) in [(Kernel::Matmul, 2), (Kernel::Sor, 2), (Kernel::Sor, 3)] {
+        let job = Job { settle: 2, split: 0.8, live: true, verify: true, ..Job::new(kernel, 67, 3) };
+        let run = job.with_framework_from(binary(), ranks).unwrap();
+        assert!(run.seconds > 0.0 && run.blocks > 0.0, "{run:?}");
+    }
 }

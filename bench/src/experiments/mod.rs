@@ -15,6 +15,7 @@ mod idle_yield;
 mod live_burner;
 mod live_hosts;
 mod live_settling;
+mod loops;
 mod monitor_cost;
 mod peers;
 mod pipeline_throughput;
@@ -45,6 +46,12 @@ pub const ALL: &[Experiment] = &[
     farm_deaths::EXPERIMENT,
     farm_simgrid::EXPERIMENT,
     farm_workers::EXPERIMENT,
+    loops::overhead::EXPERIMENT,
+    loops::grain::EXPERIMENT,
+    loops::burner::EXPERIMENT,
+    loops::oscillating::EXPERIMENT,
+    loops::simgrid::EXPERIMENT,
+    loops::hooks::EXPERIMENT,
     planner_4x4::EXPERIMENT,
     planner_30::EXPERIMENT,
     planner_time::EXPERIMENT,

@@ -53,10 +53,13 @@ pub struct Job {
     pub settle: usize,
     /// Passes that count.
     pub passes: usize,
-    /// Columns of a strip; by hand 0 is a whole row. Only the sweep has strips.
+    /// Columns of a strip of the sweep. With 0 the framework chooses, and by hand it is a whole row.
     pub columns: usize,
-    /// By hand: the part of the rows on rank 0, of two ranks. With other numbers of ranks all have the same.
+    /// The part of the rows on rank 0, of two ranks; with the framework, at first. With other numbers of ranks all have
+    /// the same.
     pub split: f64,
+    /// Whether the framework moves units.
+    pub live: bool,
     /// Whether rank 0 compares the whole result with that of the serial loop.
     pub verify: bool,
     /// Cores that the ranks are pinned to, in equal parts: the first ranks to the first core. Not pinned if empty.
@@ -66,7 +69,17 @@ pub struct Job {
 impl Job {
     /// A loop over so many rows and columns, in halves, a strip a whole row, not pinned, nothing before the clock starts.
     pub fn new(kernel: Kernel, size: usize, passes: usize) -> Self {
-        Job { kernel, size, settle: 0, passes, columns: 0, split: 0.5, verify: false, cores: Vec::new() }
+        Job {
+            kernel,
+            size,
+            settle: 0,
+            passes,
+            columns: 0,
+            split: 0.5,
+            live: false,
+            verify: false,
+            cores: Vec::new(),
+        }
     }
 
     /// Runs the loop by hand under mpirun.
@@ -86,6 +99,23 @@ impl Job {
         self.run("loop-by-hand", binary, ranks)
     }
 
+    /// Runs the loop with the framework under mpirun.
+    ///
+    /// # Errors
+    /// Those of starting ranks, and of the rank program.
+    pub fn with_framework(&self, ranks: usize) -> Outcome<Run> {
+        let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
+        self.with_framework_from(&this, ranks)
+    }
+
+    /// As [`with_framework`](Job::with_framework), from another binary.
+    ///
+    /// # Errors
+    /// As [`with_framework`](Job::with_framework).
+    pub fn with_framework_from(&self, binary: &Path, ranks: usize) -> Outcome<Run> {
+        self.run("loop", binary, ranks)
+    }
+
     fn run(&self, program: &str, binary: &Path, ranks: usize) -> Outcome<Run> {
         let mut launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
         if self.verify {
@@ -98,7 +128,7 @@ impl Job {
     }
 
     pub(crate) fn words(&self) -> Vec<String> {
-        let Job { kernel, size, settle, passes, columns, split, verify, cores } = self;
+        let Job { kernel, size, settle, passes, columns, split, live, verify, cores } = self;
         let mut words = vec![
             format!("loop={kernel}"),
             format!("size={size}"),
@@ -106,6 +136,7 @@ impl Job {
             format!("passes={passes}"),
             format!("columns={columns}"),
             format!("split={split}"),
+            format!("live={live}"),
             format!("verify={verify}"),
         ];
         words.extend(cores.iter().map(|core| format!("core={core}")));
@@ -124,6 +155,7 @@ impl Job {
                 "passes" => job.passes = value.parse()?,
                 "columns" => job.columns = value.parse()?,
                 "split" => job.split = value.parse()?,
+                "live" => job.live = value.parse()?,
                 "verify" => job.verify = value.parse()?,
                 "core" => job.cores.push(value.parse()?),
                 _ => return Err(format!("there is no setting {word}").into()),
@@ -144,18 +176,41 @@ impl Job {
     }
 }
 
-/// How a loop went.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// How a loop went. What the framework alone knows is 0 by hand.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Run {
     /// Seconds of the passes that count.
     pub seconds: f64,
+    /// Units or columns of a block at the end.
+    pub block: f64,
+    /// Blocks of all ranks.
+    pub blocks: f64,
+    /// Seconds in which the ranks computed, all together.
+    pub computing: f64,
+    /// Seconds that interactions took, all ranks together.
+    pub interacting: f64,
+    /// Interactions with rank 0.
+    pub interactions: f64,
+    /// Movements, those before the clock started included.
+    pub movements: f64,
+    /// Units of rank 0 at the end.
+    pub held: f64,
 }
 
 impl Run {
     fn read(values: &Values) -> Outcome<Self> {
-        let value =
-            |name: &str| values.get(name).copied().ok_or_else(|| format!("the loop printed no {name}"));
-        Ok(Run { seconds: value("seconds")? })
+        let value = |name: &str| values.get(name).copied().unwrap_or_default();
+        let seconds = values.get("seconds").copied().ok_or("the loop printed no seconds")?;
+        Ok(Run {
+            seconds,
+            block: value("block"),
+            blocks: value("blocks"),
+            computing: value("computing"),
+            interacting: value("interacting"),
+            interactions: value("interactions"),
+            movements: value("movements"),
+            held: value("held"),
+        })
     }
 }
 
@@ -170,6 +225,7 @@ mod tests {
                 settle: 3,
                 columns: 10,
                 split: 0.625,
+                live: true,
                 verify: true,
                 cores: vec![0, 3],
                 ..Job::new(kernel, 40, 7)

@@ -3,22 +3,17 @@
 
 use std::ops::Range;
 
+/// Initial elements of a row, and a sweep of over-relaxation: those of the program `sor`.
+pub use sor::kernel::{fill, relax};
+
 /// Columns and rows of B that stay in the cache while rows of A pass by.
 const TILE: (usize, usize) = (256, 64);
-/// Over-relaxation, as in Siegell and Steenkiste's example.
-const NEIGHBOURS: f64 = 0.493;
-const SELF: f64 = -0.972;
 
-/// Element of a matrix or grid at the start: between 0 and 1, without a pattern that would make the arithmetic easier.
-pub fn element(row: usize, column: usize) -> f64 {
-    let mixed = (row as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        ^ (column as u64).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    ((mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 11) as f64 / (1u64 << 53) as f64
-}
-
-/// Rows of a grid of this width, from `elements` on the ones of the whole grid.
+/// Rows of this width of the endless sheet of initial elements.
 pub fn rows(rows: Range<usize>, width: usize) -> Vec<f64> {
-    rows.flat_map(|row| (0..width).map(move |column| element(row, column))).collect()
+    let mut values = vec![0.0; rows.len() * width];
+    rows.zip(values.chunks_exact_mut(width)).for_each(|(row, values)| fill(row as u64, values));
+    values
 }
 
 /// C = A · B for some rows of A and C; B is `width` × `width`.
@@ -33,26 +28,6 @@ pub fn multiply(a: &[f64], b: &[f64], c: &mut [f64], width: usize) {
                     c.iter_mut().zip(b).for_each(|(c, b)| *c += factor * b);
                 }
             }
-        }
-    }
-}
-
-/// One sweep of over-relaxation in Gauss-Seidel order over these columns of all rows of `grid` but the first and the last.
-pub fn relax(grid: &mut [f64], width: usize, columns: Range<usize>) {
-    if columns.is_empty() {
-        return;
-    }
-    for row in 1..(grid.len() / width).saturating_sub(1) {
-        let (above, rest) = grid[(row - 1) * width..].split_at_mut(width);
-        let (here, below) = rest.split_at_mut(width);
-        let mut left = here[columns.start - 1];
-        let above = &above[columns.clone()];
-        let below = &below[columns.clone()];
-        // One more on the right.
-        let here = &mut here[columns.start..=columns.end];
-        for j in 0..above.len() {
-            left = NEIGHBOURS * (left + above[j] + here[j + 1] + below[j]) + SELF * here[j];
-            here[j] = left;
         }
     }
 }
@@ -92,21 +67,6 @@ mod tests {
             multiply(&a[from..to], &b, &mut c[from..to], width);
         }
         assert_eq!(c, plain);
-    }
-
-    #[test]
-    fn strips_of_columns_give_the_bits_of_whole_rows() {
-        let start = rows(0..20, WIDTH);
-        let mut whole = start.clone();
-        relax(&mut whole, WIDTH, 1..WIDTH - 1);
-        assert_ne!(whole, start);
-        for strip in [1, 7, 35] {
-            let mut grid = start.clone();
-            for first in (1..WIDTH - 1).step_by(strip) {
-                relax(&mut grid, WIDTH, first..(first + strip).min(WIDTH - 1));
-            }
-            assert_eq!(grid, whole, "strips of {strip}");
-        }
     }
 
     #[test]

@@ -2,3 +2,5 @@
 
 pub mod job;
 pub mod kernels;
+pub mod simulated;
+pub mod subject;

@@ -1,0 +1,188 @@
+//! A loop whose units only declare their cost, for simulated clusters.
+//!
+//! Words are NAME=VALUE: the `kind` of loop (`all`, `sweep`), its `units`, their cost in operations (`unit`) and
+//! their `bytes`, `passes` that count, and passes before them that do not (`settle`), the `block` of units or columns (0:
+//! chosen), `live` or not, the `shares` of the ranks at first, the scheduler's `quantum` in seconds, and the `noise` of each
+//! rank's speed, as a part of it, with its `seed`: a new factor for each half of a second. Prints
+//! `result seconds S total S movements N interacting S computing-R S units-R N …` with the last two for each rank R.
+
+use std::ops::Range;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use armature::loops::{DoAcross, DoAll, DoAllLoop, Grid, Rows, Settings, Shape, Summary, SweepLoop};
+use armature::{Balance, BoxError, Config, Progress, Session, Stopwatch};
+use rand::{SeedableRng, rngs::StdRng};
+use rand_distr::{Distribution, Normal};
+
+type Outcome<T = ()> = Result<T, BoxError>;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = Simulated::parse(&words).and_then(|simulated| {
+        let config = Config::from_env()?.progress(Progress::Off);
+        Ok(armature::run(&config, |session| simulated.rank(session))?)
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("armature-bench-simulated-loop: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// What is run.
+#[derive(Default)]
+struct Simulated {
+    kind: String,
+    units: u64,
+    unit: f64,
+    bytes: usize,
+    passes: u64,
+    settle: u64,
+    block: u64,
+    live: bool,
+    shares: Vec<f64>,
+    quantum: f64,
+    noise: f64,
+    seed: u64,
+}
+
+impl Simulated {
+    fn parse(words: &[String]) -> Outcome<Self> {
+        let mut simulated = Simulated::default();
+        for word in words {
+            let (name, value) =
+                word.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, got {word}"))?;
+            match name {
+                "kind" => simulated.kind = value.into(),
+                "units" => simulated.units = value.parse()?,
+                "unit" => simulated.unit = value.parse()?,
+                "bytes" => simulated.bytes = value.parse()?,
+                "passes" => simulated.passes = value.parse()?,
+                "settle" => simulated.settle = value.parse()?,
+                "block" => simulated.block = value.parse()?,
+                "live" => simulated.live = value.parse()?,
+                "shares" => simulated.shares = value.split(',').map(str::parse).collect::<Result<_, _>>()?,
+                "quantum" => simulated.quantum = value.parse()?,
+                "noise" => simulated.noise = value.parse()?,
+                "seed" => simulated.seed = value.parse()?,
+                _ => return Err(format!("there is no setting {word}").into()),
+            }
+        }
+        Ok(simulated)
+    }
+
+    fn settings(&self) -> Outcome<Settings> {
+        let mut settings = Settings::new().balance(if self.live { Balance::Live } else { Balance::Off });
+        if self.block > 0 {
+            settings = settings.block(self.block);
+        }
+        if !self.shares.is_empty() {
+            settings = settings.shares(self.shares.clone());
+        }
+        if self.quantum > 0.0 {
+            settings = settings.quantum(Duration::try_from_secs_f64(self.quantum)?);
+        }
+        Ok(settings)
+    }
+
+    fn rank(&self, session: &Session) -> Outcome {
+        let (settings, work) = (
+            self.settings()?,
+            Declares { what: self, rank: session.rank() as u64, clock: session.stopwatch() },
+        );
+        // Units are the rows between the edges.
+        let shape = Shape { rows: self.units + 2, columns: self.bytes };
+        match self.kind.as_str() {
+            "all" => {
+                let mut all = DoAllLoop::new("all", self.units, work).settings(settings);
+                self.run(session, |passes| all.passes(session, passes))
+            }
+            "sweep" => {
+                let mut sweep = SweepLoop::new("sweep", shape, work).settings(settings);
+                self.run(session, |sweeps| sweep.run(session, sweeps))
+            }
+            kind => Err(format!("there is no kind of loop `{kind}`").into()),
+        }
+    }
+
+    fn run(
+        &self,
+        session: &Session,
+        mut run: impl FnMut(u64) -> armature::Result<Option<Summary>>,
+    ) -> Outcome {
+        let clock = session.stopwatch();
+        let before = if self.settle > 0 { run(self.settle)? } else { None };
+        let settled = clock.elapsed();
+        let summary = run(self.passes)?;
+        let total = clock.elapsed();
+        let Some(summary) = summary.filter(|_| session.is_root()) else { return Ok(()) };
+        let movements = summary.movements + before.map_or(0, |before| before.movements);
+        print!(
+            "result seconds {} total {} movements {movements} interactions {}",
+            (total - settled).as_secs_f64(),
+            total.as_secs_f64(),
+            summary.interactions
+        );
+        if let Some(root) = summary.ranks.first() {
+            print!(" interacting {}", root.interacting.as_secs_f64());
+        }
+        for (rank, report) in summary.ranks.iter().enumerate() {
+            print!(" computing-{rank} {} units-{rank} {}", report.computing.as_secs_f64(), report.units);
+        }
+        println!();
+        Ok(())
+    }
+}
+
+/// Does nothing, for as long as it is told.
+struct Declares<'a> {
+    what: &'a Simulated,
+    rank: u64,
+    clock: Stopwatch,
+}
+
+impl Declares<'_> {
+    /// So many units, as fast as this rank is now.
+    fn work(&self, units: f64) {
+        let mut operations = self.what.unit * units;
+        if self.what.noise > 0.0 {
+            let half = (2.0 * self.clock.elapsed().as_secs_f64()) as u64;
+            let seed = self.what.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (self.rank << 40) ^ half;
+            // The deviation is a positive number.
+            let normal =
+                Normal::new(1.0, self.what.noise).map(|n| n.sample(&mut StdRng::seed_from_u64(seed)));
+            operations *= normal.unwrap_or(1.0).max(0.1);
+        }
+        armature::declare(operations, || ());
+    }
+}
+
+impl DoAll for Declares<'_> {
+    type Units = Rows<u8>;
+
+    fn create(&mut self, range: Range<u64>) -> Outcome<Rows<u8>> {
+        Ok(Rows::zeroed(range, self.what.bytes))
+    }
+
+    fn compute(&mut self, range: Range<u64>, _: &mut [u8]) -> Outcome {
+        self.work((range.end - range.start) as f64);
+        Ok(())
+    }
+}
+
+impl DoAcross for Declares<'_> {
+    type Value = u8;
+
+    fn row(&mut self, _: u64, values: &mut [u8]) -> Outcome {
+        values.fill(0);
+        Ok(())
+    }
+
+    fn sweep(&mut self, grid: Grid<'_, u8>, columns: Range<usize>) -> Outcome {
+        self.work((grid.rows() - 2) as f64 * columns.len() as f64 / (grid.width - 2) as f64);
+        Ok(())
+    }
+}

@@ -1,0 +1,142 @@
+//! A load that never rests beside one of two ranks: loops whose units move against splits that stay.
+//!
+//! Ranks are pinned to two cores, the load is on the second all the time. By hand in MPI: equal halves, and the best of
+//! several fixed splits, which is looked for in short runs beforehand. What counts begins when each has settled. All ways are
+//! compared in seconds a pass, so that each can run for the same time. The bound is what the machine can do beside the load:
+//! the part of the loaded core that a thread keeps is measured after each run.
+
+use std::{cell::RefCell, time::Duration};
+
+use crate::{
+    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    burner::{Load, share, two_cores},
+    loops::job::{Job, Kernel, Run},
+    pairs::{Contestant, round_robin},
+    stats::{median, median_interval},
+    table::digits,
+};
+
+use super::{best_columns, seconds_per_pass};
+
+pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
+    name: "loop-burner",
+    about: "a load beside one of two ranks: matmul 1000², SOR 8000² and 2000² against fixed splits by hand",
+    needs: "mpirun of Open MPI, two cores that nobody else uses, 1 GiB of memory",
+    run,
+};
+
+/// With six rounds the interval of a median is from the least to the largest; with fewer there is none.
+const ROUNDS: usize = 6;
+/// Seconds of a run that count, and before them.
+const SECONDS: f64 = 32.0;
+const SETTLE: f64 = 4.0;
+/// The round that warms up is shorter by this, and so are the runs that look for a split.
+const WARM_UP: f64 = 8.0;
+/// Long enough for many turns of the scheduler.
+const MEASURE_SHARE: Duration = Duration::from_millis(500);
+/// Parts of the rows that the undisturbed rank may have.
+const SPLITS: [f64; 4] = [0.55, 0.6, 0.667, 0.72];
+/// Name, loop, rows, passes that tell how long one is, and the mark against equal halves.
+const CASES: [(&str, Kernel, usize, usize, f64); 3] = [
+    ("matmul 1000", Kernel::Matmul, 1000, 4, 1.4),
+    ("SOR 8000", Kernel::Sor, 8000, 6, 1.25),
+    ("SOR 2000", Kernel::Sor, 2000, 100, 1.0),
+];
+
+const HALVES: &str = "MPI by hand, halves";
+const SPLIT: &str = "MPI by hand, best split";
+const OURS: &str = "armature";
+const WAYS: [&str; 3] = [HALVES, SPLIT, OURS];
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let cores = two_cores()?;
+    let columns = ["loop", "who", "a pass [ms]", "low", "high", "times as fast as halves", "rows on rank 0"];
+    let mut table = Table::new(&columns);
+    let (mut names, mut bars) = (Vec::new(), vec![Vec::new(); WAYS.len()]);
+    for (name, kernel, size, passes, mark) in CASES {
+        if !report.wants(name) {
+            continue;
+        }
+        let job = Job { cores: cores.to_vec(), ..Job::new(kernel, size, passes) };
+        let mut job = if smoke { Job { size: size / 10, ..job } } else { job };
+        if kernel == Kernel::Sor {
+            job.columns = best_columns(&job, &[8, 10, 14, 20], 1)?.0;
+        }
+        let alone = seconds_per_pass(&job)?;
+        let scale = if smoke { 0.01 } else { 1.0 };
+        let kept = RefCell::new(Vec::new());
+        // A pass takes up to twice as long as alone.
+        let beside = |job: &Job, seconds: f64, ours: bool| -> Outcome<Run> {
+            let passes = |seconds: f64, slower: f64| (seconds / (alone * slower)).ceil().max(2.0) as usize;
+            let slower = if job.split == 0.5 && !ours { 2.0 } else { 1.35 };
+            let settle = passes(scale * SETTLE.min(seconds), slower);
+            let job = Job { settle, passes: passes(scale * seconds, slower), ..job.clone() };
+            let load = Load::on_core(cores[1]).start()?;
+            let run = if ours { job.with_framework(2)? } else { job.by_hand(2)? };
+            kept.borrow_mut().push(share(cores[1], MEASURE_SHARE.mul_f64(scale.max(0.1)))?);
+            drop(load);
+            Ok(Run { seconds: run.seconds / job.passes as f64, ..run })
+        };
+
+        let mut split = (0.5, f64::INFINITY);
+        for tried in SPLITS {
+            let time = beside(&Job { split: tried, ..job.clone() }, SECONDS / WARM_UP, false)?.seconds;
+            report.note(format!(
+                "{name}: {tried} of the rows on the undisturbed rank, {:.3} ms a pass",
+                1e3 * time
+            ));
+            if time < split.1 {
+                split = (tried, time);
+            }
+        }
+        let ours = Job { live: true, columns: 0, ..job.clone() };
+        let jobs = [(job.clone(), false), (Job { split: split.0, ..job.clone() }, false), (ours, true)];
+        let runs: Vec<RefCell<Vec<Run>>> = jobs.iter().map(|_| RefCell::default()).collect();
+        let contestants = WAYS.iter().zip(&jobs).zip(&runs).map(|((way, (job, ours)), runs)| {
+            let beside = &beside;
+            Contestant::new(*way, move || {
+                let seconds = if runs.borrow().is_empty() { SECONDS / WARM_UP } else { SECONDS };
+                let run = beside(job, seconds, *ours)?;
+                runs.borrow_mut().push(run);
+                Ok(run.seconds)
+            })
+        });
+        let rounds = round_robin(report.rounds(ROUNDS), contestants.collect())?;
+        for ((at, runs), (who, samples)) in runs.iter().enumerate().zip(rounds.iter()) {
+            let time = median_interval(samples);
+            let faster = rounds.ratio(HALVES, who);
+            let rows = match at {
+                0 => 0.5 * size as f64,
+                1 => split.0 * size as f64,
+                _ => runs.borrow().last().map_or(f64::NAN, |run| run.held),
+            };
+            let cells = [time.value, time.low, time.high].map(|time| (1e3 * time).into());
+            let rest = [faster.map(|ratio| digits(ratio.value, 3)).into(), digits(rows, 0)];
+            table.row([name.into(), who.into()].into_iter().chain(cells).chain(rest));
+            bars[at].push(faster);
+        }
+        names.push(name);
+        let movements: Vec<f64> = runs[2].borrow().iter().map(|run| run.movements).collect();
+        let kept = median(&kept.into_inner());
+        report.note(format!(
+            "{name}: {:.3} ms a pass by hand where nothing disturbs; beside the load a thread keeps {kept:.3} of the core, so \
+             nothing can be more than {:.3} times as fast as halves; movements by run: {movements:?}",
+            1e3 * alone,
+            (1.0 + kept) / (2.0 * kept)
+        ));
+        if let Some(ratio) = rounds.ratio(HALVES, OURS) {
+            let what = format!("{name}, against halves by hand");
+            report.mark(Mark::new(&what, ratio, "times as fast", Target::AtLeast(mark)));
+        }
+    }
+    report.table("", &table)?;
+    let mut plot = Bars::new(
+        "Beside a load on one of two cores (median, 95 % interval)",
+        "times as fast as halves",
+        names,
+    );
+    for (way, values) in WAYS.iter().zip(bars) {
+        plot.add(*way, values);
+    }
+    report.bars("", &plot)
+}

@@ -1,0 +1,141 @@
+//! What hooks and balancing cost where there is nothing to balance.
+//!
+//! Such costs are too small to be seen in the time of a run, so they are measured alone and multiplied. *Hook*: one rank does
+//! blocks that compute next to nothing; what a block takes is what the framework adds to each. A real run tells how many
+//! blocks it had, and how long they computed. *Balancer*: in the same run each rank sums up the time that its interactions take,
+//! with the decisions of rank 0.
+
+use std::{ops::Range, time::Instant};
+
+use armature::loops::{DoAcross, DoAll, DoAllLoop, Grid, Settings, Shape, SweepLoop};
+use armature::{Balance, BoxError, Config, Progress, Session};
+
+use crate::{
+    Experiment, Mark, Outcome, Report, Table, Target,
+    burner::two_cores,
+    loops::job::{Job, Kernel},
+    stats::{median, median_interval},
+    table::digits,
+};
+
+pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
+    name: "hook-cost",
+    about: "what hooks and balancing take of a loop's time where there is nothing to balance, by cost and count",
+    needs: "mpirun of Open MPI, two cores that nobody else uses",
+    run,
+};
+
+const ROUNDS: usize = 10;
+/// Blocks of a measurement of the hook alone.
+const BLOCKS: u64 = 200_000;
+/// Name, loop, rows, passes before the clock starts, and passes that count.
+const CASES: [(&str, Kernel, usize, usize, usize); 2] =
+    [("matmul 1000", Kernel::Matmul, 1000, 2, 6), ("SOR 2000", Kernel::Sor, 2000, 200, 400)];
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let cores = two_cores()?;
+    let blocks = if smoke { BLOCKS / 100 } else { BLOCKS };
+    let columns =
+        ["loop", "a hook [ns]", "blocks", "computing [s]", "hooks [%]", "interactions", "balancing [%]"];
+    let mut table = Table::new(&columns);
+    for (name, kernel, size, settle, passes) in CASES {
+        let job = Job { settle, live: true, cores: cores.to_vec(), ..Job::new(kernel, size, passes) };
+        let job = if smoke { Job { size: size / 10, settle: 2, passes: 3, ..job } } else { job };
+        let hook = |kernel: Kernel| {
+            if kernel == Kernel::Matmul { hook_of_doall(blocks) } else { hook_of_sweep(blocks) }
+        };
+        // The first warms up.
+        let hooks = (0..6).map(|_| hook(kernel)).skip(1).collect::<Outcome<Vec<f64>>>()?;
+        let hook = median(&hooks);
+        let (mut of_hooks, mut of_balancer, mut last) = (Vec::new(), Vec::new(), None);
+        for _ in 0..report.rounds(ROUNDS) {
+            let run = job.with_framework(2)?;
+            of_hooks.push(hook * run.blocks / run.computing);
+            of_balancer.push(run.interacting / (2.0 * run.seconds));
+            last = Some(run);
+        }
+        let (of_hooks, of_balancer) = (median_interval(&of_hooks), median_interval(&of_balancer));
+        let run = last.unwrap_or_default();
+        table.row([
+            name.into(),
+            (1e9 * hook).into(),
+            digits(run.blocks, 0),
+            run.computing.into(),
+            digits(100.0 * of_hooks.value, 3),
+            digits(run.interactions, 0),
+            digits(100.0 * of_balancer.value, 3),
+        ]);
+        report.mark(Mark::new(&format!("{name}, hooks"), of_hooks, "of the work", Target::AtMost(0.01)));
+        report.mark(Mark::new(
+            &format!("{name}, balancing"),
+            of_balancer,
+            "of the time",
+            Target::AtMost(0.01),
+        ));
+    }
+    report.table("", &table)
+}
+
+fn one_rank(body: impl Fn(&Session) -> Result<f64, BoxError> + Sync) -> Outcome<f64> {
+    let config = Config::new().transport(armature::TransportChoice::Local).ranks(1).progress(Progress::Off);
+    Ok(armature::run(&config, body)?)
+}
+
+fn settings() -> Settings {
+    Settings::new().block(1).balance(Balance::Live)
+}
+
+/// Seconds that a block of a DOALL loop takes which has one unit of a few operations.
+fn hook_of_doall(blocks: u64) -> Outcome<f64> {
+    one_rank(|session| {
+        let mut tiny = DoAllLoop::new("tiny", blocks, Tiny).settings(settings());
+        tiny.passes(session, 0)?;
+        let start = Instant::now();
+        tiny.passes(session, 1)?;
+        Ok(start.elapsed().as_secs_f64() / blocks as f64)
+    })
+}
+
+/// Seconds that a strip of a sweep takes which is one value wide and high.
+fn hook_of_sweep(strips: u64) -> Outcome<f64> {
+    one_rank(|session| {
+        let shape = Shape { rows: 3, columns: 1002 };
+        let mut tiny = SweepLoop::new("tiny", shape, Tiny).settings(settings());
+        tiny.run(session, 1)?;
+        let sweeps = strips.div_ceil(1000);
+        let start = Instant::now();
+        tiny.run(session, sweeps)?;
+        Ok(start.elapsed().as_secs_f64() / (1000 * sweeps) as f64)
+    })
+}
+
+/// Next to nothing, but the compiler does not know.
+struct Tiny;
+
+impl DoAll for Tiny {
+    type Units = Vec<u64>;
+
+    fn create(&mut self, range: Range<u64>) -> Result<Vec<u64>, BoxError> {
+        Ok(range.collect())
+    }
+
+    fn compute(&mut self, _: Range<u64>, units: &mut [u64]) -> Result<(), BoxError> {
+        units.iter_mut().for_each(|unit| *unit = std::hint::black_box(unit.wrapping_mul(3)));
+        Ok(())
+    }
+}
+
+impl DoAcross for Tiny {
+    type Value = u64;
+
+    fn row(&mut self, index: u64, values: &mut [u64]) -> Result<(), BoxError> {
+        values.fill(index);
+        Ok(())
+    }
+
+    fn sweep(&mut self, grid: Grid<'_, u64>, columns: Range<usize>) -> Result<(), BoxError> {
+        let value = &mut grid.values[grid.width + columns.start];
+        *value = std::hint::black_box(value.wrapping_mul(3));
+        Ok(())
+    }
+}

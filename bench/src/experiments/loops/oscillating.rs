@@ -1,0 +1,274 @@
+//! Loads that come and go: does balancing lose where it cannot win, and does it do what the planner's simulator says?
+//!
+//! *Real*: matmul and SOR on two ranks pinned to two cores, a load on the second in a square wave. Its periods are the
+//! paper's 60 s and 20 s, a tenth as long: the balancer's own period follows the scheduler's turns, which are at least that
+//! much shorter today. The framework with balancing and without it take turns; in each round the wave begins elsewhere.
+//!
+//! *Simulated*: 4, 6 and 8 hosts, the first of which drops to half of its speed in the second half of each period; units that are
+//! cheap, dear and very dear to move. The framework runs under SimGrid, and `simulate::loops` runs the balancer alone on the
+//! same system. They differ in what they leave out: the simulator stops all ranks for a movement, a program only
+//! those that wait for units. Noise has ten seeds; those of the simulator and of the program are not the same.
+
+use std::{path::Path, time::Duration};
+
+use armature_planner::loops::{LoopOptions, MovementCosts, Reach};
+use armature_planner::simulate::loops::{Balancing, Load as PlannerLoad, LoopSystem, Sharing};
+
+use crate::{
+    Bars, Experiment, Mark, Outcome, Report, Table, Target,
+    burner::{Load, Wave, two_cores},
+    loops::{
+        job::{Job, Kernel},
+        simulated::{Kind, Simulated},
+    },
+    pairs::{Contestant, round_robin},
+    platforms::HostLoad,
+    stats::{mean, mean_interval, median_interval},
+    table::digits,
+    verdict::Interval,
+};
+
+use super::seconds_per_pass;
+
+pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
+    name: "loop-oscillating",
+    about: "a load that comes and goes: balancing against none on two cores, and on simulated hosts against the planner's \
+            simulator",
+    needs: "mpirun of Open MPI, two cores that nobody else uses; SimGrid, armature-bench-simulated-loop built for it \
+            (ci/bench.sh builds it)",
+    run,
+};
+
+const ROUNDS: usize = 8;
+/// Seconds of a real run.
+const SECONDS: f64 = 12.0;
+/// Seconds of a period of the real load.
+const PERIODS: [f64; 2] = [6.0, 2.0];
+/// Name, loop, rows, and passes that tell how long one is.
+const CASES: [(&str, Kernel, usize, usize); 3] = [
+    ("matmul 1000", Kernel::Matmul, 1000, 3),
+    ("SOR 4000", Kernel::Sor, 4000, 10),
+    ("SOR 2000", Kernel::Sor, 2000, 60),
+];
+const OFF: &str = "without balancing";
+const LIVE: &str = "balanced";
+
+const FOLDER: &str = "target/bench/loop-oscillating";
+const HOSTS: [usize; 3] = [4, 6, 8];
+const SIMULATED_PERIODS: [f64; 2] = [60.0, 20.0];
+/// Name, loop, units, and seconds that one takes to move.
+const COSTS: [(&str, Kind, usize, f64); 3] = [
+    ("cheap", Kind::All, 1000, 2.7e-3),
+    ("dear", Kind::Sweep, 2000, 5.3e-3),
+    ("very dear", Kind::Sweep, 2000, 20e-3),
+];
+const SEEDS: usize = 10;
+/// Seconds of a pass, passes, and bytes of a unit.
+const PASS: f64 = 0.5;
+const PASSES: usize = 480;
+const BYTES: usize = 512;
+const NOISE: f64 = 0.01;
+const QUANTUM: f64 = 0.1;
+/// Blocks of a rank in a pass of simulated units that may go anywhere.
+const BLOCKS: usize = 20;
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    if report.wants("real") {
+        real(report, smoke)?;
+    }
+    if report.wants("simulated") {
+        simulated(report, smoke)?;
+    }
+    Ok(())
+}
+
+fn real(report: &mut Report, smoke: bool) -> Outcome {
+    let cores = two_cores()?;
+    let mut table = Table::new(&["loop", "period [s]", "who", "time [s]", "low", "high", "movements"]);
+    let (mut names, mut bars) = (Vec::new(), Vec::new());
+    for (name, kernel, size, passes) in CASES {
+        if smoke && size == 4000 {
+            continue;
+        }
+        let size = if smoke { size / 10 } else { size };
+        let job = Job { cores: cores.to_vec(), columns: 10, ..Job::new(kernel, size, passes) };
+        let alone = seconds_per_pass(&job)?;
+        let seconds = if smoke { 0.1 } else { SECONDS };
+        // Half of the time a pass takes up to twice as long.
+        let passes = (seconds / (1.4 * alone)).ceil() as usize;
+        let job = Job { passes, settle: passes.div_ceil(10), columns: 0, ..job };
+        for period in PERIODS {
+            let length = Duration::from_secs_f64(if smoke { period / 100.0 } else { period });
+            let wave = Wave::new(length, 0.5)?;
+            let mut movements = Vec::new();
+            let (mut round, mut other) = (0, 0);
+            let beside = |live: bool, seed: u64| {
+                let load = Load::on_core(cores[1]).wave(wave.seeded(seed)).start()?;
+                let run = Job { live, ..job.clone() }.with_framework(2);
+                drop(load);
+                run
+            };
+            let contestants = vec![
+                Contestant::new(OFF, || {
+                    round += 1;
+                    Ok(beside(false, round)?.seconds)
+                }),
+                Contestant::new(LIVE, || {
+                    other += 1;
+                    let run = beside(true, other)?;
+                    movements.push(run.movements);
+                    Ok(run.seconds)
+                }),
+            ];
+            let rounds = round_robin(report.rounds(ROUNDS), contestants)?;
+            for (who, samples) in rounds.iter() {
+                let time = median_interval(samples);
+                let moved = (who == LIVE).then(|| digits(mean(&movements), 1));
+                let cells = [time.value, time.low, time.high].map(Into::into);
+                table.row(
+                    [name.into(), period.into(), who.into()].into_iter().chain(cells).chain([moved.into()]),
+                );
+            }
+            if let Some(ratio) = rounds.ratio(LIVE, OFF) {
+                let what = format!("{name}, period of {period} s");
+                let unit = "times the time without balancing";
+                report.mark(Mark::new(&what, ratio, unit, Target::AtMost(1.05)));
+                names.push(what);
+                bars.push(Some(ratio));
+            }
+        }
+    }
+    report.table("real", &table)?;
+    let title = "Beside a load that comes and goes (median, 95 % interval)";
+    let mut plot = Bars::new(title, "time / time without balancing", names.iter().map(String::as_str));
+    plot.add(LIVE, bars);
+    report.bars("real", &plot)
+}
+
+/// Efficiency and movements: of the program, and of the planner's simulator.
+type Pair = ((f64, f64), (f64, f64));
+
+fn simulated(report: &mut Report, smoke: bool) -> Outcome {
+    let columns = [
+        "moves",
+        "hosts",
+        "period [s]",
+        "none",
+        "none, simulator",
+        "balanced",
+        "simulator",
+        "difference",
+        "movements",
+        "simulator's",
+    ];
+    let mut table = Table::new(&columns);
+    let hosts = if smoke { &HOSTS[..1] } else { &HOSTS[..] };
+    for (name, kind, units, move_one) in COSTS {
+        let mut worst: Option<Interval> = None;
+        let mut bars = [Vec::new(), Vec::new(), Vec::new()];
+        let mut names = Vec::new();
+        for &hosts in hosts {
+            for period in SIMULATED_PERIODS {
+                let case =
+                    Case { kind, units, move_one, hosts, period, passes: if smoke { 20 } else { PASSES } };
+                let seeds = if smoke { 2 } else { SEEDS };
+                let (none, none_planned) = (case.program(0, false)?, case.simulator(0, false)?);
+                let mut pairs = Vec::new();
+                for seed in 0..seeds as u64 {
+                    pairs.push((case.program(seed, true)?, case.simulator(seed, true)?));
+                }
+                let of = |part: fn(&Pair) -> f64| pairs.iter().map(part).collect::<Vec<f64>>();
+                let (ours, theirs) = (of(|pair| 100.0 * pair.0.0), of(|pair| 100.0 * pair.1.0));
+                let off = mean_interval(&of(|pair| 100.0 * (pair.0.0 - pair.1.0)));
+                table.row([
+                    name.into(),
+                    hosts.into(),
+                    period.into(),
+                    digits(100.0 * none.0, 1),
+                    digits(100.0 * none_planned.0, 1),
+                    digits(mean(&ours), 1),
+                    digits(mean(&theirs), 1),
+                    digits(off.value, 1),
+                    digits(mean(&of(|pair| pair.0.1)), 1),
+                    digits(mean(&of(|pair| pair.1.1)), 1),
+                ]);
+                names.push(format!("{hosts} hosts, {period} s"));
+                bars[0].push(Some(Interval::exact(100.0 * none.0)));
+                bars[1].push(Some(mean_interval(&ours)));
+                bars[2].push(Some(mean_interval(&theirs)));
+                let distance = if off.value < 0.0 {
+                    Interval { value: -off.value, low: -off.high, high: -off.low }
+                } else {
+                    off
+                };
+                if worst.is_none_or(|worst| distance.value > worst.value) {
+                    worst = Some(distance);
+                }
+            }
+        }
+        if let Some(worst) = worst {
+            let what = format!("{name} moves, farthest from the simulator");
+            report.mark(Mark::new(&what, worst, "points", Target::AtMost(3.0)));
+        }
+        let title = format!("A host at half of its speed for half of the time, {name} moves");
+        let mut plot = Bars::new(&title, "efficiency [%]", names.iter().map(String::as_str));
+        for (who, values) in
+            ["without balancing", "balanced", "the planner's simulator"].into_iter().zip(bars)
+        {
+            plot.add(who, values);
+        }
+        report.bars(&name.replace(' ', "-"), &plot)?;
+    }
+    report.table("simulated", &table)
+}
+
+/// A simulated system.
+struct Case {
+    kind: Kind,
+    units: usize,
+    move_one: f64,
+    hosts: usize,
+    period: f64,
+    passes: usize,
+}
+
+impl Case {
+    /// Efficiency and movements of the program.
+    fn program(&self, seed: u64, live: bool) -> Outcome<(f64, f64)> {
+        let wave = Wave::new(Duration::from_secs_f64(self.period), 0.5)?.rest_first();
+        let job = Simulated {
+            kind: self.kind,
+            speeds: vec![1.0; self.hosts],
+            loads: vec![HostLoad { host: 0, wave, share: 0.5 }],
+            bandwidth: BYTES as f64 / self.move_one,
+            units: self.units,
+            unit: PASS * self.hosts as f64 / self.units as f64,
+            bytes: BYTES,
+            settle: 0,
+            passes: self.passes,
+            block: if self.kind == Kind::All { self.units.div_ceil(self.hosts * BLOCKS) } else { 0 },
+            live,
+            ideal: false,
+            quantum: QUANTUM,
+            noise: NOISE,
+            seed,
+        };
+        let run = job.run(Path::new(FOLDER))?;
+        Ok((run.efficiency(&job), run.movements))
+    }
+
+    /// The same of the planner's simulator.
+    fn simulator(&self, seed: u64, live: bool) -> Outcome<(f64, f64)> {
+        let mut system = LoopSystem::equal(self.hosts, self.units as u64, self.passes as u64, PASS);
+        system.loads = vec![PlannerLoad { rank: 0, off: 0.5 * self.period, on: 0.5 * self.period }];
+        system.sharing = Sharing::Fluid;
+        system.noise = NOISE;
+        system.seed = seed;
+        system.movement = MovementCosts { fixed: 0.0, per_unit: self.move_one };
+        let reach = if self.kind == Kind::All { Reach::Anywhere } else { Reach::Neighbours };
+        let mut options = LoopOptions { reach, ..LoopOptions::default() };
+        options.period.quantum = QUANTUM;
+        let run = system.run(&if live { Balancing::Pipelined(options) } else { Balancing::Off })?;
+        Ok((run.efficiency(), run.movements as f64))
+    }
+}

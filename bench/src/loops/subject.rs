@@ -1,0 +1,152 @@
+//! The framework's side of the loops: what its user would write.
+
+use std::{ops::Range, time::Instant};
+
+use armature::loops::{DoAcross, DoAll, DoAllLoop, Grid, Rows, Settings, Shape, Summary, SweepLoop};
+use armature::{Balance, BoxError, Config, Progress, Session};
+
+use super::{
+    job::{Job, Kernel},
+    kernels,
+};
+use crate::{
+    Outcome,
+    baseline::loops::{SECOND, serial},
+    burner::pin_rank,
+};
+
+/// The rank program: prints `result seconds S block B …` on rank 0, see [`Run`](super::job::Run).
+///
+/// # Errors
+/// If the arguments are wrong, the ranks cannot be pinned, or the result is not what it should be.
+pub fn main(words: &[String]) -> Outcome {
+    let job = Job::parse(words)?;
+    pin_rank(&job.cores)?;
+    let config = Config::from_env()?.progress(Progress::Off);
+    Ok(armature::run(&config, |session| rank(session, &job))?)
+}
+
+fn rank(session: &Session, job: &Job) -> Result<(), BoxError> {
+    let (settings, width) = (settings(job, session.size()), job.size);
+    let shape = Shape { rows: width as u64, columns: width };
+    match job.kernel {
+        Kernel::Matmul => {
+            let product = Product { b: kernels::rows(SECOND..SECOND + width, width), width };
+            let mut product = DoAllLoop::new("matmul", width as u64, product).settings(settings);
+            timed(session, job, |passes| product.passes(session, passes))?;
+            check(session, job, || Ok(product.gather(session)?.map(|(_, c)| c.into_values())))
+        }
+        Kernel::Sor => {
+            let mut sor = SweepLoop::new("sor", shape, Relaxation).settings(settings);
+            timed(session, job, |sweeps| sor.run(session, sweeps))?;
+            check(session, job, || Ok(sor.gather(session)?.map(|grid| inner(&grid, width))))
+        }
+        Kernel::Heat => Err("heat is there by hand only".into()),
+    }
+}
+
+fn settings(job: &Job, ranks: usize) -> Settings {
+    let mut settings = Settings::new().balance(if job.live { Balance::Live } else { Balance::Off });
+    if ranks == 2 {
+        settings = settings.shares([job.split, 1.0 - job.split]);
+    }
+    if job.columns > 0 { settings.block(job.columns as u64) } else { settings }
+}
+
+/// Runs the passes that settle, then those that count.
+fn timed(
+    session: &Session,
+    job: &Job,
+    mut run: impl FnMut(u64) -> armature::Result<Option<Summary>>,
+) -> Result<(), BoxError> {
+    let before = if job.settle > 0 { run(job.settle as u64)? } else { None };
+    let start = Instant::now();
+    let summary = run(job.passes as u64)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let Some(summary) = summary.filter(|_| session.is_root()) else { return Ok(()) };
+    let sum = |part: fn(&armature::loops::RankReport) -> f64| summary.ranks.iter().map(part).sum::<f64>();
+    println!(
+        "result seconds {seconds} block {} blocks {} computing {} interacting {} interactions {} movements {} held {}",
+        summary.block,
+        sum(|rank| rank.blocks as f64),
+        sum(|rank| rank.computing.as_secs_f64()),
+        sum(|rank| rank.interacting.as_secs_f64()),
+        summary.interactions,
+        summary.movements + before.map_or(0, |before| before.movements),
+        summary.ranks.first().map_or(0, |rank| rank.held)
+    );
+    Ok(())
+}
+
+/// Rank 0 compares the whole result with that of the serial loop, if the job says so.
+fn check(
+    session: &Session,
+    job: &Job,
+    gather: impl FnOnce() -> Result<Option<Vec<f64>>, BoxError>,
+) -> Result<(), BoxError> {
+    if !job.verify {
+        return Ok(());
+    }
+    match gather()? {
+        Some(all) if all != serial(job) => Err(format!("the result of {job:?} is wrong").into()),
+        None if session.is_root() => Err("rank 0 got no result".into()),
+        _ => Ok(()),
+    }
+}
+
+/// The rows of a whole grid that are computed.
+fn inner(grid: &[f64], width: usize) -> Vec<f64> {
+    grid[width..grid.len() - width].to_vec()
+}
+
+/// Rows of A and C belong to the units; all ranks have B.
+struct Product {
+    b: Vec<f64>,
+    width: usize,
+}
+
+impl DoAll for Product {
+    type Units = (Rows<f64>, Rows<f64>);
+
+    fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
+        let a = kernels::rows(range.start as usize..range.end as usize, self.width);
+        Ok((Rows::new(self.width, a), Rows::zeroed(range, self.width)))
+    }
+
+    fn compute(&mut self, _: Range<u64>, (a, c): (&mut [f64], &mut [f64])) -> Result<(), BoxError> {
+        kernels::multiply(a, &self.b, c, self.width);
+        Ok(())
+    }
+}
+
+struct Relaxation;
+
+impl DoAcross for Relaxation {
+    type Value = f64;
+
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        kernels::fill(index, values);
+        Ok(())
+    }
+
+    fn sweep(&mut self, grid: Grid<'_, f64>, columns: Range<usize>) -> Result<(), BoxError> {
+        kernels::relax(grid.values, grid.width, columns);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_the_serial_loops_to_the_last_bit() {
+        for ranks in [1, 2, 3] {
+            for (kernel, live) in [(Kernel::Matmul, true), (Kernel::Sor, true), (Kernel::Sor, false)] {
+                let job = Job { settle: 2, live, split: 0.3, verify: true, ..Job::new(kernel, 45, 3) };
+                let config = Config::new().ranks(ranks).progress(Progress::Off);
+                armature::run(&config, |session| rank(session, &job)).unwrap();
+            }
+        }
+    }
+}
