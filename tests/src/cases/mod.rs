@@ -10,6 +10,7 @@ mod remaps;
 mod serial;
 mod sessions;
 mod simulated;
+mod units;
 
 pub use deaths::CASES as MORTAL;
 pub use flow::bounded;
@@ -26,6 +27,7 @@ pub(crate) const ALL: &[&[Case]] = &[
     flow::CASES,
     farms::CASES,
     blocks::CASES,
+    units::CASES,
     sessions::CASES,
     simulated::CASES,
 ];

@@ -1,0 +1,112 @@
+//! The command line.
+
+use crate::kernel::{Matrix, flops, multiply, rows};
+use crate::product::product;
+use armature::BoxError;
+use armature_apps::loops::LoopArgs;
+use clap::Parser;
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Multiply two square matrices, rows spread over the ranks.
+///
+///   matmul --size 500 --verify
+///   mpirun -n 4 matmul --size 1000 --passes 50 --summary
+///
+/// Rows move between ranks when one of them becomes slower; the product is that of one rank, to the bit.
+#[derive(Debug, Parser)]
+#[command(version, verbatim_doc_comment)]
+struct Cli {
+    /// Rows and columns of the matrices
+    #[arg(long, default_value_t = 500, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=32_768))]
+    size: u32,
+    /// How often they are multiplied
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    passes: u64,
+    /// Multiply on rank 0 alone as well, and fail unless both products are the same to the bit
+    #[arg(long)]
+    verify: bool,
+    #[command(flatten)]
+    args: LoopArgs,
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    armature_apps::run::end("matmul", run(&Cli::parse()))
+}
+
+fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
+    let Cli { size, passes, verify, args } = cli;
+    let width = *size as usize;
+    let done = armature::run(&args.config()?, |session| {
+        let done = product(session, width, *passes, args.settings(), *verify)?;
+        let serial = match &done {
+            Some((_, c)) if *verify => Some(compare(width, c)?),
+            _ => None,
+        };
+        Ok(done.map(|(summary, _)| (summary, serial)))
+    })?;
+    if let Some((summary, serial)) = done {
+        let what = if *passes == 1 { "once".to_string() } else { format!("{passes} times") };
+        args.tell(&format!("{size}x{size} matrices multiplied {what}"), &summary);
+        let seconds = summary.elapsed.as_secs_f64().max(1e-9);
+        println!("{:.2} Gflop/s", 1e-9 * *passes as f64 * flops(u64::from(*size), width) / seconds);
+        if let Some(seconds) = serial {
+            println!("the same bits as the serial loop, which takes {seconds:.3} s for one product");
+        }
+    }
+    Ok(())
+}
+
+/// Whether the product is the one that the serial loop makes; returns how many seconds that takes.
+fn compare(width: usize, c: &[f64]) -> Result<f64, BoxError> {
+    let all = 0..width as u64;
+    let (a, b) = (rows(Matrix::A, all.clone(), width), rows(Matrix::B, all, width));
+    let mut serial = vec![0.0; width * width];
+    let start = Instant::now();
+    multiply(&a, &b, &mut serial, width);
+    let seconds = start.elapsed().as_secs_f64();
+    let differs = |(a, b): (&f64, &f64)| a.to_bits() != b.to_bits();
+    match c.iter().zip(&serial).position(differs) {
+        Some(at) => {
+            Err(format!("row {}, column {}: {} instead of {}", at / width, at % width, c[at], serial[at])
+                .into())
+        }
+        None if c.len() != serial.len() => {
+            Err(format!("the product has {} elements instead of {}", c.len(), serial.len()).into())
+        }
+        None => Ok(seconds),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(words: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["matmul"].into_iter().chain(words.split_whitespace())).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Cli::command().debug_assert();
+        assert_eq!((parse("").unwrap().size, parse("--passes 3").unwrap().passes), (500, 3));
+        for words in ["--size 0", "--size 40000", "--size x", "--passes 0", "--balance some"] {
+            assert!(parse(words).is_err(), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_bit_is_found() {
+        let config = armature::Config::new();
+        let made = armature::run(&config, |session| product(session, 9, 1, Default::default(), true));
+        let (_, mut c) = made.unwrap().unwrap();
+        assert!(compare(9, &c).is_ok());
+        c[5 * 9 + 2] = f64::from_bits(c[5 * 9 + 2].to_bits() ^ 1);
+        let error = compare(9, &c).unwrap_err().to_string();
+        assert!(error.starts_with("row 5, column 2: "), "{error}");
+        assert!(compare(9, &c[..9]).unwrap_err().to_string().contains("9 elements instead of 81"));
+    }
+}

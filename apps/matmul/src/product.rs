@@ -1,0 +1,47 @@
+//! The loop on ranks. This is all that it takes beyond the serial product.
+
+use crate::kernel::{Matrix, fill, flops, multiply, rows};
+use armature::loops::{DoAll, DoAllLoop, Rows, Settings, Summary};
+use armature::{BoxError, Session};
+use std::ops::Range;
+
+/// What all ranks have.
+#[derive(Debug)]
+pub struct Product {
+    b: Vec<f64>,
+    width: usize,
+}
+
+impl DoAll for Product {
+    /// Rows of A and of C.
+    type Units = (Rows<f64>, Rows<f64>);
+
+    fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
+        let a = Rows::from_fn(range.clone(), self.width, |row, values| fill(Matrix::A, row, values));
+        Ok((a, Rows::zeroed(range, self.width)))
+    }
+
+    fn compute(&mut self, range: Range<u64>, (a, c): (&mut [f64], &mut [f64])) -> Result<(), BoxError> {
+        let flops = flops(range.end - range.start, self.width);
+        armature::declare(flops, || multiply(a, &self.b, c, self.width));
+        Ok(())
+    }
+}
+
+/// Multiplies two matrices of this size so often on all ranks. Rank 0 gets how it went, and the product if `whole` says so.
+///
+/// # Errors
+/// Those of the loop.
+pub fn product(
+    session: &Session,
+    size: usize,
+    passes: u64,
+    settings: Settings,
+    whole: bool,
+) -> Result<Option<(Summary, Vec<f64>)>, BoxError> {
+    let b = rows(Matrix::B, 0..size as u64, size);
+    let mut product = DoAllLoop::new("matmul", size as u64, Product { b, width: size }).settings(settings);
+    let summary = product.passes(session, passes)?;
+    let all = if whole { product.gather(session)? } else { None };
+    Ok(summary.map(|summary| (summary, all.map_or_else(Vec::new, |(_, c)| c.into_values()))))
+}

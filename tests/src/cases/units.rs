@@ -1,0 +1,188 @@
+//! Loops over units that do not depend on each other: every unit once a pass, with its own data, wherever it is.
+
+use std::ops::Range;
+
+use armature::loops::{
+    DoAll, DoAllLoop, Ranges, Rows, Settings, Summary, map, parallel_for_with, reduce, reduce_any_order,
+};
+use armature::{Balance, BoxError, Session};
+
+use crate::Case;
+use crate::check::{Work, noise, same, that};
+
+pub(super) const CASES: &[Case] = &[
+    Case { name: "units", run: units },
+    Case { name: "units-few", run: few },
+    Case { name: "units-moving", run: moving },
+    Case { name: "units-large", run: large },
+    Case { name: "ranges", run: ranges },
+    Case { name: "closures", run: closures },
+];
+
+/// Units with a row of numbers and a text, both of which say whose they are and how often that was done.
+struct Marked {
+    work: Work,
+    width: usize,
+}
+
+impl DoAll for Marked {
+    type Units = (Rows<u64>, Vec<String>);
+
+    fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
+        let names = range.clone().map(|unit| format!("{unit}:")).collect();
+        Ok((Rows::from_fn(range, self.width, |unit, row| row.fill(unit)), names))
+    }
+
+    fn compute(
+        &mut self,
+        range: Range<u64>,
+        (rows, names): (&mut [u64], &mut [String]),
+    ) -> Result<(), BoxError> {
+        for ((unit, row), name) in range.zip(rows.chunks_exact_mut(self.width)).zip(names) {
+            that(name.starts_with(&format!("{unit}:")), || format!("unit {unit} got the data of {name}"))?;
+            name.push('+');
+            row.iter_mut().for_each(|x| *x = noise(6, *x));
+            self.work.uneven(7, unit);
+        }
+        Ok(())
+    }
+}
+
+/// A loop in two runs of so many passes; returns how they went.
+fn check(session: &Session, units: u64, passes: u64, settings: &Settings) -> Result<Vec<Summary>, BoxError> {
+    let marked = Marked { work: Work::on(session), width: 3 };
+    let mut marked = DoAllLoop::new("marked", units, marked).settings(settings.clone());
+    let mut summaries = Vec::new();
+    for run in 1..=2 {
+        if let Some(summary) = marked.passes(session, passes)? {
+            let done: f64 = summary.ranks.iter().map(|rank| rank.units).sum();
+            let held: u64 = summary.ranks.iter().map(|rank| rank.held).sum();
+            that(done == (units * passes) as f64 && held == units, || {
+                format!("{units} units, {passes} passes: not every unit was done once a pass\n{summary}")
+            })?;
+            summaries.push(summary);
+        }
+        let (rows, names) =
+            marked.gather(session)?.map_or_else(Default::default, |(r, n)| (r.into_values(), n));
+        let what = format!("{units} units, {} passes", run * passes);
+        let mark = |unit: u64| (0..run * passes).fold(unit, |x, _| noise(6, x));
+        same(session, &what, &rows, &(0..units).flat_map(|unit| [mark(unit); 3]).collect::<Vec<_>>())?;
+        let name = |unit: u64| format!("{unit}:{}", "+".repeat((run * passes) as usize));
+        same(session, &what, &names, &(0..units).map(name).collect::<Vec<_>>())?;
+    }
+    Ok(summaries)
+}
+
+fn units(session: &Session) -> Result<(), BoxError> {
+    check(session, 200, 2, &Settings::new())?;
+    check(session, 150, 1, &Settings::new().synchronous().block(4))?;
+    let fixed = Settings::new().balance(Balance::Off).block(9);
+    for summary in check(session, 100, 3, &fixed)? {
+        that(summary.moved() == 0, || format!("units have moved although they may not\n{summary}"))?;
+    }
+    Ok(())
+}
+
+/// No units, and fewer than ranks.
+fn few(session: &Session) -> Result<(), BoxError> {
+    for units in [0, 1, 2, session.size() as u64 - 1, session.size() as u64 + 1] {
+        check(session, units, 2, &Settings::new())?;
+        check(session, units, 3, &Settings::new().forced(units))?;
+    }
+    Ok(())
+}
+
+fn moving(session: &Session) -> Result<(), BoxError> {
+    let mut movements = 0;
+    for seed in 0..6 {
+        let settings = Settings::new().forced(seed).block(1 + seed % 4);
+        for summary in check(session, 120 + 13 * seed, 1 + seed % 3, &settings)? {
+            movements += summary.movements;
+        }
+    }
+    that(!session.is_root() || session.size() == 1 || movements > 30, || {
+        format!("units have moved only {movements} times")
+    })
+}
+
+/// Rows that are larger than messages at once, or in the head of one, can be.
+fn large(session: &Session) -> Result<(), BoxError> {
+    struct Large;
+    impl DoAll for Large {
+        type Units = Rows<u64>;
+        fn create(&mut self, range: Range<u64>) -> Result<Rows<u64>, BoxError> {
+            Ok(Rows::from_fn(range, 5_000, |unit, row| row.fill(unit)))
+        }
+        fn compute(&mut self, _: Range<u64>, rows: &mut [u64]) -> Result<(), BoxError> {
+            rows.iter_mut().for_each(|x| *x += 1_000);
+            Ok(())
+        }
+    }
+    let mut loops = DoAllLoop::new("large", 60, Large).settings(Settings::new().forced(5).block(2));
+    loops.passes(session, 3)?;
+    let rows = loops.gather(session)?.map_or_else(Vec::new, Rows::into_values);
+    same(session, "large rows", &rows, &(0..60).flat_map(|unit| [unit + 3_000; 5_000]).collect::<Vec<_>>())
+}
+
+/// What every rank has, put together on rank 0: a loop with a unit for each rank that is never run.
+fn from_all(session: &Session, mine: Vec<u64>) -> Result<Vec<u64>, BoxError> {
+    struct Mine(Vec<u64>);
+    impl DoAll for Mine {
+        type Units = Vec<Vec<u64>>;
+        fn create(&mut self, _: Range<u64>) -> Result<Self::Units, BoxError> {
+            Ok(vec![std::mem::take(&mut self.0)])
+        }
+        fn compute(&mut self, _: Range<u64>, _: &mut [Vec<u64>]) -> Result<(), BoxError> {
+            Ok(())
+        }
+    }
+    let all = DoAllLoop::new("all", session.size() as u64, Mine(mine)).gather(session)?;
+    Ok(all.map_or_else(Vec::new, |all| all.concat()))
+}
+
+fn ranges(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    let forced = Settings::new().forced(1).block(3);
+    for (indices, settings) in [(7..307, Settings::new()), (5..5, Settings::new()), (0..90, forced)] {
+        let mut mine = Vec::new();
+        let mut ranges = Ranges::with(session, "ranges", indices.clone(), settings)?;
+        while let Some(range) = ranges.next()? {
+            range.clone().for_each(|index| work.uneven(8, index));
+            mine.extend(range);
+        }
+        that(ranges.summary().is_some() == session.is_root(), || "the summary is not on rank 0".into())?;
+        drop(ranges);
+        let mut all = from_all(session, mine)?;
+        all.sort_unstable();
+        let expected: Vec<u64> = if session.is_root() { indices.clone().collect() } else { vec![] };
+        same(session, &format!("{indices:?}"), &all, &expected)?;
+    }
+    Ok(())
+}
+
+fn closures(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    let values = map(session, "noise", 10..260, |n| {
+        work.uneven(9, n);
+        noise(2, n)
+    })?;
+    that(values == (10..260).map(|n| noise(2, n)).collect::<Vec<_>>(), || {
+        "map: not the serial values".into()
+    })?;
+    let third = |n: u64| 1.0 / (3 * n + 1) as f64;
+    let sum = reduce(session, "sum", 0..500, third, 0.25, |sum, x| sum + x)?;
+    let serial = (0..500).map(third).fold(0.25, |sum, x| sum + x);
+    that(sum.to_bits() == serial.to_bits(), || format!("reduce: {sum} instead of {serial}"))?;
+    let most = reduce_any_order(session, "most", 0..300, |n| noise(3, n), 0, u64::max)?;
+    that(Some(most) == (0..300).map(|n| noise(3, n)).max(), || format!("{most} is not the largest"))?;
+    let mut mine = Vec::new();
+    let settings = Settings::new().forced(9).block(2);
+    parallel_for_with(session, "note", 0..100, settings, |range| {
+        mine.extend(range);
+        Ok(())
+    })?;
+    let mut all = from_all(session, mine)?;
+    all.sort_unstable();
+    let expected: Vec<u64> = if session.is_root() { (0..100).collect() } else { vec![] };
+    same(session, "indices", &all, &expected)
+}
