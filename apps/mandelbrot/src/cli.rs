@@ -1,11 +1,11 @@
 //! The command line.
 
-use crate::farm::{Options, render};
+use crate::farm::{self, Options};
 use crate::palette::Palette;
 use crate::png;
+use crate::rows;
 use crate::scene::Scene;
 use crate::view::{MOST_PIXELS, View};
-use armature::farm::Summary;
 use armature::{BoxError, Session};
 use armature_apps::atomic::AtomicFile;
 use armature_apps::farm::FarmArgs;
@@ -14,6 +14,7 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Draw the Mandelbrot set, rows shared out among the ranks.
 ///
@@ -51,12 +52,20 @@ struct Cli {
     /// Take rows as they come instead of in their order; the picture is the same
     #[arg(long)]
     unordered: bool,
+    /// Give each rank its rows, which move to faster ones while they are computed, instead of handing rows out: a loop
+    /// instead of a farm; the picture is the same
+    #[arg(long = "loop", conflicts_with_all = FARM_ONLY)]
+    as_loop: bool,
     /// Keep the rows that are done in this file on rank 0's host; started again with it, compute only those that are missing
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     #[command(flatten)]
     farm: FarmArgs,
 }
+
+/// Options that a loop does not have.
+const FARM_ONLY: [&str; 7] =
+    ["unordered", "journal", "chunking", "dedicated_master", "request_ahead", "task_limit", "retries"];
 
 fn parse_size(text: &str) -> Result<(u32, u32), String> {
     let sides = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
@@ -88,12 +97,12 @@ impl Cli {
 
 fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
     let scene = args.scene()?;
-    if let Some(summary) = armature::run(&args.farm.config()?, |session| draw(session, args, &scene))? {
+    if let Some(drawn) = armature::run(&args.farm.config()?, |session| draw(session, args, &scene))? {
         if args.farm.summary() {
-            eprintln!("{summary}");
+            eprintln!("{}", drawn.summary);
         }
         let (w, h) = args.size;
-        let (seconds, efficiency) = (summary.elapsed.as_secs_f64(), 100.0 * summary.efficiency());
+        let (seconds, efficiency) = (drawn.elapsed.as_secs_f64(), 100.0 * drawn.efficiency);
         eprintln!(
             "{w}x{h} pixels in {seconds:.2} s, efficiency {efficiency:.1} %: {}",
             args.output.display()
@@ -105,19 +114,37 @@ fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// How it went.
+struct Drawn {
+    elapsed: Duration,
+    efficiency: f64,
+    /// What every rank did.
+    summary: String,
+}
+
+impl Drawn {
+    fn new(elapsed: Duration, efficiency: f64, summary: &impl ToString) -> Self {
+        Drawn { elapsed, efficiency, summary: summary.to_string() }
+    }
+}
+
 /// One rank's part. Rank 0 opens the output first, so that it does not compute for nothing.
-fn draw(session: &Session, args: &Cli, scene: &Scene) -> Result<Option<Summary>, BoxError> {
+fn draw(session: &Session, args: &Cli, scene: &Scene) -> Result<Option<Drawn>, BoxError> {
     let refuse = |e: io::Error| format!("cannot write {}: {e}", args.output.display());
     let file = if session.is_root() { Some(AtomicFile::create(&args.output).map_err(refuse)?) } else { None };
-    let options = Options { farm: &args.farm, unordered: args.unordered, journal: args.journal.as_deref() };
-    let (Some((picture, summary)), Some(file)) = (render(session, scene, &options)?, file) else {
-        return Ok(None);
+    let drawn = if args.as_loop {
+        rows::render(session, scene)?.map(|(picture, s)| (picture, Drawn::new(s.elapsed, s.efficiency(), &s)))
+    } else {
+        let journal = args.journal.as_deref();
+        farm::render(session, scene, &Options { farm: &args.farm, unordered: args.unordered, journal })?
+            .map(|(picture, s)| (picture, Drawn::new(s.elapsed, s.efficiency(), &s)))
     };
+    let (Some((picture, drawn)), Some(file)) = (drawn, file) else { return Ok(None) };
     if args.check {
         compare(scene, &picture)?;
     }
     png::save(file, &picture, scene.view.width, scene.view.height).map_err(refuse)?;
-    Ok(Some(summary))
+    Ok(Some(drawn))
 }
 
 /// Whether the picture is the one that the plain loop draws.
@@ -157,6 +184,8 @@ mod tests {
             ("--samples 17", "1..=16"),
             ("--iterations 0", "1.."),
             ("--palette pink", "ocean"),
+            ("--loop --unordered", "cannot be used with"),
+            ("--loop --chunking ss", "cannot be used with"),
         ] {
             let error = parse(words).unwrap_err();
             assert!(error.contains(expected), "{words}: {error}");

@@ -39,6 +39,9 @@ fn every_number_of_ranks_and_way_to_hand_out_draws_the_same_picture() {
         &["--ranks", "3", "--dedicated-master", "--chunking", "static"],
         &["--ranks", "3", "--chunking", "7", "--request-ahead", "2"],
         &["--ranks", "4", "--chunking", "fac2", "--summary"],
+        &["--loop"],
+        &["--loop", "--ranks", "3"],
+        &["--loop", "--ranks", "8"],
     ] {
         let messages = good(dir.path(), &[more, &["-o", "more.png", "--check"]].concat());
         assert!(messages.contains("the same bytes"), "{more:?}: {messages}");

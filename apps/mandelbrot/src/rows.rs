@@ -1,0 +1,35 @@
+//! The picture as a loop: a unit is a row, with its colours, which rank 0 gets at the end.
+
+use crate::scene::Scene;
+use armature::loops::{DoAll, DoAllLoop, Rows, Summary};
+use armature::{BoxError, Session};
+use std::ops::Range;
+
+impl DoAll for Scene {
+    type Units = Rows<u8>;
+
+    fn create(&mut self, range: Range<u64>) -> Result<Rows<u8>, BoxError> {
+        Ok(Rows::zeroed(range, self.row_bytes()))
+    }
+
+    fn compute(&mut self, range: Range<u64>, colours: &mut [u8]) -> Result<(), BoxError> {
+        for (y, colours) in range.zip(colours.chunks_exact_mut(self.row_bytes())) {
+            // Pictures have fewer rows.
+            let row = self.row(y as u32);
+            // What it costs is known only now.
+            armature::declare(row.flops, || colours.copy_from_slice(&row.rgb));
+        }
+        Ok(())
+    }
+}
+
+/// Computes the picture on all ranks; rank 0 gets it, with how it went.
+///
+/// # Errors
+/// Those of the loop.
+pub fn render(session: &Session, scene: &Scene) -> Result<Option<(Vec<u8>, Summary)>, BoxError> {
+    let mut rows = DoAllLoop::new("rows", scene.view.height.into(), *scene);
+    let summary = rows.run(session)?;
+    let picture = rows.gather(session)?;
+    Ok(picture.map(Rows::into_values).zip(summary))
+}
