@@ -2,7 +2,7 @@
 //!
 //! Write a trait impl (or closures) for a [pipeline], start the program with `mpirun`, and the framework decides
 //! which rank runs what: slow stages are replicated, fast ones gathered. Independent tasks are a [farm]: whichever rank is
-//! free does the next ones.
+//! free does the next ones. The units of a parallel [loop](loops) have their data with them, and move to faster ranks.
 //!
 //! ```
 //! use armature::pipeline::Pipeline;
@@ -71,4 +71,6 @@ mod book {
     struct Deaths;
     #[doc = include_str!("../../../docs/farm-workers.md")]
     struct FarmWorkers;
+    #[doc = include_str!("../../../docs/loops.md")]
+    struct Loops;
 }
