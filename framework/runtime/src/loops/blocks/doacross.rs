@@ -8,6 +8,7 @@ use bytemuck::Pod;
 use super::field::{Field, Job};
 use super::grid::Grid;
 use super::shape::Shape;
+use super::strips::Strips;
 use super::sweeper::Sweeper;
 use crate::error::{BoxError, Result};
 use crate::loops::settings::Settings;
@@ -96,18 +97,21 @@ pub trait DoAcross {
 #[must_use = "a loop does nothing until it is run"]
 pub struct SweepLoop<U: DoAcross> {
     field: Field<U::Value>,
+    /// What is known of strips on rank 0.
+    strips: Option<Strips>,
     user: U,
 }
 
 impl<U: DoAcross> SweepLoop<U> {
     /// A loop over a grid of this shape.
     pub fn new(name: &str, shape: Shape, user: U) -> Self {
-        SweepLoop { field: Field::new(name, shape), user }
+        SweepLoop { field: Field::new(name, shape), strips: None, user }
     }
 
     /// How it is run; see [`Settings`]. A [block](Settings::block) is a number of columns here.
     pub fn settings(mut self, settings: Settings) -> Self {
         self.field.settings = settings;
+        self.strips = None;
         self
     }
 
@@ -119,17 +123,20 @@ impl<U: DoAcross> SweepLoop<U> {
     /// that are silent for longer than [`Config::peer_limit`](crate::Config::peer_limit), so no strip may take as long. On
     /// MPI a failure ends the job instead of returning.
     pub fn run(&mut self, session: &Session, sweeps: u64) -> Result<Option<Summary>> {
-        let (inner, settings) = (self.field.shape.inner(), &self.field.settings);
-        let strip = settings.block.map_or(32, |block| usize::try_from(block).unwrap_or(usize::MAX));
+        let inner = self.field.shape.inner();
+        let fixed = self.field.settings.block;
+        let strips = self.strips.take().unwrap_or_else(|| Strips::new(inner.len(), session.size(), fixed));
+        let kept = &mut self.strips;
         self.field.run(
             &Job { session, sweeps },
             &mut self.user,
             U::row,
-            |place, block, sweeps| Sweeper::new(place, block, inner, sweeps, strip),
+            |place, block, sweeps| Sweeper::new(place, block, inner, sweeps, strips),
             |user, machine, columns| user.sweep(machine.block.grid(), columns.clone()),
             |machine| {
-                let strip = machine.strip as u64;
-                (machine.block, strip)
+                let width = machine.strips.width();
+                *kept = Some(machine.strips);
+                (machine.block, width)
             },
         )
     }

@@ -16,7 +16,7 @@ use crate::loops::note::{Begun, Meter, Note};
 use crate::loops::summary::RankReport;
 use crate::session::letter::{Kind, Letter, envelope};
 use crate::session::post::Post;
-use crate::session::{Backoff, from_user, panic_text};
+use crate::session::{Backoff, Config, from_user, panic_text};
 use crate::transport::{Message, Part};
 
 /// So long a rank computes between two looks at its messages, if none has to come before.
@@ -25,6 +25,8 @@ const LOOK: Duration = Duration::from_millis(1);
 const MOST: u32 = 1 << 14;
 /// How often ranks without rows are told that the others are alive.
 const PING: Duration = Duration::from_secs(1);
+/// How often a message there and back is timed; the shortest time counts.
+const PROBES: u32 = 4;
 
 /// What a rank tells rank 0.
 #[derive(Debug, Serialize, Deserialize)]
@@ -74,7 +76,11 @@ pub(super) struct Driver<'d> {
     post: &'d mut Post,
     clock: Clock,
     place: Place,
-    limit: Duration,
+    /// How long other ranks may be silent once they have been heard …
+    peer_limit: Duration,
+    /// … and before: they may be busy with the program's own work.
+    join_limit: Duration,
+    is_joined: bool,
     meter: Meter,
     stretch: Option<Stretch>,
     /// Pieces between two looks at the messages.
@@ -98,7 +104,7 @@ impl<'d> Driver<'d> {
     pub(super) fn new(
         post: &'d mut Post,
         place: Place,
-        limit: Duration,
+        config: &Config,
         leader: Option<Leader>,
         scribe: Option<Scribe>,
     ) -> Self {
@@ -109,7 +115,9 @@ impl<'d> Driver<'d> {
             post,
             clock,
             place,
-            limit,
+            peer_limit: config.peer_limit,
+            join_limit: config.join_limit,
+            is_joined: false,
             stretch: None,
             pieces: 1,
             wait: None,
@@ -126,6 +134,7 @@ impl<'d> Driver<'d> {
         machine: &mut M,
         mut work: impl FnMut(&mut M, &M::Piece) -> Result<(), BoxError>,
     ) -> Result<Option<Leader>> {
+        self.probe(machine)?;
         loop {
             let step = machine.next(&mut Mouth(self.post))?;
             if let Step::Wait = step {
@@ -152,6 +161,38 @@ impl<'d> Driver<'d> {
         self.end_stretch();
         let report = self.meter.report(machine.held());
         self.finish(report)
+    }
+
+    /// On rank 0, times messages to the next rank and back, if that is asked for.
+    fn probe<M: Machine>(&mut self, machine: &mut M) -> Result<()> {
+        let (Some(bytes), Some(below), Some(_)) =
+            (machine.asks_for_costs(), self.place.below(), &self.leader)
+        else {
+            return Ok(());
+        };
+        let mut best = [f64::INFINITY; 2];
+        for (bytes, best) in [0, bytes].into_iter().zip(&mut best) {
+            for _ in 0..PROBES {
+                let start = self.clock.now();
+                let mut out = Mouth(self.post);
+                let mut head = out.begin(Kind::Probe, bytes);
+                head.resize(head.len() + bytes, 0);
+                out.send(below, head, Vec::new())?;
+                self.post.wait_until(
+                    self.join_limit,
+                    |_, letter| match letter.map(|letter| (letter.from, letter.kind)) {
+                        Some((from, Kind::Echo)) if from == below => Ok(Some(())),
+                        Some((from, kind)) => Err(unexpected(from, &format!("{kind:?}"), "an echo")),
+                        None => Ok(None),
+                    },
+                    || format!("for the rows of rank {below} to be made"),
+                )?;
+                let round = self.clock.now().saturating_sub(start);
+                *best = best.min(round.as_secs_f64() / 2.0);
+            }
+        }
+        machine.know_costs(best[0], best[1]);
+        Ok(())
     }
 
     #[inline]
@@ -221,7 +262,8 @@ impl<'d> Driver<'d> {
         let post = &mut *self.post;
         let wait = self.wait.get_or_insert_with(|| Wait { backoff: post.backoff(), since: now, last: now });
         let silent = now.saturating_sub(wait.last);
-        if silent > self.limit && !self.clock.is_simulated() {
+        let limit = if self.is_joined { self.peer_limit } else { self.join_limit };
+        if silent > limit && !self.clock.is_simulated() {
             let text = format!("waited {:.0} s {}", silent.as_secs_f64(), machine.waiting_for());
             return Err(Error::new(ErrorKind::Timeout, text).at_rank(self.place.rank));
         }
@@ -231,8 +273,15 @@ impl<'d> Driver<'d> {
     #[inline]
     fn take<M: Machine>(&mut self, machine: &mut M, letter: Letter) -> Result<()> {
         let Letter { from, kind, body, parts } = letter;
+        self.is_joined = true;
         match kind {
             Kind::Border | Kind::Units | Kind::Orders => machine.receive(from, Mail { kind, body, parts }),
+            // Rank 0 times how long this takes.
+            Kind::Probe => {
+                let mut head = Mouth(self.post).begin(Kind::Echo, body.len());
+                head.extend_from_slice(&body);
+                Mouth(self.post).send(from, head, Vec::new())
+            }
             _ => hear(&mut self.leader, from, kind, &body),
         }
     }
@@ -257,7 +306,9 @@ impl<'d> Driver<'d> {
         self.listen(machine)?;
         let begin = self.clock.now();
         if let Some(leader) = &mut self.leader {
-            machine.tune(leader.lap(sweep, begin));
+            if let Some((block, why)) = machine.tune(leader.lap(sweep, begin), leader.most()) {
+                leader.chose(block, why);
+            }
             if let Some(orders) = leader.decide(sweep, machine.delay())? {
                 machine.order(orders, &mut Mouth(self.post))?;
                 self.meter.interaction(self.clock.now().saturating_sub(begin));
@@ -300,7 +351,7 @@ impl<'d> Driver<'d> {
             std::thread::sleep(LOOK);
             self.tell_saved()?;
         }
-        let Driver { post, mut leader, place, limit, clock, .. } = self;
+        let Driver { post, mut leader, place, peer_limit: limit, clock, .. } = self;
         let Some(mut leader_of_all) = leader.take() else {
             post.send(0, Kind::Report, &Told::Total(report))?;
             return Ok(None);

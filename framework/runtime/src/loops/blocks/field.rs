@@ -105,7 +105,7 @@ impl<T: Pod + Send> Field<T> {
         let leader = match self.block.take() {
             Some(block) => {
                 let mut machine = make(place, block, sweeps);
-                let driver = Driver::new(post, place, config.peer_limit, leader, scribe);
+                let driver = Driver::new(post, place, config, leader, scribe);
                 let leader = driver.run(&mut machine, |machine, piece| work(user, machine, piece))?;
                 let (block, size) = end(machine);
                 (self.block, block_size) = (Some(block), size);

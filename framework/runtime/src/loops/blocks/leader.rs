@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loops::checkpoint::Keeper;
 use crate::loops::steering::{Instruction, Steering};
 use crate::loops::summary::{RankReport, Summary};
+use crate::monitor::Event;
 
 /// What rank 0 knows of all ranks.
 pub(super) struct Leader {
@@ -87,6 +88,16 @@ impl Leader {
     pub(super) fn lap(&mut self, sweep: u64, now: Duration) -> Option<f64> {
         let before = self.lap.replace(now).filter(|_| sweep > 0)?;
         Some(now.saturating_sub(before).as_secs_f64())
+    }
+
+    /// Rows of the rank that has the most.
+    pub(super) fn most(&self) -> u64 {
+        self.held.iter().copied().max().unwrap_or(0)
+    }
+
+    /// A size of blocks was chosen.
+    pub(super) fn chose(&mut self, block: u64, reason: String) {
+        self.steering.record(|| Event::Grain { block, reason });
     }
 
     /// Before rank 0 begins `sweep`: orders, if it is time for any. Rows can move `delay` sweeps later.

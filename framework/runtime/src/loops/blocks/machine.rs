@@ -42,8 +42,19 @@ pub(super) trait Machine {
     /// After which sweep the rank reports.
     fn report_after(&self) -> u64;
 
-    /// On rank 0, before a sweep: the one before took so many seconds, if there was one.
-    fn tune(&mut self, seconds: Option<f64>);
+    /// Bytes of the longest message to a neighbour, if the costs of messages are asked for.
+    fn asks_for_costs(&self) -> Option<usize> {
+        None
+    }
+
+    /// What a message costs without content, and with as many bytes as were asked for (s).
+    fn know_costs(&mut self, _empty: f64, _full: f64) {}
+
+    /// On rank 0, before a sweep: the one before took so many seconds, if there was one, and the rank with the most rows has
+    /// so many of them. Returns the size of blocks from now on and why, when one is chosen for good.
+    fn tune(&mut self, _seconds: Option<f64>, _most: u64) -> Option<(u64, String)> {
+        None
+    }
 
     /// How many sweeps after the order to do so rows can move: by then all ranks know of it that can be there.
     fn delay(&self) -> u64;

@@ -16,6 +16,7 @@ mod mail;
 mod orders;
 mod relocation;
 mod shape;
+mod strips;
 mod sweeper;
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use armature_planner::loops::ShiftCost;
 use bytemuck::Pod;
 
 use super::block::Block;
@@ -9,12 +10,15 @@ use super::machine::{Machine, Step};
 use super::mail::{Border, Mail, Next, Out, Place, Queue, next, send_told, unexpected};
 use super::orders::{Crossing, Movement, Orders};
 use super::relocation::Relocation;
+use super::strips::Strips;
 use crate::error::Result;
 use crate::loops::checkpoint::Piece;
 use crate::session::letter::Kind;
 
 /// In so many pieces the first row goes to the rank above: the first of them lets it begin its next sweep.
 const SEGMENTS: usize = 4;
+/// A longest block that changes by more than this factor may be done best in strips of another width.
+const MUCH: f64 = 1.5;
 
 /// Where a rank is in its sweep.
 #[derive(Debug)]
@@ -42,10 +46,14 @@ pub(super) struct Sweeper<T> {
     /// The sweep that is being done.
     sweep: u64,
     phase: Phase,
-    /// On rank 0: columns of a strip.
-    pub(super) strip: usize,
+    /// On rank 0: how wide strips are.
+    pub(super) strips: Strips,
+    /// Rows of the rank with the most, when the width was chosen; 0 before.
+    most: u64,
+    /// Rows have moved since the last tuning.
+    has_moved: bool,
     /// Strips done of this sweep.
-    strips: u64,
+    done: u64,
     /// First column that is not computed in this sweep.
     column: usize,
     /// Where the strip ends that is being computed.
@@ -65,7 +73,13 @@ pub(super) struct Sweeper<T> {
 
 impl<T: Pod + Send> Sweeper<T> {
     /// Both ghosts of `block` are as after the sweep before the first.
-    pub(super) fn new(place: Place, block: Block<T>, inner: Range<usize>, sweeps: u64, strip: usize) -> Self {
+    pub(super) fn new(
+        place: Place,
+        block: Block<T>,
+        inner: Range<usize>,
+        sweeps: u64,
+        strips: Strips,
+    ) -> Self {
         let width = block.width();
         Sweeper {
             place,
@@ -73,8 +87,10 @@ impl<T: Pod + Send> Sweeper<T> {
             sweeps,
             sweep: 0,
             phase: Phase::Between,
-            strip,
-            strips: 0,
+            strips,
+            most: 0,
+            has_moved: false,
+            done: 0,
             column: 0,
             end: 0,
             above_until: 0,
@@ -99,7 +115,7 @@ impl<T: Pod + Send> Sweeper<T> {
     /// Before sweep `self.sweep`.
     fn begin_sweep(&mut self) {
         self.column = self.inner.start;
-        self.strips = 0;
+        self.done = 0;
         self.told_until = 0;
         self.above_until = if self.place.above().is_some() { 0 } else { self.block.width() };
         self.phase = Phase::Sweeping;
@@ -108,6 +124,7 @@ impl<T: Pod + Send> Sweeper<T> {
     /// Rows have moved: what is true of the ghosts now, and what the rank above has to be sent.
     fn end_movement(&mut self, out: &mut dyn Out) -> Result<()> {
         let Some(movement) = self.movement.take() else { return Ok(()) };
+        self.has_moved = true;
         if self.place.below().is_some() {
             self.below_until = match movement.crossing(self.place.rank) {
                 // The first row that went down is the ghost, and it is as after the sweep before.
@@ -169,7 +186,7 @@ impl<T: Pod + Send> Sweeper<T> {
     fn strip_end(&self) -> usize {
         let end = match self.place.above() {
             Some(_) => self.above_until,
-            None => self.column.saturating_add(self.strip.max(1)),
+            None => self.column.saturating_add(self.strips.width() as usize),
         };
         end.min(self.inner.end)
     }
@@ -242,7 +259,7 @@ impl<T: Pod + Send> Machine for Sweeper<T> {
     fn computed(&mut self, out: &mut dyn Out) -> Result<()> {
         let strip = self.column..self.end;
         self.column = strip.end;
-        self.strips += 1;
+        self.done += 1;
         let is_last = strip.end == self.inner.end;
         if let Some(below) = self.place.below() {
             let columns = self.with_edges(strip.clone());
@@ -296,7 +313,31 @@ impl<T: Pod + Send> Machine for Sweeper<T> {
         self.report_after
     }
 
-    fn tune(&mut self, _seconds: Option<f64>) {}
+    fn asks_for_costs(&self) -> Option<usize> {
+        self.strips.wants_shift().then(|| self.block.width() * size_of::<T>())
+    }
+
+    fn know_costs(&mut self, empty: f64, full: f64) {
+        self.strips.know_shift(ShiftCost::measured(empty, self.block.width() as u64, full));
+    }
+
+    fn tune(&mut self, seconds: Option<f64>, most: u64) -> Option<(u64, String)> {
+        let has_moved = std::mem::take(&mut self.has_moved);
+        let chosen = match seconds {
+            Some(seconds) if !has_moved => self.strips.lap(seconds),
+            _ => {
+                self.strips.disturb();
+                None
+            }
+        };
+        if chosen.is_some() || self.most == 0 {
+            self.most = most;
+        } else if most.max(self.most) as f64 > MUCH * most.min(self.most) as f64 {
+            self.most = most;
+            self.strips.restart();
+        }
+        chosen.map(|why| (self.strips.width(), why))
+    }
 
     fn delay(&self) -> u64 {
         // Nobody begins a sweep before it has the border that rank 0 sends in it, after its orders.
@@ -329,7 +370,7 @@ impl<T: Pod + Send> Machine for Sweeper<T> {
         match &self.phase {
             Phase::Moving(relocation) => relocation.waiting_for(),
             Phase::Sweeping if self.above_until <= self.column => {
-                format!("for strip {} of sweep {}{}", self.strips, self.sweep, from(self.place.above()))
+                format!("for strip {} of sweep {}{}", self.done, self.sweep, from(self.place.above()))
             }
             Phase::Sweeping => format!(
                 "for columns {}.. of sweep {}{}",

@@ -48,13 +48,14 @@ fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Story {
         );
         first += units;
     }
+    let strips = |width: usize| Strips::new(shape.inner().len(), ranks, Some(width as u64));
     let mut all = Story::default();
     for _ in 0..2 {
         let strip = 1 + lots.below(shape.inner().len() + 2);
         let held = blocks.iter().map(|block| block.len() as u64).collect();
         let mut machines: Vec<Sweeper<f64>> = places(ranks)
             .zip(blocks)
-            .map(|(place, block)| Sweeper::new(place, block, shape.inner(), plan.sweeps, strip))
+            .map(|(place, block)| Sweeper::new(place, block, shape.inner(), plan.sweeps, strips(strip)))
             .collect();
         let mut widths = Lots(seed ^ 1);
         let story = run(&mut machines, held, plan, &mut lots, |rank, machine, columns| {
@@ -62,7 +63,7 @@ fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Story {
             relax(&mut machine.block.grid(), columns);
             if rank == 0 && is_last {
                 // The next sweep is done in other strips.
-                machine.strip = 1 + widths.below(shape.inner().len());
+                machine.strips = strips(1 + widths.below(shape.inner().len()));
             }
         });
         all.movements += story.movements;
@@ -133,7 +134,7 @@ fn one_row_a_rank_and_one_column_are_enough() {
 fn messages_out_of_step_are_refused() {
     use crate::session::letter::Kind;
     let block = Block::<f64>::create(5, 4..6, |_, _| Ok(())).unwrap();
-    let mut sweeper = Sweeper::new(Place { rank: 1, chain: 3 }, block, 1..4, 2, 1);
+    let mut sweeper = Sweeper::new(Place { rank: 1, chain: 3 }, block, 1..4, 2, Strips::new(3, 3, None));
     let mail = |kind, body: Vec<u8>| Mail { kind, body: body.into(), parts: Vec::new() };
     let error = sweeper.receive(3, mail(Kind::Border, vec![])).unwrap_err();
     assert!(error.to_string().contains("rank 3 sent Border, expected nothing"), "{error}");

@@ -1,0 +1,209 @@
+//! How wide strips are.
+
+use armature_planner::loops::{ShiftCost, Sweep};
+
+/// What the first sweep is done in. Strips about as narrow suit kernels in which each value has to wait for the one before:
+/// several rows of such a strip are on their way in the processor at the same time. No model knows that.
+const NARROW: u64 = 16;
+/// A width is judged by so many sweeps at least …
+const LEAST: usize = 3;
+/// … at most …
+const MOST: usize = 48;
+/// … and as many as take this long (s).
+const LONG: f64 = 6e-3;
+/// So many widths are tried.
+const TRIES: usize = 14;
+/// Between two widths that are compared at last.
+const FINE: f64 = std::f64::consts::SQRT_2;
+
+/// Tries widths of strips in real sweeps, and keeps the best: around what the model (10) of Siegell and Steenkiste (1997)
+/// finds for the measured costs of messages, and around a narrow one.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Strips {
+    /// Columns that are computed.
+    columns: u64,
+    ranks: usize,
+    shift: Option<ShiftCost>,
+    width: u64,
+    /// Widths, and the median seconds of a sweep with each.
+    tried: Vec<(u64, f64)>,
+    /// Seconds of sweeps in the present width.
+    laps: Vec<f64>,
+    /// The next sweep does not count: it begins with what the one before has left.
+    skips: bool,
+    settled: bool,
+}
+
+impl Strips {
+    /// For so many columns on so many ranks; of a fixed width, if one is given.
+    pub(super) fn new(columns: usize, ranks: usize, fixed: Option<u64>) -> Self {
+        let columns = (columns as u64).max(1);
+        Strips {
+            columns,
+            ranks,
+            shift: None,
+            width: fixed.unwrap_or(NARROW).clamp(1, columns),
+            tried: Vec::new(),
+            laps: Vec::new(),
+            skips: true,
+            settled: fixed.is_some() || columns == 1,
+        }
+    }
+
+    /// The width of the strips of the next sweep.
+    pub(super) fn width(&self) -> u64 {
+        self.width
+    }
+
+    /// Whether the costs of messages are asked for.
+    pub(super) fn wants_shift(&self) -> bool {
+        !self.settled && self.ranks > 1 && self.shift.is_none()
+    }
+
+    /// What a message to the next rank costs, by its number of elements.
+    pub(super) fn know_shift(&mut self, shift: ShiftCost) {
+        self.shift = Some(shift);
+    }
+
+    /// The sweeps up to the next do not count: something else happened in them.
+    pub(super) fn disturb(&mut self) {
+        self.laps.clear();
+        self.skips = true;
+    }
+
+    /// Things have changed: other widths are tried again, beginning with those around the present one.
+    pub(super) fn restart(&mut self) {
+        if self.tried.len() > 1 {
+            self.disturb();
+            self.tried.clear();
+            self.settled = false;
+        }
+    }
+
+    /// A sweep has taken so many seconds. Says why, when a width is chosen for good.
+    pub(super) fn lap(&mut self, seconds: f64) -> Option<String> {
+        if self.settled {
+            return None;
+        }
+        if std::mem::take(&mut self.skips) {
+            return None;
+        }
+        self.laps.push(seconds);
+        let is_enough = self.laps.len() >= LEAST && self.laps.iter().sum::<f64>() >= LONG;
+        if !is_enough && self.laps.len() < MOST {
+            return None;
+        }
+        self.laps.sort_by(f64::total_cmp);
+        self.tried.push((self.width, self.laps[self.laps.len() / 2]));
+        self.disturb();
+        let (best, seconds) = self.best();
+        if let Some(next) = self.candidate(best, seconds) {
+            self.width = next;
+            return None;
+        }
+        self.width = best;
+        self.settled = true;
+        Some(format!(
+            "of {} widths of strips that were tried this is the fastest, with {:.3} ms a sweep",
+            self.tried.len(),
+            1e3 * seconds
+        ))
+    }
+
+    fn best(&self) -> (u64, f64) {
+        self.tried.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((self.width, 0.0))
+    }
+
+    /// What is to be tried next; `None` if there is nothing better around the best.
+    fn candidate(&self, best: u64, seconds: f64) -> Option<u64> {
+        if self.tried.len() >= TRIES {
+            return None;
+        }
+        let scaled = |factor: f64| (best as f64 * factor).round() as u64;
+        let model = self.shift.filter(|_| self.tried.len() == 1).map(|shift| {
+            let sequential = self.ranks as f64 * seconds;
+            Sweep { ranks: self.ranks, iterations: self.columns, sequential, shift }.grain().block
+        });
+        let around = [scaled(2.0), scaled(0.5), scaled(FINE), scaled(1.0 / FINE)];
+        let is_new = |width: &u64| self.tried.iter().all(|(tried, _)| tried != width);
+        model.into_iter().chain(around).map(|width| width.clamp(1, self.columns)).find(is_new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets widths be tried where a sweep takes what `seconds` says; returns the chosen one and after how many sweeps.
+    fn choose(strips: &mut Strips, seconds: impl Fn(u64) -> f64) -> (u64, usize) {
+        for sweep in 0..2_000 {
+            if strips.lap(seconds(strips.width())).is_some() {
+                return (strips.width(), sweep + 1);
+            }
+        }
+        panic!("no end: {strips:?}");
+    }
+
+    /// Seconds of a sweep over 2000 columns by two ranks, 3 ms of computing each, 1.5 µs a message, where strips beyond 12
+    /// columns are slower by up to twice.
+    fn sor(width: u64) -> f64 {
+        let strips = 2_000_f64 / width as f64;
+        let slow = 1.0 + (1.0 - 12.0 / width as f64).max(0.0);
+        3e-3 * slow * (1.0 + 1.0 / strips) + strips * 1.5e-6
+    }
+
+    #[test]
+    fn the_best_width_is_found_within_three_per_cent() {
+        let costs: [fn(u64) -> f64; 4] = [
+            sor,
+            // Messages are dear.
+            |width| 3e-3 * (1.0 + width as f64 / 2_000.0) + 2_000.0 / width as f64 * 50e-6,
+            // Nothing matters.
+            |_| 1e-3,
+            // A long sweep, and the fewer strips the better.
+            |width| 0.1 + 1e-4 * 2_000.0 / width as f64,
+        ];
+        for cost in costs {
+            let mut strips = Strips::new(2_000, 2, None);
+            assert!(strips.wants_shift());
+            strips.know_shift(ShiftCost { fixed: 2e-6, per_element: 1e-9 });
+            let (width, sweeps) = choose(&mut strips, cost);
+            let best = (1..=2_000).map(cost).fold(f64::INFINITY, f64::min);
+            assert!(cost(width) <= 1.03 * best, "{width}: {} instead of {best}", cost(width));
+            assert!(sweeps <= 14 * 9, "{sweeps}");
+            assert_eq!(strips.lap(1.0), None, "chosen for good");
+        }
+    }
+
+    #[test]
+    fn single_slow_sweeps_change_nothing() {
+        let mut strips = Strips::new(2_000, 1, None);
+        assert!(!strips.wants_shift());
+        let count = std::cell::Cell::new(0);
+        let (width, _) = choose(&mut strips, |width| {
+            count.set(count.get() + 1);
+            sor(width) * if count.get() % 5 == 0 { 3.0 } else { 1.0 }
+        });
+        assert!(sor(width) <= 1.03 * (1..=2_000).map(sor).fold(f64::INFINITY, f64::min), "{width}");
+    }
+
+    #[test]
+    fn a_width_that_is_set_stays() {
+        let mut strips = Strips::new(50, 3, Some(80));
+        assert_eq!((strips.width(), strips.wants_shift(), strips.lap(1.0)), (50, false, None));
+        strips.restart();
+        assert_eq!((strips.lap(1.0), strips.lap(2.0), strips.width()), (None, None, 50));
+        assert_eq!(Strips::new(1, 3, None).lap(1.0), None, "one column needs no choice");
+        assert_eq!(Strips::new(0, 3, None).width(), 1);
+    }
+
+    #[test]
+    fn after_a_change_the_widths_around_are_tried_again() {
+        let mut strips = Strips::new(2_000, 1, None);
+        let (before, _) = choose(&mut strips, sor);
+        strips.restart();
+        let dear = |width: u64| sor(width) + 2_000.0 / width as f64 * 100e-6;
+        let (after, _) = choose(&mut strips, dear);
+        assert!(after > 4 * before, "{before} {after}");
+    }
+}
