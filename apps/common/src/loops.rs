@@ -2,7 +2,7 @@
 
 use crate::run::RunArgs;
 use armature::Balance;
-use armature::loops::{Settings, Summary};
+use armature::loops::{Settings, Shape, Summary};
 use clap::{Args, ValueEnum};
 
 /// Whether units move.
@@ -83,6 +83,41 @@ impl LoopArgs {
     }
 }
 
+/// Values of the largest grid: 16 GiB of them.
+const MOST_VALUES: u64 = 1 << 31;
+
+/// Rows and columns of a grid, as on a command line: `N` or `ROWSxCOLUMNS`.
+///
+/// # Errors
+/// What was expected.
+pub fn parse_shape(text: &str) -> Result<Shape, String> {
+    let (rows, columns) = text.split_once('x').unwrap_or((text, text));
+    let shape = rows.parse().ok().zip(columns.parse().ok()).map(|(rows, columns)| Shape { rows, columns });
+    shape
+        .filter(|shape| shape.rows.checked_mul(shape.columns as u64).is_some_and(|n| n <= MOST_VALUES))
+        .ok_or_else(|| {
+            format!("expected N or ROWSxCOLUMNS, of {MOST_VALUES} values at most: 2000 or 500x800")
+        })
+}
+
+/// Whether a grid is the one that the serial loop made, to the bit.
+///
+/// # Errors
+/// Where the first difference is.
+pub fn same_grid(grid: &[f64], serial: &[f64], columns: usize) -> Result<(), String> {
+    let differs = |(a, b): (&f64, &f64)| a.to_bits() != b.to_bits();
+    match grid.iter().zip(serial).position(differs) {
+        Some(at) => {
+            let (row, column) = (at / columns, at % columns);
+            Err(format!("row {row}, column {column}: {} instead of {}", grid[at], serial[at]))
+        }
+        None if grid.len() != serial.len() => {
+            Err(format!("the grid has {} values instead of {}", grid.len(), serial.len()))
+        }
+        None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,5 +152,23 @@ mod tests {
         assert!(parse("--block 0").is_err());
         assert!(parse("--balance never").unwrap_err().contains("once"));
         assert!(parse("--shares 1,x").is_err());
+    }
+
+    #[test]
+    fn shapes_are_read() {
+        assert_eq!(parse_shape("1000"), Ok(Shape { rows: 1000, columns: 1000 }));
+        assert_eq!(parse_shape("30x20"), Ok(Shape { rows: 30, columns: 20 }));
+        for text in ["3x", "x", "99999x99999", "-1", "3x4x5"] {
+            assert!(parse_shape(text).unwrap_err().contains("expected N or ROWSxCOLUMNS"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_bit_is_found() {
+        let grid = [1.0, 0.0, 3.0, 4.0];
+        assert_eq!(same_grid(&grid, &grid, 2), Ok(()));
+        let text = same_grid(&grid, &[1.0, -0.0, 3.0, 4.0], 2).unwrap_err();
+        assert_eq!(text, "row 0, column 1: 0 instead of -0");
+        assert!(same_grid(&grid, &grid[..3], 2).unwrap_err().contains("has 4 values instead of 3"));
     }
 }

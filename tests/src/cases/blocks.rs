@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use armature::loops::{DoAcross, Grid, Settings, Shape, SweepLoop};
+use armature::loops::{DoAcross, Grid, OldGrid, Settings, Shape, Stencil, StencilLoop, SweepLoop};
 use armature::{Balance, BoxError, Session};
 
 use crate::Case;
@@ -12,6 +12,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "sweeps", run: sweeps },
     Case { name: "sweeps-small", run: small },
     Case { name: "sweeps-moving", run: moving },
+    Case { name: "stencils", run: stencils },
+    Case { name: "stencils-moving", run: stencils_moving },
 ];
 
 /// Operations that a value is declared to take: enough for messages not to be all that takes simulated time.
@@ -110,6 +112,75 @@ fn moving(session: &Session) -> Result<(), BoxError> {
         movements += check(session, shape, 150, &Settings::new().forced(seed).block(1 + seed))?;
     }
     that(!session.is_root() || session.size() == 1 || movements > 50, || {
+        format!("rows have moved only {movements} times")
+    })
+}
+
+/// A step of the heat equation.
+fn step(b: &[f64], new: &mut [f64], width: usize) {
+    for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
+        for (column, new) in new.iter_mut().enumerate().take(width - 1).skip(1) {
+            let i = row * width + column;
+            *new = b[i] + 0.2 * (b[i - width] + b[i - 1] + b[i + 1] + b[i + width] - 4.0 * b[i]);
+        }
+    }
+}
+
+struct Heat;
+
+impl Stencil for Heat {
+    type Value = f64;
+
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        fill(index, values);
+        Ok(())
+    }
+
+    fn step(&mut self, old: OldGrid<'_, f64>, new: &mut [f64]) -> Result<(), BoxError> {
+        armature::declare(FLOPS * new.len() as f64, || step(old.values, new, old.width));
+        Ok(())
+    }
+}
+
+/// Steps in two runs; returns how often rows moved, on rank 0.
+fn check_heat(session: &Session, shape: Shape, steps: u64, settings: &Settings) -> Result<u64, BoxError> {
+    let mut heat = StencilLoop::new("heat", shape, Heat).settings(settings.clone());
+    let mut movements = 0;
+    for part in [steps / 2, steps - steps / 2] {
+        movements += heat.run(session, part)?.map_or(0, |summary| summary.movements);
+    }
+    let grid = heat.gather(session)?.unwrap_or_default();
+    let mut serial = Vec::new();
+    if session.is_root() {
+        serial.resize(shape.rows as usize * shape.columns, 0.0);
+        (0..).zip(serial.chunks_exact_mut(shape.columns)).for_each(|(row, values)| fill(row, values));
+        for _ in 0..if shape.units() > 0 { steps } else { 0 } {
+            let old = serial.clone();
+            step(&old, &mut serial[shape.columns..old.len() - shape.columns], shape.columns);
+        }
+    }
+    let what = format!("{} rows of {}, {steps} steps", shape.rows, shape.columns);
+    same(session, &what, &bits(&grid), &bits(&serial))?;
+    Ok(movements)
+}
+
+fn stencils(session: &Session) -> Result<(), BoxError> {
+    let fewer = session.size() as u64 + 1;
+    for (rows, columns) in [(40, 13), (100, 4), (2, 5), (3, 3), (4, 3), (fewer, 7)] {
+        let shape = Shape { rows, columns };
+        check_heat(session, shape, 10, &Settings::new())?;
+        check_heat(session, shape, 9, &Settings::new().balance(Balance::Off))?;
+    }
+    Ok(())
+}
+
+fn stencils_moving(session: &Session) -> Result<(), BoxError> {
+    let mut movements = 0;
+    for seed in 0..4 {
+        let shape = Shape { rows: 16 + 9 * seed, columns: 7 };
+        movements += check_heat(session, shape, 200, &Settings::new().forced(seed))?;
+    }
+    that(!session.is_root() || session.size() == 1 || movements > 15, || {
         format!("rows have moved only {movements} times")
     })
 }

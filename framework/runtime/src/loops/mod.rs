@@ -8,6 +8,7 @@
 //! |---|---|
 //! | over units that do not depend on each other (DOALL) | [`DoAll`]; over mere indices [`Ranges`], [`parallel_for`], [`map`], [`reduce`] |
 //! | over a grid in place, each value from new and old neighbours (Gauss-Seidel order) | [`DoAcross`] |
+//! | from grid to grid, each value from old neighbours (Jacobi, finite differences) | [`Stencil`] |
 //!
 //! Rank 0 decides, beside its own share of the work, by the balancer of [`armature_planner::loops`]; nobody waits for a
 //! decision. See [`Settings`] for what can be set; nothing needs to be.
@@ -27,7 +28,7 @@ mod summary;
 mod units;
 
 pub use armature_planner::loops::{LoopOptions, Smoothing, Trend, TrendTable};
-pub use blocks::{DoAcross, Grid, OldGrid, Shape, SweepLoop};
+pub use blocks::{DoAcross, Grid, OldGrid, Shape, Stencil, StencilLoop, SweepLoop};
 pub use checkpoint::Checkpoint;
 pub use closures::{map, parallel_for, parallel_for_with, reduce, reduce_any_order};
 pub use doall::{DoAll, DoAllLoop};

@@ -122,7 +122,8 @@ impl Leader {
             count if count.is_finite() => count.round().clamp(1.0, 1e9) as u64,
             _ => 1,
         };
-        let from = if moves.is_empty() { sweep } else { before };
+        // Not before everybody can know.
+        let from = if moves.is_empty() { before - 1 } else { before };
         let movement = if moves.is_empty() {
             None
         } else {

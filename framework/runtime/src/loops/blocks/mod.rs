@@ -1,6 +1,5 @@
 //! Loops over blocks of neighbouring rows. `README.md` beside this file has the protocol.
 
-#[allow(dead_code, reason = "the engine of stencils is added next")]
 mod block;
 #[cfg(test)]
 mod chain_tests;
@@ -10,12 +9,14 @@ mod doacross;
 mod driver;
 mod field;
 mod grid;
+mod halo;
 mod leader;
 mod machine;
 mod mail;
 mod orders;
 mod relocation;
 mod shape;
+mod stencil;
 mod strips;
 mod sweeper;
 #[cfg(test)]
@@ -24,3 +25,4 @@ mod tests;
 pub use doacross::{DoAcross, SweepLoop};
 pub use grid::{Grid, OldGrid};
 pub use shape::Shape;
+pub use stencil::{Stencil, StencilLoop};

@@ -194,3 +194,92 @@ fn a_row_that_cannot_be_made_ends_the_job() {
     .unwrap_err();
     assert_eq!(error.to_string(), "rank 1: loop holey: no such row (in row 7)");
 }
+
+/// A step of the heat equation.
+struct Heat;
+
+fn heat(b: &[f64], new: &mut [f64], width: usize) {
+    for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
+        for (column, new) in new.iter_mut().enumerate().skip(1).take(width.saturating_sub(2)) {
+            let i = row * width + column;
+            *new = b[i] + 0.2 * (b[i - width] + b[i - 1] + b[i + 1] + b[i + width] - 4.0 * b[i]);
+        }
+    }
+}
+
+impl Stencil for Heat {
+    type Value = f64;
+
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        fill(index, values);
+        Ok(())
+    }
+
+    fn step(&mut self, old: OldGrid<'_, f64>, new: &mut [f64]) -> Result<(), BoxError> {
+        if old.first > 1_000 {
+            return Err("too far".into());
+        }
+        heat(old.values, new, old.width);
+        Ok(())
+    }
+}
+
+/// Steps in runs of so many, and compares with the serial loop.
+fn check_heat(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> Vec<Summary> {
+    let (grid, summaries) = run(&Config::new().ranks(ranks), |session| {
+        let mut heat = StencilLoop::new("heat", shape, Heat).settings(settings.clone());
+        let mut summaries = Vec::new();
+        for &steps in runs {
+            summaries.extend(heat.run(session, steps)?);
+        }
+        Ok((heat.gather(session)?, summaries))
+    })
+    .unwrap();
+    let mut expected = serial(shape, 0);
+    if !shape.is_empty() {
+        for _ in 0..runs.iter().sum::<u64>() {
+            let old = expected.clone();
+            let inner = shape.columns..old.len() - shape.columns;
+            heat(&old, &mut expected[inner], shape.columns);
+        }
+    }
+    assert!(same(&grid.unwrap(), &expected), "{ranks} ranks, {shape:?}, {runs:?}");
+    summaries
+}
+
+#[test]
+fn stencils_give_the_serial_result_on_any_number_of_ranks() {
+    for ranks in 1..=8 {
+        for (rows, columns) in [(40, 9), (11, 5), (3, 3), (5, 4), (2, 8), (8, 2), (0, 0)] {
+            check_heat(ranks, Shape { rows, columns }, &[7, 0, 4], &Settings::new());
+        }
+    }
+}
+
+#[test]
+fn stencils_stay_the_same_while_rows_move() {
+    let (mut movements, mut sent) = (0, 0);
+    for ranks in 2..=8 {
+        for seed in 0..3 {
+            let shape = Shape { rows: 20 + 7 * seed, columns: 9 };
+            for summary in check_heat(ranks, shape, &[200, 100], &Settings::new().forced(seed)) {
+                movements += summary.movements;
+                sent += summary.moved();
+            }
+        }
+    }
+    assert!(movements > 250 && sent > movements, "{movements} movements of {sent} rows");
+}
+
+#[test]
+fn an_error_in_a_step_says_where_it_was() {
+    let error = run(&Config::new().ranks(2), |session| {
+        let shape = Shape { rows: 1_500, columns: 4 };
+        StencilLoop::new("heat", shape, Heat)
+            .settings(Settings::new().balance(Balance::Off))
+            .run(session, 5)?;
+        Ok(())
+    })
+    .unwrap_err();
+    assert_eq!(error.to_string(), "rank 1: loop heat: too far (in sweep 0, rows 1498..1499)");
+}

@@ -1,0 +1,109 @@
+//! The command line.
+
+use crate::kernel::{fill, step};
+use crate::plate::simulate;
+use armature::BoxError;
+use armature::loops::Shape;
+use armature_apps::loops::{LoopArgs, parse_shape, same_grid};
+use clap::Parser;
+use std::error::Error;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// The heat equation on a plate, by explicit steps, rows spread over the ranks.
+///
+///   heat --size 1000 --verify
+///   mpirun -n 4 heat --size 4000 --steps 200 --summary
+///
+/// Rows move between neighbouring ranks when one of them becomes slower; the result is that of one rank, to the bit.
+#[derive(Debug, Parser)]
+#[command(version, verbatim_doc_comment)]
+struct Cli {
+    /// Rows and columns, fixed edges included
+    #[arg(long, default_value = "1000", value_name = "N|ROWSxCOLUMNS", value_parser = parse_shape)]
+    size: Shape,
+    /// Steps in time
+    #[arg(long, default_value_t = 100, value_name = "NUMBER")]
+    steps: u64,
+    /// Compute the grid on rank 0 alone as well, and fail unless both are the same to the bit
+    #[arg(long)]
+    verify: bool,
+    #[command(flatten)]
+    args: LoopArgs,
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    armature_apps::run::end("heat", run(&Cli::parse()))
+}
+
+fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
+    let Cli { size, steps, verify, args } = cli;
+    let done = armature::run(&args.config()?, |session| {
+        let done = simulate(session, *size, *steps, args.settings(), *verify)?;
+        let serial = match &done {
+            Some((_, grid)) if *verify => Some(compare(*size, *steps, grid)?),
+            _ => None,
+        };
+        Ok(done.map(|(summary, _)| (summary, serial)))
+    })?;
+    if let Some((summary, serial)) = done {
+        args.tell(&format!("{}x{} grid, {steps} steps", size.rows, size.columns), &summary);
+        if let Some(seconds) = serial {
+            println!("the same bits as the serial loop, which takes {seconds:.3} s");
+        }
+    }
+    Ok(())
+}
+
+/// Whether the grid is the one that the serial loop makes; returns how many seconds that takes.
+fn compare(shape: Shape, steps: u64, grid: &[f64]) -> Result<f64, BoxError> {
+    let Shape { rows, columns: width } = shape;
+    let mut serial = vec![0.0; rows as usize * width];
+    (0..).zip(serial.chunks_exact_mut(width.max(1))).for_each(|(row, values)| fill(row, rows, values));
+    let start = Instant::now();
+    if shape.units() > 0 {
+        let (mut old, inner) = (serial.clone(), width..(rows as usize - 1) * width);
+        for _ in 0..steps {
+            step(&old, &mut serial[inner.clone()], width);
+            std::mem::swap(&mut old, &mut serial);
+        }
+        // What was made last.
+        serial = old;
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    same_grid(grid, &serial, width)?;
+    Ok(seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(words: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["heat"].into_iter().chain(words.split_whitespace())).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Cli::command().debug_assert();
+        assert_eq!(parse("").unwrap().size, Shape { rows: 1000, columns: 1000 });
+        assert_eq!(parse("--size 30x20").unwrap().size, Shape { rows: 30, columns: 20 });
+        for words in ["--size 3x", "--steps some"] {
+            assert!(parse(words).is_err(), "{words}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_bit_is_found() {
+        let shape = Shape { rows: 9, columns: 7 };
+        let config = armature::Config::new();
+        let solved = armature::run(&config, |session| simulate(session, shape, 3, Default::default(), true));
+        let (_, mut grid) = solved.unwrap().unwrap();
+        assert!(compare(shape, 3, &grid).is_ok());
+        grid[5 * 7 + 2] = f64::from_bits(grid[5 * 7 + 2].to_bits() ^ 1);
+        let error = compare(shape, 3, &grid).unwrap_err().to_string();
+        assert!(error.starts_with("row 5, column 2: "), "{error}");
+    }
+}
