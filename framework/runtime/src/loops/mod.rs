@@ -22,7 +22,6 @@ mod gaps;
 mod note;
 mod ranges;
 mod settings;
-#[allow(dead_code, reason = "the engine of stencils is added next")]
 mod steering;
 mod summary;
 mod units;

@@ -7,7 +7,7 @@ use bytemuck::Pod;
 
 use super::block::Block;
 use super::driver::{Driver, Scribe, stand_by};
-use super::leader::Leader;
+use super::leader::{Leader, Learned};
 use super::machine::Machine;
 use super::mail::{Mail, Place, open_rows, unexpected};
 use super::shape::Shape;
@@ -34,6 +34,8 @@ pub(super) struct Field<T> {
     found: Vec<Loaded>,
     /// On rank 0: rows of each rank that has any.
     held: Vec<u64>,
+    /// On rank 0: what the run before has learned.
+    learned: Option<Learned>,
 }
 
 /// What a run is to do.
@@ -45,7 +47,15 @@ pub(super) struct Job<'j> {
 impl<T: Pod + Send> Field<T> {
     pub(super) fn new(name: &str, shape: Shape) -> Self {
         let name = name.to_string();
-        Field { name, shape, settings: Settings::default(), block: None, found: Vec::new(), held: Vec::new() }
+        Field {
+            name,
+            shape,
+            settings: Settings::default(),
+            block: None,
+            found: Vec::new(),
+            held: Vec::new(),
+            learned: None,
+        }
     }
 
     /// A run on all ranks: each makes a machine of its rows, which is driven by `work`, and gets its rows back.
@@ -92,7 +102,11 @@ impl<T: Pod + Send> Field<T> {
         });
         let leader = if rank == 0 {
             let name = &self.name;
-            let steering = Steering::new(name, &self.settings, config, post, Reach::Neighbours, &self.held)?;
+            let mut steering =
+                Steering::new(name, &self.settings, config, post, Reach::Neighbours, &self.held)?;
+            if let Some(learned) = self.learned.take() {
+                learned.teach(&mut steering);
+            }
             let eager = self.settings.forced.is_some();
             Some(Leader::new(steering, keeper, self.held.clone(), sweeps, eager, post.clock().now()))
         } else {
@@ -117,8 +131,9 @@ impl<T: Pod + Send> Field<T> {
             }
         };
         Ok(leader.map(|leader| {
-            let (summary, held) = leader.finish(&self.name, self.shape.units(), block_size, size);
-            self.held = held;
+            let (summary, learned) = leader.finish(&self.name, self.shape.units(), block_size, size);
+            self.held.clone_from(&learned.held);
+            self.learned = Some(learned);
             summary
         }))
     }

@@ -10,6 +10,7 @@ use super::mail::{Border, Mail, Next, Out, Place, Queue, next, send_told, unexpe
 use super::orders::{Movement, Orders};
 use super::relocation::Relocation;
 use crate::error::Result;
+use crate::loops::checkpoint::Piece;
 use crate::session::letter::Kind;
 
 /// Where a rank is in its sweep.
@@ -45,6 +46,7 @@ pub(super) struct Halo<T> {
     below: Queue,
     movement: Option<Movement>,
     report_after: u64,
+    save_before: Option<u64>,
 }
 
 impl<T: Pod + Send> Halo<T> {
@@ -63,6 +65,7 @@ impl<T: Pod + Send> Halo<T> {
             below: Queue::new(),
             movement: None,
             report_after: 0,
+            save_before: None,
         }
     }
 
@@ -243,6 +246,7 @@ impl<T: Pod + Send> Machine for Halo<T> {
             send_told(out, Kind::Orders, below, &orders)?;
         }
         self.report_after = orders.report_after;
+        self.save_before = orders.save_before.or(self.save_before);
         if let Some(movement) = orders.movement {
             if movement.before <= self.sweep || self.movement.is_some() {
                 let text =
@@ -261,6 +265,14 @@ impl<T: Pod + Send> Machine for Halo<T> {
     fn delay(&self) -> u64 {
         // Each rank can be a sweep ahead of the one above it, from which it has its orders.
         self.place.chain as u64
+    }
+
+    fn save_before(&self) -> Option<u64> {
+        self.save_before
+    }
+
+    fn pieces(&self) -> Vec<Piece> {
+        self.old.pieces()
     }
 
     fn held(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use armature_planner::loops::block_moves;
+use armature_planner::loops::{LoopBalancer, block_moves};
 
 use super::driver::Told;
 use super::orders::{Movement, Orders};
@@ -11,6 +11,21 @@ use crate::loops::checkpoint::Keeper;
 use crate::loops::steering::{Instruction, Steering};
 use crate::loops::summary::{RankReport, Summary};
 use crate::monitor::Event;
+
+/// What the next run begins with on rank 0.
+#[derive(Debug)]
+pub(super) struct Learned {
+    /// Rows of each rank that has any.
+    pub(super) held: Vec<u64>,
+    balancer: LoopBalancer,
+}
+
+impl Learned {
+    /// Steers by what was learned.
+    pub(super) fn teach(self, steering: &mut Steering) {
+        steering.resume(self.balancer);
+    }
+}
 
 /// What rank 0 knows of all ranks.
 pub(super) struct Leader {
@@ -113,6 +128,8 @@ impl Leader {
             let report_after = self.report_after;
             return Ok(save_before.map(|_| Orders { sweep, report_after, movement: None, save_before }));
         }
+        // All that was reported is of the rows as they are now.
+        self.steering.close_movement();
         let Instruction { moves, period, .. } = self.steering.decide(Some((self.sweeps - before) as f64))?;
         let (last, when) = std::mem::replace(&mut self.decided, (sweep, now));
         let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
@@ -138,8 +155,8 @@ impl Leader {
         Ok(Some(Orders { sweep, report_after: self.report_after, movement, save_before }))
     }
 
-    /// How it went, with the size of blocks at the end, and how many rows each rank has now.
-    pub(super) fn finish(self, name: &str, units: u64, block: u64, size: usize) -> (Summary, Vec<u64>) {
+    /// How it went, with the size of blocks at the end.
+    pub(super) fn finish(self, name: &str, units: u64, block: u64, size: usize) -> (Summary, Learned) {
         let ranks = (0..size).map(|rank| self.totals.get(rank).copied().flatten().unwrap_or_default());
         let mut first = self.first;
         first.resize(size, 0);
@@ -155,6 +172,12 @@ impl Leader {
             change: self.steering.change(),
             ranks: ranks.collect(),
         };
-        (summary, self.held)
+        let is_moving = self.steering.is_moving();
+        let mut balancer = self.steering.into_balancer();
+        if is_moving {
+            // It is done, but what it took was not reported any more.
+            balancer.abandoned();
+        }
+        (summary, Learned { held: self.held, balancer })
     }
 }

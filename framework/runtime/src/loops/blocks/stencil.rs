@@ -121,7 +121,7 @@ impl<U: Stencil> StencilLoop<U> {
             &Job { session, sweeps: steps },
             &mut self.user,
             U::row,
-            |place, block| Halo::new(place, block, steps),
+            Halo::new,
             |user, machine, rows| {
                 let (old, new) = machine.band(rows);
                 user.step(old, new)
