@@ -16,7 +16,7 @@ PARTS=(
   "mpich    | 120 |  900 | whole programs on MPICH"
   "smpi     | 400 | 1800 | simulated clusters: whole programs, a farm, and Ferret on 14 unequal hosts"
   "slurm    | 110 |  600 | Ferret as a batch job on a real Slurm of four nodes, and a farm whose ranks are killed"
-  "hosts    |  15 |  300 | Ferret on four unequal hosts: network namespaces with their own links and shares of a core"
+  "hosts    |  30 |  400 | Ferret and a loop on four unequal hosts: network namespaces with their own links and shares of a core"
   "bench    | 400 | 1800 | every experiment in its short form"
   "demo     |  60 |  900 | the demonstration of the README"
   "licences |   5 |   60 | the licences of all dependencies against deny.toml"
@@ -83,8 +83,8 @@ part_slurm() {
 }
 
 part_hosts() {
-  "$with" openmpi cargo build --locked -p ferret
-  "$CI_DIR/hosts/test.sh" "$(target_of openmpi)/debug/ferret"
+  "$with" openmpi cargo build --locked -p ferret -p sor
+  "$CI_DIR/hosts/test.sh" "$(target_of openmpi)/debug/ferret" "$(target_of openmpi)/debug/sor"
 }
 
 part_bench() { "$CI_DIR/bench.sh" --smoke; }

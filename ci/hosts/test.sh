@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Plays four unequal hosts on this machine, checks that they are as unequal as they should be, and that Ferret over MPI
-# on all four writes the bytes that one rank writes. Takes the hosts down again. Less than half a minute. Says so and
-# checks nothing where the machine does not let anybody play several hosts.
+# Plays four unequal hosts on this machine, checks that they are as unequal as they should be, that Ferret over MPI
+# on all four writes the bytes that one rank writes, and that rows of a loop move to the fast ones and make the grid of
+# one rank. Takes the hosts down again. Less than a minute. Says so and checks nothing where the machine does not let
+# anybody play several hosts.
 #
-#   ci/hosts/test.sh FERRET       the program, built for Open MPI
+#   ci/hosts/test.sh FERRET SOR       the programs, built for Open MPI
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -11,9 +12,10 @@ set -euo pipefail
 . "$CI_DIR/checks.sh"
 # shellcheck source=ci/pictures.sh
 . "$CI_DIR/pictures.sh"
-ferret=${1:?usage: ci/hosts/test.sh FERRET}
-[ -x "$ferret" ] || die "$ferret is missing; build it first"
-ferret=$(readlink -f "$ferret")
+usage="usage: ci/hosts/test.sh FERRET SOR"
+ferret=${1:?$usage} sor=${2:?$usage}
+for program in "$ferret" "$sor"; do [ -x "$program" ] || die "$program is missing; build it first"; done
+ferret=$(readlink -f "$ferret") sor=$(readlink -f "$sor")
 
 work=$(mktemp -d)
 export HOSTS_DIR=$work/hosts HOSTS_PREFIX=arm-
@@ -100,6 +102,19 @@ for mapping in orderly auto; do
   check "its ranks are on four hosts" equal "h1 h2 h3 h4 " "$(hosts_in $mapping.log)"
   check "its output has the bytes of one rank's" cmp one-rank.tsv $mapping.tsv
 done
+
+say "A loop on all four"
+# Every host has the same rows at first; the slowest is four times as slow as the fastest.
+sor_runs() {
+  timeout 150 "$CI_DIR/hosts/run.sh" -n 4 "$sor" --size 1500 --sweeps 150 --verify --summary >sor.out 2>sor.log || { cat sor.log sor.out; return 1; }
+}
+check "the loop makes the grid of one rank" sor_runs
+grep -A 6 '^loop sor' sor.log || true
+# rows_of RANK COLUMN: of the summary; 2 are the rows at first, 3 those at last.
+rows_of() { awk -v rank="$1" -v column="$2" '/^ rank +at first/ { table = 1; next } table && $1 == rank { print $column; exit }' sor.log; }
+check "the slowest host began with a quarter of the rows" between 374 375 "$(rows_of 3 2)"
+check "it ends with less than two thirds of them" between 1 250 "$(rows_of 3 3)"
+check "the fast hosts have more" between 400 1400 "$(rows_of 0 3)"
 
 "$CI_DIR/hosts/down.sh"
 nothing_left() {

@@ -2,8 +2,10 @@
 
 use crate::run::RunArgs;
 use armature::Balance;
-use armature::loops::{Settings, Shape, Summary};
+use armature::loops::{Checkpoint, Settings, Shape, Summary};
 use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// Whether units move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -118,6 +120,35 @@ pub fn same_grid(grid: &[f64], serial: &[f64], columns: usize) -> Result<(), Str
     }
 }
 
+/// Where a loop of many passes keeps its units.
+#[derive(Debug, Args)]
+pub struct CheckpointArgs {
+    /// Keep the units in this directory now and then, which all ranks must see; started again with it, on any number of ranks,
+    /// go on from there
+    #[arg(long, value_name = "DIR")]
+    checkpoint: Option<PathBuf>,
+    /// How often
+    #[arg(long, default_value_t = 60.0, value_name = "SECONDS", value_parser = parse_seconds, requires = "checkpoint")]
+    checkpoint_every: f64,
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|s| (0.0..=1e6).contains(s));
+    seconds.ok_or_else(|| "expected seconds, from 0 to 1000000".into())
+}
+
+impl CheckpointArgs {
+    /// These settings with the checkpoint that was asked for, of units that depend on nothing but `fingerprint`.
+    pub fn add_to(&self, settings: Settings, fingerprint: &str) -> Settings {
+        match &self.checkpoint {
+            Some(dir) => settings.checkpoint(
+                Checkpoint::new(dir, fingerprint).every(Duration::from_secs_f64(self.checkpoint_every)),
+            ),
+            None => settings,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,6 +158,22 @@ mod tests {
     struct Line {
         #[command(flatten)]
         args: LoopArgs,
+        #[command(flatten)]
+        checkpoint: CheckpointArgs,
+    }
+
+    #[test]
+    fn checkpoints_reach_the_loop() {
+        let settings = |words: &str| {
+            let line = Line::try_parse_from(["test"].into_iter().chain(words.split_whitespace()));
+            line.map(|l| format!("{:?}", l.checkpoint.add_to(l.args.settings(), "50x40")))
+                .map_err(|e| e.to_string())
+        };
+        assert!(settings("").unwrap().contains("checkpoint: None"));
+        let kept = settings("--checkpoint kept --checkpoint-every 1.5").unwrap();
+        assert!(kept.contains("dir: \"kept\"") && kept.contains("every: 1.5s"), "{kept}");
+        assert!(settings("--checkpoint-every 3").unwrap_err().contains("--checkpoint <DIR>"));
+        assert!(settings("--checkpoint a --checkpoint-every -1").is_err());
     }
 
     fn parse(words: &str) -> Result<LoopArgs, String> {

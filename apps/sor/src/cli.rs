@@ -4,7 +4,7 @@ use crate::kernel::{fill, relax};
 use crate::sweep::solve;
 use armature::BoxError;
 use armature::loops::Shape;
-use armature_apps::loops::{LoopArgs, parse_shape, same_grid};
+use armature_apps::loops::{CheckpointArgs, LoopArgs, parse_shape, same_grid};
 use clap::Parser;
 use std::error::Error;
 use std::process::ExitCode;
@@ -29,6 +29,8 @@ struct Cli {
     #[arg(long)]
     verify: bool,
     #[command(flatten)]
+    checkpoint: CheckpointArgs,
+    #[command(flatten)]
     args: LoopArgs,
 }
 
@@ -38,9 +40,11 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
-    let Cli { size, sweeps, verify, args } = cli;
+    let Cli { size, sweeps, verify, checkpoint, args } = cli;
+    let shape = format!("{}x{}", size.rows, size.columns);
+    let settings = checkpoint.add_to(args.settings(), &shape);
     let done = armature::run(&args.config()?, |session| {
-        let done = solve(session, *size, *sweeps, args.settings(), *verify)?;
+        let done = solve(session, *size, *sweeps, settings.clone(), *verify)?;
         let serial = match &done {
             Some((_, grid)) if *verify => Some(compare(*size, *sweeps, grid)?),
             _ => None,
@@ -48,7 +52,7 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
         Ok(done.map(|(summary, _)| (summary, serial)))
     })?;
     if let Some((summary, serial)) = done {
-        args.tell(&format!("{}x{} grid, {sweeps} sweeps", size.rows, size.columns), &summary);
+        args.tell(&format!("{shape} grid, {} sweeps", summary.passes), &summary);
         if let Some(seconds) = serial {
             println!("the same bits as the serial loop, which takes {seconds:.3} s row by row");
         }
