@@ -49,7 +49,7 @@ fn a_rank_without_rows_is_an_error() {
 
 #[test]
 fn results_with_the_framework_are_those_of_the_serial_loop() {
-    for (kernel, ranks) in [(Kernel::Matmul, 2), (Kernel::Sor, 2), (Kernel::Sor, 3)] {
+    for (kernel, ranks) in [(Kernel::Matmul, 2), (Kernel::Sor, 2), (Kernel::Sor, 3), (Kernel::Heat, 2)] {
         let job = Job { settle: 2, split: 0.8, live: true, verify: true, ..Job::new(kernel, 67, 3) };
         let run = job.with_framework_from(binary(), ranks).unwrap();
         assert!(run.seconds > 0.0 && run.blocks > 0.0, "{run:?}");

@@ -137,9 +137,7 @@ pub(crate) fn serial(job: &Job) -> Vec<f64> {
             kernels::relax(&mut grid, width, 1..width - 1);
         } else {
             let old = grid.clone();
-            for row in 1..width - 1 {
-                kernels::heat(&old, &mut grid[row * width..][..width], width, row);
-            }
+            kernels::step(&old, &mut grid[width..(width - 1) * width], width);
         }
     }
     grid[width..(width - 1) * width].to_vec()
@@ -179,18 +177,30 @@ impl<'a> Heat<'a> {
                 out.send(self.world, neighbour, to);
             }
         }
-        for row in 2..last {
-            kernels::heat(&self.old, &mut self.new[row * width..][..width], width, row);
-        }
+        self.compute(2..last);
         for (at, (side, back)) in self.sides.iter().zip(&mut self.back).enumerate() {
             if side.is_some() {
                 self.old[beside[at] * width..][..width].copy_from_slice(back.wait());
             }
         }
-        for row in if last > 1 { vec![1, last] } else { vec![1] } {
-            kernels::heat(&self.old, &mut self.new[row * width..][..width], width, row);
+        self.compute(1..2);
+        if last > 1 {
+            self.compute(last..last + 1);
         }
         std::mem::swap(&mut self.old, &mut self.new);
+    }
+
+    /// Rows whose neighbours are there.
+    fn compute(&mut self, rows: Range<usize>) {
+        if rows.is_empty() {
+            return;
+        }
+        let (width, Range { start, end }) = (self.width, rows);
+        kernels::step(
+            &self.old[(start - 1) * width..(end + 1) * width],
+            &mut self.new[start * width..end * width],
+            width,
+        );
     }
 }
 

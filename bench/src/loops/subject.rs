@@ -2,7 +2,10 @@
 
 use std::{ops::Range, time::Instant};
 
-use armature::loops::{DoAcross, DoAll, DoAllLoop, Grid, Rows, Settings, Shape, Summary, SweepLoop};
+use armature::loops::{
+    DoAcross, DoAll, DoAllLoop, Grid, OldGrid, Rows, Settings, Shape, Stencil, StencilLoop, Summary,
+    SweepLoop,
+};
 use armature::{Balance, BoxError, Config, Progress, Session};
 
 use super::{
@@ -41,7 +44,11 @@ fn rank(session: &Session, job: &Job) -> Result<(), BoxError> {
             timed(session, job, |sweeps| sor.run(session, sweeps))?;
             check(session, job, || Ok(sor.gather(session)?.map(|grid| inner(&grid, width))))
         }
-        Kernel::Heat => Err("heat is there by hand only".into()),
+        Kernel::Heat => {
+            let mut heat = StencilLoop::new("heat", shape, Conduction).settings(settings);
+            timed(session, job, |steps| heat.run(session, steps))?;
+            check(session, job, || Ok(heat.gather(session)?.map(|grid| inner(&grid, width))))
+        }
     }
 }
 
@@ -135,6 +142,22 @@ impl DoAcross for Relaxation {
     }
 }
 
+struct Conduction;
+
+impl Stencil for Conduction {
+    type Value = f64;
+
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        kernels::fill(index, values);
+        Ok(())
+    }
+
+    fn step(&mut self, old: OldGrid<'_, f64>, new: &mut [f64]) -> Result<(), BoxError> {
+        kernels::step(old.values, new, old.width);
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +165,7 @@ mod tests {
     #[test]
     fn results_are_the_serial_loops_to_the_last_bit() {
         for ranks in [1, 2, 3] {
-            for (kernel, live) in [(Kernel::Matmul, true), (Kernel::Sor, true), (Kernel::Sor, false)] {
+            for (kernel, live) in [(Kernel::Matmul, true), (Kernel::Sor, true), (Kernel::Heat, true)] {
                 let job = Job { settle: 2, live, split: 0.3, verify: true, ..Job::new(kernel, 45, 3) };
                 let config = Config::new().ranks(ranks).progress(Progress::Off);
                 armature::run(&config, |session| rank(session, &job)).unwrap();

@@ -171,7 +171,7 @@ fn simulated(report: &mut Report, smoke: bool) -> Outcome {
             for period in SIMULATED_PERIODS {
                 let case =
                     Case { kind, units, move_one, hosts, period, passes: if smoke { 20 } else { PASSES } };
-                let seeds = if smoke { 2 } else { SEEDS };
+                let seeds = if smoke { 2 } else { report.rounds(SEEDS) };
                 let (none, none_planned) = (case.program(0, false)?, case.simulator(0, false)?);
                 let mut pairs = Vec::new();
                 for seed in 0..seeds as u64 {
