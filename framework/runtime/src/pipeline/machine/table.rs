@@ -93,14 +93,24 @@ impl Table {
             (&[only], _) => Route::Push(only),
             (_, Dispatch::RoundRobin) => Route::RoundRobin,
             (_, Dispatch::OnDemand) => Route::Pull {
-                // A single sender knows what there is to give. Of several, none does: then a receiver keeps
-                // the book, the lowest, so that all agree without a word.
+                // A single sender knows what there is to give. Of several, none does: then a receiver keeps the book.
                 broker: match self.senders(edge) {
                     &[only] => only,
-                    _ => receivers.iter().copied().min().unwrap_or(0),
+                    _ => self.bookkeeper(edge),
                 },
             },
         }
+    }
+
+    /// The receiver that keeps the book of an edge with several senders: the lowest, so that all agree without a word, of
+    /// those from which nothing comes to the senders. What a rank sends arrives in order, and where there may be a whole window
+    /// of items on the way from rank 0 or a serial stage to a sender, a decision would come behind them.
+    fn bookkeeper(&self, edge: usize) -> usize {
+        let receivers = || self.receivers(edge).iter().copied();
+        let upstream = |rank: &usize| {
+            *rank == 0 || self.blocks()[..edge.saturating_sub(1)].iter().any(|b| b.hosts.contains(rank))
+        };
+        receivers().filter(|rank| !upstream(rank)).min().or(receivers().min()).unwrap_or(0)
     }
 
     /// True when `rank` runs at least one stage.
@@ -124,16 +134,22 @@ mod tests {
     }
 
     #[test]
-    fn the_broker_is_the_only_sender_or_else_the_lowest_receiver() {
+    fn the_broker_is_the_only_sender_or_else_the_lowest_receiver_that_feeds_no_sender() {
         let t = table(
             vec![(0..1, vec![2]), (1..2, vec![1, 3]), (2..3, vec![3, 0]), (3..4, vec![1])],
             Dispatch::OnDemand,
         );
         assert_eq!(t.route(0), Route::Push(2));
         assert_eq!(t.route(1), Route::Pull { broker: 2 });
-        assert_eq!(t.route(2), Route::Pull { broker: 0 });
+        assert_eq!(t.route(2), Route::Pull { broker: 3 }, "rank 0 sends what it reads");
         assert_eq!(t.route(3), Route::Push(1));
         assert_eq!(t.route(4), Route::Push(0), "the sink is on rank 0");
+        let all = |hosts: Vec<usize>| {
+            let blocks = vec![(0..1, vec![2]), (1..2, vec![1, 3]), (2..4, hosts)];
+            table(blocks, Dispatch::OnDemand).route(2)
+        };
+        assert_eq!(all(vec![2, 0, 4, 3]), Route::Pull { broker: 3 }, "nothing comes from rank 3 to rank 1");
+        assert_eq!(all(vec![2, 0]), Route::Pull { broker: 0 }, "one of them must");
     }
 
     #[test]
