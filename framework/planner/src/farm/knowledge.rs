@@ -19,8 +19,11 @@ pub enum Supply {
 pub struct Knowledge {
     /// Now, in seconds on any clock that does not go back.
     pub now: f64,
-    /// What messages between master and workers cost.
+    /// What messages between master and workers cost: for so long the sender has no time for another one.
     pub messages: MessageCosts,
+    /// Seconds that a message is on its way beyond that, while its sender can go on.
+    #[serde(default)]
+    pub latency: f64,
     /// Bytes of a task on its way to a worker.
     pub task_bytes: f64,
     /// Bytes of the result of a task.
@@ -37,6 +40,7 @@ impl Default for Knowledge {
         Knowledge {
             now: 0.0,
             messages: MessageCosts::FREE,
+            latency: 0.0,
             task_bytes: 0.0,
             result_bytes: 0.0,
             ahead: 0,
@@ -53,16 +57,17 @@ impl Knowledge {
 
     /// Seconds until the results of `tasks` tasks have come back.
     pub fn return_time(&self, tasks: u64) -> f64 {
-        self.messages.time(self.result_bytes * tasks as f64)
+        self.messages.time(self.result_bytes * tasks as f64) + self.latency
     }
 
     /// Least number of tasks in a chunk, `kmin`, with which the master can serve `workers` workers within the round
     /// trip of one chunk, where a task takes `mean` seconds:
-    /// `max(1, ⌈(n − 2) mo / (µ − λ((n − 1) b_m − b_w))⌉)`, with `b_m` and `b_w` bytes of a task and its result.
+    /// `max(1, ⌈((n − 2) mo − 2 L) / (µ − λ((n − 1) b_m − b_w))⌉)`, with the latency `L` and with `b_m` and `b_w` bytes of
+    /// a task and its result.
     /// None if no size will do, because the bytes alone take the master longer than the workers.
     ///
     /// The paper has the lower limit as an idea and prints no formula; this is derived from equating
-    /// `n (mo + λ b_m k)` with `2 mo + λ (b_m + b_w) k + k µ`.
+    /// `n (mo + λ b_m k)` with `2 (mo + L) + λ (b_m + b_w) k + k µ`.
     pub fn least_chunk(&self, workers: usize, mean: f64) -> Option<u64> {
         let n = workers as f64;
         let MessageCosts { start_up, per_byte } = self.messages;
@@ -70,7 +75,7 @@ impl Knowledge {
         if left_over.is_nan() || left_over <= 0.0 {
             return None;
         }
-        let least = (n - 2.0) * start_up.of(self.task_bytes) / left_over;
+        let least = ((n - 2.0) * start_up.of(self.task_bytes) - 2.0 * self.latency) / left_over;
         Some(least.ceil().max(1.0) as u64)
     }
 }

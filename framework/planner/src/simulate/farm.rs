@@ -1,8 +1,8 @@
 //! A farm, chunk by chunk.
 //!
-//! The master sends through one port, one message after the other: k tasks keep it busy for `mo + λ b_m k`. The
-//! worker computes them, and the results arrive `mo + λ b_w k` after it has finished; receiving costs the master
-//! nothing. A worker asks again when its results have arrived, or earlier by [`Knowledge::ahead`] chunks. Requests are
+//! The master sends through one port, one message after the other: k tasks keep it busy for `mo + λ b_m k`, and arrive
+//! one [latency](Knowledge::latency) later. The worker computes them, and the results arrive `mo + λ b_w k` and one latency
+//! after it has finished; receiving costs the master nothing. A worker asks again when its results have arrived, or earlier by [`Knowledge::ahead`] chunks. Requests are
 //! served in the order of their times; at the beginning all workers ask in turn. With one chunk for each worker and
 //! equal tasks the time is just the model's (9).
 //!
@@ -140,7 +140,7 @@ impl Farm {
                 (if self.inline { now.max(port) } else { now }, 0.0)
             } else {
                 port = now.max(port) + self.knowledge.send_time(tasks);
-                (port, self.knowledge.return_time(tasks))
+                (port + self.knowledge.latency, self.knowledge.return_time(tasks))
             };
             let finish = arrival.max(free[worker]) + sum;
             free[worker] = finish;

@@ -36,6 +36,14 @@ const TURNS_PER_TICK: u32 = 64;
 /// What part of the time of a simulated chunk rank 0 may keep a message waiting.
 const PATIENCE: u32 = 64;
 
+/// What is kept of a chunk that was given away.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(super) load: Load,
+    /// The worker for which its size was made. Which member of a sub-master does it, the policies cannot know.
+    pub(super) sized_for: usize,
+}
+
 /// See the module's page.
 pub(crate) struct Desk<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     pub(super) post: &'a mut Post,
@@ -44,7 +52,7 @@ pub(crate) struct Desk<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     pub(super) name: String,
     pub(super) options: Options,
     pub(super) run: u32,
-    pub(super) master: Master<I, Load>,
+    pub(super) master: Master<I, Kept>,
     pub(super) chunker: Chunker,
     pub(super) knowledge: Knowledge,
     pub(super) order: Order<O>,

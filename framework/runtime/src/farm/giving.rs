@@ -2,7 +2,7 @@
 
 use armature_planner::farm::{Chunking, Supply as Left};
 
-use super::desk::Desk;
+use super::desk::{Desk, Kept};
 use super::machine::{Giving, Piece, Standing};
 use super::parcel::{self, Load};
 use super::supply::Supply;
@@ -16,7 +16,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     /// Brings what the policies are told up to date.
     pub(super) fn know(&mut self, left: Option<u64>) {
         self.knowledge.now = self.clock.now().as_secs_f64();
-        self.knowledge.messages = self.pace.messages();
+        // Sub-masters send to their members at the same time.
+        self.knowledge.messages = self.pace.messages(self.groups.len());
+        self.knowledge.latency = self.pace.latency();
         self.knowledge.task_bytes = self.pace.task_bytes();
         self.knowledge.result_bytes = self.pace.result_bytes();
         self.knowledge.ahead = self.ahead(left);
@@ -85,9 +87,11 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         let (giving, message, load) = self.pack(worker, piece)?;
         let bytes = load.len();
         self.pace.gave(giving.count.into(), bytes);
-        self.note(worker, giving, load);
+        self.note(worker, worker, giving, load);
         self.post.send_ready(worker, message)?;
-        self.staff.sent(bytes, self.clock.now().saturating_sub(begin));
+        let took = self.clock.now().saturating_sub(begin);
+        self.pace.sent(took);
+        self.staff.sent(bytes, took);
         Ok(true)
     }
 
@@ -110,7 +114,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             let Some(piece) = self.next_piece(supply, 0, 0, most)? else { break };
             self.pace.kept(piece.tasks.len() as u64);
             let (giving, _, load) = self.pack(0, piece)?;
-            self.note(0, giving, load.clone());
+            self.note(0, 0, giving, load.clone());
             self.engine.submit(Task::Chunk { giving, load, away: false })?;
             moved = true;
             if self.engine.is_inline() {
@@ -202,8 +206,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         Ok((giving, message, load))
     }
 
-    pub(super) fn note(&mut self, worker: usize, giving: Giving, load: Load) {
+    /// A chunk that was made for the worker `sized_for` is `worker`'s from now on.
+    pub(super) fn note(&mut self, worker: usize, sized_for: usize, giving: Giving, load: Load) {
         let Giving { first, count, attempt, .. } = giving;
-        self.master.give(worker, (first, count), attempt, load, self.clock.now());
+        self.master.give(worker, (first, count), attempt, Kept { load, sized_for }, self.clock.now());
     }
 }

@@ -81,7 +81,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             let Some(piece) = self.next_piece(supply, leader, worker, most)? else { break };
             let (giving, message, load) = self.pack(leader, piece)?;
             self.pace.gave(giving.count.into(), load.len());
-            self.note(leader, giving, load);
+            self.note(leader, worker, giving, load);
             let chunk = Wrapped { by: 0, body: message.head.slice(ENVELOPE..), parts: message.parts };
             bytes += chunk.len();
             chunks.push(chunk);
@@ -90,7 +90,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             return Ok(false);
         }
         self.post.send_ready(leader, bundle::wrap(self.run, Kind::Bulk, ahead, chunks))?;
-        self.staff.sent(bytes, self.clock.now().saturating_sub(begin));
+        let took = self.clock.now().saturating_sub(begin);
+        self.pace.sent(took);
+        self.staff.sent(bytes, took);
         Ok(true)
     }
 

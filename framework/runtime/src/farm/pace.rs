@@ -39,8 +39,15 @@ pub(crate) struct Pace {
     /// Tasks in the last chunk that was given away, and in rank 0's last one.
     last_chunk: u64,
     own_chunk: u64,
-    /// Seconds that a message takes beside its bytes, as the fastest exchange had it.
-    start_up: Option<f64>,
+    /// Seconds of a message from one rank to the other beside its bytes, as the fastest exchange had it.
+    one_way: Option<f64>,
+    /// Seconds that making and sending a message keeps rank 0 busy, as the fastest had it.
+    sending: Option<f64>,
+}
+
+/// The shortest time so far, forgotten slowly.
+fn shortest(old: Option<f64>, new: f64) -> f64 {
+    old.map_or(new, |old| new.min(old * FORGET))
 }
 
 fn mean(old: Option<f64>, new: f64) -> Option<f64> {
@@ -57,7 +64,8 @@ impl Pace {
             result_bytes: result_size.max(1) as f64,
             last_chunk: 1,
             own_chunk: 1,
-            start_up: None,
+            one_way: None,
+            sending: None,
         }
     }
 
@@ -89,13 +97,27 @@ impl Pace {
     /// A chunk went to a worker that had nothing else to do; until its result came, `beside` has passed beside the time
     /// of the chunk itself. Often the master was busy meanwhile, so that the shortest time counts; it is forgotten slowly.
     pub(crate) fn exchanged(&mut self, beside: Duration) {
-        let one_way = beside.as_secs_f64() / 2.0;
-        self.start_up = Some(self.start_up.map_or(one_way, |old| one_way.min(old * FORGET)));
+        self.one_way = Some(shortest(self.one_way, beside.as_secs_f64() / 2.0));
     }
 
-    /// What messages cost, as far as it has been measured.
-    pub(crate) fn messages(&self) -> MessageCosts {
-        MessageCosts::new(self.start_up.unwrap_or(START_UP), PER_BYTE)
+    /// A message to a worker, or to a sub-master, was made and sent within `took`.
+    pub(crate) fn sent(&mut self, took: Duration) {
+        self.sending = Some(shortest(self.sending, took.as_secs_f64()));
+    }
+
+    /// For how long a message keeps its sender busy, as far as it has been measured, where chunks go out by so many
+    /// `ports` at a time: those of sub-masters, or that of rank 0.
+    pub(crate) fn messages(&self, ports: usize) -> MessageCosts {
+        let sending = self.sending.or(self.one_way).unwrap_or(START_UP);
+        MessageCosts::new(sending / ports.max(1) as f64, PER_BYTE)
+    }
+
+    /// Seconds that a message is on its way while its sender can go on.
+    pub(crate) fn latency(&self) -> f64 {
+        match (self.one_way, self.sending) {
+            (Some(one_way), Some(sending)) => (one_way - sending).max(0.0),
+            _ => 0.0,
+        }
     }
 
     pub(crate) fn task_bytes(&self) -> f64 {
@@ -180,13 +202,17 @@ mod tests {
     #[test]
     fn the_shortest_exchange_counts() {
         let mut pace = Pace::new(8, 8);
-        let start_up = |pace: &Pace| pace.messages().start_up.of(0.0);
-        assert_eq!(start_up(&pace), START_UP);
+        let start_up = |pace: &Pace| pace.messages(1).start_up.of(0.0);
+        assert_eq!((start_up(&pace), pace.latency()), (START_UP, 0.0));
         pace.exchanged(Duration::from_micros(300));
         pace.exchanged(Duration::from_micros(100));
         assert_eq!(start_up(&pace), 50e-6);
         (0..100).for_each(|_| pace.exchanged(Duration::from_micros(300)));
-        assert_eq!(start_up(&pace), 150e-6, "the network has become slower");
+        assert_eq!((start_up(&pace), pace.latency()), (150e-6, 0.0), "the network has become slower");
+        pace.sent(Duration::from_micros(20));
+        pace.sent(Duration::from_micros(30));
+        assert!((pace.latency() - 130e-6).abs() < 1e-6, "what is on its way keeps nobody busy");
+        assert!(start_up(&pace) < 21e-6 && pace.messages(4).start_up.of(0.0) < 5.25e-6);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use armature_planner::farm::ChunkDone;
 
-use super::desk::Desk;
+use super::desk::{Desk, Kept};
 use super::machine::{Fate, Given, Giving, Hung, Piece, Standing, Times};
 use super::order::Run;
 use super::outcome::{Answer, FailedTask};
@@ -80,7 +80,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         &mut self,
         done: &Done,
         by: usize,
-        given: Given<Load>,
+        given: Given<Kept>,
         results: Vec<O>,
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<()> {
@@ -90,11 +90,13 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         report.chunks += 1;
         report.busy += std::time::Duration::from_secs_f64(done.times.sum.max(0.0));
         let elapsed = self.clock.now().saturating_sub(given.since);
-        if given.alone && worker != 0 {
+        // Results of a sub-master's members lie there until there are more.
+        if given.alone && worker != 0 && worker == given.worker {
             self.pace.exchanged(elapsed.saturating_sub(done.times.took));
         }
         let elapsed = elapsed.as_secs_f64();
         let (sum, squares) = (done.times.sum, done.times.squares);
+        let worker = given.kept.sized_for;
         self.chunker.done(&ChunkDone { worker, tasks: done.count.into(), sum, squares, elapsed });
         if done.failures.is_empty() {
             self.master.ended(done.count.into(), 0);
@@ -128,7 +130,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     /// Tasks of a chunk have failed.
     fn retry_or_fail(
         &mut self,
-        given: &Given<Load>,
+        given: &Given<Kept>,
         by: usize,
         failures: &[Failure],
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
@@ -156,7 +158,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     /// A task has failed for good.
     fn fail(
         &mut self,
-        given: &Given<Load>,
+        given: &Given<Kept>,
         by: usize,
         failure: &Failure,
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
@@ -175,8 +177,8 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     }
 
     /// The tasks of a chunk that was given away.
-    fn unpack(&self, given: &Given<Load>) -> Result<Vec<I>> {
-        let Load { head, parts } = given.kept.clone();
+    fn unpack(&self, given: &Given<Kept>) -> Result<Vec<I>> {
+        let Load { head, parts } = given.kept.load.clone();
         caught(|| self.codecs.tasks.decode(head, parts, given.count as usize))
             .map_err(|e| e.on_item(given.first).in_farm(&self.name).at_rank(0))
     }
@@ -304,7 +306,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         self.restaff()
     }
 
-    fn let_go(&mut self, rank: usize, standing: Standing, why: &str) -> Vec<Given<Load>> {
+    fn let_go(&mut self, rank: usize, standing: Standing, why: &str) -> Vec<Given<Kept>> {
         let chunks = self.master.lose(rank, standing);
         let tasks: u64 = chunks.iter().map(|g| u64::from(g.count)).sum();
         log::warn!("farm {}: {tasks} tasks of rank {rank} go to others: {why}", self.name);
@@ -316,7 +318,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         chunks
     }
 
-    pub(super) fn put_back_whole(&mut self, given: &Given<Load>) -> Result<()> {
+    pub(super) fn put_back_whole(&mut self, given: &Given<Kept>) -> Result<()> {
         let tasks = self.unpack(given)?;
         self.chunker.give_back(given.count.into());
         self.master.put_back(Piece { first: given.first, tasks, attempt: given.attempt, avoid: None });

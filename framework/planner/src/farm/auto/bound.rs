@@ -34,7 +34,9 @@ impl Bound {
     pub(super) fn new(view: &View<'_>, mean: f64, risk: f64) -> Self {
         let (n, share) = (view.n() as f64, view.left as f64 / view.n() as f64);
         // A worker waits for half of the others' messages, and for its own.
-        let exchange = view.knowledge.send_time(1) * (0.5 * n).max(1.0) + view.knowledge.return_time(1);
+        let knowledge = view.knowledge;
+        let exchange =
+            knowledge.send_time(1) * (0.5 * n).max(1.0) + knowledge.latency + knowledge.return_time(1);
         let cheap = (CHEAP * share * mean / (exchange * share.max(2.0).ln())).min(FINEST);
         if cheap > risk {
             Bound { parts: cheap, least: 1 }

@@ -172,9 +172,9 @@ impl Auto {
             now
         } else {
             self.port = self.port.max(now) + view.knowledge.send_time(size);
-            self.port
+            self.port + view.knowledge.latency
         };
-        self.out.push(Out { worker, first: self.given, tasks: size, arrives });
+        self.out.push(Out { worker, first: self.given, tasks: size, given: now, arrives });
         self.given += size;
         size
     }
@@ -196,6 +196,11 @@ impl Auto {
         self.port_before = None;
         let Some(place) = self.out.iter().position(|out| out.worker == done.worker) else { return };
         let out = self.out.remove(place);
+        // The next one of this worker lay there until now.
+        let back = out.given + done.elapsed;
+        if let Some(next) = self.out.iter_mut().find(|next| next.worker == done.worker) {
+            next.arrives = next.arrives.max(back);
+        }
         self.course.add(out.first, done.tasks, done.sum);
     }
 

@@ -15,7 +15,9 @@ pub(super) struct Out {
     /// Number of its first task in the iteration.
     pub(super) first: u64,
     pub(super) tasks: u64,
-    /// When it is at its worker (s, by the caller's clock).
+    /// When it was handed out (s, by the caller's clock).
+    pub(super) given: f64,
+    /// When its worker can begin it, as far as is known: it is there, and the one before it has come back.
     pub(super) arrives: f64,
 }
 
@@ -88,12 +90,14 @@ impl<'a> Outlook<'a> {
 /// The first ones to come back are the short ones: their mean alone says far too little where chunks differ. The times
 /// that the others have taken so far are the least that they can take. With them the estimate is that of largest
 /// likelihood for chunk times with Rayleigh's distribution, whose deviation is half of its mean, scaled so that it is
-/// the plain mean when all are back.
+/// the plain mean when all are back. A chunk behind another one of its worker has not been begun.
 pub(super) fn mean(view: &View<'_>, out: &[Out]) -> f64 {
     let mean = view.statistics.all().mean();
     let done = view.statistics.chunk_squares();
     let waited = |out: &Out| (view.knowledge.now - out.arrives).max(0.0).powi(2) / out.tasks.max(1) as f64;
-    let waiting: f64 = out.iter().map(waited).sum();
+    let mut busy = vec![false; out.iter().map(|out| out.worker + 1).max().unwrap_or(0)];
+    let begun = out.iter().filter(|out| !std::mem::replace(&mut busy[out.worker], true));
+    let waiting: f64 = begun.map(waited).sum();
     if done > 0.0 && waiting.is_finite() { mean * (1.0 + waiting / done).sqrt() } else { mean }
 }
 
@@ -167,18 +171,20 @@ mod tests {
     #[test]
     fn chunks_that_are_late_make_the_mean_larger() {
         // One of 10 tasks took 2 s; two others have been out for 4 s, one is not there yet.
-        let out = |worker, arrives| Out { worker, first: 0, tasks: 10, arrives };
+        let out = |worker, arrives| Out { worker, first: 0, tasks: 10, given: 0.0, arrives };
         with_view(5.0, &[ChunkDone::timed(0, 10, 2.0)], |view| {
             assert_eq!(mean(view, &[]), 0.2);
             let late = [out(1, 1.0), out(2, 1.0), out(0, 6.0)];
             assert!((mean(view, &late) - 0.2 * 3.0).abs() < 1e-12);
+            let queued = [late, [out(1, 1.0), out(2, 1.5), out(0, 7.0)]].concat();
+            assert_eq!(mean(view, &queued), mean(view, &late), "those behind them have not been begun");
         });
     }
 
     #[test]
     fn workers_ask_when_what_they_hold_is_done() {
         let row = Synthetic::draw(&Likeness { mean: 0.2, deviation: 0.0, block: 1.0 }, None, 65, 0);
-        let out = |worker, tasks, arrives| Out { worker, first: 0, tasks, arrives };
+        let out = |worker, tasks, arrives| Out { worker, first: 0, tasks, given: 0.0, arrives };
         let out = [out(1, 10, 4.0), out(2, 10, 1.0), out(1, 5, 4.5)];
         let done = [ChunkDone::timed(0, 1000, 200.0), ChunkDone::timed(1, 1000, 200.0)];
         with_view(5.0, &done, |view| {
