@@ -24,6 +24,11 @@ const MEMORY: f64 = 0.75;
 const MOST_CELLS: usize = 64;
 /// How far apart, by the deviation of the walk over what is left, a chunk's level and that of the others are taken to be.
 const RISK: f64 = 0.5;
+/// How far the times of chunks scatter before anything is known, as the inverse of the exponent of Weibull's
+/// distribution: that of Rayleigh's. It weighs as much as so many chunks, and is never exceeded.
+const SCATTER: f64 = 0.5;
+const SCATTER_WEIGHT: f64 = 4.0;
+const LEAST_SCATTER: f64 = 0.1;
 /// Least variance of a logarithm of a measured time.
 const LEAST: f64 = 1e-6;
 
@@ -87,6 +92,28 @@ impl Course {
             }
             self.cells = merged;
         }
+    }
+
+    /// How far the times of chunks scatter, as the inverse of the exponent s of Weibull's distribution: by those that have
+    /// come back, which are the short ones. At the lower end times go with the 1/s-th power of their rank, so that Hill's
+    /// estimator for tails gives 1/s (Hill, A simple general approach to inference about the tail of a distribution, Annals
+    /// of Statistics 3, 1975).
+    pub(super) fn scatter(&self) -> f64 {
+        let times = self.cells.iter().map(|cell| cell.sum / cell.tasks as f64);
+        let longest = times.clone().fold(0.0, f64::max);
+        let sum: f64 = times.map(|time| (longest / time).ln()).sum();
+        let others = self.cells.len().max(1) as f64 - 1.0;
+        ((sum + SCATTER_WEIGHT * SCATTER) / (others + SCATTER_WEIGHT)).clamp(LEAST_SCATTER, SCATTER)
+    }
+
+    /// Σ k (t/m)^s over the chunks of this iteration that have come back, of k tasks that took t each, by the mean m; None
+    /// if there is none.
+    pub(super) fn powers(&self, mean: f64, exponent: f64) -> Option<f64> {
+        let power = |cell: &Cell| {
+            let tasks = cell.tasks as f64;
+            tasks * (cell.sum / tasks / mean).powf(exponent)
+        };
+        (!self.cells.is_empty()).then(|| self.cells.iter().map(power).sum())
     }
 
     /// A new iteration begins; the last one ended with these `outcomes`.
@@ -257,6 +284,19 @@ mod tests {
         statistics.add(&ChunkDone { worker: 0, tasks: 10, sum: 10.0, squares: 11.0, elapsed: 10.0 });
         let risk = course.outcomes(&statistics, &likeness, 400).risk(1.0);
         assert!(risk < 1.15, "{risk}");
+    }
+
+    #[test]
+    fn the_first_chunks_back_tell_how_far_they_scatter() {
+        let scatter = |step: f64, chunks: u64| {
+            let mut course = Course::default();
+            (0..chunks).for_each(|chunk| course.add(10 * chunk, 10, (step * chunk as f64).exp()));
+            course.scatter()
+        };
+        assert_eq!([scatter(0.1, 0), scatter(0.5, 12)], [SCATTER; 2], "nothing is known, or it is no less");
+        let narrow = scatter(0.01, 12);
+        assert!((0.1..0.2).contains(&narrow), "{narrow}");
+        assert!((0.35..SCATTER).contains(&scatter(0.01, 2)), "two say little");
     }
 
     #[test]

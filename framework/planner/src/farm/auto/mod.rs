@@ -1,9 +1,9 @@
 //! The choice among the policies.
 //!
-//! As long as nothing is known, each worker gets a quarter of its even share. When the first chunk has come back, and
-//! again as more have, the rest of the iteration is simulated with each [`Candidate`], from the state that the farm is
-//! in, on task times like those measured: mean, deviation, and blocks of neighbours that are alike. The fastest is
-//! taken. That is done again at each new iteration, and whenever half of what was left is gone.
+//! As long as nothing is known, each worker gets a quarter of its even share. When the chunks of a quarter of the workers
+//! have come back, and again as more have, the rest of the iteration is simulated with each [`Candidate`], from the state
+//! that the farm is in, on task times like those measured: mean, deviation, and blocks of neighbours that are alike. The
+//! fastest is taken. That is done again at each new iteration, and whenever half of what was left is gone.
 //!
 //! What was measured tells nothing of what lies ahead where the level of the times wanders along the tasks, as it does
 //! from row to row of a picture. How far it may is told by the [`Course`] of the chunks so far; some rows wander as
@@ -34,6 +34,8 @@ use crate::simulate::farm::Standing;
 
 /// Part of an even share that a worker gets while nothing is known.
 const PROBE: f64 = 0.25;
+/// The first choice waits for the chunks of one worker in so many: the first few of many say little of the others.
+const FIRST_OF: u64 = 4;
 /// Seconds that the simulation of a chunk takes, by order of magnitude.
 const CHUNK_COST: f64 = 0.25e-6;
 /// Part of the time ahead that a choice may cost.
@@ -89,6 +91,10 @@ pub(super) struct Auto {
     /// Reported chunks, and tasks left, at which the next look is due.
     look_at_chunks: u64,
     look_at_left: u64,
+    /// Reported chunks before which there is none.
+    least: u64,
+    /// As many chunks as there are workers have come back, and a look was due.
+    all: bool,
     /// Chunks that were simulated so far.
     spent: f64,
     /// Tasks handed out in this iteration.
@@ -109,6 +115,8 @@ impl Default for Auto {
             port_before: None,
             look_at_chunks: 0,
             look_at_left: 0,
+            least: 0,
+            all: false,
             spent: 0.0,
             given: 0,
             course: Course::default(),
@@ -124,7 +132,7 @@ impl Auto {
         }
         let view = &self.informed_view(view);
         if view.statistics.chunks() > 0 {
-            let outlook = Outlook::new(view, &self.out);
+            let outlook = Outlook::new(view, &self.out, &self.course);
             let outcomes = self.course.outcomes(view.statistics, outlook.likeness(), view.total);
             self.course.begin(&outcomes);
         }
@@ -136,8 +144,10 @@ impl Auto {
         if view.statistics.chunks() > 0 {
             self.look(view, true, BETTER_AT_FIRST);
         }
+        self.least = 0;
         if view.statistics.chunks() < view.n() {
-            self.look_at_chunks = view.statistics.chunks() + 1;
+            self.least = view.statistics.chunks() + (view.n() / FIRST_OF).max(1);
+            self.look_at_chunks = self.least;
         }
     }
 
@@ -149,14 +159,16 @@ impl Auto {
             let informed = self.informed_view(view);
             self.policy.begin(&informed);
         }
-        if chunks >= self.look_at_chunks || view.left <= self.look_at_left {
+        if chunks >= self.least && (chunks >= self.look_at_chunks || view.left <= self.look_at_left) {
             self.look_at_left = view.left / 2;
             self.look_at_chunks =
                 if chunks < 2 * view.n() { (4 * chunks).min(view.n().max(2 * chunks)) } else { u64::MAX };
             if view.left > view.n() && chunks > 0 {
                 let first = self.choice.is_none() && self.spent == 0.0;
                 let informed = self.informed_view(view);
-                self.look(&informed, first || chunks == view.n(), BETTER_MIDWAY);
+                let all = !self.all && chunks >= view.n();
+                self.all |= all;
+                self.look(&informed, first || all, BETTER_MIDWAY);
             }
         }
         let most = most.min(self.bound.most(view.left, view.n()));
@@ -221,7 +233,7 @@ impl Auto {
     /// The same for policies that learn in a first iteration: they need not. The mean time of a task takes account of
     /// the chunks that are out.
     fn informed_view<'a>(&self, view: &View<'a>) -> View<'a> {
-        let mean = outlook::mean(view, &self.out);
+        let mean = outlook::mean(view, &self.out, &self.course);
         View { iteration: view.iteration.max(2), mean: (mean > 0.0).then_some(mean), ..*view }
     }
 
@@ -232,7 +244,7 @@ impl Auto {
         if all.mean() <= 0.0 {
             return;
         }
-        let outlook = Outlook::new(view, &self.out);
+        let outlook = Outlook::new(view, &self.out, &self.course);
         let likeness = *outlook.likeness();
         // A small part of the time that has passed and that lies ahead, on the whole.
         let time = (all.count() + view.left) as f64 * likeness.mean / view.n() as f64;

@@ -1,6 +1,7 @@
 //! What lies ahead, by what has come back and what is out.
 
 use super::super::policy::View;
+use super::course::Course;
 use super::synthetic::{Likeness, Synthetic};
 
 /// While few chunks have come back, tasks are taken to differ by this part of their mean as well; it weighs as much as
@@ -31,8 +32,8 @@ pub(super) struct Outlook<'a> {
 }
 
 impl<'a> Outlook<'a> {
-    pub(super) fn new(view: &'a View<'a>, out: &'a [Out]) -> Self {
-        let likeness = likeness(view, out);
+    pub(super) fn new(view: &'a View<'a>, out: &'a [Out], course: &Course) -> Self {
+        let likeness = likeness(view, out, course);
         Outlook { slowness: slowness(view, &likeness), likeness, view, out }
     }
 
@@ -87,24 +88,34 @@ impl<'a> Outlook<'a> {
 
 /// Mean time of a task, by the chunks that have come back and by those that have been out for long.
 ///
-/// The first ones to come back are the short ones: their mean alone says far too little where chunks differ. The times
+/// The first ones to come back are the short ones: their mean alone says too little where chunks differ. The times
 /// that the others have taken so far are the least that they can take. With them the estimate is that of largest
-/// likelihood for chunk times with Rayleigh's distribution, whose deviation is half of its mean, scaled so that it is
-/// the plain mean when all are back. A chunk behind another one of its worker has not been begun.
-pub(super) fn mean(view: &View<'_>, out: &[Out]) -> f64 {
+/// likelihood for chunk times with Weibull's distribution, whose exponent follows from how the first ones
+/// [scatter](Course::scatter), scaled so that it is the plain mean when all are back. A chunk behind another one of its
+/// worker has not been begun.
+pub(super) fn mean(view: &View<'_>, out: &[Out], course: &Course) -> f64 {
     let mean = view.statistics.all().mean();
-    let done = view.statistics.chunk_squares();
-    let waited = |out: &Out| (view.knowledge.now - out.arrives).max(0.0).powi(2) / out.tasks.max(1) as f64;
+    let exponent = 1.0 / course.scatter();
+    // Chunks of earlier iterations count as those of this one do.
+    let all = view.statistics.chunk_squares() / (mean * mean);
+    let done = match (course.powers(mean, exponent), course.powers(mean, 2.0)) {
+        (Some(powers), Some(squares)) => powers * (all / squares).max(1.0),
+        _ => all,
+    };
+    let waited = |out: &Out| {
+        let tasks = out.tasks.max(1) as f64;
+        tasks * ((view.knowledge.now - out.arrives).max(0.0) / (tasks * mean)).powf(exponent)
+    };
     let mut busy = vec![false; out.iter().map(|out| out.worker + 1).max().unwrap_or(0)];
     let begun = out.iter().filter(|out| !std::mem::replace(&mut busy[out.worker], true));
     let waiting: f64 = begun.map(waited).sum();
-    if done > 0.0 && waiting.is_finite() { mean * (1.0 + waiting / done).sqrt() } else { mean }
+    if done > 0.0 && waiting.is_finite() { mean * (1.0 + waiting / done).powf(1.0 / exponent) } else { mean }
 }
 
 /// What the tasks ahead will be like.
-fn likeness(view: &View<'_>, out: &[Out]) -> Likeness {
+fn likeness(view: &View<'_>, out: &[Out], course: &Course) -> Likeness {
     let (all, chunks) = (view.statistics.all(), view.statistics.chunks() as f64);
-    let mean = mean(view, out);
+    let mean = mean(view, out, course);
     let mix =
         |measured: f64, prior: f64| (measured * chunks + prior * PRIOR_WEIGHT) / (chunks + PRIOR_WEIGHT);
     let few = chunks < 4.0 * PRIOR_WEIGHT;
@@ -173,11 +184,26 @@ mod tests {
         // One of 10 tasks took 2 s; two others have been out for 4 s, one is not there yet.
         let out = |worker, arrives| Out { worker, first: 0, tasks: 10, given: 0.0, arrives };
         with_view(5.0, &[ChunkDone::timed(0, 10, 2.0)], |view| {
-            assert_eq!(mean(view, &[]), 0.2);
+            let mean = |out: &[Out]| mean(view, out, &Course::default());
+            assert_eq!(mean(&[]), 0.2);
             let late = [out(1, 1.0), out(2, 1.0), out(0, 6.0)];
-            assert!((mean(view, &late) - 0.2 * 3.0).abs() < 1e-12);
+            assert!((mean(&late) - 0.2 * 3.0).abs() < 1e-12);
             let queued = [late, [out(1, 1.0), out(2, 1.5), out(0, 7.0)]].concat();
-            assert_eq!(mean(view, &queued), mean(view, &late), "those behind them have not been begun");
+            assert_eq!(mean(&queued), mean(&late), "those behind them have not been begun");
+        });
+    }
+
+    #[test]
+    fn the_mean_of_the_first_few_of_many_is_not_far_off_where_they_are_alike() {
+        // Ten of 100 chunks of 10 tasks have come back within 1 to 1.09 s, the others have been out for 1.1 s.
+        let mut course = Course::default();
+        let done: Vec<ChunkDone> = (0..10).map(|i| ChunkDone::timed(i, 10, 1.0 + 0.01 * i as f64)).collect();
+        done.iter().for_each(|done| course.add(10 * done.worker as u64, 10, done.sum));
+        let out: Vec<Out> =
+            (10..100).map(|worker| Out { worker, first: 0, tasks: 10, given: 0.0, arrives: 0.0 }).collect();
+        with_view(1.1, &done, |view| {
+            let mean = mean(view, &out, &course);
+            assert!((0.11..0.2).contains(&mean), "{mean}");
         });
     }
 
@@ -188,7 +214,7 @@ mod tests {
         let out = [out(1, 10, 4.0), out(2, 10, 1.0), out(1, 5, 4.5)];
         let done = [ChunkDone::timed(0, 1000, 200.0), ChunkDone::timed(1, 1000, 200.0)];
         with_view(5.0, &done, |view| {
-            let outlook = Outlook::new(view, &out);
+            let outlook = Outlook::new(view, &out, &Course::default());
             assert!((outlook.out(), outlook.unequal()) == (25, false));
             let (asks, free) = outlook.asks(&row);
             // Worker 2 is overdue and takes half of a task more; worker 1 has 1 s left, and 1 s after that.
