@@ -14,32 +14,33 @@ const SHORTEST: f64 = 50e-6;
 const PARTS: u64 = 8;
 /// The part of the estimate that a new block replaces.
 const SHARE: f64 = 0.25;
-/// Blocks of twice the size are worth having if a unit takes this part less time in them.
+/// Smaller blocks are as good as the best if a unit takes at most this part longer in them.
 const WORTH: f64 = 0.03;
-/// Blocks of one size that are looked at before a larger one is tried.
+/// Blocks of one size that are looked at before a larger one is tried, of which the fastest counts: other programs can only
+/// slow one down.
 const LOOKS: u32 = 3;
 
 /// Chooses the size of blocks from how long units take.
 ///
-/// Sizes double until a block takes [`TARGET`], and further as long as units take less time in larger blocks: many kernels
-/// have work to do for a block, whatever its size.
+/// At first sizes double until a block takes [`LONGEST`]. Then the smallest is taken that is as good as the best of them and
+/// takes about [`TARGET`]: many kernels have work to do for a block, whatever its size.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     fixed: Option<u64>,
     size: u64,
-    /// Seconds of a unit in blocks of this size.
-    unit: Option<f64>,
+    /// Sizes that were tried, and seconds of a unit in the fastest block of each.
+    tried: Vec<(u64, f64)>,
+    /// Blocks of the present size that were looked at.
     looks: u32,
-    /// Seconds of a unit in blocks of half this size.
-    half: Option<f64>,
-    /// Larger blocks are not faster.
+    /// Seconds of a unit, as last known; not before the first block.
+    unit: Option<f64>,
     settled: bool,
 }
 
 impl Pace {
     /// Blocks of a fixed size, or of one that is chosen.
     pub(super) fn new(fixed: Option<u64>) -> Self {
-        Pace { fixed, size: 1, unit: None, looks: 0, half: None, settled: false }
+        Pace { fixed, size: 1, tried: Vec::new(), looks: 0, unit: None, settled: false }
     }
 
     /// The usual size of a block.
@@ -63,40 +64,66 @@ impl Pace {
         }
         let unit = took.as_secs_f64() / units as f64;
         if units < self.size {
-            // Smaller ones, at the end of a pass, say little of the usual ones; but they may have become much slower.
-            if unit * self.size as f64 > LONGEST {
-                self.size = units_in(TARGET, unit).min(self.size);
-                (self.unit, self.looks, self.half, self.settled) = (Some(unit), 0, None, false);
+            // Smaller ones, at the end of a pass, say little of the usual ones; but units may have become much slower.
+            if unit * self.size as f64 > 2.0 * LONGEST {
+                self.restart(unit);
             }
-            return;
-        }
-        self.unit = Some(self.unit.map_or(unit, |mean| mean + SHARE * (unit - mean)));
-        self.looks += 1;
-        let mean = self.unit.unwrap_or(unit);
-        let block = mean * self.size as f64;
-        if block < TARGET / 2.0 {
-            self.double();
-        } else if block > LONGEST && self.size > 1 {
-            self.size = units_in(TARGET, mean).min(self.size);
-            (self.looks, self.half, self.settled) = (0, None, false);
-        } else if self.looks >= LOOKS && !self.settled {
-            let gains = self.half.is_none_or(|half| mean < (1.0 - WORTH) * half);
-            if gains && 2.0 * block <= LONGEST {
-                self.double();
-            } else {
-                if !gains {
-                    // The half was as good.
-                    self.size = (self.size / 2).max(1);
-                }
-                self.settled = true;
+        } else if self.settled {
+            let mean = self.unit.map_or(unit, |mean| mean + SHARE * (unit - mean));
+            self.unit = Some(mean);
+            let block = mean * self.size as f64;
+            if block > 2.0 * LONGEST && self.size > 1 || block < TARGET / 4.0 {
+                self.restart(mean);
             }
+        } else {
+            self.look(unit);
         }
     }
 
-    fn double(&mut self) {
-        self.half = self.unit.take();
-        self.size = self.size.saturating_mul(2);
+    /// A block of the size that is being tried was done.
+    fn look(&mut self, unit: f64) {
+        let fastest = match self.tried.last_mut() {
+            Some((size, fastest)) if *size == self.size => {
+                *fastest = fastest.min(unit);
+                *fastest
+            }
+            _ => {
+                self.tried.push((self.size, unit));
+                unit
+            }
+        };
+        self.unit = Some(fastest);
+        self.looks += 1;
+        let block = fastest * self.size as f64;
+        if self.looks < LOOKS && block > TARGET / 8.0 {
+            return;
+        }
         self.looks = 0;
+        if 2.0 * block <= LONGEST && self.size < u64::MAX / 2 {
+            self.size *= 2;
+        } else {
+            self.settle();
+        }
+    }
+
+    /// Takes the best of the sizes that were tried.
+    fn settle(&mut self) {
+        let best = self.tried.iter().map(|(_, unit)| *unit).fold(f64::INFINITY, f64::min);
+        let is_good = |(size, unit): &&(u64, f64)| {
+            *unit <= (1.0 + WORTH) * best && *unit * *size as f64 >= TARGET / 2.0
+        };
+        if let Some(&(size, unit)) = self.tried.iter().find(is_good) {
+            (self.size, self.unit) = (size, Some(unit));
+        }
+        self.tried.clear();
+        self.settled = true;
+    }
+
+    /// Units take so many seconds now: sizes are tried anew.
+    fn restart(&mut self, unit: f64) {
+        self.size = units_in(TARGET, unit).min(self.size);
+        (self.unit, self.looks, self.settled) = (Some(unit), 0, false);
+        self.tried.clear();
     }
 }
 
@@ -132,6 +159,17 @@ mod tests {
     #[test]
     fn blocks_grow_while_that_makes_units_faster() {
         let pace = settle(0.5e-3, 20e-6, 60);
+        assert!((256..=1024).contains(&pace.usual()), "{}", pace.usual());
+    }
+
+    #[test]
+    fn blocks_that_were_disturbed_do_not_count() {
+        let mut pace = Pace::new(None);
+        for n in 0..60 {
+            let units = pace.next(u64::MAX);
+            let disturbed = if n % 2 == 0 { 4e-3 } else { 0.0 };
+            pace.done(units, Duration::from_secs_f64(1e-3 + 20e-6 * units as f64 + disturbed));
+        }
         assert!((256..=1024).contains(&pace.usual()), "{}", pace.usual());
     }
 
