@@ -1,7 +1,7 @@
 //! Parallel loops by hand: every rank keeps its rows, and nothing ever moves.
 //!
 //! - *Product of matrices*: rows of A and C are spread over the ranks, all have B; a barrier after each pass.
-//! - *Sweep*: see [`sweep`](super::sweep).
+//! - *Sweep*: one over rows in strips, each rank waiting for the one above; `sweep.rs` beside this file.
 //! - *Heat*: ranks exchange their border rows in each step, and do the rows between meanwhile.
 
 use std::{ops::Range, time::Instant};
