@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::tests::{Sor, fill, relax, same, serial};
+use super::tests::{Heat, Sor, fill, heat, relax, same, serial};
 use super::*;
 use crate::error::{BoxError, ErrorKind, Result};
 use crate::loops::{Checkpoint, Settings, Summary};
@@ -105,4 +105,58 @@ fn a_checkpoint_is_of_one_run_of_one_loop() {
     assert!(text.contains("have") && text.contains("bytes, expected"), "{text}");
     assert!(refused(SHAPE, &[0]).contains("but only 0 are asked for"));
     assert!(refused(SHAPE, &[SWEEPS, 1]).contains("this is not its first"));
+}
+
+/// A stencil that fails as soon as there is a checkpoint.
+struct MortalHeat {
+    dir: PathBuf,
+}
+
+impl Stencil for MortalHeat {
+    type Value = f64;
+
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        fill(index, values);
+        Ok(())
+    }
+
+    fn step(&mut self, old: OldGrid<'_, f64>, new: &mut [f64]) -> Result<(), BoxError> {
+        if self.dir.join("manifest").exists() {
+            return Err("enough".into());
+        }
+        std::thread::sleep(Duration::from_micros(20));
+        heat(old.values, new, old.width);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_stencil_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
+    let mut expected = serial(SHAPE, 0);
+    for _ in 0..SWEEPS {
+        let old = expected.clone();
+        let inner = SHAPE.columns..old.len() - SHAPE.columns;
+        heat(&old, &mut expected[inner], SHAPE.columns);
+    }
+    for (before, after, seed) in [(1, 3, None), (4, 1, Some(1)), (2, 5, Some(2)), (30, 4, None)] {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let settings = seed.map_or(Settings::new(), |seed| Settings::new().forced(seed));
+        let settings = settings.checkpoint(checkpoint(dir));
+        let error = run(&Config::new().ranks(before), |session| {
+            let mortal = MortalHeat { dir: dir.to_path_buf() };
+            StencilLoop::new("heat", SHAPE, mortal).settings(settings.clone()).run(session, SWEEPS)?;
+            Ok(())
+        })
+        .unwrap_err();
+        assert!(error.to_string().contains("loop heat: enough (in sweep"), "{error}");
+        let (grid, summary) = run(&Config::new().ranks(after), |session| {
+            let mut heat = StencilLoop::new("heat", SHAPE, Heat).settings(settings.clone());
+            let summary = heat.run(session, SWEEPS)?;
+            Ok((heat.gather(session)?, summary))
+        })
+        .unwrap();
+        assert!(same(&grid.unwrap(), &expected), "{before} ranks, then {after}");
+        assert!(summary.unwrap().passes < SWEEPS);
+    }
 }

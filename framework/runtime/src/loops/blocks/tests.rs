@@ -196,9 +196,9 @@ fn a_row_that_cannot_be_made_ends_the_job() {
 }
 
 /// A step of the heat equation.
-struct Heat;
+pub(super) struct Heat;
 
-fn heat(b: &[f64], new: &mut [f64], width: usize) {
+pub(super) fn heat(b: &[f64], new: &mut [f64], width: usize) {
     for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
         for (column, new) in new.iter_mut().enumerate().skip(1).take(width.saturating_sub(2)) {
             let i = row * width + column;
