@@ -17,6 +17,7 @@ mod merge;
 mod progress;
 mod reasons;
 mod record;
+mod sentence;
 mod subject;
 pub(crate) mod words;
 

@@ -1,0 +1,172 @@
+//! Every event as a sentence in plain words.
+
+use std::fmt;
+
+use super::event::Event;
+use super::subject::Subject;
+use super::words::{count, figures, seconds, short};
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Event::Start { ranks, mapping, balance } => {
+                write!(
+                    f,
+                    "The run starts on {} with the mapping `{mapping}`; ",
+                    count(*ranks as u64, "rank")
+                )?;
+                match balance.as_str() {
+                    "off" => f.write_str("it stays to the end."),
+                    "once" => f.write_str("it is changed once at most."),
+                    _ => f.write_str("it is changed when that pays."),
+                }
+            }
+            Event::Probe { speeds, slowest_link, longest_delay, sharing } => {
+                let speeds: Vec<String> = speeds.iter().map(|s| format!("{s:.2}")).collect();
+                write!(f, "The ranks' speeds, relative to the fastest, are {}", speeds.join(", "))?;
+                if let Some(bandwidth) = slowest_link {
+                    write!(f, "; the slowest link to rank 0 carries {}B/s", short(*bandwidth))?;
+                }
+                if let Some(delay) = longest_delay {
+                    write!(f, "; the longest delay is {}", seconds(*delay))?;
+                }
+                for (ranks, cores) in sharing {
+                    let ranks: Vec<String> = ranks.iter().map(usize::to_string).collect();
+                    let unit = if *cores == 1.0 { "core" } else { "cores" };
+                    write!(f, "; ranks {} have {cores} {unit} together", ranks.join(", "))?;
+                }
+                f.write_str(".")
+            }
+            Event::Measured { stage, rank, items, seconds_per_item, by, settled } => write!(
+                f,
+                "Stage {stage} takes {} an item on rank {rank}, after {} by {by}{}.",
+                seconds(*seconds_per_item),
+                count(*items, "item"),
+                if *settled { "" } else { ", not settled yet" }
+            ),
+            Event::Link { from, to, bandwidth, setup, by, settled } => write!(
+                f,
+                "The link from rank {from} to rank {to} carries {}B/s after a delay of {}, by {by}{}.",
+                short(*bandwidth),
+                seconds(*setup),
+                if *settled { "" } else { ", not settled yet" }
+            ),
+            Event::FarmStart { farm, ranks, workers, chunking, balance } => {
+                write!(f, "Farm {farm} starts with {workers} of {}, ", count(*ranks as u64, "rank"))?;
+                match balance.as_str() {
+                    "off" => f.write_str("which stay to the end")?,
+                    "once" => f.write_str("a number that is changed once at most")?,
+                    _ => f.write_str("a number that is changed when that pays")?,
+                }
+                write!(f, "; its chunks are made by `{chunking}`.")
+            }
+            Event::Decision { .. } => self.decision(f),
+            Event::Chunks { .. } => self.chunks(f),
+            Event::Lost { rank, tasks, why } => {
+                write!(f, "Rank {rank} is not used any more: {why}; ")?;
+                match tasks {
+                    0 => f.write_str("it had no tasks."),
+                    1 => f.write_str("the task that it had goes to others."),
+                    _ => write!(f, "the {tasks} tasks that it had go to others."),
+                }
+            }
+            Event::Heard { rank } => write!(f, "Rank {rank} is heard again, and gets tasks from now on."),
+            Event::Failures { failed, retried, again } => write!(
+                f,
+                "{} failed at every attempt, {} made again, and {} handed out again because a rank was lost.",
+                count(*failed, "task"),
+                were(*retried, "attempt"),
+                were(*again, "task")
+            ),
+            Event::Parked { ranks } => write!(f, "{} parked.", who(ranks)),
+            Event::Split { sub_masters, workers, reason } => write!(
+                f,
+                "{} the sub-masters of {} from now on: {reason}.",
+                who(sub_masters),
+                count(*workers as u64, "worker")
+            ),
+            Event::Woken { ranks } => write!(f, "{} woken.", who(ranks)),
+            Event::LoopStart { name, units, held, balance } => {
+                write!(
+                    f,
+                    "Loop {name} starts with {} on {}, by rank {}; ",
+                    count(*units, "unit"),
+                    count(held.len() as u64, "rank"),
+                    figures(held)
+                )?;
+                f.write_str(match balance.as_str() {
+                    "off" => "they stay there to the end.",
+                    "once" => "they move once at most.",
+                    _ => "they move when that pays.",
+                })
+            }
+            Event::Moved { number, units, messages, seconds: s } => write!(
+                f,
+                "Movement number {number} is done: {} in {}, which took the busiest rank {}.",
+                count(*units, "unit"),
+                count(*messages, "message"),
+                seconds(*s)
+            ),
+            Event::Grain { block, reason } => {
+                write!(f, "Blocks have a size of {block} from now on, because {reason}.")
+            }
+            Event::Prepare { epoch, mapping } => {
+                write!(f, "The ranks make ready for mapping number {epoch}, `{mapping}`.")
+            }
+            Event::WarmUp { stage, seconds: s } => write!(f, "Stage {stage} was set up in {}.", seconds(*s)),
+            Event::Ready { epoch } => write!(f, "Ready for mapping number {epoch}."),
+            Event::Switch { epoch, mapping } => {
+                write!(f, "Mapping number {epoch}, `{mapping}`, is in force.")
+            }
+            Event::HandOver { stage, to, next_batch, bytes } => write!(
+                f,
+                "Stage {stage} was handed over to rank {to}, which goes on with batch {next_batch}; its state has {}.",
+                count(*bytes, "byte")
+            ),
+            Event::TakeOver { stage, from, next_batch } => {
+                write!(
+                    f,
+                    "Stage {stage} was taken over from rank {from} and goes on with batch {next_batch}."
+                )
+            }
+            Event::Forwarded { epoch, batches } => write!(
+                f,
+                "{} that came by an earlier mapping went on by mapping number {epoch}.",
+                count(*batches, "batch")
+            ),
+            Event::Outcome { of: Subject::Mapping, epoch, before_s, predicted_s, after_s } => write!(
+                f,
+                "Mapping number {epoch} takes {} an item; {} was predicted, and the one before took {}.",
+                seconds(*after_s),
+                seconds(*predicted_s),
+                seconds(*before_s)
+            ),
+            Event::Outcome { of, epoch, before_s, predicted_s, after_s } => write!(
+                f,
+                "Since change number {epoch} of the {} {} takes {}; {} was predicted, and it took {} before.",
+                of.arrangement().trim_start_matches("The "),
+                of.unit(),
+                seconds(*after_s),
+                seconds(*predicted_s),
+                seconds(*before_s)
+            ),
+            Event::Finish { items, seconds: s } => {
+                write!(f, "The run ends after {} and {}.", count(*items, "item"), seconds(*s))
+            }
+        }
+    }
+}
+
+/// `1 task was`, `2 tasks were`.
+fn were(n: u64, what: &str) -> String {
+    format!("{} {}", count(n, what), if n == 1 { "was" } else { "were" })
+}
+
+/// Ranks as the beginning of a sentence.
+fn who(ranks: &[usize]) -> String {
+    let list: Vec<String> = ranks.iter().map(ToString::to_string).collect();
+    match ranks.len() {
+        1 => format!("Rank {} is", list[0]),
+        _ => format!("Ranks {} are", list.join(", ")),
+    }
+}

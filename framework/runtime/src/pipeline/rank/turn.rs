@@ -1,0 +1,179 @@
+//! One turn of a rank: messages in, work done, messages out; and how it waits when there is nothing of these.
+
+use std::time::Duration;
+
+use super::super::links::Arrival;
+use super::super::machine::{Note, parcel};
+use super::super::tasks::{Outcome, Task};
+use super::super::watch::Status;
+use super::Rank;
+use crate::error::Result;
+use crate::monitor::Event;
+use crate::session::letter::{Kind, Letter};
+use crate::transport::Part;
+
+/// Messages taken in before the rank looks at its own work again.
+const BURST: usize = 16;
+/// Jobs of microseconds done inline before the rank looks at its messages: a look costs as much as such a job.
+const INLINE_BURST: u32 = 8;
+/// What part of the time of a simulated job its rank may keep a message waiting.
+const PATIENCE: u32 = 64;
+/// Turns between two looks at the clock while there is work.
+const TURNS_PER_TICK: u32 = 256;
+
+impl<'p: 'scope, 'scope> Rank<'_, 'scope, '_, 'p> {
+    /// One turn; waits when there was nothing to do.
+    pub(crate) fn turn_or_wait(&mut self) -> Result<()> {
+        if self.turn()? {
+            self.backoff.reset();
+            self.turns += 1;
+            if self.turns >= TURNS_PER_TICK {
+                self.turns = 0;
+                self.tick()?;
+            }
+            return Ok(());
+        }
+        if self.idle.is_none() && self.engine.is_idle() {
+            self.idle = Some((self.clock.now(), self.machine.idle_reason()));
+        }
+        self.tick()?;
+        // A thread that only communicates leaves the core to the one that computes.
+        self.backoff.may_spin(self.engine.is_inline());
+        if let Some(pause) = self.engine.pause(PATIENCE) {
+            return self.post.transport().wait(Some(pause));
+        }
+        self.backoff.wait(self.post.transport(), self.clock)
+    }
+
+    /// Takes in what has come, starts what can be started, sends what is to be sent. Returns whether there was
+    /// anything.
+    fn turn(&mut self) -> Result<bool> {
+        let mut moved = false;
+        // A rank that computes inline takes one message at a time: the others can go on as soon as it has answered.
+        let burst = if self.engine.is_inline() { 1 } else { BURST };
+        for _ in 0..burst {
+            let Some(letter) = self.post.poll()? else {
+                self.looks_late = false;
+                break;
+            };
+            self.take_in(letter)?;
+            moved = true;
+        }
+        moved |= self.work()?;
+        self.send_mail()?;
+        Ok(moved)
+    }
+
+    /// Sorts a letter: items and their book-keeping to the machine, the rest to who runs this rank.
+    fn take_in(&mut self, letter: Letter) -> Result<()> {
+        if letter.kind == Kind::Data && self.meter.watches_links() {
+            self.meter.arrived(Arrival {
+                from: letter.from,
+                bytes: letter.body.len() + letter.parts.iter().map(Part::len).sum::<usize>(),
+                sent: parcel::sent(&letter.body),
+                now: self.clock.now(),
+                late: self.looks_late,
+            });
+        }
+        match letter.kind {
+            Kind::Data | Kind::Request | Kind::Offer | Kind::Assign | Kind::Early | Kind::Token => {
+                let taken = self.machine.on_letter(letter);
+                taken.map_err(|e| self.here(e))
+            }
+            Kind::Status => self.watch.hear(&letter),
+            _ => {
+                self.control.push_back(letter);
+                Ok(())
+            }
+        }
+    }
+
+    /// Fetches what is done and hands over what comes next.
+    fn work(&mut self) -> Result<bool> {
+        let mut moved = false;
+        let mut inline_jobs = 0;
+        loop {
+            while let Some(outcome) = self.engine.fetch()? {
+                moved = true;
+                match outcome {
+                    Outcome::Job(done, work) => {
+                        self.meter.note(&work);
+                        let now =
+                            if self.machine.needs_time(&done) { self.clock.now() } else { Duration::ZERO };
+                        let taken = self.machine.on_done(done, now);
+                        taken.map_err(|e| self.here(e))?;
+                        // At once: somebody may be waiting for it while this rank goes on.
+                        self.send_mail()?;
+                    }
+                    Outcome::SetUp(answer) => self.answers.push_back(answer),
+                }
+            }
+            if !self.engine.has_room() || self.engine.wants_pause() || inline_jobs == INLINE_BURST {
+                return Ok(moved);
+            }
+            if let Some(task) = self.first.take() {
+                self.engine.submit(task)?;
+                self.looks_late |= self.engine.is_inline();
+                continue;
+            }
+            let Some(job) = self.machine.next_job()? else { return Ok(moved) };
+            self.end_idle();
+            self.engine.submit(Task::Job(job))?;
+            self.looks_late |= self.engine.is_inline();
+            moved = true;
+            if self.engine.is_brisk() {
+                inline_jobs += 1;
+            } else if self.engine.is_inline() {
+                // Nobody knows how long it took, so that the others may have waited for a sign of life.
+                self.turns = TURNS_PER_TICK;
+                // Its result is fetched in the next turn, after a look at the messages.
+                return Ok(moved);
+            }
+        }
+    }
+
+    pub(super) fn send_mail(&mut self) -> Result<()> {
+        let watched = self.machine.has_mail() && self.meter.watches_links();
+        // A thread that goes on to compute does not look after a large message, which MPI may carry on only then.
+        let sent =
+            (watched && (!self.engine.is_inline() || self.clock.is_simulated())).then(|| self.clock.now());
+        for (to, message) in self.machine.take_mail(sent) {
+            self.post.send_ready(to, message)?;
+        }
+        Ok(())
+    }
+
+    /// What has to happen now and then: a sign of life, and a look at who gives none.
+    fn tick(&mut self) -> Result<()> {
+        self.tell_notes();
+        // The simulator finds its own deadlocks.
+        if self.clock.is_simulated() {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        self.events.tick(now);
+        if !self.watch.is_due(now) {
+            return Ok(());
+        }
+        let mine = Status { doing: self.activity.get(), state: self.machine.describe() };
+        let flying = self.machine.source().is_some_and(|s| s.flow().in_flight > 0);
+        self.watch.round(self.post, mine, self.idle.is_some() && flying, now)
+    }
+
+    /// Puts into the log what the machine has done that is worth it.
+    pub(super) fn tell_notes(&mut self) {
+        for note in self.machine.take_notes() {
+            let name = |stage: usize| self.stage_names.get(stage).cloned().unwrap_or_default();
+            let event = match note {
+                Note::HandOver { stage, to, next, bytes } => {
+                    Event::HandOver { stage: name(stage), to, next_batch: next, bytes: bytes as u64 }
+                }
+                Note::TakeOver { stage, from, next } => {
+                    Event::TakeOver { stage: name(stage), from, next_batch: next }
+                }
+                Note::Forwarded { epoch, batches } => Event::Forwarded { epoch, batches },
+            };
+            self.tell(|| event);
+        }
+    }
+}
