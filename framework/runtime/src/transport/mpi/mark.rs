@@ -20,6 +20,7 @@ pub(super) const LENGTH: usize = 8;
 ///
 /// # Safety
 /// `buffer` is valid for writing [`LENGTH`] bytes.
+// SAFETY: the caller's part is said above; a raw pointer alone does not tell how long its buffer is.
 pub(super) unsafe fn set(buffer: *mut u8) {
     // SAFETY: as above; a byte array needs no alignment.
     unsafe { buffer.cast::<[u8; LENGTH]>().write(MARK) }
@@ -29,6 +30,7 @@ pub(super) unsafe fn set(buffer: *mut u8) {
 ///
 /// # Safety
 /// `buffer` has been marked, is still there, and is written to by the simulator alone, which is not at it now.
+// SAFETY: the caller's part is said above; a raw pointer alone does not tell who writes to its buffer.
 pub(super) unsafe fn is_gone(buffer: *const u8) -> bool {
     // SAFETY: as above. Volatile, because the compiler does not see who writes.
     unsafe { buffer.cast::<[u8; LENGTH]>().read_volatile() != MARK }

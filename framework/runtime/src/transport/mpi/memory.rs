@@ -57,6 +57,7 @@ impl Landing {
     /// # Safety
     /// Room for `length` bytes has been reserved, `length` is a whole number of units, and all the bytes have been
     /// written.
+    // SAFETY: the caller's part is said above; the vectors themselves do not know what was written through `start`.
     pub(super) unsafe fn filled(self, length: usize) -> Part {
         // SAFETY: as the caller promises; every pattern of bits is a value of each of these types.
         unsafe {

@@ -7,17 +7,26 @@ use std::ffi::{CStr, c_int, c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+// SAFETY: such a function is called by a rank of the simulation alone, with a positive number.
+type ExecuteFlops = unsafe extern "C" fn(f64);
+// SAFETY: such a function is called by a rank of the simulation alone; any number will do.
+type Usleep = unsafe extern "C" fn(c_uint) -> c_int;
+// SAFETY: such a function is called by a rank of the simulation alone. The host lives as long as the simulation.
+type HostSelf = unsafe extern "C" fn() -> *mut c_void;
+// SAFETY: such a function is called with a host that a [`HostSelf`] has returned.
+type OfHost = unsafe extern "C" fn(*const c_void) -> f64;
+
 /// SMPI's own functions, present only in a simulated process.
 #[derive(Clone, Copy)]
 struct Simulator {
     /// Advances this rank's time by so many operations at its host's speed. This variant does not add the
     /// time that other ranks' code took on the real processor.
-    execute_flops: unsafe extern "C" fn(f64),
-    usleep: unsafe extern "C" fn(c_uint) -> c_int,
-    host: unsafe extern "C" fn() -> *mut c_void,
+    execute_flops: ExecuteFlops,
+    usleep: Usleep,
+    host: HostSelf,
     /// Operations per second of a host, and the part of them that it offers now.
-    speed: unsafe extern "C" fn(*const c_void) -> f64,
-    available: unsafe extern "C" fn(*const c_void) -> f64,
+    speed: OfHost,
+    available: OfHost,
 }
 
 /// Sends of fewer bytes are over when they have begun: the simulator has copied them (`smpi/send-is-detached-thresh`).
@@ -46,13 +55,11 @@ fn simulator() -> Option<Simulator> {
         // signatures; a host is an opaque pointer.
         unsafe {
             Some(Simulator {
-                execute_flops: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(f64)>(execute_flops),
-                usleep: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_uint) -> c_int>(usleep),
-                host: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> *mut c_void>(host),
-                speed: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_void) -> f64>(speed),
-                available: std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_void) -> f64>(
-                    available,
-                ),
+                execute_flops: std::mem::transmute::<*mut c_void, ExecuteFlops>(execute_flops),
+                usleep: std::mem::transmute::<*mut c_void, Usleep>(usleep),
+                host: std::mem::transmute::<*mut c_void, HostSelf>(host),
+                speed: std::mem::transmute::<*mut c_void, OfHost>(speed),
+                available: std::mem::transmute::<*mut c_void, OfHost>(available),
             })
         }
     })

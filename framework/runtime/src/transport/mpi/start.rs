@@ -88,6 +88,7 @@ pub(super) fn start() -> Result<World> {
 ///
 /// # Safety
 /// MPI is initialised and `world` is a communicator on which errors are returned.
+// SAFETY: the caller's part is said above; a handle alone does not tell whether its communicator exists.
 unsafe fn duplicate(world: ffi::MPI_Comm) -> Result<ffi::MPI_Comm> {
     // SAFETY: as the caller promises.
     unsafe {
