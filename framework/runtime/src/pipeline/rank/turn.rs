@@ -37,7 +37,11 @@ impl<'p: 'scope, 'scope> Rank<'_, 'scope, '_, 'p> {
             self.idle = Some((self.clock.now(), self.machine.idle_reason()));
         }
         self.tick()?;
-        // A thread that only communicates leaves the core to the one that computes.
+        // A thread that only communicates leaves the core to the one that computes, and sleeps also while that one rests.
+        // None rests for ever here, as a farm's master does: whom others wait for has source, sink or a stage, so its jobs
+        // are short and done inline, or take a millisecond, beside which a wake-up is little. And a rank that waits busily
+        // keeps the others' compute threads from waking up on its core: on two ranks, a pipeline of one item then takes
+        // twice as long.
         self.backoff.may_spin(self.engine.is_inline());
         if let Some(pause) = self.engine.pause(PATIENCE) {
             return self.post.transport().wait(Some(pause));
