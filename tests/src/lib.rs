@@ -11,6 +11,8 @@
 //!
 //! `tests/restarts.rs` kills jobs that `armature run` has started (as `armature-run`), and looks what comes of them.
 //!
+//! [`program`] runs a command as a user does, and [`loops`] has what the tests of the example programs check alike.
+//!
 //! [`burner`] is a load that competes with ranks for a core, real or simulated.
 //!
 //! To add a case, write a function in a file of [`cases`] and name it in that file's `CASES`: it then runs
@@ -21,8 +23,10 @@ pub mod cases;
 pub mod check;
 pub mod faults;
 pub mod local;
+pub mod loops;
 pub mod mappings;
 pub mod mpirun;
+pub mod program;
 
 use std::io::Write;
 

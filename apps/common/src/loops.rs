@@ -1,8 +1,8 @@
 //! Options of a loop whose units move.
 
 use crate::run::RunArgs;
-use armature::Balance;
-use armature::loops::{Checkpoint, Settings, Shape, Summary};
+use armature::loops::{Checkpoint, Settings, Summary};
+use armature::{Balance, BoxError, Session};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,6 +33,9 @@ pub struct LoopArgs {
     /// Units move at random, by this seed: for tests
     #[arg(long, hide = true)]
     forced: Option<u64>,
+    /// Do the loop on rank 0 alone as well, and fail unless both results are the same to the bit
+    #[arg(long)]
+    verify: bool,
     /// Show at the end what every rank did
     #[arg(long)]
     summary: bool,
@@ -41,12 +44,22 @@ pub struct LoopArgs {
 }
 
 impl LoopArgs {
-    /// The settings of the environment with these on top.
+    /// Runs a loop on the ranks. `work` does it; it is told whether the result is wanted on rank 0, and gives that there, beside
+    /// how it went. If the result is to be verified, `compare` then says whether it is the serial loop's, and how many seconds
+    /// that takes. Returns, on rank 0, how it went and those seconds.
     ///
     /// # Errors
-    /// A variable with a value that cannot be used.
-    pub fn config(&self) -> armature::Result<armature::Config> {
-        self.run.config()
+    /// A variable of the environment with a value that cannot be used; what `work` and `compare` return.
+    pub fn run<T>(
+        &self,
+        work: impl Fn(&Session, bool) -> Result<Option<(Summary, T)>, BoxError> + Sync,
+        compare: impl Fn(&T) -> Result<f64, BoxError> + Sync,
+    ) -> armature::Result<Option<(Summary, Option<f64>)>> {
+        armature::run(&self.run.config()?, |session| {
+            let Some((summary, result)) = work(session, self.verify)? else { return Ok(None) };
+            let serial = if self.verify { Some(compare(&result)?) } else { None };
+            Ok(Some((summary, serial)))
+        })
     }
 
     /// The loop's settings as they were asked for.
@@ -85,41 +98,6 @@ impl LoopArgs {
     }
 }
 
-/// Values of the largest grid: 16 GiB of them.
-const MOST_VALUES: u64 = 1 << 31;
-
-/// Rows and columns of a grid, as on a command line: `N` or `ROWSxCOLUMNS`.
-///
-/// # Errors
-/// What was expected.
-pub fn parse_shape(text: &str) -> Result<Shape, String> {
-    let (rows, columns) = text.split_once('x').unwrap_or((text, text));
-    let shape = rows.parse().ok().zip(columns.parse().ok()).map(|(rows, columns)| Shape { rows, columns });
-    shape
-        .filter(|shape| shape.rows.checked_mul(shape.columns as u64).is_some_and(|n| n <= MOST_VALUES))
-        .ok_or_else(|| {
-            format!("expected N or ROWSxCOLUMNS, of {MOST_VALUES} values at most: 2000 or 500x800")
-        })
-}
-
-/// Whether a grid is the one that the serial loop made, to the bit.
-///
-/// # Errors
-/// Where the first difference is.
-pub fn same_grid(grid: &[f64], serial: &[f64], columns: usize) -> Result<(), String> {
-    let differs = |(a, b): (&f64, &f64)| a.to_bits() != b.to_bits();
-    match grid.iter().zip(serial).position(differs) {
-        Some(at) => {
-            let (row, column) = (at / columns, at % columns);
-            Err(format!("row {row}, column {column}: {} instead of {}", grid[at], serial[at]))
-        }
-        None if grid.len() != serial.len() => {
-            Err(format!("the grid has {} values instead of {}", grid.len(), serial.len()))
-        }
-        None => Ok(()),
-    }
-}
-
 /// Where a loop of many passes keeps its units.
 #[derive(Debug, Args)]
 pub struct CheckpointArgs {
@@ -152,6 +130,7 @@ impl CheckpointArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use armature::loops::parallel_for;
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -195,27 +174,26 @@ mod tests {
     }
 
     #[test]
+    fn a_result_is_compared_where_that_is_asked_for() {
+        let run = |words: &str, compare: fn(&u64) -> Result<f64, BoxError>| {
+            let work = |session: &Session, whole: bool| {
+                let summary = parallel_for(session, "nothing", 0..3, |_| Ok(()))?;
+                Ok(summary.map(|summary| (summary, if whole { 3 } else { 0 })))
+            };
+            let done = parse(words).unwrap().run(work, compare);
+            done.map(|done| done.unwrap().1).map_err(|e| e.to_string())
+        };
+        let wrong = |result: &u64| Err(format!("{result} is wrong").into());
+        assert_eq!(run("", wrong), Ok(None));
+        assert_eq!(run("--verify --ranks 2", |&result| Ok(0.5 * result as f64)), Ok(Some(1.5)));
+        let error = run("--verify --ranks 2", wrong).unwrap_err();
+        assert!(error.contains("3 is wrong"), "{error}");
+    }
+
+    #[test]
     fn what_cannot_be_used_is_refused() {
         assert!(parse("--block 0").is_err());
         assert!(parse("--balance never").unwrap_err().contains("once"));
         assert!(parse("--shares 1,x").is_err());
-    }
-
-    #[test]
-    fn shapes_are_read() {
-        assert_eq!(parse_shape("1000"), Ok(Shape { rows: 1000, columns: 1000 }));
-        assert_eq!(parse_shape("30x20"), Ok(Shape { rows: 30, columns: 20 }));
-        for text in ["3x", "x", "99999x99999", "-1", "3x4x5"] {
-            assert!(parse_shape(text).unwrap_err().contains("expected N or ROWSxCOLUMNS"), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_wrong_bit_is_found() {
-        let grid = [1.0, 0.0, 3.0, 4.0];
-        assert_eq!(same_grid(&grid, &grid, 2), Ok(()));
-        let text = same_grid(&grid, &[1.0, -0.0, 3.0, 4.0], 2).unwrap_err();
-        assert_eq!(text, "row 0, column 1: 0 instead of -0");
-        assert!(same_grid(&grid, &grid[..3], 2).unwrap_err().contains("has 4 values instead of 3"));
     }
 }

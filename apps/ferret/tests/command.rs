@@ -1,26 +1,26 @@
 //! The `ferret` command as a user runs it.
 
+use armature_tests::program::{Said, fails, succeeds};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
-fn ferret(directory: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_ferret")).current_dir(directory).args(arguments).output().unwrap()
+fn ferret(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ferret"));
+    command.current_dir(directory).args(arguments);
+    command
 }
 
 fn good(directory: &Path, arguments: &[&str]) -> String {
-    let output = ferret(directory, arguments);
-    let messages = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "ferret {arguments:?}: {messages}");
-    messages
+    succeeds(&mut ferret(directory, arguments)).messages
+}
+
+fn printed(directory: &Path, arguments: &[&str]) -> String {
+    succeeds(&mut ferret(directory, arguments)).printed
 }
 
 fn bad(directory: &Path, arguments: &[&str]) -> String {
-    let output = ferret(directory, arguments);
-    let messages = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success(), "ferret {arguments:?} should fail: {messages}");
-    assert!(!messages.contains("panicked"), "{messages}");
-    messages
+    fails(&mut ferret(directory, arguments))
 }
 
 /// A directory with a collection of 24 scenes and its database `db`.
@@ -63,8 +63,8 @@ fn everything_repeats_to_the_byte() {
         assert_eq!(read(&first), read(&second), "{file}");
     }
     // To the terminal come the same lines.
-    let output = ferret(first.path(), &["query", "set/queries", "--db", "db"]);
-    assert_eq!(output.stdout, fs::read(first.path().join("out.tsv")).unwrap());
+    let lines = printed(first.path(), &["query", "set/queries", "--db", "db"]);
+    assert_eq!(lines, fs::read_to_string(first.path().join("out.tsv")).unwrap());
 }
 
 #[test]
@@ -79,10 +79,11 @@ fn every_mapping_gives_the_answers_of_the_plain_loop() {
     assert_eq!((summary.answered, summary.skipped.len()), (24, 1));
     for (ranks, mapping) in [("1", "serial"), ("2", "auto"), ("3", "auto"), ("6", "orderly"), ("8", "auto")] {
         let ask = ["query", "set/queries", "--db", "db", "-k", "5", "--ranks", ranks, "--mapping", mapping];
-        let output = ferret(dir.path(), &ask);
-        let messages = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{ranks} ranks, {mapping}: {messages}");
-        assert!(output.stdout == expected, "{ranks} ranks, {mapping}: other answers than the plain loop");
+        let Said { printed, messages } = succeeds(&mut ferret(dir.path(), &ask));
+        assert!(
+            printed.as_bytes() == expected,
+            "{ranks} ranks, {mapping}: other answers than the plain loop"
+        );
         assert!(messages.contains("24 queries answered, 1 images skipped"), "{messages}");
     }
 }
@@ -126,8 +127,7 @@ fn awkward_names_keep_their_lines_whole() {
     let odd = dir.path().join("odd");
     fs::create_dir(&odd).unwrap();
     fs::copy(dir.path().join("set/queries/scene-0002/noise.png"), odd.join("a\tb\nc.png")).unwrap();
-    let output = ferret(dir.path(), &["query", "odd", "--db", "db", "-k", "1"]);
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = printed(dir.path(), &["query", "odd", "--db", "db", "-k", "1"]);
     assert!(text.starts_with("a\\tb\\nc.png\t1\tscene-0002/original.png\t"), "{text}");
     assert_eq!(text.lines().count(), 1);
 }
@@ -176,8 +176,7 @@ fn a_recorded_profile_is_replayed_on_any_ranks() {
     }
 
     let replay = |more: &[&str]| {
-        let output = ferret(dir.path(), &[&["replay", "run.csv", "--items", "50"], more].concat());
-        let text = String::from_utf8(output.stdout).unwrap();
+        let text = printed(dir.path(), &[&["replay", "run.csv", "--items", "50"], more].concat());
         assert!(text.starts_with("replayed 50 items in "), "{more:?}: {text}");
         text.trim().rsplit(' ').next().unwrap().to_string()
     };
@@ -222,16 +221,15 @@ fn the_profile_of_the_simulated_clusters_is_whole() {
 #[test]
 fn eval_prints_the_marks() {
     let dir = collection();
-    let output = ferret(dir.path(), &["eval", "synth", "--scenes", "40", "--size", "96x64", "--times"]);
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = printed(dir.path(), &["eval", "synth", "--scenes", "40", "--size", "96x64", "--times"]);
     for figure in
         ["right image is the first answer", "among ten", "recall@10", "images ranked", "measured ms"]
     {
         assert!(text.contains(figure), "{figure} is missing from {text}");
     }
     let pairs = ["eval", "pairs", "--database", "set/database", "--queries", "set/queries"];
-    let output = ferret(dir.path(), &[&pairs[..], &["--truth", "set/truth.tsv"]].concat());
-    assert!(String::from_utf8(output.stdout).unwrap().starts_with("24 queries on 24 images"));
+    let text = printed(dir.path(), &[&pairs[..], &["--truth", "set/truth.tsv"]].concat());
+    assert!(text.starts_with("24 queries on 24 images"), "{text}");
 }
 
 /// The full marks, on real images; needs Debian's tango-icon-theme:

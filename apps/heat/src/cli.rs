@@ -2,13 +2,13 @@
 
 use crate::kernel::{fill, step};
 use crate::plate::simulate;
-use armature::BoxError;
+use armature::Session;
 use armature::loops::Shape;
-use armature_apps::loops::{LoopArgs, parse_shape, same_grid};
+use armature_apps::grid::{self, parse_shape};
+use armature_apps::loops::LoopArgs;
 use clap::Parser;
 use std::error::Error;
 use std::process::ExitCode;
-use std::time::Instant;
 
 /// The heat equation on a plate, by explicit steps, rows spread over the ranks.
 ///
@@ -25,9 +25,6 @@ struct Cli {
     /// Steps in time
     #[arg(long, default_value_t = 100, value_name = "NUMBER")]
     steps: u64,
-    /// Compute the grid on rank 0 alone as well, and fail unless both are the same to the bit
-    #[arg(long)]
-    verify: bool,
     #[command(flatten)]
     args: LoopArgs,
 }
@@ -38,15 +35,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
-    let Cli { size, steps, verify, args } = cli;
-    let done = armature::run(&args.config()?, |session| {
-        let done = simulate(session, *size, *steps, args.settings(), *verify)?;
-        let serial = match &done {
-            Some((_, grid)) if *verify => Some(compare(*size, *steps, grid)?),
-            _ => None,
-        };
-        Ok(done.map(|(summary, _)| (summary, serial)))
-    })?;
+    let Cli { size, steps, args } = cli;
+    let work = |session: &Session, whole| simulate(session, *size, *steps, args.settings(), whole);
+    let done = args.run(work, |grid| Ok(compare(*size, *steps, grid)?))?;
     if let Some((summary, serial)) = done {
         args.tell(&format!("{}x{} grid, {steps} steps", size.rows, size.columns), &summary);
         if let Some(seconds) = serial {
@@ -57,28 +48,27 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
 }
 
 /// Whether the grid is the one that the serial loop makes; returns how many seconds that takes.
-fn compare(shape: Shape, steps: u64, grid: &[f64]) -> Result<f64, BoxError> {
+fn compare(shape: Shape, steps: u64, grid: &[f64]) -> Result<f64, String> {
     let Shape { rows, columns: width } = shape;
-    let mut serial = vec![0.0; rows as usize * width];
-    (0..).zip(serial.chunks_exact_mut(width.max(1))).for_each(|(row, values)| fill(row, rows, values));
-    let start = Instant::now();
-    if shape.units() > 0 {
-        let (mut old, inner) = (serial.clone(), width..(rows as usize - 1) * width);
-        for _ in 0..steps {
-            step(&old, &mut serial[inner.clone()], width);
-            std::mem::swap(&mut old, &mut serial);
+    let serial = |mut serial: Vec<f64>| {
+        if shape.units() > 0 {
+            let (mut old, inner) = (serial.clone(), width..(rows as usize - 1) * width);
+            for _ in 0..steps {
+                step(&old, &mut serial[inner.clone()], width);
+                std::mem::swap(&mut old, &mut serial);
+            }
+            // What was made last.
+            serial = old;
         }
-        // What was made last.
-        serial = old;
-    }
-    let seconds = start.elapsed().as_secs_f64();
-    same_grid(grid, &serial, width)?;
-    Ok(seconds)
+        serial
+    };
+    grid::compare(shape, grid, |row, values| fill(row, rows, values), serial)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use armature_tests::loops::finds_a_wrong_bit;
     use clap::CommandFactory;
 
     fn parse(words: &str) -> Result<Cli, String> {
@@ -98,12 +88,8 @@ mod tests {
     #[test]
     fn a_wrong_bit_is_found() {
         let shape = Shape { rows: 9, columns: 7 };
-        let config = armature::Config::new();
-        let solved = armature::run(&config, |session| simulate(session, shape, 3, Default::default(), true));
-        let (_, mut grid) = solved.unwrap().unwrap();
-        assert!(compare(shape, 3, &grid).is_ok());
-        grid[5 * 7 + 2] = f64::from_bits(grid[5 * 7 + 2].to_bits() ^ 1);
-        let error = compare(shape, 3, &grid).unwrap_err().to_string();
-        assert!(error.starts_with("row 5, column 2: "), "{error}");
+        let work = |session: &Session| simulate(session, shape, 3, Default::default(), true);
+        let (_, grid) = armature::run(&armature::Config::new(), work).unwrap().unwrap();
+        finds_a_wrong_bit(grid, shape.columns, |grid| compare(shape, 3, grid));
     }
 }

@@ -1,30 +1,27 @@
 //! The `mandelbrot` command as a user runs it: on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
+use armature_tests::program::{fails, succeeds};
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_mandelbrot");
 /// A picture that takes a moment only.
 const SMALL: &[&str] = &["--size", "90x60", "--iterations", "300"];
 
-fn mandelbrot(directory: &Path, arguments: &[&str]) -> Output {
-    Command::new(PROGRAM).current_dir(directory).args(SMALL).args(arguments).output().unwrap()
+fn mandelbrot(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(directory).args(SMALL).args(arguments);
+    command
 }
 
 fn good(directory: &Path, arguments: &[&str]) -> String {
-    let output = mandelbrot(directory, arguments);
-    let messages = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{arguments:?}: {messages}");
-    messages
+    succeeds(&mut mandelbrot(directory, arguments)).messages
 }
 
 fn bad(directory: &Path, arguments: &[&str]) -> String {
-    let output = mandelbrot(directory, arguments);
-    let messages = String::from_utf8(output.stderr).unwrap();
-    assert!(!output.status.success() && !messages.contains("panicked"), "{arguments:?}: {messages}");
-    messages
+    fails(&mut mandelbrot(directory, arguments))
 }
 
 #[test]

@@ -1,22 +1,23 @@
 //! The `matmul-farm` command as a user runs it: on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use std::process::{Command, Output};
+use armature_tests::program::{Said, fails, succeeds};
+use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_matmul-farm");
 const SMALL: &[&str] = &["--places", "130", "--check"];
 
-fn matmul(arguments: &[&str]) -> Output {
-    Command::new(PROGRAM).args(arguments).output().unwrap()
+fn matmul(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments);
+    command
 }
 
 /// What it prints, and its messages.
 fn good(arguments: &[&str]) -> (String, String) {
-    let output = matmul(&[SMALL, arguments].concat());
-    let messages = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{arguments:?}: {messages}");
+    let Said { printed, messages } = succeeds(&mut matmul(&[SMALL, arguments].concat()));
     assert!(messages.contains("the same bits as from the plain loop"), "{arguments:?}: {messages}");
-    (String::from_utf8(output.stdout).unwrap(), messages)
+    (printed, messages)
 }
 
 #[test]
@@ -41,12 +42,7 @@ fn every_number_of_ranks_and_blocks_finds_the_same_places() {
 
 #[test]
 fn failures_say_what_and_where() {
-    let bad = |arguments: &[&str]| {
-        let output = matmul(arguments);
-        let messages = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && !messages.contains("panicked"), "{arguments:?}: {messages}");
-        messages
-    };
+    let bad = |arguments: &[&str]| fails(&mut matmul(arguments));
     let early = bad(&["--places", "50", "--squarings", "2", "--ranks", "2"]);
     assert!(early.contains("after 2 squarings") && early.contains("no eigenvector dominates"), "{early}");
     assert!(bad(&["--places", "0"]).contains("1..=4096"));

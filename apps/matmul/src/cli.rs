@@ -2,7 +2,8 @@
 
 use crate::kernel::{Matrix, flops, multiply, rows};
 use crate::product::product;
-use armature::BoxError;
+use armature::Session;
+use armature_apps::grid::same_values;
 use armature_apps::loops::LoopArgs;
 use clap::Parser;
 use std::error::Error;
@@ -24,9 +25,6 @@ struct Cli {
     /// How often they are multiplied
     #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     passes: u64,
-    /// Multiply on rank 0 alone as well, and fail unless both products are the same to the bit
-    #[arg(long)]
-    verify: bool,
     #[command(flatten)]
     args: LoopArgs,
 }
@@ -37,16 +35,10 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
-    let Cli { size, passes, verify, args } = cli;
+    let Cli { size, passes, args } = cli;
     let width = *size as usize;
-    let done = armature::run(&args.config()?, |session| {
-        let done = product(session, width, *passes, args.settings(), *verify)?;
-        let serial = match &done {
-            Some((_, c)) if *verify => Some(compare(width, c)?),
-            _ => None,
-        };
-        Ok(done.map(|(summary, _)| (summary, serial)))
-    })?;
+    let work = |session: &Session, whole| product(session, width, *passes, args.settings(), whole);
+    let done = args.run(work, |c| Ok(compare(width, c)?))?;
     if let Some((summary, serial)) = done {
         let what = if *passes == 1 { "once".to_string() } else { format!("{passes} times") };
         args.tell(&format!("{size}x{size} matrices multiplied {what}"), &summary);
@@ -60,29 +52,21 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
 }
 
 /// Whether the product is the one that the serial loop makes; returns how many seconds that takes.
-fn compare(width: usize, c: &[f64]) -> Result<f64, BoxError> {
+fn compare(width: usize, c: &[f64]) -> Result<f64, String> {
     let all = 0..width as u64;
     let (a, b) = (rows(Matrix::A, all.clone(), width), rows(Matrix::B, all, width));
     let mut serial = vec![0.0; width * width];
     let start = Instant::now();
     multiply(&a, &b, &mut serial, width);
     let seconds = start.elapsed().as_secs_f64();
-    let differs = |(a, b): (&f64, &f64)| a.to_bits() != b.to_bits();
-    match c.iter().zip(&serial).position(differs) {
-        Some(at) => {
-            Err(format!("row {}, column {}: {} instead of {}", at / width, at % width, c[at], serial[at])
-                .into())
-        }
-        None if c.len() != serial.len() => {
-            Err(format!("the product has {} elements instead of {}", c.len(), serial.len()).into())
-        }
-        None => Ok(seconds),
-    }
+    same_values("product", c, &serial, width)?;
+    Ok(seconds)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use armature_tests::loops::finds_a_wrong_bit;
     use clap::CommandFactory;
 
     fn parse(words: &str) -> Result<Cli, String> {
@@ -100,13 +84,9 @@ mod tests {
 
     #[test]
     fn a_wrong_bit_is_found() {
-        let config = armature::Config::new();
-        let made = armature::run(&config, |session| product(session, 9, 1, Default::default(), true));
-        let (_, mut c) = made.unwrap().unwrap();
-        assert!(compare(9, &c).is_ok());
-        c[5 * 9 + 2] = f64::from_bits(c[5 * 9 + 2].to_bits() ^ 1);
-        let error = compare(9, &c).unwrap_err().to_string();
-        assert!(error.starts_with("row 5, column 2: "), "{error}");
-        assert!(compare(9, &c[..9]).unwrap_err().to_string().contains("9 elements instead of 81"));
+        let work = |session: &Session| product(session, 9, 1, Default::default(), true);
+        let (_, c) = armature::run(&armature::Config::new(), work).unwrap().unwrap();
+        assert!(compare(9, &c[..9]).unwrap_err().contains("the product has 9 values instead of 81"));
+        finds_a_wrong_bit(c, 9, |c| compare(9, c));
     }
 }

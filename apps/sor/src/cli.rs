@@ -2,13 +2,13 @@
 
 use crate::kernel::{fill, relax};
 use crate::sweep::solve;
-use armature::BoxError;
+use armature::Session;
 use armature::loops::Shape;
-use armature_apps::loops::{CheckpointArgs, LoopArgs, parse_shape, same_grid};
+use armature_apps::grid::{self, parse_shape};
+use armature_apps::loops::{CheckpointArgs, LoopArgs};
 use clap::Parser;
 use std::error::Error;
 use std::process::ExitCode;
-use std::time::Instant;
 
 /// Successive over-relaxation in Gauss-Seidel order, rows spread over the ranks.
 ///
@@ -25,9 +25,6 @@ struct Cli {
     /// How often the grid is swept
     #[arg(long, default_value_t = 40, value_name = "NUMBER")]
     sweeps: u64,
-    /// Compute the grid on rank 0 alone as well, and fail unless both are the same to the bit
-    #[arg(long)]
-    verify: bool,
     #[command(flatten)]
     checkpoint: CheckpointArgs,
     #[command(flatten)]
@@ -40,17 +37,11 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
-    let Cli { size, sweeps, verify, checkpoint, args } = cli;
+    let Cli { size, sweeps, checkpoint, args } = cli;
     let shape = format!("{}x{}", size.rows, size.columns);
     let settings = checkpoint.add_to(args.settings(), &shape);
-    let done = armature::run(&args.config()?, |session| {
-        let done = solve(session, *size, *sweeps, settings.clone(), *verify)?;
-        let serial = match &done {
-            Some((_, grid)) if *verify => Some(compare(*size, *sweeps, grid)?),
-            _ => None,
-        };
-        Ok(done.map(|(summary, _)| (summary, serial)))
-    })?;
+    let work = |session: &Session, whole| solve(session, *size, *sweeps, settings.clone(), whole);
+    let done = args.run(work, |grid| Ok(compare(*size, *sweeps, grid)?))?;
     if let Some((summary, serial)) = done {
         args.tell(&format!("{shape} grid, {} sweeps", summary.passes), &summary);
         if let Some(seconds) = serial {
@@ -61,20 +52,18 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
 }
 
 /// Whether the grid is the one that the serial loop makes; returns how many seconds that takes, row by row.
-fn compare(shape: Shape, sweeps: u64, grid: &[f64]) -> Result<f64, BoxError> {
-    let Shape { rows, columns: width } = shape;
-    let mut serial = vec![0.0; rows as usize * width];
-    (0..).zip(serial.chunks_exact_mut(width.max(1))).for_each(|(row, values)| fill(row, values));
-    let start = Instant::now();
-    (0..sweeps).for_each(|_| relax(&mut serial, width, shape.inner()));
-    let seconds = start.elapsed().as_secs_f64();
-    same_grid(grid, &serial, width)?;
-    Ok(seconds)
+fn compare(shape: Shape, sweeps: u64, grid: &[f64]) -> Result<f64, String> {
+    let serial = |mut serial: Vec<f64>| {
+        (0..sweeps).for_each(|_| relax(&mut serial, shape.columns, shape.inner()));
+        serial
+    };
+    grid::compare(shape, grid, fill, serial)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use armature_tests::loops::finds_a_wrong_bit;
     use clap::CommandFactory;
 
     fn parse(words: &str) -> Result<Cli, String> {
@@ -94,12 +83,8 @@ mod tests {
     #[test]
     fn a_wrong_bit_is_found() {
         let shape = Shape { rows: 9, columns: 7 };
-        let config = armature::Config::new();
-        let solved = armature::run(&config, |session| solve(session, shape, 3, Default::default(), true));
-        let (_, mut grid) = solved.unwrap().unwrap();
-        assert!(compare(shape, 3, &grid).is_ok());
-        grid[5 * 7 + 2] = f64::from_bits(grid[5 * 7 + 2].to_bits() ^ 1);
-        let error = compare(shape, 3, &grid).unwrap_err().to_string();
-        assert!(error.starts_with("row 5, column 2: "), "{error}");
+        let work = |session: &Session| solve(session, shape, 3, Default::default(), true);
+        let (_, grid) = armature::run(&armature::Config::new(), work).unwrap().unwrap();
+        finds_a_wrong_bit(grid, shape.columns, |grid| compare(shape, 3, grid));
     }
 }

@@ -1,26 +1,21 @@
 //! The `sor` command as a user runs it: on threads and under mpirun.
 
+use armature_tests::loops::LoopProgram;
 use armature_tests::mpirun::Job;
-use std::process::{Command, Output};
+use armature_tests::program::fails;
 use std::time::{Duration, Instant};
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_sor");
-
-fn sor(arguments: &[&str]) -> Output {
-    Command::new(PROGRAM).args(arguments).output().unwrap()
-}
-
-fn good(arguments: &[&str]) -> String {
-    let output = sor(arguments);
-    let messages = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{arguments:?}: {messages}");
-    String::from_utf8(output.stdout).unwrap() + &messages
-}
+const PROGRAM: LoopProgram = LoopProgram {
+    path: env!("CARGO_BIN_EXE_sor"),
+    usual: &[("--size", "70x50"), ("--sweeps", "60")],
+    says: &[" sweeps in "],
+    summary: "loop sor: 68 units, 60 passes",
+};
 
 #[test]
 fn every_number_of_ranks_makes_the_same_grid() {
-    for more in [
-        &[][..],
+    PROGRAM.agrees(&[
+        &[],
         &["--ranks", "2"],
         &["--ranks", "3", "--block", "7", "--summary"],
         &["--ranks", "2", "--shares", "3,1", "--balance", "off"],
@@ -28,44 +23,25 @@ fn every_number_of_ranks_makes_the_same_grid() {
         &["--ranks", "8", "--size", "5x9"],
         &["--ranks", "2", "--size", "2"],
         &["--ranks", "2", "--sweeps", "0"],
-    ] {
-        let usual = [("--size", "70x50"), ("--sweeps", "60")];
-        let usual = usual.into_iter().filter(|(name, _)| !more.contains(name)).flat_map(|(n, v)| [n, v]);
-        let words: Vec<&str> = usual.chain(more.iter().copied()).chain(["--verify"]).collect();
-        let text = good(&words);
-        assert!(text.contains(" sweeps in ") && text.contains("the same bits as the serial loop"), "{text}");
-        assert!(text.contains(" movements") || text.contains(" 1 movement"), "{text}");
-        assert_eq!(more.contains(&"--summary"), text.contains("loop sor: 68 units, 60 passes"), "{text}");
-        assert!(!more.contains(&"--forced") || !text.contains(" 0 rows moved in 0 movements"), "{text}");
-    }
+    ]);
 }
 
 #[test]
 fn failures_say_what_and_where() {
+    let shares = "loop sor: shares of a loop must be one positive number for each of 2";
     for (arguments, expected) in [
         (&["--size", "many"][..], "expected N or ROWSxCOLUMNS"),
-        (
-            &["--ranks", "2", "--shares", "1"],
-            "loop sor: shares of a loop must be one positive number for each of 2",
-        ),
+        (&["--ranks", "2", "--shares", "1"], shares),
         (&["--ranks", "0"], "1..=4096"),
     ] {
-        let output = sor(arguments);
-        let messages = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && messages.contains(expected), "{arguments:?}: {messages}");
-        assert!(!messages.contains("panicked"), "{messages}");
+        let messages = fails(&mut PROGRAM.command(arguments));
+        assert!(messages.contains(expected), "{arguments:?}: {messages}");
     }
 }
 
 #[test]
 fn under_mpirun_it_makes_the_same_grid() {
-    for ranks in [2, 3] {
-        let words = ["--size", "120x90", "--sweeps", "100", "--forced", "3", "--verify"];
-        let job = words.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word));
-        let outcome = job.succeeds();
-        assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
-        assert!(!outcome.stdout.contains(" 0 rows moved"), "{outcome}");
-    }
+    PROGRAM.agrees_under_mpirun(&["--size", "120x90", "--sweeps", "100", "--forced", "3"]);
 }
 
 /// What users do when a job of theirs was ended: they start it again, maybe on other ranks.
@@ -75,7 +51,7 @@ fn a_killed_job_goes_on_from_its_checkpoint_on_other_ranks() {
     let kept = dir.path().join("kept");
     let job = |ranks, sweeps: &str| {
         let words = ["--size", "60x50", "--sweeps", sweeps, "--verify", "--checkpoint-every", "0"];
-        let job = words.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word));
+        let job = words.iter().fold(Job::new(PROGRAM.path, ranks), |job, word| job.arg(*word));
         job.arg("--checkpoint").arg(&kept)
     };
     // It would take minutes.

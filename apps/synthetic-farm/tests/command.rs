@@ -1,8 +1,9 @@
 //! The `synthetic-farm` command as a user runs it: on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
+use armature_tests::program::{Said, fails, succeeds};
 use serde_json::Value;
-use std::process::{Command, Output};
+use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_synthetic-farm");
 const SMALL: &[&str] = &[
@@ -22,8 +23,10 @@ const SMALL: &[&str] = &[
     "77",
 ];
 
-fn synthetic(arguments: &[&str]) -> Output {
-    Command::new(PROGRAM).args(arguments).output().unwrap()
+fn synthetic(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments);
+    command
 }
 
 /// The last line of what was printed.
@@ -33,11 +36,8 @@ fn line(printed: &str) -> Value {
 }
 
 fn good(arguments: &[&str]) -> Value {
-    let output = synthetic(&[SMALL, arguments].concat());
-    let messages = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{arguments:?}: {messages}");
+    let Said { printed, messages } = succeeds(&mut synthetic(&[SMALL, arguments].concat()));
     assert_eq!(arguments.contains(&"--summary"), messages.contains("farm labour: 360 tasks"), "{messages}");
-    let printed = String::from_utf8(output.stdout).unwrap();
     // A heading, three iterations, all of them, the line for programs.
     assert_eq!(printed.lines().count(), 6, "{printed}");
     line(&printed)
@@ -73,8 +73,7 @@ fn every_number_of_ranks_and_way_to_hand_out_gives_the_same_results() {
 #[test]
 fn efficiency_is_the_share_of_the_time_that_tasks_took() {
     let run = ["--tasks", "60", "--mean", "10", "--ranks", "3", "--sleep", "--chunking", "ss"];
-    let output = synthetic(&run);
-    let found = line(&String::from_utf8(output.stdout).unwrap());
+    let found = line(&succeeds(&mut synthetic(&run)).printed);
     let (work, makespan) = (number(&found, "work_seconds"), number(&found, "makespan_seconds"));
     assert!((work - 0.6).abs() < 1e-9, "{found}");
     let efficiency = number(&found, "efficiency");
@@ -85,12 +84,7 @@ fn efficiency_is_the_share_of_the_time_that_tasks_took() {
 
 #[test]
 fn failures_say_what_and_where() {
-    let bad = |arguments: &[&str]| {
-        let output = synthetic(arguments);
-        let messages = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && !messages.contains("panicked"), "{arguments:?}: {messages}");
-        messages
-    };
+    let bad = |arguments: &[&str]| fails(&mut synthetic(arguments));
     assert!(bad(&["--mean", "-3"]).contains("expected a time up to an hour"));
     assert!(bad(&["--tasks", "0"]).contains("1..=100000000"));
     assert!(bad(&["--tasks", "100000000", "--task-bytes", "1000"]).contains("bytes an iteration"));
