@@ -28,7 +28,7 @@ use hello::Sharing;
 pub(crate) use logging::name_rank;
 use post::Post;
 
-use crate::clock::Stopwatch;
+use crate::clock::{Clock, Stopwatch};
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::transport::Transport;
 use crate::transport::local::{LocalTransport, World};
@@ -43,6 +43,8 @@ pub struct Session {
     transport: String,
     sharing: Sharing,
     probed: Probed,
+    /// The post office's, which is borrowed while a skeleton runs.
+    clock: Clock,
     post: RefCell<Post>,
 }
 
@@ -77,12 +79,12 @@ impl Session {
 
     /// True when the job runs inside a simulator: time is simulated and only declared work takes any.
     pub fn is_simulated(&self) -> bool {
-        self.post.borrow().clock().is_simulated()
+        self.clock.is_simulated()
     }
 
     /// Time since this rank started, by the clock that the run goes by (simulated under a simulator).
     pub fn elapsed(&self) -> Duration {
-        self.post.borrow().clock().now()
+        self.clock.now()
     }
 
     /// The same clock to take along: a running skeleton keeps the session to itself.
@@ -99,7 +101,7 @@ impl Session {
     /// # Ok::<(), armature::Error>(())
     /// ```
     pub fn stopwatch(&self) -> Stopwatch {
-        Stopwatch(self.post.borrow().clock())
+        Stopwatch(self.clock)
     }
 
     /// Groups of ranks that share cores; known on rank 0.
@@ -138,6 +140,7 @@ impl Session {
                 rank: post.rank(),
                 size: post.size(),
                 transport: post.transport().describe(),
+                clock: post.clock(),
                 post: RefCell::new(post),
             }),
             Err(error) => Err((Box::new(post), error)),

@@ -332,6 +332,8 @@ fn results_of_closures_are_those_of_the_serial_loop() {
     run(&config(4), |session| {
         parallel_for_with(session, "count", 0..100, settings.clone(), |range| {
             count.fetch_add(range.end - range.start, Ordering::Relaxed);
+            // The session tells the time also while a loop runs.
+            assert!(session.elapsed() > Duration::ZERO && !session.is_simulated());
             Ok(())
         })?;
         Ok(())
