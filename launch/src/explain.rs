@@ -53,7 +53,7 @@ fn run(text: &mut String, records: &[Record], all: bool) {
     } else if kept == 0 {
         text.push_str("Nothing was decided while the stream ran.\n");
     }
-    if !records.iter().any(|r| matches!(r.event, Event::Finish { .. })) {
+    if !records.iter().any(|r| r.event.is_end()) {
         text.push_str("The log has no end: the run failed, or it still goes on.\n");
     }
 }

@@ -141,6 +141,12 @@ impl LoopBalancer {
         }
     }
 
+    /// What the operating system's turns need to even out (s): reports of less tell more of them than of the ranks. Compare
+    /// [`PeriodOptions::quantum_scale`](super::PeriodOptions::quantum_scale).
+    pub fn shortest_period(&self) -> f64 {
+        self.period.scheduling()
+    }
+
     /// From now on each rank keeps so many units at least ([`least`](LoopOptions::least)).
     pub fn set_least(&mut self, units: u64) {
         self.options.least = units;

@@ -133,6 +133,11 @@ impl PeriodChooser {
         self.options.quantum = seconds;
     }
 
+    /// In how many seconds the operating system's turns average out ([`PeriodLimits::scheduling`]).
+    pub(super) fn scheduling(&self) -> f64 {
+        PeriodLimits::new(0.0, 0.0, 1.0, &self.options).scheduling
+    }
+
     /// A movement of `seconds` was done at `now`.
     pub fn moved(&mut self, now: f64, seconds: f64) {
         if self.movements.len() == RECENT {

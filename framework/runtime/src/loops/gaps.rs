@@ -8,13 +8,18 @@ const USUAL: f64 = 4e-3;
 const LEAST: f64 = 3e-3;
 /// … and no longer: the paper's machines had 0.1 s. A longer gap is several turns.
 const MOST: f64 = 0.1;
-/// The part of the estimate that a new gap replaces.
-const SHARE: f64 = 0.125;
+/// So much time off the core is remembered (s).
+const MEMORY: f64 = 1.0;
 
-/// An estimate of the scheduler's quantum, from the times for which a rank was off its core.
+/// An estimate of the scheduler's quantum, from the times for which a rank was off its core: the length of the turn in which a
+/// moment off the core is likely to lie. Where a rank meets short turns of other processes and the long pauses of a quota,
+/// the long ones decide how much time evens them out, however many short ones there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Gaps {
-    mean: Option<f64>,
+    /// Seconds off the core, the latest ones.
+    seconds: f64,
+    /// The same, each turn times its length.
+    squares: f64,
 }
 
 impl Gaps {
@@ -24,13 +29,15 @@ impl Gaps {
             return 0.0;
         }
         let turn = gap.min(MOST);
-        self.mean = Some(self.mean.map_or(turn, |mean| mean + SHARE * (turn - mean)));
+        let kept = (-turn / MEMORY).exp();
+        self.seconds = kept * self.seconds + turn;
+        self.squares = kept * self.squares + turn * turn;
         gap
     }
 
     /// The quantum in seconds.
     pub(super) fn quantum(&self) -> f64 {
-        self.mean.unwrap_or(USUAL).clamp(LEAST, MOST)
+        if self.seconds > 0.0 { (self.squares / self.seconds).clamp(LEAST, MOST) } else { USUAL }
     }
 }
 
@@ -49,6 +56,18 @@ mod tests {
         }
         assert!((gaps.quantum() - 0.02).abs() < 1e-12);
         assert_eq!(gaps.add(5.0), 5.0, "all of it counts as time off the core, but not as one turn");
-        assert!(gaps.quantum() < 0.04);
+        assert!(gaps.quantum() < 0.05);
+    }
+
+    #[test]
+    fn long_pauses_count_though_short_turns_are_many() {
+        let mut gaps = Gaps::default();
+        for _ in 0..5 {
+            (0..20).for_each(|_| _ = gaps.add(1e-3));
+            gaps.add(0.08);
+        }
+        assert!(gaps.quantum() > 0.06, "{gaps:?}");
+        (0..8_000).for_each(|_| _ = gaps.add(1e-3));
+        assert_eq!(gaps.quantum(), LEAST, "the pauses are over");
     }
 }

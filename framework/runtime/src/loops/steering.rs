@@ -14,6 +14,9 @@ use crate::monitor::{Event, EventLog, Input, Place, Subject};
 use crate::session::post::Post;
 use crate::session::{Balance, Config};
 
+/// The part of the shortest period that must have passed before a decision.
+const ENOUGH: f64 = 0.5;
+
 /// What ranks are told after an interaction.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Instruction {
@@ -35,9 +38,11 @@ pub(super) struct Steering {
     events: EventLog,
     /// By rank: what came since the last decision.
     notes: Vec<Option<Note>>,
+    /// By rank: whether it has reported since it was asked to last.
+    heard: Vec<bool>,
     /// By rank: how much of the loop it has, as it last said.
     held: Vec<u64>,
-    /// By rank: the slowest part that a rank had in the movement that is being made, and whether it has made it.
+    /// The movement that is being made.
     under_way: Option<Movement>,
     forced: Option<Lots>,
     interactions: u64,
@@ -94,11 +99,11 @@ impl Steering {
             balancer,
             reach,
             balance,
-            // Simulated hosts share their time evenly.
             measures_quantum: settings.quantum.is_none(),
             clock,
             events,
             notes: vec![None; held.len()],
+            heard: vec![false; held.len()],
             held: held.to_vec(),
             under_way: None,
             forced: settings.forced.map(Lots),
@@ -114,6 +119,7 @@ impl Steering {
             return;
         }
         self.held[rank] = note.held;
+        self.heard[rank] = true;
         if let Some(movement) = &mut self.under_way
             && note.movements > self.movements
         {
@@ -152,9 +158,34 @@ impl Steering {
         self.finish_movement(self.clock.now().as_secs_f64());
     }
 
-    /// Whether all ranks that take part have reported since the last decision.
+    /// Whether all ranks that take part have reported since they were asked to last.
     pub(super) fn is_due(&self) -> bool {
-        self.notes.iter().all(Option::is_some)
+        self.heard.iter().all(|heard| *heard)
+    }
+
+    /// Where the ranks' turns of their cores cannot have evened out in what was reported, puts the decision off: ranks are
+    /// to report again after the time that is returned (s). Without this a rank whose first report falls into a pause
+    /// of its core counts as far slower than it is. Random movements wait for nothing.
+    pub(super) fn put_off(&mut self) -> Option<f64> {
+        self.know_quantum();
+        let shortest = self.balancer.shortest_period();
+        let span =
+            self.notes.iter().map(|note| note.map_or(0.0, |note| note.span)).fold(f64::INFINITY, f64::min);
+        // Periods are made up of whole sweeps: half of one may be missing.
+        if self.forced.is_some() || span >= ENOUGH * shortest {
+            return None;
+        }
+        self.heard.fill(false);
+        Some(shortest - span)
+    }
+
+    /// Tells the balancer for how long other processes have a core at a time, as the rank that has met most of it sees it.
+    fn know_quantum(&mut self) {
+        if self.measures_quantum {
+            let seen = self.notes.iter().flatten().map(|note| note.quantum).fold(0.0, f64::max);
+            // Simulated hosts share their time evenly.
+            self.balancer.set_quantum(if self.clock.is_simulated() { 0.0 } else { seen });
+        }
     }
 
     /// Whether units are on their way.
@@ -181,16 +212,14 @@ impl Steering {
             })
             .collect();
         let all = self.notes.iter().flatten();
-        let (blocks, span, hooks, quantum) =
-            all.fold((0, 0.0, 0.0, 0.0_f64), |(blocks, span, hooks, quantum), note| {
-                (blocks + note.blocks, span + note.span, hooks + note.hooks, quantum.max(note.quantum))
-            });
-        if self.measures_quantum {
-            self.balancer.set_quantum(if self.clock.is_simulated() { 0.0 } else { quantum });
-        }
+        let (blocks, span, hooks) = all.fold((0, 0.0, 0.0), |(blocks, span, hooks), note| {
+            (blocks + note.blocks, span + note.span, hooks + note.hooks)
+        });
+        self.know_quantum();
         let ranks = self.notes.len().max(1) as f64;
         let phase = if blocks > 0 { span / blocks as f64 } else { span / ranks };
         self.notes.fill(None);
+        self.heard.fill(false);
         let decided = self.balancer.interact(&Interaction {
             now,
             reports: &reports,
@@ -251,6 +280,11 @@ impl Steering {
         }
         log::debug!("{decision}");
         self.events.record(at, || event(decision));
+    }
+
+    /// The run has ended, after so many passes and so much time.
+    pub(super) fn end(&mut self, passes: u64, elapsed: Duration) {
+        self.record(|| Event::LoopEnd { passes, seconds: elapsed.as_secs_f64() });
     }
 
     /// Notes an event of the engine's own.

@@ -45,6 +45,30 @@ fn a_slow_rank_gives_units_away_and_the_movement_is_closed_when_all_have_made_it
     assert!(steering.change().unwrap().starts_with("move 17 units in 1 message"), "{:?}", steering.change());
 }
 
+/// In 30 ms a rank may have met a pause of its core, or none.
+#[test]
+fn a_decision_waits_until_turns_of_the_cores_have_evened_out() {
+    let mut steering = steering(&Settings::new().quantum(Duration::from_millis(20)), &[50, 50]);
+    let hear = |steering: &mut Steering, slow: f64| {
+        steering.hear(0, note(50, 0.03, 0));
+        steering.hear(1, note(50, slow, 0));
+    };
+    hear(&mut steering, 0.08);
+    assert!(steering.is_due());
+    let missing = steering.put_off().unwrap();
+    assert!((missing - 0.17).abs() < 1e-9, "ten turns of 20 ms, of which 30 ms have passed: {missing}");
+    assert!(!steering.is_due(), "all are to report again");
+    hear(&mut steering, 0.03);
+    assert!(steering.put_off().is_some());
+    hear(&mut steering, 0.05);
+    assert!(steering.is_due() && steering.put_off().is_some(), "rank 0 has reported 90 ms");
+    hear(&mut steering, 0.03);
+    assert_eq!(steering.put_off(), None);
+    // It counts what was reported all the time: 200 units in 0.12 s and in 0.19 s.
+    let Instruction { moves, .. } = steering.decide(None).unwrap();
+    assert_eq!(moves, [Move { from: 1, to: 0, units: 11 }]);
+}
+
 #[test]
 fn once_is_once() {
     let settings = Settings::new().quantum(Duration::ZERO).balance(Balance::Once);
@@ -103,6 +127,7 @@ fn the_log_tells_of_the_loop() {
     steering.hear(0, note(50, 2.0, 0));
     steering.hear(1, note(50, 1.0, 0));
     steering.decide(None).unwrap();
+    steering.end(7, Duration::from_millis(1500));
     drop(steering);
     let log = crate::monitor::read(dir.path()).unwrap();
     let texts: Vec<String> = log.records.iter().map(|record| record.event.to_string()).collect();
@@ -118,4 +143,6 @@ fn the_log_tells_of_the_loop() {
         "{}",
         texts[1]
     );
+    assert_eq!(texts.last().unwrap(), "The loop ends after 7 passes and 1.500 s.");
+    assert!(log.records.last().unwrap().event.is_end());
 }

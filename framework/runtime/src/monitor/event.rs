@@ -263,6 +263,14 @@ pub enum Event {
         /// Whether units move while the loop runs: `off`, `once` or `live`.
         balance: String,
     },
+    /// A run of a loop ended as it should.
+    LoopEnd {
+        /// How many times its units were done.
+        passes: u64,
+        /// Time from its start, in seconds.
+        #[serde(with = "figure")]
+        seconds: f64,
+    },
     /// Units of a loop were moved between ranks, after a decision to do so.
     Moved {
         /// The number of the movement, from 1.
@@ -307,6 +315,13 @@ pub enum Event {
         #[serde(with = "figure")]
         seconds: f64,
     },
+}
+
+impl Event {
+    /// Whether it is the last of a run that ended as it should.
+    pub fn is_end(&self) -> bool {
+        matches!(self, Event::Finish { .. } | Event::LoopEnd { .. })
+    }
 }
 
 #[cfg(test)]

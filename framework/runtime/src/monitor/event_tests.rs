@@ -91,6 +91,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
         Event::Woken { ranks: vec![3, 5] },
         Event::Outcome { of: Subject::Workers, epoch: 1, before_s: 0.25, predicted_s: 0.125, after_s: 0.13 },
         Event::LoopStart { name: "sor".to_string(), units: 9, held: vec![5, 4], balance: "live".to_string() },
+        Event::LoopEnd { passes: 3, seconds: 0.5 },
         Event::Moved { number: 1, units: 2, messages: 1, seconds: 0.25 },
         Event::Grain { block: 12, reason: "blocks of 12 are the fastest of four".to_string() },
         Event::Split { sub_masters: vec![1, 6], workers: 8, reason: "so many were asked for".to_string() },

@@ -100,6 +100,10 @@ impl fmt::Display for Event {
                     _ => "they move when that pays.",
                 })
             }
+            Event::LoopEnd { passes, seconds: s } => {
+                let word = if *passes == 1 { "pass" } else { "passes" };
+                write!(f, "The loop ends after {passes} {word} and {}.", seconds(*s))
+            }
             Event::Moved { number, units, messages, seconds: s } => write!(
                 f,
                 "Movement number {number} is done: {} in {}, which took the busiest rank {}.",

@@ -6,12 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::ending::{all_done, hear};
 use super::leader::Leader;
 use super::machine::{Machine, Step};
-use super::mail::{Mail, Out, Place, room, told, unexpected};
+use super::mail::{Mail, Out, Place, room, unexpected};
+use super::scribe::Scribe;
 use crate::clock::Clock;
 use crate::error::{BoxError, Error, ErrorKind, Result};
-use crate::loops::checkpoint::{Saved, Writer};
+use crate::loops::checkpoint::Saved;
 use crate::loops::note::{Begun, Meter, Note};
 use crate::loops::summary::RankReport;
 use crate::session::letter::{Kind, Letter, envelope};
@@ -58,10 +60,19 @@ impl Out for Mouth<'_> {
 
 /// A rank that cannot go on before something comes.
 struct Wait {
+    /// For rows that are on their way: that is part of a movement. All else is waiting for others.
+    is_transfer: bool,
     backoff: Backoff,
     since: Duration,
     /// When something came last.
     last: Duration,
+}
+
+/// A rank's part of a movement, while it is made.
+struct Moving {
+    since: Duration,
+    /// How long it has waited for ranks that had not come to it.
+    waited: Duration,
 }
 
 /// Pieces that were done one after the other, without waiting.
@@ -86,17 +97,10 @@ pub(super) struct Driver<'d> {
     /// Pieces between two looks at the messages.
     pieces: u32,
     wait: Option<Wait>,
-    moving_since: Duration,
+    moving: Option<Moving>,
     leader: Option<Leader>,
     pinged: Duration,
     scribe: Option<Scribe>,
-}
-
-/// Writes checkpoints of a rank's rows.
-pub(super) struct Scribe {
-    pub(super) writer: Writer,
-    /// Passes that were done before this run.
-    pub(super) before: u64,
 }
 
 impl<'d> Driver<'d> {
@@ -121,7 +125,7 @@ impl<'d> Driver<'d> {
             stretch: None,
             pieces: 1,
             wait: None,
-            moving_since: now,
+            moving: None,
             leader,
             pinged: now,
             scribe,
@@ -137,30 +141,31 @@ impl<'d> Driver<'d> {
         self.probe(machine)?;
         loop {
             let step = machine.next(&mut Mouth(self.post))?;
-            if let Step::Wait = step {
-                self.wait(machine)?;
-                continue;
-            }
-            if let Some(wait) = self.wait.take() {
-                self.meter.waited(self.clock.now().saturating_sub(wait.since));
+            let is_transfer = self.moving.is_some() && !machine.awaits_mover();
+            if !matches!(step, Step::Wait)
+                || self.wait.as_ref().is_some_and(|wait| wait.is_transfer != is_transfer)
+            {
+                self.end_wait();
             }
             match step {
                 Step::Compute(piece) => self.compute(machine, &piece, &mut work)?,
                 Step::Boundary(sweep) => self.boundary(machine, sweep)?,
                 Step::Moving => {
                     self.end_stretch();
-                    self.moving_since = self.clock.now();
+                    self.moving = Some(Moving { since: self.clock.now(), waited: Duration::ZERO });
                 }
                 Step::Moved { sent, received } => {
-                    self.meter.moved(self.clock.now().saturating_sub(self.moving_since), sent, received);
+                    if let Some(Moving { since, waited }) = self.moving.take() {
+                        let took = self.clock.now().saturating_sub(since + waited);
+                        self.meter.moved(took, sent, received);
+                    }
                 }
-                Step::Wait => {}
+                Step::Wait => self.wait(machine, is_transfer)?,
                 Step::Done => break,
             }
         }
         self.end_stretch();
-        let report = self.meter.report(machine.held());
-        self.finish(report)
+        self.finish(machine.held())
     }
 
     /// On rank 0, times messages to the next rank and back, if that is asked for.
@@ -249,7 +254,7 @@ impl<'d> Driver<'d> {
 
     /// Takes up a message, or waits a little if none has come.
     #[inline]
-    fn wait<M: Machine>(&mut self, machine: &mut M) -> Result<()> {
+    fn wait<M: Machine>(&mut self, machine: &mut M, is_transfer: bool) -> Result<()> {
         if let Some(letter) = self.post.poll()? {
             if let Some(wait) = &mut self.wait {
                 wait.backoff.reset();
@@ -260,7 +265,12 @@ impl<'d> Driver<'d> {
         self.end_stretch();
         let now = self.clock.now();
         let post = &mut *self.post;
-        let wait = self.wait.get_or_insert_with(|| Wait { backoff: post.backoff(), since: now, last: now });
+        let wait = self.wait.get_or_insert_with(|| Wait {
+            is_transfer,
+            backoff: post.backoff(),
+            since: now,
+            last: now,
+        });
         let silent = now.saturating_sub(wait.last);
         let limit = if self.is_joined { self.peer_limit } else { self.join_limit };
         if silent > limit && !self.clock.is_simulated() {
@@ -268,6 +278,20 @@ impl<'d> Driver<'d> {
             return Err(Error::new(ErrorKind::Timeout, text).at_rank(self.place.rank));
         }
         wait.backoff.wait(post.transport(), self.clock)
+    }
+
+    /// What the rank waited for has come.
+    #[inline]
+    fn end_wait(&mut self) {
+        let Some(wait) = self.wait.take_if(|wait| !wait.is_transfer) else {
+            self.wait = None;
+            return;
+        };
+        let took = self.clock.now().saturating_sub(wait.since);
+        self.meter.waited(took);
+        if let Some(moving) = &mut self.moving {
+            moving.waited += took;
+        }
     }
 
     #[inline]
@@ -282,7 +306,7 @@ impl<'d> Driver<'d> {
                 head.extend_from_slice(&body);
                 Mouth(self.post).send(from, head, Vec::new())
             }
-            _ => hear(&mut self.leader, from, kind, &body),
+            _ => hear(self.leader.as_mut(), from, kind, &body),
         }
     }
 
@@ -293,10 +317,7 @@ impl<'d> Driver<'d> {
             self.end_stretch();
             let begin = self.clock.now();
             let note = self.meter.note(machine.held());
-            match &mut self.leader {
-                Some(leader) => leader.hear(0, Told::Note(note))?,
-                None => self.post.send(0, Kind::Report, &Told::Note(note))?,
-            }
+            self.tell(Told::Note(note))?;
             self.meter.interaction(self.clock.now().saturating_sub(begin));
         }
         self.save(machine, sweep)?;
@@ -325,79 +346,31 @@ impl<'d> Driver<'d> {
 
     /// Begins to write the rows if they are to be written before this sweep, and tells what has been written.
     fn save<M: Machine>(&mut self, machine: &mut M, sweep: u64) -> Result<()> {
-        let Some(Scribe { writer, before }) = &mut self.scribe else { return Ok(()) };
+        let Some(scribe) = &mut self.scribe else { return Ok(()) };
         if machine.save_before() == Some(sweep) {
-            writer.save(*before + sweep, machine.pieces())?;
+            scribe.save(sweep, machine.pieces())?;
         }
-        self.tell_saved()
+        scribe.told()?.map_or(Ok(()), |told| self.tell(told))
     }
 
-    fn tell_saved(&mut self) -> Result<()> {
-        let Some(Scribe { writer, .. }) = &mut self.scribe else { return Ok(()) };
-        if let Some((pass, saved)) = writer.poll()? {
-            let told = Told::Saved(pass, saved);
-            match &mut self.leader {
-                Some(leader) => leader.hear(0, told)?,
-                None => self.post.send(0, Kind::Report, &told)?,
-            }
+    /// Tells rank 0.
+    fn tell(&mut self, told: Told) -> Result<()> {
+        match &mut self.leader {
+            Some(leader) => leader.hear(0, told),
+            None => self.post.send(0, Kind::Report, &told),
         }
-        Ok(())
     }
 
     /// The rank has done everything. Rank 0 waits until all have.
-    fn finish(mut self, report: RankReport) -> Result<Option<Leader>> {
-        while self.scribe.as_ref().is_some_and(|scribe| scribe.writer.is_busy()) {
-            // What the disk takes for it; there is nothing else to do.
-            std::thread::sleep(LOOK);
-            self.tell_saved()?;
+    fn finish(mut self, held: u64) -> Result<Option<Leader>> {
+        while let Some(scribe) = &mut self.scribe
+            && let Some(told) = scribe.last(self.peer_limit)?
+        {
+            self.tell(told)?;
         }
-        let Driver { post, mut leader, place, peer_limit: limit, clock, .. } = self;
-        let Some(mut leader_of_all) = leader.take() else {
-            post.send(0, Kind::Report, &Told::Total(report))?;
-            return Ok(None);
-        };
-        leader_of_all.hear(0, Told::Total(report))?;
-        let mut leader = Some(leader_of_all);
-        let missing = std::cell::RefCell::new(String::new());
-        post.wait_until(
-            limit,
-            |_, letter| {
-                if let Some(Letter { from, kind, body, .. }) = letter {
-                    hear(&mut leader, from, kind, &body)?;
-                }
-                let left = leader.as_ref().map(Leader::missing).unwrap_or_default();
-                *missing.borrow_mut() = format!("{left:?}");
-                Ok(left.is_empty().then_some(()))
-            },
-            || format!("for ranks {} to end the last sweep", missing.borrow()),
-        )?;
-        for to in place.chain..post.size() {
-            post.send(to, Kind::Finish, &())?;
-        }
-        if let Some(leader) = &mut leader {
-            leader.ended = clock.now();
-        }
-        Ok(leader)
+        let report = self.meter.report(held);
+        self.tell(Told::Total(report))?;
+        let Driver { post, leader, place, peer_limit, .. } = self;
+        leader.map(|leader| all_done(leader, post, place, peer_limit)).transpose()
     }
-}
-
-/// A letter that is not the machine's.
-fn hear(leader: &mut Option<Leader>, from: usize, kind: Kind, body: &[u8]) -> Result<()> {
-    match (kind, leader) {
-        (Kind::Report, Some(leader)) => leader.hear(from, told(body)?),
-        _ => Err(unexpected(from, &format!("{kind:?}"), "messages of a loop over blocks")),
-    }
-}
-
-/// The part of a rank that has no rows: it waits for the end.
-pub(super) fn stand_by(post: &mut Post, limit: Duration) -> Result<()> {
-    post.wait_until(
-        limit,
-        |_, letter| match letter.map(|letter| (letter.from, letter.kind)) {
-            Some((_, Kind::Finish)) => Ok(Some(())),
-            Some((_, Kind::Status)) | None => Ok(None),
-            Some((from, kind)) => Err(unexpected(from, &format!("{kind:?}"), "the end of the loop")),
-        },
-        || "for rank 0 to end the loop".to_string(),
-    )
 }

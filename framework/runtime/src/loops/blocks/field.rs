@@ -6,10 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use bytemuck::Pod;
 
 use super::block::Block;
-use super::driver::{Driver, Scribe, stand_by};
+use super::driver::Driver;
+use super::ending::stand_by;
 use super::leader::{Leader, Learned};
 use super::machine::Machine;
 use super::mail::{Mail, Place, open_rows, unexpected};
+use super::scribe::Scribe;
 use super::shape::Shape;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::loops::checkpoint::{Keeper, Loaded, Route, Writer, agree, load};
@@ -96,9 +98,8 @@ impl<T: Pod + Send> Field<T> {
         let (keeper, before) = self.resume(post, place, config, job.sweeps)?;
         self.create(rank, size, user, row)?;
         let sweeps = job.sweeps - before;
-        let scribe = self.settings.checkpoint.as_ref().map(|checkpoint| Scribe {
-            writer: Writer::new(&checkpoint.dir, rank, !post.clock().is_simulated()),
-            before,
+        let scribe = self.settings.checkpoint.as_ref().map(|checkpoint| {
+            Scribe::new(Writer::new(&checkpoint.dir, rank, !post.clock().is_simulated()), before)
         });
         let leader = if rank == 0 {
             let name = &self.name;

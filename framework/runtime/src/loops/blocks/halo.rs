@@ -6,7 +6,8 @@ use bytemuck::Pod;
 
 use super::block::Block;
 use super::machine::{Machine, Step};
-use super::mail::{Border, Mail, Next, Out, Place, Queue, next, send_told, unexpected};
+use super::mail::{Border, Mail, Next, Out, Place, next, send_told, unexpected};
+use super::neighbours::Neighbours;
 use super::orders::{Movement, Orders};
 use super::relocation::Relocation;
 use crate::error::Result;
@@ -42,8 +43,7 @@ pub(super) struct Halo<T> {
     /// Whether the ghosts of `old` are as the rows are.
     above_ready: bool,
     below_ready: bool,
-    above: Queue,
-    below: Queue,
+    mail: Neighbours,
     movement: Option<Movement>,
     report_after: u64,
     save_before: Option<u64>,
@@ -61,8 +61,7 @@ impl<T: Pod + Send> Halo<T> {
             phase: Phase::Between,
             above_ready: true,
             below_ready: true,
-            above: Queue::new(),
-            below: Queue::new(),
+            mail: Neighbours::of(place),
             movement: None,
             report_after: 0,
             save_before: None,
@@ -79,7 +78,7 @@ impl<T: Pod + Send> Halo<T> {
         while let Some(from) = self.place.above()
             && !self.above_ready
         {
-            match next(&mut self.above, from)? {
+            match next(&mut self.mail.above, from)? {
                 Next::Border(border) => {
                     self.above_ready = self.fill(&border, from, true)?;
                 }
@@ -90,7 +89,7 @@ impl<T: Pod + Send> Halo<T> {
         if let Some(from) = self.place.below()
             && !self.below_ready
         {
-            match next(&mut self.below, from)? {
+            match next(&mut self.mail.below, from)? {
                 Next::Border(border) => self.below_ready = self.fill(&border, from, false)?,
                 Next::Orders(_) => return Err(unexpected(from, "orders", "a border from below")),
                 Next::Nothing => return Ok(false),
@@ -144,15 +143,14 @@ impl<T: Pod + Send> Halo<T> {
     /// Goes on with the part in a movement; `None` if something has to come first.
     fn relocate(&mut self, out: &mut dyn Out) -> Result<Option<(u64, u64)>> {
         // Orders may come before rows.
-        while self.above.front().is_some_and(|mail| mail.kind == Kind::Orders) {
+        while self.mail.above.front().is_some_and(|mail| mail.kind == Kind::Orders) {
             let from = self.place.above().unwrap_or(0);
-            if let Next::Orders(orders) = next(&mut self.above, from)? {
+            if let Next::Orders(orders) = next(&mut self.mail.above, from)? {
                 self.order(orders, out)?;
             }
         }
         let Phase::Moving(relocation) = &mut self.phase else { return Ok(None) };
-        let (above, below) = (&mut self.above, &mut self.below);
-        if !relocation.advance(self.place, &mut self.old, above, below, out)? {
+        if !relocation.advance(self.place, &mut self.old, &mut self.mail, out)? {
             return Ok(None);
         }
         let told = (relocation.sent, relocation.received);
@@ -231,14 +229,7 @@ impl<T: Pod + Send> Machine for Halo<T> {
     }
 
     fn receive(&mut self, from: usize, mail: Mail) -> Result<()> {
-        if Some(from) == self.place.above() {
-            self.above.push_back(mail);
-        } else if Some(from) == self.place.below() {
-            self.below.push_back(mail);
-        } else {
-            return Err(unexpected(from, &format!("{:?}", mail.kind), "nothing, it is no neighbour"));
-        }
-        Ok(())
+        self.mail.receive(from, mail)
     }
 
     fn order(&mut self, orders: Orders, out: &mut dyn Out) -> Result<()> {
@@ -256,6 +247,10 @@ impl<T: Pod + Send> Machine for Halo<T> {
             self.movement = Some(movement);
         }
         Ok(())
+    }
+
+    fn awaits_mover(&self) -> bool {
+        matches!(&self.phase, Phase::Moving(relocation) if relocation.awaits_sender())
     }
 
     fn report_after(&self) -> u64 {

@@ -40,8 +40,8 @@ pub(super) struct Leader {
     pub(super) ended: Duration,
     /// When the last sweep began.
     lap: Option<Duration>,
-    /// The sweep before which it was decided last, and when.
-    decided: (u64, Duration),
+    /// The sweep before which reports were asked for last, and when.
+    asked: (u64, Duration),
     totals: Vec<Option<RankReport>>,
     /// After which sweep ranks report next.
     report_after: u64,
@@ -69,7 +69,7 @@ impl Leader {
             begun: now,
             ended: now,
             lap: None,
-            decided: (0, now),
+            asked: (0, now),
         }
     }
 
@@ -130,8 +130,11 @@ impl Leader {
         }
         // All that was reported is of the rows as they are now.
         self.steering.close_movement();
-        let Instruction { moves, period, .. } = self.steering.decide(Some((self.sweeps - before) as f64))?;
-        let (last, when) = std::mem::replace(&mut self.decided, (sweep, now));
+        let Instruction { moves, period, .. } = match self.steering.put_off() {
+            Some(period) => Instruction { moves: Vec::new(), phases: 1, period },
+            None => self.steering.decide(Some((self.sweeps - before) as f64))?,
+        };
+        let (last, when) = std::mem::replace(&mut self.asked, (sweep, now));
         let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
         // At least one sweep, and as many as make up the period.
         let count = match period / seconds {
@@ -156,7 +159,9 @@ impl Leader {
     }
 
     /// How it went, with the size of blocks at the end.
-    pub(super) fn finish(self, name: &str, units: u64, block: u64, size: usize) -> (Summary, Learned) {
+    pub(super) fn finish(mut self, name: &str, units: u64, block: u64, size: usize) -> (Summary, Learned) {
+        let elapsed = self.ended.saturating_sub(self.begun);
+        self.steering.end(self.sweeps, elapsed);
         let ranks = (0..size).map(|rank| self.totals.get(rank).copied().flatten().unwrap_or_default());
         let mut first = self.first;
         first.resize(size, 0);
@@ -164,7 +169,7 @@ impl Leader {
             name: name.to_string(),
             units,
             passes: self.sweeps,
-            elapsed: self.ended.saturating_sub(self.begun),
+            elapsed,
             interactions: self.steering.interactions(),
             movements: self.steering.movements(),
             block,

@@ -39,6 +39,10 @@ pub(super) trait Machine {
     /// Rank 0, before it begins a sweep: these orders are for all.
     fn order(&mut self, orders: Orders, out: &mut dyn Out) -> Result<()>;
 
+    /// Whether it makes its part of a movement and the rank that is to send rows has not begun to: that is waiting, as for a
+    /// border, and no cost of the movement.
+    fn awaits_mover(&self) -> bool;
+
     /// After which sweep the rank reports.
     fn report_after(&self) -> u64;
 

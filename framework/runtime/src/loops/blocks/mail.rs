@@ -50,6 +50,13 @@ pub(super) struct Mail {
     pub(super) parts: Vec<Part>,
 }
 
+impl Mail {
+    /// Whether it announces rows ([`send_coming`]).
+    pub(super) fn is_coming(&self) -> bool {
+        self.kind == Kind::Units && self.body.is_empty() && self.parts.is_empty()
+    }
+}
+
 /// Messages of one neighbour, in the order in which they were sent.
 pub(super) type Queue = VecDeque<Mail>;
 
@@ -119,6 +126,12 @@ impl Border {
         target.copy_from_slice(&self.values);
         Ok(start + count)
     }
+}
+
+/// Announces rows that are sent next.
+pub(super) fn send_coming(out: &mut dyn Out, to: usize) -> Result<()> {
+    let head = out.begin(Kind::Units, 0);
+    out.send(to, head, Vec::new())
 }
 
 /// Sends rows of the whole grid that move; `first` says where they are.

@@ -5,7 +5,8 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::block::Block;
-use super::mail::{Out, Place, Queue, next_rows, open_rows, send_rows, unexpected};
+use super::mail::{Out, Place, next_rows, open_rows, send_coming, send_rows, unexpected};
+use super::neighbours::Neighbours;
 use super::orders::Movement;
 use crate::error::Result;
 use crate::session::letter::Kind;
@@ -23,6 +24,8 @@ pub(super) struct Relocation {
     /// In order; in a round sends come first.
     tasks: Vec<Task>,
     next: usize,
+    /// The rows that are to be received next are on their way.
+    coming: bool,
     pub(super) sent: u64,
     pub(super) received: u64,
 }
@@ -36,7 +39,7 @@ impl Relocation {
             let receives = round.iter().filter(|m| m.to == place.rank);
             tasks.extend(receives.map(|m| Task::Receive { from: m.from, units: m.units.clone() }));
         }
-        Relocation { tasks, next: 0, sent: 0, received: 0 }
+        Relocation { tasks, next: 0, coming: false, sent: 0, received: 0 }
     }
 
     /// Goes on; true when the rank has done its part.
@@ -44,8 +47,7 @@ impl Relocation {
         &mut self,
         place: Place,
         block: &mut Block<T>,
-        above: &mut Queue,
-        below: &mut Queue,
+        mail: &mut Neighbours,
         out: &mut dyn Out,
     ) -> Result<bool> {
         while let Some(task) = self.tasks.get(self.next) {
@@ -64,13 +66,22 @@ impl Relocation {
                         return Err(unexpected(0, &what, &format!("some at an end of {has:?}")));
                     }
                     let values = if is_up { block.take_front(count) } else { block.take_back(count) };
+                    // The receiver takes what follows this for the time that the rows need.
+                    send_coming(out, *to)?;
                     send_rows(out, Kind::Units, *to, rows.start, values)?;
                     self.sent += count as u64;
                 }
                 Task::Receive { from, units } => {
                     let is_above = *from < place.rank;
-                    let queue = if is_above { &mut *above } else { &mut *below };
+                    let queue = if is_above { &mut mail.above } else { &mut mail.below };
                     let Some(mail) = next_rows(queue, *from)? else { return Ok(false) };
+                    if !self.coming {
+                        if !mail.is_coming() {
+                            return Err(unexpected(*from, "rows", "that they are announced first"));
+                        }
+                        self.coming = true;
+                        continue;
+                    }
                     let values = open_rows(mail, &row_range(units), block.width(), *from)?;
                     if is_above {
                         block.put_front(&values);
@@ -78,11 +89,17 @@ impl Relocation {
                         block.put_back(&values);
                     }
                     self.received += units.end - units.start;
+                    self.coming = false;
                 }
             }
             self.next += 1;
         }
         Ok(true)
+    }
+
+    /// Whether it waits for a rank that has not begun to send.
+    pub(super) fn awaits_sender(&self) -> bool {
+        !self.coming && matches!(self.tasks.get(self.next), Some(Task::Receive { .. }))
     }
 
     /// Whom it waits for.
@@ -99,4 +116,60 @@ impl Relocation {
 /// The rows that are these units.
 fn row_range(units: &Range<u64>) -> Range<u64> {
     units.start + 1..units.end + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use armature_planner::loops::BlockMove;
+
+    use super::*;
+    use crate::error::Result;
+    use crate::session::letter::ENVELOPE;
+    use crate::transport::Part;
+
+    use super::super::mail::Mail;
+
+    /// What rank 0 sends to rank 1.
+    #[derive(Default)]
+    struct Wire(Vec<Mail>);
+
+    impl Out for Wire {
+        fn begin(&mut self, _: Kind, _: usize) -> Vec<u8> {
+            vec![0; ENVELOPE]
+        }
+        fn send(&mut self, _: usize, head: Vec<u8>, parts: Vec<Part>) -> Result<()> {
+            self.0.push(Mail { kind: Kind::Units, body: bytes::Bytes::from(head).slice(ENVELOPE..), parts });
+            Ok(())
+        }
+    }
+
+    /// Waiting for the sender is told from waiting for what it has sent.
+    #[test]
+    fn a_receiver_knows_whether_rows_are_on_their_way() {
+        let movement = Movement { before: 1, rounds: vec![vec![BlockMove { from: 0, to: 1, units: 2..4 }]] };
+        let place = |rank| Place { rank, chain: 2 };
+        let block = |rows: Range<u64>| {
+            Block::<f64>::create(3, rows, |row, all| {
+                all.fill(row as f64);
+                Ok(())
+            })
+        };
+        let (mut upper, mut lower) = (block(1..5).unwrap(), block(5..6).unwrap());
+        let (mut wire, mut mail) = (Wire::default(), Neighbours::of(place(1)));
+        let mut receiver = Relocation::new(&movement, place(1));
+        let mut receive = |mail: &mut Neighbours| {
+            let done = receiver.advance(place(1), &mut lower, mail, &mut Wire::default());
+            (done.map_err(|error| error.to_string()), receiver.awaits_sender())
+        };
+        assert_eq!(receive(&mut mail), (Ok(false), true), "nothing has come");
+        let mut sender = Relocation::new(&movement, place(0));
+        assert!(sender.advance(place(0), &mut upper, &mut Neighbours::of(place(0)), &mut wire).unwrap());
+        assert!(!sender.awaits_sender() && sender.sent == 2);
+        let [coming, rows] = <[Mail; 2]>::try_from(wire.0).unwrap();
+        mail.receive(0, coming).unwrap();
+        assert_eq!(receive(&mut mail), (Ok(false), false), "they are on their way");
+        mail.receive(0, rows).unwrap();
+        assert_eq!(receive(&mut mail), (Ok(true), false));
+        assert_eq!((lower.rows(), lower.first()), (3..6, &[3.0; 3][..]));
+    }
 }

@@ -7,7 +7,8 @@ use bytemuck::Pod;
 
 use super::block::Block;
 use super::machine::{Machine, Step};
-use super::mail::{Border, Mail, Next, Out, Place, Queue, next, send_told, unexpected};
+use super::mail::{Border, Mail, Next, Out, Place, next, send_told, unexpected};
+use super::neighbours::Neighbours;
 use super::orders::{Crossing, Movement, Orders};
 use super::relocation::Relocation;
 use super::strips::Strips;
@@ -64,8 +65,7 @@ pub(super) struct Sweeper<T> {
     below_until: usize,
     /// First column of the first row that has not gone to the rank above in this sweep.
     told_until: usize,
-    above: Queue,
-    below: Queue,
+    mail: Neighbours,
     movement: Option<Movement>,
     save_before: Option<u64>,
     report_after: u64,
@@ -96,8 +96,7 @@ impl<T: Pod + Send> Sweeper<T> {
             above_until: 0,
             below_until: width,
             told_until: 0,
-            above: Queue::new(),
-            below: Queue::new(),
+            mail: Neighbours::of(place),
             movement: None,
             save_before: None,
             report_after: 0,
@@ -153,7 +152,7 @@ impl<T: Pod + Send> Sweeper<T> {
     #[inline]
     fn take_above(&mut self, from: usize, out: &mut dyn Out) -> Result<bool> {
         loop {
-            match next(&mut self.above, from)? {
+            match next(&mut self.mail.above, from)? {
                 Next::Border(border) => {
                     let start = self.above_until;
                     self.above_until = border.write(self.block.upper(), self.sweep, start, from)?;
@@ -170,7 +169,7 @@ impl<T: Pod + Send> Sweeper<T> {
     fn take_below(&mut self, until: usize) -> Result<bool> {
         let Some(from) = self.place.below() else { return Ok(true) };
         while self.below_until < until {
-            match next(&mut self.below, from)? {
+            match next(&mut self.mail.below, from)? {
                 Next::Border(border) => {
                     let start = self.below_until;
                     self.below_until = border.write(self.block.lower(), self.sweep - 1, start, from)?;
@@ -234,8 +233,7 @@ impl<T: Pod + Send> Machine for Sweeper<T> {
             }
             Phase::Between => Ok(self.between()),
             Phase::Moving(relocation) => {
-                let (above, below) = (&mut self.above, &mut self.below);
-                if !relocation.advance(self.place, &mut self.block, above, below, out)? {
+                if !relocation.advance(self.place, &mut self.block, &mut self.mail, out)? {
                     return Ok(Step::Wait);
                 }
                 let (sent, received) = (relocation.sent, relocation.received);
@@ -282,14 +280,7 @@ impl<T: Pod + Send> Machine for Sweeper<T> {
     }
 
     fn receive(&mut self, from: usize, mail: Mail) -> Result<()> {
-        if Some(from) == self.place.above() {
-            self.above.push_back(mail);
-        } else if Some(from) == self.place.below() {
-            self.below.push_back(mail);
-        } else {
-            return Err(unexpected(from, &format!("{:?}", mail.kind), "nothing, it is no neighbour"));
-        }
-        Ok(())
+        self.mail.receive(from, mail)
     }
 
     fn order(&mut self, orders: Orders, out: &mut dyn Out) -> Result<()> {
@@ -307,6 +298,10 @@ impl<T: Pod + Send> Machine for Sweeper<T> {
         }
         self.save_before = orders.save_before.or(self.save_before);
         Ok(())
+    }
+
+    fn awaits_mover(&self) -> bool {
+        matches!(&self.phase, Phase::Moving(relocation) if relocation.awaits_sender())
     }
 
     fn report_after(&self) -> u64 {

@@ -89,9 +89,15 @@ impl Writer {
     pub(in crate::loops) fn is_busy(&self) -> bool {
         self.outstanding > 0
     }
+
+    /// Waits no more for what is being written, also when it is dropped: the thread is left to itself.
+    pub(in crate::loops) fn give_up(&mut self) {
+        self.thread = None;
+        self.outstanding = 0;
+    }
 }
 
-/// The thread ends with its writer: what it is writing is finished first.
+/// The thread ends with its writer: what it is writing is finished first, if that was not given up.
 impl Drop for Writer {
     fn drop(&mut self) {
         if let Some(Thread { jobs, outcomes, handle }) = self.thread.take() {

@@ -1,14 +1,14 @@
-//! A rank while a DOALL loop runs: gives out blocks, and between them takes messages in, reports, and moves units.
+//! A rank while a DOALL loop runs: gives out blocks. What is said and heard between them is in `talk.rs`.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use armature_planner::loops::{LoopBalancer, Reach};
 
-use super::keeping::{Keeping, pieces, resume};
+use super::keeping::{Keeping, resume};
 use super::leader::Leader;
-use super::letters::{Orders, Say, Shipment};
-use super::member::{Addressed, Member};
+use super::letters::Shipment;
+use super::member::Member;
 use super::pace::Pace;
 use super::stock::{Block, Segment};
 use super::wait::Wait;
@@ -20,42 +20,39 @@ use crate::loops::steering::Steering;
 use crate::loops::summary::Summary;
 use crate::loops::units::Units;
 use crate::session::Config;
-use crate::session::letter::{Kind, Letter, envelope};
 use crate::session::post::Post;
-use crate::transport::Message;
-use crate::wire;
 
 /// A loop on this rank, through all its runs.
 pub(in crate::loops) struct Engine<U> {
-    name: String,
-    settings: Settings,
-    units: u64,
-    member: Member<U>,
-    pace: Pace,
-    has_units: bool,
+    pub(super) name: String,
+    pub(super) settings: Settings,
+    pub(super) units: u64,
+    pub(super) member: Member<U>,
+    pub(super) pace: Pace,
+    pub(super) has_units: bool,
     /// Checkpoints, in the first run, if they are asked for.
-    keeping: Option<Keeping>,
+    pub(super) keeping: Option<Keeping>,
     /// Rank 0: what was learned in earlier runs, and the units that each rank has.
-    learned: Option<(LoopBalancer, Vec<u64>)>,
-    run: Option<Run>,
+    pub(super) learned: Option<(LoopBalancer, Vec<u64>)>,
+    pub(super) run: Option<Run>,
 }
 
 /// What belongs to one run.
-struct Run {
-    leader: Option<Leader>,
-    meter: Meter,
-    clock: Clock,
-    begin: Duration,
-    passes: u64,
-    first: Vec<u64>,
-    current: Option<(Block, Begun)>,
+pub(super) struct Run {
+    pub(super) leader: Option<Leader>,
+    pub(super) meter: Meter,
+    pub(super) clock: Clock,
+    pub(super) begin: Duration,
+    pub(super) passes: u64,
+    pub(super) first: Vec<u64>,
+    pub(super) current: Option<(Block, Begun)>,
     /// Time that the movement in hand has taken so far.
-    moving: Duration,
+    pub(super) moving: Duration,
     /// Rank 0: something was heard that may lead to orders.
-    stirred: bool,
-    alone: bool,
-    peer_limit: Duration,
-    join_limit: Duration,
+    pub(super) stirred: bool,
+    pub(super) alone: bool,
+    pub(super) peer_limit: Duration,
+    pub(super) join_limit: Duration,
 }
 
 impl<U: Units> Engine<U> {
@@ -241,144 +238,6 @@ impl<U: Units> Engine<U> {
         }
     }
 
-    /// Tells rank 0 of what has been written to a checkpoint.
-    fn tell_saved(&mut self, post: &mut Post) -> Result<()> {
-        let Some(written) = self.keeping.as_mut().map_or(Ok(None), |keeping| keeping.writer.poll())? else {
-            return Ok(());
-        };
-        match self.run.as_mut().and_then(|run| run.leader.as_mut()) {
-            Some(leader) => leader.hear_saved(0, written.0, written.1),
-            None => post.send(0, Kind::Saved, &written),
-        }
-    }
-
-    /// Takes in what has come and says what is to be said. False if there was nothing.
-    fn converse(&mut self, post: &mut Post) -> Result<bool> {
-        self.tell_saved(post)?;
-        let mut begin = None;
-        loop {
-            let letter = post.poll()?;
-            let Some(run) = &mut self.run else { return Ok(false) };
-            let reports = letter.is_none() && self.member.is_to_report(|| run.meter.since_note());
-            if letter.is_none() && !reports && !run.stirred {
-                break;
-            }
-            begin.get_or_insert_with(|| run.clock.now());
-            if let Some(letter) = letter {
-                self.hear(post, letter)?;
-            } else if reports {
-                self.report(post)?;
-            } else {
-                run.stirred = false;
-                let now = run.clock.now();
-                if let Some(orders) = run.leader.as_mut().map_or(Ok(None), |leader| leader.step(now))? {
-                    self.order(post, &orders)?;
-                }
-            }
-        }
-        let Some(run) = &mut self.run else { return Ok(false) };
-        if let Some(begin) = begin {
-            run.meter.interaction(run.clock.now().saturating_sub(begin));
-        }
-        Ok(begin.is_some())
-    }
-
-    fn hear(&mut self, post: &mut Post, letter: Letter) -> Result<()> {
-        let Some(run) = &mut self.run else { return Ok(()) };
-        match (letter.kind, &mut run.leader) {
-            (Kind::Report, Some(leader)) => {
-                let say: Say = wire::from_bytes(&letter.body)?;
-                leader.hear(letter.from, &say, run.clock.now());
-                run.stirred = true;
-                Ok(())
-            }
-            (Kind::Orders, None) if letter.from == 0 => {
-                let orders: Orders = wire::from_bytes(&letter.body)?;
-                self.obey(post, &orders)
-            }
-            (Kind::Saved, Some(leader)) => {
-                let (pass, saved) = wire::from_bytes(&letter.body)?;
-                leader.hear_saved(letter.from, pass, saved)
-            }
-            (Kind::Units, _) => {
-                let begin = run.clock.now();
-                let shipment = Shipment::unpack(letter.body, letter.parts, self.units)?;
-                self.member.accept(letter.from, shipment)?;
-                run.moving += run.clock.now().saturating_sub(begin);
-                self.settle();
-                Ok(())
-            }
-            (other, _) => {
-                let text = format!("rank {} sent {other:?}, which a loop does not expect here", letter.from);
-                Err(Error::new(ErrorKind::Wire, text))
-            }
-        }
-    }
-
-    /// Tells all ranks.
-    fn order(&mut self, post: &mut Post, orders: &Orders) -> Result<()> {
-        let mut head = envelope(post.run(), Kind::Orders).to_vec();
-        head.extend_from_slice(&wire::to_bytes(orders)?);
-        let message = Message::new(head);
-        for rank in 1..post.size() {
-            post.send_ready(rank, message.clone())?;
-        }
-        self.obey(post, orders)
-    }
-
-    fn obey(&mut self, post: &mut Post, orders: &Orders) -> Result<()> {
-        let Some(run) = &mut self.run else { return Ok(()) };
-        if let (Some(pass), Some(keeping)) = (orders.save, &mut self.keeping) {
-            keeping.writer.save(pass, pieces(self.member.stock.segments())?)?;
-        }
-        let begin = run.clock.now();
-        let shipments: Vec<Addressed<U>> = self.member.obey(orders)?;
-        for (to, shipment) in shipments {
-            post.send_ready(to, shipment.pack(post.run(), Kind::Units)?)?;
-        }
-        if !orders.moves.is_empty() {
-            run.moving += run.clock.now().saturating_sub(begin);
-        }
-        self.settle();
-        Ok(())
-    }
-
-    /// Notes the movement of which this rank has made its part.
-    fn settle(&mut self) {
-        if let (Some(made), Some(run)) = (self.member.take_made(), &mut self.run) {
-            run.meter.moved(std::mem::take(&mut run.moving), made.sent, made.received);
-        }
-    }
-
-    fn report(&mut self, post: &mut Post) -> Result<()> {
-        let Some(run) = &mut self.run else { return Ok(()) };
-        let (undone, held) = (self.member.stock.undone(), self.member.stock.held());
-        let note = run.meter.note(undone);
-        let total = (undone == 0).then(|| run.meter.report(held));
-        let say = Say { round: self.member.round(), done: self.member.done(), held, note, total };
-        self.member.has_reported();
-        match &mut run.leader {
-            Some(leader) => {
-                leader.hear(0, &say, run.clock.now());
-                run.stirred = true;
-                Ok(())
-            }
-            None => post.send(0, Kind::Report, &say),
-        }
-    }
-
-    /// How long this rank waits in silence, and for what.
-    fn patience(&self) -> (Duration, String) {
-        let Some(run) = &self.run else { return (Duration::MAX, String::new()) };
-        match &run.leader {
-            Some(leader) if leader.has_heard_all() => (run.peer_limit, leader.waits_for()),
-            Some(leader) => (run.join_limit, leader.waits_for()),
-            // Rank 0 knows more, so it is the one to say so.
-            None if self.member.round() > 0 => (run.peer_limit + run.peer_limit / 4, self.member.waits_for()),
-            None => (run.join_limit, self.member.waits_for()),
-        }
-    }
-
     /// The data of the block that [`next`](Engine::next) has given.
     pub(in crate::loops) fn slices(&mut self, block: &Block) -> Option<U::Slices<'_>> {
         self.member.stock.slices(block)
@@ -401,21 +260,23 @@ impl<U: Units> Engine<U> {
     /// How the run went, on rank 0, after its end.
     pub(in crate::loops) fn finish(&mut self) -> Option<Summary> {
         let run = self.run.take()?;
-        let leader = run.leader?;
+        let mut leader = run.leader?;
+        let (ended, ranks, held) = (leader.ended()?, leader.totals(), leader.held());
+        let elapsed = ended.saturating_sub(run.begin);
         let steering = leader.steering();
+        steering.end(run.passes, elapsed);
         let summary = Summary {
             name: self.name.clone(),
             units: self.units,
             passes: run.passes,
-            elapsed: leader.ended()?.saturating_sub(run.begin),
+            elapsed,
             interactions: steering.interactions(),
             movements: steering.movements(),
             block: self.pace.usual(),
             first: run.first,
             change: steering.change(),
-            ranks: leader.totals(),
+            ranks,
         };
-        let held = leader.held();
         self.learned = Some((leader.into_balancer(), held));
         Some(summary)
     }

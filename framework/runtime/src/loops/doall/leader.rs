@@ -263,8 +263,8 @@ impl Leader {
         self.accounts.iter().map(total).collect()
     }
 
-    pub(super) fn steering(&self) -> &Steering {
-        &self.steering
+    pub(super) fn steering(&mut self) -> &mut Steering {
+        &mut self.steering
     }
 
     /// What was learned of the ranks.

@@ -13,6 +13,7 @@ mod looper;
 mod member;
 mod pace;
 mod stock;
+mod talk;
 #[cfg(test)]
 mod tests;
 mod wait;
