@@ -28,12 +28,24 @@ pub(super) struct Note {
     pub(super) span: f64,
     /// Seconds of them that interactions took.
     pub(super) hooks: f64,
+    /// Seconds of them in which it waited for others.
+    pub(super) waiting: f64,
     /// Movements that it has made its part of, since the run began.
     pub(super) movements: u64,
     /// Seconds that those since its last note took.
     pub(super) moving: f64,
     /// The scheduler's quantum as this rank sees it (s).
     pub(super) quantum: f64,
+}
+
+impl Note {
+    /// The same, with all time that was not waiting, interactions and movements as time of computing. In a loop whose ranks
+    /// exchange borders in every sweep, sending and receiving them is part of the work; and a rank that shares its core is
+    /// stopped there as well as in user code.
+    pub(super) fn of_all_work(self) -> Self {
+        let work = self.span - self.waiting - self.hooks - self.moving;
+        Note { seconds: work.max(self.seconds), ..self }
+    }
 }
 
 /// Measures the blocks of a rank. Two readings of the clock a block; one more of the CPU's where blocks are long.
@@ -111,6 +123,7 @@ impl Meter {
     /// The rank waited so long for others.
     #[inline]
     pub(super) fn waited(&mut self, took: Duration) {
+        self.recent.waiting += took.as_secs_f64();
         self.total.waiting += took;
     }
 

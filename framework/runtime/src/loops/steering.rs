@@ -14,8 +14,10 @@ use crate::monitor::{Event, EventLog, Input, Place, Subject};
 use crate::session::post::Post;
 use crate::session::{Balance, Config};
 
-/// The part of the shortest period that must have passed before a decision.
+/// The part of the shortest period for which each rank must have worked before a decision …
 const ENOUGH: f64 = 0.5;
+/// … and so many of them must have passed at the most.
+const PATIENCE: f64 = 10.0;
 
 /// What ranks are told after an interaction.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,6 +47,8 @@ pub(super) struct Steering {
     /// The movement that is being made.
     under_way: Option<Movement>,
     forced: Option<Lots>,
+    /// Nothing was reported yet.
+    is_cold: bool,
     interactions: u64,
     movements: u64,
     change: Option<String>,
@@ -107,6 +111,7 @@ impl Steering {
             held: held.to_vec(),
             under_way: None,
             forced: settings.forced.map(Lots),
+            is_cold: true,
             interactions: 0,
             movements: 0,
             change: None,
@@ -133,6 +138,7 @@ impl Steering {
             blocks: before.blocks + note.blocks,
             span: before.span + note.span,
             hooks: before.hooks + note.hooks,
+            waiting: before.waiting + note.waiting,
             ..note
         });
     }
@@ -165,18 +171,27 @@ impl Steering {
 
     /// Where the ranks' turns of their cores cannot have evened out in what was reported, puts the decision off: ranks are
     /// to report again after the time that is returned (s). Without this a rank whose first report falls into a pause
-    /// of its core counts as far slower than it is. Random movements wait for nothing.
+    /// of its core counts as far slower than it is. A first report that is too short is left out: it is of cold caches, and
+    /// of connections that were made. Random movements wait for nothing.
     pub(super) fn put_off(&mut self) -> Option<f64> {
         self.know_quantum();
         let shortest = self.balancer.shortest_period();
-        let span =
-            self.notes.iter().map(|note| note.map_or(0.0, |note| note.span)).fold(f64::INFINITY, f64::min);
-        // Periods are made up of whole sweeps: half of one may be missing.
-        if self.forced.is_some() || span >= ENOUGH * shortest {
+        let missing = |note: &Option<Note>| {
+            let Note { seconds, span, .. } = note.unwrap_or_default();
+            // Periods are made up of whole sweeps: part of one may be missing. A rank that mostly waits may never work as long.
+            let enough = seconds >= ENOUGH * shortest || span >= PATIENCE * shortest;
+            if enough { 0.0 } else { shortest - seconds }
+        };
+        let missing = self.notes.iter().map(missing).fold(0.0, f64::max);
+        if self.forced.is_some() || missing == 0.0 {
             return None;
         }
+        if self.is_cold {
+            self.notes.fill(None);
+        }
+        self.is_cold = false;
         self.heard.fill(false);
-        Some(shortest - span)
+        Some(missing)
     }
 
     /// Tells the balancer for how long other processes have a core at a time, as the rank that has met most of it sees it.

@@ -53,20 +53,30 @@ fn a_decision_waits_until_turns_of_the_cores_have_evened_out() {
         steering.hear(0, note(50, 0.03, 0));
         steering.hear(1, note(50, slow, 0));
     };
-    hear(&mut steering, 0.08);
+    hear(&mut steering, 0.09);
     assert!(steering.is_due());
     let missing = steering.put_off().unwrap();
     assert!((missing - 0.17).abs() < 1e-9, "ten turns of 20 ms, of which 30 ms have passed: {missing}");
     assert!(!steering.is_due(), "all are to report again");
+    // That was the cold start, and does not count.
+    hear(&mut steering, 0.05);
+    assert!(steering.put_off().is_some());
+    hear(&mut steering, 0.04);
+    assert!(steering.is_due() && steering.put_off().is_some(), "rank 0 has reported 60 ms");
     hear(&mut steering, 0.03);
     assert!(steering.put_off().is_some());
-    hear(&mut steering, 0.05);
-    assert!(steering.is_due() && steering.put_off().is_some(), "rank 0 has reported 90 ms");
-    hear(&mut steering, 0.03);
+    hear(&mut steering, 0.04);
     assert_eq!(steering.put_off(), None);
-    // It counts what was reported all the time: 200 units in 0.12 s and in 0.19 s.
+    // It counts what was reported since: 200 units in 0.12 s and in 0.16 s.
     let Instruction { moves, .. } = steering.decide(None).unwrap();
-    assert_eq!(moves, [Move { from: 1, to: 0, units: 11 }]);
+    assert_eq!(moves, [Move { from: 1, to: 0, units: 7 }]);
+    // A rank that waits for the others most of the time is not waited for without end.
+    let waiting = |seconds: f64| Note { span: 0.3, ..note(50, seconds, 1) };
+    for reports in 1..=7 {
+        steering.hear(0, waiting(0.005));
+        steering.hear(1, waiting(0.29));
+        assert_eq!(steering.put_off().is_none(), reports == 7, "2 s have passed: {reports}");
+    }
 }
 
 #[test]

@@ -316,7 +316,7 @@ impl<'d> Driver<'d> {
         if is_due {
             self.end_stretch();
             let begin = self.clock.now();
-            let note = self.meter.note(machine.held());
+            let note = self.meter.note(machine.held()).of_all_work();
             self.tell(Told::Note(note))?;
             self.meter.interaction(self.clock.now().saturating_sub(begin));
         }
