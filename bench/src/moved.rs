@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use armature::pipeline::{MappingChoice, Summary};
 use armature::{Balance, BatchMode, BoxError, Config, Progress, Session};
+use armature_bench_simulated::settings;
 use armature_planner::pipeline::Dispatch;
 
 use crate::{
@@ -116,9 +117,7 @@ impl Job {
 
     fn parse(words: &[String]) -> Outcome<Self> {
         let mut job = Job::fixed("", 0, "auto");
-        for word in words {
-            let (name, value) =
-                word.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, got {word}"))?;
+        settings(words, |name, value| {
             match (name, value) {
                 ("pipeline", _) => job.pipeline = value.into(),
                 ("items", _) => job.items = value.parse()?,
@@ -129,10 +128,11 @@ impl Job {
                 ("third", _) => job.third = Some(value.into()),
                 (name, _) => match name.strip_prefix("every-") {
                     Some(every) => job.exchange = Some((every.parse::<u64>()?.max(1), value.into())),
-                    None => return Err(format!("there is no setting {word}").into()),
+                    None => return Ok(false),
                 },
             }
-        }
+            Ok(true)
+        })?;
         Ok(job)
     }
 

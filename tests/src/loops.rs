@@ -4,24 +4,25 @@ use std::fmt::Debug;
 use std::process::Command;
 
 use crate::mpirun::Job;
-use crate::program::succeeds;
+use crate::program::{fails, succeeds};
 
 /// The program of a loop, as a user runs it.
 #[derive(Clone, Copy, Debug)]
 pub struct LoopProgram {
-    /// Where it is.
+    /// The name of the loop.
+    pub name: &'static str,
+    /// Where the program is.
     pub path: &'static str,
     /// Options, with values, where a test does not give others: a loop that takes a moment only.
     pub usual: &'static [(&'static str, &'static str)],
     /// What it says of every run.
     pub says: &'static [&'static str],
-    /// How its summary begins.
+    /// How its summary begins, behind its name.
     pub summary: &'static str,
 }
 
 impl LoopProgram {
-    /// The program with these arguments.
-    pub fn command(&self, arguments: &[&str]) -> Command {
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.path);
         command.args(arguments);
         command
@@ -34,6 +35,7 @@ impl LoopProgram {
     /// If anything is not as it should be.
     #[track_caller]
     pub fn agrees(&self, sets: &[&[&str]]) {
+        let summary = format!("loop {}: {}", self.name, self.summary);
         for more in sets {
             let usual = self.usual.iter().filter(|(name, _)| !more.contains(name));
             let words = usual.flat_map(|(name, value)| [*name, *value]).chain(more.iter().copied());
@@ -42,8 +44,24 @@ impl LoopProgram {
                 assert!(text.contains(part), "`{part}` is not said by {more:?}: {text}");
             }
             assert!(text.contains(" movements") || text.contains(" 1 movement"), "{text}");
-            assert_eq!(more.contains(&"--summary"), text.contains(self.summary), "{text}");
+            assert_eq!(more.contains(&"--summary"), text.contains(&summary), "{text}");
             assert!(!more.contains(&"--forced") || !text.contains(STILL), "{text}");
+        }
+    }
+
+    /// Runs it with what no loop can use, and with these arguments: each must be refused by these words.
+    ///
+    /// # Panics
+    /// If one is not.
+    #[track_caller]
+    pub fn refuses(&self, sets: &[(&[&str], &str)]) {
+        let shares =
+            format!("loop {}: shares of a loop must be one positive number for each of 2", self.name);
+        let all: [(&[&str], &str); 2] =
+            [(&["--ranks", "2", "--shares", "1"], &shares), (&["--ranks", "0"], "1..=4096")];
+        for (arguments, expected) in all.iter().chain(sets) {
+            let messages = fails(&mut self.command(arguments));
+            assert!(messages.contains(expected), "{arguments:?}: {messages}");
         }
     }
 

@@ -1,13 +1,13 @@
 //! The `heat` command as a user runs it: on threads and under mpirun.
 
 use armature_tests::loops::LoopProgram;
-use armature_tests::program::fails;
 
 const PROGRAM: LoopProgram = LoopProgram {
+    name: "heat",
     path: env!("CARGO_BIN_EXE_heat"),
     usual: &[("--size", "70x50"), ("--steps", "60")],
     says: &[" steps in "],
-    summary: "loop heat: 68 units, 60 passes",
+    summary: "68 units, 60 passes",
 };
 
 #[test]
@@ -26,15 +26,7 @@ fn every_number_of_ranks_makes_the_same_grid() {
 
 #[test]
 fn failures_say_what_and_where() {
-    let shares = "loop heat: shares of a loop must be one positive number for each of 2";
-    for (arguments, expected) in [
-        (&["--size", "many"][..], "expected N or ROWSxCOLUMNS"),
-        (&["--ranks", "2", "--shares", "1"], shares),
-        (&["--ranks", "0"], "1..=4096"),
-    ] {
-        let messages = fails(&mut PROGRAM.command(arguments));
-        assert!(messages.contains(expected), "{arguments:?}: {messages}");
-    }
+    PROGRAM.refuses(&[(&["--size", "many"], "expected N or ROWSxCOLUMNS")]);
 }
 
 #[test]

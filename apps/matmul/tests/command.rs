@@ -1,13 +1,13 @@
 //! The `matmul` command as a user runs it: on threads and under mpirun.
 
 use armature_tests::loops::LoopProgram;
-use armature_tests::program::fails;
 
 const PROGRAM: LoopProgram = LoopProgram {
+    name: "matmul",
     path: env!("CARGO_BIN_EXE_matmul"),
     usual: &[("--size", "130")],
     says: &[" multiplied ", "Gflop/s"],
-    summary: "loop matmul: 130 units, 1 pass in ",
+    summary: "130 units, 1 pass in ",
 };
 
 #[test]
@@ -25,15 +25,7 @@ fn every_number_of_ranks_makes_the_same_product() {
 
 #[test]
 fn failures_say_what_and_where() {
-    let shares = "loop matmul: shares of a loop must be one positive number for each of 2";
-    for (arguments, expected) in [
-        (&["--size", "0"][..], "1..=32768"),
-        (&["--ranks", "2", "--shares", "1"], shares),
-        (&["--ranks", "0"], "1..=4096"),
-    ] {
-        let messages = fails(&mut PROGRAM.command(arguments));
-        assert!(messages.contains(expected), "{arguments:?}: {messages}");
-    }
+    PROGRAM.refuses(&[(&["--size", "0"], "1..=32768")]);
 }
 
 #[test]

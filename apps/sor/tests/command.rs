@@ -2,14 +2,14 @@
 
 use armature_tests::loops::LoopProgram;
 use armature_tests::mpirun::Job;
-use armature_tests::program::fails;
 use std::time::{Duration, Instant};
 
 const PROGRAM: LoopProgram = LoopProgram {
+    name: "sor",
     path: env!("CARGO_BIN_EXE_sor"),
     usual: &[("--size", "70x50"), ("--sweeps", "60")],
     says: &[" sweeps in "],
-    summary: "loop sor: 68 units, 60 passes",
+    summary: "68 units, 60 passes",
 };
 
 #[test]
@@ -28,15 +28,7 @@ fn every_number_of_ranks_makes_the_same_grid() {
 
 #[test]
 fn failures_say_what_and_where() {
-    let shares = "loop sor: shares of a loop must be one positive number for each of 2";
-    for (arguments, expected) in [
-        (&["--size", "many"][..], "expected N or ROWSxCOLUMNS"),
-        (&["--ranks", "2", "--shares", "1"], shares),
-        (&["--ranks", "0"], "1..=4096"),
-    ] {
-        let messages = fails(&mut PROGRAM.command(arguments));
-        assert!(messages.contains(expected), "{arguments:?}: {messages}");
-    }
+    PROGRAM.refuses(&[(&["--size", "many"], "expected N or ROWSxCOLUMNS")]);
 }
 
 #[test]

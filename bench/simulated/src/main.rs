@@ -10,28 +10,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use armature::farm::{Context, Farm, Worker};
-use armature::{BoxError, Config, Progress, Session};
-use tasks::TaskShape;
-
-#[path = "../../src/farm/tasks.rs"]
-#[allow(unreachable_pub, reason = "it is a public module of the experiments")]
-mod tasks;
-
-type Outcome<T = ()> = Result<T, BoxError>;
+use armature::{BoxError, Session};
+use armature_bench_simulated::tasks::TaskShape;
+use armature_bench_simulated::{Outcome, run, settings};
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = Simulated::parse(&words).and_then(|simulated| {
-        let config = Config::from_env()?.progress(Progress::Off);
-        Ok(armature::run(&config, |session| simulated.rank(session))?)
-    });
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("armature-bench-simulated: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    run("armature-bench-simulated", Simulated::parse, Simulated::rank)
 }
 
 /// What is run.
@@ -58,9 +42,7 @@ impl Simulated {
             workers: 0,
             sub_masters: 0,
         };
-        for word in words {
-            let (name, value) =
-                word.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, got {word}"))?;
+        settings(words, |name, value| {
             match name {
                 "tasks" => simulated.tasks = value.parse()?,
                 "mean" => simulated.mean = value.parse()?,
@@ -70,9 +52,10 @@ impl Simulated {
                 "iterations" => simulated.iterations = value.parse()?,
                 "workers" => simulated.workers = value.parse()?,
                 "sub-masters" => simulated.sub_masters = value.parse()?,
-                _ => return Err(format!("there is no setting {word}").into()),
+                _ => return Ok(false),
             }
-        }
+            Ok(true)
+        })?;
         Ok(simulated)
     }
 

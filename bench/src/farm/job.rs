@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use armature_bench_simulated::settings;
 use armature_planner::farm::Chunking;
 
 use super::chores::Chores;
@@ -70,9 +71,7 @@ impl Job {
     pub(crate) fn parse(words: &[String]) -> Outcome<Self> {
         let chores = Chores { tasks: 0, mean: 1.0, deviation: 1.0, seed: 0 };
         let mut job = Job { chores, way: Way::Halves, cores: Vec::new() };
-        for word in words {
-            let (name, value) =
-                word.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, got {word}"))?;
+        settings(words, |name, value| {
             match (name, value) {
                 ("tasks", _) => job.chores.tasks = value.parse()?,
                 ("mean", _) => job.chores.mean = value.parse()?,
@@ -83,9 +82,10 @@ impl Job {
                 ("split", "even") => job.way = Way::Even,
                 ("farm", _) => job.way = Way::Farm(value.parse()?),
                 ("core", _) => job.cores.push(value.parse()?),
-                _ => return Err(format!("there is no setting {word}").into()),
+                _ => return Ok(false),
             }
-        }
+            Ok(true)
+        })?;
         Ok(job)
     }
 }

@@ -5,5 +5,6 @@ pub mod job;
 pub mod mortal;
 pub mod simulated;
 pub mod subject;
-pub mod tasks;
 pub mod tiny;
+
+pub use armature_bench_simulated::tasks;

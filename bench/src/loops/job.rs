@@ -2,6 +2,8 @@
 
 use std::{fmt, path::Path, str::FromStr, time::Duration};
 
+use armature_bench_simulated::settings;
+
 use crate::{
     Outcome,
     ranks::{Launch, Values, one},
@@ -145,9 +147,7 @@ impl Job {
 
     pub(crate) fn parse(words: &[String]) -> Outcome<Self> {
         let mut job = Job::new(Kernel::Matmul, 0, 0);
-        for word in words {
-            let (name, value) =
-                word.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, got {word}"))?;
+        settings(words, |name, value| {
             match name {
                 "loop" => job.kernel = value.parse()?,
                 "size" => job.size = value.parse()?,
@@ -158,9 +158,10 @@ impl Job {
                 "live" => job.live = value.parse()?,
                 "verify" => job.verify = value.parse()?,
                 "core" => job.cores.push(value.parse()?),
-                _ => return Err(format!("there is no setting {word}").into()),
+                _ => return Ok(false),
             }
-        }
+            Ok(true)
+        })?;
         if job.size < 3 || !(0.0..=1.0).contains(&job.split) {
             let text = format!("a loop needs a size of at least 3 and a split from 0 to 1, not {words:?}");
             return Err(text.into());

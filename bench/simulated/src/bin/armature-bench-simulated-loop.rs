@@ -11,25 +11,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use armature::loops::{DoAcross, DoAll, DoAllLoop, Grid, Rows, Settings, Shape, Summary, SweepLoop};
-use armature::{Balance, BoxError, Config, Progress, Session, Stopwatch};
+use armature::{Balance, Session, Stopwatch};
+use armature_bench_simulated::{Outcome, run, settings};
 use rand::{SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, Normal};
 
-type Outcome<T = ()> = Result<T, BoxError>;
-
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = Simulated::parse(&words).and_then(|simulated| {
-        let config = Config::from_env()?.progress(Progress::Off);
-        Ok(armature::run(&config, |session| simulated.rank(session))?)
-    });
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("armature-bench-simulated-loop: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    run("armature-bench-simulated-loop", Simulated::parse, Simulated::rank)
 }
 
 /// What is run.
@@ -52,9 +40,7 @@ struct Simulated {
 impl Simulated {
     fn parse(words: &[String]) -> Outcome<Self> {
         let mut simulated = Simulated::default();
-        for word in words {
-            let (name, value) =
-                word.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, got {word}"))?;
+        settings(words, |name, value| {
             match name {
                 "kind" => simulated.kind = value.into(),
                 "units" => simulated.units = value.parse()?,
@@ -68,9 +54,10 @@ impl Simulated {
                 "quantum" => simulated.quantum = value.parse()?,
                 "noise" => simulated.noise = value.parse()?,
                 "seed" => simulated.seed = value.parse()?,
-                _ => return Err(format!("there is no setting {word}").into()),
+                _ => return Ok(false),
             }
-        }
+            Ok(true)
+        })?;
         Ok(simulated)
     }
 

@@ -1,5 +1,4 @@
-//! Task times of the farm experiments: gamma distributed, alone or in blocks that share one duration. The program for
-//! simulated ranks includes this file, too.
+//! Task times of the farm experiments: gamma distributed, alone or in blocks that share one duration.
 
 use rand::{SeedableRng, rngs::StdRng};
 use rand_distr::{Distribution, Gamma};
