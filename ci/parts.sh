@@ -2,23 +2,23 @@
 # The parts of ci/test.sh, in the order in which they run. Sourced after lib.sh.
 #
 # A part is a function part_NAME that runs under `set -e` in a process of its own, and an entry in PARTS:
-#   NAME | seconds it takes on two cores, after and with compiling | seconds after which it is ended | what it does
+#   NAME | seconds it takes on two cores, dependencies compiled | seconds after which it is ended | what it does
 # It fails where it cannot run.
 
 PARTS=(
   "setup    |   5 |  900 | packages and Rust"
   "format   |   5 |   60 | cargo fmt --check"
   "scripts  |  10 |  120 | shellcheck on every script"
-  "lint     |  90 |  900 | clippy without warnings, also without MPI and hwloc"
-  "docs     |  60 |  600 | the pages of every crate, without warnings"
-  "tests    | 330 | 1500 | unit tests, examples in the pages, whole programs on threads and on Open MPI"
-  "no-eager | 240 | 1200 | whole programs on Open MPI and MPICH where no send is eager"
-  "mpich    | 120 |  900 | whole programs on MPICH"
-  "smpi     | 400 | 1800 | simulated clusters: whole programs, a farm, and Ferret on 14 unequal hosts"
-  "slurm    | 110 |  600 | Ferret as a batch job on a real Slurm of four nodes, and a farm whose ranks are killed"
+  "lint     |  15 |  900 | clippy without warnings, also without MPI and hwloc"
+  "docs     |   5 |  600 | the pages of every crate, without warnings"
+  "tests    | 785 | 1500 | unit tests, examples in the pages, whole programs on threads and on Open MPI"
+  "no-eager | 350 | 1200 | whole programs on Open MPI and MPICH where no send is eager"
+  "mpich    | 140 |  900 | whole programs on MPICH"
+  "smpi     | 520 | 1800 | simulated clusters: whole programs, a farm, and Ferret on 14 unequal hosts"
+  "slurm    | 140 |  600 | Ferret as a batch job on a real Slurm of four nodes, and a farm whose ranks are killed"
   "hosts    |  30 |  400 | Ferret and a loop on four unequal hosts: network namespaces with their own links and shares of a core"
-  "bench    | 400 | 1800 | every experiment in its short form"
-  "demo     |  60 |  900 | the demonstration of the README"
+  "bench    | 255 | 1800 | every experiment in its short form"
+  "demo     |   5 |  900 | the demonstration of the README"
   "licences |   5 |   60 | the licences of all dependencies against deny.toml"
 )
 # What a person runs while working.

@@ -2,7 +2,7 @@
 # Runs all tests: installs what is missing, then format, lints, pages, unit tests, whole programs on threads, Open
 # MPI, MPICH, a simulated cluster and a real Slurm, and short forms of the experiments.
 #
-#   ci/test.sh                 everything, in about 25 minutes on two cores
+#   ci/test.sh                 everything, in about 40 minutes on two cores, and what compiling takes the first time
 #   ci/test.sh --quick         what is worth running while working
 #   ci/test.sh PART...         only these parts
 #   ci/test.sh --list          the parts and how long they take
