@@ -16,31 +16,80 @@ const PARTS: u64 = 8;
 const SHARE: f64 = 0.25;
 /// Smaller blocks are as good as the best if a unit takes at most this part longer in them.
 const WORTH: f64 = 0.03;
-/// Blocks of one size that are looked at before a larger one is tried, of which the fastest counts: other programs can only
-/// slow one down.
-const LOOKS: u32 = 3;
+/// Rounds in which each size is looked at once before the first choice. The fastest block of a size counts: other programs
+/// can only slow one down; and rounds, because a machine that slows down for a while slows all sizes down.
+const ROUNDS: u32 = 3;
+/// Blocks until there is another round after a choice; twice as many after each of these.
+const REVIEW: u64 = 64;
 
 /// Chooses the size of blocks from how long units take.
 ///
-/// At first sizes double until a block takes [`LONGEST`]. Then the smallest is taken that is as good as the best of them and
-/// takes about [`TARGET`]: many kernels have work to do for a block, whatever its size.
+/// In a first round sizes double until a block takes [`LONGEST`]. After some rounds the smallest is taken that is as good as the
+/// best of them and takes about [`TARGET`]: many kernels have work to do for a block, whatever its size. Now and then, ever more
+/// rarely, there is another round, so that a choice that was made in a bad moment does not stay.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     fixed: Option<u64>,
     size: u64,
-    /// Sizes that were tried, and seconds of a unit in the fastest block of each.
-    tried: Vec<(u64, f64)>,
-    /// Blocks of the present size that were looked at.
-    looks: u32,
+    /// Sizes that were tried, from the smallest.
+    tried: Vec<Tried>,
+    /// Which of them is tried now; `None` between rounds.
+    trying: Option<usize>,
+    /// Rounds until the next choice.
+    rounds: u32,
+    /// Blocks since the last choice, and how many there are before the next round.
+    done: u64,
+    review: u64,
     /// Seconds of a unit, as last known; not before the first block.
     unit: Option<f64>,
-    settled: bool,
+    /// The most units that were ever left.
+    most: u64,
+}
+
+/// A size of blocks.
+#[derive(Clone, Copy, Debug)]
+struct Tried {
+    size: u64,
+    /// Seconds of a unit in the last blocks of this size.
+    looks: [f64; ROUNDS as usize],
+    next: usize,
+}
+
+impl Tried {
+    fn new(size: u64) -> Self {
+        Tried { size, looks: [f64::INFINITY; ROUNDS as usize], next: 0 }
+    }
+
+    fn look(&mut self, unit: f64) {
+        self.looks[self.next] = unit;
+        self.next = (self.next + 1) % self.looks.len();
+    }
+
+    /// Seconds of a unit in the fastest of these blocks.
+    fn unit(&self) -> f64 {
+        self.looks.into_iter().fold(f64::INFINITY, f64::min)
+    }
+
+    /// Seconds of such a block.
+    fn block(&self) -> f64 {
+        self.size as f64 * self.unit()
+    }
 }
 
 impl Pace {
     /// Blocks of a fixed size, or of one that is chosen.
     pub(super) fn new(fixed: Option<u64>) -> Self {
-        Pace { fixed, size: 1, tried: Vec::new(), looks: 0, unit: None, settled: false }
+        Pace {
+            fixed,
+            size: 1,
+            tried: Vec::new(),
+            trying: Some(0),
+            rounds: ROUNDS,
+            done: 0,
+            review: REVIEW,
+            unit: None,
+            most: 0,
+        }
     }
 
     /// The usual size of a block.
@@ -49,9 +98,14 @@ impl Pace {
     }
 
     /// The size of the next block, where so many units are left.
-    pub(super) fn next(&self, left: u64) -> u64 {
+    pub(super) fn next(&mut self, left: u64) -> u64 {
         if let Some(fixed) = self.fixed {
             return fixed;
+        }
+        self.most = self.most.max(left);
+        if self.trying.is_some_and(|at| at > 0) && self.size > self.most.div_ceil(PARTS) {
+            // No block is ever as large.
+            self.end_round();
         }
         let least = self.unit.map_or(1, |unit| units_in(SHORTEST, unit));
         self.size.min(left.div_ceil(PARTS).max(least)).max(1)
@@ -68,61 +122,71 @@ impl Pace {
             if unit * self.size as f64 > 2.0 * LONGEST {
                 self.restart(unit);
             }
-        } else if self.settled {
+        } else if let Some(at) = self.trying {
+            self.look(at, unit);
+        } else {
             let mean = self.unit.map_or(unit, |mean| mean + SHARE * (unit - mean));
             self.unit = Some(mean);
             let block = mean * self.size as f64;
+            self.done += 1;
             if block > 2.0 * LONGEST && self.size > 1 || block < TARGET / 4.0 {
                 self.restart(mean);
+            } else if self.done >= self.review {
+                self.rounds = 1;
+                self.begin_round();
             }
-        } else {
-            self.look(unit);
         }
     }
 
     /// A block of the size that is being tried was done.
-    fn look(&mut self, unit: f64) {
-        let fastest = match self.tried.last_mut() {
-            Some((size, fastest)) if *size == self.size => {
-                *fastest = fastest.min(unit);
-                *fastest
-            }
-            _ => {
-                self.tried.push((self.size, unit));
-                unit
-            }
-        };
-        self.unit = Some(fastest);
-        self.looks += 1;
-        let block = fastest * self.size as f64;
-        if self.looks < LOOKS && block > TARGET / 8.0 {
-            return;
+    fn look(&mut self, at: usize, unit: f64) {
+        if self.tried.len() <= at {
+            self.tried.push(Tried::new(self.size));
         }
-        self.looks = 0;
-        if 2.0 * block <= LONGEST && self.size < u64::MAX / 2 {
-            self.size *= 2;
+        let Some(tried) = self.tried.get_mut(at) else { return };
+        tried.look(unit);
+        self.unit = Some(tried.unit());
+        let may_grow = 2.0 * tried.block() <= LONGEST && self.size < u64::MAX / 2;
+        let next = self.tried.get(at + 1).map(|tried| tried.size);
+        match next.or_else(|| may_grow.then(|| 2 * self.size)) {
+            Some(size) => (self.size, self.trying) = (size, Some(at + 1)),
+            None => self.end_round(),
+        }
+    }
+
+    /// Each size was looked at once more.
+    fn end_round(&mut self) {
+        self.rounds = self.rounds.saturating_sub(1);
+        if self.rounds > 0 {
+            self.begin_round();
         } else {
             self.settle();
         }
     }
 
+    /// Begins with the smallest size that may be chosen, or almost.
+    fn begin_round(&mut self) {
+        let at = self.tried.iter().position(|tried| tried.block() >= TARGET / 8.0);
+        let at = at.unwrap_or(self.tried.len().saturating_sub(1));
+        self.trying = Some(at);
+        self.size = self.tried.get(at).map_or(1, |tried| tried.size);
+    }
+
     /// Takes the best of the sizes that were tried.
     fn settle(&mut self) {
-        let best = self.tried.iter().map(|(_, unit)| *unit).fold(f64::INFINITY, f64::min);
-        let is_good = |(size, unit): &&(u64, f64)| {
-            *unit <= (1.0 + WORTH) * best && *unit * *size as f64 >= TARGET / 2.0
-        };
-        if let Some(&(size, unit)) = self.tried.iter().find(is_good) {
-            (self.size, self.unit) = (size, Some(unit));
+        let best = self.tried.iter().map(Tried::unit).fold(f64::INFINITY, f64::min);
+        let is_good = |tried: &&Tried| tried.unit() <= (1.0 + WORTH) * best && tried.block() >= TARGET / 2.0;
+        if let Some(tried) = self.tried.iter().find(is_good).or(self.tried.last()) {
+            (self.size, self.unit) = (tried.size, Some(tried.unit()));
         }
-        self.tried.clear();
-        self.settled = true;
+        self.trying = None;
+        (self.done, self.review) = (0, self.review.saturating_mul(2));
     }
 
     /// Units take so many seconds now: sizes are tried anew.
     fn restart(&mut self, unit: f64) {
         self.size = units_in(TARGET, unit).min(self.size);
-        (self.unit, self.looks, self.settled) = (Some(unit), 0, false);
+        (self.unit, self.trying, self.rounds, self.review) = (Some(unit), Some(0), ROUNDS, REVIEW);
         self.tried.clear();
     }
 }
@@ -171,6 +235,30 @@ mod tests {
             pace.done(units, Duration::from_secs_f64(1e-3 + 20e-6 * units as f64 + disturbed));
         }
         assert!((256..=1024).contains(&pace.usual()), "{}", pace.usual());
+    }
+
+    /// A machine that was fast while small sizes were looked at must not decide for ever.
+    #[test]
+    fn a_choice_of_a_bad_moment_does_not_stay() {
+        let (mut pace, mut early) = (Pace::new(None), 0);
+        for block in 0..2_000 {
+            let units = pace.next(u64::MAX);
+            let speed = if units <= 128 && block < 30 { 0.3 } else { 1.0 };
+            pace.done(units, Duration::from_secs_f64(speed * (0.4e-3 + 20e-6 * units as f64)));
+            early = if block == 40 { pace.usual() } else { early };
+        }
+        assert!(early <= 128, "{early}: nothing was disturbed");
+        assert!(pace.usual() >= 256, "{}", pace.usual());
+    }
+
+    #[test]
+    fn no_size_is_waited_for_that_never_comes() {
+        let mut pace = Pace::new(None);
+        for left in (1..=500).rev().cycle().take(5_000) {
+            let units = pace.next(left);
+            pace.done(units, Duration::from_secs_f64(0.1e-3 + 100e-6 * units as f64));
+        }
+        assert!(pace.trying.is_none() && (16..=62).contains(&pace.usual()), "{pace:?}");
     }
 
     #[test]
