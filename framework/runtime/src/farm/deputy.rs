@@ -115,6 +115,10 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
             }
             self.post.send_ready(member, Message { head: head.into(), parts: chunk.parts })?;
             moved = true;
+            // Members with something to do get one at a time: others may have asked meanwhile that have nothing.
+            if !office.somebody_is_idle() {
+                break;
+            }
         }
         if office.is_due() {
             self.post.send_ready(0, bundle::wrap(run, Kind::Bundle, 0, office.deliver()))?;

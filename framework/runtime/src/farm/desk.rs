@@ -186,9 +186,13 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
                 return Ok(());
             }
             self.skip_known(supply, sink)?;
-            moved |= self.serve(supply)?;
+            let served = self.serve(supply)?;
+            moved |= served;
             self.skip_known(supply, sink)?;
-            moved |= self.compute(supply)?;
+            // The others come first, after a look at what has come.
+            if !(served && self.somebody_asks(supply)) {
+                moved |= self.compute(supply)?;
+            }
             if let Some(store) = &mut self.store {
                 store.tick()?;
             }

@@ -38,7 +38,8 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         self.master.crew().hands().max(self.chunker.workers().len())
     }
 
-    /// Gives chunks to all workers that ask. Returns whether any was given.
+    /// Gives chunks to all workers that ask. Those that have something to do get one at a time: others may have asked
+    /// meanwhile that have nothing. Returns whether any was given.
     pub(super) fn serve<T: Iterator<Item = I>>(&mut self, supply: &mut Supply<T>) -> Result<bool> {
         let mut moved = false;
         loop {
@@ -49,7 +50,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             let left = supply.left();
             let left = left.1.then_some(left.0 + waiting);
             let ahead = self.ahead(left);
-            if self.master.crew().neediest(ahead).is_none() {
+            if self.master.crew().neediest(if moved { 0 } else { ahead }).is_none() {
                 return Ok(moved);
             }
             self.know(left);
@@ -93,6 +94,13 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         self.pace.sent(took);
         self.staff.sent(bytes, took);
         Ok(true)
+    }
+
+    /// Whether a worker asks for a chunk, and there may be one.
+    pub(super) fn somebody_asks<T: Iterator<Item = I>>(&self, supply: &Supply<T>) -> bool {
+        let left = supply.left();
+        let left = left.1.then_some(left.0 + self.master.waiting());
+        self.master.crew().neediest(self.ahead(left)).is_some()
     }
 
     /// Does a chunk on rank 0 if it has nothing else to do. Returns whether one was begun.

@@ -16,7 +16,7 @@ pub enum Candidate {
     Policy(Chunking),
     /// Batches of a part of all tasks: FSC.
     OfAll(f64),
-    /// Batches of a part of the tasks that are left: DPF.
+    /// Batches of a part of the tasks that are left: DPF, but down to single tasks where the master can serve these.
     OfRest(f64),
     /// Trapezoid self-scheduling; first and last size as parts of an even share R/n.
     Trapezoid(f64, f64),
@@ -55,12 +55,12 @@ impl Candidate {
         let share = left as f64 / workers.max(1) as f64;
         match self {
             Candidate::OfAll(factor) => policy::fraction(factor, false),
-            Candidate::OfRest(factor) => policy::fraction(factor, true),
+            Candidate::OfRest(factor) => policy::fine_fraction(factor),
             Candidate::Trapezoid(first, last) => {
                 policy::trapezoid((first * share).ceil() as u64, ((last * share) as u64).max(1))
             }
             Candidate::Policy(chunking) => {
-                policy::policy(chunking).unwrap_or_else(|| policy::fraction(0.5, true))
+                policy::policy(chunking).unwrap_or_else(|| policy::fine_fraction(0.5))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The choice among the policies.
 //!
-//! As long as nothing is known, each worker gets a quarter of its even share. When the chunks of a quarter of the workers
+//! As long as nothing is known, each worker gets a quarter of its even share, in as many chunks as it may hold. When the chunks of a quarter of the workers
 //! have come back, and again as more have, the rest of the iteration is simulated with each [`Candidate`], from the state
 //! that the farm is in, on task times like those measured: mean, deviation, and blocks of neighbours that are alike. The
 //! fastest is taken. That is done again at each new iteration, and whenever half of what was left is gone.
@@ -32,7 +32,7 @@ use synthetic::Synthetic;
 
 use crate::simulate::farm::Standing;
 
-/// Part of an even share that a worker gets while nothing is known.
+/// Part of an even share that a worker gets while nothing is known, in all the chunks that it may hold.
 const PROBE: f64 = 0.25;
 /// The first choice waits for the chunks of one worker in so many: the first few of many say little of the others.
 const FIRST_OF: u64 = 4;
@@ -175,7 +175,8 @@ impl Auto {
         let size = if self.informed {
             self.policy.next(worker, most, view)
         } else {
-            (PROBE * view.total as f64 / view.n() as f64).ceil() as u64
+            let chunks = view.n() as f64 * (1.0 + f64::from(view.knowledge.ahead));
+            (PROBE * view.total as f64 / chunks).ceil() as u64
         };
         let size = size.clamp(1, most.min(view.left));
         let now = view.knowledge.now;
@@ -378,5 +379,26 @@ mod tests {
         auto.leave(1);
         auto.give_back(10);
         assert_eq!(held(&auto), [(0, 10)]);
+    }
+
+    #[test]
+    fn a_quarter_is_out_while_nothing_is_known_in_however_many_chunks() {
+        let probed = |ahead: u32| {
+            let knowledge = Knowledge { ahead, ..Knowledge::default() };
+            let statistics = TaskStatistics::default();
+            let view = View {
+                iteration: 1,
+                total: 800,
+                left: 800,
+                workers: &[0, 1, 2, 3],
+                statistics: &statistics,
+                mean: None,
+                knowledge: &knowledge,
+            };
+            let mut auto = Auto::default();
+            auto.begin(&view);
+            (0..4 * (1 + ahead)).map(|chunk| auto.next(chunk as usize % 4, 800, &view)).sum::<u64>()
+        };
+        assert_eq!([0, 1, 4].map(probed), [200; 3]);
     }
 }

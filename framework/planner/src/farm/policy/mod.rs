@@ -97,6 +97,11 @@ pub(super) fn fraction(factor: f64, of_rest: bool) -> Box<dyn Policy> {
     Box::new(fractions::Fraction::new(factor, of_rest))
 }
 
+/// Batches of a part of what is left, down to single tasks, if the master can serve these.
+pub(super) fn fine_fraction(factor: f64) -> Box<dyn Policy> {
+    Box::new(fractions::Fraction::new(factor, true).ending_fine())
+}
+
 /// Trapezoid self-scheduling between two sizes.
 pub(super) fn trapezoid(first: u64, last: u64) -> Box<dyn Policy> {
     Box::new(simple::Tss::between(first, last))

@@ -69,6 +69,11 @@ impl<K: Clone, R> Deputy<K, R> {
         Some((member, giving, kept))
     }
 
+    /// Whether a member has nothing to do.
+    pub(crate) fn somebody_is_idle(&self) -> bool {
+        self.crew.neediest(0).is_some()
+    }
+
     /// A result of chunk `id` has come. False: the chunk is not `member`'s any more, and the result is dropped.
     pub(crate) fn done(&mut self, member: usize, id: u64, result: R) -> bool {
         if self.given.get(&id).is_none_or(|&(holder, ..)| holder != member) {
@@ -84,7 +89,7 @@ impl<K: Clone, R> Deputy<K, R> {
     pub(crate) fn is_due(&self) -> bool {
         let enough = (self.crew.working() / PER_BUNDLE).max(1);
         self.results.len() >= enough
-            || (!self.results.is_empty() && self.stock.is_empty() && self.crew.neediest(0).is_some())
+            || (!self.results.is_empty() && self.stock.is_empty() && self.somebody_is_idle())
     }
 
     /// The results, which are to be sent now.

@@ -95,3 +95,17 @@ fn results_are_collected_while_everybody_is_busy() {
     while deputy.give().is_some() {}
     assert!(deputy.done(20, 18, ()) && deputy.give().is_some() && !deputy.is_due());
 }
+
+#[test]
+fn who_has_nothing_is_known() {
+    let mut deputy = Deputy::<(), ()>::new(4, vec![2, 3]);
+    deputy.set_ahead(1);
+    assert!(!deputy.somebody_is_idle(), "nobody has come");
+    (0..4).for_each(|id| deputy.take(chunk(id), ()));
+    deputy.joined(2);
+    assert!(deputy.somebody_is_idle() && deputy.give().is_some() && !deputy.somebody_is_idle());
+    // Before member 2 gets its second chunk, member 3 gets its first.
+    deputy.joined(3);
+    assert!(deputy.somebody_is_idle());
+    assert_eq!((deputy.give().map(|given| given.0), deputy.somebody_is_idle()), (Some(3), false));
+}
