@@ -24,6 +24,7 @@ mod ranges;
 mod settings;
 mod steering;
 mod summary;
+mod telling;
 mod units;
 
 pub use armature_planner::loops::{LoopOptions, Smoothing, Trend, TrendTable};

@@ -7,10 +7,10 @@ use armature_planner::tuner::{Reason, Verdict};
 
 use super::note::Note;
 use super::settings::Settings;
+use super::telling::event;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::words::figures;
-use crate::monitor::{Event, EventLog, Input, Place, Subject};
+use crate::monitor::{Event, EventLog, Place};
 use crate::session::post::Post;
 use crate::session::{Balance, Config};
 
@@ -18,6 +18,12 @@ use crate::session::{Balance, Config};
 const ENOUGH: f64 = 0.5;
 /// … and so many of them must have passed at the most.
 const PATIENCE: f64 = 10.0;
+
+/// Whether turns of the cores have evened out in what a rank reports. Periods are made up of whole sweeps or blocks, so part of
+/// the shortest may be missing; and a rank that mostly waits may never work as long.
+fn is_enough(note: &Note, shortest: f64) -> bool {
+    note.seconds >= ENOUGH * shortest || note.span >= PATIENCE * shortest
+}
 
 /// What ranks are told after an interaction.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +46,10 @@ pub(super) struct Steering {
     events: EventLog,
     /// By rank: what came since the last decision.
     notes: Vec<Option<Note>>,
+    /// By rank: what was reported and is too little to tell a rate.
+    short: Vec<Note>,
+    /// By rank: whether its rate was ever told.
+    is_told: Vec<bool>,
     /// By rank: whether it has reported since it was asked to last.
     heard: Vec<bool>,
     /// By rank: how much of the loop it has, as it last said.
@@ -107,6 +117,8 @@ impl Steering {
             clock,
             events,
             notes: vec![None; held.len()],
+            short: vec![Note::default(); held.len()],
+            is_told: vec![false; held.len()],
             heard: vec![false; held.len()],
             held: held.to_vec(),
             under_way: None,
@@ -177,10 +189,8 @@ impl Steering {
         self.know_quantum();
         let shortest = self.balancer.shortest_period();
         let missing = |note: &Option<Note>| {
-            let Note { seconds, span, .. } = note.unwrap_or_default();
-            // Periods are made up of whole sweeps: part of one may be missing. A rank that mostly waits may never work as long.
-            let enough = seconds >= ENOUGH * shortest || span >= PATIENCE * shortest;
-            if enough { 0.0 } else { shortest - seconds }
+            let note = note.unwrap_or_default();
+            if is_enough(&note, shortest) { 0.0 } else { shortest - note.seconds }
         };
         let missing = self.notes.iter().map(missing).fold(0.0, f64::max);
         if self.forced.is_some() || missing == 0.0 {
@@ -192,6 +202,26 @@ impl Steering {
         self.is_cold = false;
         self.heard.fill(false);
         Some(missing)
+    }
+
+    /// What the balancer is told of a rank. Reports that come soon one after the other, as at the end of a pass, are put together
+    /// until they tell a rate; the last one holds meanwhile.
+    fn report_of(&mut self, rank: usize) -> Report {
+        let note = self.notes[rank].unwrap_or_default();
+        let short = std::mem::take(&mut self.short[rank]);
+        let all = Note {
+            units: short.units + note.units,
+            seconds: short.seconds + note.seconds,
+            span: short.span + note.span,
+            ..note
+        };
+        let held = self.held[rank];
+        if self.is_told[rank] && !is_enough(&all, self.balancer.shortest_period()) {
+            self.short[rank] = all;
+            return Report { held, ..Report::default() };
+        }
+        self.is_told[rank] |= all.seconds > 0.0;
+        Report { units: all.units, seconds: all.seconds, held }
     }
 
     /// Tells the balancer for how long other processes have a core at a time, as the rank that has met most of it sees it.
@@ -217,20 +247,12 @@ impl Steering {
         let begin = self.clock.now();
         let now = begin.as_secs_f64();
         self.interactions += 1;
-        let reports: Vec<Report> = self
-            .notes
-            .iter()
-            .zip(&self.held)
-            .map(|(note, &held)| {
-                let note = note.unwrap_or_default();
-                Report { units: note.units, seconds: note.seconds, held }
-            })
-            .collect();
+        self.know_quantum();
+        let reports: Vec<Report> = (0..self.notes.len()).map(|rank| self.report_of(rank)).collect();
         let all = self.notes.iter().flatten();
         let (blocks, span, hooks) = all.fold((0, 0.0, 0.0), |(blocks, span, hooks), note| {
             (blocks + note.blocks, span + note.span, hooks + note.hooks)
         });
-        self.know_quantum();
         let ranks = self.notes.len().max(1) as f64;
         let phase = if blocks > 0 { span / blocks as f64 } else { span / ranks };
         self.notes.fill(None);
@@ -320,41 +342,6 @@ impl Steering {
     /// Why units moved last.
     pub(super) fn change(&self) -> Option<String> {
         self.under_way.as_ref().map(|movement| movement.why.clone()).or_else(|| self.change.clone())
-    }
-}
-
-/// A decision as an event.
-fn event(decision: &LoopDecision) -> Event {
-    let acted = decision.is_act();
-    Event::Decision {
-        of: Subject::Units,
-        current: figures(&decision.held),
-        candidate: (decision.target != decision.held).then(|| figures(&decision.target)),
-        current_s: decision.current_time.unwrap_or(f64::INFINITY),
-        candidate_s: decision.target_time,
-        gain: decision.gain,
-        threshold: decision.threshold,
-        benefit_s: decision.benefit(),
-        cost_s: decision.cost,
-        works_s: Vec::new(),
-        speeds: Vec::new(),
-        inputs: decision
-            .rates
-            .iter()
-            .enumerate()
-            .map(|(rank, rate)| Input::new(&format!("rank {rank} does"), *rate, "units/s"))
-            .collect(),
-        acted,
-        reason: match decision.verdict {
-            Verdict::Act => "that saves more than it costs",
-            Verdict::Keep(Reason::Off) => "balancing is switched off",
-            Verdict::Keep(Reason::NotSettled) => "not all ranks have reported a rate yet",
-            Verdict::Keep(Reason::Same) => "all ranks have what suits their rates",
-            Verdict::Keep(Reason::GainTooSmall) => "the gain is below the threshold",
-            Verdict::Keep(Reason::NotWorthCost) => "the moves cost too much",
-            Verdict::Keep(_) => "it is not time",
-        }
-        .to_string(),
     }
 }
 

@@ -79,6 +79,30 @@ fn a_decision_waits_until_turns_of_the_cores_have_evened_out() {
     }
 }
 
+/// At the end of a pass ranks report after a few milliseconds each: what they did then must not pass for their speed.
+#[test]
+fn short_reports_are_put_together() {
+    let settings = Settings::new().quantum(Duration::from_millis(4));
+    let mut steering = steering(&settings, &[100, 100]);
+    let mut decide = |seconds: [f64; 2]| {
+        for (rank, seconds) in seconds.into_iter().enumerate() {
+            steering.hear(rank, Note { units: 100.0, held: 100, ..note(100, seconds, 0) });
+        }
+        let moves = steering.decide(None).unwrap().moves;
+        steering.under_way = None;
+        steering.balancer.abandoned();
+        moves.first().map(|m| (m.from, m.units))
+    };
+    assert_eq!(decide([0.05, 0.05]), None);
+    // Rank 1 was stopped for most of a short time, three times in a row; together that is 13 ms, of 20 that it takes.
+    for _ in 0..3 {
+        assert_eq!(decide([0.001, 0.004]), None);
+    }
+    // Now it is enough, and all of that counts: rank 1 took twice as long. It is believed when it lasts.
+    let moved = (0..8).find_map(|_| decide([0.02, 0.04]));
+    assert!(moved.is_some_and(|(from, units)| from == 1 && (5..40).contains(&units)), "{moved:?}");
+}
+
 #[test]
 fn once_is_once() {
     let settings = Settings::new().quantum(Duration::ZERO).balance(Balance::Once);
