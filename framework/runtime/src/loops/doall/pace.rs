@@ -12,6 +12,8 @@ const SHORTEST: f64 = 50e-6;
 /// A block is at most this part of what is left: units may take longer from here on, and at the end of a pass the last
 /// block of a rank is what the others wait for.
 const PARTS: u64 = 8;
+/// For that no block is made shorter than this many times what the kernel does once for a block, either.
+const DEAR: f64 = 4.0;
 /// The part of the estimate that a new block replaces.
 const SHARE: f64 = 0.25;
 /// What a kernel does once for a block may take this part of its time.
@@ -30,7 +32,8 @@ const REVIEW: u64 = 64;
 /// rarely, there is another round, so that a choice that was made in a bad moment does not stay.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
-    fixed: Option<u64>,
+    /// What the user has set.
+    set: Option<u64>,
     size: u64,
     /// Sizes that were tried, from the smallest.
     tried: Vec<Tried>,
@@ -41,8 +44,12 @@ pub(super) struct Pace {
     /// Blocks since the last choice, and how many there are before the next round.
     done: u64,
     review: u64,
+    /// The size that was chosen last.
+    chosen: Option<u64>,
     /// Seconds of a unit, as last known; not before the first block.
     unit: Option<f64>,
+    /// Seconds that a block takes beside those of its units, as was seen at the last choice.
+    fixed: f64,
     /// The most units that were ever left.
     most: u64,
 }
@@ -79,42 +86,45 @@ impl Tried {
 
 impl Pace {
     /// Blocks of a fixed size, or of one that is chosen.
-    pub(super) fn new(fixed: Option<u64>) -> Self {
+    pub(super) fn new(set: Option<u64>) -> Self {
         Pace {
-            fixed,
+            set,
             size: 1,
             tried: Vec::new(),
             trying: Some(0),
             rounds: ROUNDS,
             done: 0,
             review: REVIEW,
+            chosen: None,
             unit: None,
+            fixed: 0.0,
             most: 0,
         }
     }
 
     /// The usual size of a block.
     pub(super) fn usual(&self) -> u64 {
-        self.fixed.unwrap_or(self.size)
+        self.set.or(self.chosen).unwrap_or(self.size)
     }
 
     /// The size of the next block, where so many units are left.
     pub(super) fn next(&mut self, left: u64) -> u64 {
-        if let Some(fixed) = self.fixed {
-            return fixed;
+        if let Some(size) = self.set {
+            return size;
         }
         self.most = self.most.max(left);
         if self.trying.is_some_and(|at| at > 0) && self.size > self.most.div_ceil(PARTS) {
             // No block is ever as large.
             self.end_round();
         }
-        let least = self.unit.map_or(1, |unit| units_in(SHORTEST, unit));
+        let least =
+            self.unit.map_or(1, |unit| units_in(SHORTEST.max(DEAR * self.fixed), unit)).min(self.size);
         self.size.min(left.div_ceil(PARTS).max(least)).max(1)
     }
 
     /// A block was done.
     pub(super) fn done(&mut self, units: u64, took: Duration) {
-        if self.fixed.is_some() || units == 0 {
+        if self.set.is_some() || units == 0 {
             return;
         }
         let unit = took.as_secs_f64() / units as f64;
@@ -185,8 +195,9 @@ impl Pace {
         let wanted = (fixed / WORTH).max(TARGET / 2.0);
         let is_large = |tried: &&Tried| tried.size as f64 * unit >= wanted;
         if let Some(tried) = self.tried.iter().find(is_large).or(self.tried.last()) {
-            (self.size, self.unit) = (tried.size, Some(tried.unit()));
+            (self.size, self.unit, self.chosen) = (tried.size, Some(tried.unit()), Some(tried.size));
         }
+        self.fixed = fixed.max(0.0);
         self.trying = None;
         (self.done, self.review) = (0, self.review.saturating_mul(2));
     }
@@ -195,6 +206,7 @@ impl Pace {
     fn restart(&mut self, unit: f64) {
         self.size = units_in(TARGET, unit).min(self.size);
         (self.unit, self.trying, self.rounds, self.review) = (Some(unit), Some(0), ROUNDS, REVIEW);
+        (self.chosen, self.fixed) = (None, 0.0);
         self.tried.clear();
     }
 }
