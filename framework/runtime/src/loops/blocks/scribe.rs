@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::driver::Told;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::loops::checkpoint::{Piece, Writer};
 
 /// Between two looks at what the writer has done, when there is nothing else to do.
@@ -41,7 +41,7 @@ impl Scribe {
     /// As [`told`](Scribe::told), but waits for what is being written; `None` once there is nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] if the disk takes longer than `limit`.
+    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the disk takes longer than `limit`.
     pub(super) fn last(&mut self, limit: Duration) -> Result<Option<Told>> {
         let mut waited = Duration::ZERO;
         while self.writer.is_busy() {
@@ -49,13 +49,36 @@ impl Scribe {
                 return Ok(Some(told));
             }
             if waited > limit {
-                self.writer.give_up();
-                let text = format!("waited {:.0} s for the disk to take a checkpoint", limit.as_secs_f64());
-                return Err(Error::new(ErrorKind::Timeout, text));
+                return Err(self.writer.give_up(limit));
             }
             std::thread::sleep(LOOK);
             waited += LOOK;
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+    use crate::error::ErrorKind;
+
+    /// A pipe that nobody reads takes as long to open as a disk that does not answer.
+    #[test]
+    fn a_disk_that_does_not_answer_is_not_waited_for_without_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pass-5").join("rank-0");
+        std::fs::create_dir_all(pipe.parent().unwrap()).unwrap();
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let mut scribe = Scribe::new(Writer::new(dir.path(), 0, true), 3);
+        scribe.save(2, vec![(0, 1, vec![1; 8])]).unwrap();
+        let error = scribe.last(Duration::from_millis(50)).unwrap_err();
+        assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(0)));
+        assert!(error.to_string().contains(&*dir.path().to_string_lossy()), "{error}");
+        assert!(scribe.last(Duration::ZERO).unwrap().is_none(), "it was given up");
+        // The thread that was left to itself ends.
+        std::fs::File::open(&pipe).unwrap();
     }
 }

@@ -3,12 +3,16 @@
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use super::io_error;
 use super::manifest::{Saved, file, sync};
 use crate::error::{Error, ErrorKind, Result};
+
+/// So long a writer that is dropped waits for each checkpoint that is being written.
+const LAST: Duration = Duration::from_secs(30);
 
 /// Neighbouring units to be written: the first, how many, and their data.
 pub(in crate::loops) type Piece = (u64, u64, Vec<u8>);
@@ -90,20 +94,40 @@ impl Writer {
         self.outstanding > 0
     }
 
-    /// Waits no more for what is being written, also when it is dropped: the thread is left to itself.
-    pub(in crate::loops) fn give_up(&mut self) {
+    /// Waits no more for what is being written, also when it is dropped: the thread is left to itself. Returns the error that
+    /// the disk has not taken it in `waited`.
+    pub(in crate::loops) fn give_up(&mut self, waited: Duration) -> Error {
         self.thread = None;
         self.outstanding = 0;
+        let text =
+            format!("waited {} s for a checkpoint to be written to {}", waited.as_secs(), self.dir.display());
+        Error::new(ErrorKind::Timeout, text).at_rank(self.rank)
     }
 }
 
-/// The thread ends with its writer: what it is writing is finished first, if that was not given up.
+/// The thread ends with its writer: what it is writing is finished first, if that was not given up and the disk takes it.
 impl Drop for Writer {
     fn drop(&mut self) {
         if let Some(Thread { jobs, outcomes, handle }) = self.thread.take() {
-            drop((jobs, outcomes));
-            // A panic of it has nothing to say any more.
-            let _ = handle.join();
+            drop(jobs);
+            // It drops its end when it is done, and what it says till then is of no use any more.
+            loop {
+                match outcomes.recv_timeout(LAST) {
+                    Ok(_) => {}
+                    Err(RecvTimeoutError::Disconnected) => {
+                        let _ = handle.join();
+                        break;
+                    }
+                    Err(RecvTimeoutError::Timeout) => {
+                        let (rank, dir) = (self.rank, self.dir.display());
+                        log::warn!(
+                            "rank {rank}: gave up a checkpoint in {dir} that was not written in {} s",
+                            LAST.as_secs()
+                        );
+                        break;
+                    }
+                }
+            }
         }
     }
 }
