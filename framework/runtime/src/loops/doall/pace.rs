@@ -27,9 +27,9 @@ const REVIEW: u64 = 64;
 /// Chooses the size of blocks from how long units take.
 ///
 /// In a first round sizes double until a block takes [`LONGEST`]. After some rounds the smallest is taken that takes about
-/// [`TARGET`] and in which the work that the kernel has for a block, whatever its size, counts little: a line through the times of
-/// blocks tells how much that is. Now and then, ever more
-/// rarely, there is another round, so that a choice that was made in a bad moment does not stay.
+/// [`TARGET`] and in which the work that the kernel has for a block, whatever its size, counts little: a line through the
+/// times of blocks tells how much that is. Now and then, ever more rarely, there is another round, so that a choice that was
+/// made in a bad moment does not stay.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     /// What the user has set.
@@ -140,7 +140,8 @@ impl Pace {
             self.unit = Some(mean);
             let block = mean * self.size as f64;
             self.done += 1;
-            if block > 2.0 * LONGEST && self.size > 1 || block < TARGET / 4.0 {
+            let may_grow = self.size <= self.most.div_ceil(PARTS) / 2;
+            if block > 2.0 * LONGEST && self.size > 1 || block < TARGET / 4.0 && may_grow {
                 self.restart(mean);
             } else if self.done >= self.review {
                 self.rounds = 1;
@@ -269,8 +270,31 @@ mod tests {
                 let units = pace.next(u64::MAX);
                 pace.done(units, Duration::from_secs_f64(slower * (280e-6 + 180e-6 * units as f64)));
             }
-            assert!(pace.trying.is_some() || pace.usual() >= 32, "run {run}: {pace:?}");
+            assert!(pace.chosen.is_some_and(|size| size >= 32), "run {run}: {pace:?}");
         }
+    }
+
+    /// The kernel has to pack a matrix from some moment on, but no block takes so long that all is tried anew.
+    #[test]
+    fn a_choice_is_looked_at_again() {
+        let (mut pace, mut early) = (Pace::new(None), None);
+        for block in 0..2_000 {
+            let units = pace.next(u64::MAX);
+            let packing = if block < 100 { 0.0 } else { 280e-6 };
+            pace.done(units, Duration::from_secs_f64(packing + 180e-6 * units as f64));
+            early = if block == 99 { pace.chosen } else { early };
+        }
+        assert_eq!((early, pace.chosen), (Some(4), Some(64)));
+    }
+
+    #[test]
+    fn small_loops_are_not_tried_anew_for_ever() {
+        let mut pace = Pace::new(None);
+        for left in (1..=40).rev().cycle().take(4_000) {
+            let units = pace.next(left);
+            pace.done(units, Duration::from_secs_f64(1e-6 * units as f64));
+        }
+        assert!(pace.review > REVIEW * 8, "{pace:?}");
     }
 
     #[test]
