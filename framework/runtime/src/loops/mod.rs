@@ -19,6 +19,7 @@ mod closures;
 mod doall;
 mod freight;
 mod gaps;
+mod lots;
 mod note;
 mod ranges;
 mod settings;

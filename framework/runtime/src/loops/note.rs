@@ -39,6 +39,21 @@ pub(super) struct Note {
 }
 
 impl Note {
+    /// Both notes, one after the other, as one.
+    pub(super) fn with(self, next: Note) -> Self {
+        Note {
+            units: self.units + next.units,
+            seconds: self.seconds + next.seconds,
+            blocks: self.blocks + next.blocks,
+            span: self.span + next.span,
+            hooks: self.hooks + next.hooks,
+            waiting: self.waiting + next.waiting,
+            moving: self.moving + next.moving,
+            quantum: if next.quantum > 0.0 { next.quantum } else { self.quantum },
+            ..next
+        }
+    }
+
     /// The same, with all time that was not waiting, interactions and movements as time of computing. In a loop whose ranks
     /// exchange borders in every sweep, sending and receiving them is part of the work; and a rank that shares its core is
     /// stopped there as well as in user code.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use armature_planner::loops::{Interaction, LoopBalancer, LoopDecision, Move, Reach, Report, distribute};
+use armature_planner::loops::{Interaction, LoopBalancer, LoopDecision, Move, Reach, Report};
 use armature_planner::tuner::{Reason, Verdict};
 
+use super::lots::Lots;
 use super::note::Note;
 use super::settings::Settings;
 use super::telling::event;
@@ -30,8 +31,6 @@ fn is_enough(note: &Note, shortest: f64) -> bool {
 pub(super) struct Instruction {
     /// Who sends how many units to whom; empty if nothing moves.
     pub(super) moves: Vec<Move>,
-    /// Phases until the next interaction, at least 1. A phase is what a rank's note calls a block.
-    pub(super) phases: u64,
     /// Seconds until the next interaction.
     pub(super) period: f64,
 }
@@ -44,24 +43,46 @@ pub(super) struct Steering {
     measures_quantum: bool,
     clock: Clock,
     events: EventLog,
-    /// By rank: what came since the last decision.
-    notes: Vec<Option<Note>>,
-    /// By rank: what was reported and is too little to tell a rate.
-    short: Vec<Note>,
-    /// By rank: whether its rate was ever told.
-    is_told: Vec<bool>,
-    /// By rank: whether it has reported since it was asked to last.
-    heard: Vec<bool>,
-    /// By rank: how much of the loop it has, as it last said.
-    held: Vec<u64>,
+    /// By rank.
+    accounts: Vec<Account>,
     /// The movement that is being made.
     under_way: Option<Movement>,
     forced: Option<Lots>,
-    /// Nothing was reported yet.
+    /// Nothing was decided or put off yet.
     is_cold: bool,
     interactions: u64,
     movements: u64,
     change: Option<String>,
+}
+
+/// What is known of a rank.
+#[derive(Clone, Debug, Default)]
+struct Account {
+    /// How much of the loop it has, as it last said.
+    held: u64,
+    /// Whether it has reported since it was asked to last.
+    has_reported: bool,
+    /// What came since the last decision.
+    note: Note,
+    /// What came before and was too little to tell a rate.
+    short: Note,
+    /// Whether its rate was ever told.
+    is_told: bool,
+}
+
+impl Account {
+    /// What the balancer is told, after which a new note begins. Reports that come soon one after the other, as at the end of a
+    /// pass, are put together until they tell a rate; the last one holds meanwhile.
+    fn report(&mut self, shortest: f64) -> Report {
+        let all = std::mem::take(&mut self.short).with(std::mem::take(&mut self.note));
+        self.has_reported = false;
+        if self.is_told && !is_enough(&all, shortest) {
+            self.short = all;
+            return Report { held: self.held, ..Report::default() };
+        }
+        self.is_told |= all.seconds > 0.0;
+        Report { units: all.units, seconds: all.seconds, held: self.held }
+    }
 }
 
 /// A movement that is being made.
@@ -116,11 +137,7 @@ impl Steering {
             measures_quantum: settings.quantum.is_none(),
             clock,
             events,
-            notes: vec![None; held.len()],
-            short: vec![Note::default(); held.len()],
-            is_told: vec![false; held.len()],
-            heard: vec![false; held.len()],
-            held: held.to_vec(),
+            accounts: held.iter().map(|&held| Account { held, ..Account::default() }).collect(),
             under_way: None,
             forced: settings.forced.map(Lots),
             is_cold: true,
@@ -132,27 +149,15 @@ impl Steering {
 
     /// A rank's note has come.
     pub(super) fn hear(&mut self, rank: usize, note: Note) {
-        if rank >= self.notes.len() {
-            return;
-        }
-        self.held[rank] = note.held;
-        self.heard[rank] = true;
+        let Some(account) = self.accounts.get_mut(rank) else { return };
+        (account.held, account.has_reported) = (note.held, true);
+        account.note = std::mem::take(&mut account.note).with(note);
         if let Some(movement) = &mut self.under_way
             && note.movements > self.movements
         {
             movement.done[rank] = true;
             movement.seconds = movement.seconds.max(note.moving);
         }
-        let before = self.notes[rank].take().unwrap_or_default();
-        self.notes[rank] = Some(Note {
-            units: before.units + note.units,
-            seconds: before.seconds + note.seconds,
-            blocks: before.blocks + note.blocks,
-            span: before.span + note.span,
-            hooks: before.hooks + note.hooks,
-            waiting: before.waiting + note.waiting,
-            ..note
-        });
     }
 
     /// Goes on with what an earlier run of the loop has learned.
@@ -178,7 +183,7 @@ impl Steering {
 
     /// Whether all ranks that take part have reported since they were asked to last.
     pub(super) fn is_due(&self) -> bool {
-        self.heard.iter().all(|heard| *heard)
+        self.accounts.iter().all(|account| account.has_reported)
     }
 
     /// Where the ranks' turns of their cores cannot have evened out in what was reported, puts the decision off: ranks are
@@ -188,48 +193,32 @@ impl Steering {
     pub(super) fn put_off(&mut self) -> Option<f64> {
         self.know_quantum();
         let shortest = self.balancer.shortest_period();
-        let missing = |note: &Option<Note>| {
-            let note = note.unwrap_or_default();
-            if is_enough(&note, shortest) { 0.0 } else { shortest - note.seconds }
+        let missing = |Account { note, .. }: &Account| match is_enough(note, shortest) {
+            true => 0.0,
+            false => shortest - note.seconds,
         };
-        let missing = self.notes.iter().map(missing).fold(0.0, f64::max);
+        let missing = self.accounts.iter().map(missing).fold(0.0, f64::max);
+        let is_cold = std::mem::take(&mut self.is_cold);
         if self.forced.is_some() || missing == 0.0 {
             return None;
         }
-        if self.is_cold {
-            self.notes.fill(None);
+        for account in &mut self.accounts {
+            account.has_reported = false;
+            if is_cold {
+                account.note = Note::default();
+            }
         }
-        self.is_cold = false;
-        self.heard.fill(false);
         Some(missing)
-    }
-
-    /// What the balancer is told of a rank. Reports that come soon one after the other, as at the end of a pass, are put together
-    /// until they tell a rate; the last one holds meanwhile.
-    fn report_of(&mut self, rank: usize) -> Report {
-        let note = self.notes[rank].unwrap_or_default();
-        let short = std::mem::take(&mut self.short[rank]);
-        let all = Note {
-            units: short.units + note.units,
-            seconds: short.seconds + note.seconds,
-            span: short.span + note.span,
-            ..note
-        };
-        let held = self.held[rank];
-        if self.is_told[rank] && !is_enough(&all, self.balancer.shortest_period()) {
-            self.short[rank] = all;
-            return Report { held, ..Report::default() };
-        }
-        self.is_told[rank] |= all.seconds > 0.0;
-        Report { units: all.units, seconds: all.seconds, held }
     }
 
     /// Tells the balancer for how long other processes have a core at a time, as the rank that has met most of it sees it.
     fn know_quantum(&mut self) {
-        if self.measures_quantum {
-            let seen = self.notes.iter().flatten().map(|note| note.quantum).fold(0.0, f64::max);
+        let seen = self.accounts.iter().map(|account| account.note.quantum).fold(0.0, f64::max);
+        if self.measures_quantum && self.clock.is_simulated() {
             // Simulated hosts share their time evenly.
-            self.balancer.set_quantum(if self.clock.is_simulated() { 0.0 } else { seen });
+            self.balancer.set_quantum(0.0);
+        } else if self.measures_quantum && seen > 0.0 {
+            self.balancer.set_quantum(seen);
         }
     }
 
@@ -248,26 +237,18 @@ impl Steering {
         let now = begin.as_secs_f64();
         self.interactions += 1;
         self.know_quantum();
-        let reports: Vec<Report> = (0..self.notes.len()).map(|rank| self.report_of(rank)).collect();
-        let all = self.notes.iter().flatten();
-        let (blocks, span, hooks) = all.fold((0, 0.0, 0.0), |(blocks, span, hooks), note| {
-            (blocks + note.blocks, span + note.span, hooks + note.hooks)
-        });
-        let ranks = self.notes.len().max(1) as f64;
-        let phase = if blocks > 0 { span / blocks as f64 } else { span / ranks };
-        self.notes.fill(None);
-        self.heard.fill(false);
-        let decided = self.balancer.interact(&Interaction {
-            now,
-            reports: &reports,
-            phase,
-            cost: hooks / ranks,
-            passes_left,
-        });
+        let ranks = self.accounts.len().max(1) as f64;
+        let cost = self.accounts.iter().map(|account| account.note.hooks).sum::<f64>() / ranks;
+        let shortest = self.balancer.shortest_period();
+        let reports: Vec<Report> = self.accounts.iter_mut().map(|account| account.report(shortest)).collect();
+        let held: Vec<u64> = reports.iter().map(|report| report.held).collect();
+        // Ranks are told after how many seconds to report, not after how many phases.
+        let decided =
+            self.balancer.interact(&Interaction { now, reports: &reports, phase: 0.0, cost, passes_left });
         let decision = decided.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
         self.finish_movement(now);
         let moves = match &mut self.forced {
-            Some(lots) if self.under_way.is_none() => lots.moves(self.reach, &self.held)?,
+            Some(lots) if self.under_way.is_none() => draw_moves(lots, self.reach, &held)?,
             Some(_) => Vec::new(),
             None => decision.moves.clone(),
         };
@@ -280,13 +261,11 @@ impl Steering {
                 units: moves.iter().map(|m| m.units).sum(),
                 messages: moves.len() as u64,
                 seconds: 0.0,
-                done: vec![false; self.notes.len()],
+                done: vec![false; held.len()],
                 why: decision.to_string(),
             });
         }
-        // Random movements are looked at again at once.
-        let phases = if self.forced.is_some() { 1 } else { decision.phases };
-        Ok(Instruction { moves, phases, period: decision.period })
+        Ok(Instruction { moves, period: decision.period })
     }
 
     /// Closes the accounts of a movement of which all ranks have made their part.
@@ -345,25 +324,10 @@ impl Steering {
     }
 }
 
-/// Random movements, for tests: SplitMix64 of Steele, Lea and Flood (2014).
-#[derive(Debug)]
-struct Lots(u64);
-
-impl Lots {
-    fn draw(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((x ^ (x >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// Moves to shares drawn at random, some of them far smaller than others.
-    fn moves(&mut self, reach: Reach, held: &[u64]) -> Result<Vec<Move>> {
-        let shares: Vec<f64> = held.iter().map(|_| self.draw().powi(3) + 1e-6).collect();
-        let target = distribute(held.iter().sum(), &shares, 1);
-        reach.moves(held, &target).map_err(|error| Error::new(ErrorKind::Config, error.to_string()))
-    }
+/// Moves to shares drawn at random, some of them far smaller than others: for tests.
+fn draw_moves(lots: &mut Lots, reach: Reach, held: &[u64]) -> Result<Vec<Move>> {
+    let target = lots.shares(held.iter().sum(), held.len());
+    reach.moves(held, &target).map_err(|error| Error::new(ErrorKind::Config, error.to_string()))
 }
 
 #[cfg(test)]

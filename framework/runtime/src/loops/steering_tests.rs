@@ -29,9 +29,9 @@ fn a_slow_rank_gives_units_away_and_the_movement_is_closed_when_all_have_made_it
     assert!(!steering.is_due(), "rank 1 has not reported");
     steering.hear(1, note(50, 1.0, 0));
     assert!(steering.is_due());
-    let Instruction { moves, phases, .. } = steering.decide(None).unwrap();
+    let Instruction { moves, period } = steering.decide(None).unwrap();
     assert_eq!(moves, [Move { from: 0, to: 1, units: 17 }]);
-    assert!(phases >= 1 && steering.is_moving() && !steering.is_due());
+    assert!(period >= 0.0 && steering.is_moving() && !steering.is_due());
     // One rank has made its part, the other has not.
     steering.hear(0, note(33, 1.3, 1));
     steering.hear(1, note(50, 1.0, 0));
@@ -77,6 +77,35 @@ fn a_decision_waits_until_turns_of_the_cores_have_evened_out() {
         steering.hear(1, waiting(0.29));
         assert_eq!(steering.put_off().is_none(), reports == 7, "2 s have passed: {reports}");
     }
+}
+
+/// Only a cold start may be forgotten, however long ago the decision was that nothing was put off for.
+#[test]
+fn what_comes_after_a_first_report_that_is_long_enough_always_counts() {
+    let mut steering = steering(&Settings::new().quantum(Duration::from_millis(20)), &[50, 50]);
+    let hear = |steering: &mut Steering, seconds: f64| {
+        (0..2).for_each(|rank| steering.hear(rank, note(50, seconds, 0)));
+        steering.put_off()
+    };
+    assert_eq!(hear(&mut steering, 0.3), None);
+    steering.decide(None).unwrap();
+    assert!(hear(&mut steering, 0.06).is_some());
+    assert_eq!(hear(&mut steering, 0.06), None, "both together are 120 ms");
+}
+
+/// At the beginning of a pass rank 0 decides without reports. That says nothing of the cores.
+#[test]
+fn a_decision_without_reports_keeps_the_quantum() {
+    let mut steering = steering(&Settings::new(), &[50, 50]);
+    let mut decide = |seconds: f64, quantum: f64| {
+        for rank in 0..2 {
+            let units = 50.0 * f64::from(u8::from(seconds > 0.0));
+            steering.hear(rank, Note { units, quantum, ..note(50, seconds, 0) });
+        }
+        steering.decide(None).unwrap().period
+    };
+    assert!((decide(0.3, 0.02) - 0.2).abs() < 1e-9);
+    assert!((decide(0.0, 0.0) - 0.2).abs() < 1e-9);
 }
 
 /// At the end of a pass ranks report after a few milliseconds each: what they did then must not pass for their speed.

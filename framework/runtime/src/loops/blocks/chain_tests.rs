@@ -2,38 +2,15 @@
 
 use std::collections::VecDeque;
 
-use armature_planner::loops::{block_moves, distribute, neighbour_moves};
+use armature_planner::loops::{block_moves, neighbour_moves};
 
 use super::machine::{Machine, Step};
 use super::mail::{Mail, Out, Place};
 use super::orders::{Movement, Orders};
 use crate::error::Result;
+pub(super) use crate::loops::lots::Lots;
 use crate::session::letter::{ENVELOPE, KIND, Kind, envelope};
 use crate::transport::Part;
-
-/// Seeded numbers: SplitMix64.
-pub(super) struct Lots(pub(super) u64);
-
-impl Lots {
-    pub(super) fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        x ^ (x >> 31)
-    }
-
-    pub(super) fn below(&mut self, end: usize) -> usize {
-        (self.draw() % end as u64) as usize
-    }
-
-    /// Shares of so many units, some far smaller than others, at least one each.
-    pub(super) fn shares(&mut self, units: u64, ranks: usize) -> Vec<u64> {
-        let shares: Vec<f64> =
-            (0..ranks).map(|_| ((self.draw() >> 11) as f64 / (1_u64 << 53) as f64).powi(3) + 1e-6).collect();
-        distribute(units, &shares, 1)
-    }
-}
 
 /// What a machine sends, until it is put on the wires.
 #[derive(Default)]

@@ -283,10 +283,7 @@ impl<'d> Driver<'d> {
     /// What the rank waited for has come.
     #[inline]
     fn end_wait(&mut self) {
-        let Some(wait) = self.wait.take_if(|wait| !wait.is_transfer) else {
-            self.wait = None;
-            return;
-        };
+        let Some(wait) = self.wait.take().filter(|wait| !wait.is_transfer) else { return };
         let took = self.clock.now().saturating_sub(wait.since);
         self.meter.waited(took);
         if let Some(moving) = &mut self.moving {

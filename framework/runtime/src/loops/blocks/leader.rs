@@ -130,8 +130,8 @@ impl Leader {
         }
         // All that was reported is of the rows as they are now.
         self.steering.close_movement();
-        let Instruction { moves, period, .. } = match self.steering.put_off() {
-            Some(period) => Instruction { moves: Vec::new(), phases: 1, period },
+        let Instruction { moves, period } = match self.steering.put_off() {
+            Some(period) => Instruction { moves: Vec::new(), period },
             None => self.steering.decide(Some((self.sweeps - before) as f64))?,
         };
         let (last, when) = std::mem::replace(&mut self.asked, (sweep, now));

@@ -189,7 +189,7 @@ impl Leader {
     fn next_pass(&mut self, now: Duration) -> Result<Orders> {
         if self.pass == self.passes {
             self.ended = Some(now);
-            let instruction = Instruction { moves: Vec::new(), phases: 1, period: 0.0 };
+            let instruction = Instruction { moves: Vec::new(), period: 0.0 };
             return Ok(self.orders(What::End, instruction));
         }
         // Every unit is done, and none is on its way.
@@ -198,7 +198,7 @@ impl Leader {
         self.steering.close_movement();
         let instruction = if self.accounts.len() == 1 {
             self.accounts[0].done = 0;
-            Instruction { moves: Vec::new(), phases: 1, period: f64::MAX }
+            Instruction { moves: Vec::new(), period: f64::MAX }
         } else {
             self.share_out()?
         };
