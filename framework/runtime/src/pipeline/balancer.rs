@@ -76,6 +76,16 @@ pub(crate) struct Inputs {
     pub(crate) speeds: Vec<f64>,
 }
 
+impl Inputs {
+    /// Whether these and the others are of the same stages and ranks, and differ by no more than this part.
+    pub(crate) fn are_like(&self, others: &Inputs, part: f64) -> bool {
+        let alike = |a: &[f64], b: &[f64]| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() <= part * a.abs().max(b.abs()))
+        };
+        alike(&self.works, &others.works) && alike(&self.speeds, &others.speeds)
+    }
+}
+
 impl Balancer {
     /// `simulated` where the clocks of all ranks agree, and no rank shares its core with others.
     pub(crate) fn new(score: &Score<'_>, ranks: usize, balance: Balance, simulated: bool) -> Self {

@@ -22,8 +22,12 @@ const SEARCHES_PER_COMPARISON: u32 = 5;
 /// and so many items, unless these take very long.
 const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
-/// Searches are so many times as far apart as one takes.
+/// Searches are so many times as far apart as one takes,
 const SEARCHES_PER_PERIOD: u32 = 100;
+/// and so many times more while works and speeds are what they were at the last one,
+const QUIET: u32 = 5;
+/// which they are if they differ by less than this part.
+const ALIKE: f64 = 0.1;
 /// Looks in a row after which half of the usual gain is enough: many items, half a second at least.
 const PATIENCE: u32 = 10;
 /// A gain of this part of the tuner's threshold is worth a thorough search.
@@ -69,7 +73,12 @@ struct Search {
 impl Search {
     /// Whether it is long enough ago, for what it took, that there may be another one.
     fn is_paid_off(&self, now: Duration) -> bool {
-        now.saturating_sub(self.at) >= self.took * SEARCHES_PER_PERIOD
+        self.was_before(now, SEARCHES_PER_PERIOD)
+    }
+
+    /// Whether it was so many times as long ago as it took.
+    fn was_before(&self, now: Duration, times: u32) -> bool {
+        now.saturating_sub(self.at) >= self.took * times
     }
 }
 
@@ -83,6 +92,8 @@ pub(crate) struct Tuning {
     /// The last search, and the last one that was thorough.
     searched: Search,
     thorough: Option<Search>,
+    /// Works and speeds at the last search.
+    searched_with: Inputs,
     /// A mapping that is better than the present one. Between searches looks compare the two.
     candidate: Option<Mapping>,
     /// Whether it pays if that lasts: then nothing else is searched for until it fails.
@@ -113,6 +124,7 @@ impl Tuning {
             last: None,
             searched: Search::default(),
             thorough: None,
+            searched_with: Inputs::default(),
             candidate: None,
             persisting: false,
             landed: false,
@@ -126,14 +138,16 @@ impl Tuning {
     pub(crate) fn is_due(&self, s: Standing) -> bool {
         let Some((time, items)) = self.last else { return true };
         let period = s.now.saturating_sub(time);
-        let may_look = match self.candidate {
-            Some(_) => period >= self.searched.took * SEARCHES_PER_COMPARISON,
-            None => self.searched.is_paid_off(s.now),
-        };
         !self.landing
-            && period >= LEAST_PERIOD
-            && may_look
+            && period >= LEAST_PERIOD.max(self.searched.took * SEARCHES_PER_COMPARISON)
+            && (self.candidate.is_some() || self.searched.is_paid_off(s.now))
             && (s.items >= items + ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && s.items > items))
+    }
+
+    /// Whether there may be another search, so long after the last one and with these inputs.
+    fn may_search(&self, now: Duration) -> bool {
+        let is_news = !self.inputs.are_like(&self.searched_with, ALIKE);
+        self.searched.was_before(now, SEARCHES_PER_PERIOD * if is_news { 1 } else { QUIET })
     }
 
     /// Searches for a mapping from the present one and `known`, a better one that was found before; first quickly. Where that
@@ -154,6 +168,7 @@ impl Tuning {
         let promising = quick.prediction.production_time < (1.0 - worth) * current_time;
         let worse = |last: Search| current_time > (1.0 + worth) * last.current_time;
         let may = self.thorough.is_none_or(|last| last.is_paid_off(now) || worse(last));
+        self.searched_with = self.inputs.clone();
         self.searched = Search { at: now, took: clock().saturating_sub(begin), current_time };
         if !(promising && may) {
             return Ok(quick);
@@ -185,10 +200,11 @@ impl Tuning {
             self.inputs = model.inputs();
             let current_time = model.production_time(mapping)?;
             let (arrangement, time) = match self.candidate.take() {
-                Some(known) if self.persisting || !self.searched.is_paid_off(s.now) => {
+                Some(known) if self.persisting || !self.may_search(s.now) => {
                     let time = model.production_time(&known)?;
                     (known, time)
                 }
+                None if !self.may_search(s.now) => (mapping.clone(), current_time),
                 known => {
                     let plan = self.search(&model, (mapping, current_time), known, s.now, clock)?;
                     (plan.mapping, plan.prediction.production_time)

@@ -159,6 +159,39 @@ fn a_mapping_that_nearly_paid_is_compared_until_the_next_search() {
     assert!((1.0..3.5).contains(&acted) && looks <= 8, "after {acted} s and {looks} looks");
 }
 
+/// Looks for half a minute, of which a search takes 10 ms, with stage b's time on rank 1 as `ms` gives it by the second.
+/// Returns the searches, by the second.
+fn searches(ms: impl Fn(u64) -> f64) -> Vec<u64> {
+    let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
+    let mut seconds = Vec::new();
+    for step in 0..600u64 {
+        let (now, items) = (Duration::from_millis(50 * step), 12 * step);
+        tell(&mut balancer, 0, 0, 4.0, items + 12, now);
+        tell(&mut balancer, 1, 1, ms(step / 20), items + 12, now);
+        let standing =
+            Standing { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
+        if !tuning.is_due(standing) {
+            continue;
+        }
+        let planning = Cell::new(Duration::ZERO);
+        let clock = || planning.replace(planning.get() + Duration::from_millis(10));
+        tuning.look(standing, &mapping, &mut balancer, clock).unwrap();
+        if planning.get() > Duration::ZERO {
+            seconds.push(step / 20);
+        }
+    }
+    seconds
+}
+
+#[test]
+fn searches_are_rare_while_nothing_changes() {
+    assert!(searches(|_| 4.0).len() <= 7, "one in five seconds: {:?}", searches(|_| 4.0));
+    assert!(searches(|second| 4.0 + 0.2 * (second % 2) as f64).len() <= 7, "noise is nothing new");
+    // What is new is looked at within a second.
+    let seconds = searches(|second| if second < 12 { 4.0 } else { 4.5 });
+    assert!(seconds.contains(&12) && seconds.len() <= 8, "{seconds:?}");
+}
+
 #[test]
 fn nothing_is_decided_before_every_stage_was_measured() {
     let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
