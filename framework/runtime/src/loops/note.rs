@@ -102,18 +102,21 @@ impl Meter {
     /// A block begins.
     #[inline]
     pub(super) fn begin(&self) -> Begun {
-        let cpu = (self.last >= LONG).then(|| self.clock.cpu());
-        Begun { wall: self.clock.now(), cpu }
+        // The wall's clock is the outer one. Reading the CPU's is where Linux sees that a thread has used its turn up, so that
+        // a rank that shares its core often loses it right there; that time would be missing from its blocks.
+        let wall = self.clock.now();
+        Begun { wall, cpu: (self.last >= LONG).then(|| self.clock.cpu()) }
     }
 
     /// The block of so many units is done; returns how long it took.
     #[inline]
     pub(super) fn end(&mut self, begun: &Begun, units: f64) -> Duration {
+        let cpu = begun.cpu.map(|cpu| self.clock.cpu().saturating_sub(cpu).as_secs_f64());
         let took = self.clock.now().saturating_sub(begun.wall);
         let seconds = took.as_secs_f64();
         self.last = took;
-        let gap = match begun.cpu {
-            Some(cpu) => seconds - self.clock.cpu().saturating_sub(cpu).as_secs_f64(),
+        let gap = match cpu {
+            Some(cpu) => seconds - cpu,
             None => seconds - units * self.usual.unwrap_or(f64::INFINITY),
         };
         let off = self.gaps.add(gap);
