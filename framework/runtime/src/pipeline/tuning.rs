@@ -24,9 +24,9 @@ const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
 /// Searches are so many times as far apart as one takes,
 const SEARCHES_PER_PERIOD: u32 = 100;
-/// and so many times more while works and speeds are what they were at the last one,
+/// and so many times more while works and speeds are what they were at the last one, and the present mapping does as well,
 const QUIET: u32 = 5;
-/// which they are if they differ by less than this part.
+/// which works and speeds are if they differ by less than this part.
 const ALIKE: f64 = 0.1;
 /// Looks in a row after which half of the usual gain is enough: many items, half a second at least.
 const PATIENCE: u32 = 10;
@@ -74,6 +74,11 @@ impl Search {
     /// Whether it is long enough ago, for what it took, that there may be another one.
     fn is_paid_off(&self, now: Duration) -> bool {
         self.was_before(now, SEARCHES_PER_PERIOD)
+    }
+
+    /// Whether the mapping that was in force then does worse now, by so much that it matters.
+    fn has_become_worse(&self, current_time: f64, worth: f64) -> bool {
+        current_time > (1.0 + worth) * self.current_time
     }
 
     /// Whether it was so many times as long ago as it took.
@@ -144,9 +149,15 @@ impl Tuning {
             && (s.items >= items + ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && s.items > items))
     }
 
-    /// Whether there may be another search, so long after the last one and with these inputs.
-    fn may_search(&self, now: Duration) -> bool {
-        let is_news = !self.inputs.are_like(&self.searched_with, ALIKE);
+    /// The least gain for which more effort is worth it.
+    fn worth(&self) -> f64 {
+        PROMISING * self.tuner.options().threshold
+    }
+
+    /// Whether there may be another search, so long after the last one, with these inputs and this time of the present mapping.
+    fn may_search(&self, now: Duration, current_time: f64) -> bool {
+        let is_news = !self.inputs.are_like(&self.searched_with, ALIKE)
+            || self.searched.has_become_worse(current_time, self.worth());
         self.searched.was_before(now, SEARCHES_PER_PERIOD * if is_news { 1 } else { QUIET })
     }
 
@@ -161,13 +172,14 @@ impl Tuning {
         now: Duration,
         clock: impl Fn() -> Duration,
     ) -> Result<Plan> {
-        let worth = PROMISING * self.tuner.options().threshold;
+        let worth = self.worth();
         let begin = clock();
         let mut starts: Vec<Mapping> = [present.clone()].into_iter().chain(known).collect();
         let quick = model.quick_plan(&starts)?;
         let promising = quick.prediction.production_time < (1.0 - worth) * current_time;
-        let worse = |last: Search| current_time > (1.0 + worth) * last.current_time;
-        let may = self.thorough.is_none_or(|last| last.is_paid_off(now) || worse(last));
+        let may = self
+            .thorough
+            .is_none_or(|last| last.is_paid_off(now) || last.has_become_worse(current_time, worth));
         self.searched_with = self.inputs.clone();
         self.searched = Search { at: now, took: clock().saturating_sub(begin), current_time };
         if !(promising && may) {
@@ -200,11 +212,11 @@ impl Tuning {
             self.inputs = model.inputs();
             let current_time = model.production_time(mapping)?;
             let (arrangement, time) = match self.candidate.take() {
-                Some(known) if self.persisting || !self.may_search(s.now) => {
+                Some(known) if self.persisting || !self.may_search(s.now, current_time) => {
                     let time = model.production_time(&known)?;
                     (known, time)
                 }
-                None if !self.may_search(s.now) => (mapping.clone(), current_time),
+                None if !self.may_search(s.now, current_time) => (mapping.clone(), current_time),
                 known => {
                     let plan = self.search(&model, (mapping, current_time), known, s.now, clock)?;
                     (plan.mapping, plan.prediction.production_time)

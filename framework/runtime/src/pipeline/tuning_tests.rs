@@ -193,6 +193,21 @@ fn searches_are_rare_while_nothing_changes() {
 }
 
 #[test]
+fn a_link_that_becomes_slow_is_news_though_works_and_speeds_are_not() {
+    let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
+    for rank in 0..RANKS {
+        tell(&mut balancer, rank, rank, 4.0, 50, Duration::ZERO);
+    }
+    let now = Duration::from_secs(2);
+    tuning.inputs = balancer.model(&mapping, now).unwrap().inputs();
+    tuning.searched_with = tuning.inputs.clone();
+    tuning.searched =
+        Search { at: Duration::from_millis(500), took: Duration::from_millis(10), current_time: 4e-3 };
+    assert!(!tuning.may_search(now, 4.1e-3));
+    assert!(tuning.may_search(now, 4.3e-3));
+}
+
+#[test]
 fn nothing_is_decided_before_every_stage_was_measured() {
     let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
     let standing = |ms: u64| {
