@@ -7,7 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use armature_tests::burner::{Burner, Load, Wave, share};
+use armature::Config;
+use armature::loops::{Settings, parallel_for_with};
+use armature_tests::burner::{Burner, Load, Wave, share, two_cores};
 
 fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_armature-burner"))
@@ -128,4 +130,25 @@ fn it_ends_with_its_parent() {
 fn a_core_that_does_not_exist_is_an_error() {
     let error = Load::on_core(1023).start_from(binary()).unwrap_err().to_string();
     assert!(error.contains("core 1023"), "{error}");
+}
+
+/// Wherever a rank loses its core, also beside the reading of clocks: what it takes for its units is all of its time.
+#[test]
+fn no_turn_of_the_load_is_missing_from_what_a_loop_computed() {
+    let _alone = alone();
+    let _loads = two_cores().unwrap().map(|core| Load::on_core(core).start_from(binary()).unwrap());
+    let body = |range: std::ops::Range<u64>| {
+        let mut x = range.start + 1;
+        // Blocks of a millisecond or more, whose CPU time is read.
+        (0..200_000)
+            .for_each(|_| x = std::hint::black_box(x.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (x >> 29)));
+        Ok(())
+    };
+    let run = |session: &armature::Session| {
+        Ok(parallel_for_with(session, "spin", 0..600, Settings::new().block(1), body)?)
+    };
+    let summary = armature::run(&Config::new(), run).unwrap().unwrap();
+    let (computing, elapsed) = (summary.ranks[0].computing, summary.elapsed);
+    assert!(computing > elapsed.mul_f64(0.95), "{computing:?} of {elapsed:?}");
+    assert!(summary.ranks[0].off_core > elapsed.mul_f64(0.2), "the load was beside it: {summary}");
 }
