@@ -312,7 +312,9 @@ mod tests {
         let mut pace = settle(0.0, 1e-6, 60);
         let usual = pace.usual();
         assert_eq!((pace.next(u64::MAX), pace.next(800), pace.next(100), pace.next(1)), (usual, 100, 50, 50));
-        pace.done(100, Duration::from_secs(1));
+        pace.done(100, Duration::from_millis(100));
+        assert_eq!(pace.usual(), 8, "units of 1 ms");
+        pace.done(1, Duration::from_secs(1));
         assert_eq!(pace.usual(), 1);
         let mut pace = settle(0.0, 1e-6, 60);
         pace.done(usual, Duration::from_millis(500));
