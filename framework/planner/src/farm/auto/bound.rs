@@ -57,6 +57,7 @@ impl Bound {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::view;
     use super::*;
     use crate::farm::{ChunkDone, Knowledge, MessageCosts, TaskStatistics};
 
@@ -64,16 +65,7 @@ mod tests {
         let knowledge = Knowledge { messages: MessageCosts::new(start_up, 0.0), ..Knowledge::default() };
         let mut statistics = TaskStatistics::default();
         statistics.add(&ChunkDone::timed(0, 10, 10.0 * mean));
-        let view = View {
-            iteration: 1,
-            total: 4000,
-            left: 4000,
-            workers: &[0, 1, 2, 3],
-            statistics: &statistics,
-            mean: Some(mean),
-            knowledge: &knowledge,
-        };
-        Bound::new(&view, mean, risk)
+        Bound::new(&view(4000, Some(mean), &statistics, &knowledge), mean, risk)
     }
 
     #[test]

@@ -3,6 +3,16 @@
 use super::*;
 use crate::farm::{Knowledge, MessageCosts, TaskStatistics};
 
+/// The beginning of an iteration of so many tasks, for four workers.
+pub(super) fn view<'a>(
+    tasks: u64,
+    mean: Option<f64>,
+    statistics: &'a TaskStatistics,
+    knowledge: &'a Knowledge,
+) -> View<'a> {
+    View { iteration: 1, total: tasks, left: tasks, workers: &[0, 1, 2, 3], statistics, mean, knowledge }
+}
+
 #[test]
 fn it_keeps_book_of_what_is_out() {
     let knowledge =
@@ -41,15 +51,7 @@ fn a_quarter_is_out_while_nothing_is_known_in_however_many_chunks() {
     let probed = |ahead: u32| {
         let knowledge = Knowledge { ahead, ..Knowledge::default() };
         let statistics = TaskStatistics::default();
-        let view = View {
-            iteration: 1,
-            total: 800,
-            left: 800,
-            workers: &[0, 1, 2, 3],
-            statistics: &statistics,
-            mean: None,
-            knowledge: &knowledge,
-        };
+        let view = view(800, None, &statistics, &knowledge);
         let mut auto = Auto::default();
         auto.begin(&view);
         (0..4 * (1 + ahead)).map(|chunk| auto.next(chunk as usize % 4, 800, &view)).sum::<u64>()
