@@ -41,8 +41,10 @@ impl<'p: 'scope, 'scope> Rank<'_, 'scope, '_, 'p> {
         // None rests for ever here, as a farm's master does: whom others wait for has source, sink or a stage, so its jobs
         // are short and done inline, or take a millisecond, beside which a wake-up is little. And a rank that waits busily
         // keeps the others' compute threads from waking up on its core: on two ranks, a pipeline of one item then takes
-        // twice as long.
+        // twice as long. Beside a job its first sleep is longer, too: what comes meanwhile is seldom what its own rank waits
+        // for, and the others have asked for theirs ahead of time.
         self.backoff.may_spin(self.engine.is_inline());
+        self.backoff.is_beside_work(!self.engine.leaves_the_core());
         if let Some(pause) = self.engine.pause(PATIENCE) {
             return self.post.transport().wait(Some(pause));
         }
