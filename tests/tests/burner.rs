@@ -7,8 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use armature::Config;
 use armature::loops::{Settings, parallel_for_with};
+use armature::pipeline::{MappingChoice, Pipeline};
+use armature::{BatchMode, Config, Driver};
 use armature_tests::burner::{Burner, Load, Wave, share, two_cores};
 
 fn binary() -> &'static Path {
@@ -132,16 +133,20 @@ fn a_core_that_does_not_exist_is_an_error() {
     assert!(error.contains("core 1023"), "{error}");
 }
 
+/// A millisecond or more of computing.
+fn spin(seed: u64) -> u64 {
+    (0..200_000)
+        .fold(seed + 1, |x, _| std::hint::black_box(x.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (x >> 29)))
+}
+
 /// Wherever a rank loses its core, also beside the reading of clocks: what it takes for its units is all of its time.
 #[test]
 fn no_turn_of_the_load_is_missing_from_what_a_loop_computed() {
     let _alone = alone();
     let _loads = two_cores().unwrap().map(|core| Load::on_core(core).start_from(binary()).unwrap());
     let body = |range: std::ops::Range<u64>| {
-        let mut x = range.start + 1;
-        // Blocks of a millisecond or more, whose CPU time is read.
-        (0..200_000)
-            .for_each(|_| x = std::hint::black_box(x.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (x >> 29)));
+        // Blocks whose CPU time is read.
+        spin(range.start);
         Ok(())
     };
     let run = |session: &armature::Session| {
@@ -151,4 +156,21 @@ fn no_turn_of_the_load_is_missing_from_what_a_loop_computed() {
     let (computing, elapsed) = (summary.ranks[0].computing, summary.elapsed);
     assert!(computing > elapsed.mul_f64(0.95), "{computing:?} of {elapsed:?}");
     assert!(summary.ranks[0].off_core > elapsed.mul_f64(0.2), "the load was beside it: {summary}");
+}
+
+/// The same for the stages of a pipeline, whose times say how fast ranks are.
+#[test]
+fn no_turn_of_the_load_is_missing_from_what_stages_took() {
+    let _alone = alone();
+    let _loads = two_cores().unwrap().map(|core| Load::on_core(core).start_from(binary()).unwrap());
+    let run = |session: &armature::Session| {
+        let pipeline = Pipeline::source("numbers", || 0..600u64).map("spin", spin);
+        Ok(pipeline.for_each("drop", drop).mapping(MappingChoice::Serial).run(session)?)
+    };
+    let config = Config::new().batch(BatchMode::Fixed(1)).driver(Driver::Inline);
+    let summary = armature::run(&config, run).unwrap().unwrap();
+    let stage = &summary.ranks[0].stages[0];
+    let (busy, elapsed) = (stage.busy(), summary.elapsed);
+    assert!(busy > elapsed.mul_f64(0.95), "{busy:?} of {elapsed:?}");
+    assert!(stage.lost > elapsed.mul_f64(0.2), "the load was beside it: {summary}");
 }

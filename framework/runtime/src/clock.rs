@@ -32,6 +32,9 @@ impl Clock {
 
     /// Time that the calling thread has computed for, so that what passes between two readings without the thread having
     /// a core does not count. Under the simulator no rank shares its host, and this is the clock's time.
+    ///
+    /// Where both are read, [`now`](Clock::now) is read first at the begin and last at the end: a thread that shares its core
+    /// often loses it while it reads its CPU time, and that time would be missing from what the work took.
     #[inline]
     pub(crate) fn cpu(&self) -> Duration {
         if self.is_simulated() {

@@ -102,8 +102,6 @@ impl Meter {
     /// A block begins.
     #[inline]
     pub(super) fn begin(&self) -> Begun {
-        // The wall's clock is the outer one: a rank that shares its core often loses it while it reads the CPU's, and that time
-        // would be missing from its blocks.
         let wall = self.clock.now();
         Begun { wall, cpu: (self.last >= LONG).then(|| self.clock.cpu()) }
     }

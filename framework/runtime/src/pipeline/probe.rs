@@ -184,7 +184,8 @@ pub(crate) fn answer(post: &mut Post, letter: &Letter) -> Result<()> {
 pub(crate) fn speed(clock: Clock) -> Speed {
     let (start, cpu) = (clock.now(), clock.cpu());
     crate::declare(KERNEL_OPERATIONS as f64, || std::hint::black_box(kernel(KERNEL_OPERATIONS)));
-    let (took, cpu) = (clock.now().saturating_sub(start), clock.cpu().saturating_sub(cpu));
+    let cpu = clock.cpu().saturating_sub(cpu);
+    let took = clock.now().saturating_sub(start);
     let seconds = |t: Duration| t.as_secs_f64().max(1e-9);
     Speed {
         alone: KERNEL_OPERATIONS as f64 / seconds(cpu),

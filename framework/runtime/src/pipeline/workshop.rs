@@ -314,7 +314,8 @@ impl<'p> Workshop<'p> {
             stats.batches += 1;
             stats.dropped += (coming - parcel.range.live()) as u64;
             if per_stage {
-                let (now, cpu_now) = (self.clock.now(), self.clock.cpu());
+                let cpu_now = self.clock.cpu();
+                let now = self.clock.now();
                 let took = now.saturating_sub(lap.unwrap_or(now));
                 let spent = cpu_now.saturating_sub(cpu).min(took);
                 let lost = self.core.lost(took, spent);
