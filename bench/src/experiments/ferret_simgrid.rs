@@ -147,7 +147,7 @@ pub(super) struct Run {
 
 impl Run {
     /// Seconds an item over the last 80 % of the stream, in which nothing is left of how it began.
-    fn settled(&self) -> Option<f64> {
+    pub(super) fn settled(&self) -> Option<f64> {
         self.pace(self.arrivals.len() / 5)
     }
 
