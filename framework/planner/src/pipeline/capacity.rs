@@ -76,6 +76,11 @@ impl Capacity {
         Capacity { shared, ..Capacity::new(dispatch, costs.processors()) }
     }
 
+    /// How items are handed to replicas.
+    pub(super) fn dispatch(&self) -> Dispatch {
+        self.dispatch
+    }
+
     /// Whether blocks are in each other's way also where they have different hosts.
     pub(super) fn shares_cores(&self) -> bool {
         self.shared.is_some()

@@ -4,8 +4,14 @@
 //! need more, they get on more slowly, all of them in the same proportion, as a fair scheduler has it: their times are
 //! multiplied by what is missing, until what they take at the pace that follows is what there is. Blocks with hosts
 //! elsewhere, too, then send more items there. Where nothing can go elsewhere, the pace is need / c.
+//!
+//! On demand, that counts on items going elsewhere. But a replica that finds items takes them, also from the core that
+//! a serial stage needs most of: the stage is sure of its fair part, and of what others leave of theirs. No processor takes
+//! more than all items of its blocks. So one with u seconds an item of its own, which nobody else does, keeps up at
+//! `(u + Σ min(d, u)) / c`, where d is what each of the others could take ([`Shared::sure_pace`]).
 
 use super::capacity::{Capacity, Hosted};
+use super::plan::Dispatch;
 use crate::cores::SharedCores;
 
 /// Most rounds of slowing down.
@@ -17,13 +23,25 @@ const CLOSE: f64 = 0.005;
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
     group_of: Vec<Option<usize>>,
+    members: Vec<Vec<usize>>,
     cores: Vec<f64>,
     /// By group, in the last mapping that was judged.
     slower: Vec<f64>,
     /// Core seconds an item, by group.
     need: Vec<f64>,
+    /// By processor.
+    demands: Vec<Demand>,
     times: Vec<f64>,
     shares: Vec<f64>,
+}
+
+/// Seconds for an item that a processor may spend on it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Demand {
+    /// On what nobody else does.
+    own: f64,
+    /// On replicated blocks, if all items came to this processor.
+    more: f64,
 }
 
 impl Shared {
@@ -34,9 +52,11 @@ impl Shared {
         }
         Shared {
             group_of,
+            members: groups.iter().map(|group| group.processors.clone()).collect(),
             cores: groups.iter().map(|group| group.cores).collect(),
             slower: vec![1.0; groups.len()],
             need: vec![0.0; groups.len()],
+            demands: vec![Demand::default(); processors],
             times: Vec::new(),
             shares: Vec::new(),
         }
@@ -50,6 +70,7 @@ impl Shared {
     /// Production time of blocks that go at `pace` where every processor has a core to itself.
     pub(super) fn slow_down(&mut self, capacity: &mut Capacity, blocks: &[Hosted<'_>], pace: f64) -> f64 {
         self.slower.fill(1.0);
+        self.add_demands(capacity, blocks);
         self.times.clear();
         self.times.extend(blocks.iter().flat_map(|block| block.times));
         let mut pace = pace;
@@ -86,12 +107,38 @@ impl Shared {
         pace = capacity.apart(&slow);
         self.add_needs(capacity, blocks, pace);
         for g in 0..self.cores.len() {
-            let least = self.need[g] / self.cores[g];
+            let sure = self.sure_pace(g);
+            let least = f64::max(self.need[g] / self.cores[g], sure);
             if least > pace {
                 capacity.no_faster_than(least, blocks, |p| self.group_of[p] == Some(g));
             }
+            best = best.max(sure);
         }
         best
+    }
+
+    /// What each processor could take of an item's work. In turn, who gets an item does not depend on who asks.
+    fn add_demands(&mut self, capacity: &Capacity, blocks: &[Hosted<'_>]) {
+        self.demands.fill(Demand::default());
+        let on_demand = blocks.iter().filter(|_| capacity.dispatch() == Dispatch::OnDemand);
+        for (block, alone) in on_demand.map(|block| (block, block.hosts.len() == 1)) {
+            for (&p, time) in block.hosts.iter().zip(block.times) {
+                let demand = &mut self.demands[p];
+                *(if alone { &mut demand.own } else { &mut demand.more }) += time;
+            }
+        }
+    }
+
+    /// The pace at which every processor of a group keeps up with what only it can do, if the others there take their
+    /// fair part of the cores whenever they could use it.
+    fn sure_pace(&self, group: usize) -> f64 {
+        let members = || self.members[group].iter().map(|&p| (p, self.demands[p]));
+        let keeps_up = |(p, Demand { own, .. })| {
+            let others = members().filter(|(q, _)| *q != p);
+            own + others.map(|(_, other)| own.min(other.own + other.more)).sum::<f64>()
+        };
+        let busy = members().filter(|(_, demand)| demand.own > 0.0);
+        busy.map(keeps_up).fold(0.0, f64::max) / self.cores[group]
     }
 
     /// Times of all blocks, one after the other, as slow as they are now.
@@ -132,7 +179,9 @@ fn slowed<'a>(blocks: &[Hosted<'a>], times: &'a [f64]) -> Vec<Hosted<'a>> {
 
 #[cfg(test)]
 mod tests {
-    use crate::pipeline::{Dispatch, Mapping, PipelineSpec, PlanOptions, StageSpec, plan, production_time};
+    use crate::pipeline::{
+        Algorithm, Dispatch, Mapping, PipelineSpec, PlanOptions, StageSpec, plan, production_time,
+    };
     use crate::{Link, Platform, SharedCores};
 
     /// Processors of one speed; each group has one core.
@@ -182,6 +231,30 @@ mod tests {
         assert_near(on_demand("s0@0,1,2"), 3.0);
         // Item by item in turn, the core of two of three is what all wait for.
         assert_near(time(&shared, &spec, "s0@0,1,2", Dispatch::RoundRobin), 4.0);
+    }
+
+    #[test]
+    fn a_serial_stage_is_sure_of_its_fair_part_of_a_core_only() {
+        let spec = PipelineSpec::new(0.0)
+            .stage(StageSpec::new("read", 0.02, 0.0).serial().pinned(0))
+            .stage(StageSpec::new("match", 1.5, 0.0))
+            .stage(StageSpec::new("track", 1.2, 0.0).serial())
+            .stage(StageSpec::new("paint", 0.3, 0.0))
+            .stage(StageSpec::new("write", 0.02, 0.0).serial().pinned(0));
+        let shared = platform(4, &[&[0, 1], &[2, 3]]);
+        let on_demand = |mapping| time(&shared, &spec, mapping, Dispatch::OnDemand);
+        // Two cores for 3.04.
+        assert_near(on_demand("read@0 | match@0,1,2 | track@2 | paint@1 | write@0"), 1.52);
+        // Rank 2 computes whenever there are items; the core is enough for 0.8 of those that come.
+        assert_near(on_demand("read@0 | match@0,1,2 | track@3 | paint@1 | write@0"), 2.4);
+        assert_near(on_demand("read@0 | match@0,1,2,3 | track@3 | paint@1 | write@0"), 2.4);
+        // It can take no more than there is of paint.
+        assert_near(on_demand("read@0 | match@0,1 | track@3 | paint@2,3 | write@0"), 1.54);
+        for algorithm in [Algorithm::Refined, Algorithm::Optimal] {
+            let options = PlanOptions { algorithm, ..PlanOptions::default() };
+            let best = plan(&shared, &spec, &options).unwrap();
+            assert_near(best.prediction.production_time, 1.52);
+        }
     }
 
     #[test]

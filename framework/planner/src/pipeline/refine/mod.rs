@@ -4,7 +4,8 @@
 //! and the best one is made, until none helps. What is left of the budget goes into arbitrary changes of the best
 //! mapping ([`kick`]) that are improved in their turn. In the end neighbours become one block where that costs next to
 //! nothing ([`Search::join`]), blocks that could hardly keep up get more hosts where there are any
-//! ([`Search::make_room`]), and blocks with one host go where they wait least ([`waits`]).
+//! ([`Search::make_room`]), also on cores that they are on already ([`widen`]), and blocks with one host go where they wait
+//! least ([`waits`]).
 
 mod edit;
 mod kick;
@@ -12,6 +13,7 @@ mod moves;
 pub(super) mod seeds;
 mod state;
 mod waits;
+mod widen;
 
 use std::ops::Range;
 
@@ -38,8 +40,8 @@ const BUDGET_OF_STARTS: usize = 60;
 const BUDGET_OF_ROOM: usize = 5;
 /// Joining blocks may cost so much of the pace: less than any estimate of works and speeds is worth.
 const NEXT_TO_NOTHING: f64 = 0.005;
-/// Shorter waits may cost so much of it.
-const SLOWER_FOR_WAITS: f64 = 0.02;
+/// More processors of the same cores and shorter waits may cost so much of it, together.
+const SLOWER_FOR_ROOM: f64 = 0.02;
 /// Blocks at least this close to the slowest one set the pace.
 const SETS_THE_PACE: f64 = 1.0 - 1e-9;
 /// A block that is busy for less than this part of the time keeps up, also where its items take longer than expected.
@@ -50,14 +52,7 @@ const WORTH_HAVING: f64 = 0.03;
 
 /// Improves the given valid mappings within a budget of evaluations.
 pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize, stop: &Stop<'_>) -> Refined {
-    let mut search = Search {
-        judge: Judge::new(problem),
-        sequence: Sequence::default(),
-        best_edit: Edit::default(),
-        best_score: Score::WORST,
-        limit: budget * BUDGET_OF_STARTS / 100,
-        stop,
-    };
+    let mut search = Search::new(problem, budget * BUDGET_OF_STARTS / 100, stop);
     let mut states: Vec<State> = starts.iter().map(|start| search.judge.state(start)).collect();
     states.sort_by(|a, b| a.score.time.total_cmp(&b.score.time));
     let best_start = states.first().map_or(f64::INFINITY, |start| start.score.time);
@@ -94,8 +89,9 @@ pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize,
     let settled = best.map(|best| {
         let time = best.score.time;
         // Not slower than any start. Equally fast mappings differ by rounding.
-        let slowest = f64::min(time * (1.0 + SLOWER_FOR_WAITS), best_start).max(time * (1.0 + 1e-12));
-        waits::shorten(&mut search, best, slowest)
+        let slower = |part: f64| f64::min(time * (1.0 + part), best_start).max(time * (1.0 + 1e-12));
+        let wide = widen::widen(&mut search, best, slower(SLOWER_FOR_ROOM));
+        waits::shorten(&mut search, wide, slower(SLOWER_FOR_ROOM))
     });
     let pieces = settled.map(|settled| settled.pieces).unwrap_or_default();
     Refined {
@@ -116,7 +112,18 @@ pub(super) struct Search<'a> {
     stop: &'a Stop<'a>,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(problem: Problem<'a>, limit: usize, stop: &'a Stop<'a>) -> Self {
+        Search {
+            judge: Judge::new(problem),
+            sequence: Sequence::default(),
+            best_edit: Edit::default(),
+            best_score: Score::WORST,
+            limit,
+            stop,
+        }
+    }
+
     /// Improves a mapping until no move helps or the budget is spent.
     fn descend(&mut self, mut state: State) -> State {
         let mut edit = Edit::default();
@@ -262,14 +269,7 @@ mod tests {
         let costs = Costs::new(platform, spec);
         let rules = Rules { dispatch: Dispatch::OnDemand, replicate_groups: true, share: true };
         let stop = Stop::never();
-        let mut search = Search {
-            judge: Judge::new(Problem::new(spec, &costs, rules)),
-            sequence: Sequence::default(),
-            best_edit: Edit::default(),
-            best_score: Score::WORST,
-            limit: 10_000,
-            stop: &stop,
-        };
+        let mut search = Search::new(Problem::new(spec, &costs, rules), 10_000, &stop);
         let state = search.judge.state(&Mapping::parse(mapping, spec).unwrap().blocks);
         let state = improve(&mut search, state);
         let hosts = |piece: &state::Piece| {
