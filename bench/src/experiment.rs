@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::{Bars, Histogram, Lines, Mark, Table, machine, verdict::Verdict};
+use crate::{Bars, Histogram, Lines, Mark, Table, machine, machine::Stolen, verdict::Verdict};
 
 /// How an experiment ends: well, or with the reason why it could not be made.
 pub type Outcome<T = ()> = Result<T, Box<dyn Error + Send + Sync>>;
@@ -50,8 +50,12 @@ impl Experiment {
         }
         let mut report = Report::new(self.name, folder)?;
         report.extent = extent.clone();
+        let stolen = Stolen::begin();
         (self.run)(&mut report, extent.smoke)?;
         report.check_extent()?;
+        if let Some(part) = stolen.part() {
+            report.note(format!("meanwhile others had {:.1} % of this machine's processor time", 1e2 * part));
+        }
         Ok(report.close())
     }
 }

@@ -1,6 +1,7 @@
 //! What the figures were measured on.
 
 use std::fs;
+use std::time::Instant;
 
 /// One line: processor, cores, memory, system, compiler, build, load.
 ///
@@ -16,6 +17,34 @@ pub fn describe() -> String {
         system(),
         env!("ARMATURE_BENCH_RUSTC"),
     )
+}
+
+/// What part of the time of all cores something outside this machine has had since then: the other guests, where it is a
+/// virtual one. Ratios of single runs say little where that is more than a few per cent.
+#[derive(Clone, Debug)]
+pub struct Stolen {
+    ticks: Option<f64>,
+    since: Instant,
+}
+
+impl Stolen {
+    /// From now on.
+    pub fn begin() -> Self {
+        Stolen { ticks: stolen_ticks(&read("/proc/stat")), since: Instant::now() }
+    }
+
+    /// From 0 to 1; `None` where the system does not say.
+    pub fn part(&self) -> Option<f64> {
+        let ticks = stolen_ticks(&read("/proc/stat"))? - self.ticks?;
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let seconds = ticks / rustix::param::clock_ticks_per_second() as f64;
+        Some(seconds / (cores * self.since.elapsed().as_secs_f64().max(f64::MIN_POSITIVE)))
+    }
+}
+
+/// All cores together, from the text of `/proc/stat`: the eighth number of its first line.
+fn stolen_ticks(stat: &str) -> Option<f64> {
+    stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
 }
 
 fn memory_gib() -> f64 {
@@ -41,9 +70,19 @@ fn read(file: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn stolen_time_is_read_from_its_column() {
+        let stat = "cpu  10 20 30 40 50 60 70 80 90 0\ncpu0 1 2 3 4 5 6 7 8 9 0\n";
+        assert_eq!(stolen_ticks(stat), Some(80.0));
+        assert_eq!(stolen_ticks("cpu  10 20"), None);
+        assert!(Stolen::begin().part().is_none_or(|part| part >= 0.0));
+    }
+
     #[test]
     fn the_line_names_compiler_and_cores() {
-        let line = super::describe();
+        let line = describe();
         assert!(line.contains("rustc ") && line.contains(" cores"), "{line}");
     }
 }
