@@ -9,6 +9,7 @@ mod bsc;
 mod capacity;
 mod costs;
 mod dpm;
+mod flexible;
 mod hedpm;
 mod ideal;
 mod mapping;

@@ -14,7 +14,7 @@ use super::refine::{self, Problem, seeds};
 use super::repair::repair;
 use super::rules::Rules;
 use super::spec::PipelineSpec;
-use super::{bsc, dpm, optimal};
+use super::{bsc, dpm, flexible, optimal};
 use crate::error::{Error, ErrorKind, Result};
 use crate::platform::Platform;
 
@@ -71,7 +71,8 @@ pub struct PlanOptions {
     /// Most mappings that [`Algorithm::Refined`] and [`Algorithm::Optimal`] may judge.
     pub budget: usize,
     /// Mappings that [`Algorithm::Refined`] and [`Algorithm::Optimal`] start from beside their own, such as the one in
-    /// force: the plan is not slower than any of them. One that breaks the other rules is left out.
+    /// force: the plan is not slower than any of them, but for 2 % where processors share cores. One that breaks the other
+    /// rules is left out.
     pub starts: Vec<Mapping>,
     /// Set from elsewhere, ends the search early with the best mapping found so far.
     pub stop: Option<Arc<AtomicBool>>,
@@ -281,11 +282,12 @@ impl Planner<'_> {
         let hedpm = self.best_of(sweep)?;
         let bsc = self.bsc()?;
         let mut starts = vec![hedpm.blocks, bsc.blocks];
+        let all: Vec<usize> = (0..self.platform.processors()).collect();
         let serial_hosts = [self.platform.ext_on(), fastest(self.platform)];
         let simple = serial_hosts
             .into_iter()
             .flatten()
-            .filter_map(|p| seeds::normal_form(self.spec, self.costs, self.rules, p))
+            .filter_map(|p| seeds::normal_form(self.spec, self.rules, &all, p))
             .chain([seeds::on_one(self.costs, self.rules)])
             .filter_map(|blocks| repair(self.spec, self.rules, blocks));
         let given = self.options.starts.iter().filter(|start| self.allows(start));
@@ -299,11 +301,14 @@ impl Planner<'_> {
         let refined = refine::refine(problem, &starts, budget, &self.stop);
         // Judged anew with the others: what is returned must not be worse, not even by a rounding error.
         let found = self.best_of([vec![refined.blocks], starts].concat())?;
+        let flexible = flexible::instead_of((&found.blocks, found.time), self.spec, self.costs, self.rules);
+        let (blocks, time) = flexible.unwrap_or((found.blocks, found.time));
         Ok(Found {
             parents: vec![(Algorithm::Hedpm, hedpm.time), (Algorithm::Bsc, bsc.time)],
             evaluations: hedpm.evaluations + bsc.evaluations + refined.evaluations,
             complete: refined.complete,
-            ..found
+            blocks,
+            time,
         })
     }
 

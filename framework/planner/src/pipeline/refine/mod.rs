@@ -4,8 +4,7 @@
 //! and the best one is made, until none helps. What is left of the budget goes into arbitrary changes of the best
 //! mapping ([`kick`]) that are improved in their turn. In the end neighbours become one block where that costs next to
 //! nothing ([`Search::join`]), blocks that could hardly keep up get more hosts where there are any
-//! ([`Search::make_room`]), also on cores that they are on already ([`widen`]), and blocks with one host go where they wait
-//! least ([`waits`]).
+//! ([`Search::make_room`]), and blocks with one host go where they wait least ([`waits`]).
 
 mod edit;
 mod kick;
@@ -13,7 +12,6 @@ mod moves;
 pub(super) mod seeds;
 mod state;
 mod waits;
-mod widen;
 
 use std::ops::Range;
 
@@ -40,8 +38,8 @@ const BUDGET_OF_STARTS: usize = 60;
 const BUDGET_OF_ROOM: usize = 5;
 /// Joining blocks may cost so much of the pace: less than any estimate of works and speeds is worth.
 const NEXT_TO_NOTHING: f64 = 0.005;
-/// More processors of the same cores and shorter waits may cost so much of it, together.
-const SLOWER_FOR_ROOM: f64 = 0.02;
+/// Shorter waits may cost so much of it.
+const SLOWER_FOR_WAITS: f64 = 0.02;
 /// Blocks at least this close to the slowest one set the pace.
 const SETS_THE_PACE: f64 = 1.0 - 1e-9;
 /// A block that is busy for less than this part of the time keeps up, also where its items take longer than expected.
@@ -89,9 +87,8 @@ pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize,
     let settled = best.map(|best| {
         let time = best.score.time;
         // Not slower than any start. Equally fast mappings differ by rounding.
-        let slower = |part: f64| f64::min(time * (1.0 + part), best_start).max(time * (1.0 + 1e-12));
-        let wide = widen::widen(&mut search, best, slower(SLOWER_FOR_ROOM));
-        waits::shorten(&mut search, wide, slower(SLOWER_FOR_ROOM))
+        let slowest = f64::min(time * (1.0 + SLOWER_FOR_WAITS), best_start).max(time * (1.0 + 1e-12));
+        waits::shorten(&mut search, best, slowest)
     });
     let pieces = settled.map(|settled| settled.pieces).unwrap_or_default();
     Refined {

@@ -19,21 +19,18 @@ pub(in crate::pipeline) fn on_one(costs: &Costs, rules: Rules) -> Vec<Block> {
     best.0
 }
 
-/// The normal form: every run of replicable stages fused and replicated on all processors, runs of serial stages
+/// The normal form: every run of replicable stages fused and replicated on these processors, runs of serial stages
 /// on `serial_host` (or where they are pinned). Needs shared processors unless it is one block.
 pub(in crate::pipeline) fn normal_form(
     spec: &PipelineSpec,
-    costs: &Costs,
     rules: Rules,
+    replicas: &[usize],
     serial_host: usize,
 ) -> Option<Vec<Block>> {
     let mut blocks: Vec<Block> = Vec::new();
     for (n, stage) in spec.stages.iter().enumerate() {
-        let hosts = if stage.is_replicable() {
-            (0..costs.processors()).collect()
-        } else {
-            vec![stage.pinned.unwrap_or(serial_host)]
-        };
+        let hosts =
+            if stage.is_replicable() { replicas.to_vec() } else { vec![stage.pinned.unwrap_or(serial_host)] };
         match blocks.last_mut() {
             Some(last) if last.hosts == hosts && (hosts.len() == 1 || rules.replicate_groups) => {
                 last.stages.end = n + 1;
