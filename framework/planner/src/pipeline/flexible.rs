@@ -4,7 +4,7 @@
 //! search ends with hangs on the last digits of works and speeds. But they are not equally good at what the model does not
 //! know. With replicas on as many ranks as possible, items go where a core has time, and two ranks on a core that a load comes
 //! to keep two thirds of it where one keeps half. So the *flexible* mapping has all that can be replicated on all processors
-//! that share cores with those of the plan, and everything else on as few as possible; processors that would take the core
+//! that share cores with those of the plan, and everything else on one, or where it is pinned; processors that would take the core
 //! from a long serial stage are left out if the model says so.
 
 use std::collections::BTreeSet;
@@ -143,7 +143,7 @@ mod tests {
         let group = SharedCores { processors: (0..6).collect(), cores: 2.0 };
         let platform = Platform::uniform(6, 1.0, LINK).with_overlap(true).with_ext_on(0).unwrap();
         let platform = platform.with_shared_cores(vec![group]).unwrap();
-        // With one more of them `track` would be sure of 0.5 of a core only, and take 2.4.
+        // With three partners `track` would be sure of half a core only, and take 2.4; two are not tried.
         assert_eq!(text(&platform, &spec()), "read@0 | cut+match@1,5 | track@1 | paint@1,5 | write@0");
         let mut light = spec();
         light.stages[3].work = 0.1;

@@ -299,7 +299,7 @@ impl Planner<'_> {
         }
         let problem = Problem::new(self.spec, self.costs, self.rules);
         let refined = refine::refine(problem, &starts, budget, &self.stop);
-        // Judged anew with the others: what is returned must not be worse, not even by a rounding error.
+        // Judged anew with the others: what is found must not be worse, not even by a rounding error.
         let found = self.best_of([vec![refined.blocks], starts].concat())?;
         let flexible = flexible::instead_of((&found.blocks, found.time), self.spec, self.costs, self.rules);
         let (blocks, time) = flexible.unwrap_or((found.blocks, found.time));

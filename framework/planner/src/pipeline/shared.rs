@@ -120,11 +120,15 @@ impl Shared {
     /// What each processor could take of an item's work. In turn, who gets an item does not depend on who asks.
     fn add_demands(&mut self, capacity: &Capacity, blocks: &[Hosted<'_>]) {
         self.demands.fill(Demand::default());
-        let on_demand = blocks.iter().filter(|_| capacity.dispatch() == Dispatch::OnDemand);
-        for (block, alone) in on_demand.map(|block| (block, block.hosts.len() == 1)) {
+        if capacity.dispatch() == Dispatch::RoundRobin {
+            return;
+        }
+        for block in blocks {
             for (&p, time) in block.hosts.iter().zip(block.times) {
-                let demand = &mut self.demands[p];
-                *(if alone { &mut demand.own } else { &mut demand.more }) += time;
+                match block.hosts {
+                    [_] => self.demands[p].own += time,
+                    _ => self.demands[p].more += time,
+                }
             }
         }
     }

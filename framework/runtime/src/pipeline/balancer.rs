@@ -259,7 +259,7 @@ impl Balancer {
 }
 
 impl Model {
-    /// The best mapping that is found, at least as good as those given.
+    /// The best mapping that is found, at least as good as those given but for what the planner gives away where ranks share cores.
     pub(crate) fn plan(&self, starts: &[Mapping]) -> Result<Plan> {
         self.search(PlanOptions::default().budget, starts)
     }
