@@ -42,7 +42,7 @@ pub enum Algorithm {
     /// Branch and bound over all mappings, for small pipelines on few processors. [`Plan::complete`] says
     /// whether it came to its end; if so, no mapping within the rules is better.
     Optimal,
-    /// Local search from the best of the others; never worse than HeDPM or BSC.
+    /// Local search from the best of the others; never worse than HeDPM or BSC, but for 2 % where processors share cores.
     #[default]
     Refined,
 }
