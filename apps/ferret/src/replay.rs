@@ -23,6 +23,8 @@ pub struct Replay {
     pub items: u64,
     /// Which rank runs which stage.
     pub mapping: MappingChoice,
+    /// Mappings to change to, and after how many results.
+    pub remaps: Vec<(u64, MappingChoice)>,
     /// How items are handed to replicas.
     pub dispatch: Dispatch,
 }
@@ -54,7 +56,7 @@ pub fn replay(session: &Session, replay: &Replay) -> Result<Option<Replayed>, Bo
     let mut checksum = 0;
     let [load, seg, ext, ind, rank, out] = STAGES;
     let first = profile.clone();
-    let run = Pipeline::source("files", move || (0..items).map(move |n| Parcel::new(n, first.item(n).input)))
+    let job = Pipeline::source("files", move || (0..items).map(move |n| Parcel::new(n, first.item(n).input)))
         .stage(load, stage(0))
         .serial()
         .stage(seg, stage(1))
@@ -73,8 +75,9 @@ pub fn replay(session: &Session, replay: &Replay) -> Result<Option<Replayed>, Bo
             parcel.check(profile.item(parcel.number).stages[5].bytes)
         })
         .mapping(replay.mapping.clone())
-        .dispatch(replay.dispatch)
-        .run(session)?;
+        .dispatch(replay.dispatch);
+    let remaps = replay.remaps.iter().cloned();
+    let run = remaps.fold(job, |job, (after, mapping)| job.remap_after(after, mapping)).run(session)?;
     let Some(run) = run else { return Ok(None) };
     if times.len() as u64 != items {
         return Err(format!("{} items arrived, but {items} were sent", times.len()).into());
@@ -158,7 +161,7 @@ mod tests {
         let item = |n: u32| ItemCost { input: 40 * n, stages: [0, 1, 2, 3, 4, 5].map(|s| stage(n + s)) };
         let items = (0..7).map(item).collect();
         let profile = Arc::new(Profile { speed: 1e8, remarks: vec![], items });
-        let plan = Replay { profile, items: 60, mapping, dispatch };
+        let plan = Replay { profile, items: 60, mapping, remaps: Vec::new(), dispatch };
         let mut found = None;
         let cell = std::sync::Mutex::new(&mut found);
         armature::run(&Config::new().ranks(ranks), |session| {

@@ -186,9 +186,15 @@ fn a_recorded_profile_is_replayed_on_any_ranks() {
         &["--ranks", "3", "--mapping", "orderly"][..],
         &["--ranks", "3", "--mapping", "map"],
         &["--ranks", "3", "--mapping", "map", "--dispatch", "round-robin"],
+        &["--ranks", "3", "--mapping", "orderly", "--remap", "10:map", "--remap", "30:serial"],
     ] {
         assert_eq!(replay(more), one, "{more:?}");
     }
+    let summary = good(
+        dir.path(),
+        &["replay", "run.csv", "--ranks", "3", "--mapping", "orderly", "--remap", "10:map", "--summary"],
+    );
+    assert!(summary.contains("asked for after 1"), "{summary}");
     let times = String::from_utf8(read("times")).unwrap();
     let last = times.lines().last().and_then(|line| line.strip_prefix("49 ")).unwrap();
     assert!(times.lines().count() == 50 && last.parse::<f64>().unwrap() > 0.0, "{times}");
@@ -201,6 +207,11 @@ fn profiles_that_cannot_be_made_or_read_say_why() {
     let messages = bad(dir.path(), &[&record[..], &["--ranks", "2"]].concat());
     assert!(messages.contains("recorded on one rank") && !dir.path().join("run.csv").exists(), "{messages}");
     assert!(bad(dir.path(), &["replay", "run.csv"]).contains("cannot read run.csv"));
+    for (remap, why) in
+        [("60", "expected a number of items and a file"), ("x:map", "`x` is no number of items")]
+    {
+        assert!(bad(dir.path(), &["replay", "run.csv", "--remap", remap]).contains(why), "{remap}");
+    }
     good(dir.path(), &record);
     let text = fs::read_to_string(dir.path().join("run.csv")).unwrap();
     fs::write(dir.path().join("run.csv"), text.replace("\n7,", "\n7,x")).unwrap();

@@ -23,6 +23,9 @@ pub(super) struct ReplayArgs {
     /// Which rank runs which stage, as in `ferret query`
     #[arg(long, default_value = "auto", value_name = "auto|serial|orderly|FILE")]
     mapping: String,
+    /// Change to the mapping in FILE as soon as so many results have arrived; may be given several times
+    #[arg(long, value_name = "ITEMS:FILE", value_parser = parse_remap)]
+    remap: Vec<(u64, MappingChoice)>,
     /// How items are handed to the replicas of a stage
     #[arg(long, value_enum, default_value = "on-demand")]
     dispatch: DispatchArg,
@@ -51,6 +54,7 @@ pub(super) fn main(args: &ReplayArgs) -> Result<(), Box<dyn Error>> {
         items: args.items.unwrap_or(profile.items.len() as u64),
         profile,
         mapping: MappingChoice::from_arg(&args.mapping),
+        remaps: args.remap.clone(),
         dispatch: match args.dispatch {
             DispatchArg::OnDemand => Dispatch::OnDemand,
             DispatchArg::RoundRobin => Dispatch::RoundRobin,
@@ -67,6 +71,14 @@ pub(super) fn main(args: &ReplayArgs) -> Result<(), Box<dyn Error>> {
     let seconds = run.elapsed.as_secs_f64();
     writeln!(io::stdout(), "replayed {} items in {seconds:.9} s, checksum {checksum:016x}", run.delivered)?;
     Ok(())
+}
+
+/// Reads `60:FILE`.
+fn parse_remap(text: &str) -> Result<(u64, MappingChoice), String> {
+    let parts = text.split_once(':').filter(|(_, file)| !file.is_empty());
+    let (items, file) = parts.ok_or("expected a number of items and a file, such as 60:later.mapping")?;
+    let items = items.parse().map_err(|_| format!("`{items}` is no number of items"))?;
+    Ok((items, MappingChoice::from_arg(file)))
 }
 
 fn write_times(path: &Path, times: &[Duration]) -> io::Result<()> {

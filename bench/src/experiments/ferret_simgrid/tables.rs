@@ -2,7 +2,7 @@
 
 use super::super::ferret_costs::Bound;
 use super::{
-    CONTESTANTS, DPM, HEDPM, LIVE, LONG, LONG_SEARCH, LONG_SEARCH_APART, ORDERLY, REFINED, Row, Run,
+    CONTESTANTS, DPM, HEDPM, LIVE, LONG, LONG_SEARCH, LONG_SEARCH_APART, ORDERLY, REFINED, Row, Run, TOLD,
 };
 use crate::{Bars, Mark, Outcome, Report, Table, Target, stats, table::digits, verdict::Interval};
 
@@ -130,15 +130,20 @@ pub(super) fn judge(report: &mut Report, rows: &[Row]) {
     let what = "refined against the best mapping found, worst platform";
     report.mark(Mark::new(what, Interval::exact(behind), "times its time", Target::AtMost(1.1)));
     let settled = |row: &Row, name: &str| row.runs.get(name).and_then(Run::settled).unwrap_or(f64::NAN);
-    let behind: Vec<f64> = rows.iter().map(|row| settled(row, LIVE) / settled(row, REFINED)).collect();
-    let near = behind.iter().filter(|&&ratio| ratio <= 1.15).count();
-    report.note(format!(
-        "over the last 80 % of the items live takes {:.3} times the time of refined (median); within 15 % on {near} of {}",
-        stats::median(&behind),
-        rows.len()
-    ));
+    let mut behind = |name: &'static str| {
+        let ratios: Vec<f64> = rows.iter().map(|row| settled(row, name) / settled(row, REFINED)).collect();
+        let worst = ratios.iter().copied().fold(0.0, f64::max);
+        report.note(format!(
+            "over the last 80 % of the items {name} takes {:.3} times the time of refined (median; at most {worst:.3}); within \
+             15 % on {} of {}",
+            stats::median(&ratios),
+            ratios.iter().filter(|&&ratio| ratio <= 1.15).count(),
+            rows.len()
+        ));
+        worst
+    };
+    let (worst_live, _) = (behind(LIVE), behind(TOLD));
     let what = "live against refined over the last 80 % of the items, worst platform";
-    let worst_live = behind.iter().copied().fold(0.0, f64::max);
     report.mark(Mark::new(what, Interval::exact(worst_live), "times its time", Target::AtMost(1.15)));
     let able: Vec<&Row> = rows.iter().filter(|row| row.seconds(ORDERLY) / row.bound() >= PAPER).collect();
     report.note(format!("{} of {} platforms allow a speed-up of {PAPER}", able.len(), rows.len()));
