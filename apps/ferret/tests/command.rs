@@ -192,9 +192,23 @@ fn a_recorded_profile_is_replayed_on_any_ranks() {
     }
     let summary = good(
         dir.path(),
-        &["replay", "run.csv", "--ranks", "3", "--mapping", "orderly", "--remap", "10:map", "--summary"],
+        &[
+            "replay",
+            "run.csv",
+            "--items",
+            "200",
+            "--ranks",
+            "3",
+            "--remap",
+            "10:map",
+            "--mapping",
+            "orderly",
+            "--summary",
+        ],
     );
-    assert!(summary.contains("asked for after 1"), "{summary}");
+    let asked = summary.split("asked for after ").nth(1).and_then(|rest| rest.split(' ').next());
+    let asked = asked.and_then(|items| items.parse::<u64>().ok());
+    assert!(asked.is_some_and(|items| (10..200).contains(&items)), "{summary}");
     let times = String::from_utf8(read("times")).unwrap();
     let last = times.lines().last().and_then(|line| line.strip_prefix("49 ")).unwrap();
     assert!(times.lines().count() == 50 && last.parse::<f64>().unwrap() > 0.0, "{times}");
@@ -208,7 +222,7 @@ fn profiles_that_cannot_be_made_or_read_say_why() {
     assert!(messages.contains("recorded on one rank") && !dir.path().join("run.csv").exists(), "{messages}");
     assert!(bad(dir.path(), &["replay", "run.csv"]).contains("cannot read run.csv"));
     for (remap, why) in
-        [("60", "expected a number of items and a file"), ("x:map", "`x` is no number of items")]
+        [("60", "expected a number of items and a mapping"), ("x:map", "`x` is no number of items")]
     {
         assert!(bad(dir.path(), &["replay", "run.csv", "--remap", remap]).contains(why), "{remap}");
     }

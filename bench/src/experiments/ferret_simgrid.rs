@@ -167,6 +167,11 @@ impl Run {
         self.pace(self.arrivals.len() / 5)
     }
 
+    /// This run's pace in the other's. Where one has none there is no match: a miss, not a run that is left out.
+    pub(super) fn against(&self, other: &Run, pace: fn(&Run) -> Option<f64>) -> f64 {
+        pace(self).zip(pace(other)).map_or(f64::INFINITY, |(own, other)| own / other)
+    }
+
     /// Seconds an item from item `from` on.
     ///
     /// Items come out in order, so a slow host lets a hundred of them out at once when it has done an old one, and when a
@@ -340,6 +345,9 @@ mod tests {
         let mut arrivals: Vec<f64> = (0..100).map(f64::from).collect();
         arrivals[20] = 21.0;
         assert!((Run { arrivals, ..run.clone() }.settled().unwrap() - 1.0).abs() < 0.002);
-        assert_eq!(Run { arrivals: vec![1.0], ..run }.settled(), None);
+        assert_eq!(run.against(&run, Run::settled), 1.0);
+        let short = Run { arrivals: vec![1.0], ..run.clone() };
+        assert_eq!(short.settled(), None);
+        assert_eq!(short.against(&run, Run::settled), f64::INFINITY, "no pace is a miss");
     }
 }

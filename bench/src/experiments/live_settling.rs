@@ -40,18 +40,13 @@ impl Row {
     }
 
     fn ratio(&self) -> f64 {
-        self.compare(Row::pace)
+        self.live.against(&self.refined, Row::pace)
     }
 
     /// The same over the last 80 % of the stream: how `ferret-simgrid` counts, where the stream is a quarter as long and a
     /// hundred items that a slow host holds back are a seventh of it.
     fn settled(&self) -> f64 {
-        self.compare(Run::settled)
-    }
-
-    /// Live's pace in refined's; what has none is no match for it.
-    fn compare(&self, pace: fn(&Run) -> Option<f64>) -> f64 {
-        pace(&self.live).zip(pace(&self.refined)).map_or(f64::INFINITY, |(live, refined)| live / refined)
+        self.live.against(&self.refined, Run::settled)
     }
 
     /// Changes of mapping in the second half of the stream.

@@ -23,8 +23,8 @@ pub(super) struct ReplayArgs {
     /// Which rank runs which stage, as in `ferret query`
     #[arg(long, default_value = "auto", value_name = "auto|serial|orderly|FILE")]
     mapping: String,
-    /// Change to the mapping in FILE as soon as so many results have arrived; may be given several times
-    #[arg(long, value_name = "ITEMS:FILE", value_parser = parse_remap)]
+    /// Change to another mapping as soon as so many results have arrived; may be given several times
+    #[arg(long, value_name = "ITEMS:serial|orderly|FILE", value_parser = parse_remap)]
     remap: Vec<(u64, MappingChoice)>,
     /// How items are handed to the replicas of a stage
     #[arg(long, value_enum, default_value = "on-demand")]
@@ -76,7 +76,7 @@ pub(super) fn main(args: &ReplayArgs) -> Result<(), Box<dyn Error>> {
 /// Reads `60:FILE`.
 fn parse_remap(text: &str) -> Result<(u64, MappingChoice), String> {
     let parts = text.split_once(':').filter(|(_, file)| !file.is_empty());
-    let (items, file) = parts.ok_or("expected a number of items and a file, such as 60:later.mapping")?;
+    let (items, file) = parts.ok_or("expected a number of items and a mapping, such as 60:later.mapping")?;
     let items = items.parse().map_err(|_| format!("`{items}` is no number of items"))?;
     Ok((items, MappingChoice::from_arg(file)))
 }

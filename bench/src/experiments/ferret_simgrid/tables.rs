@@ -129,9 +129,12 @@ pub(super) fn judge(report: &mut Report, rows: &[Row]) {
     ));
     let what = "refined against the best mapping found, worst platform";
     report.mark(Mark::new(what, Interval::exact(behind), "times its time", Target::AtMost(1.1)));
-    let settled = |row: &Row, name: &str| row.runs.get(name).and_then(Run::settled).unwrap_or(f64::NAN);
+    let settled = |row: &Row, name: &str| {
+        let both = row.runs.get(name).zip(row.runs.get(REFINED));
+        both.map_or(f64::INFINITY, |(run, refined)| run.against(refined, Run::settled))
+    };
     let mut behind = |name: &'static str| {
-        let ratios: Vec<f64> = rows.iter().map(|row| settled(row, name) / settled(row, REFINED)).collect();
+        let ratios: Vec<f64> = rows.iter().map(|row| settled(row, name)).collect();
         let worst = ratios.iter().copied().fold(0.0, f64::max);
         report.note(format!(
             "over the last 80 % of the items {name} takes {:.3} times the time of refined (median; at most {worst:.3}); within \
