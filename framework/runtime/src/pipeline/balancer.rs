@@ -21,19 +21,18 @@ use crate::session::Balance;
 const TELL: Duration = Duration::from_millis(50);
 /// Items on which an estimate must stand before anything is decided by it.
 const ENOUGH_ITEMS: u64 = 3;
-/// What a rank has measured of a stage that it runs no more is believed for so long.
+/// The speed that a rank has shown at stages which it runs no more is believed for so long; after that, what was probed.
 const STALE_AFTER: Duration = Duration::from_secs(5);
 /// Evaluations of a short search; a long one has the planner's default.
 const QUICK_BUDGET: usize = 8_000;
 /// More items than this make an estimate no better.
 const MOST_WEIGHT: f64 = 64.0;
 
-/// What a rank has told.
-#[derive(Clone, Debug, Default)]
-struct Told {
-    measures: Measures,
-    /// By stage: when the number of items behind its service time last grew.
-    fresh: Vec<Duration>,
+/// The speed that a rank had, as a part of what was probed, when it last ran stages whose times are known.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    part: f64,
+    at: Duration,
 }
 
 /// See the module's page.
@@ -49,7 +48,10 @@ pub(crate) struct Balancer {
     /// Whether measurements tell what others take of a core: not under a simulator, where a rank's host slows down.
     of_core_time: bool,
     links: LinkBook,
-    told: Vec<Told>,
+    /// By rank: what it has told.
+    told: Vec<Measures>,
+    /// By rank, for those that have run stages.
+    shown: Vec<Option<Shown>>,
     /// By stage: its work, as last fitted. Where a service time has changed, it is likelier that a rank is loaded, and
     /// with it all its stages, than that each of these stages has become another.
     works: Vec<Option<f64>>,
@@ -99,7 +101,8 @@ impl Balancer {
             cores: Cores::new(score.sharing, ranks),
             of_core_time: !simulated,
             links: LinkBook::new(ranks, simulated),
-            told: vec![Told { fresh: vec![Duration::ZERO; stages], ..Told::default() }; ranks],
+            told: vec![Measures::default(); ranks],
+            shown: vec![None; ranks],
             works: vec![None; stages],
             movable: vec![false; stages],
             warm_up: vec![Duration::ZERO; stages],
@@ -157,21 +160,13 @@ impl Balancer {
         self.links.told(rank, std::mem::take(&mut measures.links), now)?;
         // A frame may say anything; there are no more stages than these.
         measures.services.truncate(self.outline.len());
-        let told = &mut self.told[rank];
-        let items =
-            |m: &Measures, stage: usize| m.services.get(stage).copied().flatten().map_or(0, |s| s.items);
-        for (stage, fresh) in told.fresh.iter_mut().enumerate() {
-            if items(&measures, stage) > items(&told.measures, stage) {
-                *fresh = now;
-            }
-        }
         if let Some(speed) = measures.speed {
             let mut speeds = self.platform.speeds().to_vec();
             speeds[rank] = speed;
             self.platform = self.platform.with_other_speeds(&speeds).map_err(nonsense)?;
         }
         self.cores.measured(rank, &measures, now);
-        told.measures = measures;
+        self.told[rank] = measures;
         Ok(())
     }
 
@@ -200,8 +195,8 @@ impl Balancer {
 
     /// All estimates of service times: rank, stage, estimate.
     pub(crate) fn services(&self) -> Vec<(usize, usize, Service)> {
-        let on = |(rank, told): (usize, &Told)| {
-            let known = told.measures.services.iter().enumerate();
+        let on = |(rank, told): (usize, &Measures)| {
+            let known = told.services.iter().enumerate();
             known.filter_map(|(stage, s)| s.map(|s| (rank, stage, s))).collect::<Vec<_>>()
         };
         self.told.iter().enumerate().flat_map(on).collect()
@@ -221,37 +216,49 @@ impl Balancer {
     /// Whether enough is known to judge `mapping` and others: every stage has been measured on one of its hosts.
     pub(crate) fn is_settled(&self, mapping: &Mapping) -> bool {
         let known = |rank: usize, stage: usize| {
-            let service = self.told[rank].measures.services.get(stage).copied().flatten();
+            let service = self.told[rank].services.get(stage).copied().flatten();
             service.is_some_and(|s| s.items >= ENOUGH_ITEMS)
         };
         mapping.blocks.iter().all(|b| b.stages.clone().all(|stage| b.hosts.iter().any(|&r| known(r, stage))))
     }
 
-    /// Works of stages and speeds of ranks that explain the service times best.
-    fn fit(&self, present: &Mapping, now: Duration) -> Result<Fit> {
-        let hosts = |rank: usize, stage: usize| {
+    /// Works of stages and speeds of ranks that explain best how long stages take where they run at `present`.
+    ///
+    /// What a stage took on a rank that runs it no more is left out: the data may have changed since, and beside new times
+    /// from other ranks that would look like a difference between the ranks. What stays is the speed that the rank had then.
+    fn fit(&mut self, present: &Mapping, now: Duration) -> Result<Fit> {
+        let is_host = |rank: usize, stage: usize| {
             present.block_of(stage).is_some_and(|b| present.blocks[b].hosts.contains(&rank))
         };
-        let measurement = |(rank, stage, service): (usize, usize, Service)| {
-            let stale = now.saturating_sub(self.told[rank].fresh[stage]) > STALE_AFTER;
-            let measurement = Measurement {
+        let here = self.services().into_iter().filter(|&(rank, stage, _)| is_host(rank, stage));
+        let seen: Vec<Measurement> = here
+            .map(|(rank, stage, service)| Measurement {
                 stage,
                 rank,
                 seconds: service.seconds.value,
                 weight: (service.items as f64).min(MOST_WEIGHT),
-            };
-            // What is known of a rank that runs the stage stays true while nothing comes: it has had nothing to do.
-            (hosts(rank, stage) || !stale).then_some(measurement)
+            })
+            .collect();
+        let mut is_seen = vec![false; self.shown.len()];
+        seen.iter().for_each(|m| is_seen[m.rank] = true);
+        let probed = self.platform.speeds();
+        let before = |(rank, (&speed, shown)): (usize, (&f64, &Option<Shown>))| {
+            let shown = shown.filter(|shown| !is_seen[rank] && now.saturating_sub(shown.at) <= STALE_AFTER);
+            speed * shown.map_or(1.0, |shown| shown.part)
         };
-        let seen: Vec<Measurement> = self.services().into_iter().filter_map(measurement).collect();
-        let prior = Prior { speeds: self.platform.speeds().to_vec(), works: self.works.clone() };
+        let speeds = probed.iter().zip(&self.shown).enumerate().map(before).collect();
+        let prior = Prior { speeds, works: self.works.clone() };
         let options = if self.of_core_time { FitOptions::of_core_time() } else { FitOptions::default() };
-        fit(&seen, &prior, &options).map_err(nonsense)
+        let fit = fit(&seen, &prior, &options).map_err(nonsense)?;
+        for (rank, shown) in self.shown.iter_mut().enumerate().filter(|&(rank, _)| is_seen[rank]) {
+            *shown = Some(Shown { part: fit.speeds[rank].value / probed[rank], at: now });
+        }
+        Ok(fit)
     }
 
     /// Bytes of an item on an edge.
     fn bytes(&self, edge: usize) -> f64 {
-        let volume = |told: &Told| told.measures.volumes.get(edge).copied().unwrap_or_default();
+        let volume = |told: &Measures| told.volumes.get(edge).copied().unwrap_or_default();
         let (bytes, items) =
             self.told.iter().map(volume).fold((0, 0), |(b, n), (bytes, items)| (b + bytes, n + items));
         if items > 0 { bytes as f64 / items as f64 } else { 0.0 }

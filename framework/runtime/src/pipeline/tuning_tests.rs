@@ -56,7 +56,11 @@ fn tell_share(
 
 /// What the model expects of each stage alone on each rank, in ms: stage a on 0 and 1, stage b on 0 and 1.
 fn expected(balancer: &mut Balancer, mapping: &Mapping) -> [f64; 4] {
-    let model = balancer.model(mapping, Duration::from_secs(1)).unwrap();
+    expected_at(balancer, mapping, Duration::from_secs(1))
+}
+
+fn expected_at(balancer: &mut Balancer, mapping: &Mapping, now: Duration) -> [f64; 4] {
+    let model = balancer.model(mapping, now).unwrap();
     [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(stage, rank)| 1e3 * model.seconds(stage, rank))
 }
 
@@ -81,6 +85,35 @@ fn a_load_beside_a_rank_slows_all_stages_there_and_another_phase_slows_one_stage
     // Both at once.
     tell_share(&mut balancer, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
     assert_near(expected(&mut balancer, &mapping), [4.0, 8.0, 6.0, 12.0]);
+}
+
+#[test]
+fn what_a_rank_took_for_a_stage_that_has_left_it_is_not_held_against_what_others_take_now() {
+    let (_, mut balancer, mapping) = subject(Balance::Live);
+    tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
+    tell(&mut balancer, 1, 1, 4.0, 50, Duration::ZERO);
+    assert_near(expected(&mut balancer, &mapping), [4.0; 4]);
+    // Stage b goes to rank 0, and its data become harder there: rank 1, which knew the easy ones, is no faster for that.
+    let gathered = Mapping::new(vec![Block::new(0..2, vec![0])]);
+    let services = [4.0, 8.0].map(|ms| Some(Service { seconds: Estimate::declared(ms * 1e-3), items: 60 }));
+    let measures = Measures { services: services.to_vec(), share: Some(1.0), ..Measures::default() };
+    balancer.measured(0, measures, Duration::from_secs(1)).unwrap();
+    assert_near(expected(&mut balancer, &gathered), [4.0, 4.0, 8.0, 8.0]);
+}
+
+#[test]
+fn the_speed_that_a_rank_has_shown_is_believed_for_a_while_when_it_has_nothing_to_do() {
+    let (_, mut balancer, _) = subject(Balance::Live);
+    let replicated = Mapping::new(vec![Block::new(0..1, vec![0, 1]), Block::new(1..2, vec![1])]);
+    let both = [8.0, 8.0].map(|ms| Some(Service { seconds: Estimate::declared(ms * 1e-3), items: 50 }));
+    let measures = Measures { services: both.to_vec(), share: Some(1.0), ..Measures::default() };
+    balancer.measured(1, measures, Duration::ZERO).unwrap();
+    tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
+    let slow = [4.0, 8.0, 4.0, 8.0];
+    assert_near(expected(&mut balancer, &replicated), slow);
+    let alone = Mapping::new(vec![Block::new(0..2, vec![0])]);
+    assert_near(expected_at(&mut balancer, &alone, Duration::from_secs(5)), slow);
+    assert_near(expected_at(&mut balancer, &alone, Duration::from_secs(7)), [4.0; 4]);
 }
 
 /// Looks for six seconds, at stage b's time on rank 1 as `ms` gives it by the second; returns when it acted.
