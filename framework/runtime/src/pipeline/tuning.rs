@@ -10,7 +10,7 @@ use armature_planner::tuner::{
 };
 
 use super::balancer::{Balancer, Inputs, Model};
-use super::cost::Cost;
+use super::cost::News;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Event, Subject};
 use crate::session::Balance;
@@ -107,7 +107,7 @@ pub(crate) struct Tuning {
     landed: bool,
     /// Whether a change is in force, while batches drawn before it are on their way.
     landing: bool,
-    /// What the last change cost, in seconds, as far as it is known.
+    /// What the stream lost by the last change against going on as before, in seconds.
     last_cost: f64,
     /// Works and speeds of the last look; none where they are not known.
     inputs: Inputs,
@@ -224,7 +224,9 @@ impl Tuning {
             };
             // A change that sped the stream up at once seems to have cost nothing; the next one need not.
             let disturbance = self.last_cost.max(FIRST_COST_ITEMS * current_time);
-            let cost = balancer.warm_up_cost(&arrangement) + disturbance;
+            // What is in flight still takes the time that it does now.
+            let delay = s.in_flight() as f64 * (current_time - time).max(0.0);
+            let cost = balancer.warm_up_cost(&arrangement) + disturbance + delay;
             (current_time, Some(Candidate { arrangement, time, cost }))
         } else {
             (measured.unwrap_or(0.0), None)
@@ -254,19 +256,24 @@ impl Tuning {
         self.landing = true;
     }
 
+    /// Something has become known of the last change.
+    pub(crate) fn hear(&mut self, s: Standing, news: News) {
+        match news {
+            News::Landed { loss } => self.landed(s, loss),
+            // Most of what a change costs beside the better pace is that items in flight keep the old one. How slow that was
+            // says nothing of the next change.
+            News::Settled(_) => {}
+        }
+    }
+
     /// The last batch of the old mapping is through. Against going on as before the stream has lost so many seconds.
-    pub(crate) fn landed(&mut self, s: Standing, loss: f64) {
+    fn landed(&mut self, s: Standing, loss: f64) {
         (self.landing, self.landed) = (false, true);
         self.candidate = None;
         // Looks measure from now on.
         self.last = Some((s.now, s.items));
         self.last_cost = loss.max(0.0);
         self.tuner.acted(s.now.as_secs_f64(), self.last_cost);
-    }
-
-    /// What the last change cost the stream is known.
-    pub(crate) fn settled(&mut self, cost: Cost) {
-        self.last_cost = cost.seconds.max(0.0);
     }
 
     /// Whether the one change that may be made has been made: then looks only go on to see what came of it.

@@ -6,6 +6,7 @@ use armature_planner::measure::Estimate;
 use armature_planner::pipeline::{Block, Dispatch, PipelineSpec, StageSpec};
 use armature_planner::{Link, Platform};
 
+use super::super::cost::Cost;
 use super::super::meter::{Measures, Service};
 use super::super::probe::Probed;
 use super::super::remaps::Script;
@@ -266,6 +267,37 @@ fn nothing_is_decided_before_every_stage_was_measured() {
 }
 
 #[test]
+fn the_next_change_is_expected_to_cost_what_the_last_one_disturbed_and_a_delay_for_what_is_in_flight() {
+    let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
+    tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
+    tell(&mut balancer, 1, 1, 12.0, 50, Duration::ZERO);
+    let standing = |step: u64| {
+        let (now, items) = (Duration::from_millis(50 * step), 12 * step);
+        Standing { now, elapsed: now, items, drawn: items + 10, left: Some(1000), batches: (items, items) }
+    };
+    let cost = |tuning: &mut Tuning, balancer: &mut Balancer, step: u64| {
+        let decision = tuning.look(standing(step), &mapping, balancer, || Duration::ZERO).unwrap();
+        let candidate = decision.unwrap().candidate.unwrap();
+        assert!((candidate.time - 0.008).abs() < 1e-4, "{candidate:?}");
+        1e3 * candidate.cost
+    };
+    assert!(tuning.look(standing(0), &mapping, &mut balancer, || Duration::ZERO).unwrap().is_none());
+    // Eight items at least, and ten that are in flight at 12 ms instead of 8 ms.
+    let at_first = cost(&mut tuning, &mut balancer, 1);
+    assert!((at_first - (96.0 + 40.0)).abs() < 1.0, "{at_first} ms");
+    // It went twice as fast while what was in flight kept a pace of long ago.
+    tuning.changed();
+    tuning.hear(standing(2), News::Landed { loss: -0.5 });
+    tuning.hear(standing(2), News::Settled(Cost { seconds: 3.0, windows: Some(0.9) }));
+    let after_a_good_one = cost(&mut tuning, &mut balancer, 3);
+    assert!((after_a_good_one - (96.0 + 40.0)).abs() < 1.0, "{after_a_good_one} ms");
+    tuning.changed();
+    tuning.hear(standing(4), News::Landed { loss: 0.2 });
+    let after_a_loss = cost(&mut tuning, &mut balancer, 5);
+    assert!((after_a_loss - (200.0 + 40.0)).abs() < 1.0, "{after_a_loss} ms");
+}
+
+#[test]
 fn after_the_one_change_of_once_looks_only_tell_what_came_of_it() {
     let (mut tuning, mut balancer, mut mapping) = subject(Balance::Once);
     let (mut acts, mut outcomes, mut items) = (0, 0, 0);
@@ -287,7 +319,7 @@ fn after_the_one_change_of_once_looks_only_tell_what_came_of_it() {
             acts += 1;
             mapping = candidate.arrangement;
             tuning.changed();
-            tuning.landed(standing, 0.0);
+            tuning.hear(standing, News::Landed { loss: 0.0 });
         }
     }
     assert_eq!((acts, outcomes), (1, 1));

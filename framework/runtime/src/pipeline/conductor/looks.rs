@@ -125,15 +125,12 @@ impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
 
     /// Takes up what has become known of the cost of the mapping in force.
     pub(super) fn note_cost(&mut self, standing: Standing, news: Option<News>) {
-        match (news, &mut self.tuning) {
-            (Some(News::Landed { loss }), Some(tuning)) => tuning.landed(standing, loss),
-            (Some(News::Settled(cost)), tuning) => {
-                tuning.iter_mut().for_each(|tuning| tuning.settled(cost));
-                if let Some(last) = self.remaps.last_mut() {
-                    (last.cost, last.cost_windows) = (Some(cost.seconds), cost.windows);
-                }
-            }
-            _ => {}
+        let Some(news) = news else { return };
+        if let Some(tuning) = &mut self.tuning {
+            tuning.hear(standing, news);
+        }
+        if let (News::Settled(cost), Some(last)) = (news, self.remaps.last_mut()) {
+            (last.cost, last.cost_windows) = (Some(cost.seconds), cost.windows);
         }
     }
 }
