@@ -278,6 +278,20 @@ impl Running {
             .unwrap_or_else(|| panic!("no process of the job is rank {rank}"))
     }
 
+    /// Stops all its processes for `time`, the launcher too.
+    #[track_caller]
+    pub fn suspend(&self, time: Duration) {
+        for signal in [Signal::STOP, Signal::CONT] {
+            for process in processes(&self.mark).iter().filter_map(|p| Pid::from_raw(p.id)) {
+                // One that has ended meanwhile needs no signal.
+                let _ = kill_process(process, signal);
+            }
+            if signal == Signal::STOP {
+                std::thread::sleep(time);
+            }
+        }
+    }
+
     /// Kills all its processes at once, the launcher too.
     pub fn kill(self) {
         drop(self);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use armature::{BatchMode, Driver, ErrorKind};
 use armature_tests::faults::{self, Fault};
 use armature_tests::local;
-use armature_tests::mpirun::{Job, Outcome};
+use armature_tests::mpirun::{Job, Outcome, Running};
 use rustix::process::{Signal, kill_process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
@@ -96,14 +96,20 @@ fn a_fault_with_one_rank_under_mpirun() {
     fault.check(&outcome.stderr, 1).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
 }
 
-/// Starts a job that never ends, stops or kills one of its processes, and expects the job to end soon.
+/// Starts a job that never ends.
 #[track_caller]
-fn with_a_signal(driver: &str, rank: usize, signal: Signal) -> Outcome {
-    let job = Job::new(PROGRAM, 3).arg("endless").env("ARMATURE_PEER_SECONDS", "2").limit(SOON * 2);
+fn endless(driver: &str) -> Running {
+    let job = Job::new(PROGRAM, 3).arg("endless").env("ARMATURE_PEER_SECONDS", "2").limit(SOON * 3);
     let running = job.env("ARMATURE_DRIVER", driver).start();
     running.wait_for("endless: under way");
     // Long enough that every rank has said something of itself.
     std::thread::sleep(Duration::from_millis(1500));
+    running
+}
+
+/// Stops or kills one process of a job that never ends, and expects the job to end soon.
+#[track_caller]
+fn with_a_signal(running: Running, rank: usize, signal: Signal) -> Outcome {
     let start = Instant::now();
     kill_process(running.process(rank), signal).expect("the process can be signalled");
     let outcome = running.wait();
@@ -117,7 +123,7 @@ fn with_a_signal(driver: &str, rank: usize, signal: Signal) -> Outcome {
 #[test]
 fn a_stopped_rank_is_named_with_the_state_of_all() {
     for driver in ["threaded", "inline"] {
-        let outcome = with_a_signal(driver, 2, Signal::STOP);
+        let outcome = with_a_signal(endless(driver), 2, Signal::STOP);
         for part in [
             "armature: rank 0: has waited 2 s for a sign of life from rank 2; last it said:",
             "\n  rank 0: ",
@@ -132,15 +138,37 @@ fn a_stopped_rank_is_named_with_the_state_of_all() {
 
 #[test]
 fn a_stopped_rank_0_is_named() {
-    let outcome = with_a_signal("auto", 0, Signal::STOP);
+    let outcome = with_a_signal(endless("auto"), 0, Signal::STOP);
     let text = "for a sign of life from rank 0; last it said:";
     assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
 }
 
 #[test]
 fn a_killed_rank_ends_the_job() {
-    with_a_signal("auto", 1, Signal::KILL);
-    with_a_signal("auto", 0, Signal::KILL);
+    with_a_signal(endless("auto"), 1, Signal::KILL);
+    with_a_signal(endless("auto"), 0, Signal::KILL);
+}
+
+/// Whoever goes on first has heard nobody for all that time. That says nothing about the others.
+#[test]
+fn a_job_that_is_suspended_as_a_whole_goes_on() {
+    let running = endless("auto");
+    for _ in 0..3 {
+        running.suspend(Duration::from_millis(3_500));
+        std::thread::sleep(Duration::from_millis(1_500));
+    }
+    // It is still watched over.
+    let outcome = with_a_signal(running, 2, Signal::STOP);
+    assert!(outcome.stderr.contains("has waited 2 s for a sign of life from rank 2"), "{outcome}");
+
+    // Chunks take more than a second each, so that hardly ever a message is on its way.
+    let job = Job::new(PROGRAM, 3).arg("farm-deaths").limit(SOON * 3);
+    let running = job.env("ARMATURE_TEST_CHUNKING", "700").env("ARMATURE_TEST_TASKS", "9000").start();
+    running.wait_for("farm under way");
+    running.suspend(Duration::from_millis(3_500));
+    let outcome = running.wait();
+    assert!(outcome.status.success() && outcome.left_behind.is_empty(), "{outcome}");
+    assert!(outcome.stdout.contains("farm complete, lost []"), "{outcome}");
 }
 
 /// A rank that does not come to the pipeline is waited for no longer than the limit.

@@ -21,9 +21,8 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
             let text = format!("was to be the sub-master of rank {strange}, which cannot be");
             return Err(self.here(Error::new(ErrorKind::Wire, text)));
         }
-        let now = self.clock.now();
         for &(member, has_come) in &members {
-            self.watch.expect(self.post, member, has_come, now);
+            self.watch.expect(self.post, member, has_come);
             self.post.send(member, Kind::Attach, &order)?;
         }
         self.post.sends_aside();
@@ -47,9 +46,8 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
         self.upper = to;
         self.post.sends_aside();
         self.told = None;
-        let now = self.clock.now();
         // Who takes charge of others is there.
-        self.watch.expect(self.post, to, true, now);
+        self.watch.expect(self.post, to, true);
         self.tell_how()?;
         if let Some(took) = self.made {
             self.post.send(to, Kind::Join, &Join { farm: self.name.clone(), warm_up: took })?;

@@ -344,6 +344,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             self.display.show(now, (done, "tasks"), &rest);
         }
         self.events.tick(now);
+        self.post.look(now);
         if !self.watch.is_due(now) {
             return Ok(());
         }

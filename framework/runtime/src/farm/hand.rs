@@ -52,7 +52,7 @@ pub(crate) struct Hand<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     backoff: Backoff,
     pub(super) clock: Clock,
     activity: Arc<Activity>,
-    /// What the compute side was seen to do, and since when.
+    /// What the compute side was seen to do, and since when, as the post counts silence.
     seen: (u64, Duration),
     task_limit: Option<Duration>,
     /// The task in hand has exceeded the limit, and the master knows.
@@ -74,6 +74,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
         config: &Config,
     ) -> Self {
         let clock = post.clock();
+        let seen = (0, post.look(clock.now()));
         Hand {
             watch: Watch::new(post, options.silence(config), config),
             backoff: post.backoff(),
@@ -88,7 +89,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
             deputy: None,
             made: None,
             activity,
-            seen: (0, clock.now()),
+            seen,
             task_limit: options.task_limit,
             hung: false,
             told: None,
@@ -243,12 +244,13 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
             return Ok(());
         }
         let now = self.clock.now();
+        let here = self.post.look(now);
         let (beat, task) = self.activity.get();
         if beat != self.seen.0 {
-            self.seen = (beat, now);
+            self.seen = (beat, here);
         }
         if let (Some(limit), Some(task), false) = (self.task_limit, task, self.hung)
-            && now.saturating_sub(self.seen.1) > limit
+            && here.saturating_sub(self.seen.1) > limit
         {
             self.hung = true;
             self.inbox.clear();

@@ -160,13 +160,12 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     pub(super) fn adopt(&mut self, leader: usize) -> Result<()> {
         let Some(group) = self.groups.remove(&leader) else { return Ok(()) };
         self.master.crew_mut().set_span(leader, 1);
-        let now = self.clock.now();
         for member in group.members {
             if self.master.crew().standing(member) != Standing::Led {
                 continue;
             }
             self.master.crew_mut().set(member, Standing::Away);
-            self.watch.expect(self.post, member, true, now);
+            self.watch.expect(self.post, member, true);
             let order = Attach { instead_of: Some(leader), ..self.next_order() };
             self.post.send(member, Kind::Attach, &order)?;
         }
@@ -175,13 +174,12 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
 
     /// The run ends: sub-masters lead nobody any more, and rank 0 itself waits for their members.
     pub(super) fn close_groups(&mut self) -> Result<()> {
-        let now = self.clock.now();
         for (&leader, group) in &self.groups {
             self.post.send(leader, Kind::Retire, &())?;
             for &member in &group.members {
                 if self.master.crew().standing(member) == Standing::Led {
                     self.master.crew_mut().set(member, Standing::Away);
-                    self.watch.expect(self.post, member, true, now);
+                    self.watch.expect(self.post, member, true);
                 }
             }
         }

@@ -28,7 +28,7 @@ pub(crate) struct Watch {
     words: Vec<Option<Status>>,
     /// Whether a rank has shown by what it sent that it has come to the farm.
     present: Vec<bool>,
-    /// Since when a worker has said that it has nothing, although it was given something.
+    /// Since when a worker has said that it has nothing, although it was given something; as the post counts silence.
     empty: Vec<Option<Duration>>,
 }
 
@@ -45,7 +45,8 @@ impl Watch {
     /// Begins to watch; what was heard before this run says nothing about it.
     pub(crate) fn new(post: &mut Post, silence: Duration, config: &Config) -> Self {
         let (now, size) = (post.clock().now(), post.size());
-        (0..size).for_each(|rank| post.heard_now(rank, now));
+        post.look(now);
+        (0..size).for_each(|rank| post.heard_now(rank));
         let every = PING.min(silence / 4);
         Watch {
             every,
@@ -61,8 +62,8 @@ impl Watch {
 
     /// A rank belongs to this one from now on, or leads it: what was heard before says nothing about it.
     /// One that has come to the farm may compute on the thread that communicates.
-    pub(crate) fn expect(&mut self, post: &mut Post, rank: usize, has_come: bool, now: Duration) {
-        post.heard_now(rank, now);
+    pub(crate) fn expect(&mut self, post: &mut Post, rank: usize, has_come: bool) {
+        post.heard_now(rank);
         let status = Status { task: Some(u64::MAX), waiting: 0, driving: Driving::Inline };
         (self.words[rank], self.present[rank], self.empty[rank]) =
             (has_come.then_some(status), has_come, None);
@@ -99,6 +100,7 @@ impl Watch {
         now: Duration,
     ) -> Result<Vec<Loss>> {
         self.next = now + self.every;
+        let here = post.look(now);
         let mut lost = Vec::new();
         for rank in 1..self.words.len() {
             let standing = crew.standing(rank);
@@ -106,7 +108,7 @@ impl Watch {
                 continue;
             }
             post.send(rank, Kind::Status, mine)?;
-            let silent = now.saturating_sub(post.heard(rank, now));
+            let silent = post.silence(rank);
             let word = self.words[rank].as_ref();
             let longest = self.peer_limit.max(self.silence);
             let (limit, certain) = match word.map(|status| status.driving) {
@@ -128,9 +130,9 @@ impl Watch {
             }
             // A message that is on its way does not take long; one that never comes must not be waited for.
             let idle = word.is_some_and(|s| s.task.is_none() && s.waiting == 0) && crew.held(rank) > 0;
-            let since = if idle { Some(*self.empty[rank].get_or_insert(now)) } else { None };
+            let since = if idle { Some(*self.empty[rank].get_or_insert(here)) } else { None };
             self.empty[rank] = since;
-            if since.is_some_and(|since| now.saturating_sub(since) > self.peer_limit) {
+            if since.is_some_and(|since| here.saturating_sub(since) > self.peer_limit) {
                 let why = "it says that it has none of the tasks it was given".into();
                 lost.push(Loss { rank, certain: true, why });
             }
@@ -151,7 +153,7 @@ impl Watch {
     ) -> Result<()> {
         self.next = now + self.every;
         post.send(master, Kind::Status, mine)?;
-        let silent = now.saturating_sub(post.heard(master, now));
+        let silent = post.silence(master);
         // Before its first word it may be busy with the caller's own work.
         let limit = if self.present[master] { self.peer_limit } else { self.join_limit };
         // Rank 0 must have time to see that a sub-master is dead, and to take its place.
@@ -201,9 +203,10 @@ mod tests {
             watch.active(rank);
             watch.words[rank] = Some(status(Some(1), driving));
         }
+        let mut before = 0;
         let mut lost = |seconds, crew: &Crew| {
             let mine = status(None, Driving::Beside);
-            let now = start + Duration::from_secs(seconds);
+            let now = post.look_on(start, (std::mem::replace(&mut before, seconds), seconds));
             let lost = watch.over_workers(&mut post, crew, &mine, now).unwrap();
             lost.into_iter().map(|l| (l.rank, l.certain)).collect::<Vec<_>>()
         };
@@ -216,6 +219,30 @@ mod tests {
     }
 
     #[test]
+    fn a_job_that_was_stopped_as_a_whole_loses_nobody() {
+        let (mut post, mut other) = (post(0, 3), post(1, 3));
+        let (mut watch, mut its) = (watch(&mut post), watch(&mut other));
+        let mut master = Master::<u8, ()>::new(3, 0);
+        (0..3).for_each(|r| master.crew_mut().set(r, Standing::Working));
+        for rank in 0..3 {
+            watch.active(rank);
+            its.active(rank);
+        }
+        let mine = status(None, Driving::Beside);
+        let mut on = |(from, to)| {
+            let start = post.clock().now();
+            let now = post.look_on(start, (from, to));
+            let lost = watch.over_workers(&mut post, master.crew(), &mine, now).unwrap().len();
+            let start = other.clock().now();
+            let now = other.look_on(start, (from, to));
+            (lost, its.over_master(&mut other, 0, &mine, now).is_ok())
+        };
+        assert_eq!(on((0, 9)), (0, true));
+        assert_eq!(on((1_000, 1_000)), (0, true), "the first look after that");
+        assert_eq!(on((1_000, 1_002)), (2, true), "now they have had time to say something");
+    }
+
+    #[test]
     fn a_worker_that_says_it_has_nothing_is_not_waited_for_for_ever() {
         let mut post = post(0, 3);
         let mut watch = watch(&mut post);
@@ -225,9 +252,10 @@ mod tests {
         master.give(1, (0, 1), 0, (), Duration::ZERO);
         watch.words[1] = Some(status(None, Driving::Beside));
         let start = post.clock().now();
+        let mut before = 0;
         let mut lost = |seconds| {
-            let now = start + Duration::from_secs(seconds);
-            post.heard_now(1, now);
+            let now = post.look_on(start, (std::mem::replace(&mut before, seconds), seconds));
+            post.heard_now(1);
             watch.over_workers(&mut post, master.crew(), &status(None, Driving::Beside), now).unwrap().len()
         };
         assert_eq!((lost(1), lost(50), lost(60), lost(63)), (0, 0, 0, 1));
@@ -239,7 +267,7 @@ mod tests {
         let mut watch = watch(&mut post);
         let start = post.clock().now();
         let mine = status(None, Driving::Beside);
-        let late = start + Duration::from_secs(100);
+        let late = post.look_on(start, (0, 100));
         watch.over_master(&mut post, 0, &mine, late).unwrap();
         watch.active(0);
         let error = watch.over_master(&mut post, 0, &mine, late).unwrap_err();

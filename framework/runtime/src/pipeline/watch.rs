@@ -31,7 +31,7 @@ pub(crate) struct Watch {
     join_limit: Duration,
     /// What each rank last said of itself.
     words: Vec<Option<Status>>,
-    /// Rank 0: since when no rank has had anything to compute although items are in flight.
+    /// Rank 0: since when no rank has had anything to compute although items are in flight, as the post counts silence.
     standstill: Option<Duration>,
 }
 
@@ -39,8 +39,9 @@ impl Watch {
     /// Begins to watch; what was heard before this run says nothing about it.
     pub(crate) fn new(post: &mut Post, stage_names: Vec<String>, config: &Config) -> Self {
         let (now, size) = (post.clock().now(), post.size());
+        post.look(now);
         for rank in 0..size {
-            post.heard_now(rank, now);
+            post.heard_now(rank);
         }
         let every = PING.min(config.peer_limit / 4);
         Watch {
@@ -72,13 +73,14 @@ impl Watch {
     /// [`ErrorKind::Timeout`] when a rank has been silent, or nothing has moved, for too long.
     pub(crate) fn round(&mut self, post: &mut Post, mine: Status, stuck: bool, now: Duration) -> Result<()> {
         self.next = now + self.every;
+        let here = post.look(now);
         let (me, size) = (post.rank(), post.size());
         let watched = if me == 0 { 1..size } else { 0..1 };
         for to in watched.clone() {
             post.send(to, Kind::Status, &mine)?;
         }
         for other in watched {
-            let silent = now.saturating_sub(post.heard(other, now));
+            let silent = post.silence(other);
             // One that has said nothing yet may still be busy with the caller's own work before its `run`.
             let limit = if self.words[other].is_some() { self.peer_limit } else { self.join_limit };
             if silent > limit {
@@ -96,12 +98,12 @@ impl Watch {
             }
         }
         // Only now: what a silent rank said last is no longer true.
-        if me == 0 { self.check_standstill(&mine, stuck, now) } else { Ok(()) }
+        if me == 0 { self.check_standstill(&mine, stuck, here) } else { Ok(()) }
     }
 
     /// Rank 0: if items are in flight and no rank computes, nothing will ever come. That is a fault of the
     /// framework; it is reported with every rank's state instead of waiting for ever.
-    fn check_standstill(&mut self, mine: &Status, stuck: bool, now: Duration) -> Result<()> {
+    fn check_standstill(&mut self, mine: &Status, stuck: bool, here: Duration) -> Result<()> {
         let mut others = self.words.iter().skip(1).flatten();
         let quiet = mine.doing == Doing::Nothing && others.all(|s| s.doing == Doing::Nothing);
         // Any item that arrived here would have ended rank 0's idleness. It counts from now, not from when that
@@ -110,8 +112,8 @@ impl Watch {
             self.standstill = None;
             return Ok(());
         }
-        let since = *self.standstill.get_or_insert(now);
-        let stood = now.saturating_sub(since);
+        let since = *self.standstill.get_or_insert(here);
+        let stood = here.saturating_sub(since);
         if stood <= self.peer_limit {
             return Ok(());
         }
@@ -166,11 +168,15 @@ mod tests {
     #[test]
     fn a_rank_that_falls_silent_is_named_with_what_it_said_last() {
         let (mut watch, mut post) = watch();
-        let now = post.clock().now();
+        let start = post.clock().now();
         watch.words[1] = Some(status(Doing::Stage { stage: 0, item: 7 }));
-        watch.round(&mut post, status(Doing::Nothing), false, now + Duration::from_secs(9)).unwrap();
-        let error =
-            watch.round(&mut post, status(Doing::Nothing), false, now + Duration::from_secs(12)).unwrap_err();
+        let mut round = |from, to| {
+            let now = post.look_on(start, (from, to));
+            watch.round(&mut post, status(Doing::Nothing), false, now)
+        };
+        round(0, 9).unwrap();
+        round(500, 500).expect("that it was stopped itself does not count");
+        let error = round(500, 503).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);
         assert!(
             error.to_string().contains("from rank 1; last it said: in stage seg, items from 7"),
@@ -182,10 +188,11 @@ mod tests {
     fn a_standstill_counts_only_while_nobody_computes() {
         let (mut watch, mut post) = watch();
         let start = post.clock().now();
+        let mut before = 0;
         let mut round = |seconds: u64, there: Doing, stuck: bool| {
             watch.words[1] = Some(status(there));
-            let now = start + Duration::from_secs(seconds);
-            post.heard_now(1, now);
+            let now = post.look_on(start, (std::mem::replace(&mut before, seconds), seconds));
+            post.heard_now(1);
             watch.round(&mut post, status(Doing::Nothing), stuck, now)
         };
         let busy = Doing::Stage { stage: 0, item: 1 };

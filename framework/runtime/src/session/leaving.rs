@@ -66,10 +66,9 @@ fn wait_for_all(post: &mut Post, config: &Config) -> Result<()> {
                 if post.is_lost(rank) {
                     continue;
                 }
-                let silent = pulse.now.saturating_sub(post.heard(rank, pulse.now));
                 if post.has_ended(rank) {
                     post.lose(rank, "its process has ended");
-                } else if here && silent > config.peer_limit {
+                } else if here && post.silence(rank) > config.peer_limit {
                     post.lose(rank, "it gives no sign of life while it waits to leave");
                 } else if here {
                     post.send(rank, Kind::Status, &())?;
@@ -109,7 +108,8 @@ fn wait_for_farewell(post: &mut Post, config: &Config) -> Result<Vec<usize>> {
 
 /// When something was last heard, and when the next sign of life is due.
 struct Pulse {
-    now: Duration,
+    /// As the post counts silence.
+    here: Duration,
     last: Duration,
     next: Duration,
     backoff: Backoff,
@@ -118,21 +118,24 @@ struct Pulse {
 impl Pulse {
     fn new(post: &mut Post) -> Self {
         let now = post.clock().now();
-        (0..post.size()).for_each(|rank| post.heard_now(rank, now));
-        Pulse { now, last: now, next: now + PING, backoff: post.backoff() }
+        let here = post.look(now);
+        (0..post.size()).for_each(|rank| post.heard_now(rank));
+        Pulse { here, last: here, next: now + PING, backoff: post.backoff() }
     }
 
-    fn heard(&mut self, post: &Post) {
-        self.last = post.clock().now();
+    fn heard(&mut self, post: &mut Post) {
+        let clock = post.clock();
+        self.last = post.look(clock.now());
         self.backoff.reset();
     }
 
     /// Whether signs of life are due. The simulator finds its own deadlocks.
-    fn is_due(&mut self, post: &Post) -> bool {
-        self.now = post.clock().now();
-        let due = !post.clock().is_simulated() && self.now >= self.next;
+    fn is_due(&mut self, post: &mut Post) -> bool {
+        let now = post.clock().now();
+        self.here = post.look(now);
+        let due = !post.clock().is_simulated() && now >= self.next;
         if due {
-            self.next = self.now + PING;
+            self.next = now + PING;
         }
         due
     }
@@ -140,7 +143,7 @@ impl Pulse {
     /// # Errors
     /// When nothing has been heard for longer than `limit`.
     fn check(&self, post: &Post, limit: Duration, waiting_for: impl FnOnce() -> String) -> Result<()> {
-        let silent = self.now.saturating_sub(self.last);
+        let silent = self.here.saturating_sub(self.last);
         if silent <= limit {
             return Ok(());
         }

@@ -11,6 +11,7 @@ mod leaving;
 pub(crate) mod letter;
 mod logging;
 pub(crate) mod post;
+mod presence;
 mod process;
 #[cfg(test)]
 mod tests;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backoff::Backoff;
 use super::letter::{ENVELOPE, KIND, Kind, Letter, envelope, open, run_of};
+use super::presence::Presence;
 use super::process::Process;
 use super::verdict::{Keeper, may_restart};
 use crate::clock::Clock;
@@ -32,8 +33,8 @@ pub(crate) struct Post {
     clock: Clock,
     run: u32,
     early: VecDeque<(usize, Message)>,
-    /// Per rank: when it was last heard, and whether anything has come since that was noted.
-    heard: Vec<(Duration, bool)>,
+    /// The time that silences are measured in, and the silences.
+    presence: Presence,
     spin: Duration,
     longest_sleep: Duration,
     failed: bool,
@@ -49,13 +50,11 @@ pub(crate) struct Post {
 impl Post {
     pub(crate) fn new(transport: Box<dyn Transport>, longest_sleep: Duration) -> Self {
         let clock = transport.clock();
-        let heard = vec![(clock.now(), false); transport.size()];
         Post {
-            transport,
             clock,
             run: 0,
             early: VecDeque::new(),
-            heard,
+            presence: Presence::new(transport.size(), clock.now(), longest_sleep),
             spin: Duration::ZERO,
             longest_sleep,
             failed: false,
@@ -63,6 +62,7 @@ impl Post {
             lost: Vec::new(),
             sent_aside: false,
             seen: BTreeMap::new(),
+            transport,
         }
     }
 
@@ -179,18 +179,20 @@ impl Post {
         self.run
     }
 
-    /// When anything last came from `rank`, as of the last call. One clock reading serves all messages since.
-    pub(crate) fn heard(&mut self, rank: usize, now: Duration) -> Duration {
-        let (when, since) = &mut self.heard[rank];
-        if std::mem::take(since) {
-            *when = now;
-        }
-        *when
+    /// To be called with the clock's time at every look for messages, or so. Returns the time in which this rank has looked:
+    /// whoever waits for others measures their silence in it.
+    pub(crate) fn look(&mut self, now: Duration) -> Duration {
+        self.presence.look(now)
+    }
+
+    /// How long nothing has come from `rank`, in time in which this rank has [looked](Post::look).
+    pub(crate) fn silence(&self, rank: usize) -> Duration {
+        self.presence.silence(rank)
     }
 
     /// Counts `rank` as heard from just now.
-    pub(crate) fn heard_now(&mut self, rank: usize, now: Duration) {
-        self.heard[rank] = (now, false);
+    pub(crate) fn heard_now(&mut self, rank: usize) {
+        self.presence.heard(rank);
     }
 
     /// Whether this rank is a process of its own, on a real machine.
@@ -230,7 +232,7 @@ impl Post {
             return Ok(Some(letter));
         }
         while let Some((from, message)) = self.transport.poll()? {
-            self.heard[from].1 = true;
+            self.presence.heard(from);
             if let Some(letter) = self.admit(from, message)? {
                 return Ok(Some(letter));
             }
@@ -268,7 +270,7 @@ impl Post {
         waiting_for: impl Fn() -> String,
     ) -> Result<R> {
         let mut backoff = self.backoff();
-        let mut last = self.clock.now();
+        let mut last = self.look(self.clock.now());
         if let Some(done) = step(self, None)? {
             return Ok(done);
         }
@@ -276,13 +278,13 @@ impl Post {
             match self.poll()? {
                 Some(letter) => {
                     backoff.reset();
-                    last = self.clock.now();
+                    last = self.look(self.clock.now());
                     if let Some(done) = step(self, Some(letter))? {
                         return Ok(done);
                     }
                 }
                 None => {
-                    let silent = self.clock.now().saturating_sub(last);
+                    let silent = self.look(self.clock.now()).saturating_sub(last);
                     if silent > limit && !self.clock.is_simulated() {
                         let text = format!("waited {:.0} s {}", silent.as_secs_f64(), waiting_for());
                         return Err(Error::new(ErrorKind::Timeout, text).at_rank(self.rank()));
@@ -295,13 +297,13 @@ impl Post {
 
     /// Waits until everything that was sent has left.
     pub(crate) fn drain(&mut self, limit: Duration) -> Result<()> {
-        let start = self.clock.now();
+        let start = self.look(self.clock.now());
         let mut backoff = self.backoff();
         while !self.transport.sends_done()? {
             if self.poll_quietly()? {
                 backoff.reset();
             }
-            let waited = self.clock.now().saturating_sub(start);
+            let waited = self.look(self.clock.now()).saturating_sub(start);
             if waited > limit {
                 let text =
                     format!("waited {:.0} s for its own messages to be received", waited.as_secs_f64());

@@ -3,6 +3,16 @@
 use super::*;
 use crate::transport::local::{LocalTransport, World};
 
+impl Post {
+    /// Looks all the time from second `from` to second `to` after `start`. Returns the last one by the clock.
+    pub(crate) fn look_on(&mut self, start: Duration, (from, to): (u64, u64)) -> Duration {
+        for tenth in from * 10..=to * 10 {
+            self.look(start + Duration::from_millis(100 * tenth));
+        }
+        start + Duration::from_secs(to)
+    }
+}
+
 fn pair() -> (Post, Post) {
     let world = World::new(2);
     let post = |rank| {

@@ -64,7 +64,7 @@ struct Wait {
     is_transfer: bool,
     backoff: Backoff,
     since: Duration,
-    /// When something came last.
+    /// When something came last, as the post counts silence.
     last: Duration,
 }
 
@@ -258,20 +258,21 @@ impl<'d> Driver<'d> {
         if let Some(letter) = self.post.poll()? {
             if let Some(wait) = &mut self.wait {
                 wait.backoff.reset();
-                wait.last = self.clock.now();
+                wait.last = self.post.look(self.clock.now());
             }
             return self.take(machine, letter);
         }
         self.end_stretch();
         let now = self.clock.now();
         let post = &mut *self.post;
+        let here = post.look(now);
         let wait = self.wait.get_or_insert_with(|| Wait {
             is_transfer,
             backoff: post.backoff(),
             since: now,
-            last: now,
+            last: here,
         });
-        let silent = now.saturating_sub(wait.last);
+        let silent = here.saturating_sub(wait.last);
         let limit = if self.is_joined { self.peer_limit } else { self.join_limit };
         if silent > limit && !self.clock.is_simulated() {
             let text = format!("waited {:.0} s {}", silent.as_secs_f64(), machine.waiting_for());

@@ -228,11 +228,12 @@ impl<U: Units> Engine<U> {
             }
             let clock = run.clock;
             let now = clock.now();
-            let wait = wait.get_or_insert_with(|| Wait::new(post, now));
+            let here = post.look(now);
+            let wait = wait.get_or_insert_with(|| Wait::new(post, now, here));
             if has_heard {
-                wait.heard(now);
+                wait.heard(now, here);
             } else if !clock.is_simulated() && wait.is_to_look(now) {
-                wait.check(post, now, self.patience())?;
+                wait.check(post, (now, here), self.patience())?;
             }
             wait.backoff.wait(post.transport(), clock)?;
         }

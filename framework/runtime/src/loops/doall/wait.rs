@@ -14,20 +14,21 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) struct Wait {
     pub(super) backoff: Backoff,
     pub(super) begin: Duration,
-    /// When something came last.
+    /// When something came last, as the post counts silence.
     last: Duration,
     /// When to look next whether the others live.
     look: Duration,
 }
 
 impl Wait {
-    pub(super) fn new(post: &Post, now: Duration) -> Self {
-        Wait { backoff: post.backoff(), begin: now, last: now, look: now + LOOK }
+    /// It begins at `now`, that is `here` as the post counts silence.
+    pub(super) fn new(post: &Post, now: Duration, here: Duration) -> Self {
+        Wait { backoff: post.backoff(), begin: now, last: here, look: now + LOOK }
     }
 
     /// Something has come.
-    pub(super) fn heard(&mut self, now: Duration) {
-        (self.last, self.look) = (now, now + LOOK);
+    pub(super) fn heard(&mut self, now: Duration, here: Duration) {
+        (self.last, self.look) = (here, now + LOOK);
         self.backoff.reset();
     }
 
@@ -43,7 +44,7 @@ impl Wait {
     pub(super) fn check(
         &mut self,
         post: &Post,
-        now: Duration,
+        (now, here): (Duration, Duration),
         (limit, what): (Duration, String),
     ) -> Result<()> {
         self.look = now + LOOK;
@@ -51,7 +52,7 @@ impl Wait {
             let text = format!("waited {what}, but the process of rank {rank} has ended");
             return Err(Error::new(ErrorKind::Timeout, text));
         }
-        let silent = now.saturating_sub(self.last);
+        let silent = here.saturating_sub(self.last);
         if silent > limit {
             let text = format!("waited {:.0} s {what}", silent.as_secs_f64());
             return Err(Error::new(ErrorKind::Timeout, text));

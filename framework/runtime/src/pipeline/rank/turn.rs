@@ -158,6 +158,7 @@ impl<'p: 'scope, 'scope> Rank<'_, 'scope, '_, 'p> {
         }
         let now = self.clock.now();
         self.events.tick(now);
+        self.post.look(now);
         if !self.watch.is_due(now) {
             return Ok(());
         }

@@ -160,7 +160,8 @@ impl Config {
         self
     }
 
-    /// How long another rank may give no sign of life before the job is ended.
+    /// How long another rank may give no sign of life before the job is ended. Time in which this rank did not run either
+    /// does not count.
     pub fn peer_limit(mut self, limit: Duration) -> Self {
         self.peer_limit = limit;
         self
