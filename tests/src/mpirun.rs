@@ -3,20 +3,23 @@
 //! Every job has a time limit, after which all its processes are ended, and what it prints is checked: a test
 //! that asked for three ranks of MPICH fails if it got anything else.
 
+mod outcome;
+mod processes;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use armature_launch::{Mpi, detect};
 use rustix::process::{Pid, Signal, kill_process};
 
+pub use outcome::Outcome;
+use processes::{MARK, end, processes};
+
 /// How long a job may take, unless the test says otherwise.
 pub const LIMIT: Duration = Duration::from_secs(150);
-
-/// A variable that every process of a job inherits, so that it can be found.
-const MARK: &str = "ARMATURE_TEST_JOB";
 
 /// Which MPI `program` is linked to. Where `ARMATURE_TEST_MPI` (`openmpi`, `mpich`) states another one, this
 /// panics: the tests would run on something else than they are meant to.
@@ -46,23 +49,6 @@ pub struct Job {
     limit: Duration,
     through: Option<Vec<OsString>>,
     flags: Vec<&'static str>,
-}
-
-/// What came of a job.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// How the launcher ended.
-    pub status: ExitStatus,
-    /// What all ranks printed.
-    pub stdout: String,
-    /// What all ranks complained about.
-    pub stderr: String,
-    /// From start to end.
-    pub took: Duration,
-    /// Processes of the job that were still there two seconds after its end (they have been ended since).
-    pub left_behind: Vec<String>,
-    /// Whether the limit was reached.
-    pub hung: bool,
 }
 
 /// A job that is running.
@@ -329,48 +315,5 @@ impl Drop for Running {
     fn drop(&mut self) {
         end(&self.mark);
         let _ = self.child.wait();
-    }
-}
-
-impl std::fmt::Display for Outcome {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Outcome { status, stdout, stderr, took, left_behind, hung } = self;
-        let hung = if *hung { ", ended after its limit" } else { "" };
-        write!(f, "{status} after {took:?}{hung}\nstdout:\n{stdout}\nstderr:\n{stderr}")?;
-        if left_behind.is_empty() { Ok(()) } else { write!(f, "\nleft behind: {left_behind:#?}") }
-    }
-}
-
-/// A process of a job.
-struct Process {
-    id: i32,
-    command: String,
-    environ: Vec<u8>,
-}
-
-/// The processes that carry `mark`, without those that have ended and are not yet waited for.
-fn processes(mark: &str) -> Vec<Process> {
-    let entry = format!("{MARK}={mark}").into_bytes();
-    let read = |entry_dir: std::fs::DirEntry| {
-        let dir = entry_dir.path();
-        let id = entry_dir.file_name().to_str()?.parse().ok()?;
-        let environ = std::fs::read(dir.join("environ")).ok()?;
-        let stat = std::fs::read_to_string(dir.join("stat")).ok()?;
-        let dead = stat.rsplit(')').next()?.trim_start().starts_with(['Z', 'X']);
-        let ours = !dead && environ.split(|b| *b == 0).any(|e| e == entry);
-        let command = std::fs::read(dir.join("cmdline")).unwrap_or_default();
-        let command = String::from_utf8_lossy(&command).replace('\0', " ");
-        ours.then_some(Process { id, command, environ })
-    };
-    std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(read).collect()
-}
-
-/// Ends all processes that carry `mark`.
-fn end(mark: &str) {
-    for process in processes(mark) {
-        if let Some(pid) = Pid::from_raw(process.id) {
-            // It may have ended by itself meanwhile.
-            let _ = kill_process(pid, Signal::KILL);
-        }
     }
 }

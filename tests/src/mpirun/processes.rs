@@ -1,0 +1,40 @@
+//! The processes of a job, found by a variable that they inherit.
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Every process of a job has it.
+pub(super) const MARK: &str = "ARMATURE_TEST_JOB";
+
+/// A process of a job.
+pub(super) struct Process {
+    pub(super) id: i32,
+    pub(super) command: String,
+    pub(super) environ: Vec<u8>,
+}
+
+/// The processes that carry `mark`, without those that have ended and are not yet waited for.
+pub(super) fn processes(mark: &str) -> Vec<Process> {
+    let entry = format!("{MARK}={mark}").into_bytes();
+    let read = |entry_dir: std::fs::DirEntry| {
+        let dir = entry_dir.path();
+        let id = entry_dir.file_name().to_str()?.parse().ok()?;
+        let environ = std::fs::read(dir.join("environ")).ok()?;
+        let stat = std::fs::read_to_string(dir.join("stat")).ok()?;
+        let dead = stat.rsplit(')').next()?.trim_start().starts_with(['Z', 'X']);
+        let ours = !dead && environ.split(|b| *b == 0).any(|e| e == entry);
+        let command = std::fs::read(dir.join("cmdline")).unwrap_or_default();
+        let command = String::from_utf8_lossy(&command).replace('\0', " ");
+        ours.then_some(Process { id, command, environ })
+    };
+    std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(read).collect()
+}
+
+/// Ends all processes that carry `mark`.
+pub(super) fn end(mark: &str) {
+    for process in processes(mark) {
+        if let Some(pid) = Pid::from_raw(process.id) {
+            // It may have ended by itself meanwhile.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
