@@ -58,11 +58,12 @@ impl<'a> Call<'a> {
         Ok(Call { line, hostfile, signals, from_terminal })
     }
 
-    /// Starts the launcher with these variables set.
+    /// Starts the launcher with these variables set, and those of the line.
     pub(crate) fn start(&self, variables: &[(&str, &OsStr)]) -> Result<Child, LaunchError> {
         let hosts = self.hostfile.as_ref().map_or(Path::new(""), |file| file.path());
         Command::new(&self.line.program)
             .args(self.line.args(hosts))
+            .envs(self.line.variables.iter().copied())
             .envs(variables.iter().copied())
             .spawn()
             .map_err(LaunchError::io(format!("start {}", self.line.program.display())))

@@ -42,6 +42,18 @@ fn the_exit_code_and_the_output_pass_through() {
 }
 
 #[test]
+fn the_variables_of_the_line_reach_the_launcher_unless_they_are_set() {
+    let dir = launcher("srun", "echo \"$SLURM_PMIX_FENCE\"");
+    let slurm = || {
+        let mut command = armature(dir.path(), &["--mpi", "openmpi", "-n", "2", "/bin/sh"]);
+        command.env("SLURM_JOB_ID", "7");
+        command
+    };
+    assert_eq!(text(&slurm().output().unwrap().stdout), "ring\n");
+    assert_eq!(text(&slurm().env("SLURM_PMIX_FENCE", "tree").output().unwrap().stdout), "tree\n");
+}
+
+#[test]
 fn a_launcher_that_dies_of_a_signal_is_128_and_the_signal() {
     let dir = launcher("mpirun.mpich", "kill -9 $$");
     expect_code(&armature(dir.path(), &["-n", "1", "/bin/sh"]).output().unwrap(), 137);

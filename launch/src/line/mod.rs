@@ -81,6 +81,8 @@ pub struct Line {
     pub program: PathBuf,
     /// What the hostfile must contain for which [`args`](Line::args) have a place, in the launcher's own form.
     pub hostfile: Option<String>,
+    /// Variables that the launcher is started with, beside those of this process.
+    pub variables: Vec<(&'static str, &'static str)>,
     words: Vec<Word>,
 }
 
@@ -102,9 +104,11 @@ impl Line {
 
     /// The command as one would type it into a shell.
     pub fn display(&self, hostfile: impl AsRef<Path>) -> String {
+        let set = self.variables.iter().map(|(name, value)| format!("{name}={}", quoted(value)));
         let words =
             std::iter::once(self.program.clone().into_os_string()).chain(self.args(hostfile.as_ref()));
-        words.map(|word| quoted(&word.to_string_lossy()).into_owned()).collect::<Vec<_>>().join(" ")
+        let words = words.map(|word| quoted(&word.to_string_lossy()).into_owned());
+        set.chain(words).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -144,8 +148,10 @@ pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
         Launcher::Mpirun => false,
         Launcher::Auto => in_slurm && site.srun.is_some() && job.hosts.is_none(),
     };
+    let mut variables = Vec::new();
     let (program, mut words) = if use_srun {
         let program = site.srun.as_ref().filter(|_| in_slurm).ok_or(LaunchError::NoSrun)?;
+        variables.extend(srun::variables(mpi, site));
         (program, srun::options(&needs, mpi))
     } else {
         let missing = || LaunchError::NoLauncher(Some(mpi));
@@ -159,7 +165,7 @@ pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
         Mpi::Mpich => hosts.for_mpich(),
     });
     words.extend(job.command.iter().cloned().map(Word::Text));
-    Ok(Line { program: program.clone(), hostfile, words })
+    Ok(Line { program: program.clone(), hostfile, variables, words })
 }
 
 /// What a launcher has to be told.

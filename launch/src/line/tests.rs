@@ -51,7 +51,7 @@ fn binding_can_be_asked_for() {
     let job = Job { ranks: Some(2), bind: Bind::Core, ..Job::new("app", [""; 0]) };
     check(&job, Mpi::OpenMpi, &here(), "mpirun.openmpi -n 2 --bind-to core app");
     check(&job, Mpi::Mpich, &here(), "mpirun.mpich -n 2 -bind-to core app");
-    let golden = "srun --mpi=pmix --kill-on-bad-exit=1 -n 2 --cpu-bind=cores app";
+    let golden = "SLURM_PMIX_FENCE=ring srun --mpi=pmix --kill-on-bad-exit=1 -n 2 --cpu-bind=cores app";
     check(&job, Mpi::OpenMpi, &in_slurm(8), golden);
 }
 
@@ -83,12 +83,20 @@ fn open_mpi_is_told_which_variables_to_send() {
 #[test]
 fn slurm_starts_by_srun_with_the_wiring_of_the_mpi() {
     let job = Job::new("app", [""; 0]);
-    let line = check(&job, Mpi::OpenMpi, &in_slurm(8), "srun --mpi=pmix --kill-on-bad-exit=1 -n 8 app");
+    let line = check(
+        &job,
+        Mpi::OpenMpi,
+        &in_slurm(8),
+        "SLURM_PMIX_FENCE=ring srun --mpi=pmix --kill-on-bad-exit=1 -n 8 app",
+    );
     assert_eq!(line.hostfile, None);
     check(&job, Mpi::Mpich, &in_slurm(8), "srun --mpi=pmi2 --kill-on-bad-exit=1 -n 8 app");
     let more = Job { ranks: Some(9), ..job.clone() };
-    let golden = "srun --mpi=pmix --kill-on-bad-exit=1 -n 9 --overcommit --cpu-bind=none app";
+    let golden =
+        "SLURM_PMIX_FENCE=ring srun --mpi=pmix --kill-on-bad-exit=1 -n 9 --overcommit --cpu-bind=none app";
     check(&more, Mpi::OpenMpi, &in_slurm(8), golden);
+    let chosen = Site { fence: true, ..in_slurm(8) };
+    check(&job, Mpi::OpenMpi, &chosen, "srun --mpi=pmix --kill-on-bad-exit=1 -n 8 app");
 }
 
 #[test]
@@ -142,7 +150,12 @@ fn ranks_may_go_on_with_open_mpi_only() {
     let site = Site { variables: vec!["ARMATURE_EVENTS".into(), "ARMATURE_VERDICT".into()], ..here() };
     let golden = "mpirun.openmpi -n 2 --enable-recovery -x ARMATURE_EVENTS -x ARMATURE_VERDICT app";
     check(&job, Mpi::OpenMpi, &site, golden);
-    check(&job, Mpi::OpenMpi, &in_slurm(4), "srun --mpi=pmix --kill-on-bad-exit=0 -n 2 app");
+    check(
+        &job,
+        Mpi::OpenMpi,
+        &in_slurm(4),
+        "SLURM_PMIX_FENCE=ring srun --mpi=pmix --kill-on-bad-exit=0 -n 2 app",
+    );
     let error = line(&job, Mpi::Mpich, &here()).unwrap_err();
     assert_eq!(error.exit_code(), 2);
     let text = "--recover needs Open MPI: the launchers of MPICH end all ranks when one dies. --restarts N starts the job again";

@@ -11,6 +11,9 @@ use std::path::{Path, PathBuf};
 use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
 
+/// Chooses how Slurm's PMIx lets the ranks of several nodes wait for each other.
+pub(crate) const FENCE: &str = "SLURM_PMIX_FENCE";
+
 /// What the choice of a launcher line depends on, apart from the job itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Site {
@@ -28,6 +31,8 @@ pub struct Site {
     pub batch: Option<Batch>,
     /// Names of set variables that the ranks on other hosts need: `ARMATURE_*`, `RUST_LOG`, `RUST_BACKTRACE`.
     pub variables: Vec<String>,
+    /// `SLURM_PMIX_FENCE` is set: somebody has chosen how Slurm's PMIx lets ranks wait for each other.
+    pub fence: bool,
 }
 
 /// A batch job and what it has been given.
@@ -63,6 +68,7 @@ impl Site {
             srun: launchers.srun,
             batch: batch(|name| std::env::var(name).ok())?,
             variables: variables(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())),
+            fence: std::env::var_os(FENCE).is_some(),
         })
     }
 }
