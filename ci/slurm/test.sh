@@ -100,7 +100,7 @@ for mapping in serial auto; do
   export OUT=$work/$mapping.tsv MAPPING=$mapping
   job=$(submit "$ROOT/launch/templates/slurm.sh")
   check "the job with mapping $mapping completes" completed "$job"
-  check "it was started by srun with PMIx" grep -q "srun --mpi=pmix .*-n 8 " "$work/$job.log"
+  check "it was started by srun with PMIx and a ring" grep -q "SLURM_PMIX_FENCE=ring .*srun --mpi=pmix .*-n 8 " "$work/$job.log"
   check "its ranks say that they are eight, on those hosts" equal "$hosts" "$(hosts_in "$work/$job.log")"
   check "its output has the bytes of one rank's" same_bytes "$OUT"
 done

@@ -55,6 +55,13 @@ fn tell_share(
     balancer.measured(rank, measures, now).unwrap();
 }
 
+/// Both stages run on the rank, which has its core for itself, and take `ms`.
+fn tell_both(balancer: &mut Balancer, rank: usize, ms: [f64; 2], items: u64, now: Duration) {
+    let services = ms.map(|ms| Some(Service { seconds: Estimate::declared(ms * 1e-3), items }));
+    let measures = Measures { services: services.to_vec(), share: Some(1.0), ..Measures::default() };
+    balancer.measured(rank, measures, now).unwrap();
+}
+
 /// What the model expects of each stage alone on each rank, in ms: stage a on 0 and 1, stage b on 0 and 1.
 fn expected(balancer: &mut Balancer, mapping: &Mapping) -> [f64; 4] {
     expected_at(balancer, mapping, Duration::from_secs(1))
@@ -96,9 +103,7 @@ fn what_a_rank_took_for_a_stage_that_has_left_it_is_not_held_against_what_others
     assert_near(expected(&mut balancer, &mapping), [4.0; 4]);
     // Stage b goes to rank 0, and its data become harder there: rank 1, which knew the easy ones, is no faster for that.
     let gathered = Mapping::new(vec![Block::new(0..2, vec![0])]);
-    let services = [4.0, 8.0].map(|ms| Some(Service { seconds: Estimate::declared(ms * 1e-3), items: 60 }));
-    let measures = Measures { services: services.to_vec(), share: Some(1.0), ..Measures::default() };
-    balancer.measured(0, measures, Duration::from_secs(1)).unwrap();
+    tell_both(&mut balancer, 0, [4.0, 8.0], 60, Duration::from_secs(1));
     assert_near(expected(&mut balancer, &gathered), [4.0, 4.0, 8.0, 8.0]);
 }
 
@@ -106,9 +111,7 @@ fn what_a_rank_took_for_a_stage_that_has_left_it_is_not_held_against_what_others
 fn the_speed_that_a_rank_has_shown_is_believed_for_a_while_when_it_has_nothing_to_do() {
     let (_, mut balancer, _) = subject(Balance::Live);
     let replicated = Mapping::new(vec![Block::new(0..1, vec![0, 1]), Block::new(1..2, vec![1])]);
-    let both = [8.0, 8.0].map(|ms| Some(Service { seconds: Estimate::declared(ms * 1e-3), items: 50 }));
-    let measures = Measures { services: both.to_vec(), share: Some(1.0), ..Measures::default() };
-    balancer.measured(1, measures, Duration::ZERO).unwrap();
+    tell_both(&mut balancer, 1, [8.0, 8.0], 50, Duration::ZERO);
     tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
     let slow = [4.0, 8.0, 4.0, 8.0];
     assert_near(expected(&mut balancer, &replicated), slow);
