@@ -17,6 +17,9 @@ use crate::tuner::{Reason, Verdict};
 
 /// Seconds of computing below which no clock tells a rate.
 const SHORTEST: f64 = 1e-9;
+/// What a movement must save while ranks have reported only a few times. A rank that shares its core with a load makes the
+/// others wait for a third of the time; that can wait for some reports more, one that is several times as slow cannot.
+const UNSURE: f64 = 0.4;
 
 /// What a rank did since the interaction before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -52,10 +55,19 @@ pub struct Interaction<'a> {
     pub passes_left: Option<f64>,
 }
 
+/// What a rank has done since its rate began to be measured, up to some number of reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Start {
+    reports: u32,
+    units: f64,
+    seconds: f64,
+}
+
 /// Decides at each interaction whether units move, and which; and when the next interaction is.
 ///
 /// In this order (Fig. 21 of the paper): rates are smoothed; units are shared out in proportion to them; if the time of
-/// a pass would fall by less than the [threshold](LoopOptions::threshold), nothing is done; the moves are made out; if
+/// a pass would fall by less than the [threshold](LoopOptions::threshold), or by less than two fifths and ranks have only
+/// [begun](LoopOptions::settling) to report, nothing is done; the moves are made out; if
 /// they cost more than [margin](LoopOptions::margin) times what they are expected to save, they are not made. Costs
 /// are fitted to past movements ([`MovementFit`]), and the saving lasts as long as things stay as they are
 /// ([`Stability`]), or until the end of the loop; with [hindsight](LoopOptions::hindsight) as far as the movements before
@@ -93,6 +105,7 @@ pub struct Interaction<'a> {
 pub struct LoopBalancer {
     options: LoopOptions,
     filters: Vec<RateFilter>,
+    starts: Vec<Start>,
     stability: Stability,
     costs: MovementFit,
     period: PeriodChooser,
@@ -117,6 +130,7 @@ impl LoopBalancer {
         }
         Ok(LoopBalancer {
             filters: vec![RateFilter::default(); ranks],
+            starts: vec![Start::default(); ranks],
             stability: Stability::default(),
             costs: MovementFit::default(),
             period: PeriodChooser::new(options.period),
@@ -152,6 +166,13 @@ impl LoopBalancer {
         self.options.least = units;
     }
 
+    /// Rates that were measured up to now say nothing of those to come: the work is done in another way. What movements cost
+    /// and have saved stays known.
+    pub fn forget_rates(&mut self) {
+        self.filters.fill(RateFilter::default());
+        self.starts.fill(Start::default());
+    }
+
     /// From now on nothing is moved, as with [`enabled`](LoopOptions::enabled) switched off.
     pub fn stop(&mut self) {
         self.options.enabled = false;
@@ -173,9 +194,9 @@ impl LoopBalancer {
         let &Interaction { now, reports, phase, cost, .. } = interaction;
         self.last = Some(now);
         let measured: Vec<Option<f64>> = reports.iter().map(Report::rate).collect();
-        for (filter, raw) in self.filters.iter_mut().zip(&measured) {
+        for (rank, raw) in measured.iter().enumerate() {
             if let Some(raw) = raw {
-                filter.add(&self.options.smoothing, *raw);
+                self.measure(rank, *raw, &reports[rank]);
             }
         }
         let period = self.period.update(now, cost);
@@ -230,6 +251,19 @@ impl LoopBalancer {
         self.hindsight.abandoned();
     }
 
+    /// Puts a rank's first reports together, and smooths later ones.
+    fn measure(&mut self, rank: usize, raw: f64, report: &Report) {
+        let (start, filter) = (&mut self.starts[rank], &mut self.filters[rank]);
+        if start.reports == self.options.settling.unwrap_or(1) {
+            filter.add(&self.options.smoothing, raw);
+            return;
+        }
+        let Start { reports, units, seconds } = *start;
+        *start =
+            Start { reports: reports + 1, units: units + report.units, seconds: seconds + report.seconds };
+        *filter = RateFilter::begin(start.units / start.seconds);
+    }
+
     /// Fills in the verdict and what it stands on.
     fn judge(
         &mut self,
@@ -246,7 +280,8 @@ impl LoopBalancer {
         self.hindsight.compare(&decision.target, &rates, self.options.threshold);
         decision.rates = rates;
         // Whole units cannot always be shared out better than they are, whatever the threshold.
-        let is_above = decision.gain > 0.0 && decision.gain >= self.options.threshold;
+        let threshold = self.threshold(&decision.held);
+        let is_above = decision.gain > 0.0 && decision.gain >= threshold;
         self.stability.observe(decision.now, is_above);
         let stable = self.stability.expected(decision.now);
         let left = passes_left.zip(decision.current_time).map(|(passes, time)| passes * time);
@@ -278,9 +313,19 @@ impl LoopBalancer {
             return Verdict::Keep(Reason::Same);
         }
         if !is_above {
-            return Verdict::Keep(Reason::GainTooSmall);
+            let is_enough = decision.gain > 0.0 && decision.gain >= self.options.threshold;
+            return Verdict::Keep(if is_enough { Reason::Unsure } else { Reason::GainTooSmall });
         }
         if decision.is_worth_cost() { Verdict::Act } else { Verdict::Keep(Reason::NotWorthCost) }
+    }
+
+    /// The part of the time that moves must save at present.
+    fn threshold(&self, held: &[u64]) -> f64 {
+        // A rank without units does not report.
+        let is_settled =
+            |(start, &held): (&Start, &u64)| held == 0 || start.reports == self.options.settling.unwrap_or(1);
+        let are_settled = self.starts.iter().zip(held).all(is_settled);
+        if are_settled { self.options.threshold } else { self.options.threshold.max(UNSURE) }
     }
 
     /// The rates of all ranks; `None` if a rank that has units was not measured yet.

@@ -306,3 +306,41 @@ proptest! {
         }
     }
 }
+
+/// As in loops over grids.
+fn four() -> LoopOptions {
+    LoopOptions { settling: Some(4), ..LoopOptions::default() }
+}
+
+#[test]
+fn a_gain_that_is_not_large_waits_for_four_reports_and_these_are_put_together() {
+    // A seventh could be saved if the speeds were these.
+    let (cold, warm, slow) = ([80.0, 107.0], [107.0, 107.0], [50.0, 200.0]);
+    let mut bench = Bench::new(&[1000; 2], four());
+    let first = bench.look(&cold);
+    assert_eq!((first.verdict, first.horizon), (KEEP(Reason::Unsure), None));
+    let verdicts: Vec<Verdict> = (0..3).map(|_| bench.look(&warm).verdict).collect();
+    let last = bench.look(&warm);
+    assert_eq!((&verdicts[2], last.verdict), (&KEEP(Reason::GainTooSmall), KEEP(Reason::GainTooSmall)));
+    let rate = 4_000.0 / (1_000.0 / 80.0 + 3.0 * 1_000.0 / 107.0);
+    assert!((last.rates[0] - rate).abs() < 1e-9 && last.rates[1] == 107.0, "{:?}", last.rates);
+    // What is the same in all four is believed, and what is several times as slow at once.
+    let mut bench = Bench::new(&[1000; 2], four());
+    let acted: Vec<bool> = (0..4).map(|_| bench.look(&cold).is_act()).collect();
+    assert_eq!(acted, [false, false, false, true]);
+    assert!(Bench::new(&[1000; 2], four()).look(&slow).is_act());
+    assert!(Bench::new(&[1000; 2], LoopOptions::default()).look(&cold).is_act(), "the paper's");
+    let shown = Bench::new(&[1000; 2], four()).look(&cold).to_string();
+    assert!(shown.starts_with("keep: ranks have reported too few times for such a gain; "), "{shown}");
+}
+
+#[test]
+fn rates_that_are_forgotten_are_measured_anew() {
+    let mut bench = Bench::new(&[1000; 2], four());
+    for _ in 0..6 {
+        bench.look(&[100.0, 100.0]);
+    }
+    bench.balancer.forget_rates();
+    let decision = bench.look(&[400.0, 320.0]);
+    assert_eq!((decision.rates, decision.verdict), (vec![400.0, 320.0], KEEP(Reason::Unsure)));
+}

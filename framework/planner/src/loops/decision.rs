@@ -11,7 +11,7 @@ use crate::tuner::{Reason, Seconds, Verdict};
 ///
 /// A *pass* is the time in which all units are done once. The verdict is one of the [tuner's](crate::tuner), with these
 /// reasons to keep the units where they are: `Off`, `UnderWay`, `NotSettled` (a rank with units has no rate yet), `Same`,
-/// `GainTooSmall`, `NotWorthCost`.
+/// `GainTooSmall`, `Unsure`, `NotWorthCost`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopDecision {
     /// Seconds on the clock of the interactions.
@@ -90,6 +90,7 @@ impl fmt::Display for LoopDecision {
                     Reason::GainTooSmall => {
                         write!(f, "the gain is below the threshold of {:.1} %; ", 100.0 * self.threshold)?;
                     }
+                    Reason::Unsure => f.write_str("ranks have reported too few times for such a gain; ")?,
                     Reason::NotWorthCost => f.write_str("the moves cost too much; ")?,
                     // A balancer of loops has no other reasons.
                     other => write!(f, "{other:?}; ")?,

@@ -156,6 +156,11 @@ pub struct RateFilter {
 }
 
 impl RateFilter {
+    /// Begins with a rate that is a mean of several, as with the first.
+    pub(super) fn begin(rate: f64) -> Self {
+        RateFilter { seen: Some((0, rate)) }
+    }
+
     /// The smoothed rate, if there was any.
     pub fn rate(&self) -> Option<f64> {
         self.seen.map(|(_, rate)| rate)

@@ -31,6 +31,11 @@ pub struct LoopOptions {
     pub reach: Reach,
     /// How rates are smoothed.
     pub smoothing: Smoothing,
+    /// So many reports of a rank are put together, and their rate is taken for that of the rank; only later ones are
+    /// smoothed. Until all ranks have so many, a movement must save two fifths. At least 1. `None` is 1, as in the paper; in
+    /// loops over grids it is 4: first reports are of cold caches and connections that are made, and of rows whose rates
+    /// depend on the width of strips, and smoothing would hold to a wrong first rate for long.
+    pub settling: Option<u32>,
     /// Least saving, as a part of the present time (`tfract`); at least 0 and less than 1.
     pub threshold: f64,
     /// Moves are not made if they cost more than so many times what they are expected to save; more than 0. The paper
@@ -57,6 +62,7 @@ impl Default for LoopOptions {
             enabled: true,
             reach: Reach::default(),
             smoothing: Smoothing::default(),
+            settling: None,
             threshold: 0.1,
             margin: Some(2.0),
             hindsight: true,
@@ -93,6 +99,9 @@ impl LoopOptions {
             if !(value >= 0.0 && value.is_finite()) {
                 return invalid(format!("{name} of costs must be a time of 0 s or more, but is {value} s"));
             }
+        }
+        if self.settling == Some(0) {
+            return invalid("settling must be at least 1 report".into());
         }
         self.smoothing.validate()?;
         self.period.validate()

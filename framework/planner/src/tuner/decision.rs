@@ -65,6 +65,8 @@ pub enum Reason {
     },
     /// Measurements are missing, of no use, or older than the last change.
     NotSettled,
+    /// The gain is not large, and there are only a few measurements.
+    Unsure,
     /// The gain is below the threshold.
     GainTooSmall,
     /// The gain is enough for another arrangement, but not for one that was left.
@@ -135,6 +137,7 @@ impl<A> fmt::Display for Decision<A> {
                     )?;
                 }
                 Reason::NotSettled => return f.write_str("there are not enough measurements yet"),
+                Reason::Unsure => f.write_str("there are too few measurements for such a gain; ")?,
                 Reason::GainTooSmall => {
                     write!(f, "the gain is below the threshold of {:.1} %", 100.0 * threshold)?;
                 }
