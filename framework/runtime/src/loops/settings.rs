@@ -8,6 +8,10 @@ use super::checkpoint::Checkpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Balance, Config};
 
+/// Reports that ranks begin with in loops over grids. There rows move between sweeps only, at some cost, while in other
+/// loops a rank that has run dry gets units at once.
+const SETTLING: u32 = 4;
+
 /// How a loop is run. The defaults measure and choose; every choice can be made by hand.
 ///
 /// ```
@@ -100,6 +104,9 @@ impl Settings {
     /// The planner's options for a loop of this reach.
     pub(super) fn planner(&self, reach: Reach, balance: Balance) -> LoopOptions {
         let mut options = LoopOptions { reach, ..self.options.clone() };
+        if reach == Reach::Neighbours {
+            options.settling = options.settling.or(Some(SETTLING));
+        }
         options.enabled &= balance != Balance::Off;
         if let Some(quantum) = self.quantum {
             options.period.quantum = quantum.as_secs_f64();
@@ -149,5 +156,12 @@ mod tests {
         assert_eq!(Settings::new().balance_of(&config), Balance::Off);
         assert_eq!(Settings::new().balance(Balance::Once).balance_of(&config), Balance::Once);
         assert!(!Settings::new().planner(Reach::Neighbours, Balance::Off).enabled);
+        let settling = |settings: &Settings, reach| settings.planner(reach, Balance::Live).settling;
+        let set = Settings::new().options(LoopOptions { settling: Some(2), ..LoopOptions::default() });
+        assert_eq!(settling(&Settings::new(), Reach::Neighbours), Some(4));
+        assert_eq!(
+            (settling(&Settings::new(), Reach::Anywhere), settling(&set, Reach::Neighbours)),
+            (None, Some(2))
+        );
     }
 }

@@ -211,6 +211,22 @@ impl Steering {
         Some(missing)
     }
 
+    /// What was reported up to now is of work that is done in another way from now on. Rates are measured anew.
+    pub(super) fn forget_rates(&mut self) {
+        self.balancer.forget_rates();
+        for account in &mut self.accounts {
+            (account.short, account.is_told) = (Note::default(), false);
+        }
+    }
+
+    /// Leaves out what was reported since the last decision. Ranks are to report again after the time that is returned (s).
+    pub(super) fn leave_out(&mut self) -> f64 {
+        for account in &mut self.accounts {
+            (account.note, account.has_reported) = (Note::default(), false);
+        }
+        self.balancer.shortest_period()
+    }
+
     /// Tells the balancer for how long other processes have a core at a time, as the rank that has met most of it sees it.
     fn know_quantum(&mut self) {
         let seen = self.accounts.iter().map(|account| account.note.quantum).fold(0.0, f64::max);

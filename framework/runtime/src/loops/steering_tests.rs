@@ -3,9 +3,12 @@
 use super::*;
 use crate::transport::local::{LocalTransport, World};
 
+/// The first report counts, so that a single one says all.
 fn steering(settings: &Settings, held: &[u64]) -> Steering {
+    let mut settings = settings.clone();
+    settings.options.settling = Some(1);
     let post = Post::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
-    Steering::new("rows", settings, &Config::new(), &post, Reach::Neighbours, held).unwrap()
+    Steering::new("rows", &settings, &Config::new(), &post, Reach::Neighbours, held).unwrap()
 }
 
 /// What a rank reports that did its units once, in so many seconds.

@@ -328,6 +328,7 @@ impl<'d> Driver<'d> {
             if let Some((block, why)) = machine.tune(leader.lap(sweep, begin), leader.most()) {
                 leader.chose(block, why);
             }
+            leader.use_grain(sweep, machine.grain());
             if let Some(orders) = leader.decide(sweep, machine.delay())? {
                 machine.order(orders, &mut Mouth(self.post))?;
                 self.meter.interaction(self.clock.now().saturating_sub(begin));

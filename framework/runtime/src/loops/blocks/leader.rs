@@ -43,8 +43,13 @@ pub(super) struct Leader {
     /// The sweep before which reports were asked for last, and when.
     asked: (u64, Duration),
     totals: Vec<Option<RankReport>>,
-    /// After which sweep ranks report next.
+    /// From which sweep on, and after which, ranks report next.
+    report_from: u64,
     report_after: u64,
+    /// The size of blocks in the present sweep, …
+    grain: u64,
+    /// … and sweeps from which on it is another, of which no report has come.
+    regrained: Vec<u64>,
     keeper: Option<Keeper>,
 }
 
@@ -58,7 +63,10 @@ impl Leader {
         now: Duration,
     ) -> Self {
         Leader {
+            report_from: 0,
             report_after: 0,
+            grain: 0,
+            regrained: Vec::new(),
             keeper,
             steering,
             totals: vec![None; held.len()],
@@ -110,6 +118,27 @@ impl Leader {
         self.held.iter().copied().max().unwrap_or(0)
     }
 
+    /// `sweep` is done in blocks of this size.
+    pub(super) fn use_grain(&mut self, sweep: u64, grain: u64) {
+        if std::mem::replace(&mut self.grain, grain) != grain && sweep > 0 {
+            self.regrained.push(sweep);
+        }
+    }
+
+    /// In blocks of another size ranks have other rates, and not all by the same factor: rates in both are not put
+    /// together. Where reports are of both, they are left out, and ranks are to report again after the time that is
+    /// returned (s).
+    fn part_grains(&mut self) -> Option<f64> {
+        let (from, after) = (self.report_from, self.report_after);
+        let (reported, later) = self.regrained.iter().partition::<Vec<u64>, _>(|&&sweep| sweep <= after);
+        self.regrained = later;
+        if reported.is_empty() || self.eager {
+            return None;
+        }
+        self.steering.forget_rates();
+        reported.iter().any(|&sweep| sweep > from).then(|| self.steering.leave_out())
+    }
+
     /// A size of blocks was chosen.
     pub(super) fn chose(&mut self, block: u64, reason: String) {
         self.steering.record(|| Event::Grain { block, reason });
@@ -130,7 +159,8 @@ impl Leader {
         }
         // All that was reported is of the rows as they are now.
         self.steering.close_movement();
-        let Instruction { moves, period } = match self.steering.put_off() {
+        let put_off = self.part_grains().or_else(|| self.steering.put_off());
+        let Instruction { moves, period } = match put_off {
             Some(period) => Instruction { moves: Vec::new(), period },
             None => self.steering.decide(Some((self.sweeps - before) as f64))?,
         };
@@ -154,6 +184,7 @@ impl Leader {
             moves.iter().for_each(|m| self.held[m.from] -= m.units);
             Some(Movement { before, rounds })
         };
+        self.report_from = self.report_after + 1;
         self.report_after = from + count - 1;
         Ok(Some(Orders { sweep, report_after: self.report_after, movement, save_before }))
     }
@@ -186,3 +217,7 @@ impl Leader {
         (summary, Learned { held: self.held, balancer })
     }
 }
+
+#[cfg(test)]
+#[path = "leader_tests.rs"]
+mod tests;

@@ -60,6 +60,11 @@ pub(super) trait Machine {
         None
     }
 
+    /// On rank 0: the size of blocks in the sweep that begins; 0 where there are none.
+    fn grain(&self) -> u64 {
+        0
+    }
+
     /// How many sweeps after the order to do so rows can move: by then all ranks know of it that can be there.
     fn delay(&self) -> u64;
 

@@ -334,6 +334,10 @@ impl<T: Pod + Send> Machine for Sweeper<T> {
         chosen.map(|why| (self.strips.width(), why))
     }
 
+    fn grain(&self) -> u64 {
+        self.strips.width()
+    }
+
     fn delay(&self) -> u64 {
         // Nobody begins a sweep before it has the border that rank 0 sends in it, after its orders.
         1
