@@ -159,13 +159,7 @@ fn a_job_that_is_suspended_as_a_whole_goes_on() {
     }
     // It is still watched over.
     let outcome = with_a_signal(running, 2, Signal::STOP);
-    // After 2 s, or when rank 0 gets a core again: three ranks and other tests share two.
-    let waited = outcome.stderr.split("has waited ").nth(1).and_then(|text| text.split_once(" s for "));
-    let seconds = waited.filter(|(_, rest)| rest.starts_with("a sign of life from rank 2; last it said:"));
-    assert!(
-        seconds.is_some_and(|(seconds, _)| seconds.parse().is_ok_and(|seconds: u64| seconds >= 2)),
-        "{outcome}"
-    );
+    assert!(outcome.stderr.contains("has waited 2 s for a sign of life from rank 2"), "{outcome}");
 
     // Chunks take more than a second each, so that hardly ever a message is on its way.
     let job = Job::new(PROGRAM, 3).arg("farm-deaths").limit(SOON * 3);
