@@ -72,18 +72,18 @@ impl Watch {
     /// # Errors
     /// [`ErrorKind::Timeout`] when a rank has been silent, or nothing has moved, for too long.
     pub(crate) fn round(&mut self, post: &mut Post, mine: Status, stuck: bool, now: Duration) -> Result<()> {
-        self.next = now + self.every;
         let here = post.look(now);
         let (me, size) = (post.rank(), post.size());
         let watched = if me == 0 { 1..size } else { 0..1 };
         for to in watched.clone() {
             post.send(to, Kind::Status, &mine)?;
         }
+        let mut patience = self.every;
         for other in watched {
             let silent = post.silence(other);
             // One that has said nothing yet may still be busy with the caller's own work before its `run`.
             let limit = if self.words[other].is_some() { self.peer_limit } else { self.join_limit };
-            if silent > limit {
+            if silent >= limit {
                 let last = self.words[other].as_ref().map_or("it has not said anything".to_string(), |s| {
                     format!("last it said: {}", self.in_words(s))
                 });
@@ -96,7 +96,10 @@ impl Watch {
                 }
                 return Err(Error::new(ErrorKind::Timeout, text).at_rank(me));
             }
+            patience = patience.min(limit - silent);
         }
+        // The next round is not later than the first limit that can be reached, so that what is said is the limit.
+        self.next = now + patience;
         // Only now: what a silent rank said last is no longer true.
         if me == 0 { self.check_standstill(&mine, stuck, here) } else { Ok(()) }
     }
@@ -182,6 +185,27 @@ mod tests {
             error.to_string().contains("from rank 1; last it said: in stage seg, items from 7"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn silence_is_noticed_when_it_reaches_the_limit() {
+        let (mut watch, mut post) = watch();
+        let start = post.clock().now();
+        watch.words[1] = Some(status(Doing::Nothing));
+        let mut silent_for = |from: u64, ms: u64| {
+            for at in (from..from + ms).map(|ms| start + Duration::from_millis(ms)) {
+                post.look(at);
+                if watch.is_due(at) {
+                    watch.round(&mut post, status(Doing::Nothing), false, at)?;
+                }
+            }
+            post.heard_now(1);
+            Ok(())
+        };
+        // Rounds are a second apart, and the last sign of life comes between two of them.
+        silent_for(0, 2_600).and_then(|()| silent_for(2_600, 9_990)).expect("that is less than the limit");
+        let error: Error = silent_for(12_590, 10_020).expect_err("that is more");
+        assert!(error.to_string().contains("has waited 10 s for a sign of life from rank 1"), "{error}");
     }
 
     #[test]
