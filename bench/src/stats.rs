@@ -21,6 +21,15 @@ pub fn mean(samples: &[f64]) -> f64 {
     samples.iter().sum::<f64>() / samples.len() as f64
 }
 
+/// From the least to the largest, with three digits; a dash for no samples.
+pub fn spread(samples: &[f64]) -> String {
+    match sorted(samples)[..] {
+        [] => "-".to_string(),
+        [least, .., most] => format!("{least:.3} to {most:.3}"),
+        [only] => format!("{only:.3}"),
+    }
+}
+
 /// The ratios of pairs that were measured one after the other: `a[i] / b[i]`.
 ///
 /// # Panics
@@ -103,6 +112,12 @@ mod tests {
         assert_eq!((median(&samples), quantile(&samples, 0.0), quantile(&samples, 1.0)), (2.5, 1.0, 4.0));
         assert!((quantile(&samples, 0.25) - 1.75).abs() < 1e-12);
         assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn a_spread_is_from_the_least_to_the_largest() {
+        assert_eq!(spread(&[0.5, 0.25, 0.75]), "0.250 to 0.750");
+        assert_eq!([spread(&[0.5]), spread(&[])], ["0.500", "-"]);
     }
 
     #[test]

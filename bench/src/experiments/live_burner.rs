@@ -25,7 +25,7 @@ use crate::{
     burner::{Load, share, two_cores},
     moved::{Job, Run},
     pairs::{Contestant, round_robin},
-    stats::{median, median_interval, paired_ratios},
+    stats::{median, median_interval, paired_ratios, spread},
     table::digits,
     toil::{UNEVEN, seconds_per_item, spec},
 };
@@ -63,10 +63,18 @@ fn loaded(way: &str) -> String {
     format!("{way}, loaded")
 }
 
-/// One run, and the part of the loaded core that a thread kept at its end.
+/// One run.
 struct Measured {
     run: Run,
-    kept: Option<f64>,
+    beside: Option<Beside>,
+}
+
+/// How a load and those beside it shared a core.
+struct Beside {
+    /// The part that the load had, from its start until the run was over.
+    load: f64,
+    /// The part that a thread kept when the run was over.
+    kept: f64,
 }
 
 fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
@@ -111,7 +119,17 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
         report.note("mappings of the last live run beside the load:");
         last.run.story.iter().for_each(|line| report.note(format!("  {line}")));
     }
-    let columns = ["ranks", "way", "load", "median [s]", "last two thirds [s]", "low", "high", "changes"];
+    let columns = [
+        "ranks",
+        "way",
+        "load",
+        "median [s]",
+        "last two thirds [s]",
+        "low",
+        "high",
+        "changes",
+        "the load's part of its core",
+    ];
     let mut table = Table::new(&columns);
     for (number, (_, samples)) in totals.iter().enumerate() {
         let (way, with_load) = (number / 2, number % 2 == 1);
@@ -126,6 +144,7 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
             tail.low.into(),
             tail.high.into(),
             digits(median(&changes), 1),
+            parts(of(way, with_load)).into(),
         ]);
     }
     report.table("", &table)?;
@@ -145,6 +164,12 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
     mark("alone against the paper's mapping", quiet(0), "times the time", Target::AtMost(1.03));
     mark("alone against on demand", quiet(1), "times the time", Target::AtMost(1.03));
     Ok(())
+}
+
+/// How much of its core the load had in these runs, from the least to the most: where it is not the same, they are not alike.
+fn parts(runs: &[Measured]) -> String {
+    let parts: Vec<f64> = runs.iter().filter_map(|one| Some(one.beside.as_ref()?.load)).collect();
+    spread(&parts)
 }
 
 /// What is run, in the order of [`WAYS`], and the core on which the first of them has more to do. The plans take the ranks
@@ -181,7 +206,7 @@ fn work_by_core(mapping: &Mapping, spec: &PipelineSpec, ranks: usize) -> [f64; 2
 }
 
 fn alone(job: Job, ranks: usize) -> Outcome<Measured> {
-    Ok(Measured { run: job.on_mpi(ranks)?, kept: None })
+    Ok(Measured { run: job.on_mpi(ranks)?, beside: None })
 }
 
 /// Runs the job, and starts the load when a third of its items is through.
@@ -202,16 +227,17 @@ fn beside_load(job: Job, ranks: usize, core: usize, signal: &Path) -> Outcome<Me
         drop(ended);
         let burner = waiter.join().map_err(|_| "the thread that starts the load failed")?;
         let (run, burner) = (run?, burner?);
-        let kept = share(core, MEASURE_SHARE)?;
+        let load = burner.part()?;
+        let beside = Beside { load, kept: share(core, MEASURE_SHARE)? };
         drop(burner);
         let _ = fs::remove_file(signal);
-        Ok(Measured { run, kept: Some(kept) })
+        Ok(Measured { run, beside: Some(beside) })
     })
 }
 
 /// What the machine could have done beside the load.
 fn bound(report: &mut Report, ranks: usize, quiet: &[f64], live: &[f64], all: &[Vec<Measured>]) {
-    let kept: Vec<f64> = all.iter().flatten().filter_map(|one| one.kept).collect();
+    let kept: Vec<f64> = all.iter().flatten().filter_map(|one| Some(one.beside.as_ref()?.kept)).collect();
     let one = median(&kept);
     let on_core = (ranks / 2) as f64;
     let many = on_core * one / (on_core * one + 1.0 - one);

@@ -75,7 +75,7 @@ impl Load {
             .spawn()
             .map_err(|e| format!("cannot start a load from {}: {e}", binary.display()))?;
         let output = child.stdout.take();
-        let burner = Burner { child };
+        let burner = Burner { child, since: Instant::now() };
         let mut line = String::new();
         if let Some(output) = output {
             BufReader::new(output).read_line(&mut line)?;
@@ -106,12 +106,34 @@ const READY: &str = "ready\n";
 #[derive(Debug)]
 pub struct Burner {
     child: Child,
+    since: Instant,
 }
 
 impl Burner {
     /// Its process.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// CPU time that it has had, in whole ticks of the system (10 ms as a rule).
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn cpu_time(&self) -> Result<Duration, BoxError> {
+        let path = format!("/proc/{}/stat", self.id());
+        let text = std::fs::read_to_string(&path).map_err(|e| format!("cannot read {path}: {e}"))?;
+        let ticks =
+            ticks(&text).ok_or_else(|| format!("{path}: expected the line of proc(5), got `{text}`"))?;
+        Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+    }
+
+    /// The part of a core that it has had since it was started: a half beside a rank that never rests, if all is well.
+    ///
+    /// # Errors
+    /// As [`cpu_time`](Burner::cpu_time).
+    pub fn part(&self) -> Result<f64, BoxError> {
+        let time = self.since.elapsed();
+        Ok(self.cpu_time()?.as_secs_f64() / time.as_secs_f64())
     }
 }
 
@@ -121,6 +143,12 @@ impl Drop for Burner {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Ticks in user and in system mode, from the text of /proc/PID/stat: the 14th and 15th field, counted behind the name.
+fn ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(11).map(|field| field.parse::<u64>());
+    Some(fields.next()?.ok()? + fields.next()?.ok()?)
 }
 
 /// The process of a load: `burn CORE PERIOD BUSY PHASE`, the last three in nanoseconds. Ends when its standard input does.
@@ -156,6 +184,13 @@ mod tests {
         let load = Load::on_core(3).wave(Wave::new(Duration::from_millis(20), 0.25).unwrap().seeded(7));
         assert_eq!(Load::parse(&load.words()).unwrap(), load);
         assert_eq!(Load::parse(&Load::on_core(1).words()).unwrap(), Load::on_core(1));
+    }
+
+    #[test]
+    fn ticks_are_found_behind_any_name() {
+        let stat = "7 (a) b ) R 1 1 1 0 -1 4194304 100 0 0 0 250 31 5 6 20 0 2 0 99 0 0";
+        assert_eq!(ticks(stat), Some(281));
+        assert_eq!(ticks("7 (burner) R 1 1 1"), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
     burner::{Load, share, two_cores},
     loops::job::{Job, Kernel, Run},
     pairs::{Contestant, round_robin},
-    stats::{median, median_interval},
+    stats::{median, median_interval, spread},
     table::digits,
 };
 
@@ -64,7 +64,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         }
         let alone = seconds_per_pass(&job)?;
         let scale = if smoke { 0.01 } else { 1.0 };
-        let kept = RefCell::new(Vec::new());
+        let (kept, parts) = (RefCell::new(Vec::new()), RefCell::new(Vec::new()));
         // A pass takes up to twice as long as alone.
         let beside = |job: &Job, seconds: f64, ours: bool| -> Outcome<Run> {
             let passes = |seconds: f64, slower: f64| (seconds / (alone * slower)).ceil().max(2.0) as usize;
@@ -73,6 +73,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             let job = Job { settle, passes: passes(scale * seconds, slower), ..job.clone() };
             let load = Load::on_core(cores[1]).start()?;
             let run = if ours { job.with_framework(2)? } else { job.by_hand(2)? };
+            parts.borrow_mut().push(load.part()?);
             kept.borrow_mut().push(share(cores[1], MEASURE_SHARE.mul_f64(scale.max(0.1)))?);
             drop(load);
             Ok(Run { seconds: run.seconds / job.passes as f64, ..run })
@@ -120,9 +121,11 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let kept = median(&kept.into_inner());
         report.note(format!(
             "{name}: {:.3} ms a pass by hand where nothing disturbs; beside the load a thread keeps {kept:.3} of the core, so \
-             nothing can be more than {:.3} times as fast as halves; movements by run: {movements:?}",
+             nothing can be more than {:.3} times as fast as halves; the load had {} of its core in all runs; movements \
+             by run: {movements:?}",
             1e3 * alone,
-            (1.0 + kept) / (2.0 * kept)
+            (1.0 + kept) / (2.0 * kept),
+            spread(&parts.into_inner())
         ));
         if let Some(ratio) = rounds.ratio(HALVES, OURS) {
             let what = format!("{name}, against halves by hand");
