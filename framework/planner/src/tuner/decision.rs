@@ -99,6 +99,8 @@ pub struct Decision<A> {
     pub benefit: f64,
     /// Seconds that the saving must exceed: margin × cost.
     pub price: f64,
+    /// Looks in a row in which both tests held, or would have with half of the threshold where that can be enough; with this one.
+    pub looks: u32,
     /// What is to be done.
     pub verdict: Verdict,
 }

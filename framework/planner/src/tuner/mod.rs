@@ -15,7 +15,8 @@
 //!
 //! A single look at noisy measurements decides nothing. Both tests must hold in [several
 //! looks](TunerOptions::persistence) in a row; the candidate may differ from look to look, what must last is the
-//! gain. As noise does not last, half of the threshold can be enough after [many more
+//! gain. The first arrangement may be far off, because nothing was known when it was chosen: until it is left,
+//! [a large gain](TunerOptions::decisive) can be enough at the second look. As noise does not last, half of the threshold can be enough after [many more
 //! looks](TunerOptions::patience). After a change there is a pause, long in proportion to what the change cost, and
 //! longer after each change that did not bring half of what was predicted. An arrangement that was left is returned to only with a larger
 //! gain, unless it is now predicted to be clearly faster than when it was left. So noise moves nothing back and

@@ -25,6 +25,9 @@ pub struct TunerOptions {
     pub margin: f64,
     /// Looks in a row in which both tests must hold; at least 1.
     pub persistence: u32,
+    /// Gain from which on two looks are enough while nothing was changed yet, as a part of the present time for an item;
+    /// at least 0 and less than 1. `None`: no gain is.
+    pub decisive: Option<f64>,
     /// Looks in a row after which half of the threshold is enough; `None`: it never is. Not for an arrangement that was left.
     pub patience: Option<u32>,
     /// Least pause after a change, in seconds.
@@ -46,6 +49,7 @@ impl Default for TunerOptions {
             threshold: 0.10,
             margin: 1.5,
             persistence: 3,
+            decisive: None,
             patience: None,
             cool_down: 3.0,
             cool_down_costs: 10.0,
@@ -72,6 +76,13 @@ impl TunerOptions {
             return invalid(format!(
                 "the threshold must be at least 0 and less than 1, but is {}",
                 self.threshold
+            ));
+        }
+        if let Some(decisive) = self.decisive
+            && !(0.0..1.0).contains(&decisive)
+        {
+            return invalid(format!(
+                "the decisive gain must be at least 0 and less than 1, but is {decisive}"
             ));
         }
         let zero_or_more = [

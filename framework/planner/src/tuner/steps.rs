@@ -10,6 +10,8 @@ use crate::error::Result;
 
 /// Pauses grow to so many doublings at most.
 const MOST_SETBACKS: u32 = 4;
+/// Looks in a row in which a gain must be decisive.
+const DECISIVE_LOOKS: u32 = 2;
 /// The part of the threshold that is enough where it lasts.
 const SMALL: f64 = 0.5;
 
@@ -87,6 +89,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         self.observe(&situation);
         let mut decision = self.weigh(situation, candidate);
         decision.verdict = self.judge(&decision);
+        decision.looks = self.seen_small;
         if let (Verdict::Act, Some(candidate)) = (decision.verdict, &decision.candidate) {
             let situation = &decision.situation;
             self.state = State::UnderWay(Change {
@@ -218,6 +221,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
             horizon,
             benefit: gain * horizon,
             price: self.options.margin * cost,
+            looks: 0,
             situation,
             candidate,
             verdict: Verdict::Keep(Reason::Same),
@@ -270,8 +274,14 @@ impl<A: Clone + PartialEq> Tuner<A> {
             return Verdict::Keep(Reason::CoolingDown { until });
         }
         self.seen = if gain < threshold { 0 } else { self.seen.saturating_add(1) };
-        let TunerOptions { persistence, patience, .. } = self.options;
-        if self.seen >= persistence || patience.is_some_and(|patience| self.seen_small >= patience) {
+        let TunerOptions { persistence, decisive, patience, .. } = self.options;
+        let is_decisive = self.seen >= DECISIVE_LOOKS
+            && self.state == State::Fresh
+            && decisive.is_some_and(|decisive| *gain >= decisive.max(*threshold));
+        if is_decisive
+            || self.seen >= persistence
+            || patience.is_some_and(|patience| self.seen_small >= patience)
+        {
             return Verdict::Act;
         }
         let needed = patience.unwrap_or(persistence);

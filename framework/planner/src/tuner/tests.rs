@@ -1,6 +1,6 @@
 //! Each rule alone.
 
-use super::{Candidate, Reason, Situation, Tuner, TunerOptions, Verdict};
+use super::{Candidate, Decision, Reason, Situation, Tuner, TunerOptions, Verdict};
 
 /// A look at arrangement 0 at `now`, a second after the last one; 10 ms an item and 100 s to go.
 pub(super) fn look(now: f64) -> Situation<u32> {
@@ -40,6 +40,37 @@ fn a_gain_that_lasts_and_pays_is_taken_at_the_third_look() {
     let waits = |seen| kept(Reason::NotPersistent { seen, needed: 3 });
     assert_eq!(verdicts, [waits(1), waits(2), Verdict::Act]);
     assert_eq!(tuner.consider(look(4.0), to(1, 0.008, 1.0)).verdict, kept(Reason::UnderWay));
+}
+
+#[test]
+fn a_gain_of_half_is_taken_at_the_second_look_while_nothing_was_changed() {
+    let options = TunerOptions { decisive: Some(0.5), ..TunerOptions::default() };
+    let waits = |seen| (kept(Reason::NotPersistent { seen, needed: 3 }), seen);
+    let verdicts = |tuner: &mut Tuner<u32>, times: [f64; 3]| {
+        (5..=7)
+            .zip(times)
+            .map(|(t, time)| tuner.consider(look(f64::from(t)), to(1, time, 1.0)))
+            .collect::<Vec<_>>()
+    };
+    let told =
+        |decisions: &[Decision<u32>]| decisions.iter().map(|d| (d.verdict, d.looks)).collect::<Vec<_>>();
+    let large = verdicts(&mut tuner(options), [0.005; 3]);
+    assert_eq!(told(&large[..2]), [waits(1), (Verdict::Act, 2)]);
+    // Less has to last,
+    let smaller = verdicts(&mut tuner(options), [0.0051; 3]);
+    assert_eq!(told(&smaller), [waits(1), waits(2), (Verdict::Act, 3)]);
+    // what does not pay is not taken,
+    let mut dear = tuner(options);
+    let dear = [1.0, 2.0].map(|now| dear.consider(look(now), to(1, 0.005, 40.0)).verdict);
+    assert_eq!(dear, [kept(Reason::NotWorthCost); 2]);
+    // and an arrangement that measurements chose is not left so soon.
+    let mut later = tuner(options);
+    later.acted(1.0, 0.1);
+    assert_eq!(told(&verdicts(&mut later, [0.001; 3])), [waits(1), waits(2), (Verdict::Act, 3)]);
+    for gain in [-0.1, 1.0, f64::NAN] {
+        let error = TunerOptions { decisive: Some(gain), ..options }.validate().unwrap_err();
+        assert!(error.to_string().contains("the decisive gain must be"), "{error}");
+    }
 }
 
 #[test]

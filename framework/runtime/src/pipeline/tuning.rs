@@ -30,6 +30,8 @@ const QUIET: u32 = 5;
 const ALIKE: f64 = 0.1;
 /// Looks in a row after which half of the usual gain is enough: many items, half a second at least.
 const PATIENCE: u32 = 10;
+/// The gain for which the mapping that a stream began with is left at the second look: it makes the stream twice as fast.
+const DECISIVE: f64 = 0.5;
 /// A gain of this part of the tuner's threshold is worth a thorough search.
 const PROMISING: f64 = 0.5;
 /// Pause after a change, in seconds, beside the multiple of its cost that the tuner waits for.
@@ -119,8 +121,12 @@ impl Tuning {
         if balance == Balance::Off || ranks == 1 {
             return Ok(None);
         }
-        let options =
-            TunerOptions { cool_down: COOL_DOWN, patience: Some(PATIENCE), ..TunerOptions::default() };
+        let options = TunerOptions {
+            cool_down: COOL_DOWN,
+            decisive: Some(DECISIVE),
+            patience: Some(PATIENCE),
+            ..TunerOptions::default()
+        };
         let tuner = Tuner::new(options)
             .map_err(|e| Error::new(ErrorKind::Config, format!("the tuner's options: {e}")))?;
         Ok(Some(Tuning {
@@ -321,7 +327,10 @@ pub(crate) fn event(
 fn reason(decision: &Decision<Mapping>) -> String {
     let sentence = decision.to_string();
     match decision.verdict {
-        Verdict::Act => "the gain is large enough, pays for the change and has lasted".to_string(),
+        Verdict::Act => {
+            let looks = decision.looks;
+            format!("the gain is large enough, pays for the change and has lasted for {looks} looks")
+        }
         // The figures behind the semicolon are in the event's own fields.
         Verdict::Keep(_) => {
             let words = sentence.strip_prefix("keep: ").unwrap_or(&sentence);

@@ -156,6 +156,40 @@ fn a_rank_that_becomes_slow_gets_less_within_half_a_second() {
     assert!(hosts(1).contains(&0), "rank 0 helps with stage b: {mapping:?}");
 }
 
+/// The first decisions for a stream that begins on rank 1 alone, beside a rank 0 that is so many times as fast.
+fn first_decisions(times: f64) -> [Decision<Mapping>; 3] {
+    let (mut tuning, mut balancer, _) = subject(Balance::Live);
+    let platform = Platform::with_speeds(&[times, 1.0], Link::FREE).with_ext_on(0).unwrap();
+    balancer.probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] });
+    let mapping = Mapping::new(vec![Block::new(0..2, vec![1])]);
+    let mut look = |step: u64| {
+        let (now, items) = (Duration::from_millis(100 * step), 10 * step);
+        tell_both(&mut balancer, 1, [5.0, 5.0], 10 + items, now);
+        let standing =
+            Standing { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
+        tuning.look(standing, &mapping, &mut balancer, || now).unwrap()
+    };
+    assert!(look(0).is_none());
+    [1, 2, 3].map(|step| look(step).expect("a decision"))
+}
+
+#[test]
+fn a_mapping_to_begin_with_that_is_far_off_is_left_at_the_second_look() {
+    let reason = |decision: &Decision<Mapping>| match event(decision, &Inputs::default(), |_| String::new()) {
+        Event::Decision { reason, .. } => reason,
+        other => panic!("{other:?}"),
+    };
+    let far = first_decisions(5.0);
+    assert_eq!([0, 1].map(|at| far[at].is_act()), [false, true], "{far:?}");
+    assert_eq!(reason(&far[0]), "seen in 1 of 3 looks in a row");
+    let acted =
+        |looks| format!("the gain is large enough, pays for the change and has lasted for {looks} looks");
+    assert_eq!((far[1].gain > 0.5, reason(&far[1])), (true, acted(2)));
+    let near = first_decisions(0.8);
+    assert_eq!([0, 1, 2].map(|at| near[at].is_act()), [false, false, true], "{near:?}");
+    assert_eq!(((0.4..0.5).contains(&near[2].gain), reason(&near[2])), (true, acted(3)));
+}
+
 /// Looks that plan for a tenth of a second, with stage b's time on rank 1 as `ms` before the first second and 12 ms after
 /// it. Returns when it acted, and after how many looks.
 fn slow_looks(ms: f64) -> (f64, usize) {
