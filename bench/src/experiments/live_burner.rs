@@ -13,6 +13,8 @@
 //! paper's mapping has more to do. On the other core it would show little: a mapping in groups leaves some time of that
 //! one unused, which the load can have. The bound is what the cores can still do beside the load: after each run the part
 //! of the loaded core is measured that a thread keeps beside it; n ranks that are all busy keep as much as n such threads.
+//!
+//! Parts: `alone`, `beside` the load, and the mapping of the `paper` in either.
 
 use std::{cell::RefCell, fs, path::Path, thread, time::Duration};
 
@@ -90,12 +92,24 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
     ));
     let signal = std::env::temp_dir().join(format!("armature-live-burner-{}", std::process::id()));
 
-    let all: Vec<RefCell<Vec<Measured>>> = (0..2 * WAYS.len()).map(|_| RefCell::default()).collect();
+    let (is_alone, is_beside, has_paper) =
+        (report.wants("alone"), report.wants("beside"), report.wants("paper"));
+    let of_way = |way| [(way, false), (way, true)];
+    let kinds: Vec<(usize, bool)> = (if has_paper { 0 } else { 1 }..WAYS.len())
+        .flat_map(of_way)
+        .filter(|&(_, with_load)| if with_load { is_beside } else { is_alone })
+        .collect();
+    if kinds.is_empty() {
+        return Err(
+            "the part `paper` is a mapping in the parts `alone` and `beside`: ask for one of them, too"
+                .into(),
+        );
+    }
+    let all: Vec<RefCell<Vec<Measured>>> = kinds.iter().map(|_| RefCell::default()).collect();
     let mut contestants = Vec::new();
-    for (number, measured) in all.iter().enumerate() {
-        let (job, with_load) = (&jobs[number / 2], number % 2 == 1);
-        let name = if with_load { loaded(WAYS[number / 2]) } else { WAYS[number / 2].to_string() };
-        let signal = &signal;
+    for (&(way, with_load), measured) in kinds.iter().zip(&all) {
+        let (job, signal) = (&jobs[way], &signal);
+        let name = if with_load { loaded(WAYS[way]) } else { WAYS[way].to_string() };
         contestants.push(Contestant::new(name, move || {
             let warm_up = measured.borrow().is_empty();
             let seconds = if warm_up && !smoke { seconds / WARM_UP } else { seconds };
@@ -111,7 +125,10 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
     // The first was the warm-up.
     let all: Vec<Vec<Measured>> =
         all.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();
-    let of = |way: usize, with_load: bool| &all[2 * way + usize::from(with_load)];
+    let of = |way: usize, with_load: bool| -> &[Measured] {
+        let at = kinds.iter().position(|kind| *kind == (way, with_load));
+        at.map_or(&[], |at| &all[at])
+    };
     let tails =
         |way: usize, with_load: bool| of(way, with_load).iter().map(|one| one.run.tail).collect::<Vec<f64>>();
 
@@ -131,8 +148,7 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
         "the load's part of its core",
     ];
     let mut table = Table::new(&columns);
-    for (number, (_, samples)) in totals.iter().enumerate() {
-        let (way, with_load) = (number / 2, number % 2 == 1);
+    for (&(way, with_load), (_, samples)) in kinds.iter().zip(totals.iter()) {
         let tail = median_interval(&tails(way, with_load));
         let changes: Vec<f64> = of(way, with_load).iter().map(|one| one.run.changes).collect();
         table.row([
@@ -148,18 +164,29 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
         ]);
     }
     report.table("", &table)?;
-    bound(report, ranks, &tails(1, false), &tails(2, true), &all);
-    plot(report, ranks, |way, with_load| median_interval(&tails(way, with_load)))?;
+    if is_alone && is_beside {
+        bound(report, ranks, &tails(1, false), &tails(2, true), &all);
+    }
+    plot(report, ranks, |way, with_load| {
+        let tails = tails(way, with_load);
+        (!tails.is_empty()).then(|| median_interval(&tails))
+    })?;
 
     let mut mark = |what: &str, ratios: Vec<f64>, unit: &str, target| {
+        if ratios.is_empty() {
+            return;
+        }
         report.mark(Mark::new(&format!("{ranks} ranks, {what}"), median_interval(&ratios), unit, target));
     };
-    let beside = |way: usize| paired_ratios(&tails(way, true), &tails(2, true));
+    let beside = |way: usize| match &tails(way, true)[..] {
+        [] => Vec::new(),
+        tails_of_way => paired_ratios(tails_of_way, &tails(2, true)),
+    };
     mark("beside the load against the paper's mapping", beside(0), "times as fast", Target::AtLeast(1.2));
     mark("beside the load against on demand", beside(1), "times as fast", Target::AtLeast(1.0));
     let quiet = |way: usize| {
-        let of = |name: &str| totals.of(name).unwrap_or_default();
-        paired_ratios(of(LIVE), of(WAYS[way]))
+        let pair = totals.of(LIVE).zip(totals.of(WAYS[way]));
+        pair.map_or_else(Vec::new, |(live, other)| paired_ratios(live, other))
     };
     mark("alone against the paper's mapping", quiet(0), "times the time", Target::AtMost(1.03));
     mark("alone against on demand", quiet(1), "times the time", Target::AtMost(1.03));
@@ -253,12 +280,12 @@ fn bound(report: &mut Report, ranks: usize, quiet: &[f64], live: &[f64], all: &[
 fn plot(
     report: &mut Report,
     ranks: usize,
-    tail: impl Fn(usize, bool) -> crate::verdict::Interval,
+    tail: impl Fn(usize, bool) -> Option<crate::verdict::Interval>,
 ) -> Outcome {
     let title = format!("Last two thirds of a stream, {ranks} ranks on two cores (median, 95 % interval)");
     let mut bars = Bars::new(&title, "time [s]", WAYS);
     for (name, with_load) in [("nothing else runs", false), ("a load on one core", true)] {
-        bars.add(name, (0..WAYS.len()).map(|way| Some(tail(way, with_load))).collect());
+        bars.add(name, (0..WAYS.len()).map(|way| tail(way, with_load)).collect());
     }
     report.bars("", &bars)
 }
