@@ -52,6 +52,8 @@ fn it_takes_about_half_of_a_core() {
         let before = share(core, WINDOW).unwrap();
         let burner = load.start_from(binary()).unwrap();
         let beside = share(core, WINDOW).unwrap();
+        let part = burner.part().unwrap();
+        assert!((0.05..0.95).contains(&part), "the load says that it had {part} of a core that it shared");
         drop(burner);
         beside / before
     }));

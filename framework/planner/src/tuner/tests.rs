@@ -46,18 +46,15 @@ fn a_gain_that_lasts_and_pays_is_taken_at_the_third_look() {
 fn a_gain_of_half_is_taken_at_the_second_look_while_nothing_was_changed() {
     let options = TunerOptions { decisive: Some(0.5), ..TunerOptions::default() };
     let waits = |seen| (kept(Reason::NotPersistent { seen, needed: 3 }), seen);
-    let verdicts = |tuner: &mut Tuner<u32>, times: [f64; 3]| {
-        (5..=7)
-            .zip(times)
-            .map(|(t, time)| tuner.consider(look(f64::from(t)), to(1, time, 1.0)))
-            .collect::<Vec<_>>()
+    let verdicts = |tuner: &mut Tuner<u32>, time: f64| {
+        (5..=7).map(|t| tuner.consider(look(f64::from(t)), to(1, time, 1.0))).collect::<Vec<_>>()
     };
     let told =
         |decisions: &[Decision<u32>]| decisions.iter().map(|d| (d.verdict, d.looks)).collect::<Vec<_>>();
-    let large = verdicts(&mut tuner(options), [0.005; 3]);
+    let large = verdicts(&mut tuner(options), 0.005);
     assert_eq!(told(&large[..2]), [waits(1), (Verdict::Act, 2)]);
     // Less has to last,
-    let smaller = verdicts(&mut tuner(options), [0.0051; 3]);
+    let smaller = verdicts(&mut tuner(options), 0.0051);
     assert_eq!(told(&smaller), [waits(1), waits(2), (Verdict::Act, 3)]);
     // what does not pay is not taken,
     let mut dear = tuner(options);
@@ -66,7 +63,7 @@ fn a_gain_of_half_is_taken_at_the_second_look_while_nothing_was_changed() {
     // and an arrangement that measurements chose is not left so soon.
     let mut later = tuner(options);
     later.acted(1.0, 0.1);
-    assert_eq!(told(&verdicts(&mut later, [0.001; 3])), [waits(1), waits(2), (Verdict::Act, 3)]);
+    assert_eq!(told(&verdicts(&mut later, 0.001)), [waits(1), waits(2), (Verdict::Act, 3)]);
     for gain in [-0.1, 1.0, f64::NAN] {
         let error = TunerOptions { decisive: Some(gain), ..options }.validate().unwrap_err();
         assert!(error.to_string().contains("the decisive gain must be"), "{error}");
