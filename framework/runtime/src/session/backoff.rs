@@ -1,4 +1,4 @@
-//! How an idle rank waits: a short spin while the core is its own, then sleeps that double.
+//! How an idle rank waits: a short spin while the core is its own, then sleeps that double, unless a message is just coming.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Backoff {
             // Polling would not let simulated time pass; the simulator itself reports a deadlock.
             return transport.wait(None);
         }
-        match self.next(clock.now()) {
+        match self.next(clock.now(), transport.is_receiving()) {
             Some(sleep) => transport.wait(Some(sleep)),
             None => {
                 std::hint::spin_loop();
@@ -63,11 +63,15 @@ impl Backoff {
         }
     }
 
-    /// How long to sleep at `now`; not at all while it spins.
-    fn next(&mut self, now: Duration) -> Option<Duration> {
+    /// How long to sleep at `now`; not at all while it spins. While a message is coming sleeps stay short: where it is
+    /// copied piece by piece (shared memory, TCP) it goes on only when this rank looks.
+    fn next(&mut self, now: Duration, is_receiving: bool) -> Option<Duration> {
         let since = *self.idle_since.get_or_insert(now);
         if self.spinning && now.saturating_sub(since) < self.spin {
             return None;
+        }
+        if is_receiving {
+            self.sleep = self.first;
         }
         let sleep = self.sleep.max(self.first).min(self.longest);
         self.sleep = (sleep * 2).min(self.longest.max(FIRST_SLEEP));
@@ -84,7 +88,7 @@ mod tests {
     /// The sleeps of one wait without spinning, in microseconds.
     fn sleeps(backoff: &mut Backoff) -> Vec<u128> {
         backoff.reset();
-        (0..8).filter_map(|_| backoff.next(MS)).map(|sleep| sleep.as_micros()).collect()
+        (0..8).filter_map(|_| backoff.next(MS, false)).map(|sleep| sleep.as_micros()).collect()
     }
 
     #[test]
@@ -106,13 +110,24 @@ mod tests {
     }
 
     #[test]
+    fn sleeps_stay_short_while_a_message_is_coming() {
+        let mut backoff = Backoff::new(Duration::ZERO, MS);
+        sleeps(&mut backoff);
+        let is_receiving = [false, true, true, true, false, false];
+        let lengths = is_receiving.map(|yes| backoff.next(MS, yes).map(|sleep| sleep.as_micros()));
+        assert_eq!(lengths, [1000, 10, 10, 10, 20, 40].map(Some));
+        backoff.is_beside_work(true);
+        assert_eq!([true; 3].map(|yes| backoff.next(MS, yes)), [Some(FIRST_SLEEP_BESIDE); 3]);
+    }
+
+    #[test]
     fn it_spins_first_where_it_may() {
         let mut backoff = Backoff::new(MS, MS);
-        assert_eq!([backoff.next(MS), backoff.next(MS * 3 / 2)], [None, None]);
-        assert_eq!(backoff.next(2 * MS), Some(FIRST_SLEEP));
+        assert_eq!([backoff.next(MS, false), backoff.next(MS * 3 / 2, true)], [None, None]);
+        assert_eq!(backoff.next(2 * MS, false), Some(FIRST_SLEEP));
         backoff.reset();
-        assert_eq!(backoff.next(3 * MS), None);
+        assert_eq!(backoff.next(3 * MS, false), None);
         backoff.may_spin(false);
-        assert_eq!(backoff.next(3 * MS), Some(FIRST_SLEEP));
+        assert_eq!(backoff.next(3 * MS, false), Some(FIRST_SLEEP));
     }
 }

@@ -117,6 +117,10 @@ impl Transport for LocalTransport {
         Ok(next)
     }
 
+    fn is_receiving(&self) -> bool {
+        false
+    }
+
     fn sends_done(&mut self) -> Result<bool> {
         Ok(true)
     }

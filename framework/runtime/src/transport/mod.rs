@@ -62,6 +62,10 @@ pub(crate) trait Transport {
     /// When the message layer failed, or (`local`) when another rank's failure has poisoned the world.
     fn poll(&mut self) -> Result<Option<(usize, Message)>>;
 
+    /// Whether a part of a message has come and the rest is on its way. It may come only as fast as it is
+    /// [polled](Transport::poll) for.
+    fn is_receiving(&self) -> bool;
+
     /// True when every queued send has left: its buffer is free and nothing more needs to be done for it.
     fn sends_done(&mut self) -> Result<bool>;
 

@@ -247,6 +247,10 @@ impl Transport for MpiTransport {
         Ok(self.ready.pop_front())
     }
 
+    fn is_receiving(&self) -> bool {
+        !self.assembly.requests().is_empty()
+    }
+
     fn sends_done(&mut self) -> Result<bool> {
         self.outbox.look()?;
         Ok(self.outbox.is_empty())

@@ -165,6 +165,13 @@ fn a_send_that_nobody_receives_is_named_when_the_transport_closes() {
 }
 
 #[test]
+fn a_message_of_which_a_part_has_come_is_being_received() {
+    let output = run(2, "as_rank_that_receives_in_parts", &[]);
+    let text = text(&output);
+    assert!(output.status.success() && text.contains("received in parts"), "{text}");
+}
+
+#[test]
 fn a_foreign_launcher_is_named() {
     // This binary, started as MPICH's mpiexec would start it, if that were another library's.
     if !start::library().contains("Open MPI") {
@@ -278,18 +285,49 @@ fn as_rank_that_leaves_sends_behind() {
         assert_eq!(error.kind(), ErrorKind::Timeout);
         println!("{error}");
         // The envelope that was missing: rank 1 takes the data, and everybody can leave in good order.
-        let words: [u64; 2] = [1, 1 << 63 | 1 << 22];
-        let envelope: bytes::Bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let tag = envelope::tag(envelope::Kind::Envelope, Number::default());
-        transport.outbox.push(transport.world.control, 1, tag, envelope).expect("send");
+        announce(&mut transport, 1 << 22);
     } else {
-        let message = loop {
-            match transport.poll().expect("poll") {
-                Some((_, message)) => break message,
-                None => transport.wait(None).expect("wait"),
-            }
-        };
-        assert_eq!(message.head.len(), 1 << 22);
+        assert_eq!(receive(&mut transport).head.len(), 1 << 22);
     }
     transport.close().expect("close");
+}
+
+#[test]
+#[ignore = "runs under mpirun, started by the tests above"]
+fn as_rank_that_receives_in_parts() {
+    let mut transport = MpiTransport::open(options()).expect("open");
+    if transport.rank() == 0 {
+        announce(&mut transport, 1 << 22);
+        receive(&mut transport);
+        let data = bytes::Bytes::from(vec![0; 1 << 22]);
+        transport.outbox.push(transport.world.bulk, 1, BULK_TAG, data).expect("send");
+    } else {
+        assert!(!transport.is_receiving(), "nothing was sent");
+        while !transport.is_receiving() {
+            assert!(transport.poll().expect("poll").is_none(), "most of the message is missing");
+        }
+        // Only now the rest of it is sent.
+        transport.send(0, Message::new(vec![1])).expect("send");
+        assert_eq!(receive(&mut transport).head.len(), 1 << 22);
+        assert!(!transport.is_receiving(), "it is here");
+        println!("received in parts");
+    }
+    transport.close().expect("close");
+}
+
+/// Sends rank 1 the envelope of a message that is only its head, of so many bytes, and not the head itself.
+fn announce(transport: &mut MpiTransport, bytes: u64) {
+    let words: [u64; 2] = [1, 1 << 63 | bytes];
+    let envelope: bytes::Bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let tag = envelope::tag(envelope::Kind::Envelope, Number::default());
+    transport.outbox.push(transport.world.control, 1, tag, envelope).expect("send");
+}
+
+fn receive(transport: &mut MpiTransport) -> Message {
+    loop {
+        match transport.poll().expect("poll") {
+            Some((_, message)) => break message,
+            None => transport.wait(None).expect("wait"),
+        }
+    }
 }
