@@ -18,8 +18,10 @@ use crate::tuner::{Reason, Verdict};
 /// Seconds of computing below which no clock tells a rate.
 const SHORTEST: f64 = 1e-9;
 /// What a movement must save while ranks have reported only a few times. A rank that shares its core with a load makes the
-/// others wait for a third of the time; that can wait for some reports more, one that is several times as slow cannot.
+/// others wait for a third of the time; that can wait for some reports more, one that is several times as slow cannot …
 const UNSURE: f64 = 0.4;
+/// … but for so many, where several are asked for: a first one alone is often as slow without any load.
+const FEW: u32 = 2;
 
 /// What a rank did since the interaction before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -66,8 +68,9 @@ struct Start {
 /// Decides at each interaction whether units move, and which; and when the next interaction is.
 ///
 /// In this order (Fig. 21 of the paper): rates are smoothed; units are shared out in proportion to them; if the time of
-/// a pass would fall by less than the [threshold](LoopOptions::threshold), or by less than two fifths and ranks have only
-/// [begun](LoopOptions::settling) to report, nothing is done; the moves are made out; if
+/// a pass would fall by less than the [threshold](LoopOptions::threshold), or ranks have only
+/// [begun](LoopOptions::settling) to report, nothing is done (but for savings of two fifths, from the second report on); the
+/// moves are made out; if
 /// they cost more than [margin](LoopOptions::margin) times what they are expected to save, they are not made. Costs
 /// are fitted to past movements ([`MovementFit`]), and the saving lasts as long as things stay as they are
 /// ([`Stability`]), or until the end of the loop; with [hindsight](LoopOptions::hindsight) as far as the movements before
@@ -258,7 +261,9 @@ impl LoopBalancer {
             filter.add(&self.options.smoothing, raw);
             return;
         }
-        let Start { reports, units, seconds } = *start;
+        let reports = start.reports;
+        // The first is of cold caches: it stands for the rank only until there is another.
+        let Start { units, seconds, .. } = if reports > 1 { *start } else { Start::default() };
         *start =
             Start { reports: reports + 1, units: units + report.units, seconds: seconds + report.seconds };
         *filter = RateFilter::begin(start.units / start.seconds);
@@ -321,11 +326,17 @@ impl LoopBalancer {
 
     /// The part of the time that moves must save at present.
     fn threshold(&self, held: &[u64]) -> f64 {
+        let settling = self.options.settling.unwrap_or(1);
         // A rank without units does not report.
-        let is_settled =
-            |(start, &held): (&Start, &u64)| held == 0 || start.reports == self.options.settling.unwrap_or(1);
-        let are_settled = self.starts.iter().zip(held).all(is_settled);
-        if are_settled { self.options.threshold } else { self.options.threshold.max(UNSURE) }
+        let reporting = self.starts.iter().zip(held).filter(|(_, held)| **held > 0);
+        let reports = reporting.map(|(start, _)| start.reports).min().unwrap_or(settling);
+        if reports >= settling {
+            self.options.threshold
+        } else if reports >= FEW {
+            self.options.threshold.max(UNSURE)
+        } else {
+            f64::INFINITY
+        }
     }
 
     /// The rates of all ranks; `None` if a rank that has units was not measured yet.

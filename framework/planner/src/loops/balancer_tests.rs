@@ -321,17 +321,34 @@ fn a_gain_that_is_not_large_waits_for_four_reports_and_these_are_put_together() 
     assert_eq!((first.verdict, first.horizon), (KEEP(Reason::Unsure), None));
     let verdicts: Vec<Verdict> = (0..3).map(|_| bench.look(&warm).verdict).collect();
     let last = bench.look(&warm);
-    assert_eq!((&verdicts[2], last.verdict), (&KEEP(Reason::GainTooSmall), KEEP(Reason::GainTooSmall)));
-    let rate = 4_000.0 / (1_000.0 / 80.0 + 3.0 * 1_000.0 / 107.0);
-    assert!((last.rates[0] - rate).abs() < 1e-9 && last.rates[1] == 107.0, "{:?}", last.rates);
-    // What is the same in all four is believed, and what is several times as slow at once.
-    let mut bench = Bench::new(&[1000; 2], four());
-    let acted: Vec<bool> = (0..4).map(|_| bench.look(&cold).is_act()).collect();
-    assert_eq!(acted, [false, false, false, true]);
-    assert!(Bench::new(&[1000; 2], four()).look(&slow).is_act());
-    assert!(Bench::new(&[1000; 2], LoopOptions::default()).look(&cold).is_act(), "the paper's");
+    assert_eq!((&verdicts[2], last.verdict), (&KEEP(Reason::Same), KEEP(Reason::Same)));
+    assert!((last.rates[0] - 107.0).abs() < 1e-9 && last.rates[1] == 107.0, "{:?}", last.rates);
+    // What is the same in all four is believed, and what is several times as slow in two.
+    let acted = |rates: &[f64]| {
+        let mut bench = Bench::new(&[1000; 2], four());
+        [(); 4].map(|()| bench.look(rates).is_act())
+    };
+    assert_eq!(acted(&cold), [false, false, false, true]);
+    assert_eq!(acted(&slow)[..2], [false, true]);
+    for rates in [cold, slow] {
+        assert!(Bench::new(&[1000; 2], LoopOptions::default()).look(&rates).is_act(), "the paper's");
+    }
     let shown = Bench::new(&[1000; 2], four()).look(&cold).to_string();
     assert!(shown.starts_with("keep: ranks have reported too few times for such a gain; "), "{shown}");
+}
+
+/// Seen on a grid of 4000 rows: the first sweep of a rank took three times as long as later ones, and its neighbour beside
+/// a load got most of its rows.
+#[test]
+fn a_single_first_report_moves_nothing_and_is_left_out() {
+    let mut bench = Bench::new(&[2000; 2], four());
+    let first = bench.look(&[4_000.0, 16_000.0]);
+    assert!(first.verdict == KEEP(Reason::Unsure) && first.gain > 0.5, "{first}");
+    assert_eq!(first.rates, [4_000.0, 16_000.0]);
+    let decisions: Vec<_> = (0..3).map(|_| bench.look(&[36_000.0, 18_000.0])).collect();
+    assert_eq!(decisions[0].rates, [36_000.0, 18_000.0]);
+    let target = decisions.iter().map(|decision| (decision.is_act(), decision.target[0]));
+    assert_eq!(target.collect::<Vec<_>>(), [(false, 2667), (false, 2667), (true, 2667)]);
 }
 
 #[test]

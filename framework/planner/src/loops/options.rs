@@ -31,10 +31,11 @@ pub struct LoopOptions {
     pub reach: Reach,
     /// How rates are smoothed.
     pub smoothing: Smoothing,
-    /// So many reports of a rank are put together, and their rate is taken for that of the rank; only later ones are
-    /// smoothed. Until all ranks have so many, a movement must save two fifths. At least 1. `None` is 1, as in the paper; in
-    /// loops over grids it is 4: first reports are of cold caches and connections that are made, and of rows whose rates
-    /// depend on the width of strips, and smoothing would hold to a wrong first rate for long.
+    /// So many reports of a rank are awaited; those from the second on are put together, and their rate is taken for that
+    /// of the rank; only later ones are smoothed. Until all ranks have so many, a movement must save two fifths, and none is
+    /// made while a rank has a single one. At least 1. `None` is 1, as in the paper; in loops over grids it is 4: first
+    /// reports are of cold caches and connections that are made, and of rows whose rates depend on the width of strips,
+    /// and smoothing would hold to a wrong first rate for long.
     pub settling: Option<u32>,
     /// Least saving, as a part of the present time (`tfract`); at least 0 and less than 1.
     pub threshold: f64,
