@@ -11,6 +11,7 @@ use super::invalid;
 use super::moves::{Move, busiest};
 use super::options::LoopOptions;
 use super::period::{PeriodChooser, phases_between};
+use super::regret::Regret;
 use super::stability::Stability;
 use crate::error::Result;
 use crate::tuner::{Reason, Verdict};
@@ -74,7 +75,8 @@ struct Start {
 /// they cost more than [margin](LoopOptions::margin) times what they are expected to save, they are not made. Costs
 /// are fitted to past movements ([`MovementFit`]), and the saving lasts as long as things stay as they are
 /// ([`Stability`]), or until the end of the loop; with [hindsight](LoopOptions::hindsight) as far as the movements before
-/// have kept what they promised.
+/// have kept what they promised. Where that holds moves back, units may go to the shares that suit the ranks' mean rates
+/// instead, once these would have saved what moving there costs.
 ///
 /// The balancer has no clock and sends nothing. After [`Verdict::Act`] it waits until it is told that the moves were
 /// [made](LoopBalancer::moved) or [given up](LoopBalancer::abandoned). Interactions in the meantime only feed the
@@ -113,12 +115,19 @@ pub struct LoopBalancer {
     costs: MovementFit,
     period: PeriodChooser,
     hindsight: Hindsight,
+    regret: Regret,
     /// Units of the busiest rank, while moves are being made.
     under_way: Option<u64>,
     /// Time of the last interaction.
     last: Option<f64>,
     /// Since when ranks have only computed: the last interaction, or the end of the movement after it.
     free: Option<f64>,
+}
+
+/// How many units more each rank should have.
+fn shift(decision: &LoopDecision) -> Vec<i64> {
+    let more = |(&held, &target): (&u64, &u64)| (target as i64).wrapping_sub(held as i64);
+    decision.held.iter().zip(&decision.target).map(more).collect()
 }
 
 impl LoopBalancer {
@@ -138,6 +147,7 @@ impl LoopBalancer {
             costs: MovementFit::default(),
             period: PeriodChooser::new(options.period),
             hindsight: Hindsight::default(),
+            regret: Regret::new(ranks),
             under_way: None,
             last: None,
             free: None,
@@ -174,6 +184,7 @@ impl LoopBalancer {
     pub fn forget_rates(&mut self) {
         self.filters.fill(RateFilter::default());
         self.starts.fill(Start::default());
+        self.regret = Regret::new(self.starts.len());
     }
 
     /// From now on nothing is moved, as with [`enabled`](LoopOptions::enabled) switched off.
@@ -200,6 +211,7 @@ impl LoopBalancer {
         for (rank, raw) in measured.iter().enumerate() {
             if let Some(raw) = raw {
                 self.measure(rank, *raw, &reports[rank]);
+                self.regret.measure(rank, reports[rank].units, reports[rank].seconds);
             }
         }
         let period = self.period.update(now, cost);
@@ -216,6 +228,7 @@ impl LoopBalancer {
             horizon: None,
             kept: 1.0,
             cost: 0.0,
+            foregone: None,
             margin: self.options.margin,
             verdict: Verdict::Keep(Reason::UnderWay),
             moves: Vec::new(),
@@ -226,6 +239,7 @@ impl LoopBalancer {
             let seconds = now - self.free.unwrap_or(now);
             let raw: Vec<f64> = measured.iter().zip(&rates).map(|(raw, rate)| raw.unwrap_or(*rate)).collect();
             self.hindsight.follow(seconds, &decision.held, &raw);
+            self.regret.follow(seconds, &decision.held, &raw, self.options.least);
             if self.under_way.is_none() {
                 self.judge(&mut decision, rates, interaction.passes_left)?;
             }
@@ -244,6 +258,7 @@ impl LoopBalancer {
             self.period.moved(now, seconds);
             self.stability.moved();
             self.hindsight.moved();
+            self.regret.moved();
             self.free = Some(now);
         }
     }
@@ -287,7 +302,8 @@ impl LoopBalancer {
         // Whole units cannot always be shared out better than they are, whatever the threshold.
         let threshold = self.threshold(&decision.held);
         let is_above = decision.gain > 0.0 && decision.gain >= threshold;
-        self.stability.observe(decision.now, is_above);
+        let shift = is_above.then(|| if self.options.hindsight { shift(decision) } else { Vec::new() });
+        self.stability.observe(decision.now, shift.as_deref());
         let stable = self.stability.expected(decision.now);
         let left = passes_left.zip(decision.current_time).map(|(passes, time)| passes * time);
         decision.horizon = [stable, left].into_iter().flatten().reduce(f64::min);
@@ -296,9 +312,16 @@ impl LoopBalancer {
             // What is known need not be given the benefit of the doubt.
             decision.margin = decision.margin.map(|margin| margin.min(1.0));
         }
-        let moves = self.options.reach.moves(&decision.held, &decision.target)?;
-        decision.cost = self.costs.costs().unwrap_or(self.options.costs).time(busiest(&moves));
+        let mut moves = self.moves(decision)?;
         decision.verdict = self.verdict(decision, &moves, is_above);
+        if decision.verdict == Verdict::Keep(Reason::NotWorthCost) && self.options.hindsight {
+            let mean = self.by_mean(decision)?.filter(|(by_mean, _)| {
+                left.is_none_or(|left| by_mean.cost <= by_mean.gain * left)
+            });
+            if let Some(by_mean) = mean {
+                (*decision, moves) = by_mean;
+            }
+        }
         if is_above && !moves.is_empty() {
             let LoopDecision { held, target, gain, horizon, .. } = &*decision;
             self.hindsight.begin(Trial::new(held, target, *gain, *horizon, decision.is_act()));
@@ -308,6 +331,29 @@ impl LoopBalancer {
             decision.moves = moves;
         }
         Ok(())
+    }
+
+    /// The moves that the decision's target asks for, and fills in their cost.
+    fn moves(&self, decision: &mut LoopDecision) -> Result<Vec<Move>> {
+        let moves = self.options.reach.moves(&decision.held, &decision.target)?;
+        decision.cost = self.costs.costs().unwrap_or(self.options.costs).time(busiest(&moves));
+        Ok(moves)
+    }
+
+    /// Moves to the shares of the ranks' mean rates, if these are better at present, too, and would have saved since the last
+    /// movement what it costs to move there.
+    fn by_mean(&self, decision: &LoopDecision) -> Result<Option<(LoopDecision, Vec<Move>)>> {
+        let Some(target) = self.regret.shares(decision.held.iter().sum(), self.options.least) else {
+            return Ok(None);
+        };
+        let mut by_mean = LoopDecision { verdict: Verdict::Act, target, ..decision.clone() };
+        by_mean.gain = reduction(&by_mean.held, &by_mean.target, &by_mean.rates);
+        let time = pass_time(&by_mean.target, &by_mean.rates);
+        by_mean.target_time = time.is_finite().then_some(time);
+        by_mean.foregone = Some(self.regret.saved());
+        let moves = self.moves(&mut by_mean)?;
+        let is_better = by_mean.gain > 0.0 && by_mean.gain >= self.options.threshold && !moves.is_empty();
+        Ok((is_better && by_mean.cost <= self.regret.saved()).then_some((by_mean, moves)))
     }
 
     fn verdict(&self, decision: &LoopDecision, moves: &[Move], is_above: bool) -> Verdict {

@@ -42,6 +42,7 @@ mod period;
 mod property_tests;
 #[cfg(test)]
 mod reference_tests;
+mod regret;
 mod rounds;
 mod stability;
 mod sweep;

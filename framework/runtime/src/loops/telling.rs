@@ -29,6 +29,9 @@ pub(super) fn event(decision: &LoopDecision) -> Event {
             .collect(),
         acted,
         reason: match decision.verdict {
+            Verdict::Act if decision.foregone.is_some() => {
+                "that would have saved more than it costs since the last movement"
+            }
             Verdict::Act => "that saves more than it costs",
             Verdict::Keep(Reason::Off) => "balancing is switched off",
             Verdict::Keep(Reason::NotSettled) => "not all ranks have reported a rate yet",
