@@ -60,7 +60,7 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         let job = Job { cores: cores.to_vec(), ..Job::new(kernel, size, passes) };
         let mut job = if smoke { Job { size: size / 10, ..job } } else { job };
         if kernel == Kernel::Sor {
-            job.columns = best_columns(&job, &[8, 10, 14, 20], 1)?.0;
+            job.columns = best_columns(&job, &[8, 10, 14, 20, 40, 80], 1)?.0;
         }
         let alone = seconds_per_pass(&job)?;
         let scale = if smoke { 0.01 } else { 1.0 };

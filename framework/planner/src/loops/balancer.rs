@@ -315,9 +315,9 @@ impl LoopBalancer {
         let mut moves = self.moves(decision)?;
         decision.verdict = self.verdict(decision, &moves, is_above);
         if decision.verdict == Verdict::Keep(Reason::NotWorthCost) && self.options.hindsight {
-            let mean = self.by_mean(decision)?.filter(|(by_mean, _)| {
-                left.is_none_or(|left| by_mean.cost <= by_mean.gain * left)
-            });
+            let mean = self
+                .by_mean(decision)?
+                .filter(|(by_mean, _)| left.is_none_or(|left| by_mean.cost <= by_mean.gain * left));
             if let Some(by_mean) = mean {
                 (*decision, moves) = by_mean;
             }

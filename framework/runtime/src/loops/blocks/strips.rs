@@ -196,7 +196,8 @@ mod tests {
     fn of_widths_that_are_as_good_the_narrowest_is_chosen() {
         let mut strips = Strips::new(2_000, 1, None);
         // From 20 columns on each doubling gains two thousandths, and narrower strips lose.
-        let flat = |width: u64| 1e-3 * if width < 20 { 2.0 } else { 1.0 - 0.002 * (width as f64 / 20.0).log2() };
+        let flat =
+            |width: u64| 1e-3 * if width < 20 { 2.0 } else { 1.0 - 0.002 * (width as f64 / 20.0).log2() };
         let (width, _) = choose(&mut strips, flat);
         let narrowest = strips.tried.iter().map(|(width, _)| *width).filter(|&width| width >= 20).min();
         assert_eq!((Some(width), width < 100), (narrowest, true), "{strips:?}");
