@@ -7,6 +7,7 @@ use super::decision::LoopDecision;
 use super::distribution::{distribute, pass_time, reduction};
 use super::filter::RateFilter;
 use super::hindsight::{Hindsight, Trial};
+use super::interaction::{Interaction, Report};
 use super::invalid;
 use super::moves::{Move, busiest};
 use super::options::LoopOptions;
@@ -16,47 +17,11 @@ use super::stability::Stability;
 use crate::error::Result;
 use crate::tuner::{Reason, Verdict};
 
-/// Seconds of computing below which no clock tells a rate.
-const SHORTEST: f64 = 1e-9;
 /// What a movement must save while ranks have reported only a few times. A rank that shares its core with a load makes the
 /// others wait for a third of the time; that can wait for some reports more, one that is several times as slow cannot …
 const UNSURE: f64 = 0.4;
 /// … but for so many, where several are asked for: a first one alone is often as slow without any load.
 const FEW: u32 = 2;
-
-/// What a rank did since the interaction before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
-    /// Units done; parts of units count as such.
-    pub units: f64,
-    /// Seconds in which it computed them; waiting for others does not count, waiting for the processor does.
-    pub seconds: f64,
-    /// Units that it has now.
-    pub held: u64,
-}
-
-impl Report {
-    /// Units a second; `None` if that cannot be told. A rank without units says nothing of its speed.
-    fn rate(&self) -> Option<f64> {
-        let is_told = self.seconds >= SHORTEST && (self.units > 0.0 || self.held > 0);
-        is_told.then(|| self.units / self.seconds)
-    }
-}
-
-/// All that a balancer is told at an interaction.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Interaction<'a> {
-    /// Seconds on any clock that does not go back.
-    pub now: f64,
-    /// A report of each rank, in order.
-    pub reports: &'a [Report],
-    /// Mean time of a phase since the interaction before (s), from hook to hook.
-    pub phase: f64,
-    /// Seconds that an interaction costs.
-    pub cost: f64,
-    /// How many more times all units are to be done, if that is known. Moves have to pay until then.
-    pub passes_left: Option<f64>,
-}
 
 /// What a rank has done since its rate began to be measured, up to some number of reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -204,7 +169,7 @@ impl LoopBalancer {
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not one report of each rank, a number is negative or not
     /// finite, or time went back. Nothing is changed then.
     pub fn interact(&mut self, interaction: &Interaction<'_>) -> Result<LoopDecision> {
-        self.check(interaction)?;
+        interaction.check(self.filters.len(), self.last)?;
         let &Interaction { now, reports, phase, cost, .. } = interaction;
         self.last = Some(now);
         let measured: Vec<Option<f64>> = reports.iter().map(Report::rate).collect();
@@ -314,13 +279,11 @@ impl LoopBalancer {
         }
         let mut moves = self.moves(decision)?;
         decision.verdict = self.verdict(decision, &moves, is_above);
-        if decision.verdict == Verdict::Keep(Reason::NotWorthCost) && self.options.hindsight {
-            let mean = self
-                .by_mean(decision)?
-                .filter(|(by_mean, _)| left.is_none_or(|left| by_mean.cost <= by_mean.gain * left));
-            if let Some(by_mean) = mean {
-                (*decision, moves) = by_mean;
-            }
+        if decision.verdict == Verdict::Keep(Reason::NotWorthCost)
+            && self.options.hindsight
+            && let Some(by_mean) = self.by_mean(decision, left)?
+        {
+            (*decision, moves) = by_mean;
         }
         if is_above && !moves.is_empty() {
             let LoopDecision { held, target, gain, horizon, .. } = &*decision;
@@ -340,20 +303,26 @@ impl LoopBalancer {
         Ok(moves)
     }
 
-    /// Moves to the shares of the ranks' mean rates, if these are better at present, too, and would have saved since the last
-    /// movement what it costs to move there.
-    fn by_mean(&self, decision: &LoopDecision) -> Result<Option<(LoopDecision, Vec<Move>)>> {
-        let Some(target) = self.regret.shares(decision.held.iter().sum(), self.options.least) else {
-            return Ok(None);
-        };
-        let mut by_mean = LoopDecision { verdict: Verdict::Act, target, ..decision.clone() };
+    /// Moves to the shares of the ranks' mean rates, if these are better at present, too, would have saved since the last
+    /// movement what it costs to move there, and can save it in the seconds that are `left`, if that is known.
+    fn by_mean(
+        &self,
+        decision: &LoopDecision,
+        left: Option<f64>,
+    ) -> Result<Option<(LoopDecision, Vec<Move>)>> {
+        let saved = self.regret.saved();
+        let shares = self.regret.shares(decision.held.iter().sum(), self.options.least);
+        let Some(target) = shares.filter(|_| saved > 0.0) else { return Ok(None) };
+        let mut by_mean =
+            LoopDecision { verdict: Verdict::Act, foregone: Some(saved), target, ..decision.clone() };
         by_mean.gain = reduction(&by_mean.held, &by_mean.target, &by_mean.rates);
         let time = pass_time(&by_mean.target, &by_mean.rates);
         by_mean.target_time = time.is_finite().then_some(time);
-        by_mean.foregone = Some(self.regret.saved());
         let moves = self.moves(&mut by_mean)?;
-        let is_better = by_mean.gain > 0.0 && by_mean.gain >= self.options.threshold && !moves.is_empty();
-        Ok((is_better && by_mean.cost <= self.regret.saved()).then_some((by_mean, moves)))
+        let LoopDecision { gain, cost, .. } = by_mean;
+        let is_better = gain > 0.0 && gain >= self.options.threshold && !moves.is_empty();
+        let pays = cost <= saved && left.is_none_or(|left| cost <= gain * left);
+        Ok((is_better && pays).then_some((by_mean, moves)))
     }
 
     fn verdict(&self, decision: &LoopDecision, moves: &[Move], is_above: bool) -> Verdict {
@@ -394,40 +363,5 @@ impl LoopBalancer {
         }
         let mean = known.iter().sum::<f64>() / known.len() as f64;
         Some(self.filters.iter().map(|filter| filter.rate().unwrap_or(mean)).collect())
-    }
-
-    fn check(&self, interaction: &Interaction<'_>) -> Result<()> {
-        let &Interaction { now, reports, phase, cost, passes_left } = interaction;
-        if reports.len() != self.filters.len() {
-            return invalid(format!(
-                "{} reports came from {} ranks: there must be one of each",
-                reports.len(),
-                self.filters.len()
-            ));
-        }
-        let last = self.last.unwrap_or(f64::NEG_INFINITY);
-        if !(now.is_finite() && now >= last) {
-            return invalid(format!("time cannot go from {last} s to {now} s"));
-        }
-        let usable = |value: f64| value >= 0.0 && value.is_finite();
-        for (rank, report) in reports.iter().enumerate() {
-            if !(usable(report.units) && usable(report.seconds) && usable(report.units / SHORTEST)) {
-                return invalid(format!(
-                    "rank {rank} reports {} units in {} s: both must be numbers of at least 0",
-                    report.units, report.seconds
-                ));
-            }
-        }
-        let total = reports.iter().try_fold(0_u64, |sum, report| sum.checked_add(report.held));
-        if total.is_none() {
-            return invalid("the ranks report more units than a 64-bit number can tell".into());
-        }
-        let others = [("phase", phase), ("cost", cost), ("passes_left", passes_left.unwrap_or(0.0))];
-        for (name, value) in others {
-            if !usable(value) {
-                return invalid(format!("{name} must be a number of at least 0, but is {value}"));
-            }
-        }
-        Ok(())
     }
 }

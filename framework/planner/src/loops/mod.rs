@@ -34,6 +34,7 @@ mod filter;
 mod hindsight;
 #[cfg(test)]
 mod hindsight_tests;
+mod interaction;
 mod moves;
 mod options;
 mod oscillation;
@@ -47,13 +48,14 @@ mod rounds;
 mod stability;
 mod sweep;
 
-pub use balancer::{Interaction, LoopBalancer, Report};
+pub use balancer::LoopBalancer;
 pub use barriers::Barriers;
 pub use cost::{MovementCosts, MovementFit};
 pub use decision::LoopDecision;
 pub use distribution::{distribute, pass_time, reduction};
 pub use efficiency::{RankTime, efficiency};
 pub use filter::{RateFilter, Smoothing, Trend, TrendTable};
+pub use interaction::{Interaction, Report};
 pub use moves::{Move, Reach, busiest, direct_moves, neighbour_moves};
 pub use options::LoopOptions;
 pub use oscillation::{Oscillation, Reaction};

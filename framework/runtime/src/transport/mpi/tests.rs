@@ -227,10 +227,7 @@ fn as_rank() {
 fn as_rank_with_a_hostile_peer() {
     let mut transport = MpiTransport::open(options()).expect("open");
     if transport.rank() == 0 {
-        let words: [u64; 2] = [1, u64::MAX];
-        let envelope: bytes::Bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let tag = envelope::tag(envelope::Kind::Envelope, Number::default());
-        transport.outbox.push(transport.world.control, 1, tag, envelope).expect("send");
+        announce(&mut transport, u64::MAX);
     } else {
         let error = loop {
             match transport.poll() {
