@@ -48,6 +48,7 @@ pub const ALL: &[Experiment] = &[
     farm_workers::EXPERIMENT,
     loops::overhead::EXPERIMENT,
     loops::grain::EXPERIMENT,
+    loops::rows::EXPERIMENT,
     loops::burner::EXPERIMENT,
     loops::oscillating::EXPERIMENT,
     loops::simgrid::EXPERIMENT,

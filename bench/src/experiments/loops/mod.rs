@@ -5,6 +5,7 @@ pub(super) mod grain;
 pub(super) mod hooks;
 pub(super) mod oscillating;
 pub(super) mod overhead;
+pub(super) mod rows;
 pub(super) mod simgrid;
 
 use crate::{Outcome, loops::job::Job};

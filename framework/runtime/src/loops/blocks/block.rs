@@ -72,14 +72,27 @@ impl<T: Pod> Block<T> {
         (self.spare + rows.start) * self.width..(self.spare + rows.end) * self.width
     }
 
+    /// Bytes of all rows with the ghosts.
+    pub(super) fn bytes(&self) -> usize {
+        (self.len() + 2) * self.width * size_of::<T>()
+    }
+
     /// All rows with the ghosts.
     #[inline]
     pub(super) fn grid(&mut self) -> Grid<'_, T> {
-        let place = self.several(0..self.len() + 2);
-        Grid { values: &mut self.memory[place], width: self.width, first: self.rows.start - 1 }
+        self.grid_of(&(0..self.len()))
     }
 
-    /// Some rows with the one above and the one below them; `rows` counts from the first row after the upper ghost.
+    /// Some rows with the one above and the one below them, to be written; `rows` counts from the first row after the upper
+    /// ghost.
+    #[inline]
+    pub(super) fn grid_of(&mut self, rows: &Range<usize>) -> Grid<'_, T> {
+        let place = self.several(rows.start..rows.end + 2);
+        let first = self.rows.start - 1 + rows.start as u64;
+        Grid { values: &mut self.memory[place], width: self.width, first }
+    }
+
+    /// Some rows with the one above and the one below them; counted as in [`grid_of`](Block::grid_of).
     pub(super) fn around(&self, rows: &Range<usize>) -> OldGrid<'_, T> {
         let place = self.several(rows.start..rows.end + 2);
         OldGrid {
@@ -89,7 +102,7 @@ impl<T: Pod> Block<T> {
         }
     }
 
-    /// Some rows, to be written; counted as in [`around`](Block::around).
+    /// Some rows, to be written; counted as in [`grid_of`](Block::grid_of).
     pub(super) fn band(&mut self, rows: &Range<usize>) -> &mut [T] {
         let place = self.several(rows.start + 1..rows.end + 1);
         &mut self.memory[place]
@@ -125,14 +138,19 @@ impl<T: Pod> Block<T> {
         &mut self.memory[place]
     }
 
+    /// A row; the upper ghost is number 0.
+    pub(super) fn row(&self, row: usize) -> &[T] {
+        &self.memory[self.place(row)]
+    }
+
     /// The first row.
     pub(super) fn first(&self) -> &[T] {
-        &self.memory[self.place(1)]
+        self.row(1)
     }
 
     /// The last row.
     pub(super) fn last(&self) -> &[T] {
-        &self.memory[self.place(self.len())]
+        self.row(self.len())
     }
 
     /// Gives away the first rows. The last of them is the upper ghost then.

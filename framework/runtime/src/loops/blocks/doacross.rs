@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 
+use super::bands::in_bands;
 use super::field::{Field, Job};
 use super::grid::Grid;
 use super::shape::Shape;
@@ -36,7 +37,8 @@ pub trait DoAcross {
     /// Any error ends the job.
     fn row(&mut self, index: u64, values: &mut [Self::Value]) -> Result<(), BoxError>;
 
-    /// Computes `columns` of all rows of `grid` but its first and last, as the serial loop would.
+    /// Computes `columns` of all rows of `grid` but its first and last, as the serial loop would. That are all rows of the
+    /// rank, or some neighbouring ones at a time, from top to bottom: the next are fetched from memory meanwhile.
     ///
     /// What it does for a row must not depend on how many rows there are, or the result does.
     ///
@@ -127,12 +129,20 @@ impl<U: DoAcross> SweepLoop<U> {
         let fixed = self.field.settings.block;
         let strips = self.strips.take().unwrap_or_else(|| Strips::new(inner.len(), session.size(), fixed));
         let kept = &mut self.strips;
+        // A simulated processor has none, and each call costs the simulator time.
+        let has_caches = !session.is_simulated();
         self.field.run(
             &Job { session, sweeps },
             &mut self.user,
             U::row,
             |place, block, sweeps| Sweeper::new(place, block, inner, sweeps, strips),
-            |user, machine, columns| user.sweep(machine.block.grid(), columns.clone()),
+            |user, machine, columns| {
+                if has_caches {
+                    in_bands(&mut machine.block, columns, |grid| user.sweep(grid, columns.clone()))
+                } else {
+                    user.sweep(machine.block.grid(), columns.clone())
+                }
+            },
             |machine| {
                 let width = machine.strips.width();
                 *kept = Some(machine.strips);

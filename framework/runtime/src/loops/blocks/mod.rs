@@ -1,5 +1,6 @@
 //! Loops over blocks of neighbouring rows. `README.md` beside this file has the protocol.
 
+mod bands;
 mod block;
 #[cfg(test)]
 mod chain_tests;

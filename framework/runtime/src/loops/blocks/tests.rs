@@ -1,6 +1,7 @@
 //! Loops over blocks on ranks as threads, against the serial loop.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 use crate::error::{BoxError, ErrorKind};
@@ -105,6 +106,43 @@ fn any_number_of_ranks_gives_the_serial_result() {
             check(ranks, shape, &[10], &Settings::new());
             check(ranks, shape, &[3, 0, 4], &Settings::new().block(3).balance(Balance::Off));
         }
+    }
+}
+
+/// Over-relaxation that notes the most rows it has got at a time.
+struct Watched<'w> {
+    sor: Sor,
+    most: &'w AtomicUsize,
+}
+
+impl DoAcross for Watched<'_> {
+    type Value = f64;
+
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        self.sor.row(index, values)
+    }
+
+    fn sweep(&mut self, grid: Grid<'_, f64>, columns: Range<usize>) -> Result<(), BoxError> {
+        self.most.fetch_max(grid.rows(), Ordering::Relaxed);
+        self.sor.sweep(grid, columns)
+    }
+}
+
+#[test]
+fn rows_that_no_cache_holds_come_a_few_at_a_time() {
+    let shape = Shape { rows: 900, columns: 150 };
+    for ranks in [1, 2, 3] {
+        let most = AtomicUsize::new(0);
+        let grid = run(&Config::new().ranks(ranks), |session| {
+            let user = Watched { sor: Sor::new(), most: &most };
+            let settings = Settings::new().forced(3).block(16);
+            let mut sor = SweepLoop::new("sor", shape, user).settings(settings);
+            sor.run(session, 30)?;
+            Ok(sor.gather(session)?)
+        });
+        assert!(same(&grid.unwrap().unwrap(), &serial(shape, 30)), "{ranks} ranks");
+        // A rank with fewer than 110 of these rows may get all of them.
+        assert!(most.load(Ordering::Relaxed) < 110, "{most:?} rows at a time");
     }
 }
 
