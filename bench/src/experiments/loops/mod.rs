@@ -16,6 +16,14 @@ fn seconds_per_pass(job: &Job) -> Outcome<f64> {
     Ok(job.by_hand(2)?.seconds / passes as f64)
 }
 
+/// Seconds of a pass with the framework, without balancing, on two ranks that nothing disturbs: after as many passes, in which
+/// it chooses the width of strips.
+fn seconds_per_pass_of_ours(job: &Job) -> Outcome<f64> {
+    let passes = job.passes.max(1);
+    let job = Job { settle: passes, columns: 0, live: false, ..job.clone() };
+    Ok(job.with_framework(2)?.seconds / passes as f64)
+}
+
 /// The strip width among some with which the sweep by hand is fastest on two ranks, and all times.
 fn best_columns(job: &Job, tried: &[usize], rounds: usize) -> Outcome<(usize, Vec<(usize, f64)>)> {
     let mut times = Vec::new();
