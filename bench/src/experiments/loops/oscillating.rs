@@ -9,7 +9,7 @@
 //! same system. They differ in what they leave out: the simulator stops all ranks for a movement, a program only
 //! those that wait for units. Noise has ten seeds; those of the simulator and of the program are not the same.
 
-use std::{path::Path, time::Duration};
+use std::{cell::RefCell, path::Path, time::Duration};
 
 use armature_planner::loops::{LoopOptions, MovementCosts, Reach};
 use armature_planner::simulate::loops::{Balancing, Load as PlannerLoad, LoopSystem, Sharing};
@@ -18,12 +18,12 @@ use crate::{
     Bars, Experiment, Mark, Outcome, Report, Table, Target,
     burner::{Load, Wave, two_cores},
     loops::{
-        job::{Job, Kernel},
+        job::{Job, Kernel, Run},
         simulated::{Kind, Simulated},
     },
     pairs::{Contestant, round_robin},
     platforms::HostLoad,
-    stats::{mean, mean_interval, median_interval},
+    stats::{mean, mean_interval, median_interval, spread},
     table::digits,
     verdict::Interval,
 };
@@ -73,9 +73,7 @@ const QUANTUM: f64 = 0.1;
 const BLOCKS: usize = 20;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    if report.wants("real") {
-        real(report, smoke)?;
-    }
+    real(report, smoke)?;
     if report.wants("simulated") {
         simulated(report, smoke)?;
     }
@@ -83,14 +81,14 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
 }
 
 fn real(report: &mut Report, smoke: bool) -> Outcome {
-    let cores = two_cores()?;
     let mut table = Table::new(&["loop", "period [s]", "who", "time [s]", "low", "high", "movements"]);
     let (mut names, mut bars) = (Vec::new(), Vec::new());
     for (name, kernel, size, passes) in CASES {
-        if smoke && size == 4000 {
+        if !report.wants(name) || smoke && size == 4000 {
             continue;
         }
         let size = if smoke { size / 10 } else { size };
+        let cores = two_cores()?;
         let job = Job { cores: cores.to_vec(), ..Job::new(kernel, size, passes) };
         let alone = seconds_per_pass_of_ours(&job)?;
         let seconds = if smoke { 0.1 } else { SECONDS };
@@ -100,13 +98,13 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
         for period in PERIODS {
             let length = Duration::from_secs_f64(if smoke { period / 100.0 } else { period });
             let wave = Wave::new(length, 0.5)?;
-            let mut movements = Vec::new();
+            let (mut movements, parts) = (Vec::new(), RefCell::new(Vec::new()));
             let (mut round, mut other) = (0, 0);
-            let beside = |live: bool, seed: u64| {
+            let beside = |live: bool, seed: u64| -> Outcome<Run> {
                 let load = Load::on_core(cores[1]).wave(wave.seeded(seed)).start()?;
-                let run = Job { live, ..job.clone() }.with_framework(2);
-                drop(load);
-                run
+                let run = Job { live, ..job.clone() }.with_framework(2)?;
+                parts.borrow_mut().push(load.part()?);
+                Ok(run)
             };
             let contestants = vec![
                 Contestant::new(OFF, || {
@@ -121,6 +119,11 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
                 }),
             ];
             let rounds = round_robin(report.rounds(ROUNDS), contestants)?;
+            report.note(format!(
+                "{name}, period of {period} s: {:.3} ms a pass where nothing disturbs, {passes} passes; the load had {} of its core",
+                1e3 * alone,
+                spread(&parts.into_inner())
+            ));
             for (who, samples) in rounds.iter() {
                 let time = median_interval(samples);
                 let moved = (who == LIVE).then(|| digits(mean(&movements), 1));
@@ -137,6 +140,9 @@ fn real(report: &mut Report, smoke: bool) -> Outcome {
                 bars.push(Some(ratio));
             }
         }
+    }
+    if names.is_empty() {
+        return Ok(());
     }
     report.table("real", &table)?;
     let title = "Beside a load that comes and goes (median, 95 % interval)";
