@@ -37,8 +37,8 @@ pub trait DoAcross {
     /// Any error ends the job.
     fn row(&mut self, index: u64, values: &mut [Self::Value]) -> Result<(), BoxError>;
 
-    /// Computes `columns` of all rows of `grid` but its first and last, as the serial loop would. That are all rows of the
-    /// rank, or some neighbouring ones at a time, from top to bottom: the next are fetched from memory meanwhile.
+    /// Computes `columns` of all rows of `grid` but its first and last, as the serial loop would. The grid has all rows of the
+    /// rank, or a few neighbouring ones at a time, from top to bottom, while the next are fetched from memory.
     ///
     /// What it does for a row must not depend on how many rows there are, or the result does.
     ///
