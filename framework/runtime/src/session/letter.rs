@@ -45,6 +45,7 @@ pub(crate) enum Kind {
     Border = 50,
     Gather = 51,
     Saved = 52,
+    Wanted = 53,
 }
 
 impl Kind {
@@ -53,7 +54,7 @@ impl Kind {
         [
             Hello, Welcome, Bye, Farewell, Failure, Prepare, Ready, Data, Request, Offer, Assign, Token,
             Finish, Report, Status, Probe, Echo, Switch, Measures, Early, Chunk, Done, Join, Hung, Park,
-            Lead, Attach, Bulk, Bundle, Lost, Retire, Orders, Units, Border, Gather, Saved,
+            Lead, Attach, Bulk, Bundle, Lost, Retire, Orders, Units, Border, Gather, Saved, Wanted,
         ]
         .into_iter()
         .find(|k| *k as u8 == byte)

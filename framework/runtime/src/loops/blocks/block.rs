@@ -9,7 +9,8 @@ use super::grid::{Grid, OldGrid};
 use crate::error::Result;
 use crate::loops::checkpoint::Piece;
 
-/// Spare rows at either end of new memory, as a part of the rows: movements go back and forth.
+/// Spare rows at either end of new memory, as a part of the rows, but at least as many as have just come: movements go
+/// back and forth.
 const SPARE: usize = 8;
 
 /// Bytes of a piece of a checkpoint, about.
@@ -196,7 +197,7 @@ impl<T: Pod> Block<T> {
     /// Moves the rows to new memory with room for so many more before and after them.
     fn make_room(&mut self, front: usize, back: usize) {
         let count = self.len() + 2;
-        let spare = (count + front + back) / SPARE;
+        let spare = ((count + front + back) / SPARE).max(front + back);
         let mut memory = zeroed_vec((front + back + count + 2 * spare) * self.width);
         let before = (front + spare) * self.width;
         memory[before..before + count * self.width].copy_from_slice(&self.memory[self.several(0..count)]);
@@ -258,6 +259,17 @@ mod tests {
         b.put_back(&back);
         check(&b, 5..8);
         assert_eq!(b.lower()[0], 8, "no row was written beyond those that came");
+    }
+
+    #[test]
+    fn as_many_rows_again_need_no_new_memory() {
+        let mut b = block(50..60);
+        b.put_back(block(60..66).all(false));
+        let memory = b.memory.as_ptr();
+        b.put_back(block(66..72).all(false));
+        b.put_front(block(44..50).all(false));
+        check(&b, 44..72);
+        assert_eq!(b.memory.as_ptr(), memory);
     }
 
     #[test]

@@ -134,6 +134,12 @@ pub(super) fn send_coming(out: &mut dyn Out, to: usize) -> Result<()> {
     out.send(to, head, Vec::new())
 }
 
+/// Tells a rank that has announced rows that this one waits for them and can do nothing else.
+pub(super) fn send_wanted(out: &mut dyn Out, to: usize) -> Result<()> {
+    let head = out.begin(Kind::Wanted, 0);
+    out.send(to, head, Vec::new())
+}
+
 /// Sends rows of the whole grid that move; `first` says where they are.
 pub(super) fn send_rows<T: NoUninit + Send>(
     out: &mut dyn Out,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::block::Block;
-use super::mail::{Out, Place, next_rows, open_rows, send_coming, send_rows, unexpected};
+use super::mail::{Out, Place, next_rows, open_rows, send_coming, send_rows, send_wanted, unexpected};
 use super::neighbours::Neighbours;
 use super::orders::Movement;
 use crate::error::Result;
@@ -80,6 +80,9 @@ impl Relocation {
                             return Err(unexpected(*from, "rows", "that they are announced first"));
                         }
                         self.coming = true;
+                        if queue.is_empty() {
+                            send_wanted(out, *from)?;
+                        }
                         continue;
                     }
                     let values = open_rows(mail, &row_range(units), block.width(), *from)?;
@@ -124,26 +127,27 @@ mod tests {
 
     use super::*;
     use crate::error::Result;
-    use crate::session::letter::ENVELOPE;
+    use crate::session::letter::{ENVELOPE, KIND, envelope};
     use crate::transport::Part;
 
     use super::super::mail::Mail;
 
-    /// What rank 0 sends to rank 1.
+    /// What a rank sends.
     #[derive(Default)]
     struct Wire(Vec<Mail>);
 
     impl Out for Wire {
-        fn begin(&mut self, _: Kind, _: usize) -> Vec<u8> {
-            vec![0; ENVELOPE]
+        fn begin(&mut self, kind: Kind, _: usize) -> Vec<u8> {
+            envelope(1, kind).to_vec()
         }
         fn send(&mut self, _: usize, head: Vec<u8>, parts: Vec<Part>) -> Result<()> {
-            self.0.push(Mail { kind: Kind::Units, body: bytes::Bytes::from(head).slice(ENVELOPE..), parts });
+            let kind = if head[KIND] == Kind::Wanted as u8 { Kind::Wanted } else { Kind::Units };
+            self.0.push(Mail { kind, body: bytes::Bytes::from(head).slice(ENVELOPE..), parts });
             Ok(())
         }
     }
 
-    /// Waiting for the sender is told from waiting for what it has sent.
+    /// Waiting for the sender is told from waiting for what it has sent, and the sender hears of that.
     #[test]
     fn a_receiver_knows_whether_rows_are_on_their_way() {
         let movement = Movement { before: 1, rounds: vec![vec![BlockMove { from: 0, to: 1, units: 2..4 }]] };
@@ -158,18 +162,22 @@ mod tests {
         let (mut wire, mut mail) = (Wire::default(), Neighbours::of(place(1)));
         let mut receiver = Relocation::new(&movement, place(1));
         let mut receive = |mail: &mut Neighbours| {
-            let done = receiver.advance(place(1), &mut lower, mail, &mut Wire::default());
-            (done.map_err(|error| error.to_string()), receiver.awaits_sender())
+            let mut wire = Wire::default();
+            let done = receiver.advance(place(1), &mut lower, mail, &mut wire);
+            let said: Vec<Kind> = wire.0.iter().map(|mail| mail.kind).collect();
+            (done.map_err(|error| error.to_string()), receiver.awaits_sender(), said)
         };
-        assert_eq!(receive(&mut mail), (Ok(false), true), "nothing has come");
+        assert_eq!(receive(&mut mail), (Ok(false), true, vec![]), "nothing has come");
         let mut sender = Relocation::new(&movement, place(0));
         assert!(sender.advance(place(0), &mut upper, &mut Neighbours::of(place(0)), &mut wire).unwrap());
         assert!(!sender.awaits_sender() && sender.sent == 2);
         let [coming, rows] = <[Mail; 2]>::try_from(wire.0).unwrap();
         mail.receive(0, coming).unwrap();
-        assert_eq!(receive(&mut mail), (Ok(false), false), "they are on their way");
+        let wanted = vec![Kind::Wanted];
+        assert_eq!(receive(&mut mail), (Ok(false), false, wanted), "they are on their way");
+        assert_eq!(receive(&mut mail), (Ok(false), false, vec![]), "that is said once");
         mail.receive(0, rows).unwrap();
-        assert_eq!(receive(&mut mail), (Ok(true), false));
+        assert_eq!(receive(&mut mail), (Ok(true), false, vec![]));
         assert_eq!((lower.rows(), lower.first()), (3..6, &[3.0; 3][..]));
     }
 }
