@@ -24,8 +24,23 @@ const SPIN: Duration = Duration::from_micros(300);
 struct Hello {
     version: String,
     transport: String,
+    /// None of simulated ranks: they are all on this machine, which says nothing about theirs. And what it is called, or
+    /// when the simulation was started, would make the message longer or shorter, and with it simulated time.
+    node: Option<Node>,
+}
+
+/// Where a rank is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Node {
     topology: Topology,
     process: Process,
+}
+
+impl Hello {
+    fn own(transport: String, simulated: bool) -> Self {
+        let node = || Node { topology: Topology::of_this_node(), process: Process::own() };
+        Hello { version: env!("CARGO_PKG_VERSION").to_string(), transport, node: (!simulated).then(node) }
+    }
 }
 
 /// What a rank learns about its node, and where it is bound.
@@ -44,12 +59,7 @@ pub(crate) type Sharing = Vec<SharedCores>;
 ///
 /// Returns, on rank 0, which ranks share cores.
 pub(super) fn exchange(post: &mut Post, config: &Config) -> Result<Sharing> {
-    let mine = Hello {
-        version: env!("CARGO_PKG_VERSION").to_string(),
-        transport: post.transport().describe(),
-        topology: Topology::of_this_node(),
-        process: Process::own(),
-    };
+    let mine = Hello::own(post.transport().describe(), post.clock().is_simulated());
     let (neighbourhood, sharing) = match post.rank() {
         0 => welcome(post, config, mine)?,
         _ => (introduce(post, config, &mine)?, Sharing::default()),
@@ -85,34 +95,37 @@ fn welcome(post: &mut Post, config: &Config, mine: Hello) -> Result<(Neighbourho
         },
     )?;
     let hellos: Vec<Hello> = hellos.into_inner().into_iter().flatten().collect();
-    // Simulated ranks are all on this machine, whose cores say nothing about theirs.
-    let simulated = post.clock().is_simulated();
-    let places = if simulated { vec![Neighbourhood::default(); size] } else { places(&hellos, config.bind) };
+    let transport = hellos[0].transport.clone();
+    let nodes: Vec<Node> = hellos.into_iter().filter_map(|hello| hello.node).collect();
+    let known = nodes.len() == size;
+    let places = if known { places(&nodes, config.bind) } else { vec![Neighbourhood::default(); size] };
     if size > 1 {
         // Ranks that are threads of one process are all in the same place, which nobody needs to be told.
-        let level = if hellos[0].transport.starts_with("local") { Level::Debug } else { Level::Info };
-        log::log!(level, "{size} ranks, {}\n{}", hellos[0].transport, table(&hellos, &places));
+        let level = if transport.starts_with("local") { Level::Debug } else { Level::Info };
+        let table = if known { table(&nodes, &places) } else { String::new() };
+        log::log!(level, "{size} ranks, {transport}{table}");
     }
+    let root = if known { nodes[0].process.clone() } else { Process::default() };
     for (to, place) in places.iter().enumerate().skip(1) {
-        post.send(to, Kind::Welcome, &(place, &hellos[0].process))?;
+        post.send(to, Kind::Welcome, &(place, &root))?;
     }
-    post.know(hellos.iter().map(|hello| hello.process.clone()).enumerate());
-    let sharing = sharing(&hellos, &places);
+    post.know(nodes.iter().map(|node| node.process.clone()).enumerate());
+    let sharing = sharing(&nodes, &places);
     Ok((places[0].clone(), sharing))
 }
 
 /// Groups of ranks of a node that may run on the same cores, where they are more than these cores. Ranks that are bound
 /// to other cores of the node are no concern of theirs.
-fn sharing(hellos: &[Hello], places: &[Neighbourhood]) -> Sharing {
+fn sharing(nodes: &[Node], places: &[Neighbourhood]) -> Sharing {
     let mut groups: Vec<(&str, BTreeSet<usize>, Vec<usize>)> = Vec::new();
-    for (rank, hello) in hellos.iter().enumerate().filter(|&(rank, _)| places[rank].shared_cores) {
-        let host = hello.topology.host.as_str();
+    for (rank, node) in nodes.iter().enumerate().filter(|&(rank, _)| places[rank].shared_cores) {
+        let host = node.topology.host.as_str();
         // One processing unit stands for its core: two threads of a core are one core.
         let allowed =
-            places[rank].units.clone().unwrap_or_else(|| hello.topology.processing_units().collect());
+            places[rank].units.clone().unwrap_or_else(|| node.topology.processing_units().collect());
         let core_of = |c: &Core| c.processing_units.iter().any(|u| allowed.contains(u));
         let mut cores: BTreeSet<usize> =
-            hello.topology.cores.iter().filter(|c| core_of(c)).map(|c| c.processing_units[0]).collect();
+            node.topology.cores.iter().filter(|c| core_of(c)).map(|c| c.processing_units[0]).collect();
         let mut ranks = vec![rank];
         // All groups that this rank touches become one.
         groups.retain(|(of, theirs, members)| {
@@ -163,14 +176,14 @@ fn check(from: usize, hello: &Hello) -> Result<()> {
 }
 
 /// Who shares a node with whom, and which cores each rank gets.
-fn places(hellos: &[Hello], bind: Bind) -> Vec<Neighbourhood> {
-    let mut nodes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
-    for (rank, hello) in hellos.iter().enumerate() {
-        nodes.entry(&hello.topology.host).or_default().push(rank);
+fn places(nodes: &[Node], bind: Bind) -> Vec<Neighbourhood> {
+    let mut hosts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (rank, node) in nodes.iter().enumerate() {
+        hosts.entry(&node.topology.host).or_default().push(rank);
     }
-    let mut places = vec![Neighbourhood::default(); hellos.len()];
-    for ranks in nodes.values() {
-        let topologies = || ranks.iter().map(|&r| &hellos[r].topology);
+    let mut places = vec![Neighbourhood::default(); nodes.len()];
+    for ranks in hosts.values() {
+        let topologies = || ranks.iter().map(|&r| &nodes[r].topology);
         let masks: Vec<BTreeSet<usize>> = topologies().map(|t| t.processing_units().collect()).collect();
         let bound = topology::launcher_has_bound(&masks);
         // All cores that any rank of the node may use, each once.
@@ -185,12 +198,12 @@ fn places(hellos: &[Hello], bind: Bind) -> Vec<Neighbourhood> {
     places
 }
 
-/// The start-up table: host, cores and memory of every rank.
-fn table(hellos: &[Hello], places: &[Neighbourhood]) -> String {
+/// The start-up table, from a new line on: host, cores and memory of every rank.
+fn table(nodes: &[Node], places: &[Neighbourhood]) -> String {
     let mut text =
-        format!("{:>5}  {:<20} {:<16} {:>6}  {:>10}", "rank", "host", "may run on", "cores", "memory");
-    for (rank, (hello, place)) in hellos.iter().zip(places).enumerate() {
-        let t = &hello.topology;
+        format!("\n{:>5}  {:<20} {:<16} {:>6}  {:>10}", "rank", "host", "may run on", "cores", "memory");
+    for (rank, (node, place)) in nodes.iter().zip(places).enumerate() {
+        let t = &node.topology;
         let units = place.units.clone().unwrap_or_else(|| t.processing_units().collect());
         text += &format!(
             "\n{rank:>5}  {:<20} {:<16} {:>6}  {:>6.1} GiB",
@@ -220,50 +233,53 @@ fn ranges(mut units: Vec<usize>) -> String {
 mod tests {
     use super::*;
 
-    fn hello(host: &str) -> Hello {
+    fn node(host: &str) -> Node {
         let topology = Topology { host: host.into(), ..Topology::of_this_node() };
-        Hello {
-            version: env!("CARGO_PKG_VERSION").into(),
-            transport: "local".into(),
-            topology,
-            process: Process::own(),
-        }
+        Node { topology, process: Process::own() }
     }
 
     #[test]
     fn ranks_of_a_node_share_its_cores_and_others_do_not_count() {
         let cores = Topology::of_this_node().cores.len();
-        let mut hellos: Vec<Hello> = (0..cores).map(|_| hello("a")).collect();
-        hellos.push(hello("b"));
-        let places = places(&hellos, Bind::Core);
+        let mut nodes: Vec<Node> = (0..cores).map(|_| node("a")).collect();
+        nodes.push(node("b"));
+        let places = places(&nodes, Bind::Core);
         assert!(places.iter().all(|p| !p.shared_cores && p.units.is_some()));
-        hellos.push(hello("a"));
-        let places = super::places(&hellos, Bind::Core);
+        nodes.push(node("a"));
+        let places = super::places(&nodes, Bind::Core);
         assert!(places[0].shared_cores && places[0].units.is_none());
         assert!(!places[cores].shared_cores);
-        let text = table(&hellos, &places);
-        assert_eq!(text.lines().count(), 1 + hellos.len() + 1, "{text}");
+        let text = table(&nodes, &places);
+        assert_eq!(text.trim_start().lines().count(), 1 + nodes.len() + 1, "{text}");
     }
 
     #[test]
     fn ranks_bound_to_other_cores_of_a_node_do_not_share() {
         let on = |core: usize| {
             let cores = vec![Core { package: 0, processing_units: vec![core] }];
-            let mut hello = hello("a");
-            hello.topology.cores = cores;
-            hello
+            let mut node = node("a");
+            node.topology.cores = cores;
+            node
         };
         let place = Neighbourhood { shared_cores: true, units: None };
-        let hellos = [on(0), on(1), on(0), on(2), on(1)];
-        let groups = sharing(&hellos, &vec![place; 5]);
+        let nodes = [on(0), on(1), on(0), on(2), on(1)];
+        let groups = sharing(&nodes, &vec![place; 5]);
         let on_one = |ranks: [usize; 2]| SharedCores { processors: ranks.to_vec(), cores: 1.0 };
         assert_eq!(groups, [on_one([0, 2]), on_one([1, 4])], "rank 3 has a core of its own");
     }
 
     #[test]
     fn another_version_is_refused() {
-        let other = Hello { version: "0.0.0".into(), ..hello("a") };
+        let other = Hello { version: "0.0.0".into(), ..Hello::own("local".into(), false) };
         assert!(check(3, &other).unwrap_err().to_string().starts_with("rank 3: runs armature 0.0.0"));
+    }
+
+    #[test]
+    fn simulated_ranks_tell_nothing_that_depends_on_this_machine_or_the_day() {
+        let told = wire::to_bytes(&Hello::own("mpi".into(), true)).unwrap();
+        let same = Hello { version: env!("CARGO_PKG_VERSION").into(), transport: "mpi".into(), node: None };
+        assert_eq!(told, wire::to_bytes(&same).unwrap());
+        assert!(Hello::own("mpi".into(), false).node.is_some(), "others do");
     }
 
     #[test]
