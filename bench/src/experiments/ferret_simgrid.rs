@@ -168,8 +168,12 @@ impl Run {
     }
 
     /// This run's pace in the other's. Where one has none there is no match: a miss, not a run that is left out.
-    pub(super) fn against(&self, other: &Run, pace: fn(&Run) -> Option<f64>) -> f64 {
-        pace(self).zip(pace(other)).map_or(f64::INFINITY, |(own, other)| own / other)
+    ///
+    /// No pace counts as less than `least`, what all hosts together need for an item: items that arrive faster were done
+    /// before the time that is looked at, and waited behind an old one.
+    pub(super) fn against(&self, other: &Run, pace: fn(&Run) -> Option<f64>, least: f64) -> f64 {
+        let held = |run| pace(run).map(|pace| pace.max(least));
+        held(self).zip(held(other)).map_or(f64::INFINITY, |(own, other)| own / other)
     }
 
     /// Seconds an item from item `from` on.
@@ -210,6 +214,12 @@ impl Row {
 
     fn speedup(&self, name: &str) -> f64 {
         self.seconds(ORDERLY) / self.seconds(name)
+    }
+
+    /// What a run takes over the last 80 % of the items, in what refined takes, no pace counting as less than `least`.
+    fn settled(&self, name: &str, least: f64) -> f64 {
+        let both = self.runs.get(name).zip(self.runs.get(REFINED));
+        both.map_or(f64::INFINITY, |(run, refined)| run.against(refined, Run::settled, least))
     }
 }
 
@@ -263,8 +273,12 @@ impl<'a> Case<'a> {
                 format!("on platform {} not all mappings delivered the same: {runs:?}", self.seed).into()
             );
         }
-        let bound = self.costs.bound(&self.cluster);
-        Ok(Row { seed: self.seed, items: self.costs.items as f64, bound, runs })
+        Ok(Row { seed: self.seed, items: self.costs.items as f64, bound: self.bound(), runs })
+    }
+
+    /// What no mapping can be faster than.
+    pub(super) fn bound(&self) -> Bound {
+        self.costs.bound(&self.cluster)
     }
 
     pub(super) fn run(&self, contestant: &Contestant) -> Outcome<Run> {
@@ -345,9 +359,14 @@ mod tests {
         let mut arrivals: Vec<f64> = (0..100).map(f64::from).collect();
         arrivals[20] = 21.0;
         assert!((Run { arrivals, ..run.clone() }.settled().unwrap() - 1.0).abs() < 0.002);
-        assert_eq!(run.against(&run, Run::settled), 1.0);
+        assert_eq!(run.against(&run, Run::settled, 0.0), 1.0);
+        // The other one's arrivals came at 0.5 s an item, which nobody can do.
+        let backlog = Run { arrivals: run.arrivals.iter().map(|at| 0.25 * at).collect(), ..run.clone() };
+        assert_eq!(run.against(&backlog, Run::settled, 0.0), 4.0);
+        assert_eq!(run.against(&backlog, Run::settled, 1.6), 1.25);
+        assert_eq!(backlog.against(&backlog, Run::settled, 1.6), 1.0);
         let short = Run { arrivals: vec![1.0], ..run.clone() };
         assert_eq!(short.settled(), None);
-        assert_eq!(short.against(&run, Run::settled), f64::INFINITY, "no pace is a miss");
+        assert_eq!(short.against(&run, Run::settled, 0.0), f64::INFINITY, "no pace is a miss");
     }
 }

@@ -30,6 +30,8 @@ pub(super) fn tell(report: &mut Report, rows: &[Row]) -> Outcome {
         "live [s]",
         "changes",
         "the last after [s]",
+        "live/refined, last 80 %",
+        "by arrivals alone",
     ]);
     let mut mappings =
         Table::new(&["platform", "run", "time [s]", "settled [ms/item]", "predicted [ms/item]", "mapping"]);
@@ -54,6 +56,8 @@ pub(super) fn tell(report: &mut Report, rows: &[Row]) -> Outcome {
             seconds(LIVE),
             row.runs.get(LIVE).map_or(0, |run| run.changes.len()).to_string().into(),
             digits(row.runs.get(LIVE).and_then(|run| run.changes.last()).map_or(0.0, |change| change.0), 3),
+            digits(row.settled(LIVE, row.bound.seconds()), 3),
+            digits(row.settled(LIVE, 0.0), 3),
         ]);
         for contestant in CONTESTANTS {
             let Some(run) = row.runs.get(contestant.name) else { continue };
@@ -129,23 +133,33 @@ pub(super) fn judge(report: &mut Report, rows: &[Row]) {
     ));
     let what = "refined against the best mapping found, worst platform";
     report.mark(Mark::new(what, Interval::exact(behind), "times its time", Target::AtMost(1.1)));
-    let settled = |row: &Row, name: &str| {
-        let both = row.runs.get(name).zip(row.runs.get(REFINED));
-        both.map_or(f64::INFINITY, |(run, refined)| run.against(refined, Run::settled))
-    };
-    let mut behind = |name: &'static str| {
-        let ratios: Vec<f64> = rows.iter().map(|row| settled(row, name)).collect();
+    let backlog = rows.iter().filter(|row| {
+        let settled = row.runs.get(REFINED).and_then(Run::settled);
+        settled.is_some_and(|pace| pace < row.bound.seconds())
+    });
+    let backlog: Vec<String> = backlog.map(|row| row.seed.to_string()).collect();
+    report.note(format!(
+        "platforms on which the last 80 % of refined's items arrive faster than all hosts can do them, as they wait behind an \
+         old one: {}",
+        if backlog.is_empty() { "none".into() } else { backlog.join(", ") }
+    ));
+    let mut behind = |name: &'static str, how: &str, least: fn(&Row) -> f64| {
+        let ratios: Vec<f64> = rows.iter().map(|row| row.settled(name, least(row))).collect();
         let worst = ratios.iter().copied().fold(0.0, f64::max);
         report.note(format!(
-            "over the last 80 % of the items {name} takes {:.3} times the time of refined (median; at most {worst:.3}); within \
-             15 % on {} of {}",
+            "over the last 80 % of the items, {how}, {name} takes {:.3} times the time of refined (median; at most \
+             {worst:.3}); within 15 % on {} of {}",
             stats::median(&ratios),
             ratios.iter().filter(|&&ratio| ratio <= 1.15).count(),
             rows.len()
         ));
         worst
     };
-    let (worst_live, _) = (behind(LIVE), behind(TOLD));
+    for name in [LIVE, TOLD] {
+        behind(name, "by arrivals alone", |_| 0.0);
+    }
+    let held = |row: &Row| row.bound.seconds();
+    let [worst_live, _] = [LIVE, TOLD].map(|name| behind(name, "no pace beyond the bound", held));
     let what = "live against refined over the last 80 % of the items, worst platform";
     report.mark(Mark::new(what, Interval::exact(worst_live), "times its time", Target::AtMost(1.15)));
     let able: Vec<&Row> = rows.iter().filter(|row| row.seconds(ORDERLY) / row.bound() >= PAPER).collect();
