@@ -10,11 +10,12 @@
 //! - *live*: what the framework does by itself, calibration included.
 //!
 //! The first two know the work in advance and keep their mapping to the end. The load comes to the core on which the
-//! paper's mapping has more to do. On the other core it would show little: a mapping in groups leaves some time of that
-//! one unused, which the load can have. The bound is what the cores can still do beside the load: after each run the part
+//! paper's mapping has more to do. On the other core a mapping in groups would show little of it: it leaves some time of
+//! that one unused, which the load can have. On-demand dispatch may fare better or worse there, as the long serial stage is
+//! on the one or the other, so live is held against it on both. The bound is what the cores can still do beside the load: after each run the part
 //! of the loaded core is measured that a thread keeps beside it; n ranks that are all busy keep as much as n such threads.
 //!
-//! Parts: `alone`, `beside` the load, and the mapping of the `paper` in either.
+//! Parts: `alone`, `beside` the load, beside it on the `other` core, and the mapping of the `paper` in the first two.
 
 use std::{cell::RefCell, fs, path::Path, thread, time::Duration};
 
@@ -61,8 +62,44 @@ const ON_DEMAND: &str = "on demand";
 const LIVE: &str = "live";
 const WAYS: [&str; 3] = [PAPER, ON_DEMAND, LIVE];
 
-fn loaded(way: &str) -> String {
-    format!("{way}, loaded")
+/// Where the load is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Nowhere.
+    None,
+    /// On the core on which the paper's mapping has more to do.
+    Busier,
+    /// On the other core.
+    Other,
+}
+
+impl Place {
+    const ALL: [Place; 3] = [Place::None, Place::Busier, Place::Other];
+
+    /// The part of the experiment that has it there.
+    fn part(self) -> &'static str {
+        match self {
+            Place::None => "alone",
+            Place::Busier => "beside",
+            Place::Other => "other",
+        }
+    }
+
+    fn contestant(self, way: &str) -> String {
+        match self {
+            Place::None => way.into(),
+            Place::Busier => format!("{way}, loaded"),
+            Place::Other => format!("{way}, other core loaded"),
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Place::None => "none",
+            Place::Busier => "from a third on",
+            Place::Other => "the same, other core",
+        }
+    }
 }
 
 /// One run.
@@ -81,23 +118,23 @@ struct Beside {
 
 fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
     let cores = two_cores()?;
-    let (jobs, loaded_core) = jobs(report, cores, ranks)?;
+    let (jobs, [busier, other]) = jobs(report, cores, ranks)?;
     let seconds = if smoke { SMOKE_SECONDS } else { SECONDS };
     let item = seconds_per_item(UNEVEN);
     let items = |seconds: f64| ((2.0 * seconds / item) as u64).max(60);
     report.note(format!(
-        "{} items of {:.2} ms, ranks pinned to cores {cores:?}, the load comes to core {loaded_core}",
+        "{} items of {:.2} ms, ranks pinned to cores {cores:?}, the load comes to core {busier}, or {other} where it says so",
         items(seconds),
         1e3 * item
     ));
     let signal = std::env::temp_dir().join(format!("armature-live-burner-{}", std::process::id()));
 
-    let (is_alone, is_beside, has_paper) =
-        (report.wants("alone"), report.wants("beside"), report.wants("paper"));
-    let of_way = |way| [(way, false), (way, true)];
-    let kinds: Vec<(usize, bool)> = (if has_paper { 0 } else { 1 }..WAYS.len())
-        .flat_map(of_way)
-        .filter(|&(_, with_load)| if with_load { is_beside } else { is_alone })
+    let places: Vec<Place> = Place::ALL.into_iter().filter(|place| report.wants(place.part())).collect();
+    let has_paper = report.wants("paper");
+    let in_places = |way: usize| places.iter().map(move |&place| (way, place));
+    let kinds: Vec<(usize, Place)> = (0..WAYS.len())
+        .flat_map(in_places)
+        .filter(|&(way, place)| way > 0 || (has_paper && place != Place::Other))
         .collect();
     if kinds.is_empty() {
         return Err(
@@ -107,15 +144,18 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
     }
     let all: Vec<RefCell<Vec<Measured>>> = kinds.iter().map(|_| RefCell::default()).collect();
     let mut contestants = Vec::new();
-    for (&(way, with_load), measured) in kinds.iter().zip(&all) {
+    for (&(way, place), measured) in kinds.iter().zip(&all) {
         let (job, signal) = (&jobs[way], &signal);
-        let name = if with_load { loaded(WAYS[way]) } else { WAYS[way].to_string() };
+        let name = place.contestant(WAYS[way]);
         contestants.push(Contestant::new(name, move || {
             let warm_up = measured.borrow().is_empty();
             let seconds = if warm_up && !smoke { seconds / WARM_UP } else { seconds };
             let job = Job { items: items(seconds), ..job.clone() };
-            let one =
-                if with_load { beside_load(job, ranks, loaded_core, signal)? } else { alone(job, ranks)? };
+            let one = match place {
+                Place::None => alone(job, ranks)?,
+                Place::Busier => beside_load(job, ranks, busier, signal)?,
+                Place::Other => beside_load(job, ranks, other, signal)?,
+            };
             let total = one.run.total;
             measured.borrow_mut().push(one);
             Ok(total)
@@ -125,15 +165,16 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
     // The first was the warm-up.
     let all: Vec<Vec<Measured>> =
         all.into_iter().map(|runs| runs.into_inner().into_iter().skip(1).collect()).collect();
-    let of = |way: usize, with_load: bool| -> &[Measured] {
-        let at = kinds.iter().position(|kind| *kind == (way, with_load));
+    let of = |way: usize, place: Place| -> &[Measured] {
+        let at = kinds.iter().position(|kind| *kind == (way, place));
         at.map_or(&[], |at| &all[at])
     };
     let tails =
-        |way: usize, with_load: bool| of(way, with_load).iter().map(|one| one.run.tail).collect::<Vec<f64>>();
+        |way: usize, place: Place| of(way, place).iter().map(|one| one.run.tail).collect::<Vec<f64>>();
 
-    if let Some(last) = of(2, true).last() {
-        report.note("mappings of the last live run beside the load:");
+    for place in [Place::Busier, Place::Other] {
+        let Some(last) = of(2, place).last() else { continue };
+        report.note(format!("mappings of the last live run, load {}:", place.words()));
         last.run.story.iter().for_each(|line| report.note(format!("  {line}")));
     }
     let columns = [
@@ -148,27 +189,27 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
         "the load's part of its core",
     ];
     let mut table = Table::new(&columns);
-    for (&(way, with_load), (_, samples)) in kinds.iter().zip(totals.iter()) {
-        let tail = median_interval(&tails(way, with_load));
-        let changes: Vec<f64> = of(way, with_load).iter().map(|one| one.run.changes).collect();
+    for (&(way, place), (_, samples)) in kinds.iter().zip(totals.iter()) {
+        let tail = median_interval(&tails(way, place));
+        let changes: Vec<f64> = of(way, place).iter().map(|one| one.run.changes).collect();
         table.row([
             ranks.into(),
             WAYS[way].into(),
-            if with_load { "from a third on".into() } else { "none".into() },
+            place.words().into(),
             median(samples).into(),
             tail.value.into(),
             tail.low.into(),
             tail.high.into(),
             digits(median(&changes), 1),
-            parts(of(way, with_load)).into(),
+            parts(of(way, place)).into(),
         ]);
     }
     report.table("", &table)?;
-    if is_alone && is_beside {
-        bound(report, ranks, &tails(1, false), &tails(2, true), &all);
+    if [Place::None, Place::Busier].iter().all(|place| places.contains(place)) {
+        bound(report, ranks, &tails(1, Place::None), &tails(2, Place::Busier), &all);
     }
-    plot(report, ranks, |way, with_load| {
-        let tails = tails(way, with_load);
+    plot(report, ranks, |way, place| {
+        let tails = tails(way, place);
         (!tails.is_empty()).then(|| median_interval(&tails))
     })?;
 
@@ -178,12 +219,15 @@ fn run(report: &mut Report, smoke: bool, ranks: usize) -> Outcome {
         }
         report.mark(Mark::new(&format!("{ranks} ranks, {what}"), median_interval(&ratios), unit, target));
     };
-    let beside = |way: usize| match &tails(way, true)[..] {
+    let beside = |way: usize, place: Place| match &tails(way, place)[..] {
         [] => Vec::new(),
-        tails_of_way => paired_ratios(tails_of_way, &tails(2, true)),
+        tails_of_way => paired_ratios(tails_of_way, &tails(2, place)),
     };
-    mark("beside the load against the paper's mapping", beside(0), "times as fast", Target::AtLeast(1.2));
-    mark("beside the load against on demand", beside(1), "times as fast", Target::AtLeast(1.0));
+    let (paper, on_demand) = (beside(0, Place::Busier), beside(1, Place::Busier));
+    mark("beside the load against the paper's mapping", paper, "times as fast", Target::AtLeast(1.2));
+    mark("beside the load against on demand", on_demand, "times as fast", Target::AtLeast(1.0));
+    let on_demand = beside(1, Place::Other);
+    mark("load on the other core against on demand", on_demand, "times as fast", Target::AtLeast(1.0));
     let quiet = |way: usize| {
         let pair = totals.of(LIVE).zip(totals.of(WAYS[way]));
         pair.map_or_else(Vec::new, |(live, other)| paired_ratios(live, other))
@@ -199,9 +243,9 @@ fn parts(runs: &[Measured]) -> String {
     spread(&parts)
 }
 
-/// What is run, in the order of [`WAYS`], and the core on which the first of them has more to do. The plans take the ranks
+/// What is run, in the order of [`WAYS`], and the cores, first the one on which the first of them has more to do. The plans take the ranks
 /// for equally fast, and links for those of one machine.
-fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 3], usize)> {
+fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 3], [usize; 2])> {
     let spec = spec(UNEVEN);
     let platform = Platform::uniform(ranks, 1e9, Link { bandwidth: 1e9, setup: 2e-5 }).with_ext_on(0)?;
     let mut planned = |way: &str, options: PlanOptions| -> Outcome<(Job, Mapping)> {
@@ -217,7 +261,8 @@ fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 
     let (paper, mapping) = planned(PAPER, paper)?;
     let (on_demand, _) = planned(ON_DEMAND, PlanOptions::default())?;
     let [first, second] = work_by_core(&mapping, &spec, ranks);
-    Ok(([paper, on_demand, live], if first > second { cores[0] } else { cores[1] }))
+    let by_load = if first > second { cores } else { [cores[1], cores[0]] };
+    Ok(([paper, on_demand, live], by_load))
 }
 
 /// What a mapping has to do on each of two cores, the first half of the ranks being on the first one.
@@ -280,12 +325,13 @@ fn bound(report: &mut Report, ranks: usize, quiet: &[f64], live: &[f64], all: &[
 fn plot(
     report: &mut Report,
     ranks: usize,
-    tail: impl Fn(usize, bool) -> Option<crate::verdict::Interval>,
+    tail: impl Fn(usize, Place) -> Option<crate::verdict::Interval>,
 ) -> Outcome {
     let title = format!("Last two thirds of a stream, {ranks} ranks on two cores (median, 95 % interval)");
     let mut bars = Bars::new(&title, "time [s]", WAYS);
-    for (name, with_load) in [("nothing else runs", false), ("a load on one core", true)] {
-        bars.add(name, (0..WAYS.len()).map(|way| tail(way, with_load)).collect());
+    let names = ["nothing else runs", "a load on one core", "a load on the other core"];
+    for (name, place) in names.into_iter().zip(Place::ALL) {
+        bars.add(name, (0..WAYS.len()).map(|way| tail(way, place)).collect());
     }
     report.bars("", &bars)
 }
