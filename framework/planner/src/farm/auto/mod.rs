@@ -4,7 +4,8 @@
 //! chunks of a quarter of the workers have come back, and again as more have, the rest of the iteration is simulated with
 //! each [`Candidate`], from the state that the farm is in, on task times like those measured: mean, deviation, and blocks of
 //! neighbours that are alike. The fastest is taken. That is done again at each new iteration, and whenever half of what was
-//! left is gone.
+//! left is gone. At the beginning of an iteration, what candidates came to at the beginnings of earlier ones counts, too, as long as
+//! tasks are alike ([`Record`]).
 //!
 //! What was measured tells nothing of what lies ahead where the level of the times wanders along the tasks, as it does
 //! from row to row of a picture. How far it may is told by the [`Course`] of the chunks so far; some rows wander as
@@ -15,9 +16,11 @@
 mod bound;
 mod candidates;
 mod choice;
+mod contest;
 mod course;
 mod forecast;
 mod outlook;
+mod record;
 mod synthetic;
 
 pub use candidates::Candidate;
@@ -26,12 +29,10 @@ pub use choice::Choice;
 use super::knowledge::ChunkDone;
 use super::policy::{Policy, View};
 use bound::Bound;
+use contest::{Contest, Trial};
 use course::Course;
-use forecast::Ahead;
 use outlook::{Out, Outlook};
-use synthetic::Synthetic;
-
-use crate::simulate::farm::Standing;
+use record::Record;
 
 /// Part of an even share that a worker gets while nothing is known, in all the chunks that it may hold.
 const PROBE: f64 = 0.25;
@@ -45,37 +46,10 @@ const OVERHEAD: f64 = 0.01;
 const MOST_CHUNKS: f64 = 100_000.0;
 /// Chunks for each worker that it takes to simulate every candidate once.
 const ROW_CHUNKS: f64 = 250.0;
-/// The golden ratio, less one: multiples of it fill the unit interval evenly.
-const GOLDEN: f64 = 0.618_033_988_749_894_9;
-/// Rows of tasks that are drawn, at most.
-const MOST_ROWS: u64 = 16;
 /// What is in force is left only for something that is better by this part: at the beginning of an iteration, and in
 /// the middle of one, where little is left to win and the state of the workers is known less well.
 const BETTER_AT_FIRST: f64 = 0.003;
 const BETTER_MIDWAY: f64 = 0.01;
-/// A candidate is not simulated further when it is worse than the best by this part in one row.
-const HOPELESS: f64 = 1.25;
-/// After each row, candidates that are worse by this part of the best, divided by the number of rows, are dropped.
-const WORSE: f64 = 0.08;
-
-/// A candidate while it is compared; what is in force has no name here.
-#[derive(Debug)]
-struct Trial {
-    candidate: Option<Candidate>,
-    policy: Box<dyn Policy>,
-    /// Seconds in all rows so far, and the same by the least that each could take.
-    seconds: f64,
-    total: f64,
-    /// It could be simulated, and is not hopeless.
-    stands: bool,
-}
-
-impl Trial {
-    fn new(candidate: Option<Candidate>, policy: Box<dyn Policy>) -> Self {
-        Trial { candidate, policy, seconds: 0.0, total: 0.0, stands: true }
-    }
-}
-
 /// The policy behind [`Chunking::Auto`](super::Chunking::Auto).
 #[derive(Debug)]
 pub(super) struct Auto {
@@ -102,6 +76,7 @@ pub(super) struct Auto {
     given: u64,
     course: Course,
     bound: Bound,
+    record: Record,
 }
 
 impl Default for Auto {
@@ -122,6 +97,7 @@ impl Default for Auto {
             given: 0,
             course: Course::default(),
             bound: Bound::default(),
+            record: Record::default(),
         }
     }
 }
@@ -256,71 +232,49 @@ impl Auto {
         if budget < row && !due {
             return;
         }
-        let mut budget = budget.clamp(row.min(MOST_CHUNKS), MOST_CHUNKS) as u64;
-        let allowed = budget;
-        let port = (self.port - view.knowledge.now).max(0.0);
+        let budget = budget.clamp(row.min(MOST_CHUNKS), MOST_CHUNKS) as u64;
 
+        // A whole iteration is like the last one, and what came of rows drawn then counts, too.
+        let whole = view.left == view.total && outlook.out() == 0;
+        if whole {
+            self.record.begin(&likeness, view.total, view.n());
+        }
         // What is in force goes on as it is; the others begin with what is left.
         let mut tried = vec![Trial::new(None, self.policy.copy())];
-        for candidate in Candidate::all(outlook.unequal()) {
+        let in_force = whole.then_some(self.in_force);
+        let others = Candidate::all(outlook.unequal());
+        for candidate in others.into_iter().filter(|&candidate| Some(candidate) != in_force) {
             let mut policy = candidate.policy(view.left, view.n());
             policy.begin(view);
             tried.push(Trial::new(Some(candidate), policy));
         }
-        let rows = if likeness.deviation > 1e-3 * likeness.mean { MOST_ROWS } else { 1 };
-        let mut rounds = 0;
         let outcomes = self.course.outcomes(view.statistics, &likeness, view.total);
         self.bound =
             Bound::new(view, likeness.mean, outcomes.risk(view.left as f64 / view.total.max(1) as f64));
-        for seed in 0..rows {
-            let place = (0.5 + seed as f64 * GOLDEN).fract();
-            let (likeness, walk) = outcomes.at(place, &likeness);
-            let row = Synthetic::draw(&likeness, walk.as_ref(), view.left + outlook.out(), seed);
-            // What it would take if nothing were lost.
-            let even = row.until(view.left + outlook.out()) / view.n() as f64;
-            let (asks, free) = outlook.asks(&row);
-            let standing = Standing { asks: &asks, port, free: &free };
-            let ahead = Ahead {
-                view: *view,
-                standing,
-                slowness: outlook.slowness(),
-                out: outlook.out(),
-                bound: self.bound,
-            };
-            let before = budget;
-            let mut best = f64::INFINITY;
-            for trial in tried.iter_mut().filter(|trial| trial.stands) {
-                let (time, chunks) = ahead.simulate(trial.policy.copy(), &row, budget, HOPELESS * best);
-                budget -= chunks;
-                match time {
-                    Some(time) if time <= HOPELESS * best => {
-                        trial.seconds += time;
-                        trial.total += time / even;
-                        best = best.min(time);
-                    }
-                    _ => trial.stands = false,
-                }
-            }
-            rounds += 1;
-            let standing = tried.iter_mut().filter(|trial| trial.stands);
-            let least = standing.map(|trial| trial.total).fold(f64::INFINITY, f64::min);
-            let limit = least * (1.0 + WORSE / f64::from(rounds));
-            // What is in force stays, to be compared with the best in the end.
-            tried.iter_mut().skip(1).for_each(|trial| trial.stands &= trial.total <= limit);
-            // Another round takes no more than this one.
-            if before - budget > budget {
-                break;
+        let port = (self.port - view.knowledge.now).max(0.0);
+        let contest = Contest { view, outlook: &outlook, outcomes: &outcomes, bound: self.bound, port };
+        let record = &mut self.record;
+        let left = contest.hold(&mut tried, |row| if whole { record.next_row() } else { row }, budget);
+        self.spent += (budget - left) as f64;
+        if whole {
+            // Those that were dropped after a bad row, too: else the bad rows of what scatters much would not count.
+            for trial in tried.iter().filter(|trial| trial.rows > 0) {
+                self.record.add(trial.candidate.unwrap_or(self.in_force), trial.total, trial.rows.into());
             }
         }
-        self.spent += (allowed - budget) as f64;
+        // What a row takes with it, by the least that it could.
+        let score = |trial: &Trial| {
+            let all = whole.then(|| self.record.mean(trial.candidate.unwrap_or(self.in_force))).flatten();
+            all.unwrap_or(trial.total / f64::from(trial.rows))
+        };
         let compared = tried.len();
-        let mean = |seconds: f64| seconds / f64::from(rounds);
-        let before = tried[0].stands.then(|| (mean(tried[0].seconds), tried[0].total));
+        let before = tried[0].stands.then(|| (tried[0].mean(), score(&tried[0])));
         let standing = tried.into_iter().filter(|trial| trial.stands && trial.candidate.is_some());
-        let best = standing.min_by(|a, b| a.total.total_cmp(&b.total));
-        if let Some(Trial { candidate: Some(candidate), policy, seconds, total, .. }) = best {
-            let predicted = mean(seconds);
-            if before.is_some_and(|before| total >= before.1 * (1.0 - margin)) {
+        let best = standing.map(|trial| (score(&trial), trial)).min_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some((least, trial)) = best
+            && let Some(candidate) = trial.candidate
+        {
+            if before.is_some_and(|(_, score)| least >= score * (1.0 - margin)) {
                 return;
             }
             self.choice = Some(Choice {
@@ -333,12 +287,12 @@ impl Auto {
                 deviation: likeness.deviation,
                 block: likeness.block,
                 message: view.knowledge.send_time(1),
-                predicted,
-                predicted_before: before.map(|before| before.0),
+                predicted: trial.mean(),
+                predicted_before: before.map(|(seconds, _)| seconds),
                 compared,
             });
             self.in_force = candidate;
-            self.policy = policy;
+            self.policy = trial.policy;
             self.informed = true;
         }
     }
