@@ -1,5 +1,7 @@
 //! What is known of the times of tasks.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 use super::knowledge::ChunkDone;
@@ -33,6 +35,18 @@ pub(super) fn chunk_variance(block: f64, k: f64) -> f64 {
         // k tasks within blocks longer than the chunk.
         k - (k * k - 1.0) / (3.0 * block)
     }
+}
+
+/// Covariance of the times of two chunks by σ², each given by the numbers of its tasks, where blocks of `block` tasks share one
+/// duration, and nothing is known of where they begin.
+pub(super) fn chunk_covariance(block: f64, a: &Range<u64>, b: &Range<u64>) -> f64 {
+    // Two tasks at a distance d are in one block with probability 1 − d/B. The sum of that over all pairs is a second
+    // difference of half of what a chunk with itself has.
+    let half = |x: u64, y: u64| {
+        let tasks = x.abs_diff(y) as f64;
+        0.5 * tasks * chunk_variance(block, tasks)
+    };
+    half(a.end, b.start) + half(a.start, b.end) - half(a.start, b.start) - half(a.end, b.end)
 }
 
 /// Times of the tasks of one worker.
@@ -161,5 +175,22 @@ impl TaskStatistics {
             if scaled(middle) < ratio { low = middle } else { high = middle }
         }
         0.5 * (low + high)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_vary_together_as_far_as_blocks_join_their_tasks() {
+        for block in [1.0, 4.0, 9.0] {
+            for (a, b) in [(0..5, 0..5), (0..5, 5..12), (0..3, 6..8), (2..14, 14..20), (0..4, 30..34)] {
+                let pair = |s: u64, t: u64| f64::max(0.0, 1.0 - s.abs_diff(t) as f64 / block);
+                let expected: f64 = a.clone().flat_map(|s| b.clone().map(move |t| pair(s, t))).sum();
+                let found = chunk_covariance(block, &a, &b);
+                assert!((found - expected).abs() < 1e-9, "{block} {a:?} {b:?}: {found}, not {expected}");
+            }
+        }
     }
 }
