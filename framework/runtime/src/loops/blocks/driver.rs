@@ -6,6 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+mod waiting;
+
+use self::waiting::Wait;
 use super::ending::{all_done, hear};
 use super::leader::Leader;
 use super::machine::{Machine, Step};
@@ -18,7 +21,7 @@ use crate::loops::note::{Begun, Meter, Note};
 use crate::loops::summary::RankReport;
 use crate::session::letter::{Kind, Letter, envelope};
 use crate::session::post::Post;
-use crate::session::{Backoff, Config, from_user, panic_text};
+use crate::session::{Config, from_user, panic_text};
 use crate::transport::{Message, Part};
 
 /// So long a rank computes between two looks at its messages, if none has to come before.
@@ -56,16 +59,6 @@ impl Out for Mouth<'_> {
     fn send(&mut self, to: usize, head: Vec<u8>, parts: Vec<Part>) -> Result<()> {
         self.0.send_ready(to, Message { head: Bytes::from(head), parts })
     }
-}
-
-/// A rank that cannot go on before something comes.
-struct Wait {
-    /// For rows that are on their way: that is part of a movement. All else is waiting for others.
-    is_transfer: bool,
-    backoff: Backoff,
-    since: Duration,
-    /// When something came last, as the post counts silence.
-    last: Duration,
 }
 
 /// A rank's part of a movement, while it is made.
@@ -256,80 +249,6 @@ impl<'d> Driver<'d> {
             self.take(machine, letter)?;
         }
         Ok(())
-    }
-
-    /// Takes up a message, or waits a little if none has come.
-    #[inline]
-    fn wait<M: Machine>(&mut self, machine: &mut M, is_transfer: bool) -> Result<()> {
-        if let Some(letter) = self.post.poll()? {
-            if let Some(wait) = &mut self.wait {
-                wait.backoff.reset();
-                wait.last = self.post.look(self.clock.now());
-            }
-            return self.take(machine, letter);
-        }
-        self.end_stretch();
-        let now = self.clock.now();
-        let post = &mut *self.post;
-        let here = post.look(now);
-        let wait = self.wait.get_or_insert_with(|| Wait {
-            is_transfer,
-            backoff: post.backoff(),
-            since: now,
-            last: here,
-        });
-        let silent = here.saturating_sub(wait.last);
-        let limit = if self.is_joined { self.peer_limit } else { self.join_limit };
-        if silent > limit && !self.clock.is_simulated() {
-            let text = format!("waited {:.0} s {}", silent.as_secs_f64(), machine.waiting_for());
-            return Err(Error::new(ErrorKind::Timeout, text).at_rank(self.place.rank));
-        }
-        wait.backoff.wait(post.transport(), self.clock)
-    }
-
-    /// Looks until the rows that rank `to` waits for, and all else that was sent, have left. MPI may pass a large message on
-    /// only as far as both sides look, and a rank that computes looks once in a millisecond.
-    fn push_out<M: Machine>(&mut self, machine: &mut M, to: usize) -> Result<()> {
-        // The simulator passes messages on by itself.
-        if self.clock.is_simulated() {
-            return Ok(());
-        }
-        self.end_stretch();
-        self.end_wait();
-        let since = self.clock.now();
-        let mut backoff = self.post.backoff();
-        let mut last = self.post.look(since);
-        while !self.post.transport().sends_done()? {
-            if let Some(letter) = self.post.poll()? {
-                self.take(machine, letter)?;
-                last = self.post.look(self.clock.now());
-                continue;
-            }
-            let silent = self.post.look(self.clock.now()).saturating_sub(last);
-            if silent > self.peer_limit {
-                let text = format!("waited {:.0} s for rank {to} to take rows", silent.as_secs_f64());
-                return Err(Error::new(ErrorKind::Timeout, text).at_rank(self.place.rank));
-            }
-            // Sleeps stay short.
-            backoff.reset();
-            backoff.wait(self.post.transport(), self.clock)?;
-        }
-        // While it makes its own part of a movement, that is where the time belongs.
-        if self.moving.is_none() {
-            self.meter.waited(self.clock.now().saturating_sub(since));
-        }
-        Ok(())
-    }
-
-    /// What the rank waited for has come.
-    #[inline]
-    fn end_wait(&mut self) {
-        let Some(wait) = self.wait.take().filter(|wait| !wait.is_transfer) else { return };
-        let took = self.clock.now().saturating_sub(wait.since);
-        self.meter.waited(took);
-        if let Some(moving) = &mut self.moving {
-            moving.waited += took;
-        }
     }
 
     #[inline]
