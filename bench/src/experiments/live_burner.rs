@@ -12,8 +12,9 @@
 //! The first two know the work in advance and keep their mapping to the end. The load comes to the core on which the
 //! paper's mapping has more to do. On the other core a mapping in groups would show little of it: it leaves some time of
 //! that one unused, which the load can have. On-demand dispatch may fare better or worse there, as the long serial stage is
-//! on the one or the other, so live is held against it on both. The bound is what the cores can still do beside the load: after each run the part
-//! of the loaded core is measured that a thread keeps beside it; n ranks that are all busy keep as much as n such threads.
+//! on the one or the other, so live is held against it on both. The bound is what the cores can still do beside the load:
+//! after each run the part of the loaded core is measured that a thread keeps beside it; n ranks that are all busy keep as
+//! much as n such threads.
 //!
 //! Parts: `alone`, `beside` the load, beside it on the `other` core, and the mapping of the `paper` in the first two.
 
@@ -243,8 +244,8 @@ fn parts(runs: &[Measured]) -> String {
     spread(&parts)
 }
 
-/// What is run, in the order of [`WAYS`], and the cores, first the one on which the first of them has more to do. The plans take the ranks
-/// for equally fast, and links for those of one machine.
+/// What is run, in the order of [`WAYS`], and the cores, first the one on which the first of them has more to do. The plans
+/// take the ranks for equally fast, and links for those of one machine.
 fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 3], [usize; 2])> {
     let spec = spec(UNEVEN);
     let platform = Platform::uniform(ranks, 1e9, Link { bandwidth: 1e9, setup: 2e-5 }).with_ext_on(0)?;
