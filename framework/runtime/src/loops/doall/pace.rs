@@ -10,8 +10,11 @@ const LONGEST: f64 = 16e-3;
 /// No block is made shorter than this many seconds for the sake of the end of a pass.
 const SHORTEST: f64 = 50e-6;
 /// A block is at most this part of what is left: units may take longer from here on, and at the end of a pass the last
-/// block of a rank is what the others wait for.
+/// block of a rank is what the others wait for. A larger part where blocks are dear.
 const PARTS: u64 = 8;
+const FEWEST_PARTS: u64 = 2;
+/// A pass has about so many times as many blocks as a block is parts of what is left.
+const BLOCKS_OF_PARTS: f64 = 3.0;
 /// For that no block is made shorter than this many times what the kernel does once for a block, either.
 const DEAR: f64 = 4.0;
 /// The part of the estimate that a new block replaces.
@@ -113,13 +116,22 @@ impl Pace {
             return size;
         }
         self.most = self.most.max(left);
-        if self.trying.is_some_and(|at| at > 0) && self.size > self.most.div_ceil(PARTS) {
+        let parts = self.parts();
+        if self.trying.is_some_and(|at| at > 0) && self.size > self.most.div_ceil(parts) {
             // No block is ever as large.
             self.end_round();
         }
         let least =
             self.unit.map_or(1, |unit| units_in(SHORTEST.max(DEAR * self.fixed), unit)).min(self.size);
-        self.size.min(left.div_ceil(PARTS).max(least)).max(1)
+        self.size.min(left.div_ceil(parts).max(least)).max(1)
+    }
+
+    /// Into how many blocks what is left is divided: as many as cost no more than they may for the kernel's sake.
+    fn parts(&self) -> u64 {
+        let pass = self.unit.unwrap_or(0.0) * self.most as f64;
+        let blocks = WORTH * pass / self.fixed;
+        // Where a block costs nothing this is infinite or no number at all.
+        if self.fixed > 0.0 { ((blocks / BLOCKS_OF_PARTS) as u64).clamp(FEWEST_PARTS, PARTS) } else { PARTS }
     }
 
     /// A block was done.
@@ -140,7 +152,7 @@ impl Pace {
             self.unit = Some(mean);
             let block = mean * self.size as f64;
             self.done += 1;
-            let may_grow = self.size <= self.most.div_ceil(PARTS) / 2;
+            let may_grow = self.size <= self.most.div_ceil(self.parts()) / 2;
             if block > 2.0 * LONGEST && self.size > 1 || block < TARGET / 4.0 && may_grow {
                 self.restart(mean);
             } else if self.done >= self.review {
@@ -233,6 +245,24 @@ mod tests {
     }
 
     #[test]
+    fn what_is_left_is_divided_into_fewer_blocks_where_they_are_dear() {
+        // 500 units of 0.16 ms; the kernel has 0.4 ms to do for a block, 0.05 ms, or nothing.
+        let blocks_of = |fixed: f64| {
+            let mut pace = settle(fixed, 1.6e-4, 200);
+            pace.trying = None;
+            let (mut left, mut blocks) = (500, 0);
+            pace.most = left;
+            while left > 0 {
+                left -= pace.next(left).min(left);
+                blocks += 1;
+            }
+            blocks
+        };
+        let [dear, cheap, free] = [4e-4, 5e-5, 0.0].map(blocks_of);
+        assert!(dear <= 12 && dear < cheap && cheap <= free, "{dear} {cheap} {free}");
+    }
+
+    #[test]
     fn blocks_take_some_milliseconds() {
         for unit in [1e-7, 3e-6, 1e-4, 4e-4] {
             let block = settle(0.0, unit, 60).usual() as f64 * unit;
@@ -304,7 +334,8 @@ mod tests {
             let units = pace.next(left);
             pace.done(units, Duration::from_secs_f64(0.1e-3 + 100e-6 * units as f64));
         }
-        assert!(pace.trying.is_none() && (16..=62).contains(&pace.usual()), "{pace:?}");
+        let longest = 500_u64.div_ceil(pace.parts());
+        assert!(pace.trying.is_none() && (16..=longest).contains(&pace.usual()), "{pace:?}");
     }
 
     #[test]
