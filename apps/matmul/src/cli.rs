@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::kernel::{Matrix, flops, multiply, rows};
+use crate::kernel::{Factor, Matrix, flops, multiply, rows};
 use crate::product::product;
 use armature::Session;
 use armature_apps::grid::same_values;
@@ -54,10 +54,10 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
 /// Whether the product is the one that the serial loop makes; returns how many seconds that takes.
 fn compare(width: usize, c: &[f64]) -> Result<f64, String> {
     let all = 0..width as u64;
-    let (a, b) = (rows(Matrix::A, all.clone(), width), rows(Matrix::B, all, width));
+    let (a, b) = (rows(Matrix::A, all.clone(), width), Factor::new(&rows(Matrix::B, all, width), width));
     let mut serial = vec![0.0; width * width];
     let start = Instant::now();
-    multiply(&a, &b, &mut serial, width);
+    multiply(&a, &b, &mut serial);
     let seconds = start.elapsed().as_secs_f64();
     same_values("product", c, &serial, width)?;
     Ok(seconds)

@@ -1,6 +1,6 @@
 //! The loop on ranks. This is all that it takes beyond the serial product.
 
-use crate::kernel::{Matrix, fill, flops, multiply, rows};
+use crate::kernel::{Factor, Matrix, fill, flops, multiply, rows};
 use armature::loops::{DoAll, DoAllLoop, Rows, Settings, Summary};
 use armature::{BoxError, Session};
 use std::ops::Range;
@@ -8,8 +8,7 @@ use std::ops::Range;
 /// What all ranks have.
 #[derive(Debug)]
 pub struct Product {
-    b: Vec<f64>,
-    width: usize,
+    b: Factor,
 }
 
 impl DoAll for Product {
@@ -17,13 +16,13 @@ impl DoAll for Product {
     type Units = (Rows<f64>, Rows<f64>);
 
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
-        let a = Rows::from_fn(range.clone(), self.width, |row, values| fill(Matrix::A, row, values));
-        Ok((a, Rows::zeroed(range, self.width)))
+        let a = Rows::from_fn(range.clone(), self.b.width(), |row, values| fill(Matrix::A, row, values));
+        Ok((a, Rows::zeroed(range, self.b.width())))
     }
 
     fn compute(&mut self, range: Range<u64>, (a, c): (&mut [f64], &mut [f64])) -> Result<(), BoxError> {
-        let flops = flops(range.end - range.start, self.width);
-        armature::declare(flops, || multiply(a, &self.b, c, self.width));
+        let flops = flops(range.end - range.start, self.b.width());
+        armature::declare(flops, || multiply(a, &self.b, c));
         Ok(())
     }
 }
@@ -39,8 +38,8 @@ pub fn product(
     settings: Settings,
     whole: bool,
 ) -> Result<Option<(Summary, Vec<f64>)>, BoxError> {
-    let b = rows(Matrix::B, 0..size as u64, size);
-    let mut product = DoAllLoop::new("matmul", size as u64, Product { b, width: size }).settings(settings);
+    let b = Factor::new(&rows(Matrix::B, 0..size as u64, size), size);
+    let mut product = DoAllLoop::new("matmul", size as u64, Product { b }).settings(settings);
     let summary = product.passes(session, passes)?;
     let all = if whole { product.gather(session)? } else { None };
     Ok(summary.map(|summary| (summary, all.map_or_else(Vec::new, |(_, c)| c.into_values()))))

@@ -27,7 +27,7 @@ const ROWS: i32 = 21;
 const TO_UPPER: i32 = 22;
 const TO_LOWER: i32 = 23;
 /// Rows of B are this far down in the endless sheet of elements.
-pub(crate) const SECOND: usize = 1 << 30;
+const SECOND: usize = 1 << 30;
 
 /// The rank program: prints `result seconds S` on rank 0.
 ///
@@ -54,11 +54,11 @@ pub fn main(words: &[String]) -> Outcome {
     let (seconds, rows) = match job.kernel {
         Kernel::Matmul => {
             let a = kernels::rows(mine.clone(), width);
-            let b = kernels::rows(SECOND..SECOND + width, width);
+            let b = second(width);
             let mut c = vec![0.0; a.len()];
             let seconds = timed(&world, &job, |passes| {
                 for _ in 0..passes {
-                    kernels::multiply(&a, &b, &mut c, width);
+                    kernels::multiply(&a, &b, &mut c);
                     world.barrier();
                 }
             });
@@ -122,13 +122,18 @@ fn verify(world: &SimpleCommunicator, job: &Job, rows: &[f64], units: Range<usiz
     if all == serial(job) { Ok(()) } else { Err(format!("the result of {job:?} is wrong").into()) }
 }
 
+/// B.
+pub(crate) fn second(width: usize) -> kernels::Factor {
+    kernels::Factor::new(&kernels::rows(SECOND..SECOND + width, width), width)
+}
+
 /// The rows that count, as the serial loop leaves them.
 pub(crate) fn serial(job: &Job) -> Vec<f64> {
     let (width, passes) = (job.size, job.settle + job.passes);
     if job.kernel == Kernel::Matmul {
-        let (a, b) = (kernels::rows(0..width, width), kernels::rows(SECOND..SECOND + width, width));
+        let (a, b) = (kernels::rows(0..width, width), second(width));
         let mut c = vec![0.0; a.len()];
-        kernels::multiply(&a, &b, &mut c, width);
+        kernels::multiply(&a, &b, &mut c);
         return c;
     }
     let mut grid = kernels::rows(0..width, width);

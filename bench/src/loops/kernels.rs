@@ -6,7 +6,7 @@ use std::ops::Range;
 /// One step of the heat equation (Jacobi): that of the program `heat`.
 pub use heat::kernel::step;
 /// C = A · B for some rows of A and C: that of the program `matmul`.
-pub use matmul::kernel::multiply;
+pub use matmul::kernel::{Factor, multiply};
 /// Initial elements of a row, and a sweep of over-relaxation: those of the program `sor`.
 pub use sor::kernel::{fill, relax};
 

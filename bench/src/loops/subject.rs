@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Outcome,
-    baseline::loops::{SECOND, serial},
+    baseline::loops::{second, serial},
     burner::pin_rank,
 };
 
@@ -34,7 +34,7 @@ fn rank(session: &Session, job: &Job) -> Result<(), BoxError> {
     let shape = Shape { rows: width as u64, columns: width };
     match job.kernel {
         Kernel::Matmul => {
-            let product = Product { b: kernels::rows(SECOND..SECOND + width, width), width };
+            let product = Product { b: second(width) };
             let mut product = DoAllLoop::new("matmul", width as u64, product).settings(settings);
             timed(session, job, |passes| product.passes(session, passes))?;
             check(session, job, || Ok(product.gather(session)?.map(|(_, c)| c.into_values())))
@@ -108,20 +108,19 @@ fn inner(grid: &[f64], width: usize) -> Vec<f64> {
 
 /// Rows of A and C belong to the units; all ranks have B.
 struct Product {
-    b: Vec<f64>,
-    width: usize,
+    b: kernels::Factor,
 }
 
 impl DoAll for Product {
     type Units = (Rows<f64>, Rows<f64>);
 
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
-        let a = kernels::rows(range.start as usize..range.end as usize, self.width);
-        Ok((Rows::new(self.width, a), Rows::zeroed(range, self.width)))
+        let a = kernels::rows(range.start as usize..range.end as usize, self.b.width());
+        Ok((Rows::new(self.b.width(), a), Rows::zeroed(range, self.b.width())))
     }
 
     fn compute(&mut self, _: Range<u64>, (a, c): (&mut [f64], &mut [f64])) -> Result<(), BoxError> {
-        kernels::multiply(a, &self.b, c, self.width);
+        kernels::multiply(a, &self.b, c);
         Ok(())
     }
 }
