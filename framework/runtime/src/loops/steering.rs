@@ -165,8 +165,11 @@ impl Steering {
         self.balancer = balancer;
     }
 
-    /// What was learned.
-    pub(super) fn into_balancer(self) -> LoopBalancer {
+    /// What was learned. What a movement took that is not closed is not reported any more.
+    pub(super) fn into_balancer(mut self) -> LoopBalancer {
+        if self.under_way.is_some() {
+            self.balancer.abandoned();
+        }
         self.balancer
     }
 
@@ -236,11 +239,6 @@ impl Steering {
         } else if self.measures_quantum && seen > 0.0 {
             self.balancer.set_quantum(seen);
         }
-    }
-
-    /// Whether units are on their way.
-    pub(super) fn is_moving(&self) -> bool {
-        self.under_way.is_some()
     }
 
     /// Decides, with what has been reported; `passes_left` says how many more times the units are to be done, if that is

@@ -34,16 +34,16 @@ fn a_slow_rank_gives_units_away_and_the_movement_is_closed_when_all_have_made_it
     assert!(steering.is_due());
     let Instruction { moves, period } = steering.decide(None).unwrap();
     assert_eq!(moves, [Move { from: 0, to: 1, units: 17 }]);
-    assert!(period >= 0.0 && steering.is_moving() && !steering.is_due());
+    assert!(period >= 0.0 && steering.under_way.is_some() && !steering.is_due());
     // One rank has made its part, the other has not.
     steering.hear(0, note(33, 1.3, 1));
     steering.hear(1, note(50, 1.0, 0));
     assert!(steering.decide(None).unwrap().moves.is_empty());
-    assert!(steering.is_moving());
+    assert!(steering.under_way.is_some());
     steering.hear(0, note(33, 1.3, 1));
     steering.hear(1, note(67, 1.3, 1));
     assert!(steering.decide(None).unwrap().moves.is_empty());
-    assert!(!steering.is_moving());
+    assert!(steering.under_way.is_none());
     assert_eq!((steering.interactions(), steering.movements()), (3, 1));
     assert!(steering.change().unwrap().starts_with("move 17 units in 1 message"), "{:?}", steering.change());
 }

@@ -208,13 +208,7 @@ impl Leader {
             change: self.steering.change(),
             ranks: ranks.collect(),
         };
-        let is_moving = self.steering.is_moving();
-        let mut balancer = self.steering.into_balancer();
-        if is_moving {
-            // It is done, but what it took was not reported any more.
-            balancer.abandoned();
-        }
-        (summary, Learned { held: self.held, balancer })
+        (summary, Learned { held: self.held, balancer: self.steering.into_balancer() })
     }
 }
 

@@ -24,13 +24,16 @@ struct Account {
     round: Option<u64>,
     /// Units that it did in this pass.
     done: u64,
-    /// Units that it has and has not done.
+    /// Units that it has and has not done, as far as is known.
     undone: u64,
     held: u64,
     /// Units a second.
     rate: Option<f64>,
-    /// When it reported.
+    /// When that was so.
     at: f64,
+    /// By how many seconds rank 0's clock is ahead of the rank's, as the report says that was heard soonest. Rank 0 hears
+    /// when it has done a block.
+    ahead: Option<f64>,
     total: RankReport,
 }
 
@@ -45,6 +48,14 @@ impl Account {
             _ if self.undone == 0 => 0.0,
             Some(rate) if rate > 0.0 => self.undone as f64 / rate - (now - self.at),
             _ => f64::INFINITY,
+        }
+    }
+
+    /// Takes it that it went on as fast since it reported. Only it can say that it has done all.
+    fn go_on(&mut self, now: f64) {
+        if let Some(rate) = self.rate.filter(|_| self.undone > 0) {
+            let done = ((now - self.at).max(0.0) * rate).round() as u64;
+            (self.undone, self.at) = (self.undone.saturating_sub(done).max(1), now);
         }
     }
 }
@@ -102,7 +113,10 @@ impl Leader {
         if say.note.seconds > 0.0 && say.note.units > 0.0 {
             account.rate = Some(say.note.units / say.note.seconds);
         }
-        (account.round, account.at) = (Some(say.round), now.as_secs_f64());
+        let late = now.as_secs_f64() - say.at;
+        let ahead = account.ahead.map_or(late, |ahead| ahead.min(late));
+        (account.ahead, account.at) = (Some(ahead), say.at + ahead);
+        account.round = Some(say.round);
         (account.done, account.undone, account.held) = (say.done, say.note.held, say.held);
         if let Some(total) = say.total {
             account.total = total;
@@ -137,6 +151,7 @@ impl Leader {
             self.steering.close_movement();
             // At the end of a pass a slow rank is better left without any unit.
             self.steering.set_least(0);
+            self.catch_up(now);
             let instruction = self.steering.decide(Some(self.passes_left()))?;
             return Ok(Some(self.orders(What::Go, instruction)));
         }
@@ -147,6 +162,14 @@ impl Leader {
             return Ok(Some(Orders { round, what: What::Hurry, moves: Vec::new(), period, save: None }));
         }
         Ok(None)
+    }
+
+    /// Reports are of different moments, up to a block of the slowest rank apart: brings what is left of all to the same one.
+    fn catch_up(&mut self, now: Duration) {
+        for (rank, account) in self.accounts.iter_mut().enumerate() {
+            account.go_on(now.as_secs_f64());
+            self.steering.hear(rank, Note { held: account.undone, ..Note::default() });
+        }
     }
 
     /// Ranks whose report is missing before anything can be decided.
@@ -189,6 +212,7 @@ impl Leader {
     fn next_pass(&mut self, now: Duration) -> Result<Orders> {
         if self.pass == self.passes {
             self.ended = Some(now);
+            self.steering.close_movement();
             let instruction = Instruction { moves: Vec::new(), period: 0.0 };
             return Ok(self.orders(What::End, instruction));
         }

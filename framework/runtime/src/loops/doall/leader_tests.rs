@@ -25,10 +25,28 @@ fn leader_on(post: &Post, held: &[u64], passes: u64) -> Leader {
 fn say(round: u64, done: u64, undone: u64, units: f64, seconds: f64, movements: u64) -> Say {
     let note = Note { units, seconds, held: undone, blocks: 1, span: seconds, movements, ..Note::default() };
     let total = (undone == 0).then(RankReport::default);
-    Say { round, done, held: done + undone, note, total }
+    Say { at: 0.0, round, done, held: done + undone, note, total }
 }
 
 const NOW: Duration = Duration::from_secs(1);
+
+/// Rank 1 has done as much as rank 0 when rank 0 reports, a block later: nothing is to move.
+#[test]
+fn what_ranks_have_done_since_they_reported_counts() {
+    let mut leader = leader(&[500, 500], 9);
+    let mut hear = |rank: usize, at: f64, heard: f64, say: Say| {
+        leader.hear(rank, &Say { at, ..say }, Duration::from_secs_f64(heard));
+        leader.step(Duration::from_secs_f64(heard)).unwrap()
+    };
+    // The clock of rank 1 was started two seconds before.
+    assert_eq!(hear(1, 2.1, 0.1, say(0, 100, 400, 100.0, 0.1, 0)), None);
+    assert_eq!(hear(1, 2.2, 0.3, say(0, 200, 300, 100.0, 0.1, 0)), None);
+    let orders = hear(0, 0.3, 0.3, say(0, 300, 200, 300.0, 0.3, 0)).unwrap();
+    assert_eq!((orders.what, orders.moves), (What::Go, vec![]));
+    // Only rank 1 itself can say that it has run dry.
+    assert_eq!(hear(0, 0.45, 2.0, say(1, 450, 50, 150.0, 0.15, 0)), None);
+    assert!(leader.waits_for().contains("rank 1 (which had 200 to do)"), "{}", leader.waits_for());
+}
 
 #[test]
 fn a_rank_that_runs_dry_makes_the_others_report_and_gets_units() {
@@ -74,8 +92,10 @@ fn a_pass_is_over_when_all_units_are_done_and_the_next_begins_where_they_are() {
     assert_eq!(leader.step(NOW).unwrap().map(|orders| orders.what), Some(What::Hurry));
     leader.hear(1, &say(1, 20, 0, 20.0, 1.6, 1), NOW);
     assert_eq!(leader.step(NOW).unwrap().unwrap().what, What::End);
-    let mut again = leader_on(&post, &leader.held(), 1);
-    assert_eq!(again.open(leader.into_balancer()).unwrap(), None, "they are where they should be");
+    // The next run begins with what this one has learned, and can move units although it ended with a movement.
+    let mut again = leader_on(&post, &[50, 50], 1);
+    let orders = again.open(leader.into_balancer()).unwrap().unwrap();
+    assert_eq!(orders.moves, [Transfer { from: 1, to: 0, units: 30, of: 50 }]);
 }
 
 #[test]

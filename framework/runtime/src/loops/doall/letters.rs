@@ -15,6 +15,8 @@ use crate::transport::{Message, Part};
 /// A rank's report.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Say {
+    /// When that was, in seconds of its own clock.
+    pub(super) at: f64,
     /// The orders that it has carried out last.
     pub(super) round: u64,
     /// Units that it did in this pass.

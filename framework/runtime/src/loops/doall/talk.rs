@@ -128,7 +128,8 @@ impl<U: Units> Engine<U> {
         let (undone, held) = (self.member.stock.undone(), self.member.stock.held());
         let note = run.meter.note(undone);
         let total = (undone == 0).then(|| run.meter.report(held));
-        let say = Say { round: self.member.round(), done: self.member.done(), held, note, total };
+        let at = run.clock.now().as_secs_f64();
+        let say = Say { at, round: self.member.round(), done: self.member.done(), held, note, total };
         self.member.has_reported();
         match &mut run.leader {
             Some(leader) => {
