@@ -2,7 +2,7 @@
 //! beside its work?
 //!
 //! *Unequal*: 16 simulated hosts with speeds from 1 to 8. Units begin in equal numbers; after the passes in which they settle,
-//! a pass is timed against that of units in proportion to the speeds, known beforehand and never moved.
+//! a pass is timed against that of units in proportion to the speeds, known beforehand and never moved, after as many passes.
 //!
 //! *Large*: 256 simulated hosts. Simulated time passes for messages, but not for what rank 0 computes to decide; that is measured
 //! alone, on this machine, and added for each interaction.
@@ -96,7 +96,8 @@ fn unequal(report: &mut Report, smoke: bool) -> Outcome {
         let (mut of_ideal, mut of_equal) = (Vec::new(), Vec::new());
         for seed in 1..=if smoke { 1 } else { SEEDS } {
             let live = case(kind, speeds(seed, HOSTS), smoke);
-            let still = Simulated { live: false, settle: 1, ..live.clone() };
+            // It settles, too: the width of strips is chosen in these passes.
+            let still = Simulated { live: false, ..live.clone() };
             let ideal = Simulated { ideal: true, ..still.clone() }.run(Path::new(FOLDER))?;
             let (settled, equal) = (live.run(Path::new(FOLDER))?, still.run(Path::new(FOLDER))?);
             of_ideal.push(ideal.seconds / settled.seconds);
