@@ -56,8 +56,9 @@ impl Factor {
 /// on its way from memory, so that a product of few rows takes hardly longer for each of them than one of many.
 pub fn multiply(a: &[f64], b: &Factor, c: &mut [f64]) {
     let height = ROWS * b.width.max(1);
+    let steps = a.len().div_ceil(height).max(1);
     for (start, panel, next) in b.panels() {
-        let mut parts = next.chunks(next.len().div_ceil(a.len().div_ceil(height)).max(1));
+        let mut parts = next.chunks(next.len().div_ceil(steps).max(1));
         for (a, c) in a.chunks(height).zip(c.chunks_mut(height)) {
             let ahead = parts.next().unwrap_or_default();
             if a.len() == height {
