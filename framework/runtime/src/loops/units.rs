@@ -40,6 +40,8 @@ pub(super) mod sealed {
         fn split_off(&mut self, at: usize) -> Self;
         /// Puts units behind these.
         fn append(&mut self, other: Self);
+        /// Whether so many units can be put behind these without moving them in memory.
+        fn has_room(&self, more: usize) -> bool;
         /// A copy to send, while the units stay.
         fn copy(&self) -> Self;
         /// Puts it into a message.
@@ -110,6 +112,10 @@ impl<T: Pod> Rows<T> {
     }
 }
 
+fn has_room<T>(values: &Vec<T>, more: usize) -> bool {
+    values.capacity() - values.len() >= more
+}
+
 impl<T: Pod + Send> Storage for Rows<T> {
     fn empty() -> Self {
         Rows { width: 0, values: Vec::new() }
@@ -132,6 +138,10 @@ impl<T: Pod + Send> Storage for Rows<T> {
         } else {
             self.values.append(&mut other.values);
         }
+    }
+
+    fn has_room(&self, more: usize) -> bool {
+        has_room(&self.values, more.saturating_mul(self.width))
     }
 
     fn copy(&self) -> Self {
@@ -177,6 +187,10 @@ impl<U: Item + Clone> Storage for Vec<U> {
         self.append(&mut other);
     }
 
+    fn has_room(&self, more: usize) -> bool {
+        has_room(self, more)
+    }
+
     fn copy(&self) -> Self {
         self.clone()
     }
@@ -208,6 +222,10 @@ impl Storage for () {
     fn split_off(&mut self, _: usize) -> Self {}
 
     fn append(&mut self, (): ()) {}
+
+    fn has_room(&self, _: usize) -> bool {
+        true
+    }
 
     fn copy(&self) -> Self {}
 
@@ -244,6 +262,10 @@ macro_rules! tuples {
 
             fn append(&mut self, other: Self) {
                 $(self.$at.append(other.$at);)*
+            }
+
+            fn has_room(&self, more: usize) -> bool {
+                $(self.$at.has_room(more))&&*
             }
 
             fn copy(&self) -> Self {
@@ -294,6 +316,7 @@ mod tests {
             (&*rows, &*names),
             (&[4.0, 4.0, 5.0, 5.0][..], &["unit 4".to_string(), "unit 5".into()][..])
         );
+        assert!(front.has_room(2) && !front.has_room(100) && !back.has_room(1) && ().has_room(100));
         front.append(back);
         assert_eq!(front, both(3..9));
         let mut nothing = Both::empty();

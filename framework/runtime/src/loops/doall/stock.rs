@@ -5,6 +5,11 @@ use std::ops::Range;
 
 use crate::loops::units::Units;
 
+/// Segments are put together if at most so many times as many units are copied as the smaller one has. …
+const CHEAP: u64 = 4;
+/// … But more than so many pairs of neighbours are not left: each costs a block that is shorter than it could be.
+const MOST_JOINTS: usize = 16;
+
 /// Neighbouring units. Those from the front are done first and those from the back leave first, so that the ones that are
 /// done in this pass are always at the front.
 #[derive(Debug)]
@@ -24,6 +29,23 @@ impl<U> Segment<U> {
 
     fn left(&self) -> u64 {
         self.count - self.done
+    }
+
+    /// Whether the next unit is the first of the other one.
+    fn is_before(&self, other: &Self) -> bool {
+        self.first + self.count == other.first
+    }
+}
+
+impl<U: Units> Segment<U> {
+    /// Whether few units are copied when the other one's are put behind these: not many more than the smaller one has.
+    fn is_cheap_with(&self, other: &Self) -> bool {
+        // What is in memory can be counted in a usize.
+        let copied = match self.units.has_room(other.count as usize) {
+            true => other.count,
+            false => self.count + other.count,
+        };
+        copied <= CHEAP * self.count.min(other.count)
     }
 }
 
@@ -73,15 +95,18 @@ impl<U: Units> Stock<U> {
         }
     }
 
-    /// Every unit is to be done again.
+    /// Every unit is to be done again. Neighbours become one, so that blocks need not end between them, where that takes no
+    /// longer than it is worth: after each movement most units of a rank would be copied otherwise.
     pub(super) fn begin_pass(&mut self) {
         let mut segments: Vec<_> = self.segments.drain(..).collect();
         segments.sort_by_key(|segment| segment.first);
+        let joints = segments.windows(2).filter(|pair| pair[0].is_before(&pair[1])).count();
         for mut segment in segments {
             segment.done = 0;
             match self.segments.back_mut() {
-                // Neighbours become one, so that blocks need not end between them.
-                Some(last) if last.first + last.count == segment.first => {
+                Some(last)
+                    if last.is_before(&segment) && (joints > MOST_JOINTS || last.is_cheap_with(&segment)) =>
+                {
                     last.count += segment.count;
                     last.units.append(segment.units);
                 }
@@ -160,6 +185,37 @@ mod tests {
 
     fn firsts(stock: &Stock<Rows<u64>>) -> Vec<(u64, u64)> {
         stock.segments().map(|s| (s.first, s.count)).collect()
+    }
+
+    #[test]
+    fn a_few_units_do_not_make_many_be_copied() {
+        let mut stock = Stock::new();
+        stock.receive(segment(100..600));
+        // As if they had come from a rank with lower numbers, and gone to one.
+        stock.receive(segment(90..100));
+        stock.begin_pass();
+        assert_eq!(firsts(&stock), [(90, 10), (100, 500)]);
+        let gone = stock.ship(20);
+        assert_eq!((gone.len(), stock.held()), (1, 490));
+        // What comes back finds its place.
+        gone.into_iter().for_each(|segment| stock.receive(segment));
+        stock.begin_pass();
+        assert_eq!(firsts(&stock), [(90, 10), (100, 500)]);
+        // Few units and few become one; …
+        stock.receive(segment(80..90));
+        stock.begin_pass();
+        assert_eq!(firsts(&stock), [(80, 20), (100, 500)]);
+        // … and so do all if there are too many pieces of them.
+        let mut first = 600;
+        for count in [1, 50].into_iter().cycle().take(16) {
+            stock.receive(segment(first..first + count));
+            first += count;
+        }
+        stock.begin_pass();
+        assert_eq!((firsts(&stock), stock.undone()), (vec![(80, first - 80)], first - 80));
+        let all = stock.next(u64::MAX).unwrap();
+        let values = stock.slices(&all).unwrap().iter().copied().step_by(2);
+        assert!(values.eq(80..first));
     }
 
     #[test]
