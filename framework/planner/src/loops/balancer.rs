@@ -236,8 +236,9 @@ impl LoopBalancer {
 
     /// Puts a rank's first reports together, and smooths later ones.
     fn measure(&mut self, rank: usize, raw: f64, report: &Report) {
+        let settling = self.settling();
         let (start, filter) = (&mut self.starts[rank], &mut self.filters[rank]);
-        if start.reports == self.options.settling.unwrap_or(1) {
+        if start.reports == settling {
             filter.add(&self.options.smoothing, raw);
             return;
         }
@@ -303,6 +304,13 @@ impl LoopBalancer {
         Ok(moves)
     }
 
+    /// Whether the moves that were made out cost so little that they have paid by the end of the pass.
+    fn pays_at_once(&self, decision: &LoopDecision) -> bool {
+        let saved = decision.current_time.unwrap_or(0.0) * decision.gain;
+        let part = self.options.at_once.unwrap_or(0.0);
+        part > 0.0 && saved > 0.0 && self.costs.costs().is_some() && decision.cost <= part * saved
+    }
+
     /// Moves to the shares of the ranks' mean rates, if these are better at present, too, would have saved since the last
     /// movement what it costs to move there, and can save it in the seconds that are `left`, if that is known.
     fn by_mean(
@@ -334,18 +342,34 @@ impl LoopBalancer {
         }
         if !is_above {
             let is_enough = decision.gain > 0.0 && decision.gain >= self.options.threshold;
+            if !is_enough && self.is_settled(&decision.held) && self.pays_at_once(decision) {
+                return Verdict::Act;
+            }
             return Verdict::Keep(if is_enough { Reason::Unsure } else { Reason::GainTooSmall });
         }
         if decision.is_worth_cost() { Verdict::Act } else { Verdict::Keep(Reason::NotWorthCost) }
     }
 
-    /// The part of the time that moves must save at present.
-    fn threshold(&self, held: &[u64]) -> f64 {
-        let settling = self.options.settling.unwrap_or(1);
+    /// Reports of the rank that has made the fewest up to now, of those that are awaited at first.
+    fn reports(&self, held: &[u64]) -> u32 {
         // A rank without units does not report.
         let reporting = self.starts.iter().zip(held).filter(|(_, held)| **held > 0);
-        let reports = reporting.map(|(start, _)| start.reports).min().unwrap_or(settling);
-        if reports >= settling {
+        reporting.map(|(start, _)| start.reports).min().unwrap_or(self.settling())
+    }
+
+    fn settling(&self) -> u32 {
+        self.options.settling.unwrap_or(1)
+    }
+
+    /// Whether all ranks have reported as often as is awaited at first.
+    fn is_settled(&self, held: &[u64]) -> bool {
+        self.reports(held) >= self.settling()
+    }
+
+    /// The part of the time that moves must save at present.
+    fn threshold(&self, held: &[u64]) -> f64 {
+        let reports = self.reports(held);
+        if reports >= self.settling() {
             self.options.threshold
         } else if reports >= FEW {
             self.options.threshold.max(UNSURE)

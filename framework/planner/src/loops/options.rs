@@ -48,6 +48,11 @@ pub struct LoopOptions {
     /// have if it was held back; of what the next one promises, the part counts that the last ones have kept, and costs
     /// may not be more than that.
     pub hindsight: bool,
+    /// Whatever the threshold, moves are made too that cost no more than this part of what they save in the pass that is
+    /// running, once it is known what moves cost; at least 0. The paper has nothing of the kind: the threshold is for moves
+    /// that pay by and by, if nothing changes, and these have paid by the end of the pass. `None` is 0, no such moves; in
+    /// loops in which units move during a pass it is a tenth.
+    pub at_once: Option<f64>,
     /// Units that each rank keeps at least, where there are enough.
     pub least: u64,
     /// What a movement is taken to cost before there was any. The default, nothing, lets the first happen, which
@@ -67,6 +72,7 @@ impl Default for LoopOptions {
             threshold: 0.1,
             margin: Some(2.0),
             hindsight: true,
+            at_once: None,
             least: 1,
             costs: MovementCosts::default(),
             period: PeriodOptions::default(),
@@ -95,6 +101,11 @@ impl LoopOptions {
             && !(margin > 0.0 && margin.is_finite())
         {
             return invalid(format!("margin must be more than 0, but is {margin}"));
+        }
+        if let Some(part) = self.at_once
+            && !(part >= 0.0 && part.is_finite())
+        {
+            return invalid(format!("at_once must be at least 0, but is {part}"));
         }
         for (name, value) in [("fixed", self.costs.fixed), ("per_unit", self.costs.per_unit)] {
             if !(value >= 0.0 && value.is_finite()) {

@@ -11,6 +11,9 @@ use crate::session::{Balance, Config};
 /// Reports that ranks begin with in loops over grids. There rows move between sweeps only, at some cost, while in other
 /// loops a rank that has run dry gets units at once.
 const SETTLING: u32 = 4;
+/// In those others a movement that saves ten times its cost before the pass ends needs no threshold. A tenth, because the cost
+/// is that of packing and unpacking, and what is saved is as sure as the rates of ranks are.
+const AT_ONCE: f64 = 0.1;
 
 /// How a loop is run. The defaults measure and choose; every choice can be made by hand.
 ///
@@ -104,8 +107,9 @@ impl Settings {
     /// The planner's options for a loop of this reach.
     pub(super) fn planner(&self, reach: Reach, balance: Balance) -> LoopOptions {
         let mut options = LoopOptions { reach, ..self.options.clone() };
-        if reach == Reach::Neighbours {
-            options.settling = options.settling.or(Some(SETTLING));
+        match reach {
+            Reach::Neighbours => options.settling = options.settling.or(Some(SETTLING)),
+            Reach::Anywhere => options.at_once = options.at_once.or(Some(AT_ONCE)),
         }
         options.enabled &= balance != Balance::Off;
         if let Some(quantum) = self.quantum {
@@ -156,6 +160,13 @@ mod tests {
         assert_eq!(Settings::new().balance_of(&config), Balance::Off);
         assert_eq!(Settings::new().balance(Balance::Once).balance_of(&config), Balance::Once);
         assert!(!Settings::new().planner(Reach::Neighbours, Balance::Off).enabled);
+        let at_once = |settings: &Settings, reach| settings.planner(reach, Balance::Live).at_once;
+        let never = Settings::new().options(LoopOptions { at_once: Some(0.0), ..LoopOptions::default() });
+        assert_eq!(at_once(&Settings::new(), Reach::Neighbours), None, "rows of grids move between sweeps");
+        assert_eq!(
+            (at_once(&Settings::new(), Reach::Anywhere), at_once(&never, Reach::Anywhere)),
+            (Some(0.1), Some(0.0))
+        );
         let settling = |settings: &Settings, reach| settings.planner(reach, Balance::Live).settling;
         let set = Settings::new().options(LoopOptions { settling: Some(2), ..LoopOptions::default() });
         assert_eq!(settling(&Settings::new(), Reach::Neighbours), Some(4));

@@ -32,6 +32,7 @@ pub(super) fn event(decision: &LoopDecision) -> Event {
             Verdict::Act if decision.foregone.is_some() => {
                 "that would have saved more than it costs since the last movement"
             }
+            Verdict::Act if decision.gain < decision.threshold => "that has paid by the end of the pass",
             Verdict::Act => "that saves more than it costs",
             Verdict::Keep(Reason::Off) => "balancing is switched off",
             Verdict::Keep(Reason::NotSettled) => "not all ranks have reported a rate yet",
