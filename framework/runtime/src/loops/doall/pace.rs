@@ -7,12 +7,12 @@ use std::time::Duration;
 const TARGET: f64 = 8e-3;
 /// Blocks may take so many seconds where larger ones are faster.
 const LONGEST: f64 = 16e-3;
-/// No block is made shorter than this many seconds for the sake of the end of a pass: some of these pass before a rank that
-/// is so close to its end is asked for units.
-const SHORTEST: f64 = 400e-6;
+/// No block is made shorter than this many seconds for the sake of the end of a pass: a rank with two such blocks left is not
+/// asked for units any more, and a block reads anew what all units share.
+const SHORTEST: f64 = 1e-3;
 /// A block is at most this part of what is left: units may take longer from here on, and at the end of a pass the last
 /// block of a rank is what the others wait for. A larger part where blocks are dear.
-const PARTS: u64 = 8;
+const PARTS: u64 = 6;
 const FEWEST_PARTS: u64 = 2;
 /// A pass has about so many times as many blocks as a block is parts of what is left.
 const BLOCKS_OF_PARTS: f64 = 3.0;
@@ -330,8 +330,8 @@ mod tests {
 
     #[test]
     fn no_size_is_waited_for_that_never_comes() {
-        // Blocks that cost little are an eighth of 500 units at most, dear ones a fifth.
-        for (fixed, longest) in [(0.02e-3, 62), (0.1e-3, 100)] {
+        // Blocks that cost little are a sixth of 500 units at most, dear ones a fifth.
+        for (fixed, longest) in [(0.02e-3, 83), (0.1e-3, 100)] {
             let mut pace = Pace::new(None);
             for left in (1..=500).rev().cycle().take(5_000) {
                 let units = pace.next(left);
@@ -347,7 +347,7 @@ mod tests {
         let usual = pace.usual();
         assert_eq!(
             (pace.next(u64::MAX), pace.next(8_000), pace.next(100), pace.next(1)),
-            (usual, 1_000, 400, 400)
+            (usual, 1_334, 1_000, 1_000)
         );
         pace.done(100, Duration::from_millis(100));
         assert_eq!(pace.usual(), 8, "units of 1 ms");
