@@ -67,7 +67,8 @@ impl Settings {
     }
 
     /// Every rank waits at an interaction until rank 0 has decided, so that decisions take effect one interaction
-    /// earlier. It is there to be compared with.
+    /// earlier; over grids rank 0 waits for all reports, and the others for its next border. It is there to be compared
+    /// with.
     pub fn synchronous(mut self) -> Self {
         self.synchronous = true;
         self

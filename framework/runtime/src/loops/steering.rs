@@ -41,6 +41,7 @@ pub(super) struct Steering {
     reach: Reach,
     balance: Balance,
     measures_quantum: bool,
+    synchronous: bool,
     clock: Clock,
     events: EventLog,
     /// By rank.
@@ -135,6 +136,7 @@ impl Steering {
             reach,
             balance,
             measures_quantum: settings.quantum.is_none(),
+            synchronous: settings.synchronous,
             clock,
             events,
             accounts: held.iter().map(|&held| Account { held, ..Account::default() }).collect(),
@@ -186,7 +188,17 @@ impl Steering {
 
     /// Whether all ranks that take part have reported since they were asked to last.
     pub(super) fn is_due(&self) -> bool {
-        self.accounts.iter().all(|account| account.has_reported)
+        self.missing().next().is_none()
+    }
+
+    /// Ranks that take part and have not reported since they were asked to last.
+    pub(super) fn missing(&self) -> impl Iterator<Item = usize> + '_ {
+        self.accounts.iter().enumerate().filter(|(_, account)| !account.has_reported).map(|(rank, _)| rank)
+    }
+
+    /// Whether all ranks wait for decisions.
+    pub(super) fn is_synchronous(&self) -> bool {
+        self.synchronous
     }
 
     /// Where the ranks' turns of their cores cannot have evened out in what was reported, puts the decision off: ranks are

@@ -159,7 +159,7 @@ impl<'d> Driver<'d> {
                         self.meter.moved(took, sent, received);
                     }
                 }
-                Step::Wait => self.wait(machine, is_transfer)?,
+                Step::Wait => self.wait(machine, is_transfer, M::waiting_for)?,
                 Step::Done => break,
             }
         }
@@ -286,6 +286,7 @@ impl<'d> Driver<'d> {
             return Ok(());
         }
         self.listen(machine)?;
+        self.hear_all(machine, sweep)?;
         let begin = self.clock.now();
         if let Some(leader) = &mut self.leader {
             if let Some((block, why)) = machine.tune(leader.lap(sweep, begin), leader.most()) {
@@ -304,6 +305,20 @@ impl<'d> Driver<'d> {
             }
         }
         Ok(())
+    }
+
+    /// At an interaction of a synchronous loop rank 0 waits until all ranks have reported. The others cannot go on without its
+    /// next border, which comes after its orders.
+    fn hear_all<M: Machine>(&mut self, machine: &mut M, sweep: u64) -> Result<()> {
+        loop {
+            let delay = machine.delay();
+            let missing = self.leader.as_ref().map_or_else(Vec::new, |leader| leader.awaited(sweep, delay));
+            if missing.is_empty() {
+                self.end_wait();
+                return Ok(());
+            }
+            self.wait(machine, false, |_| format!("for the reports of ranks {missing:?}"))?;
+        }
     }
 
     /// Begins to write the rows if they are to be written before this sweep, and tells what has been written.

@@ -144,6 +144,17 @@ impl Leader {
         self.steering.record(|| Event::Grain { block, reason });
     }
 
+    /// Ranks for whose reports rank 0 waits before it begins `sweep`: none but in a synchronous loop, at an interaction. Rows can
+    /// move `delay` sweeps later.
+    pub(super) fn awaited(&self, sweep: u64, delay: u64) -> Vec<usize> {
+        let is_interaction = sweep == self.report_after + 1 && sweep + delay < self.sweeps;
+        if is_interaction && self.steering.is_synchronous() {
+            self.steering.missing().collect()
+        } else {
+            Vec::new()
+        }
+    }
+
     /// Before rank 0 begins `sweep`: orders, if it is time for any. Rows can move `delay` sweeps later.
     pub(super) fn decide(&mut self, sweep: u64, delay: u64) -> Result<Option<Orders>> {
         let before = sweep + delay;

@@ -172,6 +172,25 @@ fn rows_move_at_random_and_the_result_stays_the_serial_one() {
     assert!(movements > 1_000 && sent > movements, "{movements} movements of {sent} rows");
 }
 
+/// Rank 0 decides at the first moment at which it may, however far the others are behind it.
+#[test]
+fn a_synchronous_loop_waits_for_all_reports() {
+    let shape = Shape { rows: 40, columns: 9 };
+    let settings = Settings::new().forced(7).block(2).synchronous();
+    for ranks in [2, 3, 5] {
+        // Rows move before the sweep after the next one, and that is reported.
+        for summary in check(ranks, shape, &[101, 51], &settings) {
+            assert!(summary.interactions >= summary.passes / 2 - 1, "{ranks} ranks: {summary}");
+        }
+        // … before the step that no rank can have begun.
+        for summary in check_heat(ranks, shape, &[101, 51], &settings) {
+            let apart = ranks as u64 + 1;
+            assert!(summary.interactions >= summary.passes / apart - 1, "{ranks} ranks: {summary}");
+        }
+    }
+    check(3, shape, &[30, 30], &Settings::new().synchronous());
+}
+
 #[test]
 fn shares_are_kept_where_nothing_moves() {
     let settings = Settings::new().balance(Balance::Off).shares([3.0, 1.0]);

@@ -18,9 +18,14 @@ pub(super) struct Wait {
 }
 
 impl Driver<'_> {
-    /// Takes up a message, or waits a little if none has come.
+    /// Takes up a message, or waits a little if none has come, for `what`.
     #[inline]
-    pub(super) fn wait<M: Machine>(&mut self, machine: &mut M, is_transfer: bool) -> Result<()> {
+    pub(super) fn wait<M: Machine>(
+        &mut self,
+        machine: &mut M,
+        is_transfer: bool,
+        what: impl Fn(&M) -> String,
+    ) -> Result<()> {
         if let Some(letter) = self.post.poll()? {
             if let Some(wait) = &mut self.wait {
                 wait.backoff.reset();
@@ -41,7 +46,7 @@ impl Driver<'_> {
         let silent = here.saturating_sub(wait.last);
         let limit = if self.is_joined { self.peer_limit } else { self.join_limit };
         if silent > limit && !self.clock.is_simulated() {
-            let text = format!("waited {:.0} s {}", silent.as_secs_f64(), machine.waiting_for());
+            let text = format!("waited {:.0} s {}", silent.as_secs_f64(), what(machine));
             return Err(Error::new(ErrorKind::Timeout, text).at_rank(self.place.rank));
         }
         wait.backoff.wait(post.transport(), self.clock)
