@@ -36,7 +36,8 @@ struct Start {
 /// In this order (Fig. 21 of the paper): rates are smoothed; units are shared out in proportion to them; if the time of
 /// a pass would fall by less than the [threshold](LoopOptions::threshold), or ranks have only
 /// [begun](LoopOptions::settling) to report, nothing is done (but for savings of two fifths, from the second report on, and
-/// for moves that [pay within the pass](LoopOptions::at_once)); the moves are made out; if they cost more than [margin](LoopOptions::margin) times what they are expected to save, they are not made. Costs
+/// for moves that [pay within the pass](LoopOptions::at_once)); the moves are made out; if they cost more than
+/// [margin](LoopOptions::margin) times what they are expected to save, they are not made. Costs
 /// are fitted to past movements ([`MovementFit`]), and the saving lasts as long as things stay as they are
 /// ([`Stability`]), or until the end of the loop; with [hindsight](LoopOptions::hindsight) as far as the movements before
 /// have kept what they promised. Where that holds moves back, units may go to the shares that suit the ranks' mean rates
@@ -367,10 +368,9 @@ impl LoopBalancer {
 
     /// The part of the time that moves must save at present.
     fn threshold(&self, held: &[u64]) -> f64 {
-        let reports = self.reports(held);
-        if reports >= self.settling() {
+        if self.is_settled(held) {
             self.options.threshold
-        } else if reports >= FEW {
+        } else if self.reports(held) >= FEW {
             self.options.threshold.max(UNSURE)
         } else {
             f64::INFINITY

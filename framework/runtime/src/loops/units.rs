@@ -112,6 +112,7 @@ impl<T: Pod> Rows<T> {
     }
 }
 
+/// Whether so many values can be put behind these where they lie.
 fn has_room<T>(values: &Vec<T>, more: usize) -> bool {
     values.capacity() - values.len() >= more
 }

@@ -317,7 +317,9 @@ impl<'d> Driver<'d> {
                 self.end_wait();
                 return Ok(());
             }
-            self.wait(machine, false, |_| format!("for the reports of ranks {missing:?}"))?;
+            self.wait(machine, false, |_| {
+                format!("for the reports of ranks {missing:?} before sweep {sweep}")
+            })?;
         }
     }
 

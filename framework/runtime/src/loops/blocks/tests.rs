@@ -191,6 +191,42 @@ fn a_synchronous_loop_waits_for_all_reports() {
     check(3, shape, &[30, 30], &Settings::new().synchronous());
 }
 
+/// The lower half of the rows takes long.
+struct Slow;
+
+impl DoAcross for Slow {
+    type Value = f32;
+
+    fn row(&mut self, _: u64, _: &mut [f32]) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    fn sweep(&mut self, grid: Grid<'_, f32>, _: Range<usize>) -> Result<(), BoxError> {
+        if grid.first > 10 {
+            std::thread::sleep(std::time::Duration::from_millis(1_500));
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_report_that_does_not_come_is_named() {
+    let limit = std::time::Duration::from_millis(300);
+    let config = Config { peer_limit: limit, join_limit: limit, ..Config::new().ranks(2) };
+    let error = run(&config, |session| {
+        let settings = Settings::new().block(10).synchronous();
+        SweepLoop::new("slow", Shape { rows: 42, columns: 3 }, Slow).settings(settings).run(session, 9)?;
+        Ok(())
+    })
+    .unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.kind(), ErrorKind::Timeout, "{text}");
+    assert!(
+        text.starts_with("rank 0: loop slow: waited 0 s for the reports of ranks [1] before sweep 1"),
+        "{text}"
+    );
+}
+
 #[test]
 fn shares_are_kept_where_nothing_moves() {
     let settings = Settings::new().balance(Balance::Off).shares([3.0, 1.0]);
