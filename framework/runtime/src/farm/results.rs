@@ -183,27 +183,33 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             .map_err(|e| e.on_item(given.first).in_farm(&self.name).at_rank(0))
     }
 
-    /// Results have come: they are kept, if they are to be, and the sink is fed.
+    /// Results have come: they are kept, if they are to be, and the sink is fed. What it gets is in the file by then, so
+    /// that nothing it shows or writes is unknown to a job that is started again, wherever this one is killed.
     fn feed(
         &mut self,
         first: u64,
         run: Run<O>,
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<()> {
-        let run = match (run, &mut self.store) {
-            (Run::Results(results), Some(store)) => {
-                let codec = &self.codecs.results;
-                let kept = (first..)
-                    .zip(results)
-                    .map(|(task, result)| store.keep(task, result, codec).map_err(|e| e.on_item(task)));
-                let kept: Result<Vec<O>> = kept.collect();
-                Run::Results(kept.map_err(|e| e.in_farm(&self.name).at_rank(0))?)
+        let run = match &mut self.store {
+            Some(store) => {
+                let kept = match run {
+                    Run::Results(results) => {
+                        let codec = &self.codecs.results;
+                        let kept = (first..).zip(results).map(|(task, result)| {
+                            store.keep(task, result, codec).map_err(|e| e.on_item(task))
+                        });
+                        kept.collect::<Result<_>>().map(Run::Results)
+                    }
+                    Run::Failed(failed) if store.keeps_failures() => {
+                        store.keep_failure(&failed).map(|()| Run::Failed(failed))
+                    }
+                    run @ Run::Failed(_) => Ok(run),
+                };
+                let written = kept.and_then(|run| store.tick().map(|()| run));
+                written.map_err(|e| e.in_farm(&self.name).at_rank(0))?
             }
-            (Run::Failed(failed), Some(store)) if store.keeps_failures() => {
-                store.keep_failure(&failed).map_err(|e| e.in_farm(&self.name).at_rank(0))?;
-                Run::Failed(failed)
-            }
-            (run, _) => run,
+            None => run,
         };
         self.pass_on(first, run, sink)
     }

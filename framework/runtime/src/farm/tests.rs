@@ -294,6 +294,28 @@ fn what_is_in_the_journal_is_not_computed_again() {
     }
 }
 
+/// Whoever is killed in a sink finds there what the sink has shown.
+#[test]
+fn what_a_sink_gets_is_in_the_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    for ranks in [1, 3] {
+        let path = dir.path().join(format!("{ranks}.journal"));
+        let missing = run(&config(ranks), |session| {
+            let farm = Farm::new("texts", |x: u64| format!("<{x}>"));
+            let mut farm = farm.chunking(Chunking::Fixed(3)).journal(&path, "v1");
+            let mut missing = Vec::new();
+            farm.map(session, 0..60, |number, text| {
+                let (kept, text) = (std::fs::read(&path).unwrap(), text.unwrap());
+                if !kept.windows(text.len()).any(|place| place == text.as_bytes()) {
+                    missing.push(number);
+                }
+            })?;
+            Ok(missing)
+        });
+        assert_eq!(missing.unwrap(), Vec::<u64>::new(), "{ranks} ranks");
+    }
+}
+
 #[test]
 fn iterations_go_on_where_they_were() {
     let dir = tempfile::tempdir().unwrap();
