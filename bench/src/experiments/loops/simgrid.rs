@@ -9,7 +9,7 @@
 
 use std::{path::Path, time::Instant};
 
-use armature_planner::loops::{Interaction, LoopBalancer, LoopOptions, Report as RankReport};
+use armature_planner::loops::{Ahead, Interaction, LoopBalancer, LoopOptions, Report as RankReport};
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
@@ -180,7 +180,7 @@ fn decision_time(ranks: usize, times: usize) -> Outcome<f64> {
             reports: &reports,
             phase: 0.1,
             cost: 0.0,
-            passes_left: None,
+            ahead: Ahead::Unknown,
         })?;
         took.push(start.elapsed().as_secs_f64());
         if decision.is_act() {

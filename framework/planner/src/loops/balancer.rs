@@ -1,13 +1,14 @@
 //! The balancer itself: one interaction after the other.
 
+mod judge;
+
 use serde::{Deserialize, Serialize};
 
 use super::cost::MovementFit;
 use super::decision::LoopDecision;
-use super::distribution::{distribute, pass_time, reduction};
 use super::filter::RateFilter;
-use super::hindsight::{Hindsight, Trial};
-use super::interaction::{Interaction, Report};
+use super::hindsight::Hindsight;
+use super::interaction::{Ahead, Interaction, Report};
 use super::invalid;
 use super::moves::{Move, busiest};
 use super::options::LoopOptions;
@@ -40,7 +41,8 @@ struct Start {
 /// [margin](LoopOptions::margin) times what they are expected to save, they are not made. Costs
 /// are fitted to past movements ([`MovementFit`]), and the saving lasts as long as things stay as they are
 /// ([`Stability`]), or until the end of the loop; with [hindsight](LoopOptions::hindsight) as far as the movements before
-/// have kept what they promised. Where that holds moves back, units may go to the shares that suit the ranks' mean rates
+/// have kept what they promised. Of what is left in the [middle of a pass](Ahead::RestOfPass) moves must save what they cost
+/// before it ends. Where that holds moves back, units may go to the shares that suit the ranks' mean rates
 /// instead, once these would have saved what moving there costs.
 ///
 /// The balancer has no clock and sends nothing. After [`Verdict::Act`] it waits until it is told that the moves were
@@ -51,14 +53,14 @@ struct Start {
 /// A rank without units keeps its last rate; one that never had any counts with the mean of the others.
 ///
 /// ```
-/// use armature_planner::loops::{Interaction, LoopBalancer, LoopOptions, Reach, Report};
+/// use armature_planner::loops::{Ahead, Interaction, LoopBalancer, LoopOptions, Reach, Report};
 ///
 /// let options = LoopOptions { reach: Reach::Neighbours, ..LoopOptions::default() };
 /// let mut balancer = LoopBalancer::new(4, options)?;
 /// // In 2 s three ranks have done their 250 units twice; the first, beside another process, once.
 /// let report = |seconds| Report { units: 250.0, seconds, held: 250 };
 /// let reports = [report(2.0), report(1.0), report(1.0), report(1.0)];
-/// let look = Interaction { now: 2.0, reports: &reports, phase: 0.5, cost: 0.005, passes_left: None };
+/// let look = Interaction { now: 2.0, reports: &reports, phase: 0.5, cost: 0.005, ahead: Ahead::Unknown };
 /// let decision = balancer.interact(&look)?;
 /// assert!(decision.is_act());
 /// assert_eq!(decision.target, [143, 286, 286, 285]);
@@ -81,12 +83,21 @@ pub struct LoopBalancer {
     period: PeriodChooser,
     hindsight: Hindsight,
     regret: Regret,
-    /// Units of the busiest rank, while moves are being made.
-    under_way: Option<u64>,
+    /// The moves that are being made.
+    under_way: Option<UnderWay>,
     /// Time of the last interaction.
     last: Option<f64>,
     /// Since when ranks have only computed: the last interaction, or the end of the movement after it.
     free: Option<f64>,
+}
+
+/// Moves that are being made.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct UnderWay {
+    /// Units of the busiest rank.
+    units: u64,
+    /// Whether they are to last beyond the end of a pass.
+    lasts: bool,
 }
 
 /// How many units more each rank should have.
@@ -160,7 +171,7 @@ impl LoopBalancer {
     /// Makes moves of a caller's own, as if they had been decided: the balancer waits until it is told that they were
     /// [made](LoopBalancer::moved) or [given up](LoopBalancer::abandoned).
     pub fn impose(&mut self, moves: &[Move]) {
-        self.under_way = Some(busiest(moves));
+        self.under_way = Some(UnderWay { units: busiest(moves), lasts: true });
     }
 
     /// One interaction. O(P log P).
@@ -170,7 +181,7 @@ impl LoopBalancer {
     /// finite, or time went back. Nothing is changed then.
     pub fn interact(&mut self, interaction: &Interaction<'_>) -> Result<LoopDecision> {
         interaction.check(self.filters.len(), self.last)?;
-        let &Interaction { now, reports, phase, cost, .. } = interaction;
+        let &Interaction { now, reports, phase, cost, ahead } = interaction;
         self.last = Some(now);
         let measured: Vec<Option<f64>> = reports.iter().map(Report::rate).collect();
         for (rank, raw) in measured.iter().enumerate() {
@@ -200,27 +211,33 @@ impl LoopBalancer {
             period,
             phases: phases_between(period, phase),
         };
-        if let Some(rates) = self.rates(&decision.held) {
+        let lasts = ahead != Ahead::RestOfPass;
+        let rates = self.rates(&decision.held);
+        if let Some(rates) = rates.as_ref().filter(|_| lasts) {
             let seconds = now - self.free.unwrap_or(now);
-            let raw: Vec<f64> = measured.iter().zip(&rates).map(|(raw, rate)| raw.unwrap_or(*rate)).collect();
+            let raw: Vec<f64> = measured.iter().zip(rates).map(|(raw, rate)| raw.unwrap_or(*rate)).collect();
             self.hindsight.follow(seconds, &decision.held, &raw);
             self.regret.follow(seconds, &decision.held, &raw, self.options.least);
-            if self.under_way.is_none() {
-                self.judge(&mut decision, rates, interaction.passes_left)?;
-            }
-        } else if self.under_way.is_none() {
-            decision.verdict = Verdict::Keep(Reason::NotSettled);
         }
-        self.free = Some(now);
+        if lasts {
+            self.free = Some(now);
+        }
+        match rates {
+            _ if self.under_way.is_some() => {}
+            None => decision.verdict = Verdict::Keep(Reason::NotSettled),
+            Some(rates) if lasts => self.judge(&mut decision, rates, ahead)?,
+            Some(rates) => self.judge_rest(&mut decision, rates)?,
+        }
         Ok(decision)
     }
 
     /// The moves that were decided have been made by `now`, and took `seconds`. Without a decision that waits for this
     /// it does nothing.
     pub fn moved(&mut self, now: f64, seconds: f64) {
-        if let Some(units) = self.under_way.take() {
-            self.costs.add(units, seconds);
-            self.period.moved(now, seconds);
+        let Some(UnderWay { units, lasts }) = self.under_way.take() else { return };
+        self.costs.add(units, seconds);
+        self.period.moved(now, seconds);
+        if lasts {
             self.stability.moved();
             self.hindsight.moved();
             self.regret.moved();
@@ -248,106 +265,6 @@ impl LoopBalancer {
         *start =
             Start { reports: reports + 1, units: units + report.units, seconds: seconds + report.seconds };
         *filter = RateFilter::begin(start.units / start.seconds);
-    }
-
-    /// Fills in the verdict and what it stands on.
-    fn judge(
-        &mut self,
-        decision: &mut LoopDecision,
-        rates: Vec<f64>,
-        passes_left: Option<f64>,
-    ) -> Result<()> {
-        let units = decision.held.iter().sum();
-        decision.target = distribute(units, &rates, self.options.least);
-        decision.gain = reduction(&decision.held, &decision.target, &rates);
-        let ends = |time: f64| time.is_finite().then_some(time);
-        decision.current_time = ends(pass_time(&decision.held, &rates));
-        decision.target_time = ends(pass_time(&decision.target, &rates));
-        self.hindsight.compare(&decision.target, &rates, self.options.threshold);
-        decision.rates = rates;
-        // Whole units cannot always be shared out better than they are, whatever the threshold.
-        let threshold = self.threshold(&decision.held);
-        let is_above = decision.gain > 0.0 && decision.gain >= threshold;
-        let shift = is_above.then(|| if self.options.hindsight { shift(decision) } else { Vec::new() });
-        self.stability.observe(decision.now, shift.as_deref());
-        let stable = self.stability.expected(decision.now);
-        let left = passes_left.zip(decision.current_time).map(|(passes, time)| passes * time);
-        decision.horizon = [stable, left].into_iter().flatten().reduce(f64::min);
-        if let Some(kept) = self.hindsight.kept().filter(|_| self.options.hindsight) {
-            decision.kept = kept;
-            // What is known need not be given the benefit of the doubt.
-            decision.margin = decision.margin.map(|margin| margin.min(1.0));
-        }
-        let mut moves = self.moves(decision)?;
-        decision.verdict = self.verdict(decision, &moves, is_above);
-        if decision.verdict == Verdict::Keep(Reason::NotWorthCost)
-            && self.options.hindsight
-            && let Some(by_mean) = self.by_mean(decision, left)?
-        {
-            (*decision, moves) = by_mean;
-        }
-        if is_above && !moves.is_empty() {
-            let LoopDecision { held, target, gain, horizon, .. } = &*decision;
-            self.hindsight.begin(Trial::new(held, target, *gain, *horizon, decision.is_act()));
-        }
-        if decision.is_act() {
-            self.under_way = Some(busiest(&moves));
-            decision.moves = moves;
-        }
-        Ok(())
-    }
-
-    /// The moves that the decision's target asks for, and fills in their cost.
-    fn moves(&self, decision: &mut LoopDecision) -> Result<Vec<Move>> {
-        let moves = self.options.reach.moves(&decision.held, &decision.target)?;
-        decision.cost = self.costs.costs().unwrap_or(self.options.costs).time(busiest(&moves));
-        Ok(moves)
-    }
-
-    /// Whether the moves that were made out cost so little that they have paid by the end of the pass.
-    fn pays_at_once(&self, decision: &LoopDecision) -> bool {
-        let saved = decision.current_time.unwrap_or(0.0) * decision.gain;
-        let part = self.options.at_once.unwrap_or(0.0);
-        part > 0.0 && saved > 0.0 && self.costs.costs().is_some() && decision.cost <= part * saved
-    }
-
-    /// Moves to the shares of the ranks' mean rates, if these are better at present, too, would have saved since the last
-    /// movement what it costs to move there, and can save it in the seconds that are `left`, if that is known.
-    fn by_mean(
-        &self,
-        decision: &LoopDecision,
-        left: Option<f64>,
-    ) -> Result<Option<(LoopDecision, Vec<Move>)>> {
-        let saved = self.regret.saved();
-        let shares = self.regret.shares(decision.held.iter().sum(), self.options.least);
-        let Some(target) = shares.filter(|_| saved > 0.0) else { return Ok(None) };
-        let mut by_mean =
-            LoopDecision { verdict: Verdict::Act, foregone: Some(saved), target, ..decision.clone() };
-        by_mean.gain = reduction(&by_mean.held, &by_mean.target, &by_mean.rates);
-        let time = pass_time(&by_mean.target, &by_mean.rates);
-        by_mean.target_time = time.is_finite().then_some(time);
-        let moves = self.moves(&mut by_mean)?;
-        let LoopDecision { gain, cost, .. } = by_mean;
-        let is_better = gain > 0.0 && gain >= self.options.threshold && !moves.is_empty();
-        let pays = cost <= saved && left.is_none_or(|left| cost <= gain * left);
-        Ok((is_better && pays).then_some((by_mean, moves)))
-    }
-
-    fn verdict(&self, decision: &LoopDecision, moves: &[Move], is_above: bool) -> Verdict {
-        if !self.options.enabled {
-            return Verdict::Keep(Reason::Off);
-        }
-        if moves.is_empty() {
-            return Verdict::Keep(Reason::Same);
-        }
-        if !is_above {
-            let is_enough = decision.gain > 0.0 && decision.gain >= self.options.threshold;
-            if self.is_settled(&decision.held) && self.pays_at_once(decision) {
-                return Verdict::Act;
-            }
-            return Verdict::Keep(if is_enough { Reason::Unsure } else { Reason::GainTooSmall });
-        }
-        if decision.is_worth_cost() { Verdict::Act } else { Verdict::Keep(Reason::NotWorthCost) }
     }
 
     /// Reports of the rank that has made the fewest up to now, of those that are awaited at first.

@@ -18,9 +18,9 @@ impl Bench {
         Bench { balancer, held: held.to_vec(), now: 0.0 }
     }
 
-    fn look_with(&mut self, reports: &[Report], passes_left: Option<f64>) -> LoopDecision {
+    fn look_with(&mut self, reports: &[Report], ahead: Ahead) -> LoopDecision {
         self.now += 1.0;
-        let look = Interaction { now: self.now, reports, phase: 0.5, cost: 0.005, passes_left };
+        let look = Interaction { now: self.now, reports, phase: 0.5, cost: 0.005, ahead };
         self.balancer.interact(&look).unwrap()
     }
 
@@ -33,7 +33,7 @@ impl Bench {
     }
 
     fn look(&mut self, speeds: &[f64]) -> LoopDecision {
-        self.look_with(&self.reports(speeds), None)
+        self.look_with(&self.reports(speeds), Ahead::Unknown)
     }
 
     /// Carries out the moves in so many seconds.
@@ -199,12 +199,34 @@ fn unequal_ranks_get_what_suits_them_and_keep_it() {
 }
 
 #[test]
+fn what_is_left_of_a_pass_moves_only_if_that_pays_before_its_end() {
+    // A movement takes 0.4 s.
+    let costs = MovementCosts { fixed: 0.4, per_unit: 0.0 };
+    let mut bench = Bench::new(&[600, 400], LoopOptions { costs, ..raw() });
+    let mut rest = |left: u64, ahead: Ahead| {
+        let reports = [left, 0].map(|held| Report { units: 100.0, seconds: 1.0, held });
+        let decision = bench.look_with(&reports, ahead);
+        // To be made or not, it is not.
+        bench.balancer.abandoned();
+        decision
+    };
+    // Half of 60 units would go, which would end 0.3 s sooner.
+    let short = rest(60, Ahead::RestOfPass);
+    assert_eq!((short.verdict, short.target.as_slice()), (KEEP(Reason::NotWorthCost), &[30, 30][..]));
+    assert!((short.benefit() - 0.3).abs() < 1e-9 && short.cost == 0.4, "{short}");
+    let long = rest(400, Ahead::RestOfPass);
+    assert!(long.is_act() && (long.benefit() - 2.0).abs() < 1e-9, "{long}");
+    // For units that stay there it would be well spent.
+    assert!(rest(60, Ahead::Passes(100.0)).is_act());
+}
+
+#[test]
 fn nothing_is_moved_at_the_end_or_if_balancing_is_off() {
     let mut bench = Bench::new(&[1000; 4], raw());
     let loaded = bench.reports(&[50.0, 100.0, 100.0, 100.0]);
-    let last = bench.look_with(&loaded, Some(0.0));
+    let last = bench.look_with(&loaded, Ahead::Passes(0.0));
     assert_eq!(last.verdict, KEEP(Reason::NotWorthCost));
-    let before = bench.look_with(&loaded, Some(10.0));
+    let before = bench.look_with(&loaded, Ahead::Passes(10.0));
     assert_eq!((before.horizon, before.is_act()), (Some(200.0), true), "20 s each");
     let mut off = Bench::new(&[1000; 4], LoopOptions { enabled: false, ..raw() });
     let judged = off.look(&[50.0, 100.0, 100.0, 100.0]);
@@ -235,14 +257,14 @@ fn small_loops_are_no_trouble() {
     let mut reports = bench.reports(&[1.0; 3]);
     reports[1] = Report::default();
     reports[2] = Report::default();
-    let decision = bench.look_with(&reports, None);
+    let decision = bench.look_with(&reports, Ahead::Unknown);
     assert_eq!((&decision.target[..], decision.gain), (&[1, 1, 0][..], 0.5));
     bench.carry_out(&decision, 0.0);
     // Rank 1 was never measured, but now it has a unit.
     let mut reports = bench.reports(&[1.0; 3]);
     reports[1].seconds = 0.0;
     reports[2] = Report::default();
-    assert_eq!(bench.look_with(&reports, None).verdict, KEEP(Reason::NotSettled));
+    assert_eq!(bench.look_with(&reports, Ahead::Unknown).verdict, KEEP(Reason::NotSettled));
 }
 
 #[test]
@@ -255,7 +277,7 @@ fn what_cannot_be_used_is_refused_and_changes_nothing() {
         Report { units: -1.0, ..good[0] },
         Report { seconds: f64::INFINITY, ..good[0] },
     ];
-    let look = Interaction { now: 1.0, reports: &good, phase: 0.5, cost: 0.0, passes_left: None };
+    let look = Interaction { now: 1.0, reports: &good, phase: 0.5, cost: 0.0, ahead: Ahead::Unknown };
     for report in bad {
         let error =
             bench.balancer.interact(&Interaction { reports: &[good[0], report], ..look }).unwrap_err();
@@ -264,7 +286,7 @@ fn what_cannot_be_used_is_refused_and_changes_nothing() {
     let error = bench.balancer.interact(&Interaction { reports: &good[..1], ..look }).unwrap_err();
     assert_eq!(error.to_string(), "loop: 1 reports came from 2 ranks: there must be one of each");
     assert!(bench.balancer.interact(&Interaction { phase: -1.0, ..look }).is_err());
-    assert!(bench.balancer.interact(&Interaction { passes_left: Some(f64::NAN), ..look }).is_err());
+    assert!(bench.balancer.interact(&Interaction { ahead: Ahead::Passes(f64::NAN), ..look }).is_err());
     assert_eq!(bench.balancer, before);
     bench.balancer.interact(&look).unwrap();
     assert!(bench.balancer.interact(&Interaction { now: 0.5, ..look }).is_err(), "time went back");
@@ -315,8 +337,8 @@ proptest! {
         let mut twin = LoopBalancer::new(ranks, options).unwrap();
         for speeds in speeds {
             let reports = bench.reports(&speeds[..ranks]);
-            let decision = bench.look_with(&reports, None);
-            let look = Interaction { now: bench.now, reports: &reports, phase: 0.5, cost: 0.005, passes_left: None };
+            let decision = bench.look_with(&reports, Ahead::Unknown);
+            let look = Interaction { now: bench.now, reports: &reports, phase: 0.5, cost: 0.005, ahead: Ahead::Unknown };
             prop_assert_eq!(&decision, &twin.interact(&look).unwrap(), "the same looks, the same decisions");
             prop_assert!(decision.moves.len() < ranks && (decision.is_act() || decision.moves.is_empty()));
             prop_assert!(!decision.gain.is_nan() && decision.gain <= 1.0 && decision.phases >= 1);

@@ -87,7 +87,7 @@ fn looks(hindsight: bool, loads: impl IntoIterator<Item = bool>) -> (Vec<LoopDec
         let report =
             |(&held, speed): (&u64, f64)| Report { units: held as f64, seconds: held as f64 / speed, held };
         let reports: Vec<Report> = held.iter().zip(speeds).map(report).collect();
-        let look = Interaction { now, reports: &reports, phase: 0.5, cost: 0.005, passes_left: None };
+        let look = Interaction { now, reports: &reports, phase: 0.5, cost: 0.005, ahead: Ahead::Unknown };
         let decision = balancer.interact(&look).unwrap();
         if let Some(target) = pending.take() {
             held = target;

@@ -38,8 +38,21 @@ pub struct Interaction<'a> {
     pub phase: f64,
     /// Seconds that an interaction costs.
     pub cost: f64,
-    /// How many more times all units are to be done, if that is known. Moves have to pay until then.
-    pub passes_left: Option<f64>,
+    /// What is still to be done; moves have to pay until then.
+    pub ahead: Ahead,
+}
+
+/// What is still to be done of a loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Ahead {
+    /// Nobody knows.
+    #[default]
+    Unknown,
+    /// All units, so many more times.
+    Passes(f64),
+    /// What the ranks have now is what they have not done in a pass that is running. At the beginning of the next one units are
+    /// shared out anew, so that a gain lasts until the end of this one, and does so as surely as rates are known.
+    RestOfPass,
 }
 
 impl Interaction<'_> {
@@ -49,7 +62,7 @@ impl Interaction<'_> {
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not one report of each rank, a number is negative or not
     /// finite, or time went back.
     pub(super) fn check(&self, ranks: usize, last: Option<f64>) -> Result<()> {
-        let &Interaction { now, reports, phase, cost, passes_left } = self;
+        let &Interaction { now, reports, phase, cost, ahead } = self;
         if reports.len() != ranks {
             let came = reports.len();
             return invalid(format!("{came} reports came from {ranks} ranks: there must be one of each"));
@@ -71,7 +84,11 @@ impl Interaction<'_> {
         if total.is_none() {
             return invalid("the ranks report more units than a 64-bit number can tell".into());
         }
-        let others = [("phase", phase), ("cost", cost), ("passes_left", passes_left.unwrap_or(0.0))];
+        let others = [
+            ("phase", phase),
+            ("cost", cost),
+            ("passes ahead", if let Ahead::Passes(passes) = ahead { passes } else { 0.0 }),
+        ];
         for (name, value) in others {
             if !usable(value) {
                 return invalid(format!("{name} must be a number of at least 0, but is {value}"));

@@ -13,7 +13,7 @@
 //! | how many iterations between two messages of a pipelined loop? | [`Sweep`] |
 //! | what do barriers cost? | [`Barriers`] |
 //! | how often are rates looked at? | [`PeriodLimits`], [`PeriodChooser`] |
-//! | how fast is a rank? | [`Smoothing`], [`RateFilter`] |
+//! | how fast is a rank? | [`Tally`], [`Smoothing`], [`RateFilter`] |
 //! | how many units should each rank have, and what would that save? | [`distribute`], [`reduction`] |
 //! | who sends what to whom? | [`direct_moves`], [`neighbour_moves`], [`rounds`], [`block_moves`] |
 //! | what does moving cost, how long does it pay? | [`MovementFit`], [`Stability`] |
@@ -47,6 +47,7 @@ mod regret;
 mod rounds;
 mod stability;
 mod sweep;
+mod tally;
 
 pub use balancer::LoopBalancer;
 pub use barriers::Barriers;
@@ -55,7 +56,7 @@ pub use decision::LoopDecision;
 pub use distribution::{distribute, pass_time, reduction};
 pub use efficiency::{RankTime, efficiency};
 pub use filter::{RateFilter, Smoothing, Trend, TrendTable};
-pub use interaction::{Interaction, Report};
+pub use interaction::{Ahead, Interaction, Report};
 pub use moves::{Move, Reach, busiest, direct_moves, neighbour_moves};
 pub use options::LoopOptions;
 pub use oscillation::{Oscillation, Reaction};
@@ -63,6 +64,7 @@ pub use period::{PeriodChooser, PeriodLimits, PeriodOptions, phases_between};
 pub use rounds::{BlockMove, block_moves, rounds};
 pub use stability::Stability;
 pub use sweep::{Grain, ShiftCost, Sweep, block_of_grain, iteration_time};
+pub use tally::{LEAST_PERIOD, SOON, Tally, tells_rate};
 
 use crate::error::{Error, ErrorKind, Result};
 

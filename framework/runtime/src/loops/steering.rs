@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use armature_planner::loops::{Interaction, LoopBalancer, LoopDecision, Move, Reach, Report};
+use armature_planner::loops::{
+    Ahead, Interaction, LoopBalancer, LoopDecision, Move, Reach, Report, Tally, tells_rate,
+};
 use armature_planner::tuner::{Reason, Verdict};
 
 use super::lots::Lots;
@@ -14,17 +16,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Event, EventLog, Place};
 use crate::session::post::Post;
 use crate::session::{Balance, Config};
-
-/// The part of the shortest period for which each rank must have worked before a decision …
-const ENOUGH: f64 = 0.5;
-/// … and so many of them must have passed at the most.
-const PATIENCE: f64 = 10.0;
-
-/// Whether turns of the cores have evened out in what a rank reports. Periods are made up of whole sweeps or blocks, so part of
-/// the shortest may be missing; and a rank that mostly waits may never work as long.
-fn is_enough(note: &Note, shortest: f64) -> bool {
-    note.seconds >= ENOUGH * shortest || note.span >= PATIENCE * shortest
-}
 
 /// What ranks are told after an interaction.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,24 +56,17 @@ struct Account {
     has_reported: bool,
     /// What came since the last decision.
     note: Note,
-    /// What came before and was too little to tell a rate.
-    short: Note,
-    /// Whether its rate was ever told.
-    is_told: bool,
+    /// What it did, with what came before and was too little to tell a rate.
+    tally: Tally,
 }
 
 impl Account {
-    /// What the balancer is told, after which a new note begins. Reports that come soon one after the other, as at the end of a
-    /// pass, are put together until they tell a rate; the last one holds meanwhile.
+    /// What the balancer is told, after which a new note begins.
     fn report(&mut self, shortest: f64) -> Report {
-        let all = std::mem::take(&mut self.short).with(std::mem::take(&mut self.note));
+        let Note { units, seconds, span, .. } = std::mem::take(&mut self.note);
         self.has_reported = false;
-        if self.is_told && !is_enough(&all, shortest) {
-            self.short = all;
-            return Report { held: self.held, ..Report::default() };
-        }
-        self.is_told |= all.seconds > 0.0;
-        Report { units: all.units, seconds: all.seconds, held: self.held }
+        self.tally.add(units, seconds, span);
+        self.tally.report(self.held, shortest)
     }
 }
 
@@ -208,7 +192,7 @@ impl Steering {
     pub(super) fn put_off(&mut self) -> Option<f64> {
         self.know_quantum();
         let shortest = self.balancer.shortest_period();
-        let missing = |Account { note, .. }: &Account| match is_enough(note, shortest) {
+        let missing = |Account { note, .. }: &Account| match tells_rate(note.seconds, note.span, shortest) {
             true => 0.0,
             false => shortest - note.seconds,
         };
@@ -230,7 +214,7 @@ impl Steering {
     pub(super) fn forget_rates(&mut self) {
         self.balancer.forget_rates();
         for account in &mut self.accounts {
-            (account.short, account.is_told) = (Note::default(), false);
+            account.tally = Tally::default();
         }
     }
 
@@ -253,12 +237,12 @@ impl Steering {
         }
     }
 
-    /// Decides, with what has been reported; `passes_left` says how many more times the units are to be done, if that is
+    /// Decides, with what has been reported; `ahead` says what is still to be done
     /// known. Where [not all](Steering::is_due) have reported, the others are taken to have done nothing new.
     ///
     /// # Errors
     /// If a report cannot be used; a rank that measures rightly sends none such.
-    pub(super) fn decide(&mut self, passes_left: Option<f64>) -> Result<Instruction> {
+    pub(super) fn decide(&mut self, ahead: Ahead) -> Result<Instruction> {
         let begin = self.clock.now();
         let now = begin.as_secs_f64();
         self.interactions += 1;
@@ -270,7 +254,7 @@ impl Steering {
         let held: Vec<u64> = reports.iter().map(|report| report.held).collect();
         // Ranks are told after how many seconds to report, not after how many phases.
         let decided =
-            self.balancer.interact(&Interaction { now, reports: &reports, phase: 0.0, cost, passes_left });
+            self.balancer.interact(&Interaction { now, reports: &reports, phase: 0.0, cost, ahead });
         let decision = decided.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
         self.finish_movement(now);
         let moves = match &mut self.forced {

@@ -32,17 +32,17 @@ fn a_slow_rank_gives_units_away_and_the_movement_is_closed_when_all_have_made_it
     assert!(!steering.is_due(), "rank 1 has not reported");
     steering.hear(1, note(50, 1.0, 0));
     assert!(steering.is_due());
-    let Instruction { moves, period } = steering.decide(None).unwrap();
+    let Instruction { moves, period } = steering.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 0, to: 1, units: 17 }]);
     assert!(period >= 0.0 && steering.under_way.is_some() && !steering.is_due());
     // One rank has made its part, the other has not.
     steering.hear(0, note(33, 1.3, 1));
     steering.hear(1, note(50, 1.0, 0));
-    assert!(steering.decide(None).unwrap().moves.is_empty());
+    assert!(steering.decide(Ahead::Unknown).unwrap().moves.is_empty());
     assert!(steering.under_way.is_some());
     steering.hear(0, note(33, 1.3, 1));
     steering.hear(1, note(67, 1.3, 1));
-    assert!(steering.decide(None).unwrap().moves.is_empty());
+    assert!(steering.decide(Ahead::Unknown).unwrap().moves.is_empty());
     assert!(steering.under_way.is_none());
     assert_eq!((steering.interactions(), steering.movements()), (3, 1));
     assert!(steering.change().unwrap().starts_with("move 17 units in 1 message"), "{:?}", steering.change());
@@ -71,7 +71,7 @@ fn a_decision_waits_until_turns_of_the_cores_have_evened_out() {
     hear(&mut steering, 0.04);
     assert_eq!(steering.put_off(), None);
     // It counts what was reported since: 200 units in 0.12 s and in 0.16 s.
-    let Instruction { moves, .. } = steering.decide(None).unwrap();
+    let Instruction { moves, .. } = steering.decide(Ahead::Unknown).unwrap();
     assert_eq!(moves, [Move { from: 1, to: 0, units: 7 }]);
     // A rank that waits for the others most of the time is not waited for without end.
     let waiting = |seconds: f64| Note { span: 0.3, ..note(50, seconds, 1) };
@@ -91,7 +91,7 @@ fn what_comes_after_a_first_report_that_is_long_enough_always_counts() {
         steering.put_off()
     };
     assert_eq!(hear(&mut steering, 0.3), None);
-    steering.decide(None).unwrap();
+    steering.decide(Ahead::Unknown).unwrap();
     assert!(hear(&mut steering, 0.06).is_some());
     assert_eq!(hear(&mut steering, 0.06), None, "both together are 120 ms");
 }
@@ -105,7 +105,7 @@ fn a_decision_without_reports_keeps_the_quantum() {
             let units = 50.0 * f64::from(u8::from(seconds > 0.0));
             steering.hear(rank, Note { units, quantum, ..note(50, seconds, 0) });
         }
-        steering.decide(None).unwrap().period
+        steering.decide(Ahead::Unknown).unwrap().period
     };
     assert!((decide(0.3, 0.02) - 0.2).abs() < 1e-9);
     assert!((decide(0.0, 0.0) - 0.2).abs() < 1e-9);
@@ -120,7 +120,7 @@ fn short_reports_are_put_together() {
         for (rank, seconds) in seconds.into_iter().enumerate() {
             steering.hear(rank, Note { units: 100.0, held: 100, ..note(100, seconds, 0) });
         }
-        let moves = steering.decide(None).unwrap().moves;
+        let moves = steering.decide(Ahead::Unknown).unwrap().moves;
         steering.under_way = None;
         steering.balancer.abandoned();
         moves.first().map(|m| (m.from, m.units))
@@ -146,12 +146,12 @@ fn once_is_once() {
         }
     };
     hear(&mut steering, 0, [50, 50], 0);
-    assert_eq!(steering.decide(None).unwrap().moves.len(), 1);
+    assert_eq!(steering.decide(Ahead::Unknown).unwrap().moves.len(), 1);
     hear(&mut steering, 0, [33, 67], 1);
-    steering.decide(None).unwrap();
+    steering.decide(Ahead::Unknown).unwrap();
     for _ in 0..20 {
         hear(&mut steering, 1, [33, 67], 1);
-        assert!(steering.decide(None).unwrap().moves.is_empty());
+        assert!(steering.decide(Ahead::Unknown).unwrap().moves.is_empty());
     }
     assert_eq!(steering.movements(), 1);
 }
@@ -167,7 +167,7 @@ fn forced_movements_are_random_and_always_the_same() {
                 steering.hear(rank, note(held as u64, 1.0, movements));
             }
             // The interaction after a movement only closes its accounts.
-            let moves = steering.decide(None).unwrap().moves;
+            let moves = steering.decide(Ahead::Unknown).unwrap().moves;
             for m in &moves {
                 held[m.from] -= m.units as i64;
                 held[m.to] += m.units as i64;
@@ -192,7 +192,7 @@ fn the_log_tells_of_the_loop() {
     let mut steering = Steering::new("rows", &settings, &config, &post, Reach::Anywhere, &[50, 50]).unwrap();
     steering.hear(0, note(50, 2.0, 0));
     steering.hear(1, note(50, 1.0, 0));
-    steering.decide(None).unwrap();
+    steering.decide(Ahead::Unknown).unwrap();
     steering.end(7, Duration::from_millis(1500));
     drop(steering);
     let log = crate::monitor::read(dir.path()).unwrap();

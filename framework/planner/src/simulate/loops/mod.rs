@@ -1,9 +1,12 @@
 //! A parallel loop on ranks beside which other processes compute now and then.
 //!
-//! All units are done in each *pass*, and the ranks meet at a barrier after it. After some passes they report to a
-//! [`LoopBalancer`](crate::loops::LoopBalancer), the one that a program would use, and move units as it says. A
+//! All units are done in each *pass*, and the ranks meet at a barrier after it. Now and then they report to a
+//! [`LoopBalancer`], the one that a program would use, and move units as it says. A
 //! competing process takes turns with a rank ([`Sharing`]), and has the processor to itself while the rank waits.
-//! Interactions and movements stop all ranks; with pipelined instructions that is more than a real program would lose.
+//!
+//! As in the simulations of the paper, ranks report at the ends of passes, and interactions and movements stop all of them;
+//! with pipelined instructions that is more than a real program would lose. With [`Balancing::Overlapped`] it is as in
+//! loops of independent units (DOALL): these move while ranks compute, in the middle of passes.
 //!
 //! ```
 //! use armature_planner::loops::LoopOptions;
@@ -22,15 +25,18 @@
 //! # Ok::<(), armature_planner::Error>(())
 //! ```
 
+mod course;
 #[cfg(test)]
 mod oscillating_tests;
+mod overlapped;
+mod phased;
 mod processor;
-mod run;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::loops::{LoopDecision, LoopOptions, MovementCosts, RankTime, efficiency};
+use crate::loops::{LoopBalancer, LoopDecision, LoopOptions, MovementCosts, RankTime, efficiency};
 
 /// A process that competes with a rank: off for a while, then on, again and again.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -62,6 +68,10 @@ pub enum Balancing {
     Pipelined(LoopOptions),
     /// A balancer whose instructions are carried out at once.
     Synchronous(LoopOptions),
+    /// A balancer of units that do not depend on each other (DOALL), as programs have it: no rank stops while units
+    /// move, and when one has done its own, what the others have not done is shared out anew, in the middle of the pass. Units
+    /// are on their way for the cost of a movement, whose fixed part is time of the ranks that send or receive.
+    Overlapped(LoopOptions),
 }
 
 /// A loop and the ranks that do it.
@@ -87,6 +97,9 @@ pub struct LoopSystem {
     pub movement: MovementCosts,
     /// Seconds of an interaction.
     pub interaction: f64,
+    /// Seconds between two hooks, at which a rank hears of others: whoever has run out of units waits so long before they
+    /// report. Only where balancing is [overlapped](Balancing::Overlapped); otherwise hooks are the ends of passes.
+    pub hook: f64,
 }
 
 /// What came of a simulated loop.
@@ -109,7 +122,7 @@ pub struct LoopRun {
 }
 
 impl LoopSystem {
-    /// Equal ranks without loads, on which a pass takes `pass` seconds. Movements and interactions cost nothing.
+    /// Equal ranks without loads, on which a pass takes `pass` seconds. Movements, interactions and hooks cost nothing.
     pub fn equal(ranks: usize, units: u64, passes: u64, pass: f64) -> Self {
         LoopSystem {
             units,
@@ -122,6 +135,7 @@ impl LoopSystem {
             seed: 0,
             movement: MovementCosts::default(),
             interaction: 0.0,
+            hook: 0.0,
         }
     }
 
@@ -132,7 +146,13 @@ impl LoopSystem {
     /// [`LoopOptions::validate`].
     pub fn run(&self, balancing: &Balancing) -> Result<LoopRun> {
         self.validate()?;
-        run::run(self, balancing)
+        let balancer = |options: &LoopOptions| LoopBalancer::new(self.speeds.len(), options.clone());
+        match balancing {
+            Balancing::Off => phased::run(self, None, false),
+            Balancing::Pipelined(options) => phased::run(self, Some(balancer(options)?), true),
+            Balancing::Synchronous(options) => phased::run(self, Some(balancer(options)?), false),
+            Balancing::Overlapped(options) => overlapped::run(self, balancer(options)?),
+        }
     }
 
     fn validate(&self) -> Result<()> {
@@ -167,6 +187,7 @@ impl LoopSystem {
             ("fixed cost", self.movement.fixed),
             ("cost per unit", self.movement.per_unit),
             ("interaction", self.interaction),
+            ("hook", self.hook),
         ];
         match numbers.into_iter().find(|&(_, value)| !zero_or_more(value)) {
             Some((name, value)) => invalid(format!("{name} must be a number of at least 0, but is {value}")),

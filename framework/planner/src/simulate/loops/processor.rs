@@ -29,15 +29,31 @@ impl Processor {
     /// Computes for `seconds` of the processor's time, from `start` on, which is not before the end of the last such
     /// call. Returns when that is done.
     pub(super) fn compute(&mut self, start: f64, seconds: f64) -> f64 {
+        self.compute_until(start, seconds, f64::INFINITY).0
+    }
+
+    /// Seconds of the processor's time that a rank has by `limit` if it computes from `start` on, which is not before the
+    /// end of the last call.
+    pub(super) fn done_by(&self, start: f64, limit: f64) -> f64 {
+        let most = limit - start;
+        if most > 0.0 { most - self.clone().compute_until(start, most, limit).1 } else { 0.0 }
+    }
+
+    /// Computes as [`compute`](Processor::compute), but not after `limit`. Returns when it stops, and what is left then.
+    fn compute_until(&mut self, start: f64, seconds: f64, limit: f64) -> (f64, f64) {
         if seconds <= 0.0 {
-            return start;
+            return (start, 0.0);
         }
         self.advance(start);
         let mut now = start + self.wait(start);
         let mut left = seconds;
         loop {
+            if now >= limit {
+                self.stopped = now;
+                return (now, left);
+            }
             self.advance(now);
-            let until = self.next_switch();
+            let until = self.next_switch().min(limit);
             let step = match (self.is_on(), self.sharing) {
                 (false, _) => Step { own: left.min(until - now), wall: left.min(until - now) },
                 (true, Sharing::Fluid) => {
@@ -60,7 +76,7 @@ impl Processor {
             now = if is_there { until } else { end };
             if left <= 1e-12 * seconds {
                 self.stopped = now;
-                return now;
+                return (now, 0.0);
             }
             if let (true, Sharing::Turns(turn)) = (self.is_on(), self.sharing)
                 && self.turn_left <= 1e-12 * turn

@@ -74,10 +74,78 @@ fn what_cannot_be_simulated_is_refused() {
         LoopSystem { loads: vec![Load { on: 0.0, ..load }], ..good.clone() },
         LoopSystem { sharing: Sharing::Turns(0.0), ..good.clone() },
         LoopSystem { noise: f64::NAN, ..good.clone() },
+        LoopSystem { hook: -1.0, ..good.clone() },
     ];
     for system in bad {
         assert_eq!(system.run(&Balancing::Off).unwrap_err().kind(), ErrorKind::Loop, "{system:?}");
     }
     let empty = LoopSystem::equal(3, 0, 10, 1.0).run(&Balancing::Pipelined(LoopOptions::default())).unwrap();
     assert_eq!((empty.elapsed, empty.movements), (0.0, 0));
+    let empty = LoopSystem::equal(3, 0, 10, 1.0).run(&Balancing::Overlapped(LoopOptions::default())).unwrap();
+    assert_eq!((empty.elapsed, empty.movements), (0.0, 0));
+}
+
+#[test]
+fn what_is_done_by_a_time_is_known_in_advance() {
+    let mut fluid = processor(Sharing::Fluid, 10.0, 5.0);
+    fluid.compute(0.0, 4.0);
+    let done = [8.0, 9.0, 9.5, 10.0, 12.0, 15.5].map(|limit| fluid.done_by(9.0, limit));
+    assert_eq!(done, [0.0, 0.0, 0.5, 1.0, 2.0, 4.0]);
+    let turns = processor(Sharing::Turns(1.0), 10.0, 100.0);
+    // In the other's turns nothing is done.
+    let done = [10.5, 11.0, 11.5, 12.0, 12.5, 13.5].map(|limit| turns.done_by(9.0, limit));
+    assert_eq!(done, [1.5, 2.0, 2.0, 2.0, 2.5, 3.0]);
+}
+
+/// Two ranks, of which the first takes 5 ms for a unit and the second 10 ms, and one pass.
+fn two_unequal() -> LoopSystem {
+    let mut system = LoopSystem::equal(2, 100, 1, 0.5);
+    system.speeds = vec![2.0, 1.0];
+    system.movement.per_unit = 1e-3;
+    system
+}
+
+#[test]
+fn units_move_in_the_middle_of_a_pass_while_ranks_compute() {
+    let mut system = two_unequal();
+    let overlapped = Balancing::Overlapped(LoopOptions::default());
+    // The first has done its 50 units after 250 ms, and gets 17 of the 25 that are left. They come at 267 ms and would take it
+    // until 352 ms. The other is done at 330 ms, when 4 of them are not begun, and gets one.
+    let run = system.run(&overlapped).unwrap();
+    let moved: Vec<u64> = run.decisions.iter().flat_map(|d| &d.moves).map(|m| m.units).collect();
+    assert_eq!((moved, run.movements, run.held), (vec![17, 1], 2, vec![66, 34]));
+    assert!((run.moving - 0.018).abs() < 1e-9 && (run.elapsed - 0.347).abs() < 1e-9, "{}", run.elapsed);
+    // If the other hears of it 10 ms later, it has 24 left, of which 16 go.
+    system.hook = 0.01;
+    let run = system.run(&overlapped).unwrap();
+    assert_eq!((run.decisions[0].now, run.decisions[0].moves[0].units), (0.26, 16));
+    // Whoever sends or receives may have to do something for that.
+    system.hook = 0.0;
+    system.movement.fixed = 0.1;
+    let run = system.run(&overlapped).unwrap();
+    assert!((run.elapsed - 0.452).abs() < 1e-9, "both lose a tenth of a second: {}", run.elapsed);
+    assert_eq!(run.movements, 1, "a second one would take longer than what it saves");
+}
+
+#[test]
+fn overlapped_movement_follows_loads_and_loses_no_unit() {
+    let mut system = LoopSystem::equal(4, 1000, 120, 0.5);
+    system.loads = vec![Load { rank: 0, off: 10.0, on: 10.0 }];
+    (system.noise, system.movement.per_unit) = (0.01, 1e-3);
+    for sharing in [Sharing::Fluid, Sharing::Turns(0.01)] {
+        system.sharing = sharing;
+        let options = LoopOptions { at_once: Some(0.1), ..LoopOptions::default() };
+        let [met, overlapped] = [Balancing::Pipelined, Balancing::Overlapped].map(|balancing| {
+            let run = system.run(&balancing(options.clone())).unwrap();
+            assert_eq!(run.held.iter().sum::<u64>(), 1000);
+            run.efficiency()
+        });
+        assert!(overlapped > met + 0.03 && overlapped < 1.0, "{overlapped} and {met}, {sharing:?}");
+    }
+    // However often ranks report.
+    let mut options = LoopOptions::default();
+    options.period.quantum = 0.0;
+    system.passes = 20;
+    let run = system.run(&Balancing::Overlapped(options)).unwrap();
+    assert!(run.efficiency() > 0.98 && run.efficiency() <= 1.0, "{}", run.efficiency());
 }

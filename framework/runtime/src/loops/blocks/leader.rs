@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use armature_planner::loops::{LoopBalancer, block_moves};
+use armature_planner::loops::{Ahead, LoopBalancer, block_moves};
 
 use super::driver::Told;
 use super::orders::{Movement, Orders};
@@ -173,7 +173,7 @@ impl Leader {
         let put_off = self.part_grains().or_else(|| self.steering.put_off());
         let Instruction { moves, period } = match put_off {
             Some(period) => Instruction { moves: Vec::new(), period },
-            None => self.steering.decide(Some((self.sweeps - before) as f64))?,
+            None => self.steering.decide(Ahead::Passes((self.sweeps - before) as f64))?,
         };
         let (last, when) = std::mem::replace(&mut self.asked, (sweep, now));
         let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;

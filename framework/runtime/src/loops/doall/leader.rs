@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use armature_planner::loops::LoopBalancer;
+use armature_planner::loops::{Ahead, LEAST_PERIOD, LoopBalancer, SOON};
 
 use super::letters::{Orders, Say, Transfer, What};
 use crate::error::Result;
@@ -10,12 +10,6 @@ use crate::loops::checkpoint::{Keeper, Saved};
 use crate::loops::note::Note;
 use crate::loops::steering::{Instruction, Steering};
 use crate::loops::summary::RankReport;
-
-/// The others are not asked to report for the sake of a rank that has run dry if they will be done in so many seconds: two
-/// blocks, about.
-const SOON: f64 = 2e-3;
-/// Reports are at least so many seconds apart where nothing else bounds that: on a simulated host interactions cost nothing.
-const LEAST_PERIOD: f64 = 5e-3;
 
 /// What is known of a rank.
 #[derive(Clone, Debug, Default)]
@@ -152,7 +146,7 @@ impl Leader {
             // At the end of a pass a slow rank is better left without any unit.
             self.steering.set_least(0);
             self.catch_up(now);
-            let instruction = self.steering.decide(Some(self.passes_left()))?;
+            let instruction = self.steering.decide(Ahead::RestOfPass)?;
             return Ok(Some(self.orders(What::Go, instruction)));
         }
         let now = now.as_secs_f64();
@@ -206,7 +200,7 @@ impl Leader {
         }
         // A rank without any unit would never be seen to become faster.
         self.steering.set_least(1);
-        self.steering.decide(Some((self.passes - self.pass + 1) as f64))
+        self.steering.decide(Ahead::Passes((self.passes - self.pass + 1) as f64))
     }
 
     fn next_pass(&mut self, now: Duration) -> Result<Orders> {
@@ -227,12 +221,6 @@ impl Leader {
             self.share_out()?
         };
         Ok(Orders { save, ..self.orders(What::Begin, instruction) })
-    }
-
-    /// Passes over what is left of this one that take as long as all that is still to be done.
-    fn passes_left(&self) -> f64 {
-        let undone: u64 = self.accounts.iter().map(|account| account.undone).sum();
-        1.0 + (self.passes - self.pass) as f64 * self.units as f64 / undone.max(1) as f64
     }
 
     fn orders(&mut self, what: What, instruction: Instruction) -> Orders {

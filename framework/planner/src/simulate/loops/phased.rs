@@ -1,50 +1,33 @@
-//! The simulated loop, pass by pass.
+//! A simulated loop as the paper has it, pass by pass: all ranks meet after each, and stop while units move.
 
+use super::course::Course;
 use super::processor::Processor;
-use super::{Balancing, LoopRun, LoopSystem};
+use super::{LoopRun, LoopSystem};
 use crate::error::Result;
-use crate::loops::{
-    Interaction, LoopBalancer, LoopDecision, Move, RankTime, Report, busiest, distribute, rounds,
-};
+use crate::loops::{Ahead, Interaction, LoopBalancer, Move, Report, busiest, distribute, rounds};
 use crate::random::Random;
 
-/// A rank changes its speed from pass to pass by noise, but not to less than this part of it.
-const SLOWEST: f64 = 0.01;
-
-pub(super) fn run(system: &LoopSystem, balancing: &Balancing) -> Result<LoopRun> {
+/// Instructions are carried out at the next interaction if they are pipelined, else at once.
+pub(super) fn run(
+    system: &LoopSystem,
+    balancer: Option<LoopBalancer>,
+    is_pipelined: bool,
+) -> Result<LoopRun> {
     let ranks = system.speeds.len();
-    let balancer = match balancing {
-        Balancing::Off => None,
-        Balancing::Pipelined(options) | Balancing::Synchronous(options) => {
-            Some(LoopBalancer::new(ranks, options.clone())?)
-        }
-    };
-    let load = |rank: usize| system.loads.iter().copied().find(|load| load.rank == rank);
     let mut state = State {
         system,
         now: 0.0,
         held: distribute(system.units, &vec![1.0; ranks], 0),
-        processors: (0..ranks).map(|rank| Processor::new(system.sharing, load(rank))).collect(),
+        processors: system.processors().collect(),
         random: Random::new(system.seed),
         reports: vec![Report::default(); ranks],
         pending: None,
-        is_pipelined: matches!(balancing, Balancing::Pipelined(_)),
-        movements: 0,
-        moving: 0.0,
-        decisions: Vec::new(),
+        is_pipelined,
+        course: Course::default(),
     };
     state.all_passes(balancer)?;
-    let State { now, held, mut processors, movements, moving, decisions, .. } = state;
-    let times = system.speeds.iter().zip(&mut processors);
-    Ok(LoopRun {
-        elapsed: now,
-        sequential: system.units as f64 * system.passes as f64 * system.unit,
-        ranks: times.map(|(&speed, p)| RankTime { speed, competing: p.competing(now) }).collect(),
-        movements,
-        moving,
-        held,
-        decisions,
-    })
+    let State { now, held, processors, course, .. } = state;
+    Ok(course.end(system, now, processors.into_iter().zip(held).collect()))
 }
 
 struct State<'a> {
@@ -58,9 +41,7 @@ struct State<'a> {
     /// Moves that are carried out at the next interaction.
     pending: Option<Vec<Move>>,
     is_pipelined: bool,
-    movements: u64,
-    moving: f64,
-    decisions: Vec<LoopDecision>,
+    course: Course,
 }
 
 impl State<'_> {
@@ -80,12 +61,11 @@ impl State<'_> {
 
     /// Does all units once. The pass ends when the last rank has done its own.
     fn pass(&mut self) {
-        let LoopSystem { unit, noise, speeds, .. } = self.system;
         let mut end = self.now;
         for (rank, processor) in self.processors.iter_mut().enumerate() {
             let units = self.held[rank] as f64;
-            let speed = speeds[rank] * (1.0 + noise * self.random.normal()).max(SLOWEST);
-            let done = processor.compute(self.now, units * unit / speed);
+            let unit = self.system.unit_in_pass(rank, &mut self.random);
+            let done = processor.compute(self.now, units * unit);
             self.reports[rank].units += units;
             self.reports[rank].seconds += done - self.now;
             end = end.max(done);
@@ -103,7 +83,7 @@ impl State<'_> {
             reports: &self.reports,
             phase,
             cost: self.system.interaction,
-            passes_left: None,
+            ahead: Ahead::Unknown,
         })?;
         self.now += self.system.interaction;
         if let Some(moves) = self.pending.take() {
@@ -115,7 +95,7 @@ impl State<'_> {
         }
         self.reports.fill(Report::default());
         let phases = decision.phases;
-        self.decisions.push(decision);
+        self.course.decisions.push(decision);
         Ok(phases)
     }
 
@@ -126,8 +106,8 @@ impl State<'_> {
         }
         let seconds = self.system.movement.time(busiest(moves));
         self.now += seconds;
-        self.movements += 1;
-        self.moving += seconds;
+        self.course.movements += 1;
+        self.course.moving += seconds;
         balancer.moved(self.now, seconds);
         Ok(())
     }

@@ -1,0 +1,133 @@
+//! What the balancer makes of smoothed rates: whether units move, and which.
+
+use super::{LoopBalancer, UnderWay, shift};
+use crate::error::Result;
+use crate::loops::decision::LoopDecision;
+use crate::loops::distribution::{distribute, pass_time, reduction};
+use crate::loops::hindsight::Trial;
+use crate::loops::interaction::Ahead;
+use crate::loops::moves::{Move, busiest};
+use crate::tuner::{Reason, Verdict};
+
+impl LoopBalancer {
+    /// Fills in how units should be shared out, and what that would save.
+    fn share_out(&self, decision: &mut LoopDecision, rates: Vec<f64>) {
+        decision.target = distribute(decision.held.iter().sum(), &rates, self.options.least);
+        decision.gain = reduction(&decision.held, &decision.target, &rates);
+        let ends = |time: f64| time.is_finite().then_some(time);
+        decision.current_time = ends(pass_time(&decision.held, &rates));
+        decision.target_time = ends(pass_time(&decision.target, &rates));
+        decision.rates = rates;
+    }
+
+    /// Whether the gain is above the threshold of the moment.
+    fn is_above(&self, decision: &LoopDecision) -> bool {
+        // Whole units cannot always be shared out better than they are, whatever the threshold.
+        decision.gain > 0.0 && decision.gain >= self.threshold(&decision.held)
+    }
+
+    /// Fills in the verdict on what is left of a pass: what is saved is saved by its end, whatever else may change. Nothing
+    /// of this says for how long gains last.
+    pub(super) fn judge_rest(&mut self, decision: &mut LoopDecision, rates: Vec<f64>) -> Result<()> {
+        self.share_out(decision, rates);
+        decision.horizon = decision.current_time;
+        decision.margin = decision.margin.map(|margin| margin.min(1.0));
+        let moves = self.moves(decision)?;
+        decision.verdict = self.verdict(decision, &moves, self.is_above(decision));
+        if decision.is_act() {
+            self.under_way = Some(UnderWay { units: busiest(&moves), lasts: false });
+            decision.moves = moves;
+        }
+        Ok(())
+    }
+
+    /// Fills in the verdict and what it stands on.
+    pub(super) fn judge(&mut self, decision: &mut LoopDecision, rates: Vec<f64>, ahead: Ahead) -> Result<()> {
+        self.share_out(decision, rates);
+        self.hindsight.compare(&decision.target, &decision.rates, self.options.threshold);
+        let is_above = self.is_above(decision);
+        let shift = is_above.then(|| if self.options.hindsight { shift(decision) } else { Vec::new() });
+        self.stability.observe(decision.now, shift.as_deref());
+        let stable = self.stability.expected(decision.now);
+        let left = match (ahead, decision.current_time) {
+            (Ahead::Passes(passes), Some(time)) => Some(passes * time),
+            _ => None,
+        };
+        decision.horizon = [stable, left].into_iter().flatten().reduce(f64::min);
+        if let Some(kept) = self.hindsight.kept().filter(|_| self.options.hindsight) {
+            decision.kept = kept;
+            // What is known need not be given the benefit of the doubt.
+            decision.margin = decision.margin.map(|margin| margin.min(1.0));
+        }
+        let mut moves = self.moves(decision)?;
+        decision.verdict = self.verdict(decision, &moves, is_above);
+        if decision.verdict == Verdict::Keep(Reason::NotWorthCost)
+            && self.options.hindsight
+            && let Some(by_mean) = self.by_mean(decision, left)?
+        {
+            (*decision, moves) = by_mean;
+        }
+        if is_above && !moves.is_empty() {
+            let LoopDecision { held, target, gain, horizon, .. } = &*decision;
+            self.hindsight.begin(Trial::new(held, target, *gain, *horizon, decision.is_act()));
+        }
+        if decision.is_act() {
+            self.under_way = Some(UnderWay { units: busiest(&moves), lasts: true });
+            decision.moves = moves;
+        }
+        Ok(())
+    }
+
+    /// The moves that the decision's target asks for, and fills in their cost.
+    fn moves(&self, decision: &mut LoopDecision) -> Result<Vec<Move>> {
+        let moves = self.options.reach.moves(&decision.held, &decision.target)?;
+        decision.cost = self.costs.costs().unwrap_or(self.options.costs).time(busiest(&moves));
+        Ok(moves)
+    }
+
+    /// Whether the moves that were made out cost so little that they have paid by the end of the pass.
+    fn pays_at_once(&self, decision: &LoopDecision) -> bool {
+        let saved = decision.current_time.unwrap_or(0.0) * decision.gain;
+        let part = self.options.at_once.unwrap_or(0.0);
+        part > 0.0 && saved > 0.0 && self.costs.costs().is_some() && decision.cost <= part * saved
+    }
+
+    /// Moves to the shares of the ranks' mean rates, if these are better at present, too, would have saved since the last
+    /// movement what it costs to move there, and can save it in the seconds that are `left`, if that is known.
+    fn by_mean(
+        &self,
+        decision: &LoopDecision,
+        left: Option<f64>,
+    ) -> Result<Option<(LoopDecision, Vec<Move>)>> {
+        let saved = self.regret.saved();
+        let shares = self.regret.shares(decision.held.iter().sum(), self.options.least);
+        let Some(target) = shares.filter(|_| saved > 0.0) else { return Ok(None) };
+        let mut by_mean =
+            LoopDecision { verdict: Verdict::Act, foregone: Some(saved), target, ..decision.clone() };
+        by_mean.gain = reduction(&by_mean.held, &by_mean.target, &by_mean.rates);
+        let time = pass_time(&by_mean.target, &by_mean.rates);
+        by_mean.target_time = time.is_finite().then_some(time);
+        let moves = self.moves(&mut by_mean)?;
+        let LoopDecision { gain, cost, .. } = by_mean;
+        let is_better = gain > 0.0 && gain >= self.options.threshold && !moves.is_empty();
+        let pays = cost <= saved && left.is_none_or(|left| cost <= gain * left);
+        Ok((is_better && pays).then_some((by_mean, moves)))
+    }
+
+    fn verdict(&self, decision: &LoopDecision, moves: &[Move], is_above: bool) -> Verdict {
+        if !self.options.enabled {
+            return Verdict::Keep(Reason::Off);
+        }
+        if moves.is_empty() {
+            return Verdict::Keep(Reason::Same);
+        }
+        if !is_above {
+            let is_enough = decision.gain > 0.0 && decision.gain >= self.options.threshold;
+            if self.is_settled(&decision.held) && self.pays_at_once(decision) {
+                return Verdict::Act;
+            }
+            return Verdict::Keep(if is_enough { Reason::Unsure } else { Reason::GainTooSmall });
+        }
+        if decision.is_worth_cost() { Verdict::Act } else { Verdict::Keep(Reason::NotWorthCost) }
+    }
+}

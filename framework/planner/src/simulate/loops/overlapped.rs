@@ -1,0 +1,149 @@
+//! A simulated loop whose units do not depend on each other, as programs run it: units move while ranks compute, also in the
+//! middle of a pass.
+
+use super::course::Course;
+use super::worker::Worker;
+use super::{LoopRun, LoopSystem};
+use crate::error::Result;
+use crate::loops::{Ahead, Interaction, LEAST_PERIOD, LoopBalancer, Move, SOON, distribute};
+use crate::random::Random;
+
+pub(super) fn run(system: &LoopSystem, balancer: LoopBalancer) -> Result<LoopRun> {
+    let held = distribute(system.units, &vec![1.0; system.speeds.len()], 0);
+    let mut state = State {
+        system,
+        balancer,
+        now: 0.0,
+        workers: system
+            .processors()
+            .zip(held)
+            .map(|(processor, held)| Worker::new(processor, held))
+            .collect(),
+        movement: None,
+        due: f64::INFINITY,
+        course: Course::default(),
+    };
+    let mut random = Random::new(system.seed);
+    for passes_left in (1..=system.passes).rev() {
+        for (rank, worker) in state.workers.iter_mut().enumerate() {
+            worker.begin(state.now, system.unit_in_pass(rank, &mut random));
+        }
+        if passes_left < system.passes {
+            state.decide(Ahead::Passes(passes_left as f64))?;
+        }
+        state.pass()?;
+    }
+    let State { now, workers, course, .. } = state;
+    Ok(course.end(system, now, workers.into_iter().map(Worker::end).collect()))
+}
+
+struct State<'a> {
+    system: &'a LoopSystem,
+    balancer: LoopBalancer,
+    now: f64,
+    workers: Vec<Worker>,
+    movement: Option<Movement>,
+    /// When ranks report next, if none runs out of units before.
+    due: f64,
+    course: Course,
+}
+
+/// Units that are on their way.
+struct Movement {
+    begin: f64,
+    /// When each message arrives.
+    messages: Vec<(f64, Move)>,
+}
+
+impl State<'_> {
+    /// Does all units once.
+    fn pass(&mut self) -> Result<()> {
+        while let Some(next) = self.next_event() {
+            self.now = next;
+            for worker in &mut self.workers {
+                if worker.follow(next) {
+                    // It makes the others report, at their next hooks.
+                    self.due = self.due.min(next + self.system.hook);
+                }
+            }
+            self.arrive();
+            if next < self.due || self.movement.is_some() {
+                continue;
+            }
+            let longest = self.workers.iter().map(|worker| worker.left(next)).fold(0.0, f64::max);
+            if longest > SOON {
+                self.decide(Ahead::RestOfPass)?;
+            } else {
+                self.due = f64::INFINITY;
+            }
+        }
+        Ok(())
+    }
+
+    /// When a rank has done what it has, units arrive, or reports are due; `None` at the end of the pass.
+    fn next_event(&self) -> Option<f64> {
+        let ends = self.workers.iter().filter_map(Worker::done_at);
+        let arrivals = self.movement.iter().flat_map(|m| m.messages.iter().map(|message| message.0));
+        let next = ends.chain(arrivals).reduce(f64::min)?;
+        // Nobody reports while units are on their way.
+        Some(if self.movement.is_none() { next.min(self.due.max(self.now)) } else { next })
+    }
+
+    /// Ranks report what they did and what they have left; units move as the balancer says.
+    fn decide(&mut self, ahead: Ahead) -> Result<()> {
+        let shortest = self.balancer.shortest_period();
+        let reports: Vec<_> =
+            self.workers.iter_mut().map(|worker| worker.report(self.now, shortest)).collect();
+        // A rank without any unit would never be seen to become faster; at the end of a pass a slow one is better left without.
+        self.balancer.set_least(if ahead == Ahead::RestOfPass { 0 } else { 1 });
+        let decision = self.balancer.interact(&Interaction {
+            now: self.now,
+            reports: &reports,
+            phase: 0.0,
+            cost: self.system.interaction,
+            ahead,
+        })?;
+        self.workers.iter_mut().for_each(|worker| worker.pause(self.now, self.system.interaction));
+        self.due = self.now + decision.period.max(LEAST_PERIOD);
+        if decision.is_act() {
+            self.send(&decision.moves);
+        }
+        self.course.decisions.push(decision);
+        Ok(())
+    }
+
+    /// Units leave. What goes through a rank's link, each way, goes one after the other; the fixed part of the costs is time
+    /// of those that send or receive.
+    fn send(&mut self, moves: &[Move]) {
+        let costs = self.system.movement;
+        for m in moves {
+            self.workers[m.from].give(m.units);
+        }
+        let mut through = vec![(0, 0); self.workers.len()];
+        for m in moves {
+            through[m.from].0 += m.units;
+            through[m.to].1 += m.units;
+        }
+        for (worker, _) in self.workers.iter_mut().zip(&through).filter(|(_, through)| **through != (0, 0)) {
+            worker.pause(self.now, costs.fixed);
+        }
+        let arrival = |m: &Move| self.now + costs.time(through[m.from].0.max(through[m.to].1));
+        let messages = moves.iter().map(|m| (arrival(m), *m)).collect();
+        self.movement = Some(Movement { begin: self.now, messages });
+    }
+
+    /// Takes in what has come by now.
+    fn arrive(&mut self) {
+        let Some(movement) = &mut self.movement else { return };
+        let (now, workers) = (self.now, &mut self.workers);
+        for (_, m) in movement.messages.extract_if(.., |(at, _)| *at <= now) {
+            workers[m.to].take(now, m.units);
+        }
+        if movement.messages.is_empty() {
+            self.course.movements += 1;
+            self.course.moving += now - movement.begin;
+            self.balancer.moved(now, self.system.movement.fixed);
+            self.movement = None;
+        }
+    }
+}
