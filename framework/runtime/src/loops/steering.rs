@@ -237,8 +237,8 @@ impl Steering {
         }
     }
 
-    /// Decides, with what has been reported; `ahead` says what is still to be done
-    /// known. Where [not all](Steering::is_due) have reported, the others are taken to have done nothing new.
+    /// Decides, with what has been reported; `ahead` says what is still to be done. Where [not all](Steering::is_due) have
+    /// reported, the others are taken to have done nothing new.
     ///
     /// # Errors
     /// If a report cannot be used; a rank that measures rightly sends none such.
