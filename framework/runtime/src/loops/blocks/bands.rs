@@ -39,9 +39,9 @@ pub(super) fn in_bands<T: Pod, E>(
     }
     let band = BAND.div_ceil(part);
     for first in (0..rows).step_by(band) {
-        let ahead = first + AHEAD * band;
         // The lower ghost, too: row `rows`, counted without the upper one.
-        fetch(block, ahead..(ahead + band).min(rows + 1), columns);
+        let ahead = |from: usize| (from + AHEAD * band).min(rows + 1);
+        fetch(block, ahead(first)..ahead(first + band), columns);
         work(block.grid_of(&(first..(first + band).min(rows))))?;
     }
     Ok(())
@@ -50,8 +50,7 @@ pub(super) fn in_bands<T: Pod, E>(
 /// Asks for the lines of these columns and the one after them.
 fn fetch<T: Pod>(block: &Block<T>, rows: Range<usize>, columns: &Range<usize>) {
     let step = (LINE / size_of::<T>()).max(1);
-    for row in rows {
-        let values = block.row(row + 1);
+    for values in block.some(rows.start + 1..rows.end + 1).chunks_exact(block.width()) {
         columns.clone().step_by(step).for_each(|column| prefetch_index(values, column));
         prefetch_index(values, columns.end);
     }

@@ -3,15 +3,18 @@
 use std::ops::Range;
 
 use bytemuck::Pod;
-use bytemuck::allocation::zeroed_vec;
 
 use super::grid::{Grid, OldGrid};
+use super::pages::Pages;
 use crate::error::Result;
 use crate::loops::checkpoint::Piece;
 
 /// Spare rows at either end of new memory, as a part of the rows, but at least as many as have just come: movements go
 /// back and forth.
 const SPARE: usize = 8;
+
+/// The same for the memory that a block begins with: what nobody writes to takes none.
+const ROOM: usize = 2;
 
 /// Bytes of a piece of a checkpoint, about.
 const PIECE: usize = 1 << 20;
@@ -21,12 +24,12 @@ const PIECE: usize = 1 << 20;
 ///
 /// The rows lie somewhere in the memory, so that they can be given away without copying those that stay, and taken in
 /// mostly so.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Block<T> {
     width: usize,
     /// Which rows of the whole grid, without the ghosts.
     rows: Range<u64>,
-    memory: Vec<T>,
+    memory: Pages<T>,
     /// Rows of memory before the upper ghost.
     spare: usize,
 }
@@ -39,13 +42,15 @@ impl<T: Pod> Block<T> {
         mut make: impl FnMut(u64, &mut [T]) -> Result<()>,
     ) -> Result<Self> {
         let count = (rows.end - rows.start) as usize + 2;
-        let mut memory = zeroed_vec(count * width);
+        let spare = count / ROOM;
+        let mut memory = Pages::zeroed((count + 2 * spare) * width);
         if width > 0 {
-            for (row, values) in (rows.start - 1..).zip(memory.chunks_exact_mut(width)) {
+            let all = memory[spare * width..(spare + count) * width].chunks_exact_mut(width);
+            for (row, values) in (rows.start - 1..).zip(all) {
                 make(row, values)?;
             }
         }
-        Ok(Block { width, rows, memory, spare: 0 })
+        Ok(Block { width, rows, memory, spare })
     }
 
     /// Which rows these are, without the ghosts.
@@ -127,6 +132,12 @@ impl<T: Pod> Block<T> {
         .collect()
     }
 
+    /// Some rows to be looked at; the upper ghost is number 0.
+    #[inline]
+    pub(super) fn some(&self, rows: Range<usize>) -> &[T] {
+        &self.memory[self.several(rows)]
+    }
+
     /// The upper ghost.
     pub(super) fn upper(&mut self) -> &mut [T] {
         let place = self.place(0);
@@ -198,11 +209,21 @@ impl<T: Pod> Block<T> {
     fn make_room(&mut self, front: usize, back: usize) {
         let count = self.len() + 2;
         let spare = ((count + front + back) / SPARE).max(front + back);
-        let mut memory = zeroed_vec((front + back + count + 2 * spare) * self.width);
+        let mut memory = Pages::zeroed((front + back + count + 2 * spare) * self.width);
         let before = (front + spare) * self.width;
         memory[before..before + count * self.width].copy_from_slice(&self.memory[self.several(0..count)]);
         self.memory = memory;
         self.spare = front + spare;
+    }
+}
+
+/// With as much room, which takes no memory in the copy either.
+impl<T: Pod> Clone for Block<T> {
+    fn clone(&self) -> Self {
+        let mut memory = Pages::zeroed(self.memory.len());
+        let all = self.several(0..self.len() + 2);
+        memory[all.clone()].copy_from_slice(&self.memory[all]);
+        Block { width: self.width, rows: self.rows.clone(), memory, spare: self.spare }
     }
 }
 
@@ -262,14 +283,24 @@ mod tests {
     }
 
     #[test]
-    fn as_many_rows_again_need_no_new_memory() {
+    fn rows_that_come_find_room() {
         let mut b = block(50..60);
-        b.put_back(block(60..66).all(false));
         let memory = b.memory.as_ptr();
-        b.put_back(block(66..72).all(false));
+        // Half as many as there are, at either end, …
+        b.put_back(block(60..66).all(false));
         b.put_front(block(44..50).all(false));
-        check(&b, 44..72);
         assert_eq!(b.memory.as_ptr(), memory);
+        // … and after that as many again as have come.
+        b.put_back(block(66..72).all(false));
+        let memory = b.memory.as_ptr();
+        b.put_back(block(72..78).all(false));
+        b.put_front(block(38..44).all(false));
+        check(&b, 38..78);
+        assert_eq!(b.memory.as_ptr(), memory);
+        let copy = b.clone();
+        b.band(&(0..40)).fill(0);
+        check(&copy, 38..78);
+        assert_eq!(copy.spare, b.spare);
     }
 
     #[test]

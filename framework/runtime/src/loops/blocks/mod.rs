@@ -17,6 +17,7 @@ mod machine;
 mod mail;
 mod neighbours;
 mod orders;
+mod pages;
 mod relocation;
 mod scribe;
 mod shape;

@@ -1,0 +1,92 @@
+//! Memory for rows.
+
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+
+use bytemuck::Pod;
+use bytemuck::allocation::zeroed_vec;
+use memmap2::{Advice, MmapMut};
+
+/// Bytes of a large page, on most machines.
+const PAGE: usize = 2 << 20;
+
+/// Values in one piece of memory, zero at first; in large pages if they fill one, where the system has such for who asks.
+///
+/// A narrow strip of a grid touches another small page in each row. With some thousands of rows the processor's table of
+/// pages does not hold them all, and the time of a row depends on how many there are: a rank that is given more rows becomes slower,
+/// and each movement promises more than it keeps.
+#[derive(Debug)]
+pub(super) struct Pages<T>(Held<T>);
+
+#[derive(Debug)]
+enum Held<T> {
+    Few(Vec<T>),
+    /// Values in the first so many bytes.
+    Many(MmapMut, usize, PhantomData<T>),
+}
+
+impl<T: Pod> Pages<T> {
+    /// So many values.
+    pub(super) fn zeroed(count: usize) -> Self {
+        let many = count.checked_mul(size_of::<T>()).filter(|&bytes| bytes >= PAGE).and_then(large);
+        Pages(match many {
+            Some(memory) => Held::Many(memory, count * size_of::<T>(), PhantomData),
+            None => Held::Few(zeroed_vec(count)),
+        })
+    }
+}
+
+/// At least so many bytes, in whole large pages. `None` if there is no memory.
+fn large(bytes: usize) -> Option<MmapMut> {
+    // Memory in whole large pages is put where such a page can be.
+    let memory = MmapMut::map_anon(bytes.checked_next_multiple_of(PAGE)?).ok()?;
+    // Without large pages it is memory all the same.
+    if let Err(error) = memory.advise(Advice::HugePage) {
+        log::debug!("no large pages: {error}");
+    }
+    Some(memory)
+}
+
+impl<T: Pod> Deref for Pages<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        match &self.0 {
+            Held::Few(values) => values,
+            Held::Many(memory, bytes, _) => bytemuck::cast_slice(&memory[..*bytes]),
+        }
+    }
+}
+
+impl<T: Pod> DerefMut for Pages<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        match &mut self.0 {
+            Held::Few(values) => values,
+            Held::Many(memory, bytes, _) => bytemuck::cast_slice_mut(&mut memory[..*bytes]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_and_many_values_are_zero_and_can_be_written() {
+        for (count, is_many) in [(0, false), (7, false), (PAGE / 8, true), (PAGE / 8 + 1, true)] {
+            let mut pages = Pages::<u64>::zeroed(count);
+            assert_eq!(matches!(pages.0, Held::Many(..)), is_many);
+            assert_eq!((pages.len(), pages.iter().max().copied()), (count, (count > 0).then_some(0)));
+            pages.iter_mut().zip(1..).for_each(|(value, number)| *value = number);
+            assert!(pages.iter().copied().eq(1..=count as u64));
+        }
+    }
+
+    #[test]
+    fn values_of_any_size_end_where_they_should() {
+        assert_eq!(Pages::<[u8; 3]>::zeroed(PAGE).len(), PAGE);
+        assert_eq!(Pages::<()>::zeroed(5).len(), 5);
+    }
+}
