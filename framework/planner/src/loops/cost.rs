@@ -27,6 +27,9 @@ impl MovementCosts {
 
 /// Fits [`MovementCosts`] to the last 16 movements.
 ///
+/// The very first stands for the others only until there is one: it touches memory that nobody has touched before, and makes
+/// connections, and takes many times as long (ours).
+///
 /// The slope is the median of those between any two movements, and the fixed part the median of what is left (Theil
 /// and Sen): a single movement that took far too long spoils nothing. Neither is less than 0. As long as all movements
 /// were of the same size, costs are taken to be in proportion to it. The paper says that predictions are made from the
@@ -37,9 +40,9 @@ impl MovementCosts {
 ///
 /// let mut fit = MovementFit::default();
 /// assert_eq!(fit.costs(), None);
-/// fit.add(100, 0.5);
-/// assert_eq!(fit.costs(), Some(MovementCosts { fixed: 0.0, per_unit: 0.005 }));
-/// for (units, seconds) in [(20, 0.18), (50, 0.30), (70, 9.0), (10, 0.14)] {
+/// fit.add(100, 3.0);
+/// assert_eq!(fit.costs(), Some(MovementCosts { fixed: 0.0, per_unit: 0.03 }));
+/// for (units, seconds) in [(20, 0.18), (50, 0.30), (70, 9.0), (10, 0.14), (30, 0.22)] {
 ///     fit.add(units, seconds);
 /// }
 /// let costs = fit.costs().unwrap();
@@ -47,7 +50,9 @@ impl MovementCosts {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MovementFit {
-    /// Units of the busiest rank, and seconds.
+    /// Units of the busiest rank, and seconds, of the first movement, …
+    first: Option<(u64, f64)>,
+    /// … and of others.
     seen: VecDeque<(u64, f64)>,
 }
 
@@ -56,6 +61,10 @@ impl MovementFit {
     /// usable time, says nothing.
     pub fn add(&mut self, units: u64, seconds: f64) {
         if units == 0 || !(seconds >= 0.0 && seconds.is_finite()) {
+            return;
+        }
+        if self.first.is_none() {
+            self.first = Some((units, seconds));
             return;
         }
         if self.seen.len() == MEMORY {
@@ -67,7 +76,8 @@ impl MovementFit {
     /// The costs, if there was a movement.
     pub fn costs(&self) -> Option<MovementCosts> {
         let proportional = || {
-            let each = self.seen.iter().map(|&(units, seconds)| seconds / units as f64);
+            let first = self.first.iter().filter(|_| self.seen.is_empty());
+            let each = self.seen.iter().chain(first).map(|&(units, seconds)| seconds / units as f64);
             median(each.collect()).map(|per_unit| MovementCosts { fixed: 0.0, per_unit })
         };
         let mut slopes = Vec::new();

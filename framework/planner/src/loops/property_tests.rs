@@ -140,6 +140,8 @@ proptest! {
     ) {
         let line = MovementCosts { fixed, per_unit };
         let mut fit = MovementFit::default();
+        // The first is left out.
+        fit.add(1, 9.0);
         units.iter().for_each(|&units| fit.add(units, line.time(units)));
         let costs = fit.costs().unwrap();
         for &units in units.iter().rev().take(16) {
