@@ -256,126 +256,6 @@ fn ranks_that_built_another_farm_are_told() {
     assert!(error.to_string().contains("built the farm \"other\", rank 0 the farm \"one\""), "{error}");
 }
 
-#[test]
-fn what_is_in_the_journal_is_not_computed_again() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("farm.journal");
-    for ranks in [1, 3] {
-        let path = path.with_extension(ranks.to_string());
-        let attempt = |stop: Option<u64>| {
-            let done = AtomicUsize::new(0);
-            let (results, summary) = run(&config(ranks), |session| {
-                let mut results = Vec::new();
-                let work = |x: u64| -> Result<String, BoxError> {
-                    done.fetch_add(1, Ordering::Relaxed);
-                    if x == 50 { Err("torn".into()) } else { Ok(x.to_string()) }
-                };
-                let mut farm = Farm::try_new("texts", work).unordered().retries(0).journal(&path, "v1");
-                let mut fed = 0;
-                let summary = farm.map(session, 0..300, |number, text| {
-                    results.push((number, text.ok()));
-                    fed += 1;
-                    if Some(fed) == stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-                })?;
-                Ok((results, summary))
-            })
-            .unwrap();
-            (results, summary.unwrap(), done.into_inner() as u64)
-        };
-        let (first, _, _) = attempt(Some(100));
-        assert_eq!(first.len(), 100);
-        let (mut all, summary, done) = attempt(None);
-        assert!(summary.known >= 99 && done == 300 - summary.known, "{summary}");
-        all.sort_unstable();
-        let expected = (0..300).map(|n: u64| (n, (n != 50).then(|| n.to_string())));
-        assert!(all.into_iter().eq(expected));
-        let (_, summary, done) = attempt(None);
-        assert_eq!((summary.known, done, summary.failed), (299, 1, 1), "only what failed is tried again");
-    }
-}
-
-/// Whoever is killed in a sink finds there what the sink has shown.
-#[test]
-fn what_a_sink_gets_is_in_the_journal() {
-    let dir = tempfile::tempdir().unwrap();
-    for ranks in [1, 3] {
-        let path = dir.path().join(format!("{ranks}.journal"));
-        let missing = run(&config(ranks), |session| {
-            let farm = Farm::new("texts", |x: u64| format!("<{x}>"));
-            let mut farm = farm.chunking(Chunking::Fixed(3)).journal(&path, "v1");
-            let mut missing = Vec::new();
-            farm.map(session, 0..60, |number, text| {
-                let (kept, text) = (std::fs::read(&path).unwrap(), text.unwrap());
-                if !kept.windows(text.len()).any(|place| place == text.as_bytes()) {
-                    missing.push(number);
-                }
-            })?;
-            Ok(missing)
-        });
-        assert_eq!(missing.unwrap(), Vec::<u64>::new(), "{ranks} ranks");
-    }
-}
-
-#[test]
-fn iterations_go_on_where_they_were() {
-    let dir = tempfile::tempdir().unwrap();
-    for ranks in [1, 3] {
-        let path = dir.path().join(format!("{ranks}.journal"));
-        // Each value becomes the sum of its neighbours; one task of the second set fails.
-        let attempt = |stop: Option<usize>, first: u64| {
-            let done = AtomicUsize::new(0);
-            let result = run(&config(ranks), |session| {
-                let mut last = Vec::new();
-                let work = |(iteration, a, b): (usize, u64, u64)| -> Result<u64, BoxError> {
-                    done.fetch_add(1, Ordering::Relaxed);
-                    if iteration == 1 && a > b { Err("torn".into()) } else { Ok(a + b) }
-                };
-                let set = |iteration: usize, v: &[u64]| -> Vec<_> {
-                    (0..v.len()).map(|i| (iteration, v[i], v[(i + 1) % v.len()])).collect()
-                };
-                let mut farm = Farm::try_new("ring", work).retries(0).journal(&path, "v1");
-                let start: Vec<u64> = (first..first + 40).collect();
-                let summary = farm.try_iterate(session, set(0, &start), |sums, iteration| {
-                    if Some(iteration) == stop {
-                        return Err("killed".into());
-                    }
-                    last = sums.into_iter().map(|sum| sum.unwrap_or(1)).collect();
-                    Ok((iteration < 4).then(|| set(iteration + 1, &last)))
-                })?;
-                Ok((last, summary))
-            });
-            (result, done.into_inner() as u64)
-        };
-        let (error, done) = attempt(Some(2), 0);
-        assert_eq!((error.unwrap_err().kind(), done), (ErrorKind::User, 120));
-        let (result, done) = attempt(None, 0);
-        let (values, summary) = result.unwrap();
-        let summary = summary.unwrap();
-        assert_eq!((done, summary.known, summary.tasks, summary.iterations), (80, 120, 200, 5), "{summary}");
-        assert!(summary.failed > 0, "{summary}");
-        let (result, done) = attempt(None, 0);
-        let (again, summary) = result.unwrap();
-        assert_eq!((again, done, summary.unwrap().known), (values, 0, 200));
-        let (error, _) = attempt(None, 1);
-        let error = error.unwrap_err();
-        assert!(error.to_string().contains("the tasks of iteration 0 are not those"), "{error}");
-    }
-}
-
-#[test]
-fn a_journal_is_of_one_run() {
-    let dir = tempfile::tempdir().unwrap();
-    let error = run(&config(2), |session| {
-        let mut farm = Farm::new("step", |x: u64| x).journal(dir.path().join("journal"), "");
-        farm.map(session, 0..5, |_, _| ())?;
-        farm.map(session, 5..9, |_, _| ())?;
-        Ok(())
-    })
-    .unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Config);
-    assert!(error.to_string().contains("a farm with a journal is run once"), "{error}");
-}
-
 /// Rank 1 or 2 does short tasks between its messages when it meets one that takes longer than it may be silent.
 #[test]
 fn a_long_task_among_short_ones_is_not_taken_for_a_death() {
@@ -398,6 +278,8 @@ fn a_long_task_among_short_ones_is_not_taken_for_a_death() {
     assert!(summary.again > 0, "somebody else has done it beside the messages");
 }
 
+#[path = "journal_tests.rs"]
+mod journal;
 #[path = "leading_tests.rs"]
 mod leading;
 #[path = "staffing_tests.rs"]
