@@ -85,6 +85,22 @@ mod tests {
     }
 
     #[test]
+    fn large_pages_are_asked_for() {
+        let pages = Pages::<u8>::zeroed(2 * PAGE + 1);
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let number = |hex: &str| usize::from_str_radix(hex, 16).ok();
+        let ends = |line: &str| -> Option<std::ops::Range<usize>> {
+            let (begin, end) = line.split(' ').next()?.split_once('-')?;
+            Some(number(begin)?..number(end)?)
+        };
+        let is_ours = |line: &&str| ends(line).is_some_and(|ends| ends.contains(&pages.as_ptr().addr()));
+        let flags = maps.lines().skip_while(|line| !is_ours(line)).find(|line| line.starts_with("VmFlags:"));
+        // A system may have none.
+        let can_be_had = std::path::Path::new("/sys/kernel/mm/transparent_hugepage/enabled").exists();
+        assert_eq!(flags.unwrap().contains(" hg"), can_be_had, "{flags:?}");
+    }
+
+    #[test]
     fn values_of_any_size_end_where_they_should() {
         assert_eq!(Pages::<[u8; 3]>::zeroed(PAGE).len(), PAGE);
         assert_eq!(Pages::<()>::zeroed(5).len(), 5);
