@@ -129,12 +129,14 @@ impl Hindsight {
         self.next = None;
     }
 
-    /// The part of what was promised that was kept, from 0 to 1; `None` before the first trial has ended.
+    /// The part of what was promised that was kept, from 0 to 1; `None` before the first trial has ended, or is known to end.
     pub(super) fn kept(&self) -> Option<f64> {
-        if self.finished.is_empty() {
+        let running = self.running.iter().map(|trial| {
+            (trial.saved, if trial.is_ending { trial.promised() } else { trial.promised_so_far() })
+        });
+        if self.finished.is_empty() && !self.running.as_ref().is_some_and(|trial| trial.is_ending) {
             return None;
         }
-        let running = self.running.iter().map(|trial| (trial.saved, trial.promised_so_far()));
         let (saved, promised) = self
             .finished
             .iter()

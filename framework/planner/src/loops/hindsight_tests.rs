@@ -31,6 +31,8 @@ fn a_movement_is_followed_until_the_next_would_be_made() {
     // The load has gone; at the next interaction units could be back.
     hindsight.follow(1.0, &AFTER, &FREE);
     hindsight.compare(&BEFORE, &FREE, 0.1);
+    // That is known before anybody goes back.
+    kept(&hindsight, 4.0 * saved(&AFTER, &LOADED) + saved(&AFTER, &FREE), 3.3);
     hindsight.follow(1.0, &AFTER, &FREE);
     kept(&hindsight, 4.0 * saved(&AFTER, &LOADED) + 2.0 * saved(&AFTER, &FREE), 3.3);
     hindsight.follow(9.0, &AFTER, &FREE);
@@ -129,4 +131,30 @@ fn a_load_that_stays_is_followed_all_the_same() {
     // Slow ones always.
     let slow = || (0..400).map(|i| i / 40 % 2 == 0);
     assert_eq!(looks(true, slow()).1, looks(false, slow()).1);
+}
+
+#[test]
+fn the_end_of_the_loop_is_no_promise_that_things_stay_as_they_are() {
+    let options = LoopOptions { smoothing: Smoothing::Raw, ..LoopOptions::default() };
+    let mut balancer = LoopBalancer::new(2, options).unwrap();
+    let mut look = |now: f64, held: [u64; 2], speeds: [f64; 2], passes: f64| {
+        let report =
+            |(held, speed): (u64, f64)| Report { units: held as f64, seconds: held as f64 / speed, held };
+        let reports = [(held[0], speeds[0]), (held[1], speeds[1])].map(report);
+        let ahead = Ahead::Passes(passes);
+        let decision = balancer
+            .interact(&Interaction { now, reports: &reports, phase: 0.5, cost: 0.005, ahead })
+            .unwrap();
+        if decision.is_act() {
+            balancer.moved(now, 2.0);
+        }
+        decision
+    };
+    // A load comes, with a thousand passes to go, and goes 20 s later. It was well followed.
+    let came = look(1.0, [1000, 1000], LOADED, 1000.0);
+    assert!(came.is_act() && came.horizon.is_some_and(|horizon| horizon > 10_000.0), "{came}");
+    look(11.0, [667, 1333], LOADED, 990.0);
+    look(21.0, [667, 1333], LOADED, 980.0);
+    let went = look(22.0, [667, 1333], FREE, 979.0);
+    assert!(went.margin == Some(1.0) && went.kept > 0.8 && went.is_act(), "{went}");
 }

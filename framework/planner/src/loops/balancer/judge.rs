@@ -68,8 +68,9 @@ impl LoopBalancer {
             (*decision, moves) = by_mean;
         }
         if is_above && !moves.is_empty() {
-            let LoopDecision { held, target, gain, horizon, .. } = &*decision;
-            self.hindsight.begin(Trial::new(held, target, *gain, *horizon, decision.is_act()));
+            let LoopDecision { held, target, gain, .. } = &*decision;
+            // That things stay as they are until the end of the loop is what nobody has promised.
+            self.hindsight.begin(Trial::new(held, target, *gain, stable, decision.is_act()));
         }
         if decision.is_act() {
             self.under_way = Some(UnderWay { units: busiest(&moves), lasts: true });
