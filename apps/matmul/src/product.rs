@@ -15,6 +15,9 @@ impl DoAll for Product {
     /// Rows of A and of C.
     type Units = (Rows<f64>, Rows<f64>);
 
+    /// The same product again depends on no other row.
+    const NOWAIT: bool = true;
+
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
         let a = Rows::from_fn(range.clone(), self.b.width(), |row, values| fill(Matrix::A, row, values));
         Ok((a, Rows::zeroed(range, self.b.width())))

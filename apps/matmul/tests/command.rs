@@ -17,7 +17,7 @@ fn every_number_of_ranks_makes_the_same_product() {
         &["--ranks", "2", "--passes", "5"],
         &["--ranks", "3", "--block", "7", "--summary"],
         &["--ranks", "2", "--shares", "3,1", "--balance", "off"],
-        &["--ranks", "4", "--passes", "3", "--block", "2", "--forced", "5"],
+        &["--ranks", "4", "--passes", "200", "--block", "2", "--forced", "5"],
         &["--ranks", "8", "--size", "5"],
         &["--ranks", "2", "--size", "1"],
     ]);
@@ -30,5 +30,5 @@ fn failures_say_what_and_where() {
 
 #[test]
 fn under_mpirun_it_makes_the_same_product() {
-    PROGRAM.agrees_under_mpirun(&["--size", "120", "--passes", "20", "--forced", "3", "--block", "2"]);
+    PROGRAM.agrees_under_mpirun(&["--size", "120", "--passes", "300", "--forced", "3", "--block", "2"]);
 }

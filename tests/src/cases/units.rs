@@ -19,14 +19,17 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "closures", run: closures },
 ];
 
-/// Units with a row of numbers and a text, both of which say whose they are and how often that was done.
-struct Marked {
+/// Units with a row of numbers and a text, both of which say whose they are and how often that was done. Passes wait for each
+/// other, or not.
+struct Marked<const NOWAIT: bool> {
     work: Work,
     width: usize,
 }
 
-impl DoAll for Marked {
+impl<const NOWAIT: bool> DoAll for Marked<NOWAIT> {
     type Units = (Rows<u64>, Vec<String>);
+
+    const NOWAIT: bool = NOWAIT;
 
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
         let names = range.clone().map(|unit| format!("{unit}:")).collect();
@@ -48,9 +51,20 @@ impl DoAll for Marked {
     }
 }
 
-/// A loop in two runs of so many passes; returns how they went.
+/// A loop in two runs of so many passes, with barriers and without; returns how they went.
 fn check(session: &Session, units: u64, passes: u64, settings: &Settings) -> Result<Vec<Summary>, BoxError> {
-    let marked = Marked { work: Work::on(session), width: 3 };
+    let mut summaries = check_as::<false>(session, units, passes, settings)?;
+    summaries.extend(check_as::<true>(session, units, passes, settings)?);
+    Ok(summaries)
+}
+
+fn check_as<const NOWAIT: bool>(
+    session: &Session,
+    units: u64,
+    passes: u64,
+    settings: &Settings,
+) -> Result<Vec<Summary>, BoxError> {
+    let marked = Marked::<NOWAIT> { work: Work::on(session), width: 3 };
     let mut marked = DoAllLoop::new("marked", units, marked).settings(settings.clone());
     let mut summaries = Vec::new();
     for run in 1..=2 {

@@ -23,6 +23,9 @@ struct Counter {
 impl DoAll for Counter {
     type Units = Counts;
 
+    /// Where checkpoints are kept passes wait for each other all the same.
+    const NOWAIT: bool = true;
+
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
         let names = range.clone().map(|unit| unit.to_string()).collect();
         Ok((Rows::from_fn(range, 3, |unit, row| row.fill(unit)), names))

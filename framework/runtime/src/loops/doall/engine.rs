@@ -30,6 +30,8 @@ pub(in crate::loops) struct Engine<U> {
     pub(super) member: Member<U>,
     pub(super) pace: Pace,
     pub(super) has_units: bool,
+    /// A unit's next pass may begin before all units have had this one.
+    pub(super) nowait: bool,
     /// Checkpoints, in the first run, if they are asked for.
     pub(super) keeping: Option<Keeping>,
     /// Rank 0: what was learned in earlier runs, and the units that each rank has.
@@ -65,6 +67,7 @@ impl<U: Units> Engine<U> {
             units,
             member: Member::new(0),
             has_units: false,
+            nowait: false,
             keeping: None,
             learned: None,
             run: None,
@@ -156,7 +159,11 @@ impl<U: Units> Engine<U> {
     pub(in crate::loops) fn begin(&mut self, post: &mut Post, config: &Config, passes: u64) -> Result<()> {
         let clock = post.clock();
         let eager = self.settings.forced.is_some();
-        self.member.begin(eager);
+        // Passes that need not wait for each other are one, in which units are done so many times, as far as these can be counted. A
+        // checkpoint is of a moment in which all units have been done equally often.
+        let is_one = self.nowait && self.keeping.is_none() && self.units.checked_mul(passes).is_some();
+        let (rounds, times) = if is_one { (1, passes) } else { (passes, 1) };
+        self.member.begin(times, eager);
         let mut run = Run {
             leader: None,
             meter: Meter::new(clock),
@@ -179,7 +186,7 @@ impl<U: Units> Engine<U> {
             };
             let steering = Steering::new(&self.name, &self.settings, config, post, Reach::Anywhere, &held)?;
             let keeper = self.keeping.as_mut().and_then(|keeping| keeping.keeper.take());
-            let mut leader = Leader::new(steering, keeper, &held, passes, eager);
+            let mut leader = Leader::new(steering, keeper, &held, (rounds, times), eager);
             if let Some(balancer) = learned {
                 orders = leader.open(balancer)?;
             }
@@ -217,7 +224,8 @@ impl<U: Units> Engine<U> {
             let block = if self.member.is_over() || waits {
                 None
             } else {
-                self.member.next(self.pace.next(self.member.stock.undone()))
+                let stock = &self.member.stock;
+                self.member.next(self.pace.next(stock.undone().min(stock.held())))
             };
             if block.is_some() || self.member.is_over() {
                 if let Some(wait) = wait {

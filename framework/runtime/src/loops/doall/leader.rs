@@ -16,9 +16,9 @@ use crate::loops::summary::RankReport;
 struct Account {
     /// The round of its last report.
     round: Option<u64>,
-    /// Units that it did in this pass.
+    /// Units that it did in this pass; those done several times count as so many.
     done: u64,
-    /// Units that it has and has not done, as far as is known.
+    /// Those that it has and has not done, as far as is known, counted in the same way.
     undone: u64,
     held: u64,
     /// Units a second.
@@ -36,7 +36,7 @@ impl Account {
         self.undone == 0 && self.round.is_some()
     }
 
-    /// Seconds that it still has to do.
+    /// Seconds for which it still has to compute.
     fn left(&self, now: f64) -> f64 {
         match self.rate {
             _ if self.undone == 0 => 0.0,
@@ -60,6 +60,8 @@ pub(super) struct Leader {
     accounts: Vec<Account>,
     units: u64,
     passes: u64,
+    /// How often each unit is done in a pass.
+    times: u64,
     /// From 1.
     pass: u64,
     round: u64,
@@ -76,20 +78,21 @@ pub(super) struct Leader {
 }
 
 impl Leader {
-    /// For ranks that have these units.
+    /// For ranks that have these units, and so many passes in each of which a unit is done so many times.
     pub(super) fn new(
         steering: Steering,
         keeper: Option<Keeper>,
         held: &[u64],
-        passes: u64,
+        (passes, times): (u64, u64),
         eager: bool,
     ) -> Self {
-        let account = |&held: &u64| Account { undone: held, held, ..Account::default() };
+        let account = |&held: &u64| Account { undone: held * times, held, ..Account::default() };
         Leader {
             steering,
             accounts: held.iter().map(account).collect(),
             units: held.iter().sum(),
             passes,
+            times,
             pass: 1,
             round: 0,
             all_answer: true,
@@ -143,10 +146,14 @@ impl Leader {
         }
         if self.waited_for().next().is_none() {
             self.steering.close_movement();
-            // At the end of a pass a slow rank is better left without any unit.
-            self.steering.set_least(0);
             self.catch_up(now);
-            let instruction = self.steering.decide(Ahead::RestOfPass)?;
+            let undone = self.undone();
+            let ahead = match undone > u128::from(self.units) {
+                // Who has fewer than others is ahead of them, or has fewer units; to the balancer that is the same.
+                true => Ahead::Passes(undone as f64 / self.units as f64),
+                false => Ahead::RestOfPass,
+            };
+            let instruction = self.decide(ahead)?;
             return Ok(Some(self.orders(What::Go, instruction)));
         }
         let now = now.as_secs_f64();
@@ -160,10 +167,35 @@ impl Leader {
 
     /// Reports are of different moments, up to a block of the slowest rank apart: brings what is left of all to the same one.
     fn catch_up(&mut self, now: Duration) {
-        for (rank, account) in self.accounts.iter_mut().enumerate() {
-            account.go_on(now.as_secs_f64());
-            self.steering.hear(rank, Note { held: account.undone, ..Note::default() });
+        self.accounts.iter_mut().for_each(|account| account.go_on(now.as_secs_f64()));
+    }
+
+    /// What is not done in this pass, over all ranks.
+    fn undone(&self) -> u128 {
+        self.accounts.iter().map(|account| u128::from(account.undone)).sum()
+    }
+
+    /// What is not done, as units that are to be done equally often; at most all units, and then that is what a unit stands
+    /// for. What movements take goes by how many units move, however often these are still to be done.
+    fn decide(&mut self, ahead: Ahead) -> Result<Instruction> {
+        let (undone, units) = (self.undone(), u128::from(self.units));
+        for (rank, account) in self.accounts.iter().enumerate() {
+            let held = match undone > units {
+                true => (u128::from(account.undone) * units + undone / 2) / undone,
+                false => account.undone.into(),
+            };
+            // No more than all units.
+            self.steering.hear(rank, Note { held: held as u64, ..Note::default() });
         }
+        // A rank without any unit would never be seen to become faster; at the end of a pass a slow one is better without.
+        self.steering.set_least(u64::from(ahead != Ahead::RestOfPass));
+        let mut instruction = self.steering.decide(ahead)?;
+        if undone > units {
+            for transfer in &mut instruction.moves {
+                transfer.units = (u128::from(transfer.units) * undone / units) as u64;
+            }
+        }
+        Ok(instruction)
     }
 
     /// Ranks whose report is missing before anything can be decided.
@@ -176,7 +208,7 @@ impl Leader {
     /// All units are done, and no account of a movement is open.
     fn is_pass_over(&self) -> bool {
         let done: u64 = self.accounts.iter().map(|account| account.done).sum();
-        done == self.units && (!self.all_answer || self.waited_for().next().is_none())
+        done == self.units * self.times && (!self.all_answer || self.waited_for().next().is_none())
     }
 
     /// Moves units before the first report, by what an earlier run has learned of the ranks.
@@ -194,13 +226,10 @@ impl Leader {
 
     /// Decides where units are to be at the beginning of a pass.
     fn share_out(&mut self) -> Result<Instruction> {
-        for (rank, account) in self.accounts.iter_mut().enumerate() {
-            (account.done, account.undone) = (0, account.held);
-            self.steering.hear(rank, Note { held: account.held, ..Note::default() });
+        for account in &mut self.accounts {
+            (account.done, account.undone) = (0, account.held * self.times);
         }
-        // A rank without any unit would never be seen to become faster.
-        self.steering.set_least(1);
-        self.steering.decide(Ahead::Passes((self.passes - self.pass + 1) as f64))
+        self.decide(Ahead::Passes((self.passes - self.pass + 1) as f64 * self.times as f64))
     }
 
     fn next_pass(&mut self, now: Duration) -> Result<Orders> {
@@ -247,7 +276,11 @@ impl Leader {
             .waited_for()
             .map(|(rank, account)| format!("rank {rank} (which had {} to do)", account.undone))
             .collect();
-        format!("for the reports of {}, in pass {} of {}", list.join(", "), self.pass, self.passes)
+        let pass = match self.times {
+            1 => format!("pass {} of {}", self.pass, self.passes),
+            times => format!("passes 1 to {times}"),
+        };
+        format!("for the reports of {}, in {pass}", list.join(", "))
     }
 
     /// Whether all ranks have come to the loop.

@@ -16,6 +16,10 @@ fn post() -> Post {
 }
 
 fn leader_on(post: &Post, held: &[u64], passes: u64) -> Leader {
+    leader_of(post, held, (passes, 1))
+}
+
+fn leader_of(post: &Post, held: &[u64], passes: (u64, u64)) -> Leader {
     let settings = Settings::new().quantum(Duration::ZERO);
     let steering = Steering::new("rows", &settings, &Config::new(), post, Reach::Anywhere, held).unwrap();
     Leader::new(steering, None, held, passes, false)
@@ -96,6 +100,31 @@ fn a_pass_is_over_when_all_units_are_done_and_the_next_begins_where_they_are() {
     let mut again = leader_on(&post, &[50, 50], 1);
     let orders = again.open(leader.into_balancer()).unwrap().unwrap();
     assert_eq!(orders.moves, [Transfer { from: 1, to: 0, units: 30, of: 50 }]);
+}
+
+/// Forty passes that need not wait for each other: rank 1 has half of the units, and is three times as slow.
+#[test]
+fn what_is_left_of_passes_that_do_not_wait_is_shared_out() {
+    let mut leader = leader_of(&post(), &[50, 50], (1, 40));
+    let mut hear = |rank: usize, at: Duration, say: Say| {
+        leader.hear(rank, &Say { at: at.as_secs_f64(), ..say }, at);
+        leader.step(at).unwrap()
+    };
+    assert_eq!(hear(0, NOW, say(0, 600, 1_400, 600.0, 1.0, 0)), None);
+    let orders = hear(1, NOW, say(0, 200, 1_800, 200.0, 1.0, 0)).unwrap();
+    // 3200 times a unit are left, of which rank 1 should have 800: what it has more, in units that are to be done 32 times.
+    assert_eq!(orders.moves, [Transfer { from: 1, to: 0, units: 31 * 32, of: 1_800 }]);
+    assert_eq!(hear(1, NOW, say(1, 202, 800, 2.0, 0.01, 1)), None);
+    let orders = hear(0, NOW, say(1, 606, 2_392, 6.0, 0.01, 1)).unwrap();
+    assert_eq!((orders.what, orders.moves), (What::Go, vec![]));
+    // At the end what is left is counted as it is, and nothing of it must stay on a slow rank.
+    let late = 2 * NOW;
+    assert_eq!(hear(1, late, say(2, 1_001, 1, 2.0, 0.5, 1)), None);
+    let orders = hear(0, late, say(2, 2_998, 0, 6.0, 0.1, 1)).unwrap();
+    assert_eq!(orders.moves, [Transfer { from: 1, to: 0, units: 1, of: 1 }]);
+    assert_eq!(hear(1, late, say(3, 1_001, 0, 1.0, 0.1, 2)), None);
+    assert_eq!(hear(0, late, say(3, 2_999, 0, 1.0, 0.1, 2)).unwrap().what, What::End);
+    assert_eq!(leader.waits_for(), "for the reports of , in passes 1 to 40");
 }
 
 #[test]

@@ -19,11 +19,11 @@ pub(super) struct Say {
     pub(super) at: f64,
     /// The orders that it has carried out last.
     pub(super) round: u64,
-    /// Units that it did in this pass.
+    /// Units that it did in this pass; those done several times count as so many.
     pub(super) done: u64,
     /// Units that it has, done or not.
     pub(super) held: u64,
-    /// What it did since its last report. What it holds, by that, is what is not done yet.
+    /// What it did since its last report. What it holds, by that, is what is not done yet, counted in the same way.
     pub(super) note: Note,
     /// What it did in the whole run; told when it has run dry.
     pub(super) total: Option<RankReport>,
@@ -59,7 +59,7 @@ pub(super) enum What {
 pub(super) struct Transfer {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// So many …
+    /// So many, counted by how often they are to be done, …
     pub(super) units: u64,
     /// … of these that the sender had. If it has fewer by now, fewer go, in proportion.
     pub(super) of: u64,
@@ -100,6 +100,7 @@ impl<U: Units> Shipment<U> {
         for segment in self.segments {
             loading.number(segment.first);
             loading.number(segment.count);
+            loading.number(segment.left);
             segment.units.load(&mut loading)?;
         }
         let (head, parts) = loading.finish();
@@ -112,14 +113,14 @@ impl<U: Units> Shipment<U> {
         let round = unloading.number()?;
         let mut segments = Vec::new();
         for _ in 0..unloading.number()? {
-            let (first, count) = (unloading.number()?, unloading.number()?);
+            let (first, count, left) = (unloading.number()?, unloading.number()?, unloading.number()?);
             if first.checked_add(count).is_none_or(|end| end > units) {
                 let text = format!("units from {first} on, {count} of them, where there are {units}");
                 return Err(unloading.error(text));
             }
             let there = usize::try_from(count)
                 .map_err(|_| Error::new(ErrorKind::Wire, format!("{count} units do not fit into memory")))?;
-            segments.push(Segment::new(first, count, U::unload(&mut unloading, there)?));
+            segments.push(Segment::new(first, count, U::unload(&mut unloading, there)?).due(left));
         }
         unloading.end()?;
         Ok(Shipment { round, segments })

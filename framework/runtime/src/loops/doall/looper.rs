@@ -21,6 +21,11 @@ pub trait DoAll {
     /// Where the data of neighbouring units lie.
     type Units: Units;
 
+    /// Whether a unit may be done again before all others have been done in the same pass. Then [`passes`](DoAllLoop::passes) of it
+    /// are one stretch of work without barriers in between, and nobody waits for the slowest rank before its end. It is for
+    /// loops in which a pass changes nothing that other units read: independent simulations that go on step by step, say.
+    const NOWAIT: bool = false;
+
     /// The data of these units, on the rank that has them first. It is called once on each rank, before its first pass;
     /// `range` is empty where there are fewer units than ranks. Units out of a [checkpoint](Settings::checkpoint) are not
     /// made.
@@ -80,7 +85,8 @@ pub struct DoAllLoop<L: DoAll> {
 impl<L: DoAll> DoAllLoop<L> {
     /// A loop over so many units.
     pub fn new(name: &str, units: u64, body: L) -> Self {
-        DoAllLoop { body, engine: Engine::new(name, units, Settings::new()) }
+        let engine = Engine { nowait: L::NOWAIT, ..Engine::new(name, units, Settings::new()) };
+        DoAllLoop { body, engine }
     }
 
     /// How it is run. Of the [`options`](Settings::options), [`least`](armature_planner::loops::LoopOptions::least) is not
@@ -104,7 +110,8 @@ impl<L: DoAll> DoAllLoop<L> {
         self.passes(session, 1)
     }
 
-    /// Several passes, each when all ranks are done with the one before. 0 passes only make the units.
+    /// Several passes, each when all ranks are done with the one before, unless the loop is one of those that
+    /// [need not wait](DoAll::NOWAIT) and keeps no checkpoints. 0 passes only make the units.
     ///
     /// # Errors
     /// As [`run`](DoAllLoop::run).

@@ -38,7 +38,9 @@ pub(super) struct Member<U> {
     round: u64,
     /// From 1.
     pass: u64,
-    /// Units done in this pass.
+    /// How often a unit is done in each pass: once, or as often as in all the passes that this one stands for.
+    times: u64,
+    /// Units done in this pass; those done several times count as so many.
     done: u64,
     /// Has reported since these orders.
     reported: bool,
@@ -62,6 +64,7 @@ impl<U: Units> Member<U> {
             stock: Stock::new(),
             round: 0,
             pass: 1,
+            times: 1,
             done: 0,
             reported: false,
             worked: false,
@@ -75,14 +78,14 @@ impl<U: Units> Member<U> {
         }
     }
 
-    /// A run begins: all units are to be done. With `eager` it reports at every hook.
-    pub(super) fn begin(&mut self, eager: bool) {
+    /// A run begins: all units are to be done, so many times in each pass. With `eager` it reports at every hook.
+    pub(super) fn begin(&mut self, times: u64, eager: bool) {
         let stock = std::mem::replace(&mut self.stock, Stock::new());
-        *self = Member { stock, ..Member::new(self.rank) };
+        *self = Member { stock, times, ..Member::new(self.rank) };
         if eager {
             self.period = 0.0;
         }
-        self.stock.begin_pass();
+        self.stock.begin(times);
     }
 
     /// Carries orders out; returns what is to be sent.
@@ -107,7 +110,7 @@ impl<U: Units> Member<U> {
             What::Begin => {
                 self.pass += 1;
                 self.done = 0;
-                self.stock.begin_pass();
+                self.stock.begin(self.times);
             }
             What::Go | What::Hurry => {}
         }
@@ -144,7 +147,7 @@ impl<U: Units> Member<U> {
     /// Units have come.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if they were not ordered.
+    /// [`ErrorKind::Wire`] if they were not ordered, or have nothing to do.
     pub(super) fn accept(&mut self, from: usize, shipment: Shipment<U>) -> Result<()> {
         if shipment.round == self.round + 1 {
             // The orders are still on their way from rank 0.
@@ -161,6 +164,11 @@ impl<U: Units> Member<U> {
             let text = format!("rank {from} sent units by orders number {round}, which do not say so");
             return Err(Error::new(ErrorKind::Wire, text));
         };
+        if let Some(segment) = shipment.segments.iter().find(|s| !(1..=self.times).contains(&s.left)) {
+            let (unit, left) = (segment.first, segment.left);
+            let text = format!("rank {from} sent unit {unit} to be done {left} times of {}", self.times);
+            return Err(Error::new(ErrorKind::Wire, text));
+        }
         open.received += shipment.len();
         shipment.segments.into_iter().for_each(|segment| self.stock.receive(segment));
         self.settle();
@@ -231,12 +239,12 @@ impl<U: Units> Member<U> {
         self.round
     }
 
-    /// The pass, from 1.
+    /// The pass of the unit that is done next, from 1; of the last one where there is none.
     pub(super) fn pass(&self) -> u64 {
-        self.pass
+        self.pass + self.times - self.stock.left().clamp(1, self.times)
     }
 
-    /// Units done in this pass.
+    /// Units done in this pass; those done several times count as so many.
     pub(super) fn done(&self) -> u64 {
         self.done
     }
@@ -247,7 +255,8 @@ impl<U: Units> Member<U> {
             Some(open) => format!("for units from ranks {:?}, by orders number {}", open.senders, self.round),
             None => format!(
                 "for rank 0 to say how pass {} goes on; all {} units that were here are done",
-                self.pass, self.done
+                self.pass(),
+                self.stock.held()
             ),
         }
     }

@@ -6,7 +6,7 @@ use crate::loops::doall::stock::Segment;
 fn member() -> Member<Vec<u64>> {
     let mut member = Member::new(1);
     member.stock.receive(Segment::new(10, 10, (10..20).collect()));
-    member.begin(false);
+    member.begin(1, false);
     member
 }
 
@@ -16,7 +16,8 @@ fn orders(round: u64, what: What, moves: &[(usize, usize, u64, u64)]) -> Orders 
 }
 
 fn shipment(round: u64, first: u64, count: u64) -> Shipment<Vec<u64>> {
-    let segments = vec![Segment::new(first, count, (first..first + count).collect())];
+    let units = Segment::new(first, count, (first..first + count).collect());
+    let segments = vec![units.due(1)];
     Shipment { round, segments }
 }
 
@@ -75,13 +76,39 @@ fn units_come_and_go_by_orders_only() {
     member.accept(3, Shipment { round: 1, segments: vec![] }).unwrap();
     assert_eq!(member.take_made(), Some(Made { sent: 4, received: 5 }));
     assert!(member.accept(3, shipment(1, 0, 1)).is_err(), "not twice");
+    member.obey(&orders(2, What::Go, &[(3, 1, 1, 1)])).unwrap();
+    let done = Shipment { round: 2, segments: vec![Segment::new(0, 1, vec![0])] };
+    let error = member.accept(3, done).unwrap_err();
+    assert!(error.message().ends_with("rank 3 sent unit 0 to be done 0 times of 1"), "{error}");
     assert!(member.obey(&orders(3, What::Go, &[])).is_err(), "orders cannot be left out");
+}
+
+/// Two passes that need not wait for each other.
+#[test]
+fn units_are_done_again_without_orders_and_say_of_which_pass_they_are() {
+    let mut member = member();
+    member.begin(2, false);
+    work(&mut member, 10);
+    assert_eq!((member.pass(), member.done(), member.is_dry()), (2, 10, false));
+    work(&mut member, 4);
+    assert_eq!((member.pass(), member.done(), member.stock.undone()), (2, 14, 6));
+    // Units that come are one pass behind: they are next, but for what is begun.
+    member.obey(&orders(1, What::Go, &[(0, 1, 6, 12)])).unwrap();
+    let units = Segment::new(0, 3, vec![0, 1, 2]).due(2);
+    member.accept(0, Shipment { round: 1, segments: vec![units] }).unwrap();
+    assert_eq!(member.take_made(), Some(Made { sent: 0, received: 3 }));
+    work(&mut member, 99);
+    assert_eq!((member.next(99).unwrap().range, member.pass()), (0..3, 1));
+    work(&mut member, 99);
+    work(&mut member, 99);
+    assert_eq!((member.pass(), member.done(), member.is_dry()), (2, 26, true));
+    assert!(member.waits_for().contains("pass 2 goes on; all 13 units"), "{}", member.waits_for());
 }
 
 #[test]
 fn a_rank_without_units_answers_movements_only() {
     let mut member: Member<()> = Member::new(3);
-    member.begin(false);
+    member.begin(1, false);
     assert!(member.is_dry() && member.is_to_report(at(0)));
     member.has_reported();
     member.obey(&orders(1, What::Go, &[])).unwrap();

@@ -1,6 +1,5 @@
 //! The units that a rank has, in segments of neighbouring ones.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::loops::units::Units;
@@ -10,25 +9,41 @@ const CHEAP: u64 = 4;
 /// … But more than so many pairs of neighbours are not left: each costs a block that is shorter than it could be.
 const MOST_JOINTS: usize = 16;
 
-/// Neighbouring units. Those from the front are done first and those from the back leave first, so that the ones that are
-/// done in this pass are always at the front.
+/// Neighbouring units. Those from the front are done first and those from the back leave first, so that the ones that have been
+/// done more often are always at the front.
 #[derive(Debug)]
 pub(in crate::loops) struct Segment<U> {
     pub(in crate::loops) first: u64,
     pub(in crate::loops) count: u64,
-    /// How many are done in this pass, from the front.
+    /// How often its units are still to be done, …
+    pub(super) left: u64,
+    /// … but for so many from the front, which are to be done once less.
     done: u64,
     pub(in crate::loops) units: U,
 }
 
 impl<U> Segment<U> {
-    /// Units that are not done yet.
+    /// Units that have nothing to do yet.
     pub(in crate::loops) fn new(first: u64, count: u64, units: U) -> Self {
-        Segment { first, count, done: 0, units }
+        Segment { first, count, left: 0, done: 0, units }
     }
 
-    fn left(&self) -> u64 {
-        self.count - self.done
+    /// Units that are to be done so often.
+    pub(super) fn due(self, left: u64) -> Self {
+        Segment { left, done: 0, ..self }
+    }
+
+    /// How many times a unit is still to be done, over all units.
+    fn undone(&self) -> u64 {
+        self.left * self.count - self.done
+    }
+
+    /// So many units more were done; when all have been, they are to be done once less.
+    fn go_on(&mut self, units: u64) {
+        self.done += units;
+        if self.done == self.count && self.left > 0 {
+            (self.left, self.done) = (self.left - 1, 0);
+        }
     }
 
     /// Whether the next unit is the first of the other one.
@@ -61,19 +76,21 @@ impl Block {
     }
 }
 
-/// See the module's page.
+/// See the module's page. A *time* is one unit done once: a unit that is to be done in three more passes is three times.
 #[derive(Debug)]
 pub(super) struct Stock<U> {
-    segments: VecDeque<Segment<U>>,
-    /// The first segment with units that are not done.
+    segments: Vec<Segment<U>>,
+    /// The segment of the block that is being done. Only in it some units have been done more often than others.
     current: usize,
     held: u64,
     undone: u64,
+    /// Segments have come since neighbours were last put together.
+    loose: bool,
 }
 
 impl<U: Units> Stock<U> {
     pub(super) fn new() -> Self {
-        Stock { segments: VecDeque::new(), current: 0, held: 0, undone: 0 }
+        Stock { segments: Vec::new(), current: 0, held: 0, undone: 0, loose: false }
     }
 
     /// Units that are here.
@@ -81,50 +98,69 @@ impl<U: Units> Stock<U> {
         self.held
     }
 
-    /// Those of them that are not done in this pass.
+    /// How many times they are still to be done, all together.
     pub(super) fn undone(&self) -> u64 {
         self.undone
     }
 
-    /// Takes in units that are not done yet. None at all are passed over.
+    /// How often the unit that is done next is still to be done.
+    pub(super) fn left(&self) -> u64 {
+        self.segments.get(self.current).map_or(0, |segment| segment.left)
+    }
+
+    /// Takes units in. None at all are passed over.
     pub(super) fn receive(&mut self, segment: Segment<U>) {
         if segment.count > 0 {
             self.held += segment.count;
-            self.undone += segment.left();
-            self.segments.push_back(segment);
+            self.undone += segment.undone();
+            self.segments.push(segment);
+            self.loose = true;
         }
     }
 
-    /// Every unit is to be done again. Neighbours become one, so that blocks need not end between them, where that takes no
+    /// Every unit is to be done so often.
+    pub(super) fn begin(&mut self, times: u64) {
+        self.segments.iter_mut().for_each(|segment| (segment.left, segment.done) = (times, 0));
+        self.undone = self.held * times;
+        self.put_together();
+    }
+
+    /// Neighbours that are to be done equally often become one, so that blocks need not end between them, where that takes no
     /// longer than it is worth: after each movement most units of a rank would be copied otherwise.
-    pub(super) fn begin_pass(&mut self) {
-        let mut segments: Vec<_> = self.segments.drain(..).collect();
+    fn put_together(&mut self) {
+        let mut segments = std::mem::take(&mut self.segments);
         segments.sort_by_key(|segment| segment.first);
-        let joints = segments.windows(2).filter(|pair| pair[0].is_before(&pair[1])).count();
-        for mut segment in segments {
-            segment.done = 0;
-            match self.segments.back_mut() {
+        let are_neighbours = |a: &Segment<U>, b: &Segment<U>| a.is_before(b) && a.left == b.left;
+        let joints = segments.windows(2).filter(|pair| are_neighbours(&pair[0], &pair[1])).count();
+        for segment in segments {
+            match self.segments.last_mut() {
                 Some(last)
-                    if last.is_before(&segment) && (joints > MOST_JOINTS || last.is_cheap_with(&segment)) =>
+                    if are_neighbours(last, &segment)
+                        && (joints > MOST_JOINTS || last.is_cheap_with(&segment)) =>
                 {
                     last.count += segment.count;
                     last.units.append(segment.units);
                 }
-                _ => self.segments.push_back(segment),
+                _ => self.segments.push(segment),
             }
         }
-        self.current = 0;
-        self.undone = self.held;
+        (self.current, self.loose) = (0, false);
     }
 
-    /// The next units to be done, at most `most` of them.
+    /// The next units to be done, at most `most` of them: those of the segment that is being done, and then of the first of
+    /// those that have been done least often.
     pub(super) fn next(&mut self, most: u64) -> Option<Block> {
-        while self.segments.get(self.current)?.left() == 0 {
-            self.current += 1;
+        if self.segments.get(self.current).is_none_or(|segment| segment.done == 0) {
+            let most = self.segments.iter().map(|segment| segment.left).max().filter(|left| *left > 0)?;
+            // In the last pass, or the only one, what comes is done as it came.
+            if self.loose && most > 1 && self.segments.iter().all(|segment| segment.left == most) {
+                self.put_together();
+            }
+            self.current = self.segments.iter().position(|segment| segment.left == most)?;
         }
         let segment = &self.segments[self.current];
         let first = segment.first + segment.done;
-        Some(Block { range: first..first + segment.left().min(most.max(1)) })
+        Some(Block { range: first..first + (segment.count - segment.done).min(most.max(1)) })
     }
 
     /// The data of the block that [`next`](Stock::next) has given.
@@ -139,31 +175,41 @@ impl<U: Units> Stock<U> {
     /// The block that [`next`](Stock::next) has given is done.
     pub(super) fn finished(&mut self, block: &Block) {
         if let Some(segment) = self.segments.get_mut(self.current) {
-            segment.done += block.len();
+            segment.go_on(block.len());
             self.undone -= block.len();
         }
     }
 
-    /// Takes units that are not done off the back, at most so many.
-    pub(super) fn ship(&mut self, mut units: u64) -> Vec<Segment<U>> {
+    /// Takes units out that have been done least often, off the back, until they are so many times; fewer if there are no
+    /// more, and up to half a unit more or less.
+    pub(super) fn ship(&mut self, mut times: u64) -> Vec<Segment<U>> {
         let mut shipped = Vec::new();
-        while units > 0 && self.undone > 0 {
-            let Some(mut segment) = self.segments.pop_back() else { break };
-            let take = units.min(segment.left());
+        while times > 0 {
+            // The last one of those.
+            let behind = self.segments.iter().enumerate().max_by_key(|(at, segment)| (segment.left, *at));
+            let Some(at) = behind.filter(|(_, segment)| segment.left > 0).map(|(at, _)| at) else { break };
+            let segment = &mut self.segments[at];
+            let left = segment.left;
+            let take = (times / left + u64::from(times % left > left / 2)).min(segment.count - segment.done);
+            if take == 0 {
+                break;
+            }
             if take == segment.count {
-                shipped.push(segment);
+                shipped.push(self.segments.remove(at));
+                if at < self.current {
+                    self.current -= 1;
+                }
             } else {
                 segment.count -= take;
                 // What is in memory can be counted in a usize.
                 let back = segment.units.split_off(segment.count as usize);
-                shipped.push(Segment::new(segment.first + segment.count, take, back));
-                self.segments.push_back(segment);
+                shipped.push(Segment::new(segment.first + segment.count, take, back).due(left));
+                segment.go_on(0);
             }
-            units -= take;
-            self.undone -= take;
+            times = times.saturating_sub(take * left);
+            self.undone -= take * left;
             self.held -= take;
         }
-        self.current = self.current.min(self.segments.len());
         shipped
     }
 
@@ -180,7 +226,7 @@ mod tests {
 
     fn segment(units: Range<u64>) -> Segment<Rows<u64>> {
         let rows = Rows::from_fn(units.clone(), 2, |unit, row| row.fill(unit));
-        Segment::new(units.start, units.end - units.start, rows)
+        Segment::new(units.start, units.end - units.start, rows).due(1)
     }
 
     fn firsts(stock: &Stock<Rows<u64>>) -> Vec<(u64, u64)> {
@@ -193,17 +239,17 @@ mod tests {
         stock.receive(segment(100..600));
         // As if they had come from a rank with lower numbers, and gone to one.
         stock.receive(segment(90..100));
-        stock.begin_pass();
+        stock.begin(1);
         assert_eq!(firsts(&stock), [(90, 10), (100, 500)]);
         let gone = stock.ship(20);
         assert_eq!((gone.len(), stock.held()), (1, 490));
         // What comes back finds its place.
         gone.into_iter().for_each(|segment| stock.receive(segment));
-        stock.begin_pass();
+        stock.begin(1);
         assert_eq!(firsts(&stock), [(90, 10), (100, 500)]);
         // Few units and few become one; …
         stock.receive(segment(80..90));
-        stock.begin_pass();
+        stock.begin(1);
         assert_eq!(firsts(&stock), [(80, 20), (100, 500)]);
         // … and so do all if there are too many pieces of them.
         let mut first = 600;
@@ -211,7 +257,7 @@ mod tests {
             stock.receive(segment(first..first + count));
             first += count;
         }
-        stock.begin_pass();
+        stock.begin(1);
         assert_eq!((firsts(&stock), stock.undone()), (vec![(80, first - 80)], first - 80));
         let all = stock.next(u64::MAX).unwrap();
         let values = stock.slices(&all).unwrap().iter().copied().step_by(2);
@@ -239,15 +285,81 @@ mod tests {
         assert!(stock.ship(3).is_empty(), "what is done stays in this pass");
         stock.receive(segment(16..18));
         assert_eq!(stock.next(9).unwrap().range, 16..18);
-        stock.begin_pass();
+        stock.begin(1);
         // Unit 15 has gone, so these are not neighbours.
         assert_eq!((firsts(&stock), stock.undone()), (vec![(10, 5), (16, 2)], 7));
         stock.receive(segment(15..16));
-        stock.begin_pass();
+        stock.begin(1);
         assert_eq!((firsts(&stock), stock.undone()), (vec![(10, 8)], 8));
         let block = stock.next(8).unwrap();
         assert_eq!(stock.slices(&block).unwrap()[10..], [15, 15, 16, 16, 17, 17]);
         assert_eq!(stock.ship(100).len(), 1);
         assert_eq!((stock.held(), stock.undone(), stock.next(1)), (0, 0, None));
+    }
+
+    fn times(stock: &Stock<Rows<u64>>) -> Vec<(u64, u64, u64)> {
+        stock.segments().map(|s| (s.first, s.count, s.left)).collect()
+    }
+
+    #[test]
+    fn who_is_behind_is_next() {
+        let mut stock = Stock::new();
+        stock.receive(segment(10..16));
+        stock.begin(3);
+        assert_eq!((stock.held(), stock.undone(), stock.left()), (6, 18, 3));
+        let done = |stock: &mut Stock<Rows<u64>>| {
+            let block = stock.next(4).unwrap();
+            stock.finished(&block);
+            block.range
+        };
+        assert_eq!([done(&mut stock), done(&mut stock), done(&mut stock)], [10..14, 14..16, 10..14]);
+        // One pass behind. What is begun goes on first.
+        stock.receive(segment(16..19).due(3));
+        assert_eq!((stock.held(), stock.undone(), stock.left()), (9, 17, 2));
+        assert_eq!([done(&mut stock), done(&mut stock)], [14..16, 16..19]);
+        assert_eq!((times(&stock), stock.undone()), (vec![(10, 6, 1), (16, 3, 2)], 12));
+        assert_eq!(done(&mut stock), 16..19);
+        assert_eq!(times(&stock), [(10, 6, 1), (16, 3, 1)]);
+        let rest: Vec<_> = (0..3).map(|_| done(&mut stock)).collect();
+        assert_eq!((rest, stock.undone()), (vec![10..14, 14..16, 16..19], 0));
+        assert_eq!((stock.next(4), stock.held()), (None, 9));
+    }
+
+    #[test]
+    fn neighbours_come_together_when_nobody_is_behind() {
+        let mut stock = Stock::new();
+        stock.receive(segment(10..16));
+        stock.begin(4);
+        stock.receive(segment(16..19).due(3));
+        assert_eq!(stock.next(9).unwrap().range, 10..16);
+        stock.finished(&Block { range: 10..16 });
+        assert_eq!((stock.next(99).unwrap().range, times(&stock)), (10..19, vec![(10, 9, 3)]));
+    }
+
+    #[test]
+    fn units_that_are_to_be_done_most_often_leave_first() {
+        let mut stock = Stock::new();
+        stock.receive(segment(10..20));
+        stock.begin(5);
+        stock.receive(segment(30..34).due(7));
+        let block = stock.next(99).unwrap();
+        assert_eq!(block.range, 30..34);
+        // None, where that is nearer: three is less than half of seven.
+        assert!(stock.ship(3).is_empty());
+        let went = |stock: &mut Stock<Rows<u64>>, times: u64| {
+            let all: Vec<_> =
+                stock.ship(times).into_iter().map(|s| (s.first, s.left, s.units.into_values())).collect();
+            all
+        };
+        assert_eq!(went(&mut stock, 4), [(33, 7, vec![33, 33])]);
+        // The other three, and two of the next: 21 + 10 of 32.
+        let all = went(&mut stock, 32);
+        let firsts: Vec<(u64, u64)> = all.iter().map(|(first, left, _)| (*first, *left)).collect();
+        assert_eq!((firsts, stock.undone(), stock.held()), (vec![(30, 7), (18, 5)], 40, 8));
+        // Of a segment whose pass is begun those leave first that have not had it.
+        let block = stock.next(6).unwrap();
+        stock.finished(&block);
+        assert_eq!(went(&mut stock, 18), [(16, 5, vec![16, 16, 17, 17]), (14, 4, vec![14, 14, 15, 15])]);
+        assert_eq!((times(&stock), stock.undone()), (vec![(10, 4, 4)], 16));
     }
 }

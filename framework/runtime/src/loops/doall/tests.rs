@@ -28,8 +28,8 @@ fn noise(n: u64) -> u64 {
     z ^ (z >> 27)
 }
 
-/// Units whose data say who they are, and how often they were done.
-struct Marked {
+/// Units whose data say who they are, and how often they were done. Passes wait for each other, or not.
+struct Marked<const NOWAIT: bool> {
     width: usize,
     work: fn(u64),
 }
@@ -39,8 +39,10 @@ fn mark(unit: u64, passes: u64) -> u64 {
     (0..passes).fold(unit, |x, _| noise(x))
 }
 
-impl DoAll for Marked {
+impl<const NOWAIT: bool> DoAll for Marked<NOWAIT> {
     type Units = (Rows<u64>, Vec<String>);
+
+    const NOWAIT: bool = NOWAIT;
 
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
         let names = range.clone().map(|unit| unit.to_string()).collect();
@@ -68,10 +70,20 @@ impl DoAll for Marked {
 
 /// Runs a loop of so many passes, twice, and checks what is gathered after each.
 fn check(ranks: usize, units: u64, passes: u64, settings: &Settings, work: fn(u64)) -> Vec<Summary> {
-    let what = format!("{ranks} ranks, {units} units, {passes} passes");
+    check_as::<false>(ranks, units, passes, settings, work)
+}
+
+fn check_as<const NOWAIT: bool>(
+    ranks: usize,
+    units: u64,
+    passes: u64,
+    settings: &Settings,
+    work: fn(u64),
+) -> Vec<Summary> {
+    let what = format!("{ranks} ranks, {units} units, {passes} passes, nowait {NOWAIT}");
     run(&config(ranks), |session| {
-        let mut marked =
-            DoAllLoop::new("marked", units, Marked { width: 3, work }).settings(settings.clone());
+        let marked = Marked::<NOWAIT> { width: 3, work };
+        let mut marked = DoAllLoop::new("marked", units, marked).settings(settings.clone());
         let mut summaries = Vec::new();
         for round in 1..=2 {
             let summary = marked.passes(session, passes)?;
@@ -110,6 +122,7 @@ fn every_unit_is_done_once_a_pass_on_any_number_of_ranks() {
             for passes in [1, 3] {
                 check(ranks, units, passes, &Settings::new(), nothing);
             }
+            check_as::<true>(ranks, units, 7, &Settings::new(), nothing);
         }
     }
 }
@@ -132,6 +145,57 @@ fn forced_movements_change_nothing() {
     assert!(movements > 2_000 && moved > 10_000, "{movements} movements of {moved} units");
 }
 
+/// The same where units on one rank may be some passes ahead of those on another.
+#[test]
+fn forced_movements_change_nothing_where_no_pass_waits() {
+    let (mut movements, mut moved) = (0, 0);
+    for seed in 0..450 {
+        let ranks = 2 + seed as usize % 5;
+        let units = [100, 31, 9, 3, 1, 0, 60][seed as usize % 7];
+        let settings = Settings::new().forced(seed).block(1 + noise(seed) % 6);
+        let settings = if seed % 5 == 0 { settings.synchronous() } else { settings };
+        for summary in check_as::<true>(ranks, units, 1 + noise(seed) % 9, &settings, nothing) {
+            movements += summary.movements;
+            moved += summary.moved();
+        }
+    }
+    println!("{movements} movements of {moved} units");
+    assert!(movements > 1_000 && moved > 5_000, "{movements} movements of {moved} units");
+}
+
+/// Each rank is slow in another pass. With barriers every pass takes as long as the slow rank, without them each rank has the
+/// same to do.
+#[test]
+fn no_pass_waits_where_none_need_wait() {
+    struct Takes<const NOWAIT: bool>(usize);
+    impl<const NOWAIT: bool> DoAll for Takes<NOWAIT> {
+        type Units = Vec<usize>;
+        const NOWAIT: bool = NOWAIT;
+        fn create(&mut self, range: Range<u64>) -> Result<Vec<usize>, BoxError> {
+            Ok(range.map(|_| 0).collect())
+        }
+        fn compute(&mut self, _: Range<u64>, passes: &mut [usize]) -> Result<(), BoxError> {
+            for pass in passes {
+                std::thread::sleep(Duration::from_millis(if *pass % 2 == self.0 { 18 } else { 2 }));
+                *pass += 1;
+            }
+            Ok(())
+        }
+    }
+    fn waiting<const NOWAIT: bool>() -> f64 {
+        let summary = run(&config(2), |session| {
+            let settings = Settings::new().balance(crate::Balance::Off);
+            let takes = Takes::<NOWAIT>(session.rank());
+            Ok(DoAllLoop::new("takes", 2, takes).settings(settings).passes(session, 20)?)
+        });
+        let summary = summary.unwrap().unwrap();
+        assert_eq!((summary.passes, summary.ranks[0].units), (20, 20.0));
+        summary.ranks.iter().map(|rank| rank.waiting.as_secs_f64()).sum()
+    }
+    let (with, without) = (waiting::<false>(), waiting::<true>());
+    assert!(without < with / 2.0, "ranks waited {without} s without barriers, {with} s with them");
+}
+
 fn uneven(unit: u64) {
     let time = match noise(unit) % 40 {
         0 => 3_000,
@@ -146,6 +210,7 @@ fn units_of_uneven_times() {
     for ranks in [2, 3, 5] {
         check(ranks, 200, 2, &Settings::new(), uneven);
         check(ranks, 200, 1, &Settings::new().forced(3), uneven);
+        check_as::<true>(ranks, 100, 4, &Settings::new(), uneven);
     }
 }
 
