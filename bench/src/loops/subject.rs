@@ -114,6 +114,8 @@ struct Product {
 impl DoAll for Product {
     type Units = (Rows<f64>, Rows<f64>);
 
+    const NOWAIT: bool = true;
+
     fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError> {
         let a = kernels::rows(range.start as usize..range.end as usize, self.b.width());
         Ok((Rows::new(self.b.width(), a), Rows::zeroed(range, self.b.width())))
