@@ -20,6 +20,8 @@ const ALIKE: f64 = 1.01;
 const TRIES: usize = 14;
 /// Between two widths that are compared at last.
 const FINE: f64 = std::f64::consts::SQRT_2;
+/// Widths that are tried are multiples of this, but for the narrowest.
+const STEP: f64 = 4.0;
 
 /// Tries widths of strips in real sweeps, and keeps the best: around what the model (10) of Siegell and Steenkiste (1997)
 /// finds for the measured costs of messages, and around a narrow one.
@@ -131,7 +133,7 @@ impl Strips {
         if self.tried.len() >= TRIES {
             return None;
         }
-        let scaled = |factor: f64| (best as f64 * factor).round() as u64;
+        let scaled = |factor: f64| even(best as f64 * factor);
         let model = self.shift.filter(|_| self.tried.len() == 1).map(|shift| {
             let sequential = self.ranks as f64 * seconds;
             Sweep { ranks: self.ranks, iterations: self.columns, sequential, shift }.grain().block
@@ -140,6 +142,12 @@ impl Strips {
         let is_new = |width: &u64| self.tried.iter().all(|(tried, _)| tried != width);
         model.into_iter().chain(around).map(|width| width.clamp(1, self.columns)).find(is_new)
     }
+}
+
+/// About as many columns, and those that begin a strip at the same places of cache lines and vectors in all strips.
+fn even(width: f64) -> u64 {
+    let step = if width < 2.0 * STEP { 1.0 } else { STEP };
+    ((width / step).round() * step) as u64
 }
 
 #[cfg(test)]
@@ -197,6 +205,15 @@ mod tests {
             sor(width) * if count.get() % 5 == 0 { 3.0 } else { 1.0 }
         });
         assert!(sor(width) <= 1.03 * (1..=2_000).map(sor).fold(f64::INFINITY, f64::min), "{width}");
+    }
+
+    #[test]
+    fn strips_begin_at_even_places() {
+        let mut strips = Strips::new(2_000, 1, None);
+        choose(&mut strips, sor);
+        let mut tried: Vec<u64> = strips.tried.iter().map(|(width, _)| *width).collect();
+        tried.sort_unstable();
+        assert_eq!(tried, [4, 6, 8, 12, 16, 24, 32]);
     }
 
     #[test]
