@@ -20,7 +20,7 @@ const ALIKE: f64 = 1.01;
 const TRIES: usize = 14;
 /// Between two widths that are compared at last.
 const FINE: f64 = std::f64::consts::SQRT_2;
-/// Widths that are tried are multiples of this, but for the narrowest.
+/// Widths that are tried are multiples of this, but for the narrowest, and for all columns at once.
 const STEP: f64 = 4.0;
 
 /// Tries widths of strips in real sweeps, and keeps the best: around what the model (10) of Siegell and Steenkiste (1997)
@@ -133,14 +133,15 @@ impl Strips {
         if self.tried.len() >= TRIES {
             return None;
         }
-        let scaled = |factor: f64| even(best as f64 * factor);
+        let scaled = |factor: f64| best as f64 * factor;
         let model = self.shift.filter(|_| self.tried.len() == 1).map(|shift| {
             let sequential = self.ranks as f64 * seconds;
-            Sweep { ranks: self.ranks, iterations: self.columns, sequential, shift }.grain().block
+            Sweep { ranks: self.ranks, iterations: self.columns, sequential, shift }.grain().block as f64
         });
         let around = [scaled(2.0), scaled(0.5), scaled(FINE), scaled(1.0 / FINE)];
         let is_new = |width: &u64| self.tried.iter().all(|(tried, _)| tried != width);
-        model.into_iter().chain(around).map(|width| width.clamp(1, self.columns)).find(is_new)
+        let all = model.into_iter().chain(around);
+        all.map(|width| even(width).clamp(1, self.columns)).find(is_new)
     }
 }
 
@@ -209,11 +210,16 @@ mod tests {
 
     #[test]
     fn strips_begin_at_even_places() {
-        let mut strips = Strips::new(2_000, 1, None);
+        let mut strips = Strips::new(2_000, 2, None);
+        let shift = ShiftCost { fixed: 2e-6, per_element: 1e-9 };
+        strips.know_shift(shift);
         choose(&mut strips, sor);
+        let sequential = 2.0 * sor(NARROW);
+        let model = Sweep { ranks: 2, iterations: 2_000, sequential, shift }.grain().block;
+        assert_eq!(model, 45, "what the model proposes is no multiple of four itself");
         let mut tried: Vec<u64> = strips.tried.iter().map(|(width, _)| *width).collect();
         tried.sort_unstable();
-        assert_eq!(tried, [4, 6, 8, 12, 16, 24, 32]);
+        assert_eq!(tried, [4, 6, 8, 12, 16, 24, 32, 44]);
     }
 
     #[test]

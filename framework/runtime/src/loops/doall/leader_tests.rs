@@ -106,6 +106,11 @@ fn a_pass_is_over_when_all_units_are_done_and_the_next_begins_where_they_are() {
 #[test]
 fn what_is_left_of_passes_that_do_not_wait_is_shared_out() {
     let mut leader = leader_of(&post(), &[50, 50], (1, 40));
+    assert!(
+        leader.waits_for().ends_with("rank 1 (which had 2000 to do), in passes 1 to 40"),
+        "{}",
+        leader.waits_for()
+    );
     let mut hear = |rank: usize, at: Duration, say: Say| {
         leader.hear(rank, &Say { at: at.as_secs_f64(), ..say }, at);
         leader.step(at).unwrap()
@@ -124,7 +129,6 @@ fn what_is_left_of_passes_that_do_not_wait_is_shared_out() {
     assert_eq!(orders.moves, [Transfer { from: 1, to: 0, units: 1, of: 1 }]);
     assert_eq!(hear(1, late, say(3, 1_001, 0, 1.0, 0.1, 2)), None);
     assert_eq!(hear(0, late, say(3, 2_999, 0, 1.0, 0.1, 2)).unwrap().what, What::End);
-    assert_eq!(leader.waits_for(), "for the reports of , in passes 1 to 40");
 }
 
 #[test]

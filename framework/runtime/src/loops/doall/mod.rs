@@ -11,6 +11,8 @@ mod leader;
 mod letters;
 mod looper;
 mod member;
+#[cfg(test)]
+mod nowait_tests;
 mod pace;
 mod stock;
 mod talk;

@@ -12,7 +12,7 @@ use crate::loops::{
 };
 use crate::session::{Config, Progress, Session, TransportChoice, run};
 
-fn config(ranks: usize) -> Config {
+pub(super) fn config(ranks: usize) -> Config {
     Config::new()
         .transport(TransportChoice::Local)
         .ranks(ranks)
@@ -22,7 +22,7 @@ fn config(ranks: usize) -> Config {
 }
 
 /// A number that looks random.
-fn noise(n: u64) -> u64 {
+pub(super) fn noise(n: u64) -> u64 {
     let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x1234_5678_9abc_def1);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z ^ (z >> 27)
@@ -73,7 +73,7 @@ fn check(ranks: usize, units: u64, passes: u64, settings: &Settings, work: fn(u6
     check_as::<false>(ranks, units, passes, settings, work)
 }
 
-fn check_as<const NOWAIT: bool>(
+pub(super) fn check_as<const NOWAIT: bool>(
     ranks: usize,
     units: u64,
     passes: u64,
@@ -113,7 +113,7 @@ fn check_as<const NOWAIT: bool>(
     .unwrap_or_else(|error| panic!("{what}: {error}"))
 }
 
-fn nothing(_: u64) {}
+pub(super) fn nothing(_: u64) {}
 
 #[test]
 fn every_unit_is_done_once_a_pass_on_any_number_of_ranks() {
@@ -122,81 +122,39 @@ fn every_unit_is_done_once_a_pass_on_any_number_of_ranks() {
             for passes in [1, 3] {
                 check(ranks, units, passes, &Settings::new(), nothing);
             }
-            check_as::<true>(ranks, units, 7, &Settings::new(), nothing);
         }
     }
 }
 
-/// Thousands of movements between any ranks at any time, in blocks of all sizes.
-#[test]
-fn forced_movements_change_nothing() {
+/// Runs a loop for each seed, with movements between any ranks at any time, in blocks of all sizes. Returns how many
+/// movements there were, and of how many units.
+pub(super) fn forced<const NOWAIT: bool>(
+    ranks: impl Fn(u64) -> u64,
+    units: [u64; 7],
+    passes: impl Fn(u64) -> u64,
+) -> (u64, u64) {
     let (mut movements, mut moved) = (0, 0);
     for seed in 0..450 {
-        let ranks = 1 + seed as usize % 8;
-        let units = [300, 40, 9, 3, 1, 0, 150][seed as usize % 7];
         let settings = Settings::new().forced(seed).block(1 + noise(seed) % 6);
         let settings = if seed % 5 == 0 { settings.synchronous() } else { settings };
-        for summary in check(ranks, units, 1 + seed % 4, &settings, nothing) {
+        let (ranks, units) = (ranks(seed) as usize, units[seed as usize % 7]);
+        for summary in check_as::<NOWAIT>(ranks, units, passes(seed), &settings, nothing) {
             movements += summary.movements;
             moved += summary.moved();
         }
     }
     println!("{movements} movements of {moved} units");
+    (movements, moved)
+}
+
+#[test]
+fn forced_movements_change_nothing() {
+    let units = [300, 40, 9, 3, 1, 0, 150];
+    let (movements, moved) = forced::<false>(|seed| 1 + seed % 8, units, |seed| 1 + seed % 4);
     assert!(movements > 2_000 && moved > 10_000, "{movements} movements of {moved} units");
 }
 
-/// The same where units on one rank may be some passes ahead of those on another.
-#[test]
-fn forced_movements_change_nothing_where_no_pass_waits() {
-    let (mut movements, mut moved) = (0, 0);
-    for seed in 0..450 {
-        let ranks = 2 + seed as usize % 5;
-        let units = [100, 31, 9, 3, 1, 0, 60][seed as usize % 7];
-        let settings = Settings::new().forced(seed).block(1 + noise(seed) % 6);
-        let settings = if seed % 5 == 0 { settings.synchronous() } else { settings };
-        for summary in check_as::<true>(ranks, units, 1 + noise(seed) % 9, &settings, nothing) {
-            movements += summary.movements;
-            moved += summary.moved();
-        }
-    }
-    println!("{movements} movements of {moved} units");
-    assert!(movements > 1_000 && moved > 5_000, "{movements} movements of {moved} units");
-}
-
-/// Each rank is slow in another pass. With barriers every pass takes as long as the slow rank, without them each rank has the
-/// same to do.
-#[test]
-fn no_pass_waits_where_none_need_wait() {
-    struct Takes<const NOWAIT: bool>(usize);
-    impl<const NOWAIT: bool> DoAll for Takes<NOWAIT> {
-        type Units = Vec<usize>;
-        const NOWAIT: bool = NOWAIT;
-        fn create(&mut self, range: Range<u64>) -> Result<Vec<usize>, BoxError> {
-            Ok(range.map(|_| 0).collect())
-        }
-        fn compute(&mut self, _: Range<u64>, passes: &mut [usize]) -> Result<(), BoxError> {
-            for pass in passes {
-                std::thread::sleep(Duration::from_millis(if *pass % 2 == self.0 { 18 } else { 2 }));
-                *pass += 1;
-            }
-            Ok(())
-        }
-    }
-    fn waiting<const NOWAIT: bool>() -> f64 {
-        let summary = run(&config(2), |session| {
-            let settings = Settings::new().balance(crate::Balance::Off);
-            let takes = Takes::<NOWAIT>(session.rank());
-            Ok(DoAllLoop::new("takes", 2, takes).settings(settings).passes(session, 20)?)
-        });
-        let summary = summary.unwrap().unwrap();
-        assert_eq!((summary.passes, summary.ranks[0].units), (20, 20.0));
-        summary.ranks.iter().map(|rank| rank.waiting.as_secs_f64()).sum()
-    }
-    let (with, without) = (waiting::<false>(), waiting::<true>());
-    assert!(without < with / 2.0, "ranks waited {without} s without barriers, {with} s with them");
-}
-
-fn uneven(unit: u64) {
+pub(super) fn uneven(unit: u64) {
     let time = match noise(unit) % 40 {
         0 => 3_000,
         1..6 => 300,
@@ -210,7 +168,6 @@ fn units_of_uneven_times() {
     for ranks in [2, 3, 5] {
         check(ranks, 200, 2, &Settings::new(), uneven);
         check(ranks, 200, 1, &Settings::new().forced(3), uneven);
-        check_as::<true>(ranks, 100, 4, &Settings::new(), uneven);
     }
 }
 

@@ -1,0 +1,63 @@
+//! DOALL loops whose passes need not wait for each other, on ranks that are threads.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use super::tests::{check_as, config, forced, noise, nothing, uneven};
+use super::{DoAll, DoAllLoop};
+use crate::error::BoxError;
+use crate::loops::Settings;
+use crate::session::run;
+
+#[test]
+fn every_unit_is_done_as_often_as_there_are_passes() {
+    for ranks in 1..=8 {
+        for units in [0, 1, 2, ranks as u64 - 1, ranks as u64, 100, 1_000] {
+            check_as::<true>(ranks, units, 7, &Settings::new(), nothing);
+        }
+    }
+    for ranks in [2, 3, 5] {
+        check_as::<true>(ranks, 100, 4, &Settings::new(), uneven);
+    }
+}
+
+/// Units on one rank may be some passes ahead of those on another.
+#[test]
+fn forced_movements_change_nothing_where_no_pass_waits() {
+    let units = [100, 31, 9, 3, 1, 0, 60];
+    let (movements, moved) = forced::<true>(|seed| 2 + seed % 5, units, |seed| 1 + noise(seed) % 9);
+    assert!(movements > 1_000 && moved > 5_000, "{movements} movements of {moved} units");
+}
+
+/// Each rank is slow in another pass. With barriers every pass takes as long as the slow rank, without them each rank has the
+/// same to do.
+#[test]
+fn no_pass_waits_where_none_need_wait() {
+    struct Takes<const NOWAIT: bool>(usize);
+    impl<const NOWAIT: bool> DoAll for Takes<NOWAIT> {
+        type Units = Vec<usize>;
+        const NOWAIT: bool = NOWAIT;
+        fn create(&mut self, range: Range<u64>) -> Result<Vec<usize>, BoxError> {
+            Ok(range.map(|_| 0).collect())
+        }
+        fn compute(&mut self, _: Range<u64>, passes: &mut [usize]) -> Result<(), BoxError> {
+            for pass in passes {
+                std::thread::sleep(Duration::from_millis(if *pass % 2 == self.0 { 18 } else { 2 }));
+                *pass += 1;
+            }
+            Ok(())
+        }
+    }
+    fn waiting<const NOWAIT: bool>() -> f64 {
+        let summary = run(&config(2), |session| {
+            let settings = Settings::new().balance(crate::Balance::Off);
+            let takes = Takes::<NOWAIT>(session.rank());
+            Ok(DoAllLoop::new("takes", 2, takes).settings(settings).passes(session, 20)?)
+        });
+        let summary = summary.unwrap().unwrap();
+        assert_eq!((summary.passes, summary.ranks[0].units), (20, 20.0));
+        summary.ranks.iter().map(|rank| rank.waiting.as_secs_f64()).sum()
+    }
+    let (with, without) = (waiting::<false>(), waiting::<true>());
+    assert!(without < with / 2.0, "ranks waited {without} s without barriers, {with} s with them");
+}
