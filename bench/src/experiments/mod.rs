@@ -53,6 +53,7 @@ pub const ALL: &[Experiment] = &[
     loops::oscillating::EXPERIMENT,
     loops::simgrid::EXPERIMENT,
     loops::hooks::EXPERIMENT,
+    loops::mechanisms::EXPERIMENT,
     planner_4x4::EXPERIMENT,
     planner_30::EXPERIMENT,
     planner_time::EXPERIMENT,

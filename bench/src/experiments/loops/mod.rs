@@ -3,6 +3,7 @@
 pub(super) mod burner;
 pub(super) mod grain;
 pub(super) mod hooks;
+pub(super) mod mechanisms;
 pub(super) mod oscillating;
 pub(super) mod overhead;
 pub(super) mod rows;

@@ -58,7 +58,7 @@ const FOLDER: &str = "target/bench/loop-oscillating";
 const HOSTS: [usize; 3] = [4, 6, 8];
 const SIMULATED_PERIODS: [f64; 2] = [60.0, 20.0];
 /// Name, loop, units, and seconds that one takes to move.
-const COSTS: [(&str, Kind, usize, f64); 3] = [
+pub(super) const COSTS: [(&str, Kind, usize, f64); 3] = [
     ("cheap", Kind::All, 1000, 2.7e-3),
     ("dear", Kind::Sweep, 2000, 5.3e-3),
     ("very dear", Kind::Sweep, 2000, 20e-3),
@@ -71,7 +71,7 @@ const BYTES: usize = 512;
 const NOISE: f64 = 0.01;
 const QUANTUM: f64 = 0.1;
 /// Seconds between two hooks of a rank whose units may go anywhere: what the framework makes blocks last.
-const HOOK: f64 = 8e-3;
+pub(super) const HOOK: f64 = 8e-3;
 /// The framework's part of what a movement saves that it may cost below the threshold, where units may go anywhere.
 const AT_ONCE: f64 = 0.1;
 
@@ -196,8 +196,8 @@ fn simulated(report: &mut Report, smoke: bool) -> Outcome {
                 let (none, none_planned) = (case.program(0, false)?, case.simulator(0, &Balancing::Off)?);
                 let (mut pairs, mut stopped) = (Vec::new(), Vec::new());
                 for seed in 0..seeds as u64 {
-                    pairs.push((case.program(seed, true)?, case.simulator(seed, &case.balancing())?));
-                    stopped.push(100.0 * case.simulator(seed, &Balancing::Pipelined(case.options()))?.0);
+                    pairs.push((case.program(seed, true)?, case.simulator(seed, &balancing(kind))?));
+                    stopped.push(100.0 * case.simulator(seed, &Balancing::Pipelined(options(kind)))?.0);
                 }
                 let of = |part: fn(&Pair) -> f64| pairs.iter().map(part).collect::<Vec<f64>>();
                 let (ours, theirs) = (of(|pair| 100.0 * pair.0.0), of(|pair| 100.0 * pair.1.0));
@@ -287,24 +287,6 @@ impl Case {
         Ok((run.efficiency(&job), run.movements))
     }
 
-    /// As the framework balances this loop.
-    fn options(&self) -> LoopOptions {
-        let (reach, at_once) = match self.kind {
-            Kind::All => (Reach::Anywhere, Some(AT_ONCE)),
-            Kind::Sweep => (Reach::Neighbours, None),
-        };
-        let mut options = LoopOptions { reach, at_once, ..LoopOptions::default() };
-        options.period.quantum = QUANTUM;
-        options
-    }
-
-    fn balancing(&self) -> Balancing {
-        match self.kind {
-            Kind::All => Balancing::Overlapped(self.options()),
-            Kind::Sweep => Balancing::Pipelined(self.options()),
-        }
-    }
-
     /// Efficiency and movements of the planner's simulator.
     fn simulator(&self, seed: u64, balancing: &Balancing) -> Outcome<(f64, f64)> {
         let mut system = LoopSystem::equal(self.hosts, self.units as u64, self.passes as u64, PASS);
@@ -317,4 +299,22 @@ impl Case {
         let run = system.run(balancing)?;
         Ok((run.efficiency(), run.movements as f64))
     }
+}
+
+/// How the framework balances a loop.
+pub(super) fn balancing(kind: Kind) -> Balancing {
+    match kind {
+        Kind::All => Balancing::Overlapped(options(kind)),
+        Kind::Sweep => Balancing::Pipelined(options(kind)),
+    }
+}
+
+fn options(kind: Kind) -> LoopOptions {
+    let (reach, at_once) = match kind {
+        Kind::All => (Reach::Anywhere, Some(AT_ONCE)),
+        Kind::Sweep => (Reach::Neighbours, None),
+    };
+    let mut options = LoopOptions { reach, at_once, ..LoopOptions::default() };
+    options.period.quantum = QUANTUM;
+    options
 }
