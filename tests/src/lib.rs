@@ -46,10 +46,12 @@ pub fn all() -> Vec<Case> {
     cases::ALL.iter().flat_map(|part| part.iter().copied()).collect()
 }
 
-/// The case of this name: one of [`all`], one of the [`faults`], or one of those whose ranks are to be killed.
+/// The case of this name: one of [`all`], of [`SEEDS`](cases::SEEDS), of the [`faults`], or of those whose ranks are to be
+/// killed.
 pub fn find(name: &str) -> Option<Case> {
     let faults = faults::all().into_iter().map(|f| f.case);
-    all().into_iter().chain(faults).chain(cases::MORTAL.iter().copied()).find(|c| c.name == name)
+    let others = cases::SEEDS.iter().chain(cases::MORTAL).copied();
+    all().into_iter().chain(faults).chain(others).find(|c| c.name == name)
 }
 
 /// Prints a line at once, also where stdout is a pipe.

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use armature_launch::Mpi;
-use armature_tests::all;
 use armature_tests::mpirun::Job;
+use armature_tests::{all, cases};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
 
@@ -43,6 +43,15 @@ fn four_ranks() {
 #[test]
 fn more_ranks_than_cores() {
     all_cases(6, &[]);
+}
+
+/// 200 seeds of units, with barriers and without, and 100 of each kind of grid.
+#[test]
+fn hundreds_of_seeds_move_units() {
+    let names: Vec<&str> = cases::SEEDS.iter().map(|c| c.name).collect();
+    let job = names.iter().fold(Job::new(PROGRAM, 3), |job, name| job.arg(*name));
+    let outcome = job.limit(Duration::from_secs(300)).passes(&names);
+    println!("{:?}", outcome.took);
 }
 
 #[test]

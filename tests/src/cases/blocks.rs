@@ -11,9 +11,15 @@ use crate::check::{noise, same, that};
 pub(super) const CASES: &[Case] = &[
     Case { name: "sweeps", run: sweeps },
     Case { name: "sweeps-small", run: small },
-    Case { name: "sweeps-moving", run: moving },
+    Case { name: "sweeps-moving", run: |session| moving(session, 0..6) },
     Case { name: "stencils", run: stencils },
-    Case { name: "stencils-moving", run: stencils_moving },
+    Case { name: "stencils-moving", run: |session| stencils_moving(session, 0..4) },
+];
+
+/// Moves rows as each of some hundred seeds says.
+pub(super) const SEEDS: [Case; 2] = [
+    Case { name: "sweeps-seeds", run: |session| moving(session, 6..106) },
+    Case { name: "stencils-seeds", run: |session| stencils_moving(session, 4..104) },
 ];
 
 /// Operations that a value is declared to take: enough for messages not to be all that takes simulated time.
@@ -105,13 +111,13 @@ fn small(session: &Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-fn moving(session: &Session) -> Result<(), BoxError> {
-    let mut movements = 0;
-    for seed in 0..6 {
-        let shape = Shape { rows: 16 + 9 * seed, columns: 7 };
-        movements += check(session, shape, 150, &Settings::new().forced(seed).block(1 + seed))?;
+fn moving(session: &Session, seeds: Range<u64>) -> Result<(), BoxError> {
+    let (mut movements, least) = (0, 25 * (seeds.end - seeds.start) / 3);
+    for seed in seeds {
+        let shape = Shape { rows: 16 + 9 * (seed % 6), columns: 7 };
+        movements += check(session, shape, 150, &Settings::new().forced(seed).block(1 + seed % 6))?;
     }
-    that(!session.is_root() || session.size() == 1 || movements > 50, || {
+    that(!session.is_root() || session.size() == 1 || movements > least, || {
         format!("rows have moved only {movements} times")
     })
 }
@@ -174,13 +180,13 @@ fn stencils(session: &Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-fn stencils_moving(session: &Session) -> Result<(), BoxError> {
-    let mut movements = 0;
-    for seed in 0..4 {
-        let shape = Shape { rows: 16 + 9 * seed, columns: 7 };
+fn stencils_moving(session: &Session, seeds: Range<u64>) -> Result<(), BoxError> {
+    let (mut movements, least) = (0, 15 * (seeds.end - seeds.start) / 4);
+    for seed in seeds {
+        let shape = Shape { rows: 16 + 9 * (seed % 4), columns: 7 };
         movements += check_heat(session, shape, 200, &Settings::new().forced(seed))?;
     }
-    that(!session.is_root() || session.size() == 1 || movements > 15, || {
+    that(!session.is_root() || session.size() == 1 || movements > least, || {
         format!("rows have moved only {movements} times")
     })
 }

@@ -18,6 +18,9 @@ pub use serial::moves_state;
 
 use crate::Case;
 
+/// Cases of loops that take longer than one should everywhere: units move as hundreds of seeds say.
+pub const SEEDS: &[Case] = &[units::SEEDS, blocks::SEEDS[0], blocks::SEEDS[1]];
+
 /// The cases of every file.
 pub(crate) const ALL: &[&[Case]] = &[
     order::CASES,

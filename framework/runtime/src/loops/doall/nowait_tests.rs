@@ -26,7 +26,7 @@ fn every_unit_is_done_as_often_as_there_are_passes() {
 fn forced_movements_change_nothing_where_no_pass_waits() {
     let units = [100, 31, 9, 3, 1, 0, 60];
     let (movements, moved) = forced::<true>(|seed| 2 + seed % 5, units, |seed| 1 + noise(seed) % 9);
-    assert!(movements > 1_000 && moved > 5_000, "{movements} movements of {moved} units");
+    assert!(movements > 2_500 && moved > 12_500, "{movements} movements of {moved} units");
 }
 
 /// Each rank is slow in another pass. With barriers every pass takes as long as the slow rank, without them each rank has the
