@@ -163,9 +163,12 @@ fn ranges(session: &Session) -> Result<(), BoxError> {
     for (indices, settings) in [(7..307, Settings::new()), (5..5, Settings::new()), (0..90, forced)] {
         let mut mine = Vec::new();
         let mut ranges = Ranges::with(session, "ranges", indices.clone(), settings)?;
-        while let Some(range) = ranges.next()? {
-            range.clone().for_each(|index| work.uneven(8, index));
-            mine.extend(range);
+        while let Some(mut range) = ranges.next()? {
+            while let Some(index) = range.next() {
+                work.uneven(8, index);
+                mine.push(index);
+                range = ranges.hook(range)?;
+            }
         }
         that(ranges.summary().is_some() == session.is_root(), || "the summary is not on rank 0".into())?;
         drop(ranges);

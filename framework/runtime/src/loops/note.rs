@@ -106,6 +106,12 @@ impl Meter {
         Begun { wall, cpu: (self.last >= LONG).then(|| self.clock.cpu()) }
     }
 
+    /// For how long the block has been done.
+    #[inline]
+    pub(super) fn since(&self, begun: &Begun) -> Duration {
+        self.clock.now().saturating_sub(begun.wall)
+    }
+
     /// The block of so many units is done; returns how long it took.
     #[inline]
     pub(super) fn end(&mut self, begun: &Begun, units: f64) -> Duration {

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::doall::{Block, Engine};
 use super::settings::Settings;
 use super::summary::Summary;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::session::post::Post;
 use crate::session::{Session, report};
 
@@ -83,6 +83,49 @@ impl<'s> Ranges<'s> {
                 Ok(None)
             }
         }
+    }
+
+    /// A hook within a range: what is still to be done of it by this rank, when all before `rest` is done.
+    ///
+    /// How long ranges are is chosen so that ranks hear of each other often enough, but for indices that take much longer than
+    /// those before, and where [`Settings::block`] makes ranges long, for the sake of what is done once for each. There hooks
+    /// can be placed by hand: indices behind `rest` may then go to other ranks although they have been handed out. It takes a
+    /// reading of the clock, but for once in a millisecond.
+    ///
+    /// ```
+    /// # use armature::loops::Ranges;
+    /// # let config = armature::Config::new().ranks(3);
+    /// # let sum = std::sync::atomic::AtomicU64::new(0);
+    /// # armature::run(&config, |session| {
+    /// let mut indices = Ranges::new(session, "sum", 0..1_000)?;
+    /// while let Some(mut range) = indices.next()? {
+    ///     while let Some(index) = range.next() {
+    ///         sum.fetch_add(index, std::sync::atomic::Ordering::Relaxed);
+    ///         range = indices.hook(range)?;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # })?;
+    /// # assert_eq!(sum.into_inner(), 499_500);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::User`] if `rest` is not the end of the range that was handed out last; and as [`next`](Ranges::next).
+    pub fn hook(&mut self, rest: Range<u64>) -> Result<Range<u64>> {
+        let Some(block) = &self.block else { return Ok(rest.end..rest.end) };
+        let given = self.start + block.range.start..self.start + block.range.end;
+        if rest.end != given.end || !(given.start..=given.end).contains(&rest.start) {
+            let text = format!("{rest:?} is not what is left of {given:?}");
+            return Err(self.blame(&Error::new(ErrorKind::User, text)));
+        }
+        let left = self.engine.rest(&mut self.post, rest.start - self.start)?;
+        let left = left
+            .map_or(rest.end..rest.end, |block| self.start + block.range.start..self.start + block.range.end);
+        if let Some(block) = self.block.as_mut() {
+            block.range.end = left.end - self.start;
+        }
+        Ok(left)
     }
 
     /// How it went: on rank 0, after [`next`](Ranges::next) has given `None`.

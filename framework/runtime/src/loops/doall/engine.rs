@@ -22,6 +22,10 @@ use crate::loops::units::Units;
 use crate::session::Config;
 use crate::session::post::Post;
 
+/// In a block of which user code says how far it is, there is a hook after so much time: what others have said has waited about
+/// as long anyway.
+const HOOK: Duration = Duration::from_millis(1);
+
 /// A loop on this rank, through all its runs.
 pub(in crate::loops) struct Engine<U> {
     pub(super) name: String,
@@ -202,11 +206,59 @@ impl<U: Units> Engine<U> {
     /// [`ErrorKind::Timeout`] if other ranks are silent for too long; what the transport reports; what another rank sent
     /// and makes no sense.
     pub(in crate::loops) fn next(&mut self, post: &mut Post) -> Result<Option<Block>> {
-        let rank = post.rank();
-        self.hook(post).map_err(|error| match error.kind() {
+        self.hook(post).map_err(|error| self.placed(post, error))
+    }
+
+    /// What is still to be done of the block that [`next`](Engine::next) has given, where user code has come to the unit `rest` of
+    /// it: after a hook, if it is time for one, in which units may have moved away. `None` if nothing is left.
+    ///
+    /// # Errors
+    /// As [`next`](Engine::next).
+    pub(in crate::loops) fn rest(&mut self, post: &mut Post, rest: u64) -> Result<Option<Block>> {
+        self.hook_within(post, rest).map_err(|error| self.placed(post, error))
+    }
+
+    /// An error between two blocks, with its loop and rank.
+    fn placed(&self, post: &Post, error: Error) -> Error {
+        match error.kind() {
             ErrorKind::Peer => error,
-            _ => error.in_loop(&self.name).at_rank(rank),
-        })
+            _ => error.in_loop(&self.name).at_rank(post.rank()),
+        }
+    }
+
+    fn hook_within(&mut self, post: &mut Post, rest: u64) -> Result<Option<Block>> {
+        let Some(run) = &mut self.run else { return Ok(None) };
+        let Some((block, begun)) = &run.current else { return Ok(None) };
+        let Range { start, end } = block.range;
+        if rest >= end {
+            return Ok(None);
+        }
+        if rest <= start || run.meter.since(begun) < HOOK {
+            return Ok(Some(Block { range: rest..end }));
+        }
+        let done = Block { range: start..rest };
+        run.meter.end(begun, done.len() as f64);
+        run.current = None;
+        self.member.finished(&done);
+        self.converse(post)?;
+        // What is left of the block is next, if it is still here. In a synchronous loop it waits for an answer.
+        let left = self.take(end - rest).filter(|block| block.range.start == rest);
+        self.start(left.clone());
+        Ok(left)
+    }
+
+    /// The units that may be done now, at most so many.
+    fn take(&mut self, most: u64) -> Option<Block> {
+        let alone = self.run.as_ref().is_none_or(|run| run.alone);
+        let waits = self.settings.synchronous && !alone && self.member.is_unanswered();
+        if self.member.is_over() || waits { None } else { self.member.next(most) }
+    }
+
+    /// A block begins.
+    fn start(&mut self, block: Option<Block>) {
+        if let Some(run) = &mut self.run {
+            run.current = block.map(|block| (block, run.meter.begin()));
+        }
     }
 
     fn hook(&mut self, post: &mut Post) -> Result<Option<Block>> {
@@ -219,19 +271,15 @@ impl<U: Units> Engine<U> {
         let mut wait: Option<Wait> = None;
         loop {
             let has_heard = self.converse(post)?;
+            let stock = &self.member.stock;
+            let most = self.pace.next(stock.undone().min(stock.held()));
+            let block = self.take(most);
             let Some(run) = &mut self.run else { return Ok(None) };
-            let waits = self.settings.synchronous && !run.alone && self.member.is_unanswered();
-            let block = if self.member.is_over() || waits {
-                None
-            } else {
-                let stock = &self.member.stock;
-                self.member.next(self.pace.next(stock.undone().min(stock.held())))
-            };
             if block.is_some() || self.member.is_over() {
                 if let Some(wait) = wait {
                     run.meter.waited(run.clock.now().saturating_sub(wait.begin));
                 }
-                run.current = block.clone().map(|block| (block, run.meter.begin()));
+                self.start(block.clone());
                 return Ok(block);
             }
             let clock = run.clock;

@@ -333,6 +333,64 @@ fn ranges_hand_out_every_index_once() {
     }
 }
 
+/// The indices that each rank has done. They take long on rank 0.
+fn done_by(ranks: usize, settings: &Settings, has_hooks: bool) -> Vec<Vec<u64>> {
+    let done = Mutex::new(vec![Vec::new(); ranks]);
+    run(&config(ranks), |session: &Session| {
+        let rank = session.rank();
+        let mut ranges = Ranges::with(session, "hooks", 100..200, settings.clone())?;
+        while let Some(mut range) = ranges.next()? {
+            while let Some(index) = range.next() {
+                std::thread::sleep(Duration::from_micros(if rank == 0 { 4_000 } else { 300 }));
+                done.lock().unwrap()[rank].push(index);
+                if has_hooks {
+                    range = ranges.hook(range)?;
+                }
+            }
+        }
+        Ok(())
+    })
+    .unwrap();
+    done.into_inner().unwrap()
+}
+
+#[test]
+fn units_that_are_handed_out_move_where_there_is_a_hook() {
+    let whole = Settings::new().block(100);
+    let without = done_by(2, &whole, false);
+    assert_eq!(without[0], (100..150).collect::<Vec<_>>());
+    let with = done_by(2, &whole, true);
+    assert!(with[0].len() < 35, "{with:?}");
+}
+
+#[test]
+fn indices_are_done_once_where_there_are_hooks() {
+    for ranks in [1, 2, 3, 8] {
+        for seed in 0..6 {
+            let settings = Settings::new().forced(seed).block(1 + 17 * seed);
+            let settings = if seed % 2 == 0 { settings.synchronous() } else { settings };
+            let mut all = done_by(ranks, &settings, true).concat();
+            all.sort_unstable();
+            assert_eq!(all, (100..200).collect::<Vec<_>>(), "{ranks} ranks, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_hook_wants_the_rest_of_the_range() {
+    let error = run(&config(1), |session: &Session| {
+        let mut ranges = Ranges::with(session, "hooks", 10..30, Settings::new().block(8))?;
+        assert_eq!((ranges.next()?, ranges.hook(13..18)?), (Some(10..18), 13..18));
+        assert_eq!(ranges.hook(18..18)?, 18..18, "all is done");
+        assert_eq!(ranges.next()?, Some(18..26));
+        ranges.hook(17..26)?;
+        Ok(())
+    });
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::User);
+    assert!(error.to_string().contains("loop hooks: 17..26 is not what is left of 18..26"), "{error}");
+}
+
 #[test]
 fn results_of_closures_are_those_of_the_serial_loop() {
     let third = |n: u64| 1.0 / (3 * n + 1) as f64;
