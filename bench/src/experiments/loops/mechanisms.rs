@@ -47,7 +47,7 @@ const MOVEMENT: MovementCosts = MovementCosts { fixed: 30e-3, per_unit: 2.7e-3 }
 const NOISE: f64 = 0.01;
 /// Seconds of a loop on one host, whatever their number, and its passes.
 const SEQUENTIAL: f64 = 960.0;
-const TURNS: u64 = 480;
+const ALL_PASSES: u64 = 480;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let extent = if smoke { Extent { seeds: 2, part: 12 } } else { Extent { seeds: SEEDS, part: 1 } };
@@ -207,8 +207,8 @@ fn hosts(report: &mut Report, extent: &Extent) -> Outcome {
             };
             let mut points = vec![(Vec::new(), Vec::new()); ways.len()];
             for ranks in HOSTS {
-                let pass = SEQUENTIAL / TURNS as f64 / ranks as f64;
-                let mut system = LoopSystem::equal(ranks, units as u64, TURNS, pass);
+                let pass = SEQUENTIAL / ALL_PASSES as f64 / ranks as f64;
+                let mut system = LoopSystem::equal(ranks, units as u64, ALL_PASSES, pass);
                 system.loads = period.map(half_of).into_iter().collect();
                 system.noise = NOISE;
                 system.movement = MovementCosts { fixed: 0.0, per_unit };

@@ -223,7 +223,8 @@ mod tests {
             let (width, sweeps) = choose(&mut strips, cost);
             let best = (1..=2_000).map(cost).fold(f64::INFINITY, f64::min);
             assert!(cost(width) <= 1.03 * best, "{width}: {} instead of {best}", cost(width));
-            assert!(sweeps <= LOOKS * 12, "{sweeps}");
+            // Ten looks of 24 ms, with a sweep before each that does not count, where nothing matters.
+            assert!(sweeps <= 10 * 25, "{sweeps}");
             assert_eq!(strips.lap(1.0), None, "chosen for good");
         }
     }

@@ -6,6 +6,8 @@
 mod checkpoint_tests;
 mod engine;
 mod gather;
+#[cfg(test)]
+mod indices_tests;
 mod keeping;
 mod leader;
 mod letters;

@@ -1,0 +1,151 @@
+//! Loops over indices, and closures, on ranks that are threads.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::tests::{config, noise};
+use crate::error::ErrorKind;
+use crate::loops::{Ranges, Settings, map, parallel_for, parallel_for_with, reduce, reduce_any_order};
+use crate::session::{Session, run};
+
+#[test]
+fn ranges_hand_out_every_index_once() {
+    for ranks in [1, 2, 3, 8] {
+        for (indices, seed) in
+            [(5..5, None), (7..8, None), (3..6, Some(1)), (10..510, None), (0..300, Some(2))]
+        {
+            let done = Mutex::new(Vec::new());
+            let settings = Settings::new();
+            let settings = match seed {
+                Some(seed) => settings.forced(seed).block(3),
+                None => settings,
+            };
+            run(&config(ranks), |session: &Session| {
+                let mut ranges = Ranges::with(session, "ranges", indices.clone(), settings.clone())?;
+                while let Some(range) = ranges.next()? {
+                    done.lock().unwrap().extend(range);
+                }
+                assert_eq!(ranges.next()?, None, "it stays at its end");
+                assert_eq!(
+                    ranges.summary().map(|s| s.units),
+                    session.is_root().then_some(indices.end - indices.start)
+                );
+                Ok(())
+            })
+            .unwrap();
+            let mut done = done.into_inner().unwrap();
+            done.sort_unstable();
+            assert_eq!(done, indices.collect::<Vec<_>>(), "{ranks} ranks");
+        }
+    }
+}
+
+/// The indices that each rank has done. They take long on rank 0.
+fn done_by(ranks: usize, settings: &Settings, has_hooks: bool) -> Vec<Vec<u64>> {
+    let done = Mutex::new(vec![Vec::new(); ranks]);
+    run(&config(ranks), |session: &Session| {
+        let rank = session.rank();
+        let mut ranges = Ranges::with(session, "hooks", 100..200, settings.clone())?;
+        while let Some(mut range) = ranges.next()? {
+            while let Some(index) = range.next() {
+                std::thread::sleep(Duration::from_micros(if rank == 0 { 4_000 } else { 300 }));
+                done.lock().unwrap()[rank].push(index);
+                if has_hooks {
+                    range = ranges.hook(range)?;
+                }
+            }
+        }
+        Ok(())
+    })
+    .unwrap();
+    done.into_inner().unwrap()
+}
+
+#[test]
+fn units_that_are_handed_out_move_where_there_is_a_hook() {
+    let whole = Settings::new().block(100);
+    let without = done_by(2, &whole, false);
+    assert_eq!(without[0], (100..150).collect::<Vec<_>>());
+    let with = done_by(2, &whole, true);
+    assert!(with[0].len() < 35, "{with:?}");
+}
+
+#[test]
+fn indices_are_done_once_where_there_are_hooks() {
+    for ranks in [1, 2, 3, 8] {
+        for seed in 0..6 {
+            let settings = Settings::new().forced(seed).block(1 + 17 * seed);
+            let settings = if seed % 2 == 0 { settings.synchronous() } else { settings };
+            let mut all = done_by(ranks, &settings, true).concat();
+            all.sort_unstable();
+            assert_eq!(all, (100..200).collect::<Vec<_>>(), "{ranks} ranks, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_hook_wants_the_rest_of_the_range() {
+    let error = run(&config(1), |session: &Session| {
+        let mut ranges = Ranges::with(session, "hooks", 10..30, Settings::new().block(8))?;
+        assert_eq!((ranges.next()?, ranges.hook(13..18)?), (Some(10..18), 13..18));
+        assert_eq!(ranges.hook(18..18)?, 18..18, "all is done");
+        assert_eq!(ranges.next()?, Some(18..26));
+        ranges.hook(17..26)?;
+        Ok(())
+    });
+    let error = error.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::User);
+    assert!(error.to_string().contains("loop hooks: 17..26 is not what is left of 18..26"), "{error}");
+}
+
+#[test]
+fn results_of_closures_are_those_of_the_serial_loop() {
+    let third = |n: u64| 1.0 / (3 * n + 1) as f64;
+    let serial = (5..905).map(third).fold(0.5, |sum, x| sum + x);
+    for ranks in [1, 2, 3, 7] {
+        let (names, sum, most) = run(&config(ranks), |session| {
+            let names = map(session, "names", 3..203, |n| n.to_string())?;
+            let sum = reduce(session, "sum", 5..905, third, 0.5, |sum, x| sum + x)?;
+            let most = reduce_any_order(session, "most", 0..500, noise, 0, u64::max)?;
+            assert!(map(session, "none", 3..3, |n| n)?.is_empty());
+            Ok((names, sum, most))
+        })
+        .unwrap();
+        assert_eq!(names, (3..203).map(|n| n.to_string()).collect::<Vec<_>>());
+        assert_eq!(sum.to_bits(), serial.to_bits());
+        assert_eq!(Some(most), (0..500).map(noise).max());
+    }
+    let count = AtomicU64::new(0);
+    let settings = Settings::new().forced(4).block(2);
+    run(&config(4), |session| {
+        parallel_for_with(session, "count", 0..100, settings.clone(), |range| {
+            count.fetch_add(range.end - range.start, Ordering::Relaxed);
+            // The session tells the time also while a loop runs.
+            assert!(session.elapsed() > Duration::ZERO && !session.is_simulated());
+            Ok(())
+        })?;
+        parallel_for(session, "count", 100..150, |range| {
+            count.fetch_add(range.end - range.start, Ordering::Relaxed);
+            Ok(())
+        })?;
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!(count.into_inner(), 150);
+}
+
+#[test]
+fn a_closure_that_fails_names_its_indices() {
+    // Without movements it is known which rank has which index.
+    let still = Settings::new().balance(crate::Balance::Off);
+    let error = run(&config(2), |session| {
+        parallel_for_with(session, "odd", 30..40, still.clone(), |range| {
+            if range.contains(&38) { Err("odd".into()) } else { Ok(()) }
+        })?;
+        Ok(())
+    })
+    .unwrap_err();
+    assert_eq!((error.kind(), error.rank()), (ErrorKind::User, Some(1)), "{error}");
+    assert!(error.to_string().contains("loop odd: odd (in unit"), "{error}");
+}
