@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use armature::farm::Farm;
+use armature::loops::map;
 use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BoxError, Item, Session};
 use serde::de::Error as _;
@@ -115,8 +117,16 @@ pub fn all() -> Vec<Fault> {
         fault("err-after", |s| around(s, false, false), Last, None, None, false),
         fault("panic-after", |s| around(s, true, false), Last, None, None, true),
         Fault {
-            text: "rank 0 one of [\"a\", \"b\"]: every rank must build the same",
+            text: "where rank 0 runs the pipeline [\"numbers\", \"a\", \"b\", \"out\"]",
             ..two(fault("other-pipeline", other_pipeline, Last, None, None, false))
+        },
+        Fault {
+            text: "with indices 0..0, where rank 0 does so with indices 0..20",
+            ..two(fault("other-length", sized_by_a_result, Place::Any, None, None, false))
+        },
+        Fault {
+            text: "ends the program, where rank 0 runs the farm \"alone\"",
+            ..two(fault("other-after", alone, Place::Any, None, None, false))
         },
         Fault {
             text: "mapping: `sag` in `sag@0`: stage a comes next",
@@ -242,6 +252,22 @@ fn other_pipeline(session: &Session) -> Result<(), BoxError> {
         .for_each("out", drop)
         .mapping(MappingChoice::Orderly)
         .run(session)?;
+    Ok(())
+}
+
+/// A loop that is as long as a farm has results, which only rank 0 has.
+fn sized_by_a_result(session: &Session) -> Result<(), BoxError> {
+    let results = Farm::new("twice", |x: u64| 2 * x).collect(session, 0..20)?;
+    let length = results.map_or(0, |(results, _)| results.len() as u64);
+    map(session, "sized", 0..length, |x| x)?;
+    Ok(())
+}
+
+/// Only rank 0 runs a farm.
+fn alone(session: &Session) -> Result<(), BoxError> {
+    if session.is_root() {
+        Farm::new("alone", |x: u64| 2 * x).collect(session, 0..20)?;
+    }
     Ok(())
 }
 

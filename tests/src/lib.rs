@@ -11,6 +11,8 @@
 //!
 //! `tests/restarts.rs` kills jobs that `armature run` has started (as `armature-run`), and looks what comes of them.
 //!
+//! [`programs`] are random ones, for ranks that agree on what they run and for such that do not.
+//!
 //! [`program`] runs a command as a user does, and [`loops`] has what the tests of the example programs check alike.
 //!
 //! [`burner`] is a load that competes with ranks for a core, real or simulated.
@@ -27,6 +29,7 @@ pub mod loops;
 pub mod mappings;
 pub mod mpirun;
 pub mod program;
+pub mod programs;
 
 use std::io::Write;
 

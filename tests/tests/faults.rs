@@ -84,7 +84,7 @@ fn a_mapping_that_does_not_fit_under_mpirun() {
 }
 
 #[test]
-fn another_pipeline_under_mpirun() {
+fn a_disagreement_under_mpirun() {
     fails_under_mpirun("other-");
 }
 

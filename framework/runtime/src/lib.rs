@@ -67,6 +67,8 @@ mod book {
     #[cfg(feature = "mpi")]
     #[doc = include_str!("../../../docs/farms.md")]
     struct Farms;
+    #[doc = include_str!("../../../docs/agreement.md")]
+    struct Agreement;
     #[doc = include_str!("../../../docs/deaths.md")]
     struct Deaths;
     #[doc = include_str!("../../../docs/farm-workers.md")]

@@ -50,7 +50,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
         self.watch.expect(self.post, to, true);
         self.tell_how()?;
         if let Some(took) = self.made {
-            self.post.send(to, Kind::Join, &Join { farm: self.name.clone(), warm_up: took })?;
+            self.post.send(to, Kind::Join, &Join { warm_up: took })?;
         }
         Ok(())
     }
@@ -80,14 +80,6 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
         };
         match letter.kind {
             Kind::Join => {
-                let join: Join = wire::from_bytes(&letter.body)?;
-                if join.farm != self.name {
-                    let text = format!(
-                        "built the farm {:?}, others {:?}: every rank must build the same",
-                        join.farm, self.name
-                    );
-                    return Err(Error::new(ErrorKind::Config, text).at_rank(from));
-                }
                 office.joined(from);
                 self.watch.active(from);
             }
@@ -140,7 +132,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
         self.told = None;
         self.tell_how()?;
         match self.made {
-            Some(warm_up) => self.post.send(0, Kind::Join, &Join { farm: self.name.clone(), warm_up }),
+            Some(warm_up) => self.post.send(0, Kind::Join, &Join { warm_up }),
             None => Ok(()),
         }
     }

@@ -281,13 +281,6 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
 
     pub(super) fn joined(&mut self, letter: &Letter) -> Result<()> {
         let join: Join = wire::from_bytes(&letter.body)?;
-        if join.farm != self.name {
-            let text = format!(
-                "built the farm {:?}, rank 0 the farm {:?}: every rank must build the same",
-                join.farm, self.name
-            );
-            return Err(Error::new(ErrorKind::Config, text).at_rank(letter.from));
-        }
         self.watch.active(letter.from);
         self.reports[letter.from].warm_up = join.warm_up;
         if self.master.crew().standing(letter.from) == Standing::Away {

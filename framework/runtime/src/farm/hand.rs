@@ -188,7 +188,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
                     self.report.warm_up = took;
                     self.tell_how()?;
                     self.made = Some(took);
-                    let join = Join { farm: self.name.clone(), warm_up: took };
+                    let join = Join { warm_up: took };
                     self.post.send(self.upper, Kind::Join, &join)?;
                 }
                 Outcome::Chunk { giving, times, result: Output::Message(message) } => {

@@ -1,5 +1,7 @@
 //! Running a farm on a session.
 
+use std::any::type_name;
+
 use super::builder::{Farm, Options};
 use super::desk::Desk;
 use super::hand::Hand;
@@ -10,7 +12,7 @@ use super::supply::Supply;
 use super::workbench::Workbench;
 use crate::engine::Engine;
 use crate::error::{BoxError, Error, ErrorKind, Result};
-use crate::session::{Driver, Session, from_user, report};
+use crate::session::{Announcement, Driver, Session, from_user, report};
 use crate::wire::Item;
 
 /// What rank 0 does in a run; returns the number of iterations.
@@ -43,7 +45,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         mut sink: impl FnMut(u64, Result<O, FailedTask>) -> R,
     ) -> Result<Option<Summary>> {
         let sink = move |number, result| answer(sink(number, result));
-        self.run(session, self.options.clone(), Stream { tasks, sink })
+        self.run(session, self.options.clone(), "map", Stream { tasks, sink })
     }
 
     /// Does all `tasks` and returns their results in the order of the tasks; on rank 0 only.
@@ -61,7 +63,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             results.extend(result);
             Answer::Continue(())
         };
-        let summary = self.run(session, options, Stream { tasks, sink })?;
+        let summary = self.run(session, options, "collect", Stream { tasks, sink })?;
         Ok(summary.map(|summary| (results, summary)))
     }
 
@@ -104,7 +106,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         let next = move |results: Vec<Result<O, FailedTask>>, iteration| {
             next(results.into_iter().flatten().collect(), iteration)
         };
-        self.run(session, options, Iterations { first, next })
+        self.run(session, options, "iterate", Iterations { first, next })
     }
 
     /// As [`iterate`](Farm::iterate), but tasks that failed at every attempt come along with the results.
@@ -118,19 +120,32 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         next: impl FnMut(Vec<Result<O, FailedTask>>, usize) -> Result<Option<Vec<I>>, BoxError> + Send,
     ) -> Result<Option<Summary>> {
         let options = Options { ordered: true, ..self.options.clone() };
-        self.run(session, options, Iterations { first, next })
+        self.run(session, options, "try_iterate", Iterations { first, next })
+    }
+
+    /// What all ranks must run in the same way. How tasks are put together, and where results are kept, rank 0 decides.
+    fn announcement(&self, options: &Options, form: &str) -> Announcement {
+        let what = Announcement::new(format!("runs the farm {:?}", self.name)).without_the_dead();
+        what.with("method", form)
+            .with("tasks of type", type_name::<I>())
+            .with("results of type", type_name::<O>())
+            .with("order", if options.ordered { "as of the tasks" } else { "as they come" })
+            .with("retries", options.retries)
+            .with("end at a failure", options.fail_fast)
+            .with("task limit", format_args!("{:?}", options.task_limit))
     }
 
     fn run(
         &mut self,
         session: &Session,
         options: Options,
+        form: &str,
         script: impl Script<I, O>,
     ) -> Result<Option<Summary>> {
         let config = session.config();
         let mut post = session.post()?;
         let post = &mut *post;
-        let run = post.next_run();
+        let run = post.begin_run(&self.announcement(&options, form), config.join_limit)?;
         let (rank, clock) = (post.rank(), post.clock());
         let options =
             Options { ran_before: std::mem::replace(&mut self.options.ran_before, true), ..options };

@@ -253,7 +253,10 @@ fn ranks_that_built_another_farm_are_told() {
         Ok(())
     })
     .unwrap_err();
-    assert!(error.to_string().contains("built the farm \"other\", rank 0 the farm \"one\""), "{error}");
+    assert!(
+        error.to_string().contains("runs the farm \"other\", where rank 0 runs the farm \"one\""),
+        "{error}"
+    );
 }
 
 /// Rank 1 or 2 does short tasks between its messages when it meets one that takes longer than it may be silent.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::machine::{Crew, Driving, Standing, Status};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::Config;
 use crate::session::letter::{Kind, Letter};
 use crate::session::post::Post;
+use crate::session::{Config, Reminder};
 use crate::wire;
 
 /// How often ranks tell each other that they are alive, at most.
@@ -30,6 +30,8 @@ pub(crate) struct Watch {
     present: Vec<bool>,
     /// Since when a worker has said that it has nothing, although it was given something; as the post counts silence.
     empty: Vec<Option<Duration>>,
+    /// Says which ranks have not come to the farm.
+    reminder: Reminder,
 }
 
 /// A worker that is not to be reckoned with, and why.
@@ -57,6 +59,7 @@ impl Watch {
             words: vec![None; size],
             present: vec![false; size],
             empty: vec![None; size],
+            reminder: Reminder::new(),
         }
     }
 
@@ -102,6 +105,12 @@ impl Watch {
         self.next = now + self.every;
         let here = post.look(now);
         let mut lost = Vec::new();
+        let away = |rank: &usize| crew.standing(*rank) == Standing::Away && !self.present[*rank];
+        let away: Vec<usize> = (1..self.words.len()).filter(away).collect();
+        let longest = away.iter().map(|&rank| post.silence(rank)).max().unwrap_or_default();
+        if self.reminder.is_due(longest) {
+            log::warn!("rank(s) {away:?} have not come to the farm within {:.0} s", longest.as_secs_f64());
+        }
         for rank in 1..self.words.len() {
             let standing = crew.standing(rank);
             if matches!(standing, Standing::Dead | Standing::Left | Standing::Led) {

@@ -1,5 +1,6 @@
 //! Loops as closures, for data that all ranks have.
 
+use std::any::type_name;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::summary::Summary;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::session::letter::Kind;
 use crate::session::post::Post;
-use crate::session::{Session, report};
+use crate::session::{Announcement, Session, report};
 use crate::wire::Item;
 
 /// Does `body` for ranges of these indices, on whichever rank has time; together they are all indices, each once.
@@ -54,9 +55,28 @@ pub fn parallel_for_with(
     name: &str,
     indices: Range<u64>,
     settings: Settings,
+    body: impl FnMut(Range<u64>) -> Result<(), BoxError>,
+) -> Result<Option<Summary>> {
+    announced(
+        session,
+        name,
+        indices,
+        settings,
+        Announcement::new(format!("runs parallel_for {name:?}")),
+        body,
+    )
+}
+
+/// [`parallel_for_with`], as part of what is announced so.
+fn announced(
+    session: &Session,
+    name: &str,
+    indices: Range<u64>,
+    settings: Settings,
+    what: Announcement,
     mut body: impl FnMut(Range<u64>) -> Result<(), BoxError>,
 ) -> Result<Option<Summary>> {
-    let mut ranges = Ranges::with(session, name, indices, settings)?;
+    let mut ranges = Ranges::announced(session, name, indices, settings, what)?;
     let mut all = || -> Result<()> {
         while let Some(range) = ranges.next()? {
             caught(session.rank(), || body(range)).map_err(|error| ranges.blame(&error))?;
@@ -86,7 +106,7 @@ pub fn map<V: Item + Clone>(
     indices: Range<u64>,
     value: impl FnMut(u64) -> V,
 ) -> Result<Vec<V>> {
-    let values = values(session, name, indices, value)?;
+    let values = values(session, name, indices, "map", value)?;
     share(session, name, values)
 }
 
@@ -116,7 +136,7 @@ pub fn reduce<V: Item + Clone, A: Item + Clone>(
     start: A,
     fold: impl FnMut(A, V) -> A,
 ) -> Result<A> {
-    let values = values(session, name, indices, value)?;
+    let values = values(session, name, indices, "reduce", value)?;
     // The fold is the user's own, too.
     let folded = values.map(|values| caught(0, || Ok(values.into_iter().fold(start, fold)))).transpose();
     let folded = folded.map_err(|error| error.in_loop(name));
@@ -149,7 +169,9 @@ pub fn reduce_any_order<A: Item + Clone>(
     mut combine: impl FnMut(A, A) -> A,
 ) -> Result<A> {
     let mut mine = Some(start.clone());
-    parallel_for(session, name, indices, |range| {
+    let what =
+        Announcement::new(format!("runs reduce_any_order {name:?}")).with("values of type", type_name::<A>());
+    announced(session, name, indices, Settings::new(), what, |range| {
         for index in range {
             // It is always there.
             let before = mine.take().unwrap_or_else(|| start.clone());
@@ -166,16 +188,19 @@ pub fn reduce_any_order<A: Item + Clone>(
     share(session, name, result.transpose()?)
 }
 
-/// The values of all indices in their order, on rank 0.
+/// The values of all indices in their order, on rank 0, for this function of this module.
 fn values<V: Item + Clone>(
     session: &Session,
     name: &str,
     indices: Range<u64>,
+    function: &str,
     mut value: impl FnMut(u64) -> V,
 ) -> Result<Option<Vec<V>>> {
+    let what =
+        Announcement::new(format!("runs {function} {name:?}")).with("values of type", type_name::<V>());
     let (first, count) = (indices.start, indices.end.saturating_sub(indices.start));
     let mut segments: Vec<Segment<Vec<V>>> = Vec::new();
-    parallel_for(session, name, indices, |range| {
+    announced(session, name, indices, Settings::new(), what, |range| {
         let (from, count) = (range.start - first, range.end - range.start);
         let values = range.map(&mut value);
         match segments.last_mut() {
@@ -203,7 +228,7 @@ fn bring_together<V: Item + Clone>(
 /// What rank 0 has, on all ranks.
 fn share<T: Item + Clone>(session: &Session, name: &str, value: Option<T>) -> Result<T> {
     let post = &mut *session.post()?;
-    spread(post, value, session.config().join_limit).map_err(|error| {
+    spread(post, name, value, session.config().join_limit).map_err(|error| {
         let error = if error.kind() == ErrorKind::Peer { error } else { error.in_loop(name) };
         let error = error.at_rank(post.rank());
         report(post, &error);
@@ -211,8 +236,9 @@ fn share<T: Item + Clone>(session: &Session, name: &str, value: Option<T>) -> Re
     })
 }
 
-fn spread<T: Item + Clone>(post: &mut Post, value: Option<T>, limit: Duration) -> Result<T> {
-    let run = post.next_run();
+fn spread<T: Item + Clone>(post: &mut Post, name: &str, value: Option<T>, limit: Duration) -> Result<T> {
+    let what = Announcement::new(format!("shares out the result of the loop {name:?}"));
+    let run = post.begin_run(&what.with("values of type", type_name::<T>()), limit)?;
     if let Some(value) = value {
         let only = Segment::new(0, 1, vec![value]);
         for rank in 1..post.size() {

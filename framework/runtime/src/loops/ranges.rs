@@ -9,7 +9,7 @@ use super::settings::Settings;
 use super::summary::Summary;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::post::Post;
-use crate::session::{Session, report};
+use crate::session::{Announcement, Session, report};
 
 /// The indices of a loop, handed out to the ranks in ranges: those that a rank gets are its to do.
 ///
@@ -46,7 +46,7 @@ impl<'s> Ranges<'s> {
     /// A loop over these indices; none if the range ends before it starts.
     ///
     /// # Errors
-    /// If another skeleton is running.
+    /// If another skeleton is running, or rank 0 runs something else.
     pub fn new(session: &'s Session, name: &str, indices: Range<u64>) -> Result<Self> {
         Ranges::with(session, name, indices, Settings::new())
     }
@@ -54,15 +54,33 @@ impl<'s> Ranges<'s> {
     /// The same, run in this way; see [`DoAllLoop::settings`](super::DoAllLoop::settings).
     ///
     /// # Errors
-    /// If another skeleton is running, or the settings cannot be used.
+    /// If another skeleton is running, the settings cannot be used, or rank 0 runs something else.
     pub fn with(session: &'s Session, name: &str, indices: Range<u64>, settings: Settings) -> Result<Self> {
+        Ranges::announced(
+            session,
+            name,
+            indices,
+            settings,
+            Announcement::new(format!("runs the ranges {name:?}")),
+        )
+    }
+
+    /// The same as part of what is announced so.
+    pub(super) fn announced(
+        session: &'s Session,
+        name: &str,
+        indices: Range<u64>,
+        settings: Settings,
+        what: Announcement,
+    ) -> Result<Self> {
         let mut post = session.post()?;
+        let what = settings.announced(what.with("indices", format_args!("{indices:?}")));
+        post.begin_run(&what, session.config().join_limit)?;
         let mut engine = Engine::new(name, indices.end.saturating_sub(indices.start), settings);
         let rank = post.rank();
         if let Some(range) = engine.wants(rank, post.size())? {
             engine.give(rank, range, ())?;
         }
-        post.next_run();
         engine.begin(&mut post, session.config(), 1)?;
         Ok(Ranges { post, engine, start: indices.start, block: None, summary: None })
     }

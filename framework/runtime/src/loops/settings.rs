@@ -6,7 +6,7 @@ use armature_planner::loops::{LoopOptions, Reach, distribute};
 
 use super::checkpoint::Checkpoint;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{Balance, Config};
+use crate::session::{Announcement, Balance, Config};
 
 /// Reports that ranks begin with in loops over grids. There rows move between sweeps only, at some cost, while in other
 /// loops a rank that has run dry gets units at once.
@@ -98,6 +98,16 @@ impl Settings {
     pub fn forced(mut self, seed: u64) -> Self {
         self.forced = Some(seed);
         self
+    }
+
+    /// Adds to an announcement what all ranks must have set in the same way. All else is rank 0's to decide.
+    pub(super) fn announced(&self, what: Announcement) -> Announcement {
+        let keeps = self.checkpoint.as_ref().map(|checkpoint| checkpoint.fingerprint.as_slice());
+        what.with("shares", format_args!("{:?}", self.shares))
+            .with("blocks of", format_args!("{:?}", self.block))
+            .with("synchronous", self.synchronous)
+            .with("movements forced by", format_args!("{:?}", self.forced))
+            .with("checkpoints of", format_args!("{keeps:?}"))
     }
 
     /// Whether units move.

@@ -203,10 +203,8 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         let serial: Vec<bool> = self.score.outline.stages.iter().map(|s| s.serial).collect();
         let table = Table::new(epoch, mapping.clone(), self.score.dispatch, &serial, self.score.ordered);
         let weigh = if epoch == 1 && self.balancer.wants_measures() { SIZED_BATCHES } else { 0 };
-        let names = self.score.outline.stages.iter().map(|s| s.name.clone()).collect();
         let mut order = Prepare {
             table: table.clone(),
-            names,
             weigh,
             elapsed: self.rank.clock().now().saturating_sub(self.start),
             measure_every: self.balancer.measure_every(),

@@ -64,6 +64,8 @@ impl Range {
 pub(crate) trait Codec: Send + Sync {
     fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()>;
     fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items>;
+    /// The type of the items.
+    fn item(&self) -> &'static str;
 }
 
 impl<T: Item> Codec for wire::Codec<T> {
@@ -78,6 +80,10 @@ impl<T: Item> Codec for wire::Codec<T> {
         let items = catch_unwind(AssertUnwindSafe(|| wire::Codec::decode(self, head, parts, count)))
             .unwrap_or_else(panicked)?;
         Ok(Box::new(items))
+    }
+
+    fn item(&self) -> &'static str {
+        std::any::type_name::<T>()
     }
 }
 

@@ -9,12 +9,8 @@ use crate::session::Config;
 use crate::session::letter::Kind;
 use crate::wire;
 
-/// Runs this rank until rank 0 says that the stream is over. `names` are the stages that this rank has built.
-pub(crate) fn follow<'scope, 'p: 'scope>(
-    mut rank: Rank<'_, 'scope, '_, 'p>,
-    names: &[String],
-    config: &Config,
-) -> Result<()> {
+/// Runs this rank until rank 0 says that the stream is over.
+pub(crate) fn follow<'scope, 'p: 'scope>(mut rank: Rank<'_, 'scope, '_, 'p>, config: &Config) -> Result<()> {
     let mut balanced = false;
     loop {
         let Some(letter) = rank.control() else {
@@ -32,7 +28,7 @@ pub(crate) fn follow<'scope, 'p: 'scope>(
                 let order: Prepare = wire::from_bytes(&letter.body)?;
                 rank.log_events(config.events.as_deref(), order.elapsed);
                 balanced = order.measure_every.is_some();
-                prepare(&mut rank, names, order)?;
+                prepare(&mut rank, order)?;
             }
             Kind::Switch => {
                 let Switch { epoch } = wire::from_bytes(&letter.body)?;
@@ -51,18 +47,8 @@ pub(crate) fn follow<'scope, 'p: 'scope>(
 }
 
 /// Sets up for a mapping and says so.
-fn prepare<'scope, 'p: 'scope>(
-    rank: &mut Rank<'_, 'scope, '_, 'p>,
-    names: &[String],
-    order: Prepare,
-) -> Result<()> {
-    let Prepare { table, names: theirs, weigh, measure_every, links, .. } = order;
-    if theirs != names {
-        let text = format!(
-            "built a pipeline of stages {names:?}, rank 0 one of {theirs:?}: every rank must build the same"
-        );
-        return Err(Error::new(ErrorKind::Config, text).at_rank(rank.number()));
-    }
+fn prepare<'scope, 'p: 'scope>(rank: &mut Rank<'_, 'scope, '_, 'p>, order: Prepare) -> Result<()> {
+    let Prepare { table, weigh, measure_every, links, .. } = order;
     if !table.hosts(rank.number()) {
         log::debug!("parked: the mapping has nothing for this rank");
     }

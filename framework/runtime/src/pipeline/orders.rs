@@ -11,8 +11,6 @@ use super::machine::table::Table;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Prepare {
     pub(crate) table: Table,
-    /// Stage names: every rank must have built the same pipeline.
-    pub(crate) names: Vec<String>,
     /// Take the sizes of items on so many batches of every edge.
     pub(crate) weigh: usize,
     /// Time since the run began, by rank 0's clock: the ranks' logs of events begin with it.

@@ -9,8 +9,8 @@ use super::score::Score;
 use super::summary::Summary;
 use super::workshop::Workshop;
 use crate::engine::Engine;
-use crate::error::{Error, ErrorKind, Result};
-use crate::session::{Balance, Session, report};
+use crate::error::Result;
+use crate::session::{Announcement, Balance, Session, report};
 
 impl Runnable<'_> {
     /// Runs the pipeline to the end of its stream. Every rank of the session calls this with the same pipeline.
@@ -24,16 +24,9 @@ impl Runnable<'_> {
         let config = session.config();
         let mut post = session.post()?;
         let post = &mut *post;
-        let run = post.next_run();
+        let run = post.begin_run(&self.announcement(), config.join_limit)?;
         let (rank, size, clock) = (post.rank(), post.size(), post.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
-        if let lost @ [_, ..] = post.lost() {
-            let text = format!(
-                "a pipeline needs all ranks, and rank(s) {lost:?} have died; only farms go on without"
-            );
-            // A job that is started again has them.
-            return Err(Error::new(ErrorKind::Timeout, text).at_rank(rank));
-        }
         let score = if rank == 0 { Some(Score::of(&mut self, size, session)?) } else { None };
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
         let workshop = Workshop::new(self, rank, clock, config.monitor || balanced);
@@ -47,11 +40,32 @@ impl Runnable<'_> {
                     let me = me.with_source(score.first_window(config));
                     conduct(me, score, config).map(Some)
                 }
-                None => follow(me, &names, config).map(|()| None),
+                None => follow(me, config).map(|()| None),
             };
             // The scope waits for the compute thread, which may be in user code for long. The others must not
             // wait for that, so a failure is told before.
             result.inspect_err(|error| report(post, error))
         })
+    }
+
+    /// What all ranks must run in the same way. Mappings and how items are dispatched are not among it: rank 0 alone reads
+    /// these and tells the others.
+    fn announcement(&self) -> Announcement {
+        let mut names = vec![self.source_name.as_str()];
+        names.extend(self.stage_names());
+        names.push(&self.sink_name);
+        let mut what = Announcement::new(format!("runs the pipeline {names:?}"));
+        for (at, codec) in self.codecs.iter().enumerate() {
+            what = what.with(&format!("behind {:?} items of type", names[at]), codec.item());
+        }
+        for stage in &self.stages {
+            let place = match (stage.serial, stage.at_root) {
+                (_, true) => "on rank 0",
+                (true, false) => "on one rank",
+                (false, false) => "on any ranks",
+            };
+            what = what.with(&format!("the stage {:?}", stage.name), place);
+        }
+        what.with("order", if self.ordered { "as of the source" } else { "as they come" })
     }
 }

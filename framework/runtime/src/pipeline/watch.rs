@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::ledger::Doing;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::Config;
 use crate::session::letter::{Kind, Letter};
 use crate::session::post::Post;
+use crate::session::{Config, Reminder};
 use crate::wire;
 
 /// How often ranks tell each other that they are alive.
@@ -33,6 +33,8 @@ pub(crate) struct Watch {
     words: Vec<Option<Status>>,
     /// Rank 0: since when no rank has had anything to compute although items are in flight, as the post counts silence.
     standstill: Option<Duration>,
+    /// Says which ranks have not come to the pipeline.
+    reminder: Reminder,
 }
 
 impl Watch {
@@ -52,6 +54,7 @@ impl Watch {
             join_limit: config.join_limit,
             words: vec![None; size],
             standstill: None,
+            reminder: Reminder::new(),
         }
     }
 
@@ -77,6 +80,14 @@ impl Watch {
         let watched = if me == 0 { 1..size } else { 0..1 };
         for to in watched.clone() {
             post.send(to, Kind::Status, &mine)?;
+        }
+        let away: Vec<usize> = watched.clone().filter(|&other| self.words[other].is_none()).collect();
+        let longest = away.iter().map(|&other| post.silence(other)).max().unwrap_or_default();
+        if self.reminder.is_due(longest) {
+            log::warn!(
+                "has waited {:.0} s for rank(s) {away:?} to come to the pipeline",
+                longest.as_secs_f64()
+            );
         }
         let mut patience = self.every;
         for other in watched {

@@ -6,9 +6,11 @@
 
 use std::time::Duration;
 
+use super::agreement::Announcement;
 use super::backoff::Backoff;
 use super::config::Config;
 use super::letter::Kind;
+use super::patience::Reminder;
 use super::post::Post;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
@@ -16,12 +18,18 @@ use crate::wire;
 /// How often ranks that wait tell each other that they are alive.
 const PING: Duration = Duration::from_secs(1);
 
+/// The end of the program, as every rank must come to it.
+pub(super) fn end() -> Announcement {
+    Announcement::new("ends the program").without_the_dead()
+}
+
 /// Takes a rank down.
 ///
 /// # Errors
-/// [`ErrorKind::Timeout`] when a rank does not come, or rank 0 is dead; whatever the transport reports.
+/// [`ErrorKind::Config`] when rank 0 goes on with something else; [`ErrorKind::Timeout`] when a rank does not come, or rank
+/// 0 is dead; whatever the transport reports.
 pub(super) fn leave(post: &mut Post, config: &Config) -> Result<()> {
-    post.next_run();
+    post.begin_run(&end(), config.join_limit)?;
     if post.must_drain() {
         post.drain(config.join_limit)?;
     }
@@ -112,6 +120,9 @@ struct Pulse {
     here: Duration,
     last: Duration,
     next: Duration,
+    /// When the wait began, as the post counts silence.
+    start: Duration,
+    reminder: Reminder,
     backoff: Backoff,
 }
 
@@ -120,7 +131,14 @@ impl Pulse {
         let now = post.clock().now();
         let here = post.look(now);
         (0..post.size()).for_each(|rank| post.heard_now(rank));
-        Pulse { here, last: here, next: now + PING, backoff: post.backoff() }
+        Pulse {
+            here,
+            last: here,
+            next: now + PING,
+            start: here,
+            reminder: Reminder::new(),
+            backoff: post.backoff(),
+        }
     }
 
     fn heard(&mut self, post: &mut Post) {
@@ -140,11 +158,17 @@ impl Pulse {
         due
     }
 
+    /// Says now and then for whom the rank waits.
+    ///
     /// # Errors
     /// When nothing has been heard for longer than `limit`.
-    fn check(&self, post: &Post, limit: Duration, waiting_for: impl FnOnce() -> String) -> Result<()> {
+    fn check(&mut self, post: &Post, limit: Duration, waiting_for: impl FnOnce() -> String) -> Result<()> {
         let silent = self.here.saturating_sub(self.last);
         if silent <= limit {
+            let waited = self.here.saturating_sub(self.start);
+            if self.reminder.is_due(waited) {
+                log::warn!("has waited {:.0} s {}", waited.as_secs_f64(), waiting_for());
+            }
             return Ok(());
         }
         let text = format!("waited {:.0} s {}", silent.as_secs_f64(), waiting_for());

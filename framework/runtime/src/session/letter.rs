@@ -14,6 +14,7 @@ pub(crate) enum Kind {
     Bye = 3,
     Farewell = 4,
     Failure = 5,
+    Announce = 6,
     Prepare = 16,
     Ready = 17,
     Data = 18,
@@ -52,9 +53,9 @@ impl Kind {
     fn from_wire(byte: u8) -> Option<Self> {
         use Kind::*;
         [
-            Hello, Welcome, Bye, Farewell, Failure, Prepare, Ready, Data, Request, Offer, Assign, Token,
-            Finish, Report, Status, Probe, Echo, Switch, Measures, Early, Chunk, Done, Join, Hung, Park,
-            Lead, Attach, Bulk, Bundle, Lost, Retire, Orders, Units, Border, Gather, Saved, Wanted,
+            Hello, Welcome, Bye, Farewell, Failure, Announce, Prepare, Ready, Data, Request, Offer, Assign,
+            Token, Finish, Report, Status, Probe, Echo, Switch, Measures, Early, Chunk, Done, Join, Hung,
+            Park, Lead, Attach, Bulk, Bundle, Lost, Retire, Orders, Units, Border, Gather, Saved, Wanted,
         ]
         .into_iter()
         .find(|k| *k as u8 == byte)

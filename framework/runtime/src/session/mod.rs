@@ -4,12 +4,14 @@
 //! anywhere ends the whole job: on MPI within seconds and with a non-zero exit code, on `local` as an error
 //! that every rank returns.
 
+mod agreement;
 mod backoff;
 mod config;
 mod hello;
 mod leaving;
 pub(crate) mod letter;
 mod logging;
+mod patience;
 pub(crate) mod post;
 mod presence;
 mod process;
@@ -23,10 +25,12 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
+pub(crate) use agreement::Announcement;
 pub(crate) use backoff::Backoff;
 pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice};
 use hello::Sharing;
 pub(crate) use logging::name_rank;
+pub(crate) use patience::{Patience, Reminder};
 use post::Post;
 
 use crate::clock::{Clock, Stopwatch};

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backoff::Backoff;
 use super::letter::{ENVELOPE, KIND, Kind, Letter, envelope, open, run_of};
+use super::patience::Patience;
 use super::presence::Presence;
 use super::process::Process;
 use super::verdict::{Keeper, may_restart};
@@ -168,8 +169,8 @@ impl Post {
         Backoff::new(self.spin, self.longest_sleep)
     }
 
-    /// Begins the next run; every rank does so in the same order. Returns the run's number.
-    pub(crate) fn next_run(&mut self) -> u32 {
+    /// The number of the next run, which begins here without a word; see [`begin_run`](Post::begin_run).
+    pub(super) fn next_run(&mut self) -> u32 {
         self.run += 1;
         self.run
     }
@@ -225,7 +226,9 @@ impl Post {
     /// [`ErrorKind::Peer`] when another rank has failed; whatever the transport reports.
     pub(crate) fn poll(&mut self) -> Result<Option<Letter>> {
         // Early mail first: it was sent before anything that is still on its way from the same rank.
-        let due = self.early.iter().position(|(_, m)| run_of(m).is_ok_and(|r| r <= self.run));
+        let run = self.run;
+        let is_due = |m: &Message| run_of(m).is_ok_and(|of| of <= run) || is_failure(m).is_ok_and(|yes| yes);
+        let due = self.early.iter().position(|(_, message)| is_due(message));
         if let Some((from, message)) = due.and_then(|at| self.early.remove(at))
             && let Some(letter) = self.admit(from, message)?
         {
@@ -240,10 +243,36 @@ impl Post {
         Ok(None)
     }
 
+    /// The next message of `kind` from `rank` in the present run, if one has arrived. All others are kept for
+    /// [`poll`](Post::poll).
+    ///
+    /// # Errors
+    /// As [`poll`](Post::poll).
+    pub(super) fn poll_for(&mut self, rank: usize, kind: Kind) -> Result<Option<Letter>> {
+        let is_it = |run: u32, from: usize, message: &Message| {
+            from == rank && run_of(message).is_ok_and(|of| of == run) && message.head[KIND] == kind as u8
+        };
+        let at = self.early.iter().position(|(from, message)| is_it(self.run, *from, message));
+        if let Some((from, message)) = at.and_then(|at| self.early.remove(at)) {
+            return open(from, message).map(Some);
+        }
+        while let Some((from, message)) = self.transport.poll()? {
+            self.presence.heard(from);
+            if is_it(self.run, from, &message) {
+                return open(from, message).map(Some);
+            }
+            if is_failure(&message)? {
+                return self.admit(from, message);
+            }
+            self.early.push_back((from, message));
+        }
+        Ok(None)
+    }
+
     /// Opens a message of the present run; keeps one of a later run, drops one of an earlier.
     fn admit(&mut self, from: usize, message: Message) -> Result<Option<Letter>> {
         let run = run_of(&message)?;
-        if message.head[KIND] == Kind::Failure as u8 {
+        if is_failure(&message)? {
             let note: FailureNote = wire::from_bytes(&message.head[ENVELOPE..])?;
             // The job is being ended. Whatever user code makes of this error, it is not a failure of this rank.
             self.failed = true;
@@ -269,28 +298,19 @@ impl Post {
         mut step: impl FnMut(&mut Post, Option<Letter>) -> Result<Option<R>>,
         waiting_for: impl Fn() -> String,
     ) -> Result<R> {
-        let mut backoff = self.backoff();
-        let mut last = self.look(self.clock.now());
         if let Some(done) = step(self, None)? {
             return Ok(done);
         }
+        let mut patience = Patience::new(self);
         loop {
             match self.poll()? {
                 Some(letter) => {
-                    backoff.reset();
-                    last = self.look(self.clock.now());
+                    patience.heard(self);
                     if let Some(done) = step(self, Some(letter))? {
                         return Ok(done);
                     }
                 }
-                None => {
-                    let silent = self.look(self.clock.now()).saturating_sub(last);
-                    if silent > limit && !self.clock.is_simulated() {
-                        let text = format!("waited {:.0} s {}", silent.as_secs_f64(), waiting_for());
-                        return Err(Error::new(ErrorKind::Timeout, text).at_rank(self.rank()));
-                    }
-                    backoff.wait(&mut *self.transport, self.clock)?;
-                }
+                None => patience.wait(self, limit, &waiting_for)?,
             }
         }
     }
@@ -364,6 +384,14 @@ impl Post {
     pub(crate) fn flush(&mut self) {
         let _ = self.drain(FLUSH);
     }
+}
+
+/// Whether a message says that a rank has failed, which counts in every run.
+///
+/// # Errors
+/// If it is no message between ranks.
+fn is_failure(message: &Message) -> Result<bool> {
+    run_of(message).map(|_| message.head[KIND] == Kind::Failure as u8)
 }
 
 /// How long a failing rank tries to get its message out before it ends the job.

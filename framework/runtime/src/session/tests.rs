@@ -98,7 +98,7 @@ fn a_rank_0_that_falls_silent_while_all_leave_is_not_waited_for() {
         |rank| Post::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
     let config = Config::new().peer_limit(Duration::from_millis(500));
     let mut root = post(0);
-    root.next_run();
+    root.begin_run(&leaving::end(), config.join_limit).unwrap();
     root.send(1, letter::Kind::Status, &()).unwrap();
     let error = leaving::leave(&mut post(1), &config).unwrap_err();
     assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(1)));

@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 /// A worker has come to the farm and is set up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Join {
-    /// The farm that it has built, which must be the master's.
-    pub(crate) farm: String,
     /// What making the worker took.
     pub(crate) warm_up: Duration,
 }

@@ -132,7 +132,7 @@ impl<U: DoAcross> SweepLoop<U> {
         // A simulated processor has none, and each call costs the simulator time.
         let has_caches = !session.is_simulated();
         self.field.run(
-            &Job { session, sweeps },
+            &Job { session, kind: "DOACROSS loop", sweeps },
             &mut self.user,
             U::row,
             |place, block, sweeps| Sweeper::new(place, block, inner, sweeps, strips),

@@ -20,7 +20,7 @@ use crate::loops::steering::Steering;
 use crate::loops::summary::Summary;
 use crate::session::letter::{ENVELOPE, Kind, Letter, envelope};
 use crate::session::post::Post;
-use crate::session::{Config, Session, from_user, panic_text, report};
+use crate::session::{Announcement, Config, Session, from_user, panic_text, report};
 use crate::transport::{Message, Part};
 use armature_planner::loops::Reach;
 
@@ -30,6 +30,8 @@ pub(super) struct Field<T> {
     pub(super) name: String,
     pub(super) shape: Shape,
     pub(super) settings: Settings,
+    /// Runs so far.
+    runs: u64,
     /// This rank's rows, once they have been made; none on ranks without rows.
     block: Option<Block<T>>,
     /// Rows that a checkpoint has, until they are put into the block.
@@ -43,6 +45,8 @@ pub(super) struct Field<T> {
 /// What a run is to do.
 pub(super) struct Job<'j> {
     pub(super) session: &'j Session,
+    /// What kind of loop it is.
+    pub(super) kind: &'static str,
     pub(super) sweeps: u64,
 }
 
@@ -53,6 +57,7 @@ impl<T: Pod + Send> Field<T> {
             name,
             shape,
             settings: Settings::default(),
+            runs: 0,
             block: None,
             found: Vec::new(),
             held: Vec::new(),
@@ -72,7 +77,10 @@ impl<T: Pod + Send> Field<T> {
     ) -> Result<Option<Summary>> {
         let mut post = job.session.post()?;
         let post = &mut *post;
-        post.next_run();
+        self.runs += 1;
+        let what = self.announcement(&format!("runs the {} {:?}", job.kind, self.name));
+        let what = self.settings.announced(what.with("sweeps", job.sweeps).with("run number", self.runs));
+        post.begin_run(&what, job.session.config().join_limit)?;
         let rank = post.rank();
         let result = self.on_rank(post, job, user, row, make, work, end);
         let result = result.map_err(|error| match error.kind() {
@@ -137,6 +145,13 @@ impl<T: Pod + Send> Field<T> {
             self.learned = Some(learned);
             summary
         }))
+    }
+
+    /// What is done with the grid, as all ranks must do it.
+    fn announcement(&self, what: &str) -> Announcement {
+        let Shape { rows, columns } = self.shape;
+        let what = Announcement::new(what).with("shape", format_args!("{rows} x {columns}"));
+        what.with("values of type", std::any::type_name::<T>())
     }
 
     /// The ranks that have rows.
@@ -230,7 +245,8 @@ impl<T: Pod + Send> Field<T> {
     ) -> Result<Option<Vec<T>>> {
         let mut post = session.post()?;
         let post = &mut *post;
-        let run = post.next_run();
+        let what = self.announcement(&format!("gathers the grid of {:?}", self.name));
+        let run = post.begin_run(&what, session.config().join_limit)?;
         let rank = post.rank();
         let result = self.collect(post, run, session, user, row).map_err(|error| match error.kind() {
             ErrorKind::Peer => error,

@@ -169,12 +169,13 @@ pub(super) fn open_rows<T: AnyBitPattern>(
             // Values whose alignment the transport does not keep are copied.
             Ok(part.into_values().unwrap_or_else(|part| copied(&part)))
         }
-        _ => Err(Error::new(
-            ErrorKind::Wire,
-            format!(
-                "rank {from} sent {length} bytes of rows from {first:?} on, expected {wanted} bytes of rows {rows:?}"
-            ),
-        )),
+        _ => {
+            let sent = first.map_or("what is no rows".to_string(), |first| {
+                format!("{length} bytes of the rows from {first} on")
+            });
+            let text = format!("rank {from} sent {sent}, expected {wanted} bytes of the rows {rows:?}");
+            Err(Error::new(ErrorKind::Wire, text))
+        }
     }
 }
 

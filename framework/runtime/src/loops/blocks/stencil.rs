@@ -118,7 +118,7 @@ impl<U: Stencil> StencilLoop<U> {
     /// MPI a failure ends the job instead of returning.
     pub fn run(&mut self, session: &Session, steps: u64) -> Result<Option<Summary>> {
         self.field.run(
-            &Job { session, sweeps: steps },
+            &Job { session, kind: "stencil", sweeps: steps },
             &mut self.user,
             U::row,
             Halo::new,

@@ -11,7 +11,6 @@ use super::letters::Shipment;
 use super::member::Member;
 use super::pace::Pace;
 use super::stock::{Block, Segment};
-use super::wait::Wait;
 use crate::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::note::{Begun, Meter};
@@ -19,8 +18,8 @@ use crate::loops::settings::Settings;
 use crate::loops::steering::Steering;
 use crate::loops::summary::Summary;
 use crate::loops::units::Units;
-use crate::session::Config;
 use crate::session::post::Post;
+use crate::session::{Announcement, Config, Patience};
 
 /// In a block of which user code says how far it is, there is a hook after so much time: what others have said has waited about
 /// as long anyway.
@@ -34,6 +33,8 @@ pub(in crate::loops) struct Engine<U> {
     pub(super) member: Member<U>,
     pub(super) pace: Pace,
     pub(super) has_units: bool,
+    /// Runs of this loop so far, where it is run as a whole.
+    pub(super) runs: u64,
     /// A unit's next pass may begin before all units have had this one.
     pub(super) nowait: bool,
     /// Checkpoints, in the first run, if they are asked for.
@@ -71,6 +72,7 @@ impl<U: Units> Engine<U> {
             units,
             member: Member::new(0),
             has_units: false,
+            runs: 0,
             nowait: false,
             keeping: None,
             learned: None,
@@ -127,6 +129,15 @@ impl<U: Units> Engine<U> {
         self.member.stock.receive(Segment::new(range.start, count, units));
         self.has_units = true;
         Ok(())
+    }
+
+    /// What a run of so many passes is, as all ranks must run it.
+    pub(in crate::loops) fn announcement(&mut self, passes: u64) -> Announcement {
+        self.runs += 1;
+        let what = Announcement::new(format!("runs the DOALL loop {:?}", self.name));
+        let what = what.with("units", self.units).with("storage", std::any::type_name::<U>());
+        let what = what.with("passes", passes).with("run number", self.runs).with("barriers", !self.nowait);
+        self.settings.announced(what)
     }
 
     /// Before a run of so many passes: looks for a checkpoint, if they are asked for, and takes this rank's units out of it.
@@ -268,7 +279,7 @@ impl<U: Units> Engine<U> {
             self.pace.done(block.len(), took);
             self.member.finished(&block);
         }
-        let mut wait: Option<Wait> = None;
+        let mut wait: Option<Patience> = None;
         loop {
             let has_heard = self.converse(post)?;
             let stock = &self.member.stock;
@@ -277,21 +288,17 @@ impl<U: Units> Engine<U> {
             let Some(run) = &mut self.run else { return Ok(None) };
             if block.is_some() || self.member.is_over() {
                 if let Some(wait) = wait {
-                    run.meter.waited(run.clock.now().saturating_sub(wait.begin));
+                    run.meter.waited(run.clock.now().saturating_sub(wait.began()));
                 }
                 self.start(block.clone());
                 return Ok(block);
             }
-            let clock = run.clock;
-            let now = clock.now();
-            let here = post.look(now);
-            let wait = wait.get_or_insert_with(|| Wait::new(post, now, here));
+            let limit = self.limit();
+            let wait = wait.get_or_insert_with(|| Patience::new(post));
             if has_heard {
-                wait.heard(now, here);
-            } else if !clock.is_simulated() && wait.is_to_look(now) {
-                wait.check(post, (now, here), self.patience())?;
+                wait.heard(post);
             }
-            wait.backoff.wait(post.transport(), clock)?;
+            wait.wait(post, limit, || self.waits_for())?;
         }
     }
 

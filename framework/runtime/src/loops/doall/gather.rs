@@ -6,6 +6,7 @@ use super::letters::Shipment;
 use super::stock::Segment;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::units::Units;
+use crate::session::Announcement;
 use crate::session::letter::Kind;
 use crate::session::post::Post;
 
@@ -21,7 +22,9 @@ pub(in crate::loops) fn gather<U: Units>(
     mine: Shipment<U>,
     limit: Duration,
 ) -> Result<Option<U>> {
-    let (run, rank, size) = (post.next_run(), post.rank(), post.size());
+    let what = Announcement::new(format!("gathers the loop {name:?}")).with("units", units);
+    let run = post.begin_run(&what.with("storage", std::any::type_name::<U>()), limit)?;
+    let (rank, size) = (post.rank(), post.size());
     if rank > 0 {
         post.send_ready(0, mine.pack(run, Kind::Gather)?)?;
         return Ok(None);

@@ -280,7 +280,11 @@ impl Leader {
             1 => format!("pass {} of {}", self.pass, self.passes),
             times => format!("passes 1 to {times}"),
         };
-        format!("for the reports of {}, in {pass}", list.join(", "))
+        match list.is_empty() {
+            false => format!("for the reports of {}, in {pass}", list.join(", ")),
+            // All have reported, and yet the pass is not over.
+            true => format!("for units that nobody reports, in {pass}"),
+        }
     }
 
     /// Whether all ranks have come to the loop.

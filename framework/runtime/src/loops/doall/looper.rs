@@ -121,10 +121,10 @@ impl<L: DoAll> DoAllLoop<L> {
     }
 
     fn go(&mut self, session: &Session, post: &mut Post, passes: u64) -> Result<Option<Summary>> {
+        post.begin_run(&self.engine.announcement(passes), session.config().join_limit)?;
         if passes == 0 {
             return self.make(post).map(|()| None);
         }
-        post.next_run();
         let rank = post.rank();
         let left = self.engine.resume(post, session.config(), passes);
         let passes = left.map_err(|error| error.in_loop(self.engine.name()).at_rank(rank))?;

@@ -20,7 +20,6 @@ mod stock;
 mod talk;
 #[cfg(test)]
 mod tests;
-mod wait;
 
 pub(super) use engine::Engine;
 pub(super) use gather::gather;

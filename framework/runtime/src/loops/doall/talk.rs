@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::engine::Engine;
 use super::keeping::pieces;
+use super::leader::Leader;
 use super::letters::{Orders, Say, Shipment};
 use super::member::Addressed;
 use crate::error::{Error, ErrorKind, Result};
@@ -141,15 +142,20 @@ impl<U: Units> Engine<U> {
         }
     }
 
-    /// How long this rank waits in silence, and for what.
-    pub(super) fn patience(&self) -> (Duration, String) {
-        let Some(run) = &self.run else { return (Duration::MAX, String::new()) };
+    /// How long this rank waits in silence.
+    pub(super) fn limit(&self) -> Duration {
+        let Some(run) = &self.run else { return Duration::MAX };
         match &run.leader {
-            Some(leader) if leader.has_heard_all() => (run.peer_limit, leader.waits_for()),
-            Some(leader) => (run.join_limit, leader.waits_for()),
+            Some(leader) if leader.has_heard_all() => run.peer_limit,
             // Rank 0 knows more, so it is the one to say so.
-            None if self.member.round() > 0 => (run.peer_limit + run.peer_limit / 4, self.member.waits_for()),
-            None => (run.join_limit, self.member.waits_for()),
+            None if self.member.round() > 0 => run.peer_limit + run.peer_limit / 4,
+            _ => run.join_limit,
         }
+    }
+
+    /// For whom and what it waits.
+    pub(super) fn waits_for(&self) -> String {
+        let leader = self.run.as_ref().and_then(|run| run.leader.as_ref());
+        leader.map_or_else(|| self.member.waits_for(), Leader::waits_for)
     }
 }

@@ -1,20 +1,15 @@
 //! What a rank does while it cannot go on, or must not.
 
-use std::time::Duration;
-
 use super::Driver;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::loops::blocks::machine::Machine;
-use crate::session::Backoff;
+use crate::session::Patience;
 
 /// A rank that cannot go on before something comes.
 pub(super) struct Wait {
     /// For rows that are on their way: that is part of a movement. All else is waiting for others.
     pub(super) is_transfer: bool,
-    backoff: Backoff,
-    since: Duration,
-    /// When something came last, as the post counts silence.
-    last: Duration,
+    patience: Patience,
 }
 
 impl Driver<'_> {
@@ -28,28 +23,15 @@ impl Driver<'_> {
     ) -> Result<()> {
         if let Some(letter) = self.post.poll()? {
             if let Some(wait) = &mut self.wait {
-                wait.backoff.reset();
-                wait.last = self.post.look(self.clock.now());
+                wait.patience.heard(self.post);
             }
             return self.take(machine, letter);
         }
         self.end_stretch();
-        let now = self.clock.now();
         let post = &mut *self.post;
-        let here = post.look(now);
-        let wait = self.wait.get_or_insert_with(|| Wait {
-            is_transfer,
-            backoff: post.backoff(),
-            since: now,
-            last: here,
-        });
-        let silent = here.saturating_sub(wait.last);
+        let wait = self.wait.get_or_insert_with(|| Wait { is_transfer, patience: Patience::new(post) });
         let limit = if self.is_joined { self.peer_limit } else { self.join_limit };
-        if silent > limit && !self.clock.is_simulated() {
-            let text = format!("waited {:.0} s {}", silent.as_secs_f64(), what(machine));
-            return Err(Error::new(ErrorKind::Timeout, text).at_rank(self.place.rank));
-        }
-        wait.backoff.wait(post.transport(), self.clock)
+        wait.patience.wait(post, limit, || what(machine))
     }
 
     /// Looks until the rows that rank `to` waits for, and all else that was sent, have left. MPI may pass a large message on
@@ -61,27 +43,19 @@ impl Driver<'_> {
         }
         self.end_stretch();
         self.end_wait();
-        let since = self.clock.now();
-        let mut backoff = self.post.backoff();
-        let mut last = self.post.look(since);
+        let mut patience = Patience::new(self.post);
         while !self.post.transport().sends_done()? {
             if let Some(letter) = self.post.poll()? {
                 self.take(machine, letter)?;
-                last = self.post.look(self.clock.now());
+                patience.heard(self.post);
                 continue;
             }
-            let silent = self.post.look(self.clock.now()).saturating_sub(last);
-            if silent > self.peer_limit {
-                let text = format!("waited {:.0} s for rank {to} to take rows", silent.as_secs_f64());
-                return Err(Error::new(ErrorKind::Timeout, text).at_rank(self.place.rank));
-            }
-            // Sleeps stay short.
-            backoff.reset();
-            backoff.wait(self.post.transport(), self.clock)?;
+            patience.keep_awake();
+            patience.wait(self.post, self.peer_limit, || format!("for rank {to} to take rows"))?;
         }
         // While it makes its own part of a movement, that is where the time belongs.
         if self.moving.is_none() {
-            self.meter.waited(self.clock.now().saturating_sub(since));
+            self.meter.waited(self.clock.now().saturating_sub(patience.began()));
         }
         Ok(())
     }
@@ -90,7 +64,7 @@ impl Driver<'_> {
     #[inline]
     pub(super) fn end_wait(&mut self) {
         let Some(wait) = self.wait.take().filter(|wait| !wait.is_transfer) else { return };
-        let took = self.clock.now().saturating_sub(wait.since);
+        let took = self.clock.now().saturating_sub(wait.patience.began());
         self.meter.waited(took);
         if let Some(moving) = &mut self.moving {
             moving.waited += took;

@@ -1,0 +1,232 @@
+//! Agreement: before a run of a skeleton begins, each rank compares what it is about to run with what rank 0 runs.
+//!
+//! Every rank runs the same program, and results are right only as long as that is true. So the first message of each
+//! run comes from rank 0 and says what the run is. A rank that is about to run something else ends the job, before it has
+//! computed or sent anything in that run. Rank 0 does not wait for the others: whatever comes from them comes from ranks that
+//! agree. The end of the program counts as a run, too, so that a rank that runs fewer skeletons than rank 0 is found out.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::letter::Kind;
+use super::patience::Patience;
+use super::post::Post;
+use super::report;
+use crate::error::{Error, ErrorKind, Result};
+use crate::wire;
+
+/// What a rank is about to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Announcement {
+    /// What it does, in words that follow "rank 1": `runs the farm "a"`.
+    what: String,
+    /// What must be the same beside that, each with its name.
+    details: Vec<(String, String)>,
+    /// Whether it can do without ranks that have died.
+    survives: bool,
+}
+
+impl Announcement {
+    /// A rank that does this together with all others, in words that follow "rank 1".
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Announcement { what: what.into(), details: Vec::new(), survives: false }
+    }
+
+    /// The same, which goes on without ranks that have died.
+    pub(crate) fn without_the_dead(self) -> Self {
+        Announcement { survives: true, ..self }
+    }
+
+    /// The same, of which this must be equal on all ranks, too.
+    pub(crate) fn with(mut self, name: &str, value: impl Display) -> Self {
+        self.details.push((name.to_string(), value.to_string()));
+        self
+    }
+
+    /// The first difference to what rank 0 does, as one sentence that follows "rank 1: "; `None` if there is none.
+    fn differs_from(&self, root: &Announcement) -> Option<String> {
+        if self == root {
+            return None;
+        }
+        if self.what != root.what {
+            return Some(format!("{}, where rank 0 {}", self.what, root.what));
+        }
+        let value = |of: &Announcement, name: &str| {
+            of.details
+                .iter()
+                .find(|detail| detail.0 == name)
+                .map_or("none".to_string(), |detail| detail.1.clone())
+        };
+        let names = self.details.iter().chain(&root.details).map(|detail| detail.0.as_str());
+        let mut differing = names
+            .map(|name| (name, value(self, name), value(root, name)))
+            .filter(|(_, mine, theirs)| mine != theirs);
+        let (name, mine, theirs) =
+            differing.next().unwrap_or(("order of settings", "another".into(), "its own".into()));
+        Some(format!("{} with {name} {mine}, where rank 0 does so with {name} {theirs}", self.what))
+    }
+}
+
+/// The remedy, which ends each such error.
+const REMEDY: &str = "every rank must run the same skeletons, in the same order and with the same settings; what only \
+                      rank 0 knows, such as the results of a farm, cannot decide about them";
+
+/// How much later each rank tells of a disagreement than the one before it: what a message to it takes, with ample room. If
+/// it is too short, several ranks tell.
+const TURN: Duration = Duration::from_millis(50);
+/// How much later the last ones do: the job is to be over within a second.
+const LAST_TURN: Duration = Duration::from_millis(400);
+
+impl Post {
+    /// Begins the next run, of which rank 0 tells all others. Returns the run's number.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if rank 0 is about to run something else; [`ErrorKind::Timeout`] if rank 0 does not come within
+    /// `limit`, or is dead, or if ranks have died that are needed. The job is being ended then.
+    pub(crate) fn begin_run(&mut self, mine: &Announcement, limit: Duration) -> Result<u32> {
+        let run = self.next_run();
+        let agreed = match (self.lost(), self.rank()) {
+            (lost @ [_, ..], _) if !mine.survives => {
+                let text = format!(
+                    "{}, which needs all ranks, and rank(s) {lost:?} have died; only farms go on without",
+                    mine.what
+                );
+                // A job that is started again has them.
+                Err(Error::new(ErrorKind::Timeout, text).at_rank(self.rank()))
+            }
+            (_, 0) => self.announce(mine),
+            _ => self.compare(mine, limit),
+        };
+        agreed.map(|()| run).inspect_err(|error| report(self, error))
+    }
+
+    /// Rank 0's part. Ranks that are taken for dead are told as well: one that was only slow would wait for it.
+    fn announce(&mut self, mine: &Announcement) -> Result<()> {
+        (1..self.size()).try_for_each(|to| self.send(to, Kind::Announce, mine))
+    }
+
+    /// The part of every other rank.
+    fn compare(&mut self, mine: &Announcement, limit: Duration) -> Result<()> {
+        let mut patience = Patience::new(self);
+        let letter = loop {
+            if let Some(letter) = self.poll_for(0, Kind::Announce)? {
+                break letter;
+            }
+            patience.wait(self, limit, || format!("for rank 0, before it {}", mine.what))?;
+        };
+        let root: Announcement = wire::from_bytes(&letter.body)?;
+        match mine.differs_from(&root) {
+            None => Ok(()),
+            Some(difference) => {
+                self.let_others_tell()?;
+                let text = format!("{difference}: {REMEDY}");
+                Err(Error::new(ErrorKind::Config, text).at_rank(self.rank()))
+            }
+        }
+    }
+
+    /// Waits a moment for another rank's failure, the longer the higher this rank's number: where many ranks disagree with
+    /// rank 0, one of them says so.
+    ///
+    /// # Errors
+    /// That failure.
+    fn let_others_tell(&mut self) -> Result<()> {
+        let clock = self.clock();
+        if clock.is_simulated() {
+            return Ok(());
+        }
+        let before = u32::try_from(self.rank()).unwrap_or(u32::MAX).saturating_sub(1);
+        let until = clock.now() + TURN.saturating_mul(before).min(LAST_TURN);
+        while clock.now() < until {
+            // Failures come out of it as errors, and nothing else matters any more.
+            self.poll_for(0, Kind::Announce)?;
+            self.transport().wait(Some(TURN / 10))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::local::{LocalTransport, World};
+
+    fn farm(name: &str, tasks: &str) -> Announcement {
+        Announcement::new(format!("runs the farm {name:?}")).with("tasks of type", tasks).with("retries", 2)
+    }
+
+    #[test]
+    fn the_first_difference_is_told_with_both_sides() {
+        let told = |mine: Announcement, root: Announcement| mine.differs_from(&root);
+        assert_eq!(told(farm("a", "u8"), farm("a", "u8")), None);
+        let text = told(farm("b", "u8"), farm("a", "u8")).unwrap();
+        assert_eq!(text, "runs the farm \"b\", where rank 0 runs the farm \"a\"");
+        let text = told(farm("a", "u8"), farm("a", "u16")).unwrap();
+        assert_eq!(
+            text,
+            "runs the farm \"a\" with tasks of type u8, where rank 0 does so with tasks of type u16"
+        );
+        let text = told(farm("a", "u8"), farm("a", "u8").with("order", "any")).unwrap();
+        assert!(text.ends_with("with order none, where rank 0 does so with order any"), "{text}");
+    }
+
+    fn posts(ranks: usize) -> Vec<Post> {
+        let world = World::new(ranks);
+        let post =
+            |rank| Post::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
+        (0..ranks).map(post).collect()
+    }
+
+    #[test]
+    fn messages_of_ranks_that_agreed_sooner_are_kept_in_order() {
+        let [mut root, mut early, mut late] = <[Post; 3]>::try_from(posts(3)).unwrap();
+        let (what, limit) = (farm("a", "u8"), Duration::from_secs(10));
+        root.begin_run(&what, limit).unwrap();
+        early.begin_run(&what, limit).unwrap();
+        for number in 0..3u8 {
+            early.send(2, Kind::Border, &number).unwrap();
+        }
+        root.send(2, Kind::Orders, &9u8).unwrap();
+        assert_eq!(late.begin_run(&what, limit).unwrap(), 1);
+        let mut numbers = Vec::new();
+        while let Some(letter) = late.poll().unwrap() {
+            numbers.push((letter.from, wire::from_bytes::<u8>(&letter.body).unwrap()));
+        }
+        numbers.sort_by_key(|(from, _)| *from);
+        assert_eq!(numbers, [(0, 9), (1, 0), (1, 1), (1, 2)]);
+    }
+
+    #[test]
+    fn a_disagreement_ends_the_job_on_all_ranks() {
+        let [mut root, mut other] = <[Post; 2]>::try_from(posts(2)).unwrap();
+        root.begin_run(&farm("a", "u8"), Duration::from_secs(10)).unwrap();
+        let error = other.begin_run(&farm("b", "u8"), Duration::from_secs(10)).unwrap_err();
+        assert_eq!((error.kind(), error.rank()), (ErrorKind::Config, Some(1)));
+        assert!(error.message().contains("where rank 0 runs the farm \"a\": every rank must"), "{error}");
+        assert_eq!(root.poll().unwrap_err().to_string(), error.to_string());
+    }
+
+    #[test]
+    fn what_needs_all_ranks_is_not_begun_where_some_have_died() {
+        let [mut root, mut other] = <[Post; 2]>::try_from(posts(2)).unwrap();
+        root.lose(1, "it never was");
+        root.begin_run(&farm("a", "u8").without_the_dead(), Duration::ZERO).unwrap();
+        assert!(
+            other.begin_run(&farm("a", "u8").without_the_dead(), Duration::ZERO).is_ok(),
+            "it was only slow"
+        );
+        let error = root.begin_run(&farm("a", "u8"), Duration::ZERO).unwrap_err();
+        assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(0)));
+        assert!(error.message().contains("rank(s) [1] have died"), "{error}");
+    }
+
+    #[test]
+    fn a_rank_0_that_does_not_come_is_waited_for_no_longer_than_the_limit() {
+        let [_root, mut other] = <[Post; 2]>::try_from(posts(2)).unwrap();
+        let error = other.begin_run(&farm("b", "u8"), Duration::from_millis(20)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        assert!(error.message().ends_with("for rank 0, before it runs the farm \"b\""), "{error}");
+    }
+}

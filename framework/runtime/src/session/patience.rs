@@ -1,0 +1,119 @@
+//! A wait for other ranks: what a rank does while it cannot go on, how long it does so, and what it says meanwhile.
+
+use std::time::Duration;
+
+use super::backoff::Backoff;
+use super::post::Post;
+use crate::error::{Error, ErrorKind, Result};
+
+/// How often a rank that waits looks whether the processes of the others live: finding out costs a system call for each.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// After so long a rank says for whom it waits. People begin to wonder about then; whatever is usual in a run is over
+/// sooner.
+const FIRST_WORD: Duration = Duration::from_secs(10);
+
+/// Says when it is time to tell for whom a rank waits: after ten seconds, and whenever the wait has doubled since.
+#[derive(Debug)]
+pub(crate) struct Reminder {
+    next: Duration,
+}
+
+impl Reminder {
+    pub(crate) fn new() -> Self {
+        Reminder { next: FIRST_WORD }
+    }
+
+    /// Whether a wait that has lasted for `waited` is to be told of now.
+    pub(crate) fn is_due(&mut self, waited: Duration) -> bool {
+        let due = waited >= self.next;
+        if due {
+            self.next = waited * 2;
+        }
+        due
+    }
+}
+
+/// A wait that is going on.
+#[derive(Debug)]
+pub(crate) struct Patience {
+    backoff: Backoff,
+    /// When it began, by the rank's clock …
+    began: Duration,
+    /// … and as the post counts silence.
+    start: Duration,
+    /// When something came last, as the post counts silence.
+    last: Duration,
+    /// When to look next whether the others live, by the rank's clock.
+    look: Duration,
+    reminder: Reminder,
+}
+
+impl Patience {
+    /// It begins now.
+    pub(crate) fn new(post: &mut Post) -> Self {
+        let began = post.clock().now();
+        let start = post.look(began);
+        let backoff = post.backoff();
+        Patience { backoff, began, start, last: start, look: began + LOOK, reminder: Reminder::new() }
+    }
+
+    /// When it began, by the rank's clock.
+    pub(crate) fn began(&self) -> Duration {
+        self.began
+    }
+
+    /// Something has come from those who are waited for.
+    pub(crate) fn heard(&mut self, post: &mut Post) {
+        let now = post.clock().now();
+        (self.last, self.look) = (post.look(now), now + LOOK);
+        self.backoff.reset();
+    }
+
+    /// The next sleep is a short one although nothing has come: what the rank waits for needs its looks to get on.
+    pub(crate) fn keep_awake(&mut self) {
+        self.backoff.reset();
+    }
+
+    /// Waits a little. Nothing may come for `limit`; `what` says for whom the rank waits, in words that follow "waited 3 s".
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] beyond the limit, and when the process of a rank that the job needs is seen to have ended.
+    pub(crate) fn wait(&mut self, post: &mut Post, limit: Duration, what: impl Fn() -> String) -> Result<()> {
+        let clock = post.clock();
+        // The simulator finds its own deadlocks.
+        if !clock.is_simulated() {
+            let now = clock.now();
+            let here = post.look(now);
+            let fault = |text: String| Err(Error::new(ErrorKind::Timeout, text).at_rank(post.rank()));
+            let silent = here.saturating_sub(self.last);
+            if silent > limit {
+                return fault(format!("waited {:.0} s {}", silent.as_secs_f64(), what()));
+            }
+            if now >= self.look {
+                self.look = now + LOOK;
+                let gone = (0..post.size()).find(|&rank| post.has_ended(rank) && !post.is_lost(rank));
+                if let Some(rank) = gone {
+                    return fault(format!("waited {}, but the process of rank {rank} has ended", what()));
+                }
+                let waited = here.saturating_sub(self.start);
+                if self.reminder.is_due(waited) {
+                    log::warn!("has waited {:.0} s {}", waited.as_secs_f64(), what());
+                }
+            }
+        }
+        self.backoff.wait(post.transport(), clock)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_wait_is_told_of_more_and_more_rarely() {
+        let mut reminder = Reminder::new();
+        let told = (0..200).filter(|&second| reminder.is_due(Duration::from_secs(second)));
+        assert_eq!(told.collect::<Vec<_>>(), [10, 20, 40, 80, 160]);
+    }
+}

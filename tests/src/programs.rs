@@ -1,0 +1,353 @@
+//! Programs made of a few small skeletons, and programs that differ from them in one place.
+//!
+//! Ranks that run different programs must find that out, whatever differs: [`Program::run`] lets the last rank run
+//! another program than the others. Ranks that run the same get the serial results, which is checked, so that a difference
+//! that nobody noticed cannot pass for agreement.
+
+use std::ops::Range;
+
+use armature::farm::Farm;
+use armature::loops::{
+    DoAcross, DoAll, DoAllLoop, Grid, OldGrid, Ranges, Shape, Stencil, StencilLoop, SweepLoop, map,
+    parallel_for, reduce, reduce_any_order,
+};
+use armature::pipeline::{MappingChoice, Pipeline};
+use armature::{BoxError, Session};
+
+use crate::check::{noise, that};
+
+/// One skeleton of a program. What rank 0 alone decides, such as the number of a farm's tasks, is not drawn.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum Step {
+    Farm { name: char, method: u8, retries: u32, wide: bool },
+    Pipeline { stages: String, serial: bool, ordered: bool, wide: bool },
+    Loop { name: char, function: u8, indices: Range<u64> },
+    DoAll { name: char, units: u64, passes: u64, gathered: bool },
+    Grid { name: char, sweeps: bool, rows: u64, columns: usize, steps: u64, gathered: bool },
+}
+
+/// Skeletons, run one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program(pub Vec<Step>);
+
+/// Numbers drawn from a seed.
+struct Draw {
+    seed: u64,
+    next: u64,
+}
+
+impl Draw {
+    fn below(&mut self, end: u64) -> u64 {
+        self.next += 1;
+        noise(self.seed, self.next) % end
+    }
+
+    fn name(&mut self) -> char {
+        if self.below(2) == 0 { 'a' } else { 'b' }
+    }
+
+    fn yes(&mut self) -> bool {
+        self.below(2) == 0
+    }
+
+    fn step(&mut self) -> Step {
+        match self.below(5) {
+            0 => Step::Farm {
+                name: self.name(),
+                method: self.below(4) as u8,
+                retries: self.below(3) as u32,
+                wide: self.yes(),
+            },
+            1 => Step::Pipeline {
+                stages: (0..1 + self.below(3)).map(|_| self.name()).collect(),
+                serial: self.yes(),
+                ordered: self.yes(),
+                wide: self.yes(),
+            },
+            2 => {
+                let start = self.below(3) * 10;
+                let indices = start..start + self.below(4) * 7;
+                Step::Loop { name: self.name(), function: self.below(5) as u8, indices }
+            }
+            3 => Step::DoAll {
+                name: self.name(),
+                units: self.below(4) * 5,
+                passes: 1 + self.below(3),
+                gathered: self.yes(),
+            },
+            _ => Step::Grid {
+                name: self.name(),
+                sweeps: self.yes(),
+                rows: 2 + self.below(9),
+                columns: 3 + self.below(5) as usize,
+                steps: 1 + self.below(3),
+                gathered: self.yes(),
+            },
+        }
+    }
+}
+
+impl Program {
+    /// A program of one to three skeletons, from this seed.
+    pub fn of(seed: u64) -> Self {
+        let mut draw = Draw { seed, next: 0 };
+        Program((0..1 + draw.below(3)).map(|_| draw.step()).collect())
+    }
+
+    /// A program that differs from this one somewhere, as this seed says: a skeleton more, one fewer, another one, or two
+    /// in another order.
+    pub fn other(&self, seed: u64) -> Self {
+        let mut draw = Draw { seed, next: 1 << 32 };
+        loop {
+            let mut steps = self.0.clone();
+            let at = draw.below(steps.len() as u64) as usize;
+            match draw.below(6) {
+                0 => steps.insert(at, draw.step()),
+                1 => {
+                    steps.remove(at);
+                }
+                2 => steps.rotate_left(1),
+                // Alike but for one thing, most of the time.
+                _ => steps[at] = draw.changed(&steps[at]),
+            }
+            let other = Program(steps);
+            if other != *self {
+                return other;
+            }
+        }
+    }
+
+    /// Runs it on all ranks; the last one runs `other`.
+    ///
+    /// # Errors
+    /// What the skeletons report, and results that are not the serial ones.
+    pub fn run(&self, session: &Session, other: &Program) -> Result<(), BoxError> {
+        let is_other = session.size() > 1 && session.rank() == session.size() - 1;
+        let program = if is_other { other } else { self };
+        program.0.iter().try_for_each(|step| step.run(session))
+    }
+}
+
+impl Draw {
+    /// The same step but for one thing.
+    fn changed(&mut self, step: &Step) -> Step {
+        let mut step = step.clone();
+        let which = self.below(5);
+        match &mut step {
+            Step::Farm { name, method, retries, wide } => match which {
+                0 => *name = 'c',
+                1 => *method = (*method + 1) % 4,
+                2 => *retries += 1,
+                _ => *wide = !*wide,
+            },
+            Step::Pipeline { stages, serial, ordered, wide } => match which {
+                0 => stages.push('c'),
+                1 => *serial = !*serial,
+                2 => *ordered = !*ordered,
+                _ => *wide = !*wide,
+            },
+            Step::Loop { name, function, indices } => match which {
+                0 => *name = 'c',
+                1 => *function = (*function + 1) % 5,
+                2 => *indices = indices.start + 1000..indices.end + 1000,
+                _ => indices.end += 1,
+            },
+            Step::DoAll { name, units, passes, gathered } => match which {
+                0 => *name = 'c',
+                1 => *units += 1,
+                2 => *passes += 1,
+                _ => *gathered = !*gathered,
+            },
+            Step::Grid { name, sweeps, rows, columns, steps, gathered } => match which {
+                0 => *name = 'c',
+                1 => *sweeps = !*sweeps,
+                2 => *rows += 1,
+                3 => *columns += 1,
+                4 => *steps += 1,
+                _ => *gathered = !*gathered,
+            },
+        }
+        step
+    }
+}
+
+/// Numbers in units, which are doubled.
+struct Double;
+
+impl DoAll for Double {
+    type Units = Vec<u64>;
+
+    fn create(&mut self, range: Range<u64>) -> Result<Vec<u64>, BoxError> {
+        Ok(range.collect())
+    }
+
+    fn compute(&mut self, _: Range<u64>, units: &mut [u64]) -> Result<(), BoxError> {
+        units.iter_mut().for_each(|unit| *unit *= 2);
+        Ok(())
+    }
+}
+
+/// A grid whose inner values grow by one a step.
+struct Grow;
+
+fn row(values: &mut [u64], index: u64) {
+    values.fill(index);
+}
+
+impl DoAcross for Grow {
+    type Value = u64;
+
+    fn row(&mut self, index: u64, values: &mut [u64]) -> Result<(), BoxError> {
+        row(values, index);
+        Ok(())
+    }
+
+    fn sweep(&mut self, grid: Grid<'_, u64>, columns: Range<usize>) -> Result<(), BoxError> {
+        let rows = grid.values.len() / grid.width;
+        for row in 1..rows - 1 {
+            grid.values[row * grid.width..][columns.clone()].iter_mut().for_each(|value| *value += 1);
+        }
+        Ok(())
+    }
+}
+
+impl Stencil for Grow {
+    type Value = u64;
+
+    fn row(&mut self, index: u64, values: &mut [u64]) -> Result<(), BoxError> {
+        row(values, index);
+        Ok(())
+    }
+
+    fn step(&mut self, old: OldGrid<'_, u64>, new: &mut [u64]) -> Result<(), BoxError> {
+        for (row, new) in (1..).zip(new.chunks_exact_mut(old.width)) {
+            let inner = 1..old.width - 1;
+            for (new, old) in new[inner.clone()].iter_mut().zip(&old.values[row * old.width..][inner]) {
+                *new = old + 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tasks of a farm and items of a pipeline.
+const ITEMS: u64 = 20;
+
+impl Step {
+    fn run(&self, session: &Session) -> Result<(), BoxError> {
+        let right =
+            |result: bool| that(result, || format!("{self:?} has another result than the serial program"));
+        match self {
+            Step::Farm { name, method, retries, wide: true } => {
+                right(farm(session, *name, *method, *retries, |x: u64| u128::from(x) * 3)?)
+            }
+            Step::Farm { name, method, retries, wide: false } => {
+                right(farm(session, *name, *method, *retries, |x: u64| x * 3)?)
+            }
+            Step::Pipeline { stages, serial, ordered, wide } => {
+                right(pipeline(session, stages, (*serial, *ordered, *wide))?)
+            }
+            Step::Loop { name, function, indices } => {
+                right(looped(session, *name, *function, indices.clone())?)
+            }
+            Step::DoAll { name, units, passes, gathered } => {
+                let mut double = DoAllLoop::new(&name.to_string(), *units, Double);
+                double.passes(session, *passes)?;
+                let got = if *gathered { double.gather(session)? } else { None };
+                right(got.is_none_or(|got| got == (0..*units).map(|unit| unit << passes).collect::<Vec<_>>()))
+            }
+            Step::Grid { name, sweeps, rows, columns, steps, gathered } => {
+                let (name, shape) = (name.to_string(), Shape { rows: *rows, columns: *columns });
+                let got = if *sweeps {
+                    let mut grow = SweepLoop::new(&name, shape, Grow);
+                    grow.run(session, *steps)?;
+                    if *gathered { grow.gather(session)? } else { None }
+                } else {
+                    let mut grow = StencilLoop::new(&name, shape, Grow);
+                    grow.run(session, *steps)?;
+                    if *gathered { grow.gather(session)? } else { None }
+                };
+                right(got.is_none_or(|got| got == grown(shape, *steps)))
+            }
+        }
+    }
+}
+
+fn grown(shape: Shape, steps: u64) -> Vec<u64> {
+    let value = |row: u64, column: usize| {
+        let inner = (1..shape.rows - 1).contains(&row) && (1..shape.columns - 1).contains(&column);
+        row + if inner { steps } else { 0 }
+    };
+    (0..shape.rows).flat_map(|row| (0..shape.columns).map(move |column| value(row, column))).collect()
+}
+
+fn farm<O: armature::Item + PartialEq + Clone>(
+    session: &Session,
+    name: char,
+    method: u8,
+    retries: u32,
+    f: impl Fn(u64) -> O + Send + Copy,
+) -> Result<bool, BoxError> {
+    let mut farm = Farm::new(&name.to_string(), f).retries(retries);
+    let mut results = Vec::new();
+    match method {
+        0 => drop(farm.map(session, 0..ITEMS, |_, result| results.extend(result.ok()))?),
+        1 => results.extend(farm.collect(session, 0..ITEMS)?.into_iter().flat_map(|(results, _)| results)),
+        2 => drop(farm.iterate(session, 0..ITEMS, |set, _| {
+            results = set;
+            Ok(None)
+        })?),
+        _ => drop(farm.try_iterate(session, 0..ITEMS, |set, _| {
+            results = set.into_iter().flatten().collect();
+            Ok(None)
+        })?),
+    }
+    Ok(!session.is_root() || results == (0..ITEMS).map(f).collect::<Vec<_>>())
+}
+
+fn pipeline(
+    session: &Session,
+    stages: &str,
+    (serial, ordered, wide): (bool, bool, bool),
+) -> Result<bool, BoxError> {
+    let mut results = Vec::new();
+    let mut pipeline = Pipeline::source("numbers", || 0..ITEMS);
+    for stage in stages.chars() {
+        pipeline = pipeline.map(&stage.to_string(), |x| x + 1);
+    }
+    if serial {
+        pipeline = pipeline.serial();
+    }
+    if !ordered {
+        pipeline = pipeline.unordered();
+    }
+    let end = if wide {
+        pipeline.map("end", u128::from).for_each("collect", |x| results.push(x))
+    } else {
+        pipeline.map("end", |x| x as u32).for_each("collect", |x| results.push(x.into()))
+    };
+    end.mapping(MappingChoice::Orderly).run(session)?;
+    results.sort_unstable();
+    let added = stages.len() as u128;
+    Ok(!session.is_root() || results == (0..u128::from(ITEMS)).map(|x| x + added).collect::<Vec<_>>())
+}
+
+fn looped(session: &Session, name: char, function: u8, indices: Range<u64>) -> Result<bool, BoxError> {
+    let name = name.to_string();
+    let sum = indices.clone().sum::<u64>();
+    Ok(match function {
+        0 => map(session, &name, indices.clone(), |x| x)? == indices.collect::<Vec<_>>(),
+        1 => reduce(session, &name, indices, |x| x, 0, |sum, x| sum + x)? == sum,
+        2 => reduce_any_order(session, &name, indices, |x| x, 0, |sum, x| sum + x)? == sum,
+        3 => {
+            parallel_for(session, &name, indices, |_| Ok(()))?;
+            true
+        }
+        _ => {
+            let mut ranges = Ranges::new(session, &name, indices)?;
+            while ranges.next()?.is_some() {}
+            true
+        }
+    })
+}
