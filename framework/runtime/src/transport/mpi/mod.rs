@@ -24,6 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 mod assembly;
 mod call;
 mod envelope;
+mod late;
 mod launcher;
 mod mark;
 mod memory;

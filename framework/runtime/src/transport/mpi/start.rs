@@ -8,6 +8,7 @@ use ::mpi::environment::{Threading, Universe};
 use ::mpi::ffi;
 
 use super::call::{check, transport};
+use super::late::Start;
 use super::{launcher, memory, simgrid};
 use crate::error::Result;
 
@@ -48,8 +49,12 @@ pub(super) fn start() -> Result<World> {
     if !simulated {
         wait_without_yielding(&library);
     }
+    let facts = launcher::read(|name| std::env::var(name).ok(), simulated);
+    let rank = facts.as_ref().and_then(|facts| facts.rank);
+    let waits = rank.filter(|_| !simulated).and_then(Start::of);
     let used = || transport("MPI is or was in use in this process already; it starts only once".into());
     let (universe, level) = ::mpi::initialize_with_threading(Threading::Funneled).ok_or_else(used)?;
+    drop(waits);
     // Held from here on: an error below is reported by this process, not by a hang in MPI_Finalize.
     let universe = ManuallyDrop::new(universe);
     if level < Threading::Funneled && !simulated {
@@ -72,7 +77,7 @@ pub(super) fn start() -> Result<World> {
     let number =
         |n: c_int| usize::try_from(n).map_err(|_| transport(format!("rank or size {n} from {library}")));
     let (rank, size) = (number(rank)?, number(size)?);
-    if let Some(facts) = launcher::read(|name| std::env::var(name).ok(), simulated)
+    if let Some(facts) = facts
         && let Some(why) = launcher::broken_promise(&facts, size, &library)
     {
         return Err(transport(why));
