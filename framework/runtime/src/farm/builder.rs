@@ -224,7 +224,7 @@ impl<I: Item + bytemuck::Pod, O> Farm<'_, I, O> {
     /// Sends tasks as the memory that they are.
     ///
     /// Numbers, and vectors of numbers, are sent so anyway. This is for plain structs and arrays, on ranks of one
-    /// byte order; serde is not asked.
+    /// byte order. serde is not asked, although the type must implement its traits as every [`Item`] does.
     pub fn plain_tasks(mut self) -> Self {
         self.codecs.tasks = Codec::plain();
         self

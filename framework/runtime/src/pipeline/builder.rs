@@ -214,7 +214,7 @@ impl<T: Item + bytemuck::Pod> Pipeline<'_, T> {
     /// Sends what comes out of the stage added last (or of the source) as the memory that it is.
     ///
     /// Numbers, and vectors of numbers, are sent so anyway. This is for plain structs and arrays, on ranks of
-    /// one byte order; serde is not asked.
+    /// one byte order. serde is not asked, although the type must implement its traits as every [`Item`] does.
     ///
     /// ```
     /// use armature::pipeline::Pipeline;
