@@ -37,6 +37,7 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "tasks" => Some(chain::main::<chain::Tasks>(arguments)),
         "by-hand" => Some(two_ranks::main(arguments)),
         "farm" => Some(farm::subject::main(arguments)),
+        "empty-loops" => Some(moving_loops::empty::main(arguments)),
         "loop" => Some(moving_loops::subject::main(arguments)),
         "loop-by-hand" => Some(loops::main(arguments)),
         "mortal" => Some(farm::mortal::main(arguments)),

@@ -3,7 +3,8 @@
 //! Such costs are too small to be seen in the time of a run, so they are measured alone and multiplied. *Hook*: one rank does
 //! blocks that compute next to nothing; what a block takes is what the framework adds to each. A real run tells how many
 //! blocks it had, and how long they computed. *Balancer*: in the same run each rank sums up the time that its interactions take,
-//! with the decisions of rank 0.
+//! with the decisions of rank 0. *Run*: two ranks run a loop that has nothing to do, again and again; what a run takes is an
+//! upper bound of what it takes to find out that both run the same.
 
 use std::{ops::Range, time::Instant};
 
@@ -14,18 +15,23 @@ use crate::{
     Experiment, Mark, Outcome, Report, Table, Target,
     burner::two_cores,
     loops::job::{Job, Kernel},
+    ranks::Launch,
     stats::{median, median_interval},
     table::digits,
 };
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "hook-cost",
-    about: "what hooks and balancing take of a loop's time where there is nothing to balance, by cost and count",
+    about: "what hooks, balancing and the start of a run take of a loop's time where there is nothing to balance, by cost and count",
     needs: "mpirun of Open MPI, two cores that nobody else uses",
     run,
 };
 
 const ROUNDS: usize = 10;
+/// Runs of a loop without work in a measurement.
+const RUNS: u64 = 20_000;
+/// Seconds that such a run may take: loops of a millisecond are run one after the other, and 5 % is what they may lose.
+const RUN: f64 = 50e-6;
 /// Blocks of a measurement of the hook alone.
 const BLOCKS: u64 = 200_000;
 /// Name, loop, rows, passes before the clock starts, and passes that count.
@@ -73,7 +79,14 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             Target::AtMost(0.01),
         ));
     }
-    report.table("", &table)
+    report.table("", &table)?;
+    let runs = (if smoke { RUNS / 100 } else { RUNS }).to_string();
+    let launch = Launch { bind: true, ..Launch::ranks(2) };
+    let one = || Ok(launch.run("empty-loops", std::slice::from_ref(&runs))?["seconds"]);
+    let seconds = (0..report.rounds(ROUNDS)).map(|_| one()).collect::<Outcome<Vec<f64>>>()?;
+    let run = median_interval(&seconds);
+    report.mark(Mark::new("a run without work", run, "s on two ranks", Target::AtMost(RUN)));
+    Ok(())
 }
 
 fn one_rank(body: impl Fn(&Session) -> Result<f64, BoxError> + Sync) -> Outcome<f64> {
