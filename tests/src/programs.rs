@@ -95,6 +95,20 @@ impl Program {
         Program((0..1 + draw.below(3)).map(|_| draw.step()).collect())
     }
 
+    /// A program of one skeleton of this kind; `None` if there is none.
+    pub fn of_one(kind: &str) -> Option<Self> {
+        let name = 'a';
+        let step = match kind {
+            "farm" => Step::Farm { name, method: 1, retries: 0, wide: false },
+            "pipeline" => Step::Pipeline { stages: "a".into(), serial: false, ordered: true, wide: false },
+            "map" => Step::Loop { name, function: 0, indices: 0..10 },
+            "doall" => Step::DoAll { name, units: 10, passes: 1, gathered: true },
+            "sweeps" => Step::Grid { name, sweeps: true, rows: 10, columns: 5, steps: 2, gathered: true },
+            _ => return None,
+        };
+        Some(Program(vec![step]))
+    }
+
     /// A program that differs from this one somewhere, as this seed says: a skeleton more, one fewer, another one, or two
     /// in another order.
     pub fn other(&self, seed: u64) -> Self {

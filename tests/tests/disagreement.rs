@@ -44,7 +44,7 @@ proptest! {
 fn no_difference_goes_unnoticed_under_mpirun() {
     for seed in 0..12 {
         let outcome =
-            Job::new(PROGRAM, 2 + seed % 2).arg("--differ").arg(seed.to_string()).limit(SOON * 6).run();
+            Job::new(PROGRAM, 2 + seed % 2).arg("differ").arg(seed.to_string()).limit(SOON * 6).run();
         assert!(!outcome.status.success() && !outcome.hung, "{seed}: {outcome}");
         assert!(outcome.left_behind.is_empty(), "{seed}: {outcome}");
         let told = outcome.stderr.lines().filter(|line| line.starts_with("armature: rank "));

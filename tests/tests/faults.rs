@@ -227,3 +227,30 @@ fn a_long_item_is_no_standstill() {
     })
     .unwrap_or_else(|e| panic!("{e}"));
 }
+
+/// Whoever waits for ten seconds says for whom, wherever it is.
+#[test]
+fn a_long_wait_is_told() {
+    const PROGRAMS: &str = env!("CARGO_BIN_EXE_armature-programs");
+    let waits = [
+        (&["late-start", "1"][..], "armature: rank 0 has waited 10 s for MPI to start"),
+        (&["late-start", "0"], "armature: rank 1 has waited 10 s for MPI to start"),
+        (&["late", "0", "farm"], "rank 1] has waited 10 s for rank 0, before it runs the farm \"a\""),
+        (&["late", "1", "farm"], "rank 0] rank(s) [1] have not come to the farm within 10 s"),
+        (&["late", "1", "pipeline"], "rank 0] has waited 10 s for rank(s) [1] to come to the pipeline"),
+        (&["late", "1", "map"], "rank 0] has waited 10 s for the reports of rank 1"),
+        (&["late", "1", "doall"], "rank 0] has waited 10 s for the reports of rank 1"),
+        (&["late", "1", "sweeps"], "rank 0] has waited 10 s for the rows of rank 1"),
+    ];
+    // They sleep, so they can do so at the same time.
+    let start = |(args, text): (&[&str], &'static str)| {
+        let job = Job::new(PROGRAMS, 2).limit(SOON * 3).env("RUST_LOG", "warn");
+        (args.iter().fold(job, |job, arg| job.arg(arg)).start(), text)
+    };
+    let jobs: Vec<(Running, &str)> = waits.into_iter().map(start).collect();
+    for (running, text) in jobs {
+        let outcome = running.wait();
+        assert!(outcome.status.success() && !outcome.hung, "{outcome}");
+        assert!(outcome.stderr.contains(text), "`{text}` is not said\n{outcome}");
+    }
+}

@@ -1,21 +1,32 @@
 //! Runs random programs of small skeletons on the ranks that it is started with:
 //!
 //! ```text
-//! mpirun -n 3 armature-programs SEED…            these, one after the other, on all ranks
-//! mpirun -n 3 armature-programs --differ SEED    this one, on the last rank another one
+//! mpirun -n 3 armature-programs SEED…              these, one after the other, on all ranks
+//! mpirun -n 3 armature-programs differ SEED        this one, on the last rank another one
+//! mpirun -n 3 armature-programs late RANK KIND     one skeleton (farm, pipeline, map, doall, sweeps), to which this rank
+//!                                                  comes LATE later than the others
+//! mpirun -n 3 armature-programs late-start RANK    nothing, but this rank starts MPI as late
 //! ```
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use armature::{BoxError, Config, Session};
 use armature_tests::programs::Program;
 
+/// A bit longer than a rank waits before it says so.
+const LATE: Duration = Duration::from_millis(11_500);
+
 fn main() -> ExitCode {
-    let mut args: Vec<String> = std::env::args().skip(1).collect();
-    let differ = args.first().is_some_and(|first| first == "--differ");
-    args.drain(..usize::from(differ));
-    let result =
-        Config::from_env().and_then(|config| armature::run(&config, |session| run(session, &args, differ)));
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    if let ["late-start", rank] = words[..] {
+        let own = ["OMPI_COMM_WORLD_RANK", "PMI_RANK"].iter().find_map(|name| std::env::var(name).ok());
+        if own.as_deref() == Some(rank) {
+            std::thread::sleep(LATE);
+        }
+    }
+    let result = Config::from_env().and_then(|config| armature::run(&config, |session| run(session, &words)));
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -25,12 +36,24 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(session: &Session, seeds: &[String], differ: bool) -> Result<(), BoxError> {
-    for seed in seeds {
-        let seed = seed.parse()?;
-        let program = Program::of(seed);
-        let other = if differ { program.other(seed) } else { program.clone() };
-        program.run(session, &other)?;
+fn run(session: &Session, words: &[&str]) -> Result<(), BoxError> {
+    match words {
+        ["late-start", _] => Ok(()),
+        ["late", rank, kind] => {
+            if session.rank() == rank.parse::<usize>()? {
+                std::thread::sleep(LATE);
+            }
+            let program = Program::of_one(kind).ok_or_else(|| format!("there is no skeleton {kind}"))?;
+            program.run(session, &program)
+        }
+        ["differ", seed] => {
+            let seed = seed.parse()?;
+            let program = Program::of(seed);
+            program.run(session, &program.other(seed))
+        }
+        seeds => seeds.iter().try_for_each(|seed| {
+            let program = Program::of(seed.parse()?);
+            program.run(session, &program)
+        }),
     }
-    Ok(())
 }
