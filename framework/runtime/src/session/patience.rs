@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::backoff::Backoff;
+use super::letter::Letter;
 use super::post::Post;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -103,6 +104,33 @@ impl Patience {
             }
         }
         self.backoff.wait(post.transport(), clock)
+    }
+}
+
+impl Post {
+    /// Waits for messages until `step` is satisfied; `waiting_for` is asked for a description when the
+    /// limit of silence is reached.
+    pub(crate) fn wait_until<R>(
+        &mut self,
+        limit: Duration,
+        mut step: impl FnMut(&mut Post, Option<Letter>) -> Result<Option<R>>,
+        waiting_for: impl Fn() -> String,
+    ) -> Result<R> {
+        if let Some(done) = step(self, None)? {
+            return Ok(done);
+        }
+        let mut patience = Patience::new(self);
+        loop {
+            match self.poll()? {
+                Some(letter) => {
+                    patience.heard(self);
+                    if let Some(done) = step(self, Some(letter))? {
+                        return Ok(done);
+                    }
+                }
+                None => patience.wait(self, limit, &waiting_for)?,
+            }
+        }
     }
 }
 

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::backoff::Backoff;
 use super::letter::{ENVELOPE, KIND, Kind, Letter, envelope, open, run_of};
-use super::patience::Patience;
 use super::presence::Presence;
 use super::process::Process;
 use super::verdict::{Keeper, may_restart};
@@ -286,31 +285,6 @@ impl Post {
             Ordering::Greater => {
                 self.early.push_back((from, message));
                 Ok(None)
-            }
-        }
-    }
-
-    /// Waits for messages until `step` is satisfied; `waiting_for` is asked for a description when the
-    /// limit of silence is reached.
-    pub(crate) fn wait_until<R>(
-        &mut self,
-        limit: Duration,
-        mut step: impl FnMut(&mut Post, Option<Letter>) -> Result<Option<R>>,
-        waiting_for: impl Fn() -> String,
-    ) -> Result<R> {
-        if let Some(done) = step(self, None)? {
-            return Ok(done);
-        }
-        let mut patience = Patience::new(self);
-        loop {
-            match self.poll()? {
-                Some(letter) => {
-                    patience.heard(self);
-                    if let Some(done) = step(self, Some(letter))? {
-                        return Ok(done);
-                    }
-                }
-                None => patience.wait(self, limit, &waiting_for)?,
             }
         }
     }
