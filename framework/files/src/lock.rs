@@ -1,0 +1,257 @@
+//! One process at a time: a lock that the system takes back when its holder dies.
+//!
+//! Locks are those of `flock`. On NFS the server keeps them, for all machines that have mounted it, unless it is mounted
+//! with `nolock` or `local_lock`: then each machine has locks of its own. File systems without locks (Lustre that is mounted
+//! with `noflock`) are refused.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock, major, minor};
+use rustix::io::Errno;
+
+use crate::regular::{Links, open_with};
+
+/// How often a lock is tried, every [`PAUSE`]: ten seconds, as a job that has just been killed may still be ending.
+pub const TRIES: u32 = 200;
+/// The time between two tries.
+pub const PAUSE: Duration = Duration::from_millis(50);
+
+/// Locks an open file for as long as it is open. If that has to wait, `waiting` is called once, with who holds the lock.
+///
+/// # Errors
+/// [`ResourceBusy`](io::ErrorKind::ResourceBusy) when somebody else holds the lock at each of the `tries`, be it another
+/// process or another opening of the file by this one; the text says who, if it is a process of this machine. Those of the
+/// system otherwise.
+pub fn lock(file: &File, tries: u32, waiting: impl FnOnce(&str)) -> io::Result<()> {
+    lock_or_tell(file, tries, waiting, || local_holder(file).unwrap_or_else(|| "another process".into()))
+}
+
+fn lock_or_tell(
+    file: &File,
+    tries: u32,
+    waiting: impl FnOnce(&str),
+    holder: impl Fn() -> String,
+) -> io::Result<()> {
+    let mut waiting = Some(waiting);
+    for tried in 1..=tries {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(Errno::WOULDBLOCK | Errno::INTR) => {}
+            Err(error @ (Errno::NOSYS | Errno::NOLCK | Errno::OPNOTSUPP)) => {
+                let error = io::Error::from(error);
+                let text = format!(
+                    "its file system has no locks ({error}): mount it with them (Lustre: -o flock), or choose another"
+                );
+                return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(waiting) = waiting.take() {
+            waiting(&holder());
+        }
+        if tried < tries {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    let (holder, waited) = (holder(), (PAUSE * tries).as_secs_f64());
+    let text = format!("{holder} uses it, and has not let go of its lock within {waited} s");
+    Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
+}
+
+/// Gives the lock of a file back at once, whoever else of this process has it open yet.
+pub fn unlock(file: &File) {
+    // If it cannot, the lock goes when the file is closed.
+    let _ = flock(file, FlockOperation::Unlock);
+}
+
+/// A lock that has a file of its own, for what is more than one file. The file stays, and says who holds the lock, for those
+/// on other machines. Dropped, it gives the lock back.
+#[derive(Debug)]
+pub struct LockFile {
+    file: File,
+}
+
+impl LockFile {
+    /// Opens the file, or makes it, and locks it; as [`lock`](fn@lock). A symbolic link is refused.
+    ///
+    /// # Errors
+    /// As [`lock`](fn@lock); the text also tells of a holder on another machine.
+    pub fn acquire(path: &Path, tries: u32, waiting: impl FnOnce(&str)) -> io::Result<LockFile> {
+        let mut options = OpenOptions::new();
+        let file = open_with(path, options.read(true).write(true).create(true), Links::Refused)?;
+        let holder = || local_holder(&file).or_else(|| noted_holder(&file));
+        lock_or_tell(&file, tries, waiting, || holder().unwrap_or_else(|| "another process".into()))?;
+        let lock = LockFile { file };
+        lock.note(&own_name())?;
+        Ok(lock)
+    }
+
+    fn note(&self, text: &str) -> io::Result<()> {
+        let mut file = &self.file;
+        file.set_len(0)?;
+        file.rewind()?;
+        file.write_all(text.as_bytes())
+    }
+}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        // Whoever reads what is left of it may be told of a holder that has gone.
+        let _ = self.note("");
+        unlock(&self.file);
+    }
+}
+
+/// What the holder has written into the file, if it is a line of text.
+fn noted_holder(mut file: &File) -> Option<String> {
+    /// Bytes of the longest line that is believed: two names and a number.
+    const LONGEST: u64 = 500;
+    let mut text = String::new();
+    file.rewind().ok()?;
+    file.take(LONGEST).read_to_string(&mut text).ok()?;
+    let text = text.trim();
+    (!text.is_empty() && !text.contains(char::is_control)).then(|| text.to_string())
+}
+
+fn own_name() -> String {
+    let (host, number) = (rustix::system::uname(), std::process::id());
+    let process = process_name(number).unwrap_or_else(|| format!("process {number}"));
+    format!("{process} on {}\n", host.nodename().to_string_lossy())
+}
+
+/// The number and the name of a process that lives.
+fn process_name(number: u32) -> Option<String> {
+    let name = std::fs::read_to_string(format!("/proc/{number}/comm")).ok()?;
+    Some(format!("process {number} ({})", name.trim()))
+}
+
+/// The process of this machine that holds the lock of a file, if the kernel tells. It tells who took the lock, which may have
+/// left it to a child and gone.
+fn local_holder(file: &File) -> Option<String> {
+    let number = holder_in(&std::fs::read_to_string("/proc/locks").ok()?, file)?;
+    match number == std::process::id() {
+        true => Some("another part of this process".into()),
+        false => process_name(number),
+    }
+}
+
+/// The number of the process that holds the lock of a file, from the text of `/proc/locks`:
+/// `1: FLOCK  ADVISORY  WRITE 32382 fe:00:5309488 0 EOF`.
+fn holder_in(locks: &str, file: &File) -> Option<u32> {
+    let found = file.metadata().ok()?;
+    let place = format!("{:02x}:{:02x}:{}", major(found.dev()), minor(found.dev()), found.ino());
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        // A line of a process that waits has `->` in the second place.
+        let [_, "FLOCK", _, _, process, at, ..] = words[..] else { return None };
+        // 0 is a process of another namespace.
+        (at == place).then(|| process.parse().ok()).flatten().filter(|&number| number > 0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn a_lock_is_held_by_one_and_goes_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = LockFile::acquire(&path, 1, |_| panic!("nobody has it")).unwrap();
+        let mut told = String::new();
+        let error = LockFile::acquire(&path, 2, |holder| told = holder.to_string()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ResourceBusy);
+        assert!(
+            error.to_string().ends_with(" uses it, and has not let go of its lock within 0.1 s"),
+            "{error}"
+        );
+        assert!(error.to_string().starts_with(&told) && told.contains("process"), "{told}: {error}");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with(&format!("process {} (", std::process::id())), "{text}");
+        drop(first);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
+        LockFile::acquire(&path, 1, |_| panic!("nobody has it")).unwrap();
+    }
+
+    #[test]
+    fn who_waits_gets_it_when_it_is_free() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = LockFile::acquire(&path, 1, |_| ()).unwrap();
+        let (waits, told) = std::sync::mpsc::channel();
+        let second = std::thread::spawn({
+            let path = path.clone();
+            move || LockFile::acquire(&path, 1200, |_| waits.send(()).unwrap())
+        });
+        told.recv().unwrap();
+        drop(first);
+        second.join().unwrap().unwrap();
+    }
+
+    /// As where the holder is on another machine: this one's kernel knows of no lock, but the file says who has it.
+    #[test]
+    fn a_holder_on_another_machine_is_named_by_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        std::fs::write(&path, "process 7 (sor) on node03\n").unwrap();
+        let file = File::open(&path).unwrap();
+        assert_eq!(local_holder(&file), None);
+        assert_eq!(noted_holder(&file).unwrap(), "process 7 (sor) on node03");
+        for unusable in ["", "\n", "a\nb\n", "\x1b[2J"] {
+            std::fs::write(&path, unusable).unwrap();
+            assert_eq!(noted_holder(&file), None, "{unusable:?}");
+        }
+    }
+
+    #[test]
+    fn the_kernels_list_names_the_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        std::fs::write(&path, "").unwrap();
+        let file = File::open(&path).unwrap();
+        let found = file.metadata().unwrap();
+        let at = format!("{:02x}:{:02x}:{}", major(found.dev()), minor(found.dev()), found.ino());
+        let list = format!(
+            "1: POSIX  ADVISORY  WRITE 1 {at} 0 EOF\n2: FLOCK  ADVISORY  WRITE 5 fe:00:1 0 EOF\n\
+             3: FLOCK  ADVISORY  WRITE 77 {at} 0 EOF\n3: -> FLOCK  ADVISORY  WRITE 78 {at} 0 EOF\n"
+        );
+        assert_eq!(holder_in(&list, &file), Some(77));
+        assert_eq!(holder_in("", &file), None);
+        assert_eq!(holder_in(&format!("1: FLOCK ADVISORY WRITE 0 {at} 0 EOF"), &file), None);
+    }
+
+    /// Killed, a process gives its locks back, and while it lives it is named.
+    #[test]
+    fn a_dead_process_holds_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let line = "exec 9>>\"$0\"; flock 9; echo held; exec sleep 1000";
+        let mut child =
+            Command::new("sh").args(["-c", line]).arg(&path).stdout(Stdio::piped()).spawn().unwrap();
+        let mut held = [0; 5];
+        child.stdout.take().unwrap().read_exact(&mut held).unwrap();
+        let error = LockFile::acquire(&path, 1, |_| ()).unwrap_err().to_string();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The one that took it, `flock`, has gone.
+        assert!(error.starts_with("another process uses it"), "{error}");
+        LockFile::acquire(&path, TRIES, |_| ()).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_place_of_the_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        symlink("elsewhere", &path).unwrap();
+        let error = LockFile::acquire(&path, 1, |_| ()).unwrap_err();
+        assert!(error.to_string().contains("is a symbolic link"), "{error}");
+        assert!(!dir.path().join("elsewhere").exists());
+    }
+}

@@ -1,0 +1,87 @@
+//! A file that is written beside its destination, and moved there.
+
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::fresh;
+
+/// Bytes of the destination's name in that of the temporary file, at most: file systems allow for 255 in all.
+const NAME: usize = 100;
+
+/// Whether a file is waited for until it is on the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Durability {
+    Synced,
+    Unsynced,
+}
+
+/// An open file with a name that nobody can guess. Dropped unfinished, it is removed.
+#[derive(Debug)]
+pub(super) struct Beside {
+    file: File,
+    temporary: PathBuf,
+    destination: PathBuf,
+    is_finished: bool,
+}
+
+impl Beside {
+    /// Begins a file that is to replace `destination`, with these permissions, or those of any new file.
+    pub(super) fn create(destination: &Path, mode: Option<u32>) -> io::Result<Beside> {
+        let Some(name) = destination.file_name() else {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
+        };
+        let start = &name.as_bytes()[..name.len().min(NAME)];
+        let hidden = [b".", start, b"-", fresh().as_bytes(), b".tmp"].concat();
+        let temporary = destination.with_file_name(OsString::from_vec(hidden));
+        // Neither another file nor a link can be there.
+        let file = OpenOptions::new().write(true).create_new(true).open(&temporary)?;
+        let beside = Beside { file, temporary, destination: destination.to_path_buf(), is_finished: false };
+        if let Some(mode) = mode {
+            beside.file.set_permissions(Permissions::from_mode(mode))?;
+        }
+        Ok(beside)
+    }
+
+    /// Moves it to its destination.
+    pub(super) fn finish(mut self, durability: Durability) -> io::Result<()> {
+        if durability == Durability::Synced {
+            self.file.sync_all()?;
+        }
+        fs::rename(&self.temporary, &self.destination)?;
+        self.is_finished = true;
+        if durability == Durability::Synced {
+            let parent = self.destination.parent().filter(|parent| !parent.as_os_str().is_empty());
+            File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        }
+        Ok(())
+    }
+}
+
+impl Write for Beside {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let _ = fs::remove_file(&self.temporary);
+        }
+    }
+}
+
+/// Whether `name` is one that [`Beside::create`] gives to what is to replace `file`, whose name is short.
+pub(super) fn is_temporary_of(name: &str, file: &str) -> bool {
+    let middle = name.strip_prefix('.').and_then(|rest| rest.strip_prefix(file));
+    let digits = middle.and_then(|rest| rest.strip_prefix('-')?.strip_suffix(".tmp"));
+    digits.is_some_and(|digits| digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}

@@ -1,0 +1,177 @@
+//! Regular files, and a refusal of all else that does not wait.
+//!
+//! ```
+//! use armature_files::regular;
+//!
+//! assert!(regular::read_to_string("/proc/version".as_ref())?.starts_with("Linux"));
+//! let error = regular::read("/dev/null".as_ref()).unwrap_err();
+//! assert_eq!(error.to_string(), "is a character device, expected a regular file");
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+use std::fs::{self, File, FileType, Metadata, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// What to do with a symbolic link in place of the file. Links on the way to it, in place of a directory, are always
+/// followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// It is followed: a user has named the file.
+    Followed,
+    /// It is refused: the name is ours and can be guessed.
+    Refused,
+}
+
+/// Opens a file for reading. A link is followed.
+///
+/// # Errors
+/// Those of the system, and "is a FIFO, expected a regular file" or the like, at once.
+pub fn open(path: &Path) -> io::Result<File> {
+    open_with(path, OpenOptions::new().read(true), Links::Followed)
+}
+
+/// As [`open`], with options of the caller's, who may also ask for the file to be made. What the options truncate is
+/// regular.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with(path: &Path, options: &mut OpenOptions, links: Links) -> io::Result<File> {
+    // Before it is opened: with some devices that does something by itself.
+    let found = match links {
+        Links::Followed => fs::metadata(path),
+        Links::Refused => fs::symlink_metadata(path),
+    };
+    match found {
+        Ok(found) => check(&found)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    // And afterwards, as it may have become another meanwhile; till then opening must not wait.
+    let mut flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    if links == Links::Refused {
+        flags |= OFlags::NOFOLLOW;
+    }
+    // The flags have few bits, all of them positive.
+    let file = options.custom_flags(flags.bits() as i32).open(path)?;
+    check(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// The content of a file. A link is followed.
+///
+/// # Errors
+/// As [`open`].
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The content of a file of text. A link is followed.
+///
+/// # Errors
+/// As [`open`]; [`InvalidData`](io::ErrorKind::InvalidData) if it is not UTF-8.
+pub fn read_to_string(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    open(path)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Whether this is a regular file.
+fn check(found: &Metadata) -> io::Result<()> {
+    if found.is_file() { Ok(()) } else { Err(unexpected(found.file_type())) }
+}
+
+/// The error that something is there, but no regular file.
+pub(crate) fn unexpected(found: FileType) -> io::Error {
+    let kind = if found.is_dir() { io::ErrorKind::IsADirectory } else { io::ErrorKind::InvalidInput };
+    let remedy = match found.is_fifo() {
+        true => "; save what comes through the pipe in a file, and name that one",
+        false => "",
+    };
+    io::Error::new(kind, format!("is {}, expected a regular file{remedy}", name(found)))
+}
+
+/// What something is called that is no regular file.
+fn name(found: FileType) -> &'static str {
+    match found {
+        _ if found.is_dir() => "a directory",
+        _ if found.is_fifo() => "a FIFO",
+        _ if found.is_symlink() => "a symbolic link",
+        _ if found.is_char_device() => "a character device",
+        _ if found.is_block_device() => "a block device",
+        _ if found.is_socket() => "a socket",
+        _ => "no file",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+    use crate::tests::fifo;
+
+    #[test]
+    fn only_regular_files_are_read_and_nothing_else_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        fs::write(dir.join("file"), "text").unwrap();
+        symlink("file", dir.join("link")).unwrap();
+        fifo(&dir.join("fifo"));
+        symlink("fifo", dir.join("to-fifo")).unwrap();
+        let _socket = UnixListener::bind(dir.join("socket")).unwrap();
+        assert_eq!(read(&dir.join("file")).unwrap(), b"text");
+        assert_eq!(read_to_string(&dir.join("link")).unwrap(), "text");
+        for (path, what) in [
+            (dir.join("fifo"), "a FIFO"),
+            (dir.join("to-fifo"), "a FIFO"),
+            (dir.join("socket"), "a socket"),
+            (dir.to_path_buf(), "a directory"),
+            ("/dev/null".into(), "a character device"),
+        ] {
+            let error = read(&path).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("is {what}, expected a regular file")), "{error}");
+            assert_eq!(what == "a FIFO", error.contains("save what comes through the pipe"), "{error}");
+        }
+        assert_eq!(read(&dir.join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(read(dir).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+    }
+
+    /// As a shell makes of `<(…)` and `/dev/stdin`.
+    #[test]
+    fn a_pipe_without_a_name_is_one_too() {
+        let (reader, _writer) = io::pipe().unwrap();
+        let error = read(Path::new(&format!("/proc/self/fd/{}", reader.as_raw_fd()))).unwrap_err();
+        assert!(error.to_string().starts_with("is a FIFO, expected a regular file"), "{error}");
+    }
+
+    #[test]
+    fn a_name_of_ours_leads_nowhere_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        fs::write(dir.join("precious"), "text").unwrap();
+        symlink("precious", dir.join("link")).unwrap();
+        symlink("new", dir.join("dangling")).unwrap();
+        let truncate = |name: &str, links| {
+            open_with(&dir.join(name), OpenOptions::new().write(true).create(true).truncate(true), links)
+        };
+        for name in ["link", "dangling"] {
+            let error = truncate(name, Links::Refused).unwrap_err().to_string();
+            assert_eq!(error, "is a symbolic link, expected a regular file");
+        }
+        assert_eq!(fs::read(dir.join("precious")).unwrap(), b"text");
+        assert!(!dir.join("new").exists());
+        truncate("made", Links::Refused).unwrap();
+        truncate("dangling", Links::Followed).unwrap();
+        truncate("link", Links::Followed).unwrap();
+        assert_eq!(fs::read(dir.join("precious")).unwrap(), b"");
+        assert!(dir.join("new").exists() && dir.join("made").exists());
+    }
+}
