@@ -28,7 +28,6 @@
 //! ```
 
 mod format;
-mod lock;
 mod open;
 mod pace;
 mod scan;

@@ -1,14 +1,16 @@
 //! Opening a journal: whose is it, what does it hold, where does it go on.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{ErrorKind as IoKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use armature_files::lock::lock;
+use armature_files::regular::{Links, open_with};
 use bytes::Bytes;
 
 use super::format::{self, FIXED, LONGEST_IDENTITY, MAGIC, SUM, VERSION};
 use super::scan::{Scan, Stop, scan};
-use super::{Identity, io_error, lock, refused};
+use super::{Identity, io_error, refused};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Opens the file at `path` for adding records behind the last whole one, and locks it; tries `tries` times to.
@@ -22,8 +24,16 @@ pub(super) fn open(
     // The end of the header is its checksum.
     let chain = header.last_chunk().map_or(0, |sum| u32::from_le_bytes(*sum));
     let io = |doing: &'static str| move |error| io_error(doing, path, &error);
-    let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(io("open"))?;
-    lock::lock(&file, path, tries)?;
+    let mut options = OpenOptions::new();
+    let file = open_with(path, options.read(true).append(true).create(true), Links::Followed);
+    let file = file.map_err(io("open"))?;
+    let waiting = |holder: &str| {
+        log::info!("the journal {} is in use by {holder}; waiting for its lock", path.display());
+    };
+    lock(&file, tries, waiting).map_err(|error| match error.kind() {
+        IoKind::ResourceBusy => refused(path, &error.to_string()),
+        _ => io_error("lock", path, &error),
+    })?;
     let size = file.metadata().map_err(io("read"))?.len();
     if is_unfinished(&file, size, &header).map_err(io("read"))? {
         begin(&file, path, &header, size)?;
@@ -58,7 +68,7 @@ fn is_unfinished(mut file: &File, size: u64, header: &[u8]) -> std::io::Result<b
 }
 
 /// Writes the header and makes sure that it and the file's name are on the disk.
-fn begin(mut file: &File, path: &Path, header: &[u8], size: u64) -> Result<()> {
+pub(super) fn begin(mut file: &File, path: &Path, header: &[u8], size: u64) -> Result<()> {
     let io = |error| io_error("begin", path, &error);
     if size > 0 {
         log::warn!(

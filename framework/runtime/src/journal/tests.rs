@@ -1,6 +1,6 @@
 //! Whatever happens to the file, no wrong result comes out of it, and no intact one in front of the damage is lost.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -248,7 +248,7 @@ fn one_writer_at_a_time() {
     let dir = directory();
     let path = dir.path().join("j");
     let (journal, ..) = open(&path).unwrap();
-    refused(&path, &job(), ErrorKind::Config, &["another process uses it"]);
+    refused(&path, &job(), ErrorKind::Config, &["another part of this process uses it, and has not"]);
     drop(journal);
     open(&path).unwrap();
 }
@@ -269,9 +269,37 @@ fn an_error_of_whoever_reads_ends_the_opening_and_changes_nothing() {
 
 #[test]
 fn a_disk_that_is_full_at_the_start_is_an_error_with_the_path() {
-    let error = Journal::open("/dev/full", &job(), |_, _| Ok(())).unwrap_err();
+    let full = OpenOptions::new().append(true).open("/dev/full").unwrap();
+    let error = super::open::begin(&full, Path::new("/dev/full"), b"header", 0).unwrap_err();
     assert!(error.to_string().starts_with("cannot begin the journal /dev/full: No space left"), "{error}");
     assert_eq!(error.kind(), ErrorKind::Io);
+}
+
+#[test]
+fn what_is_no_regular_file_is_refused_at_once() {
+    let dir = directory();
+    let fifo = dir.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for (path, what) in [
+        (fifo.as_path(), "a FIFO"),
+        (dir.path(), "a directory"),
+        (Path::new("/dev/null"), "a character device"),
+    ] {
+        let error = Journal::open(path, &job(), |_, _| Ok(())).unwrap_err().to_string();
+        let text = format!("cannot open the journal {}: is {what}, expected a regular file", path.display());
+        assert!(error.starts_with(&text), "{error}");
+    }
+}
+
+/// A user names the journal, and may keep it elsewhere.
+#[test]
+fn a_link_leads_to_the_journal() {
+    let dir = directory();
+    let (link, path) = (dir.path().join("link"), dir.path().join("j"));
+    std::os::unix::fs::symlink("j", &link).unwrap();
+    written(&link, &some());
+    assert!(link.is_symlink());
+    assert_eq!(open(&path).unwrap().2.len(), some().len());
 }
 
 #[test]

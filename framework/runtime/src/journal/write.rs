@@ -5,12 +5,13 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use armature_files::lock::{TRIES, unlock};
 use bytes::Bytes;
 
 use super::format::Head;
 use super::pace::Pace;
 use super::sync::Syncer;
-use super::{Identity, Recovery, io_error, lock, open};
+use super::{Identity, Recovery, io_error, open};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What is appended is written when there is so much of it, in bytes, even without a tick.
@@ -49,14 +50,15 @@ impl Journal {
     /// # Errors
     /// - [`ErrorKind::Config`] when the file is a journal of another job or in another version of the format, is no
     ///   journal, has a damaged header, or has been in use by another process for ten seconds. It is left as it is.
-    /// - [`ErrorKind::Io`] when it cannot be opened, read or begun.
+    /// - [`ErrorKind::Io`] when it cannot be opened, read or begun, is no regular file (a FIFO, say), or is on a file system
+    ///   without locks.
     /// - What `each` returns; the file is left as it is.
     pub fn open(
         path: impl AsRef<Path>,
         identity: &Identity,
         each: impl FnMut(u64, Bytes) -> Result<()>,
     ) -> Result<(Journal, Recovery)> {
-        Journal::open_within(path.as_ref(), identity, lock::TRIES, each)
+        Journal::open_within(path.as_ref(), identity, TRIES, each)
     }
 
     pub(super) fn open_within(
@@ -194,7 +196,8 @@ impl Drop for Journal {
         {
             log::warn!("{error}");
         }
-        lock::unlock(&self.file);
+        // The thread that syncs may have the file open for a while yet.
+        unlock(&self.file);
     }
 }
 
