@@ -14,7 +14,7 @@ use super::mail::{Mail, Place, open_rows, unexpected};
 use super::scribe::Scribe;
 use super::shape::Shape;
 use crate::error::{BoxError, Error, ErrorKind, Result};
-use crate::loops::checkpoint::{Keeper, Loaded, Route, Writer, agree, load};
+use crate::loops::checkpoint::{Agreed, Keeper, Loaded, Route, Writer, agree, load};
 use crate::loops::settings::Settings;
 use crate::loops::steering::Steering;
 use crate::loops::summary::Summary;
@@ -103,12 +103,10 @@ impl<T: Pod + Send> Field<T> {
     ) -> Result<Option<Summary>> {
         let (rank, size, config) = (post.rank(), post.size(), job.session.config());
         let place = self.place(rank, size);
-        let (keeper, before) = self.resume(post, place, config, job.sweeps)?;
+        let (keeper, writer, before) = self.resume(post, place, config, job.sweeps)?;
         self.create(rank, size, user, row)?;
         let sweeps = job.sweeps - before;
-        let scribe = self.settings.checkpoint.as_ref().map(|checkpoint| {
-            Scribe::new(Writer::new(&checkpoint.dir, rank, !post.clock().is_simulated()), before)
-        });
+        let scribe = writer.map(|writer| Scribe::new(writer, before));
         let leader = if rank == 0 {
             let name = &self.name;
             let mut steering =
@@ -169,31 +167,32 @@ impl<T: Pod + Send> Field<T> {
         Ok(if chain < size { vec![1; chain] } else { first })
     }
 
-    /// Looks for a checkpoint and reads this rank's rows of it. Returns rank 0's books, and the sweeps that are done.
+    /// Looks for a checkpoint and reads this rank's rows of it. Returns rank 0's books, the rank's writer, and the
+    /// sweeps that are done.
     fn resume(
         &mut self,
         post: &mut Post,
         place: Place,
         config: &Config,
         sweeps: u64,
-    ) -> Result<(Option<Keeper>, u64)> {
-        let Some(checkpoint) = &self.settings.checkpoint else { return Ok((None, 0)) };
+    ) -> Result<(Option<Keeper>, Option<Writer>, u64)> {
+        let Some(checkpoint) = &self.settings.checkpoint else { return Ok((None, None, 0)) };
         let (first, units) = (self.first(post.size())?, self.shape.units());
         if place.rank >= place.chain {
-            return Ok((None, 0));
+            return Ok((None, None, 0));
         }
         if self.block.is_some() {
             let text = "a checkpoint is of one run of a loop, and this is not its first";
             return Err(Error::new(ErrorKind::Config, text));
         }
-        let (book, manifest) =
+        let Agreed { book, found, writer } =
             agree(post, (place.chain, Route::Chain), checkpoint, &self.name, units, config.join_limit)?;
-        let before = manifest.as_ref().map_or(0, |manifest| manifest.pass);
+        let before = found.as_ref().map_or(0, |found| found.pass);
         if before > sweeps {
             let text = format!("the checkpoint is after {before} sweeps, but only {sweeps} are asked for");
             return Err(Error::new(ErrorKind::Config, text));
         }
-        if let Some(manifest) = manifest {
+        if let Some(manifest) = found {
             let start = first[..place.rank].iter().sum::<u64>();
             // With the rows of the neighbours, which are the ghosts.
             let wanted = start.saturating_sub(1)..(start + first[place.rank] + 1).min(units);
@@ -204,7 +203,7 @@ impl<T: Pod + Send> Field<T> {
         }
         let now = post.clock().now();
         let keeper = book.map(|book| Keeper::new(book, checkpoint, place.chain, before, now));
-        Ok((keeper, before))
+        Ok((keeper, Some(writer), before))
     }
 
     /// Makes this rank's rows, if that was not done before.

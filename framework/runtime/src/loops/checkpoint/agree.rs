@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::Checkpoint;
-use super::manifest::{Book, Manifest, Saved};
+use super::book::Book;
+use super::folder::Attempt;
+use super::manifest::{Manifest, Saved};
+use super::write::Writer;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::letter::{Kind, Letter};
 use crate::session::post::Post;
@@ -18,8 +23,25 @@ pub(in crate::loops) enum Route {
     Chain,
 }
 
-/// Rank 0 looks for a checkpoint, and the ranks that have units, `0..ranks`, are told of it; all of these call it. Returns the
-/// book on rank 0, and the checkpoint, if there is one.
+/// What a rank begins with.
+#[derive(Debug)]
+pub(in crate::loops) struct Agreed {
+    /// Rank 0's books.
+    pub(in crate::loops) book: Option<Book>,
+    /// The checkpoint that the job goes on from, if there is one.
+    pub(in crate::loops) found: Option<Manifest>,
+    /// Writes this rank's part of the next ones.
+    pub(in crate::loops) writer: Writer,
+}
+
+/// What ranks are told.
+#[derive(Debug, Serialize, Deserialize)]
+struct Told {
+    attempt: Attempt,
+    found: Option<Manifest>,
+}
+
+/// Rank 0 looks for a checkpoint, and the ranks that have units, `0..ranks`, are told of it; all of these call it.
 ///
 /// # Errors
 /// As [`Book::open`]; if whoever is to tell is silent for longer than `limit`.
@@ -30,19 +52,18 @@ pub(in crate::loops) fn agree(
     name: &str,
     units: u64,
     limit: Duration,
-) -> Result<(Option<Book>, Option<Manifest>)> {
+) -> Result<Agreed> {
     let rank = post.rank();
-    let (book, found) = if rank == 0 {
+    let (book, told) = if rank == 0 {
         let (book, found) = Book::open(&checkpoint.dir, name, &checkpoint.fingerprint, units)?;
         if let Some(found) = &found {
             log::info!("loop {name}: goes on after {} passes, from {}", found.pass, checkpoint.dir.display());
         }
-        (Some(book), found)
+        let attempt = book.attempt().clone();
+        (Some(book), Told { attempt, found })
     } else {
         let heard = |_: &mut Post, letter: Option<Letter>| match letter {
-            Some(letter) if letter.kind == Kind::Welcome => {
-                wire::from_bytes::<Option<Manifest>>(&letter.body).map(Some)
-            }
+            Some(letter) if letter.kind == Kind::Welcome => wire::from_bytes::<Told>(&letter.body).map(Some),
             Some(Letter { from, kind, .. }) => {
                 let text = format!("rank {from} sent {kind:?}, expected which checkpoint counts");
                 Err(Error::new(ErrorKind::Wire, text))
@@ -53,15 +74,17 @@ pub(in crate::loops) fn agree(
         let why = || format!("for rank {from} to say which checkpoint counts");
         (None, post.wait_until(limit, heard, why)?)
     };
-    let told = match route {
+    let to_tell = match route {
         Route::Chain => rank + 1..ranks.min(rank + 2),
         Route::Star if rank == 0 => 1..ranks,
         Route::Star => 0..0,
     };
-    for to in told {
-        post.send(to, Kind::Welcome, &found)?;
+    for to in to_tell {
+        post.send(to, Kind::Welcome, &told)?;
     }
-    Ok((book, found))
+    let Told { attempt, found } = told;
+    let writer = Writer::new(&checkpoint.dir, attempt, rank, !post.clock().is_simulated());
+    Ok(Agreed { book, found, writer })
 }
 
 /// Rank 0's books in a run.

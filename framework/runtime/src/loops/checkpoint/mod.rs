@@ -5,12 +5,18 @@
 //! read again may be shared out to any number of ranks. The directory must be one that all ranks see.
 //!
 //! ```text
-//! DIR/manifest          JSON on one line: whose it is, the pass, every piece's place and checksum; its own checksum on
-//!                       the next
-//! DIR/pass-120/rank-3   the data of rank 3's units, piece after piece
+//! DIR/lock                               locked by rank 0 of the job that has the directory; says which process that is
+//! DIR/manifest                           JSON on one line: whose it is, the pass, every piece's place and checksum; its own
+//!                                        checksum on the next
+//! DIR/pass-120-0123456789abcdef/rank-3   the data of rank 3's units, piece after piece; behind the pass, the start of the job
 //! ```
+//!
+//! A job that dies may leave a directory without a manifest, and a manifest that was not finished (`.manifest-….tmp`). The next
+//! job that has the lock removes them.
 
 mod agree;
+mod book;
+mod folder;
 mod manifest;
 mod read;
 #[cfg(test)]
@@ -20,7 +26,7 @@ mod write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub(super) use agree::{Keeper, Route, agree};
+pub(super) use agree::{Agreed, Keeper, Route, agree};
 pub(super) use manifest::Saved;
 pub(super) use read::{Loaded, load};
 pub(super) use write::{Piece, Writer};
@@ -36,7 +42,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// In this directory, which all ranks see, every minute. `fingerprint` is whatever the units depend on beside the
+    /// In this directory, which all ranks see and no other job uses, every minute. `fingerprint` is whatever the units depend on beside the
     /// loop's name and their number: parameters, seeds, the input or a checksum of it.
     pub fn new(dir: impl Into<PathBuf>, fingerprint: impl Into<Vec<u8>>) -> Self {
         Checkpoint { dir: dir.into(), every: Duration::from_secs(60), fingerprint: fingerprint.into() }
@@ -56,6 +62,9 @@ fn io_error(doing: &str, path: &Path, error: &std::io::Error) -> Error {
 
 /// A checkpoint that is not to be used.
 fn refused(dir: &Path, why: &str) -> Error {
-    let text = format!("the checkpoint in {}: {why}. Remove the directory, or name another", dir.display());
-    Error::new(ErrorKind::Config, text)
+    config_error(dir, &format!("{why}. Remove the directory, or name another"))
+}
+
+fn config_error(dir: &Path, what: &str) -> Error {
+    Error::new(ErrorKind::Config, format!("the checkpoint in {}: {what}", dir.display()))
 }

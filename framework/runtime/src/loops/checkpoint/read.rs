@@ -5,6 +5,8 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::Path;
 
+use armature_files::regular;
+
 use super::manifest::{Manifest, Saved};
 use super::{Checkpoint, io_error, refused};
 use crate::error::Result;
@@ -47,7 +49,7 @@ pub(in crate::loops) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>
             continue;
         }
         let path = manifest.file(dir, rank);
-        let mut file = File::open(&path).map_err(|error| io_error("open", &path, &error))?;
+        let mut file = regular::open(&path).map_err(|error| io_error("open", &path, &error))?;
         for piece in wanted {
             loaded.push(read(dir, &path, &mut file, piece)?);
         }

@@ -1,8 +1,12 @@
 //! Checkpoints without ranks.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::process::Command;
 
-use super::manifest::{Book, Manifest};
+use super::book::Book;
+use super::folder::{Attempt, Folder};
+use super::manifest::Manifest;
 use super::*;
 use crate::error::Result;
 
@@ -17,30 +21,65 @@ fn piece(units: std::ops::Range<u64>, pass: u64) -> Piece {
     (units.start, units.end - units.start, units.flat_map(|n| unit(n, pass)).collect())
 }
 
-/// Writes a checkpoint of two ranks, of which the second has two pieces; returns whether it counts.
+/// What each of two ranks writes, of which the second has two pieces.
+fn parts(pass: u64) -> [Vec<Piece>; 2] {
+    [vec![piece(3..7, pass)], vec![piece(7..10, pass), piece(0..3, pass)]]
+}
+
+/// Writes a rank's part.
+fn write(
+    dir: &Path,
+    attempt: &Attempt,
+    rank: usize,
+    pass: u64,
+    pieces: Vec<Piece>,
+    has_thread: bool,
+) -> Vec<Saved> {
+    let mut writer = Writer::new(dir, attempt.clone(), rank, has_thread);
+    writer.save(pass, pieces).unwrap();
+    loop {
+        assert!(writer.is_busy());
+        match writer.poll().unwrap() {
+            Some((saved_pass, saved)) => {
+                assert!(saved_pass == pass && !writer.is_busy());
+                return saved;
+            }
+            None => std::thread::yield_now(),
+        }
+    }
+}
+
+/// Writes a checkpoint of two ranks; returns whether it counts.
 fn save(dir: &Path, book: &mut Book, pass: u64, has_thread: bool) -> bool {
     assert!(book.begin(pass, 2));
     let mut is_whole = false;
-    let parts = [vec![piece(3..7, pass)], vec![piece(7..10, pass), piece(0..3, pass)]];
-    for (rank, pieces) in parts.into_iter().enumerate() {
+    for (rank, pieces) in parts(pass).into_iter().enumerate() {
         assert!(book.is_open() && !is_whole);
-        let mut writer = Writer::new(dir, rank, has_thread);
-        writer.save(pass, pieces).unwrap();
-        let (saved_pass, saved) = loop {
-            assert!(writer.is_busy());
-            match writer.poll().unwrap() {
-                Some(saved) => break saved,
-                None => std::thread::yield_now(),
-            }
-        };
-        assert!(!writer.is_busy());
-        is_whole = book.add(rank, saved_pass, saved).unwrap();
+        let saved = write(dir, &book.attempt().clone(), rank, pass, pieces, has_thread);
+        is_whole = book.add(rank, pass, saved).unwrap();
     }
     is_whole
 }
 
 fn open(dir: &Path) -> Result<(Book, Option<Manifest>)> {
-    Book::open(dir, "rows", b"seed 1", UNITS)
+    Book::open_within(dir, "rows", b"seed 1", UNITS, 1)
+}
+
+/// The checkpoint of a job that starts now.
+fn found(dir: &Path) -> Result<Option<Manifest>> {
+    open(dir).map(|(_, manifest)| manifest)
+}
+
+/// The passes of which there are data.
+fn passes(dir: &Path) -> Vec<u64> {
+    let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut passes: Vec<u64> = names.filter_map(|name| Some(Folder::named(&name)?.pass)).collect();
+    passes.sort_unstable();
+    passes
+}
+
+fn fifo(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
 fn all(dir: &Path, manifest: &Manifest) -> Vec<u8> {
@@ -54,38 +93,157 @@ fn units_come_back_for_any_range() {
     for has_thread in [false, true] {
         let (mut book, _) = open(dir).unwrap();
         assert!(save(dir, &mut book, 4, has_thread));
-        let (_, manifest) = open(dir).unwrap();
-        let manifest = manifest.unwrap();
+        assert!(!book.begin(4, 2), "what counts is not written over");
+        drop(book);
+        let manifest = found(dir).unwrap().unwrap();
         assert_eq!(manifest.pass, 4);
         assert_eq!(all(dir, &manifest), (0..UNITS).flat_map(|n| unit(n, 4)).collect::<Vec<u8>>());
         let some = load(dir, &manifest, &(2..4)).unwrap();
         assert_eq!(some.iter().map(|piece| piece.units.clone()).collect::<Vec<_>>(), [0..3, 3..7]);
         assert!(load(dir, &manifest, &(10..12)).unwrap().is_empty());
-        assert!(!book.begin(4, 2), "what counts is not written over");
         fs::remove_dir_all(dir).unwrap();
     }
 }
 
+/// What a killed job may leave behind at any step of its second checkpoint; the next one finds the first or the second.
 #[test]
-fn the_checkpoint_before_counts_until_the_next_is_whole() {
+fn whatever_the_moment_of_a_kill_a_whole_checkpoint_counts() {
+    for step in 0..7 {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let (mut book, none) = open(dir).unwrap();
+        assert_eq!(none, None);
+        save(dir, &mut book, 4, false);
+        let before: Vec<u8> = fs::read(dir.join("manifest")).unwrap();
+        let next = Folder { pass: 8, attempt: book.attempt().clone() };
+        let [first, second] = parts(8);
+        assert!(book.begin(8, 2));
+        match step {
+            0 => {}
+            1 => fs::create_dir(next.path(dir)).unwrap(),
+            // Half of a rank's data.
+            2 => drop(next.create(dir, 0).unwrap()),
+            3 => drop(write(dir, &next.attempt, 0, 8, first, false)),
+            _ => {
+                let saved = [(0, first), (1, second)]
+                    .map(|(rank, pieces)| (rank, write(dir, &next.attempt, rank, 8, pieces, false)));
+                // All data, and a manifest that is not finished.
+                fs::write(dir.join(format!(".manifest-{}.tmp", armature_files::fresh())), "{").unwrap();
+                if step > 4 {
+                    for (rank, saved) in saved {
+                        assert_eq!(book.add(rank, 8, saved).unwrap(), rank == 1);
+                    }
+                }
+                if step == 5 {
+                    // The one before has not been removed yet.
+                    Folder { pass: 4, ..next.clone() }.create(dir, 0).unwrap();
+                }
+            }
+        }
+        assert_eq!(fs::read(dir.join("manifest")).unwrap() == before, step <= 4);
+        drop(book);
+        let (mut book, manifest) = open(dir).unwrap();
+        let manifest = manifest.unwrap();
+        let pass = if step <= 4 { 4 } else { 8 };
+        assert_eq!((manifest.pass, all(dir, &manifest)[1]), (pass, pass as u8), "step {step}");
+        // Nothing of the dead job is left but the checkpoint.
+        assert_eq!(passes(dir), [pass], "step {step}");
+        assert_eq!(fs::read_dir(dir).unwrap().count(), 3, "lock, manifest and data");
+        assert!(save(dir, &mut book, 12, false));
+        assert_eq!(passes(dir), [12]);
+    }
+}
+
+/// A rank on another machine, or a thread whose disk was slow, may write when its job is dead and another has the directory.
+#[test]
+fn a_straggler_of_a_dead_job_spoils_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let (mut book, none) = open(dir).unwrap();
-    assert_eq!(none, None);
+    let (mut book, _) = open(dir).unwrap();
+    assert!(book.begin(4, 2));
+    let dead = book.attempt().clone();
+    drop(book);
+    let (mut book, _) = open(dir).unwrap();
+    assert!(save(dir, &mut book, 4, false));
+    write(dir, &dead, 0, 4, vec![piece(0..10, 99)], false);
+    drop(book);
+    let manifest = found(dir).unwrap().unwrap();
+    assert_eq!(all(dir, &manifest), (0..UNITS).flat_map(|n| unit(n, 4)).collect::<Vec<u8>>());
+    assert_eq!(passes(dir), [4]);
+}
+
+#[test]
+fn a_directory_belongs_to_one_job_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let (mut book, _) = open(dir).unwrap();
     save(dir, &mut book, 4, false);
-    // The job ends when one of two ranks has written the next one.
     assert!(book.begin(8, 2));
-    let mut writer = Writer::new(dir, 0, false);
-    writer.save(8, vec![piece(0..5, 8)]).unwrap();
-    let (pass, saved) = writer.poll().unwrap().unwrap();
-    assert!(!book.add(0, pass, saved).unwrap());
-    let (mut book, manifest) = open(dir).unwrap();
-    let manifest = manifest.unwrap();
-    assert_eq!((manifest.pass, all(dir, &manifest)[1]), (4, 4));
-    // When the next is whole, the one before goes.
-    assert!(save(dir, &mut book, 8, false));
-    assert!(dir.join("pass-8").exists() && !dir.join("pass-4").exists());
-    assert_eq!(open(dir).unwrap().1.unwrap().pass, 8);
+    write(dir, &book.attempt().clone(), 0, 8, vec![piece(0..5, 8)], false);
+    let error = open(dir).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    let text =
+        format!("the checkpoint in {}: another part of this process uses it, and has not", dir.display());
+    assert!(error.to_string().starts_with(&text), "{error}");
+    // The other one has touched nothing, and gets it when it is free.
+    assert_eq!(passes(dir), [4, 8]);
+    drop(book);
+    assert_eq!(found(dir).unwrap().unwrap().pass, 4);
+}
+
+#[test]
+fn what_is_not_ours_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    fs::create_dir(dir.join("pass-3")).unwrap();
+    fs::write(dir.join("pass-3/rank-0"), "mine").unwrap();
+    fs::write(dir.join(".manifest.tmp"), "mine, too").unwrap();
+    save(dir, &mut open(dir).unwrap().0, 4, false);
+    open(dir).unwrap();
+    assert!(dir.join("pass-3/rank-0").exists() && dir.join(".manifest.tmp").exists());
+    // Nor is anything removed by a job that is not the owner.
+    let stray = Folder { pass: 5, attempt: Attempt::new() };
+    stray.create(dir, 0).unwrap();
+    Book::open_within(dir, "columns", b"seed 1", UNITS, 1).unwrap_err();
+    assert!(stray.file(dir, 0).exists());
+}
+
+#[test]
+fn links_at_our_names_are_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (dir, victim) = (&dir.path().join("kept"), &dir.path().join("victim"));
+    fs::create_dir(dir).unwrap();
+    fs::write(victim, "precious").unwrap();
+    for name in ["manifest.new", "lock"] {
+        symlink(victim, dir.join(name)).unwrap();
+    }
+    let error = open(dir).unwrap_err();
+    assert!(
+        error.message().ends_with("lock of a checkpoint: is a symbolic link, expected a regular file"),
+        "{error}"
+    );
+    fs::remove_file(dir.join("lock")).unwrap();
+    let (mut book, _) = open(dir).unwrap();
+    symlink(victim, dir.join("manifest")).unwrap();
+    save(dir, &mut book, 4, false);
+    assert_eq!(fs::read_to_string(victim).unwrap(), "precious");
+    assert!(!dir.join("manifest").is_symlink());
+}
+
+#[test]
+fn what_is_no_regular_file_is_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    save(dir, &mut open(dir).unwrap().0, 4, false);
+    let manifest = found(dir).unwrap().unwrap();
+    for path in [manifest.file(dir, 0), dir.join("manifest"), dir.join("lock")] {
+        fs::remove_file(&path).unwrap();
+        fifo(&path);
+        let error = found(dir).and_then(|manifest| load(dir, &manifest.unwrap(), &(0..UNITS))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        let text = format!("{} of a checkpoint: is a FIFO, expected a regular file", path.display());
+        assert!(error.message().contains(&text), "{error}");
+    }
 }
 
 #[test]
@@ -99,12 +257,12 @@ fn pieces_that_are_not_all_units_do_not_count() {
     ] {
         let (mut book, _) = open(dir).unwrap();
         assert!(book.begin(1, 1));
-        let mut writer = Writer::new(dir, 0, false);
-        writer.save(1, parts.map(|part| piece(part, 1)).to_vec()).unwrap();
-        let (pass, saved) = writer.poll().unwrap().unwrap();
-        let error = book.add(0, pass, saved).unwrap_err();
+        let pieces = parts.map(|part| piece(part, 1)).to_vec();
+        let saved = write(dir, &book.attempt().clone(), 0, 1, pieces, false);
+        let error = book.add(0, 1, saved).unwrap_err();
         assert!(error.message().contains(expected), "{error}");
-        assert_eq!(open(dir).unwrap().1, None);
+        drop(book);
+        assert_eq!(found(dir).unwrap(), None);
     }
 }
 
@@ -116,7 +274,7 @@ fn another_jobs_checkpoint_is_refused() {
     for (name, fingerprint, units) in
         [("columns", b"seed 1", UNITS), ("rows", b"seed 2", UNITS), ("rows", b"seed 1", 11)]
     {
-        let error = Book::open(dir, name, fingerprint, units).unwrap_err();
+        let error = Book::open_within(dir, name, fingerprint, units, 1).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Config);
         assert!(
             error.message().contains("belongs to another job: it is of loop rows with 10 units"),
@@ -130,22 +288,22 @@ fn damage_is_found_wherever_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     save(dir, &mut open(dir).unwrap().0, 4, false);
-    let manifest = open(dir).unwrap().1.unwrap();
-    for path in [dir.join("pass-4/rank-0"), dir.join("pass-4/rank-1"), dir.join("manifest")] {
+    let manifest = found(dir).unwrap().unwrap();
+    for path in [manifest.file(dir, 0), manifest.file(dir, 1), dir.join("manifest")] {
         let whole = fs::read(&path).unwrap();
         for at in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             fs::write(&path, &bytes).unwrap();
-            let found = open(dir).and_then(|(_, manifest)| load(dir, &manifest.unwrap(), &(0..UNITS)));
+            let found = found(dir).and_then(|manifest| load(dir, &manifest.unwrap(), &(0..UNITS)));
             // But for the line's end behind the checksum.
             assert!(found.is_err() || at + 1 == whole.len(), "byte {at} of {}", path.display());
         }
         fs::write(&path, &whole[..whole.len() - 2]).unwrap();
-        assert!(open(dir).and_then(|(_, manifest)| load(dir, &manifest.unwrap(), &(0..UNITS))).is_err());
+        assert!(found(dir).and_then(|manifest| load(dir, &manifest.unwrap(), &(0..UNITS))).is_err());
         fs::write(&path, &whole).unwrap();
     }
-    fs::remove_file(dir.join("pass-4/rank-1")).unwrap();
+    fs::remove_file(manifest.file(dir, 1)).unwrap();
     let error = load(dir, &manifest, &(0..UNITS)).unwrap_err();
     assert!(error.message().contains("cannot open") && error.message().contains("rank-1"), "{error}");
 }
@@ -156,7 +314,7 @@ fn a_directory_that_cannot_be_written_is_told_of() {
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
     assert_eq!(open(&file).unwrap_err().kind(), ErrorKind::Io);
-    let mut writer = Writer::new(&file, 3, true);
+    let mut writer = Writer::new(&file, Attempt::new(), 3, true);
     writer.save(1, vec![piece(0..10, 1)]).unwrap();
     let error = loop {
         match writer.poll() {

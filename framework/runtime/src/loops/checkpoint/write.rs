@@ -1,14 +1,15 @@
 //! Writing units beside the computing.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::folder::{Attempt, Folder};
 use super::io_error;
-use super::manifest::{Saved, file, sync};
+use super::manifest::Saved;
 use crate::error::{Error, ErrorKind, Result};
 
 /// So long a writer that is dropped waits for each checkpoint that is being written.
@@ -21,6 +22,7 @@ pub(in crate::loops) type Piece = (u64, u64, Vec<u8>);
 #[derive(Debug)]
 pub(in crate::loops) struct Writer {
     dir: PathBuf,
+    attempt: Attempt,
     rank: usize,
     has_thread: bool,
     thread: Option<Thread>,
@@ -35,15 +37,27 @@ type Outcome = Result<(u64, Vec<Saved>)>;
 
 #[derive(Debug)]
 struct Thread {
-    jobs: Sender<(u64, Vec<Piece>)>,
+    jobs: Sender<(Folder, Vec<Piece>)>,
     outcomes: Receiver<Outcome>,
     handle: JoinHandle<()>,
 }
 
 impl Writer {
-    /// A writer of this rank's files; without a thread it writes at once.
-    pub(in crate::loops) fn new(dir: &Path, rank: usize, has_thread: bool) -> Self {
-        Writer { dir: dir.to_path_buf(), rank, has_thread, thread: None, outstanding: 0, done: Vec::new() }
+    /// A writer of this rank's files in this start of the job; without a thread it writes at once.
+    pub(super) fn new(dir: &Path, attempt: Attempt, rank: usize, has_thread: bool) -> Self {
+        let dir = dir.to_path_buf();
+        Writer { dir, attempt, rank, has_thread, thread: None, outstanding: 0, done: Vec::new() }
+    }
+
+    /// One whose disk does not answer, until what is returned is dropped.
+    #[cfg(test)]
+    pub(in crate::loops) fn stuck(dir: &Path, rank: usize) -> (Self, impl Sized) {
+        let (jobs, to_do) = channel();
+        let (finished, outcomes) = channel();
+        let handle = std::thread::spawn(|| ());
+        let mut writer = Writer::new(dir, Attempt::new(), rank, true);
+        writer.thread = Some(Thread { jobs, outcomes, handle });
+        (writer, (to_do, finished))
     }
 
     /// Begins to write the units of this rank as they are after so many passes, and returns.
@@ -52,8 +66,9 @@ impl Writer {
     /// If a thread cannot be started.
     pub(in crate::loops) fn save(&mut self, pass: u64, pieces: Vec<Piece>) -> Result<()> {
         self.outstanding += 1;
+        let folder = Folder { pass, attempt: self.attempt.clone() };
         if !self.has_thread {
-            self.done.push(save(&self.dir, self.rank, pass, &pieces));
+            self.done.push(save(&self.dir, &folder, self.rank, &pieces));
             return Ok(());
         }
         if self.thread.is_none() {
@@ -61,7 +76,7 @@ impl Writer {
         }
         if let Some(Thread { jobs, .. }) = &self.thread {
             // If the thread is gone, its outcomes say so.
-            let _ = jobs.send((pass, pieces));
+            let _ = jobs.send((folder, pieces));
         }
         Ok(())
     }
@@ -133,11 +148,11 @@ impl Drop for Writer {
 }
 
 fn start(dir: PathBuf, rank: usize) -> Result<Thread> {
-    let (jobs, to_do) = channel::<(u64, Vec<Piece>)>();
+    let (jobs, to_do) = channel::<(Folder, Vec<Piece>)>();
     let (finished, outcomes) = channel();
     let work = move || {
-        for (pass, pieces) in to_do {
-            if finished.send(save(&dir, rank, pass, &pieces)).is_err() {
+        for (folder, pieces) in to_do {
+            if finished.send(save(&dir, &folder, rank, &pieces)).is_err() {
                 break;
             }
         }
@@ -151,13 +166,11 @@ fn start(dir: PathBuf, rank: usize) -> Result<Thread> {
 }
 
 /// Writes a rank's units, and makes sure that they are on the disk.
-fn save(dir: &Path, rank: usize, pass: u64, pieces: &[Piece]) -> Outcome {
-    let path = file(dir, pass, rank);
+fn save(dir: &Path, folder: &Folder, rank: usize, pieces: &[Piece]) -> Outcome {
+    let path = folder.file(dir, rank);
     let io = |error| io_error("write", &path, &error).at_rank(rank);
-    // Always inside the directory of its pass.
-    let parent = path.parent().unwrap_or(dir);
-    fs::create_dir_all(parent).map_err(io)?;
-    let mut out = BufWriter::new(File::create(&path).map_err(io)?);
+    let (file, parent) = folder.create(dir, rank).map_err(io)?;
+    let mut out = BufWriter::new(file);
     let (mut at, mut saved) = (0, Vec::with_capacity(pieces.len()));
     for (first, count, data) in pieces {
         out.write_all(data).map_err(io)?;
@@ -167,6 +180,7 @@ fn save(dir: &Path, rank: usize, pass: u64, pieces: &[Piece]) -> Outcome {
     }
     let file = out.into_inner().map_err(|error| io(error.into_error()))?;
     file.sync_all().map_err(io)?;
-    sync(parent).and_then(|()| sync(dir)).map_err(io)?;
-    Ok((pass, saved))
+    // The names, too.
+    parent.sync_all().and_then(|()| File::open(dir)?.sync_all()).map_err(io)?;
+    Ok((folder.pass, saved))
 }

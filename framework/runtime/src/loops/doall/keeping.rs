@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::stock::Segment;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loops::checkpoint::{Checkpoint, Keeper, Loaded, Piece, Route, Writer, agree, load};
+use crate::loops::checkpoint::{Agreed, Checkpoint, Keeper, Loaded, Piece, Route, Writer, agree, load};
 use crate::loops::freight::{Loading, Unloading};
 use crate::loops::units::Units;
 use crate::session::Config;
@@ -38,11 +38,11 @@ pub(super) fn resume<U: Units>(
     range: &Range<u64>,
 ) -> Result<(Keeping, Option<U>)> {
     let ranks = post.size();
-    let (book, found) = agree(post, (ranks, Route::Star), checkpoint, name, units, config.join_limit)?;
+    let Agreed { book, found, writer } =
+        agree(post, (ranks, Route::Star), checkpoint, name, units, config.join_limit)?;
     let before = found.as_ref().map_or(0, |found| found.pass);
     let now = post.clock().now();
     let keeper = book.map(|book| Keeper::new(book, checkpoint, ranks, before, now));
-    let writer = Writer::new(&checkpoint.dir, post.rank(), !post.clock().is_simulated());
     let mine = found.map(|found| together(&load(&checkpoint.dir, &found, range)?, range)).transpose()?;
     Ok((Keeping { writer, keeper, before }, mine))
 }
