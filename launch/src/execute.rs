@@ -1,7 +1,7 @@
 //! Runs a launcher line: hostfile in a temporary file, signals handed on, a time limit, the exit code passed through.
 
 use std::ffi::OsStr;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -46,8 +46,10 @@ impl<'a> Call<'a> {
             None => None,
             Some(text) => {
                 let named = tempfile::Builder::new().prefix("armature-hosts-").tempfile();
-                let file = named.map_err(LaunchError::io("make a temporary file for the hosts"))?;
-                std::fs::write(file.path(), text).map_err(LaunchError::io("write the temporary hostfile"))?;
+                let mut file = named.map_err(LaunchError::io("make a temporary file for the hosts"))?;
+                // Not by its name, which may lead elsewhere by now.
+                let written = file.write_all(text.as_bytes());
+                written.map_err(LaunchError::io("write the temporary hostfile"))?;
                 Some(file)
             }
         };

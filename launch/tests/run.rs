@@ -84,6 +84,29 @@ fn a_wrong_hostfile_is_refused_with_its_line() {
     assert_eq!(text(&output.stdout), "");
 }
 
+/// A FIFO that nobody writes to would be waited for without end.
+#[test]
+fn what_is_no_regular_file_is_refused_at_once() {
+    let dir = launcher("mpirun.mpich", "echo started");
+    let fifo = dir.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    let fifo = fifo.to_str().unwrap();
+    for (option, file, what, code) in [
+        ("--hostfile", fifo, "a FIFO", 2),
+        ("--hostfile", "/dev/null", "a character device", 2),
+        ("--verdict", fifo, "a FIFO", 1),
+        // It can be written, but says nothing.
+        ("--verdict", "/dev/null", "a character device", 1),
+    ] {
+        let output = armature(dir.path(), &[option, file, "/bin/sh"]).output().unwrap();
+        expect_code(&output, code);
+        let said = text(&output.stderr);
+        assert!(said.contains(&format!("{file}: is {what}, expected a regular file")), "{said}");
+        assert_eq!(text(&output.stdout), "");
+    }
+    assert!(!Path::new("/dev/null").is_file());
+}
+
 #[test]
 fn a_dry_run_starts_nothing() {
     let dir = launcher("mpirun.openmpi", "echo started");

@@ -5,12 +5,14 @@
 //! `ARMATURE_VERDICT=FILE` therefore writes into that file how it stands; `armature run` reads it.
 //!
 //! The file holds one object of JSON and is replaced as a whole, so that a reader never finds half of it. A job that has
-//! left no verdict, or one that says `running`, has not succeeded.
+//! left no verdict, or one that says `running`, has not succeeded. Of a symbolic link, what it leads to is replaced; a device is
+//! written to as it is, and a FIFO is refused, since the job would have to wait for a reader.
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use armature_files::{output, regular};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -70,7 +72,7 @@ impl Verdict {
     /// [`ErrorKind::Io`] when the file cannot be read, [`ErrorKind::Config`] when it does not hold a verdict.
     pub fn read(path: &Path) -> Result<Option<Verdict>> {
         let name = path.display();
-        let bytes = match fs::read(path) {
+        let bytes = match regular::read(path) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(e) => return Err(Error::new(ErrorKind::Io, format!("cannot read the verdict {name}: {e}"))),
@@ -85,18 +87,12 @@ impl Verdict {
     /// # Errors
     /// [`ErrorKind::Io`] when that is not possible. The file is as it was then.
     pub fn write(&self, path: &Path) -> Result<()> {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}", std::process::id()));
-        let new = PathBuf::from(name);
         let write = || {
             let mut text = serde_json::to_vec(self)?;
             text.push(b'\n');
-            fs::write(&new, text)?;
-            fs::rename(&new, path)
+            output::publish(path, &text)
         };
         write().map_err(|e: io::Error| {
-            // What is left of an attempt is of no use to anybody.
-            let _ = fs::remove_file(&new);
             Error::new(ErrorKind::Io, format!("cannot write the verdict {}: {e}", path.display()))
         })
     }
@@ -127,6 +123,23 @@ mod tests {
         verdict.write(&path).unwrap();
         assert_eq!(Verdict::read(&path).unwrap(), Some(verdict));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn neither_a_device_is_replaced_nor_a_link_and_a_fifo_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let (link, fifo) = (dir.path().join("link"), dir.path().join("fifo"));
+        std::os::unix::fs::symlink("verdict", &link).unwrap();
+        Verdict::default().write(&link).unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(Verdict::read(&dir.path().join("verdict")).unwrap(), Some(Verdict::default()));
+        Verdict::default().write(Path::new("/dev/null")).unwrap();
+        assert!(!Path::new("/dev/null").is_file());
+        assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let refused = [Verdict::default().write(&fifo).unwrap_err(), Verdict::read(&fifo).unwrap_err()];
+        for error in refused {
+            assert!(error.to_string().contains("is a FIFO, expected a regular file"), "{error}");
+        }
     }
 
     #[test]

@@ -32,6 +32,8 @@ mod write;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use armature_files::regular;
+
 /// One host of a hostfile.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -56,13 +58,13 @@ impl Hostfile {
     /// Reads a hostfile.
     ///
     /// # Errors
-    /// When the file cannot be read or a line is not as the [module's page](self) says; the error tells where.
+    /// When the file cannot be read or is no regular file, or a line is not as the [module's page](self) says; the error tells where.
     pub fn read(path: &Path) -> Result<Hostfile, HostfileError> {
-        let text = std::fs::read_to_string(path).map_err(|error| HostfileError {
+        let text = regular::read_to_string(path).map_err(|error| HostfileError {
             file: path.to_path_buf(),
             line: None,
             found: error.to_string(),
-            expected: "a text file with one host a line".into(),
+            expected: "one host a line".into(),
         })?;
         Hostfile::parse(path, &text)
     }

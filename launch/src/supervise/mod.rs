@@ -34,7 +34,7 @@ const GRACE_BEFORE_KILL: Duration = Duration::from_secs(3);
 /// code for this process: 0 only if the verdict says so.
 ///
 /// # Errors
-/// When the verdict cannot be written, or the launcher not be started.
+/// When the verdict cannot be written and read again, or the launcher not be started.
 pub fn supervise(
     call: &mut Call<'_>,
     verdict: &Path,
@@ -46,6 +46,8 @@ pub fn supervise(
     loop {
         // A file from the start on: other machines remember for a while that there was none.
         Verdict::default().write(verdict).map_err(LaunchError::Verdict)?;
+        // A device takes it, and has nothing to say.
+        Verdict::read(verdict).map_err(LaunchError::Verdict)?;
         let limit = limit.map(|limit| limit.saturating_sub(start.elapsed()));
         let ended = attempt(call, verdict, limit)?;
         match judge.judge(&ended) {

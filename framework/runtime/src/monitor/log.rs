@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use armature_files::regular::{Links, open_with};
+
 use super::event::Event;
 use super::record::Record;
 
@@ -52,7 +54,8 @@ impl EventLog {
     /// The log of one rank in `dir`, which is made if it is not there. The first run of a session replaces what the
     /// rank's file held, and rank 0 removes the files of ranks that this job does not have; later runs append.
     ///
-    /// A log that cannot be written is told of once, as a warning, and is off: it is no reason to end a job.
+    /// A log that cannot be written is told of once, as a warning, and is off: it is no reason to end a job. Nor is one written
+    /// where a symbolic link or a FIFO has the file's name.
     pub(crate) fn open(dir: &Path, place: Place) -> Self {
         match Open::new(dir, place) {
             Ok(open) => EventLog { open: Some(Box::new(open)) },
@@ -119,7 +122,8 @@ impl Open {
             0 => options.write(true).create(true).truncate(true),
             _ => options.append(true).create(true),
         };
-        let file = options.open(&path).map_err(|e| (path.clone(), e))?;
+        // Anybody can guess the name.
+        let file = open_with(&path, &mut options, Links::Refused).map_err(|e| (path.clone(), e))?;
         Ok(Open { place, file, path, lines: Vec::new(), waiting_since: Duration::ZERO })
     }
 
@@ -281,6 +285,23 @@ mod tests {
         let mut log = EventLog::open(&file, place(0, 1, 0));
         assert!(!log.is_on());
         log.record(START, || panic!("an event was made"));
+
+        // What has been planted is neither followed nor waited for.
+        let victim = dir.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        std::os::unix::fs::symlink(&victim, dir.path().join(file_name(0))).unwrap();
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(dir.path().join(file_name(1)))
+                .status()
+                .unwrap()
+                .success()
+        );
+        for (rank, run) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            assert!(!EventLog::open(dir.path(), place(rank, 2, run)).is_on(), "rank {rank}, run {run}");
+        }
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        fs::remove_file(dir.path().join(file_name(0))).unwrap();
 
         // A disk that is full.
         let full = Path::new("/dev/full");

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use armature_files::regular;
+
 use super::log::rank_of;
 use super::record::Record;
 use crate::error::{Error, ErrorKind, Result};
@@ -53,7 +55,7 @@ fn files(dir: &Path) -> Result<Vec<(usize, PathBuf)>> {
 }
 
 fn read_file(rank: usize, path: &Path, log: &mut Log) -> Result<()> {
-    let bytes = fs::read(path)
+    let bytes = regular::read(path)
         .map_err(|e| Error::new(ErrorKind::Io, format!("cannot read {}: {e}", path.display())))?;
     for (number, line) in (1..).zip(bytes.split_inclusive(|&b| b == b'\n')) {
         let foreign = |why: String| {
@@ -140,6 +142,20 @@ mod tests {
         let dir = logs(&[line(1.0, 1, 0, 1).as_bytes()]);
         let error = read(dir.path()).unwrap_err().to_string();
         assert!(error.ends_with("line 1: expected an event of rank 0: this one is of rank 1"), "{error}");
+    }
+
+    #[test]
+    fn a_fifo_is_not_waited_for() {
+        let dir = logs(&[]);
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(dir.path().join(file_name(0)))
+                .status()
+                .unwrap()
+                .success()
+        );
+        let error = read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("rank-0.jsonl: is a FIFO, expected a regular file"), "{error}");
     }
 
     #[test]

@@ -82,7 +82,7 @@ pub(crate) fn on_root(stages: usize) -> Mapping {
 }
 
 fn read(path: &Path, spec: &PipelineSpec) -> Result<Mapping> {
-    let text = std::fs::read_to_string(path)
+    let text = armature_files::regular::read_to_string(path)
         .map_err(|e| Error::new(ErrorKind::Io, format!("cannot read the mapping {}: {e}", path.display())))?;
     parse(&text, spec).map_err(|e| wrong(&path.display().to_string(), &e))
 }
