@@ -10,7 +10,7 @@ use std::process::ExitCode;
 /// Settings of a run; what is not said is left to the `ARMATURE_*` variables and the framework.
 #[derive(Debug, Args)]
 pub struct RunArgs {
-    /// Without mpirun: the number of ranks, as threads of this process [default: 1]
+    /// Without mpirun: the number of ranks, as threads of this process [default: 1]. With it, its own number counts
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=4096))]
     ranks: Option<u16>,
     /// Write a log of what was measured, decided and changed to this directory; `armature explain DIR` reads it
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn what_is_said_reaches_the_settings() {
         let config = |words: &str| format!("{:?}", parse(words).unwrap().config().unwrap());
-        assert!(config("--ranks 3").contains("ranks: 3"));
+        assert!(config("--ranks 3").contains("ranks: Some(3)"));
         assert!(config("--events log --ranks 3").contains("events: Some(\"log\")"));
         assert!(parse("--ranks 0").unwrap_err().contains("1..=4096"));
     }

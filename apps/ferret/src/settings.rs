@@ -70,7 +70,7 @@ mod tests {
     fn what_is_said_reaches_the_settings() {
         let config = |words: &str| format!("{:?}", parse(words).unwrap().config().unwrap());
         assert!(config("--no-balance --ranks 3").contains("balance: Some(Off)"));
-        assert!(config("--no-balance --ranks 3").contains("ranks: 3"));
+        assert!(config("--no-balance --ranks 3").contains("ranks: Some(3)"));
         assert!(config("--balance live").contains("balance: Some(Live)"));
     }
 }

@@ -209,7 +209,9 @@ fn run_local<R: Send>(
     body: &(impl Fn(&Session) -> Result<R, BoxError> + Sync),
 ) -> Result<R> {
     logging::start(None);
-    let world = World::new(config.ranks);
+    config.remarks(None).iter().for_each(|remark| log::warn!("{remark}"));
+    let ranks = config.ranks.unwrap_or(1);
+    let world = World::new(ranks);
     let rank = |r: usize| {
         logging::name_rank(r);
         on_rank(Box::new(LocalTransport::open(world.clone(), r)), config, body).map_err(|(_, e)| e)
@@ -217,7 +219,7 @@ fn run_local<R: Send>(
     let rank = &rank;
     let result = std::thread::scope(|scope| {
         let mut others = Vec::new();
-        for r in 1..config.ranks {
+        for r in 1..ranks {
             let thread = std::thread::Builder::new().name(format!("rank {r}")).stack_size(STACK);
             let started = thread.spawn_scoped(scope, move || rank(r).map(drop));
             others.push(started.map_err(|e| {
@@ -250,6 +252,9 @@ fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxE
     let transport = MpiTransport::open(MpiOptions { split: config.split_bytes, ..MpiOptions::default() })?;
     let simulated = transport.clock().is_simulated();
     logging::start(Some(transport.rank()));
+    if transport.rank() == 0 {
+        config.remarks(Some(transport.size())).iter().for_each(|remark| log::warn!("{remark}"));
+    }
     on_rank(Box::new(transport), config, body).map_err(|(_, error)| {
         if !simulated {
             // Another rank failed and is ending the job. If it cannot, this rank ends by itself.

@@ -6,6 +6,7 @@
 
 mod choices;
 mod read;
+mod variables;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,7 +42,8 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) transport: TransportChoice,
-    pub(crate) ranks: usize,
+    /// As many as were asked for.
+    pub(crate) ranks: Option<usize>,
     pub(crate) bind: Bind,
     pub(crate) driver: Driver,
     pub(crate) batch: BatchMode,
@@ -60,13 +62,15 @@ pub struct Config {
     #[allow(dead_code, reason = "pipelines do not read it yet")]
     pub(crate) events: Option<PathBuf>,
     pub(crate) verdict: Option<PathBuf>,
+    /// Variables of the environment that look like settings and are none.
+    pub(crate) unknown: Vec<String>,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Config {
             transport: TransportChoice::Auto,
-            ranks: 1,
+            ranks: None,
             bind: Bind::None,
             driver: Driver::Auto,
             batch: BatchMode::Auto,
@@ -83,6 +87,7 @@ impl Default for Config {
             balance: None,
             events: None,
             verdict: None,
+            unknown: Vec::new(),
         }
     }
 }
@@ -99,9 +104,10 @@ impl Config {
         self
     }
 
-    /// Ranks of the `local` transport; an MPI launcher has its own say.
+    /// Ranks of the `local` transport. An MPI launcher has its own say: if it starts another number of them, rank 0 warns that
+    /// these count.
     pub fn ranks(mut self, ranks: usize) -> Self {
-        self.ranks = ranks;
+        self.ranks = Some(ranks);
         self
     }
 
@@ -206,11 +212,26 @@ impl Config {
         self
     }
 
+    /// What was asked for and does not count in a job, in sentences; `launched` is how many ranks an MPI launcher has started, if
+    /// one has.
+    pub(crate) fn remarks(&self, launched: Option<usize>) -> Vec<String> {
+        let mut remarks: Vec<String> = self.unknown.iter().map(|name| variables::remark(name)).collect();
+        if let (Some(asked), Some(launched)) = (self.ranks, launched)
+            && asked != launched
+        {
+            remarks.push(format!(
+                "{asked} ranks were asked for, by --ranks, ARMATURE_RANKS or the program: that is how many threads there are \
+                 without an MPI launcher. This one has started {launched}, and these count"
+            ));
+        }
+        remarks
+    }
+
     /// Checks what setters were given; called at the start of a run.
     pub(crate) fn validate(&self) -> Result<()> {
         let bad = |what: &str| Err(Error::new(ErrorKind::Config, what));
         match self {
-            Config { ranks: 0, .. } => bad("ranks is 0, expected at least 1"),
+            Config { ranks: Some(0), .. } => bad("ranks is 0, expected at least 1"),
             Config { batch: BatchMode::Fixed(n), .. } if *n == 0 || *n > MAX_BATCH => {
                 bad(&format!("batch is {n} items, expected 1 to {MAX_BATCH}"))
             }
@@ -232,6 +253,16 @@ const MAX_SPLIT: usize = i32::MAX as usize;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_does_not_count_is_told() {
+        let asked = Config { unknown: vec!["ARMATURE_RANK".into()], ..Config::new().ranks(4) };
+        assert_eq!(asked.remarks(None).len(), 1);
+        assert!(asked.remarks(Some(4))[0].contains("did you mean ARMATURE_RANKS?"));
+        let text = &asked.remarks(Some(2))[1];
+        assert!(text.starts_with("4 ranks were asked for") && text.contains("has started 2, and"), "{text}");
+        assert!(Config::new().remarks(Some(2)).is_empty());
+    }
 
     #[test]
     fn setters_are_checked_at_the_start() {

@@ -1,9 +1,11 @@
 //! Settings from the environment and from a program's arguments.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
+use super::variables::unknown;
 use super::{Config, MAX_BATCH, MAX_SPLIT};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -22,12 +24,17 @@ const BALANCES: &[(&str, Balance)] =
 const ON_OFF: &[(&str, bool)] = &[("on", true), ("off", false)];
 
 impl Config {
-    /// The defaults with the `ARMATURE_*` variables of this process on top.
+    /// The defaults with the `ARMATURE_*` variables of this process on top. A variable of such a name that is no setting does
+    /// nothing; rank 0 warns of it when a session starts.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] when a variable holds a value that cannot be used.
     pub fn from_env() -> Result<Self> {
-        Config::from_lookup(|name| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned()))
+        let text = |text: OsString| text.to_string_lossy().into_owned();
+        let mut config = Config::from_lookup(|name| std::env::var_os(name).map(text))?;
+        let is_set = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+        config.unknown = unknown(is_set.map(|(name, _)| text(name)));
+        Ok(config)
     }
 
     /// As [`from_env`](Config::from_env), and takes these out of this program's arguments; returns what is left of
@@ -65,7 +72,7 @@ impl Config {
             }
             let value = value.map_or_else(|| args.next().unwrap_or_default(), str::to_string);
             match name {
-                "--ranks" => self.ranks = number(name, &value, 1, MAX_RANKS)?,
+                "--ranks" => self.ranks = Some(number(name, &value, 1, MAX_RANKS)?),
                 "--balance" => self.balance = Some(choose(name, &value, BALANCES)?),
                 _ => self.events = Some(directory(name, &value)?),
             }
@@ -81,7 +88,7 @@ impl Config {
             c.transport = choose("ARMATURE_TRANSPORT", &v, TRANSPORTS)?;
         }
         if let Some(v) = read("ARMATURE_RANKS") {
-            c.ranks = number("ARMATURE_RANKS", &v, 1, MAX_RANKS)?;
+            c.ranks = Some(number("ARMATURE_RANKS", &v, 1, MAX_RANKS)?);
         }
         if let Some(v) = read("ARMATURE_BIND") {
             c.bind = choose("ARMATURE_BIND", &v, BINDS)?;
@@ -179,7 +186,7 @@ mod tests {
     #[test]
     fn every_variable_is_read() {
         assert_eq!(with("ARMATURE_TRANSPORT", "local").unwrap().transport, TransportChoice::Local);
-        assert_eq!(with("ARMATURE_RANKS", "6").unwrap().ranks, 6);
+        assert_eq!(with("ARMATURE_RANKS", "6").unwrap().ranks, Some(6));
         assert_eq!(with("ARMATURE_BIND", "core").unwrap().bind, Bind::Core);
         assert_eq!(with("ARMATURE_DRIVER", "inline").unwrap().driver, Driver::Inline);
         assert_eq!(with("ARMATURE_BATCH", "64").unwrap().batch, BatchMode::Fixed(64));
@@ -200,6 +207,24 @@ mod tests {
         assert_eq!(c.batch_time, Duration::from_micros(70));
     }
 
+    /// A setting that is not in the list would be warned of as unknown.
+    #[test]
+    fn all_that_is_read_is_in_the_list_of_settings_and_in_the_table() {
+        let asked = std::cell::RefCell::new(Vec::new());
+        Config::from_lookup(|name| {
+            asked.borrow_mut().push(name.to_string());
+            None
+        })
+        .unwrap();
+        assert_eq!(*asked.borrow(), super::super::variables::SETTINGS);
+        for name in asked.into_inner() {
+            assert!(
+                include_str!("mod.rs").contains(&format!("/// | `{name}` | ")),
+                "{name} is not in the table"
+            );
+        }
+    }
+
     #[test]
     fn bad_values_are_refused_with_name_value_and_expectation() {
         let e = with("ARMATURE_RANKS", "many").unwrap_err();
@@ -212,8 +237,8 @@ mod tests {
     #[test]
     fn ranks_are_taken_out_of_the_arguments() {
         let (config, rest) = take(&["in.txt", "--ranks", "6", "-v"]).unwrap();
-        assert_eq!((config.ranks, rest), (6, vec!["in.txt".to_string(), "-v".to_string()]));
-        assert_eq!(take(&["--ranks=3"]).unwrap().0.ranks, 3);
+        assert_eq!((config.ranks, rest), (Some(6), vec!["in.txt".to_string(), "-v".to_string()]));
+        assert_eq!(take(&["--ranks=3"]).unwrap().0.ranks, Some(3));
         let error = take(&["--ranks"]).unwrap_err();
         assert_eq!(error.to_string(), "--ranks=: expected a whole number from 1 to 4096");
     }

@@ -1,0 +1,123 @@
+//! The names that begin with `ARMATURE_`: which there are, and what somebody may have meant by another.
+
+/// How they all begin.
+const START: &str = "ARMATURE_";
+
+/// The variables that a [`Config`](super::Config) reads.
+pub(super) const SETTINGS: [&str; 18] = [
+    "ARMATURE_TRANSPORT",
+    "ARMATURE_RANKS",
+    "ARMATURE_BIND",
+    "ARMATURE_DRIVER",
+    "ARMATURE_BATCH",
+    "ARMATURE_BATCH_MICROSECONDS",
+    "ARMATURE_WINDOW",
+    "ARMATURE_WINDOW_BYTES",
+    "ARMATURE_REQUEST_AHEAD",
+    "ARMATURE_IDLE_MICROSECONDS",
+    "ARMATURE_SPLIT_BYTES",
+    "ARMATURE_PEER_SECONDS",
+    "ARMATURE_JOIN_SECONDS",
+    "ARMATURE_PROGRESS",
+    "ARMATURE_MONITOR",
+    "ARMATURE_BALANCE",
+    "ARMATURE_EVENTS",
+    "ARMATURE_VERDICT",
+];
+
+/// Names and beginnings of names that belong to our tests, experiments and scripts. Programs may find them set.
+const OTHERS: [&str; 6] = [
+    "ARMATURE_TEST_",
+    "ARMATURE_CASES_",
+    "ARMATURE_BENCH_",
+    "ARMATURE_SMPI_",
+    "ARMATURE_CI_RUN",
+    "ARMATURE_SETUP",
+];
+
+/// Of these names of variables, those that look like settings and are none, in order.
+pub(super) fn unknown(names: impl Iterator<Item = String>) -> Vec<String> {
+    let is_known =
+        |name: &str| SETTINGS.contains(&name) || OTHERS.iter().any(|other| name.starts_with(other));
+    let mut unknown: Vec<String> = names.filter(|name| name.starts_with(START) && !is_known(name)).collect();
+    unknown.sort_unstable();
+    unknown
+}
+
+/// What is to be said of a variable that is no setting.
+pub(super) fn remark(name: &str) -> String {
+    let meant = nearest(name).map(|setting| format!("; did you mean {setting}?"));
+    format!("{name} is set, but there is no such setting: it does nothing{}", meant.unwrap_or_default())
+}
+
+/// The setting whose name is the most like this one, if one is at all.
+fn nearest(name: &str) -> Option<&'static str> {
+    let rest = name.strip_prefix(START)?;
+    // A slip in each four letters, and one in a short name: more, and it may be anything.
+    let most = rest.chars().count().div_ceil(4);
+    let of = |setting: &'static str| (distance(rest, &setting[START.len()..]), setting);
+    SETTINGS.into_iter().map(of).min().filter(|(slips, _)| *slips <= most).map(|(_, setting)| setting)
+}
+
+/// How many letters have to be put in, left out or replaced to make one word of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_setting_is_found_and_what_was_meant() {
+        let names = [
+            "HOME",
+            "ARMATURE_RANKS",
+            "ARMATURE_TEST_TASKS",
+            "ARMATURE_CI_RUN",
+            "ARMATURE_SETUP",
+            "XARMATURE_X",
+        ];
+        assert!(unknown(names.into_iter().map(String::from)).is_empty());
+        let names = ["ARMATURE_X", "ARMATURE_RANK", "PATH"];
+        assert_eq!(unknown(names.into_iter().map(String::from)), ["ARMATURE_RANK", "ARMATURE_X"]);
+        for (name, meant) in [
+            ("ARMATURE_RANK", Some("ARMATURE_RANKS")),
+            ("ARMATURE_EVENT", Some("ARMATURE_EVENTS")),
+            ("ARMATURE_BALANCING", Some("ARMATURE_BALANCE")),
+            ("ARMATURE_WINDOWS_BYTE", Some("ARMATURE_WINDOW_BYTES")),
+            ("ARMATURE_JOIN_SECOND", Some("ARMATURE_JOIN_SECONDS")),
+            ("ARMATURE_LOG", None),
+            ("ARMATURE_", None),
+            ("ARMATURE_COLOUR", None),
+        ] {
+            assert_eq!(nearest(name), meant, "{name}");
+        }
+        let text = "ARMATURE_RANK is set, but there is no such setting: it does nothing; did you mean ARMATURE_RANKS?";
+        assert_eq!(remark("ARMATURE_RANK"), text);
+    }
+
+    #[test]
+    fn slips_are_counted() {
+        for (one, other, slips) in [
+            ("", "", 0),
+            ("abc", "", 3),
+            ("", "abc", 3),
+            ("rank", "ranks", 1),
+            ("brink", "rank", 2),
+            ("ab", "ba", 2),
+        ] {
+            assert_eq!(distance(one, other), slips, "{one} {other}");
+        }
+    }
+}
