@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use armature_files::output;
+
 use crate::{Bars, Histogram, Lines, Mark, Table, machine, machine::Stolen, verdict::Verdict};
 
 /// How an experiment ends: well, or with the reason why it could not be made.
@@ -165,7 +167,8 @@ impl Report {
     fn write(&mut self, part: &str, extension: &str, text: &str) -> Outcome {
         let dash = if part.is_empty() { "" } else { "-" };
         let path = self.folder.join(format!("{}{dash}{part}.{extension}", self.name));
-        fs::write(&path, text).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        output::replace(&path, text.as_bytes())
+            .map_err(|e| format!("cannot write {}: {e}", path.display()))?;
         println!("   -> {}", path.display());
         Ok(())
     }

@@ -4,11 +4,9 @@
 //! - [`farm`](mod@farm): the options that every farm has
 //! - [`loops`]: the options that every loop has
 //! - [`grid`]: the size of a loop's grid, and whether it is the serial loop's
-//! - [`atomic`]: files that appear whole or not at all
 //! - [`random`]: seeded numbers that are the same on every machine
 //! - [`spin`]: work that takes time and does nothing else
 
-pub mod atomic;
 pub mod farm;
 pub mod grid;
 pub mod loops;

@@ -15,10 +15,9 @@ use crate::synth::Plan;
 use crate::timing;
 use armature::pipeline::MappingChoice;
 use armature::{BoxError, Session};
-use armature_apps::atomic::AtomicFile;
+use armature_files::{output::Output, regular};
 use clap::{Args, Parser, Subcommand};
 use std::error::Error;
-use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -59,7 +58,7 @@ struct IndexArgs {
     /// Directory with the images, or a single image
     #[arg(value_name = "DIR")]
     images: PathBuf,
-    /// Database file to write; an existing one is replaced when the new one is complete
+    /// Database file to write; an existing one is replaced when the new one is complete. A device or FIFO is written to as it is
     #[arg(short, long, value_name = "DB")]
     output: PathBuf,
     /// Stop with an error at an image that cannot be read, instead of leaving it out
@@ -76,8 +75,8 @@ struct QueryArgs {
     #[arg(long, value_name = "DB")]
     db: PathBuf,
     /// Number of answers for each query
-    #[arg(short, default_value_t = 10, value_name = "NUMBER")]
-    k: usize,
+    #[arg(short, default_value_t = 10, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    k: u32,
     /// File for the answers, lines of query, place, image and distance with tabs between [default: the terminal]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -182,7 +181,11 @@ fn run(command: Command) -> Result<(), Box<dyn Error>> {
 }
 
 fn index(args: &IndexArgs) -> Result<(), Box<dyn Error>> {
-    let (database, skipped) = build(&Listing::of(&args.images)?, Settings::default())?;
+    let listing = Listing::of(&args.images)?;
+    // Before the work, so that it is not done for nothing.
+    let refuse = |e: io::Error| format!("cannot write the database {}: {e}", args.output.display());
+    let output = Output::create(&args.output).map_err(refuse)?;
+    let (database, skipped) = build(&listing, Settings::default())?;
     if let (true, Some(first)) = (args.strict, skipped.first()) {
         return Err(format!("cannot use {}: {}", first.name, first.reason).into());
     }
@@ -190,7 +193,7 @@ fn index(args: &IndexArgs) -> Result<(), Box<dyn Error>> {
     if database.is_empty() {
         return Err(format!("no usable PNG or JPEG image below {}", args.images.display()).into());
     }
-    database.save(&args.output)?;
+    database.save(output).map_err(refuse)?;
     let regions: usize = database.entries().iter().map(|entry| entry.regions.len()).sum();
     eprintln!("{} images with {regions} regions in {}", database.len(), args.output.display());
     Ok(())
@@ -200,7 +203,7 @@ fn query(args: &QueryArgs) -> Result<(), Box<dyn Error>> {
     let config = args.run.config()?;
     let wanted = Search {
         db: args.db.clone(),
-        k: args.k,
+        k: args.k as usize,
         strict: args.strict,
         mapping: MappingChoice::from_arg(&args.mapping),
         tape: args.record_profile.as_ref().map(|_| Tape::default()),
@@ -225,7 +228,7 @@ fn write_profile(path: &Path, tape: &Tape, args: &QueryArgs) -> Result<(), Box<d
         return Err("no query could be answered, so there is no profile".into());
     }
     let refuse = |e: io::Error| format!("cannot write {}: {e}", path.display());
-    let mut file = AtomicFile::create(path).map_err(refuse)?;
+    let mut file = Output::create(path).map_err(refuse)?;
     write!(file, "{profile}").and_then(|()| file.commit()).map_err(refuse)?;
     Ok(())
 }
@@ -243,7 +246,7 @@ fn answer(session: &Session, args: &QueryArgs, wanted: &Search) -> Result<Option
         return Ok(found);
     };
     let refuse = |e: io::Error| format!("cannot write {}: {e}", path.display());
-    let mut file = AtomicFile::create(path).map_err(refuse)?;
+    let mut file = Output::create(path).map_err(refuse)?;
     let found = search(session, Some(&listing), wanted, &mut file)?;
     file.commit().map_err(refuse)?;
     Ok(found)
@@ -275,7 +278,7 @@ fn eval_pairs(database: &Path, queries: &Path, truth: Option<&Path>) -> Result<(
         None => Key::SameName,
         Some(path) => {
             let text =
-                fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+                regular::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
             Key::parse(&text).map_err(|e| format!("{}: {e}", path.display()))?
         }
     };
@@ -309,7 +312,9 @@ mod tests {
     fn the_commands_are_well_formed() {
         Cli::command().debug_assert();
         assert!(Cli::try_parse_from(["ferret", "index", "dir", "-o", "db"]).is_ok());
-        assert!(Cli::try_parse_from(["ferret", "query", "dir", "--db", "db", "-k", "3"]).is_ok());
+        let query = |k| Cli::try_parse_from(["ferret", "query", "dir", "--db", "db", "-k", k]);
+        assert!(query("3").is_ok());
+        assert!(query("0").unwrap_err().to_string().contains("0 is not in 1.."));
     }
 
     #[test]

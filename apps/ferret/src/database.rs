@@ -18,9 +18,9 @@
 use crate::features::{DIMENSIONS, Region, TOTAL_WEIGHT, Vector};
 use crate::lsh::Settings;
 use crate::segment::MAX_REGIONS;
-use armature_apps::atomic::AtomicFile;
+use armature_files::{output::Output, regular};
 use std::fmt;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"FERRETDB";
@@ -198,19 +198,16 @@ impl Database {
         Ok(database)
     }
 
-    /// Writes the database to a file, which appears whole or not at all.
+    /// Writes the database to where it is to be. A file appears whole or not at all.
     ///
     /// # Errors
-    /// If the file cannot be written; the text names it.
-    pub fn save(&self, path: &Path) -> Result<(), DatabaseError> {
-        let written = AtomicFile::create(path).and_then(|mut file| {
-            file.write_all(&self.to_bytes())?;
-            file.commit()
-        });
-        written.map_err(|e| error(format!("cannot write the database {}: {e}", path.display())))
+    /// Those of writing.
+    pub fn save(&self, mut output: Output) -> io::Result<()> {
+        output.write_all(&self.to_bytes())?;
+        output.commit()
     }
 
-    /// Reads a database file.
+    /// Reads a database file, which must be a regular one: it is read by every rank, and a pipe only once.
     ///
     /// # Errors
     /// If the file cannot be read or [is no usable database](Database::from_bytes); the text names it.
@@ -219,7 +216,7 @@ impl Database {
         if path.is_dir() {
             return Err(refuse(&"it is a directory; make one with `ferret index DIR -o DB`"));
         }
-        let file = std::fs::read(path).map_err(|e| refuse(&e))?;
+        let file = regular::read(path).map_err(|e| refuse(&e))?;
         Self::from_bytes(&file).map_err(|e| refuse(&e))
     }
 }

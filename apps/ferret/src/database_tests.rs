@@ -107,8 +107,8 @@ fn unusable_images_are_refused() {
 fn saved_and_opened_again() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
-    sample(5).save(&path).unwrap();
+    sample(5).save(Output::create(&path).unwrap()).unwrap();
     assert_eq!(Database::open(&path).unwrap(), sample(5));
     assert!(Database::open(dir.path()).unwrap_err().to_string().contains("directory"));
-    assert!(sample(1).save(Path::new("/nonexistent/db")).is_err());
+    assert!(sample(1).save(Output::create(Path::new("/dev/full")).unwrap()).is_err());
 }

@@ -1,5 +1,6 @@
 //! The images of a directory, in an order that does not depend on the file system.
 
+use armature_files::regular;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -26,7 +27,10 @@ impl Listing {
             io::Error::new(e.kind(), format!("cannot read {}: {e}", path.display()))
         };
         let mut listing = Listing { root: path.to_owned(), names: Vec::new(), refused: Vec::new() };
-        if fs::metadata(path).map_err(|e| at(path, e))?.is_file() {
+        let found = fs::metadata(path).map_err(|e| at(path, e))?;
+        if !found.is_dir() {
+            // Neither a directory nor an image.
+            regular::open(path).map_err(|e| at(path, e))?;
             listing.root = path.parent().unwrap_or(Path::new("")).to_owned();
             listing.add(path.to_owned());
         } else {
@@ -77,7 +81,7 @@ impl Listing {
     /// # Errors
     /// If the file cannot be read or is longer than [`MAX_FILE`].
     pub fn read(&self, name: &str) -> io::Result<Vec<u8>> {
-        let file = fs::File::open(self.path(name))?;
+        let file = regular::open(&self.path(name))?;
         let length = file.metadata()?.len();
         if length > MAX_FILE {
             let text = format!("{length} bytes are too many for an image: at most {MAX_FILE}");

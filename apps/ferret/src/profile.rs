@@ -73,8 +73,8 @@ impl Profile {
     /// # Errors
     /// A text that names the file, and the line if its contents are wrong.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let text =
-            std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+        let text = armature_files::regular::read_to_string(path)
+            .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
         Profile::parse(&text).map_err(|e| format!("{}, {e}", path.display()))
     }
 

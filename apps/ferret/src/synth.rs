@@ -5,8 +5,9 @@ use crate::picture::Picture;
 use crate::scene::scene;
 use crate::variant::Variant;
 use armature_apps::random::Random;
-use std::fs;
-use std::io;
+use armature_files::regular::{Links, open_with};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::path::Path;
 
 /// What to make.
@@ -105,7 +106,7 @@ impl Plan {
         });
         let lines: Vec<String> = lines.into_iter().collect::<io::Result<Vec<_>>>()?.concat();
         fs::create_dir_all(directory)?;
-        fs::write(directory.join("truth.tsv"), lines.concat())?;
+        write(&directory.join("truth.tsv"), lines.concat().as_bytes())?;
         Ok(lines.len())
     }
 }
@@ -125,7 +126,14 @@ fn store(directory: &Path, file: &ImageFile) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }
-    fs::write(&path, &file.bytes)
+    write(&path, &file.bytes)
+}
+
+/// Writes a file, also over one of an earlier collection, but neither through a link nor to a device.
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    open_with(path, options.write(true).create(true).truncate(true), Links::Refused)
+        .and_then(|mut file| file.write_all(bytes))
         .map_err(|e| io::Error::new(e.kind(), format!("cannot write {}: {e}", path.display())))
 }
 

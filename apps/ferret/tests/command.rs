@@ -151,8 +151,68 @@ fn failures_say_what_and_where() {
         bad(dir.path(), &["eval", "pairs", "--database", "set/database", "--queries", "set/queries"])
             .contains("no query with a right answer")
     );
+    assert!(bad(dir.path(), &["query", "set/queries", "--db", "db", "-k", "0"]).contains("0 is not in 1.."));
+    let remap = bad(dir.path(), &["replay", "x", "--remap", "5:auto"]);
+    assert!(remap.contains("expected serial, orderly or a file"), "{remap}");
     // An old database stays when a new one fails.
     assert_eq!(fs::read(dir.path().join("db")).unwrap(), db);
+}
+
+/// One that nobody writes to would be waited for without end.
+#[test]
+fn a_fifo_in_place_of_a_file_is_refused_at_once() {
+    let dir = collection();
+    for name in ["fifo", "set/queries/fifo.png"] {
+        assert!(Command::new("mkfifo").arg(dir.path().join(name)).status().unwrap().success());
+    }
+    let pairs =
+        ["eval", "pairs", "--database", "set/database", "--queries", "set/queries", "--truth", "fifo"];
+    for arguments in [
+        &["query", "set/queries", "--db", "fifo"][..],
+        &["query", "set/queries", "--db", "db", "--mapping", "fifo", "--ranks", "2"],
+        &["query", "fifo", "--db", "db"],
+        &["index", "fifo", "-o", "db2"],
+        &["replay", "fifo"],
+        &pairs,
+    ] {
+        let messages = bad(dir.path(), arguments);
+        assert!(messages.contains("fifo: is a FIFO, expected a regular file"), "{arguments:?}: {messages}");
+    }
+    // A shell's `<(cat db)` and `cat db |`: every rank reads the database.
+    let line = "cat db | \"$0\" query set/queries --db /dev/stdin";
+    let mut piped = Command::new("sh");
+    piped.current_dir(dir.path()).args(["-c", line, env!("CARGO_BIN_EXE_ferret")]);
+    let messages = fails(&mut piped);
+    assert!(messages.contains("/dev/stdin: is a FIFO"), "{messages}");
+    assert!(messages.contains("save what comes through the pipe in a file, and name that one"), "{messages}");
+    // Among the images it is none.
+    let messages = good(dir.path(), &["query", "set/queries", "--db", "db", "-o", "out.tsv"]);
+    assert!(messages.contains("24 queries answered, 0 images skipped"), "{messages}");
+}
+
+#[test]
+fn outputs_go_where_the_user_wants_them() {
+    let dir = collection();
+    let path = |name: &str| dir.path().join(name);
+    for (link, target) in [("database", "db"), ("null", "/dev/null"), ("stdout", "/dev/stdout")] {
+        std::os::unix::fs::symlink(target, path(link)).unwrap();
+    }
+    let db = fs::read(path("db")).unwrap();
+    fs::write(path("db"), "old").unwrap();
+    good(dir.path(), &["index", "set/database", "-o", "database"]);
+    assert!(path("database").is_symlink() && fs::read(path("db")).unwrap() == db);
+    let query = ["query", "set/queries", "--db", "database"];
+    let answers = printed(dir.path(), &query);
+    assert_eq!(printed(dir.path(), &[&query[..], &["-o", "stdout"]].concat()), answers);
+    let profile = ["-o", "null", "--record-profile", "null"];
+    assert_eq!(printed(dir.path(), &[&query[..], &profile].concat()), "");
+    assert!(path("null").is_symlink() && !Path::new("/dev/null").is_file());
+    // The names of a collection are known before it is made.
+    fs::remove_file(path("set/truth.tsv")).unwrap();
+    std::os::unix::fs::symlink("../db", path("set/truth.tsv")).unwrap();
+    let messages = bad(dir.path(), &["synth", "set", "--scenes", "2", "--size", "96x64"]);
+    assert!(messages.contains("set/truth.tsv: is a symbolic link, expected a regular file"), "{messages}");
+    assert!(fs::read(path("db")).unwrap() == db);
 }
 
 #[test]

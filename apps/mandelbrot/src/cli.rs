@@ -7,8 +7,8 @@ use crate::rows;
 use crate::scene::Scene;
 use crate::view::{MOST_PIXELS, View};
 use armature::{BoxError, Session};
-use armature_apps::atomic::AtomicFile;
 use armature_apps::farm::FarmArgs;
+use armature_files::output::Output;
 use clap::Parser;
 use std::error::Error;
 use std::io;
@@ -25,7 +25,7 @@ use std::time::Duration;
 #[derive(Debug, Parser)]
 #[command(version, verbatim_doc_comment)]
 struct Cli {
-    /// PNG file to write; an existing one is replaced when the new one is complete
+    /// PNG file to write; an existing one is replaced when the new one is complete. A device or FIFO is written to as it is
     #[arg(short, long, default_value = "mandelbrot.png", value_name = "FILE")]
     output: PathBuf,
     /// Width and height in pixels
@@ -131,7 +131,7 @@ impl Drawn {
 /// One rank's part. Rank 0 opens the output first, so that it does not compute for nothing.
 fn draw(session: &Session, args: &Cli, scene: &Scene) -> Result<Option<Drawn>, BoxError> {
     let refuse = |e: io::Error| format!("cannot write {}: {e}", args.output.display());
-    let file = if session.is_root() { Some(AtomicFile::create(&args.output).map_err(refuse)?) } else { None };
+    let file = if session.is_root() { Some(Output::create(&args.output).map_err(refuse)?) } else { None };
     let drawn = if args.as_loop {
         rows::render(session, scene)?.map(|(picture, s)| (picture, Drawn::new(s.elapsed, s.efficiency(), &s)))
     } else {

@@ -1,6 +1,6 @@
 //! Writing a picture.
 
-use armature_apps::atomic::AtomicFile;
+use armature_files::output::Output;
 use image::codecs::png::PngEncoder;
 use image::{ExtendedColorType, ImageEncoder};
 use std::io;
@@ -12,7 +12,7 @@ use std::io;
 ///
 /// # Panics
 /// If there are not three bytes for each pixel.
-pub fn save(mut file: AtomicFile, rgb: &[u8], width: u32, height: u32) -> io::Result<()> {
+pub fn save(mut file: Output, rgb: &[u8], width: u32, height: u32) -> io::Result<()> {
     PngEncoder::new(&mut file).write_image(rgb, width, height, ExtendedColorType::Rgb8).map_err(
         |e| match e {
             image::ImageError::IoError(e) => e,
@@ -31,7 +31,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("p.png");
         let rgb: Vec<u8> = (0..3 * 5 * 4).map(|i| i * 4).collect();
-        save(AtomicFile::create(&path).unwrap(), &rgb, 5, 4).unwrap();
+        save(Output::create(&path).unwrap(), &rgb, 5, 4).unwrap();
         let read = image::open(&path).unwrap().into_rgb8();
         assert_eq!((read.width(), read.height()), (5, 4));
         assert_eq!(read.into_raw(), rgb);

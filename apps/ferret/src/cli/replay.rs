@@ -4,7 +4,7 @@ use crate::profile::Profile;
 use crate::replay::{Replay, Replayed, replay};
 use crate::settings::PipelineArgs;
 use armature::pipeline::{Dispatch, MappingChoice};
-use armature_apps::atomic::AtomicFile;
+use armature_files::output::Output;
 use clap::{Args, ValueEnum};
 use std::error::Error;
 use std::io::{self, Write};
@@ -78,11 +78,16 @@ fn parse_remap(text: &str) -> Result<(u64, MappingChoice), String> {
     let parts = text.split_once(':').filter(|(_, file)| !file.is_empty());
     let (items, file) = parts.ok_or("expected a number of items and a mapping, such as 60:later.mapping")?;
     let items = items.parse().map_err(|_| format!("`{items}` is no number of items"))?;
-    Ok((items, MappingChoice::from_arg(file)))
+    match MappingChoice::from_arg(file) {
+        MappingChoice::Auto => {
+            Err("expected serial, orderly or a file: what `auto` would be is not known before".into())
+        }
+        mapping => Ok((items, mapping)),
+    }
 }
 
 fn write_times(path: &Path, times: &[Duration]) -> io::Result<()> {
-    let mut file = AtomicFile::create(path)?;
+    let mut file = Output::create(path)?;
     for (item, time) in times.iter().enumerate() {
         writeln!(file, "{item} {:.9}", time.as_secs_f64())?;
     }
