@@ -1,8 +1,8 @@
 //! Options of a farm.
 
 use crate::run::RunArgs;
-use armature::Item;
 use armature::farm::{Chunking, Farm};
+use armature::{Item, Session};
 use clap::Args;
 use std::time::Duration;
 
@@ -46,8 +46,11 @@ impl FarmArgs {
         self.summary
     }
 
-    /// The farm as it was asked for.
-    pub fn set_up<'f, I: Item, O: Item>(&self, farm: Farm<'f, I, O>) -> Farm<'f, I, O> {
+    /// The farm as it was asked for. Says so where that means nothing in this session.
+    pub fn set_up<'f, I: Item, O: Item>(&self, session: &Session, farm: Farm<'f, I, O>) -> Farm<'f, I, O> {
+        if session.size() == 1 {
+            self.idle_options().for_each(|option| eprintln!("{option} does nothing: there is only one rank"));
+        }
         let mut farm = farm.chunking(self.chunking);
         if self.dedicated_master {
             farm = farm.dedicated_master();
@@ -63,6 +66,16 @@ impl FarmArgs {
         }
         farm
     }
+
+    /// Options that mean nothing on one rank, among those that were given.
+    fn idle_options(&self) -> impl Iterator<Item = &'static str> {
+        let given = [
+            ("--dedicated-master", self.dedicated_master),
+            ("--request-ahead", self.request_ahead.is_some()),
+            ("--task-limit", self.task_limit.is_some()),
+        ];
+        given.into_iter().filter_map(|(option, is_given)| is_given.then_some(option))
+    }
 }
 
 /// A time of more than nothing, up to a day, in seconds.
@@ -70,6 +83,7 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|s| *s > 0.0 && *s <= 86_400.0);
     seconds
         .map(Duration::from_secs_f64)
+        .filter(|time| !time.is_zero())
         .ok_or_else(|| "expected seconds, more than 0 and at most 86400".into())
 }
 
@@ -91,7 +105,12 @@ mod tests {
 
     #[test]
     fn what_is_said_reaches_the_farm() {
-        let farm = |words| format!("{:?}", parse(words).unwrap().set_up(Farm::new("same", |x: u64| x)));
+        let farm = |words| {
+            let line = parse(words).unwrap();
+            let show =
+                |session: &Session| Ok(format!("{:?}", line.set_up(session, Farm::new("same", |x: u64| x))));
+            armature::run(&armature::Config::new(), show).unwrap()
+        };
         let plain = farm("");
         assert!(plain.contains("chunking: Auto") && plain.contains("dedicated: false"), "{plain}");
         assert!(plain.contains("retries: 1"), "{plain}");
@@ -108,9 +127,24 @@ mod tests {
     fn what_cannot_be_used_is_refused() {
         assert!(parse("--chunking some").unwrap_err().contains("awf-b"));
         assert!(parse("--chunking 0").is_err());
-        assert!(parse("--task-limit 0").unwrap_err().contains("expected seconds"));
+        for limit in ["0", "1e-12", "nan", "86401"] {
+            assert!(
+                parse(&format!("--task-limit {limit}")).unwrap_err().contains("expected seconds"),
+                "{limit}"
+            );
+        }
         assert!(parse("--request-ahead -1").is_err());
         assert!(parse("--retries 1001").unwrap_err().contains("0..=1000"));
+    }
+
+    #[test]
+    fn what_means_nothing_on_one_rank_is_known() {
+        let idle = |words| parse(words).unwrap().idle_options().collect::<Vec<_>>();
+        assert!(idle("--retries 2 --chunking ss").is_empty());
+        assert_eq!(
+            idle("--dedicated-master --task-limit 3 --request-ahead 1"),
+            ["--dedicated-master", "--request-ahead", "--task-limit"]
+        );
     }
 
     /// The help names every policy there is.

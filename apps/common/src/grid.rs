@@ -5,8 +5,10 @@ use std::time::Instant;
 
 /// Values of the largest grid: 16 GiB of them.
 const MOST_VALUES: u64 = 1 << 31;
+/// Rows and columns of the smallest: two fixed edges, and something between them that is computed.
+const LEAST: u64 = 3;
 
-/// Rows and columns of a grid, as on a command line: `N` or `ROWSxCOLUMNS`.
+/// Rows and columns of a grid, as on a command line: `N` or `ROWSxCOLUMNS`. There is something to compute in it.
 ///
 /// # Errors
 /// What was expected.
@@ -14,9 +16,13 @@ pub fn parse_shape(text: &str) -> Result<Shape, String> {
     let (rows, columns) = text.split_once('x').unwrap_or((text, text));
     let shape = rows.parse().ok().zip(columns.parse().ok()).map(|(rows, columns)| Shape { rows, columns });
     shape
+        .filter(|shape| shape.rows.min(shape.columns as u64) >= LEAST)
         .filter(|shape| shape.rows.checked_mul(shape.columns as u64).is_some_and(|n| n <= MOST_VALUES))
         .ok_or_else(|| {
-            format!("expected N or ROWSxCOLUMNS, of {MOST_VALUES} values at most: 2000 or 500x800")
+            format!(
+                "expected N or ROWSxCOLUMNS, each at least {LEAST} with its two fixed edges, and {MOST_VALUES} values at \
+                 most: 2000 or 500x800"
+            )
         })
 }
 
@@ -65,8 +71,9 @@ mod tests {
     #[test]
     fn shapes_are_read() {
         assert_eq!(parse_shape("1000"), Ok(Shape { rows: 1000, columns: 1000 }));
+        assert_eq!(parse_shape("3x4"), Ok(Shape { rows: 3, columns: 4 }));
         assert_eq!(parse_shape("30x20"), Ok(Shape { rows: 30, columns: 20 }));
-        for text in ["3x", "x", "99999x99999", "-1", "3x4x5"] {
+        for text in ["3x", "x", "99999x99999", "-1", "3x4x5", "0", "2", "2x2", "2x9", "9x2", "0x0", "3x0"] {
             assert!(parse_shape(text).unwrap_err().contains("expected N or ROWSxCOLUMNS"), "{text}");
         }
     }

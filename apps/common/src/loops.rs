@@ -21,9 +21,6 @@ enum Moves {
 /// How a loop is run, and the settings of the run.
 #[derive(Debug, Args)]
 pub struct LoopArgs {
-    /// Units between two looks at the messages; of a loop that is done in strips, columns of a strip [default: chosen]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
-    block: Option<u64>,
     /// Whether units move between ranks [default: live]
     #[arg(long, value_enum)]
     balance: Option<Moves>,
@@ -65,9 +62,6 @@ impl LoopArgs {
     /// The loop's settings as they were asked for.
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::new();
-        if let Some(block) = self.block {
-            settings = settings.block(block);
-        }
         if let Some(moves) = self.balance {
             settings = settings.balance(match moves {
                 Moves::Off => Balance::Off,
@@ -95,6 +89,24 @@ impl LoopArgs {
             "{what} in {seconds:.3} s, efficiency {efficiency:.1} %, {moved} rows moved in {movements} movement{}",
             if movements == 1 { "" } else { "s" }
         );
+    }
+}
+
+/// How much is done at a time, where a loop has a choice: a step of a stencil is done as a whole.
+#[derive(Debug, Args)]
+pub struct BlockArgs {
+    /// Units between two looks at the messages; of a loop that is done in strips, columns of a strip [default: chosen]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    block: Option<u64>,
+}
+
+impl BlockArgs {
+    /// These settings with the size of blocks that was asked for.
+    pub fn add_to(&self, settings: Settings) -> Settings {
+        match self.block {
+            Some(block) => settings.block(block),
+            None => settings,
+        }
     }
 }
 
@@ -138,6 +150,8 @@ mod tests {
         #[command(flatten)]
         args: LoopArgs,
         #[command(flatten)]
+        block: BlockArgs,
+        #[command(flatten)]
         checkpoint: CheckpointArgs,
     }
 
@@ -155,14 +169,21 @@ mod tests {
         assert!(settings("--checkpoint a --checkpoint-every -1").is_err());
     }
 
-    fn parse(words: &str) -> Result<LoopArgs, String> {
+    fn line(words: &str) -> Result<Line, String> {
         let line = Line::try_parse_from(["test"].into_iter().chain(words.split_whitespace()));
-        line.map(|line| line.args).map_err(|e| e.to_string())
+        line.map_err(|e| e.to_string())
+    }
+
+    fn parse(words: &str) -> Result<LoopArgs, String> {
+        line(words).map(|line| line.args)
     }
 
     #[test]
     fn what_is_said_reaches_the_loop() {
-        let settings = |words| format!("{:?}", parse(words).unwrap().settings());
+        let settings = |words| {
+            let Line { args, block, .. } = line(words).unwrap();
+            format!("{:?}", block.add_to(args.settings()))
+        };
         let plain = settings("");
         assert!(plain.contains("block: None") && plain.contains("balance: None"), "{plain}");
         let set = settings("--block 10 --balance off --shares 2,1.5 --forced 7");

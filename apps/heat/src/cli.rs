@@ -23,7 +23,7 @@ struct Cli {
     #[arg(long, default_value = "1000", value_name = "N|ROWSxCOLUMNS", value_parser = parse_shape)]
     size: Shape,
     /// Steps in time
-    #[arg(long, default_value_t = 100, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 100, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     steps: u64,
     #[command(flatten)]
     args: LoopArgs,
@@ -80,7 +80,7 @@ mod tests {
         Cli::command().debug_assert();
         assert_eq!(parse("").unwrap().size, Shape { rows: 1000, columns: 1000 });
         assert_eq!(parse("--size 30x20").unwrap().size, Shape { rows: 30, columns: 20 });
-        for words in ["--size 3x", "--steps some"] {
+        for words in ["--size 3x", "--size 2", "--steps some", "--steps 0", "--block 3"] {
             assert!(parse(words).is_err(), "{words}");
         }
     }

@@ -19,14 +19,20 @@ fn every_number_of_ranks_makes_the_same_grid() {
         &["--ranks", "2", "--shares", "3,1", "--balance", "off"],
         &["--ranks", "4", "--forced", "5"],
         &["--ranks", "8", "--size", "5x9"],
-        &["--ranks", "2", "--size", "2"],
-        &["--ranks", "2", "--steps", "0"],
+        &["--ranks", "2", "--size", "3"],
+        &["--ranks", "2", "--steps", "1"],
     ]);
 }
 
 #[test]
 fn failures_say_what_and_where() {
-    PROGRAM.refuses(&[(&["--size", "many"], "expected N or ROWSxCOLUMNS")]);
+    PROGRAM.refuses(&[
+        (&["--size", "many"], "expected N or ROWSxCOLUMNS"),
+        (&["--size", "9x2"], "each at least 3 with its two fixed edges"),
+        (&["--steps", "0"], "0 is not in 1.."),
+        // A step of a stencil is done as a whole.
+        (&["--block", "3"], "unexpected argument '--block'"),
+    ]);
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub fn render(
     let bytes = scene.row_bytes();
     let rows = if session.is_root() { scene.view.height as usize } else { 0 };
     let mut picture = vec![0; rows * bytes];
-    let mut farm = options.farm.set_up(Farm::worker("rows", || Ok(Rows(*scene))));
+    let mut farm = options.farm.set_up(session, Farm::worker("rows", || Ok(Rows(*scene))));
     if options.unordered {
         farm = farm.unordered();
     }

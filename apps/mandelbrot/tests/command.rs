@@ -95,7 +95,65 @@ fn failures_say_what_and_where() {
     assert!(bad(dir.path(), &["--center", "0.3"]).contains("expected two numbers"));
     assert!(bad(dir.path(), &["--chunking", "chunky"]).contains("awf-b"));
     assert!(bad(dir.path(), &["--ranks", "0"]).contains("1..=4096"));
+    assert!(bad(dir.path(), &["-o", "."]).contains("cannot write .: "));
+    let journal = bad(dir.path(), &["--journal", "/dev/null"]);
+    assert!(
+        journal.contains("journal /dev/null: is a character device, expected a regular file"),
+        "{journal}"
+    );
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "a failed run leaves no output");
+}
+
+/// What is no regular file is written to as it is, and of a link the target is replaced.
+#[test]
+fn the_picture_goes_where_the_user_wants_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    good(dir.path(), &["-o", "one.png"]);
+    let one = fs::read(path("one.png")).unwrap();
+    fs::create_dir(path("elsewhere")).unwrap();
+    for (link, target) in [
+        ("null", "/dev/null"),
+        ("stdout", "/dev/stdout"),
+        ("link", "elsewhere/old"),
+        ("dangling", "elsewhere/new"),
+    ] {
+        std::os::unix::fs::symlink(target, path(link)).unwrap();
+    }
+    fs::write(path("elsewhere/old"), "old").unwrap();
+    assert!(Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
+    for name in ["null", "link", "dangling"] {
+        good(dir.path(), &["-o", name, "--ranks", "2"]);
+        assert!(path(name).is_symlink(), "{name}");
+    }
+    assert!(
+        fs::read(path("elsewhere/old")).unwrap() == one && fs::read(path("elsewhere/new")).unwrap() == one
+    );
+    let reader = std::thread::spawn({
+        let fifo = path("fifo");
+        move || fs::read(fifo).unwrap()
+    });
+    good(dir.path(), &["-o", "fifo"]);
+    assert!(reader.join().unwrap() == one);
+    assert!(!path("fifo").is_file());
+    // To standard output, which is a pipe here, and then a file that is appended to.
+    let output = mandelbrot(dir.path(), &["-o", "stdout"]).output().unwrap();
+    assert!(output.status.success() && output.stdout == one);
+    fs::write(path("log"), "before").unwrap();
+    let log = fs::OpenOptions::new().append(true).open(path("log")).unwrap();
+    assert!(mandelbrot(dir.path(), &["-o", "/dev/stdout"]).stdout(log).status().unwrap().success());
+    assert!(fs::read(path("log")).unwrap() == [b"before", &one[..]].concat());
+    assert_eq!(fs::read_dir(path("elsewhere")).unwrap().count(), 2, "nothing else is left there");
+}
+
+#[test]
+fn options_that_do_nothing_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let messages = good(dir.path(), &["--dedicated-master", "--task-limit", "60"]);
+    for option in ["--dedicated-master", "--task-limit"] {
+        assert!(messages.contains(&format!("{option} does nothing: there is only one rank")), "{messages}");
+    }
+    assert!(!good(dir.path(), &["--dedicated-master", "--ranks", "2"]).contains("does nothing"));
 }
 
 #[test]

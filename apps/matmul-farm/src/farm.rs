@@ -31,7 +31,7 @@ pub fn square(
     limits: Limits,
     options: &FarmArgs,
 ) -> Result<Option<(Squaring, Summary)>, BoxError> {
-    let mut farm = options.set_up(Farm::worker("squares", || Ok(Multiply)));
+    let mut farm = options.set_up(session, Farm::worker("squares", || Ok(Multiply)));
     let Some(matrix) = matrix else {
         farm.iterate(session, [], |_, _| Ok(None))?;
         return Ok(None);

@@ -4,7 +4,7 @@ use crate::kernel::{Factor, Matrix, flops, multiply, rows};
 use crate::product::product;
 use armature::Session;
 use armature_apps::grid::same_values;
-use armature_apps::loops::LoopArgs;
+use armature_apps::loops::{BlockArgs, LoopArgs};
 use clap::Parser;
 use std::error::Error;
 use std::process::ExitCode;
@@ -26,6 +26,8 @@ struct Cli {
     #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     passes: u64,
     #[command(flatten)]
+    block: BlockArgs,
+    #[command(flatten)]
     args: LoopArgs,
 }
 
@@ -35,9 +37,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
-    let Cli { size, passes, args } = cli;
-    let width = *size as usize;
-    let work = |session: &Session, whole| product(session, width, *passes, args.settings(), whole);
+    let Cli { size, passes, block, args } = cli;
+    let (width, settings) = (*size as usize, block.add_to(args.settings()));
+    let work = |session: &Session, whole| product(session, width, *passes, settings.clone(), whole);
     let done = args.run(work, |c| Ok(compare(width, c)?))?;
     if let Some((summary, serial)) = done {
         let what = if *passes == 1 { "once".to_string() } else { format!("{passes} times") };
@@ -77,7 +79,7 @@ mod tests {
     fn the_command_is_well_formed() {
         Cli::command().debug_assert();
         assert_eq!((parse("").unwrap().size, parse("--passes 3").unwrap().passes), (500, 3));
-        for words in ["--size 0", "--size 40000", "--size x", "--passes 0", "--balance some"] {
+        for words in ["--size 0", "--size 40000", "--size x", "--passes 0", "--balance some", "--block 0"] {
             assert!(parse(words).is_err(), "{words}");
         }
     }

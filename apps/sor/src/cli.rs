@@ -5,7 +5,7 @@ use crate::sweep::solve;
 use armature::Session;
 use armature::loops::Shape;
 use armature_apps::grid::{self, parse_shape};
-use armature_apps::loops::{CheckpointArgs, LoopArgs};
+use armature_apps::loops::{BlockArgs, CheckpointArgs, LoopArgs};
 use clap::Parser;
 use std::error::Error;
 use std::process::ExitCode;
@@ -23,8 +23,10 @@ struct Cli {
     #[arg(long, default_value = "1000", value_name = "N|ROWSxCOLUMNS", value_parser = parse_shape)]
     size: Shape,
     /// How often the grid is swept
-    #[arg(long, default_value_t = 40, value_name = "NUMBER")]
+    #[arg(long, default_value_t = 40, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     sweeps: u64,
+    #[command(flatten)]
+    block: BlockArgs,
     #[command(flatten)]
     checkpoint: CheckpointArgs,
     #[command(flatten)]
@@ -37,9 +39,9 @@ pub fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
-    let Cli { size, sweeps, checkpoint, args } = cli;
+    let Cli { size, sweeps, block, checkpoint, args } = cli;
     let shape = format!("{}x{}", size.rows, size.columns);
-    let settings = checkpoint.add_to(args.settings(), &shape);
+    let settings = checkpoint.add_to(block.add_to(args.settings()), &shape);
     let work = |session: &Session, whole| solve(session, *size, *sweeps, settings.clone(), whole);
     let done = args.run(work, |grid| Ok(compare(*size, *sweeps, grid)?))?;
     if let Some((summary, serial)) = done {
@@ -75,7 +77,7 @@ mod tests {
         Cli::command().debug_assert();
         assert_eq!(parse("").unwrap().size, Shape { rows: 1000, columns: 1000 });
         assert_eq!(parse("--size 30x20").unwrap().size, Shape { rows: 30, columns: 20 });
-        for words in ["--size 3x", "--sweeps some"] {
+        for words in ["--size 3x", "--size 2", "--sweeps some", "--sweeps 0", "--block 0"] {
             assert!(parse(words).is_err(), "{words}");
         }
     }

@@ -1,7 +1,10 @@
 //! The `sor` command as a user runs it: on threads and under mpirun.
 
 use armature_tests::loops::LoopProgram;
-use armature_tests::mpirun::Job;
+use armature_tests::mpirun::{Job, Running};
+use armature_tests::program::succeeds;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 const PROGRAM: LoopProgram = LoopProgram {
@@ -21,14 +24,21 @@ fn every_number_of_ranks_makes_the_same_grid() {
         &["--ranks", "2", "--shares", "3,1", "--balance", "off"],
         &["--ranks", "4", "--forced", "5"],
         &["--ranks", "8", "--size", "5x9"],
-        &["--ranks", "2", "--size", "2"],
-        &["--ranks", "2", "--sweeps", "0"],
+        &["--ranks", "2", "--size", "3"],
+        &["--ranks", "2", "--sweeps", "1"],
     ]);
 }
 
 #[test]
 fn failures_say_what_and_where() {
-    PROGRAM.refuses(&[(&["--size", "many"], "expected N or ROWSxCOLUMNS")]);
+    PROGRAM.refuses(&[
+        (&["--size", "many"], "expected N or ROWSxCOLUMNS"),
+        (&["--size", "0"], "each at least 3 with its two fixed edges"),
+        (&["--size", "2x2"], "each at least 3 with its two fixed edges"),
+        (&["--sweeps", "0"], "0 is not in 1.."),
+        (&["--block", "0"], "0 is not in 1.."),
+        (&["--checkpoint-every", "5"], "--checkpoint <DIR>"),
+    ]);
 }
 
 #[test]
@@ -36,34 +46,118 @@ fn under_mpirun_it_makes_the_same_grid() {
     PROGRAM.agrees_under_mpirun(&["--size", "120x90", "--sweeps", "100", "--forced", "3"]);
 }
 
-/// What users do when a job of theirs was ended: they start it again, maybe on other ranks.
-#[test]
-fn a_killed_job_goes_on_from_its_checkpoint_on_other_ranks() {
-    let dir = tempfile::tempdir().unwrap();
-    let kept = dir.path().join("kept");
-    let job = |ranks, sweeps: &str| {
-        let words = ["--size", "60x50", "--sweeps", sweeps, "--verify", "--checkpoint-every", "0"];
-        let job = words.iter().fold(Job::new(PROGRAM.path, ranks), |job, word| job.arg(*word));
-        job.arg("--checkpoint").arg(&kept)
-    };
-    // It would take minutes.
-    let running = job(2, "5000000").start();
+/// A job that keeps checkpoints all the time; `sweeps` may be so many that it takes minutes.
+fn keeping(dir: &Path, ranks: usize, sweeps: u64) -> Job {
+    let sweeps = sweeps.to_string();
+    let words = ["--size", "60x50", "--sweeps", &sweeps, "--verify", "--checkpoint-every", "0"];
+    let job = words.iter().fold(Job::new(PROGRAM.path, ranks), |job, word| job.arg(*word));
+    job.arg("--checkpoint").arg(dir)
+}
+
+const FOR_MINUTES: u64 = 5_000_000;
+
+/// The passes of the checkpoint that counts, if there is one.
+fn kept(dir: &Path) -> Option<u64> {
+    let manifest = std::fs::read_to_string(dir.join("manifest")).ok()?;
+    let (_, rest) = manifest.split_once("\"pass\":")?;
+    rest.split(',').next()?.parse().ok()
+}
+
+/// Waits for a checkpoint of more passes than these; returns how many it has.
+#[track_caller]
+fn wait_for_more(dir: &Path, running: &Running, passes: Option<u64>) -> u64 {
     let start = Instant::now();
-    while !kept.join("manifest").exists() {
-        assert!(start.elapsed() < Duration::from_secs(60), "no checkpoint: {}", running.complaints());
-        std::thread::sleep(Duration::from_millis(10));
+    loop {
+        match kept(dir) {
+            Some(more) if passes.is_none_or(|passes| more > passes) => return more,
+            _ => std::thread::sleep(Duration::from_millis(5)),
+        }
+        let waited = start.elapsed();
+        assert!(waited < Duration::from_secs(60), "no checkpoint after {passes:?}: {}", running.complaints());
     }
-    // The one after that, too.
-    std::thread::sleep(Duration::from_millis(300));
-    running.kill();
-    let passes = std::fs::read_dir(&kept).unwrap().filter_map(|entry| {
-        entry.unwrap().file_name().to_str().and_then(|name| name.strip_prefix("pass-")?.parse::<u64>().ok())
-    });
-    // The last one may not be whole.
-    let sweeps = passes.max().unwrap() + 100;
-    let outcome = job(3, &sweeps.to_string()).succeeds();
-    assert!(outcome.stderr.contains("loop sor: goes on after "), "{outcome}");
+}
+
+/// What users do when a job of theirs was ended: they start it again, maybe on other ranks. It is killed a little later each
+/// time, so at one step or another of its checkpoints.
+#[test]
+fn a_job_that_is_killed_again_and_again_goes_on_from_its_checkpoint() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("kept");
+    let mut passes = None;
+    for (round, ranks) in [2, 3, 1, 3, 2].into_iter().enumerate() {
+        let running = keeping(&dir, ranks, FOR_MINUTES).start();
+        passes = Some(wait_for_more(&dir, &running, passes));
+        std::thread::sleep(Duration::from_millis(7 * round as u64));
+        running.kill();
+    }
+    let passes = kept(&dir).unwrap();
+    let outcome = keeping(&dir, 3, passes + 100).succeeds();
+    assert!(outcome.stderr.contains(&format!("loop sor: goes on after {passes} passes")), "{outcome}");
     assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
-    let again = job(3, "1").run();
+    // What dead jobs have left is gone.
+    let names =
+        std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let data: Vec<String> = names.filter(|name| name.starts_with("pass-")).collect();
+    assert_eq!(data.len(), 1, "{data:?}");
+    let again = keeping(&dir, 3, 1).run();
     assert!(!again.status.success() && again.stderr.contains("but only 1 are asked for"), "{again}");
+}
+
+#[test]
+fn two_jobs_with_one_checkpoint_do_not_meet() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("kept");
+    let first = keeping(&dir, 2, FOR_MINUTES).start();
+    wait_for_more(&dir, &first, None);
+    let second = keeping(&dir, 3, FOR_MINUTES).limit(Duration::from_secs(60)).run();
+    assert!(!second.status.success() && !second.hung, "{second}");
+    let process = first.process(0).as_raw_nonzero();
+    let text = format!(
+        "the checkpoint in {}: process {process} (sor) uses it, and has not let go of its lock within 10 s",
+        dir.display()
+    );
+    assert!(second.stderr.contains(&text), "{second}");
+    // The first goes on, and so does one in its place.
+    wait_for_more(&dir, &first, kept(&dir));
+    first.kill();
+    let passes = kept(&dir).unwrap();
+    let outcome = keeping(&dir, 2, passes + 100).succeeds();
+    assert!(outcome.stdout.contains("the same bits as the serial loop"), "{outcome}");
+}
+
+/// Somebody who can write to the directory may know the names.
+#[test]
+fn planted_links_are_not_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::write(path("victim"), "precious").unwrap();
+    for (folder, name) in [("kept", "manifest.new"), ("events", "rank-0.jsonl")] {
+        std::fs::create_dir_all(path(folder)).unwrap();
+        std::os::unix::fs::symlink(path("victim"), path(folder).join(name)).unwrap();
+    }
+    let outcome = keeping(&path("kept"), 2, 3000).arg("--events").arg(path("events")).succeeds();
+    let text =
+        format!("{}: is a symbolic link, expected a regular file", path("events/rank-0.jsonl").display());
+    assert!(outcome.stderr.contains(&text), "{outcome}");
+    assert!(kept(&path("kept")).is_some());
+    assert_eq!(std::fs::read_to_string(path("victim")).unwrap(), "precious");
+}
+
+/// A slip in the name of a setting, and a number of ranks that does not count, are told once.
+#[test]
+fn what_does_not_count_is_told() {
+    let misspelt =
+        "ARMATURE_RANK is set, but there is no such setting: it does nothing; did you mean ARMATURE_RANKS?";
+    let mut command = Command::new(PROGRAM.path);
+    let said = succeeds(command.args(["--size", "9"]).env("ARMATURE_RANK", "3").env("ARMATURE_CI_RUN", "x"));
+    assert_eq!(said.messages.matches(misspelt).count(), 1, "{}", said.messages);
+    assert_eq!(said.messages.matches("ARMATURE_").count(), 2, "{}", said.messages);
+    let job = || Job::new(PROGRAM.path, 2).arg("--size").arg("9");
+    let outcome = job().arg("--ranks").arg("4").env("ARMATURE_RANK", "3").succeeds();
+    let asked = "4 ranks were asked for, by --ranks, ARMATURE_RANKS or the program";
+    for text in [misspelt, asked, "This one has started 2, and these count"] {
+        assert_eq!(outcome.stderr.matches(text).count(), 1, "`{text}`: {outcome}");
+    }
+    let outcome = job().env("ARMATURE_RANKS", "2").succeeds();
+    assert!(!outcome.stderr.contains("were asked for"), "{outcome}");
 }

@@ -29,10 +29,10 @@ struct Cli {
     #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     iterations: u32,
     /// Mean time of a task
-    #[arg(long, default_value_t = 1.0, value_name = "MILLISECONDS", allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 1.0, value_name = "MILLISECONDS", value_parser = parse_mean, allow_negative_numbers = true)]
     mean: f64,
     /// Standard deviation of the time of a task, which has a gamma distribution
-    #[arg(long, default_value_t = 0.0, value_name = "PERCENT", allow_negative_numbers = true)]
+    #[arg(long, default_value_t = 0.0, value_name = "PERCENT", value_parser = parse_deviation, allow_negative_numbers = true)]
     deviation: f64,
     /// So many neighbouring tasks take the same time; 1 makes all tasks independent
     #[arg(long, default_value_t = 1, value_name = "TASKS", value_parser = clap::value_parser!(u64).range(1..))]
@@ -51,6 +51,21 @@ struct Cli {
     sleep: bool,
     #[command(flatten)]
     farm: FarmArgs,
+}
+
+/// Milliseconds, up to an hour.
+fn parse_mean(text: &str) -> Result<f64, String> {
+    between(text, 3_600_000.0)
+}
+
+/// Per cent, up to ten times the mean.
+fn parse_deviation(text: &str) -> Result<f64, String> {
+    between(text, 1000.0)
+}
+
+fn between(text: &str, most: f64) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=most).contains(number));
+    number.ok_or_else(|| format!("expected a number from 0 to {most}"))
 }
 
 impl Cli {
@@ -122,8 +137,16 @@ mod tests {
             let error = parse(words).unwrap_err();
             assert!(error.contains(expected), "{words}: {error}");
         }
-        assert!(parse("--mean -1").unwrap().plan().unwrap_err().contains("expected a time"));
-        assert!(parse("--deviation 2000").unwrap().plan().unwrap_err().contains("expected 0 to 1000"));
+        for (words, expected) in [
+            ("--mean -1", "'--mean <MILLISECONDS>': expected a number from 0 to 3600000"),
+            ("--mean nan", "expected a number from 0 to 3600000"),
+            ("--mean 3600001", "expected a number from 0 to 3600000"),
+            ("--deviation -1", "'--deviation <PERCENT>': expected a number from 0 to 1000"),
+            ("--deviation 2000", "expected a number from 0 to 1000"),
+        ] {
+            let error = parse(words).unwrap_err();
+            assert!(error.contains(expected), "{words}: {error}");
+        }
         assert!(parse("--task-bytes 10000000").unwrap().plan().unwrap_err().contains("bytes an iteration"));
     }
 }

@@ -93,7 +93,8 @@ pub fn labour(
     options: &FarmArgs,
 ) -> Result<Option<(Report, Summary)>, BoxError> {
     let (clock, result_bytes) = (session.stopwatch(), plan.result_bytes);
-    let mut farm = options.set_up(Farm::worker("labour", move || Ok(Laborer { toil, result_bytes, clock })));
+    let mut farm =
+        options.set_up(session, Farm::worker("labour", move || Ok(Laborer { toil, result_bytes, clock })));
     if !session.is_root() {
         farm.iterate(session, [], |_, _| Ok(None))?;
         return Ok(None);
