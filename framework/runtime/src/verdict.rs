@@ -47,10 +47,10 @@ pub struct Verdict {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// No rank has said anything yet.
+    /// Not all ranks have started and found each other yet.
     #[default]
     Starting,
-    /// Rank 0 has started and not ended.
+    /// They have, and the job has not ended.
     Running,
     /// It is over and has done what it was to do.
     Finished,

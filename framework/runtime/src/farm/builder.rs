@@ -212,8 +212,9 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// has met a task that is much longer than the ones before; it takes part again as soon as it is heard, and is dead
     /// after [`Config::peer_limit`](crate::Config::peer_limit), or when the farm has ended without it. Whoever does its
     /// tasks meanwhile does them beside the messages. With [`Driver::Inline`](crate::Driver::Inline) no task can be told
-    /// from a death, and only [`Config::peer_limit`](crate::Config::peer_limit) counts; for a rank that has not come to
-    /// the farm, because it does the caller's own work, [`Config::join_limit`](crate::Config::join_limit).
+    /// from a death, and only [`Config::peer_limit`](crate::Config::peer_limit) counts. A rank that has not come to the
+    /// farm is in the caller's own code, where nobody can stand in for it: if it dies there, or takes longer than
+    /// [`Config::join_limit`](crate::Config::join_limit), the job fails.
     pub fn silence_limit(mut self, limit: Duration) -> Self {
         self.options.silence = Some(limit);
         self

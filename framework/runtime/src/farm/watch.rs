@@ -95,6 +95,10 @@ impl Watch {
     }
 
     /// The master's round: gives signs of life, and returns who is lost.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] when a rank has died, or been silent for too long, that has not come to the farm: it was no worker
+    /// yet that others could stand in for, but in the caller's own code.
     pub(crate) fn over_workers(
         &mut self,
         post: &mut Post,
@@ -129,6 +133,18 @@ impl Watch {
                 _ => (self.silence, true),
             };
             let ended = post.has_ended(rank);
+            if (ended || silent > limit) && !self.present[rank] {
+                let text = match ended {
+                    true => format!("the process of rank {rank} has ended before it came to the farm"),
+                    false => {
+                        format!(
+                            "has waited {:.0} s for rank {rank} to come to the farm",
+                            silent.as_secs_f64()
+                        )
+                    }
+                };
+                return Err(Error::new(ErrorKind::Timeout, text).at_rank(post.rank()));
+            }
             if ended || silent > limit {
                 let why = match ended {
                     true => "its process has ended".to_string(),
@@ -268,6 +284,24 @@ mod tests {
             watch.over_workers(&mut post, master.crew(), &status(None, Driving::Beside), now).unwrap().len()
         };
         assert_eq!((lost(1), lost(50), lost(60), lost(63)), (0, 0, 0, 1));
+    }
+
+    #[test]
+    fn a_rank_that_never_comes_was_no_worker_whose_place_could_be_taken() {
+        let mut post = post(0, 2);
+        let config = Config::new().join_limit(Duration::from_secs(60));
+        let mut watch = Watch::new(&mut post, Duration::from_secs(10), &config);
+        let mut master = Master::<u8, ()>::new(2, 0);
+        master.crew_mut().set(0, Standing::Working);
+        let (start, mine) = (post.clock().now(), status(None, Driving::Beside));
+        let now = post.look_on(start, (0, 59));
+        assert!(watch.over_workers(&mut post, master.crew(), &mine, now).unwrap().is_empty());
+        let now = post.look_on(start, (59, 61));
+        let error = watch.over_workers(&mut post, master.crew(), &mine, now).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.message()),
+            (ErrorKind::Timeout, "has waited 61 s for rank 1 to come to the farm")
+        );
     }
 
     #[test]

@@ -73,7 +73,7 @@ impl Watch {
     /// are in flight.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`] when a rank has been silent, or nothing has moved, for too long.
+    /// [`ErrorKind::Timeout`] when a rank has died, has been silent for too long, or nothing has moved for too long.
     pub(crate) fn round(&mut self, post: &mut Post, mine: Status, stuck: bool, now: Duration) -> Result<()> {
         let here = post.look(now);
         let (me, size) = (post.rank(), post.size());
@@ -92,16 +92,23 @@ impl Watch {
         let mut patience = self.every;
         for other in watched {
             let silent = post.silence(other);
+            let ended = post.has_ended(other);
             // One that has said nothing yet may still be busy with the caller's own work before its `run`.
             let limit = if self.words[other].is_some() { self.peer_limit } else { self.join_limit };
-            if silent >= limit {
+            if ended || silent >= limit {
                 let last = self.words[other].as_ref().map_or("it has not said anything".to_string(), |s| {
                     format!("last it said: {}", self.in_words(s))
                 });
-                let mut text = format!(
-                    "has waited {:.0} s for a sign of life from rank {other}; {last}",
-                    silent.as_secs_f64()
-                );
+                let what = match ended {
+                    true => format!("the process of rank {other} has ended"),
+                    false => {
+                        format!(
+                            "has waited {:.0} s for a sign of life from rank {other}",
+                            silent.as_secs_f64()
+                        )
+                    }
+                };
+                let mut text = format!("{what}; {last}");
                 if me == 0 {
                     text += &format!("\n{}", self.dump(&mine));
                 }

@@ -79,11 +79,14 @@ fn welcome(post: &mut Post, config: &Config, mine: Hello) -> Result<(Neighbourho
     let hellos = RefCell::new(hellos);
     post.wait_until(
         config.peer_limit,
-        |_, letter| {
+        |post, letter| {
             let mut hellos = hellos.borrow_mut();
             if let Some(letter) = letter.filter(|l| l.kind == Kind::Hello) {
                 let hello: Hello = wire::from_bytes(&letter.body)?;
                 check(letter.from, &hello)?;
+                if let Some(node) = &hello.node {
+                    post.know(letter.from, node.process.clone());
+                }
                 hellos[letter.from] = Some(hello);
             }
             Ok(hellos.iter().all(Option::is_some).then_some(()))
@@ -94,6 +97,8 @@ fn welcome(post: &mut Post, config: &Config, mine: Hello) -> Result<(Neighbourho
             format!("for rank(s) {silent:?} to start")
         },
     )?;
+    // Before the others go on, and may have something to say themselves.
+    post.started()?;
     let hellos: Vec<Hello> = hellos.into_inner().into_iter().flatten().collect();
     let transport = hellos[0].transport.clone();
     let nodes: Vec<Node> = hellos.into_iter().filter_map(|hello| hello.node).collect();
@@ -109,7 +114,6 @@ fn welcome(post: &mut Post, config: &Config, mine: Hello) -> Result<(Neighbourho
     for (to, place) in places.iter().enumerate().skip(1) {
         post.send(to, Kind::Welcome, &(place, &root))?;
     }
-    post.know(nodes.iter().map(|node| node.process.clone()).enumerate());
     let sharing = sharing(&nodes, &places);
     Ok((places[0].clone(), sharing))
 }
@@ -158,7 +162,7 @@ fn introduce(post: &mut Post, config: &Config, mine: &Hello) -> Result<Neighbour
         },
         || "for rank 0 to welcome it".to_string(),
     )?;
-    post.know([(0, root)]);
+    post.know(0, root);
     Ok(neighbourhood)
 }
 

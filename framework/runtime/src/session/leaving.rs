@@ -2,7 +2,8 @@
 //!
 //! Whoever sits here gives signs of life, so that nobody waits for long for one that has died. A rank that has not come
 //! yet may be busy with the caller's own work, which tells nobody that it is alive; that it has died is seen on the same
-//! machine only.
+//! machine only. Ranks that a farm has gone on without are not waited for; any other that dies before all have said bye
+//! has failed the job, since nobody has done its part.
 
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ pub(super) fn end() -> Announcement {
 pub(super) fn leave(post: &mut Post, config: &Config) -> Result<()> {
     post.begin_run(&end(), config.join_limit)?;
     if post.must_drain() {
-        post.drain(config.join_limit)?;
+        post.deliver(config.join_limit)?;
     }
     if post.rank() == 0 {
         wait_for_all(post, config)?;
@@ -55,7 +56,7 @@ pub(super) fn leave(post: &mut Post, config: &Config) -> Result<()> {
     post.close()
 }
 
-/// Rank 0's part. The job goes on without ranks that have died: what they were to do is done.
+/// Rank 0's part.
 fn wait_for_all(post: &mut Post, config: &Config) -> Result<()> {
     let mut here = vec![false; post.size()];
     here[0] = true;
@@ -67,20 +68,24 @@ fn wait_for_all(post: &mut Post, config: &Config) -> Result<()> {
         }
         let missing: Vec<usize> = (1..post.size()).filter(|&r| !here[r] && !post.is_lost(r)).collect();
         if missing.is_empty() {
-            return Ok(());
+            // One that has died since its bye has not come through either.
+            return post.check_alive(|| "for all ranks to leave".to_string());
         }
         if pulse.is_due(post) {
-            for (rank, &here) in here.iter().enumerate().skip(1) {
+            post.check_alive(|| "for all ranks to leave".to_string())?;
+            for rank in (1..post.size()).filter(|&rank| here[rank]) {
                 if post.is_lost(rank) {
                     continue;
                 }
-                if post.has_ended(rank) {
-                    post.lose(rank, "its process has ended");
-                } else if here && post.silence(rank) > config.peer_limit {
-                    post.lose(rank, "it gives no sign of life while it waits to leave");
-                } else if here {
-                    post.send(rank, Kind::Status, &())?;
+                let silent = post.silence(rank);
+                if silent > config.peer_limit {
+                    let text = format!(
+                        "waited {:.0} s for a sign of life from rank {rank}, which waits to leave",
+                        silent.as_secs_f64()
+                    );
+                    return Err(Error::new(ErrorKind::Timeout, text).at_rank(0));
                 }
+                post.send(rank, Kind::Status, &())?;
             }
             pulse.check(post, config.join_limit, || format!("for rank(s) {missing:?} to leave"))?;
         }

@@ -248,7 +248,14 @@ const STACK: usize = 8 << 20;
 
 #[cfg(feature = "mpi")]
 fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxError> + Sync)) -> Result<R> {
-    use crate::transport::mpi::{MpiOptions, MpiTransport};
+    use crate::transport::mpi::{MpiOptions, MpiTransport, launched};
+    if let Some(launcher) = launched()
+        && launcher.rank == Some(0)
+    {
+        // Whoever started the job can tell one that dies while MPI starts from a program that never comes to that. A file
+        // that cannot be written is an error as soon as the others can be told.
+        let _ = verdict::Keeper::start(config.verdict.as_deref(), 0, launcher.size.unwrap_or(1));
+    }
     let transport = MpiTransport::open(MpiOptions { split: config.split_bytes, ..MpiOptions::default() })?;
     let simulated = transport.clock().is_simulated();
     logging::start(Some(transport.rank()));

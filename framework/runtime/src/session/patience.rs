@@ -4,11 +4,8 @@ use std::time::Duration;
 
 use super::backoff::Backoff;
 use super::letter::Letter;
-use super::post::Post;
+use super::post::{CHECK, Post};
 use crate::error::{Error, ErrorKind, Result};
-
-/// How often a rank that waits looks whether the processes of the others live: finding out costs a system call for each.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// After so long a rank says for whom it waits. People begin to wonder about then; whatever is usual in a run is over
 /// sooner.
@@ -56,7 +53,7 @@ impl Patience {
         let began = post.clock().now();
         let start = post.look(began);
         let backoff = post.backoff();
-        Patience { backoff, began, start, last: start, look: began + LOOK, reminder: Reminder::new() }
+        Patience { backoff, began, start, last: start, look: began + CHECK, reminder: Reminder::new() }
     }
 
     /// When it began, by the rank's clock.
@@ -67,7 +64,7 @@ impl Patience {
     /// Something has come from those who are waited for.
     pub(crate) fn heard(&mut self, post: &mut Post) {
         let now = post.clock().now();
-        (self.last, self.look) = (post.look(now), now + LOOK);
+        (self.last, self.look) = (post.look(now), now + CHECK);
         self.backoff.reset();
     }
 
@@ -86,17 +83,14 @@ impl Patience {
         if !clock.is_simulated() {
             let now = clock.now();
             let here = post.look(now);
-            let fault = |text: String| Err(Error::new(ErrorKind::Timeout, text).at_rank(post.rank()));
             let silent = here.saturating_sub(self.last);
             if silent > limit {
-                return fault(format!("waited {:.0} s {}", silent.as_secs_f64(), what()));
+                let text = format!("waited {:.0} s {}", silent.as_secs_f64(), what());
+                return Err(Error::new(ErrorKind::Timeout, text).at_rank(post.rank()));
             }
             if now >= self.look {
-                self.look = now + LOOK;
-                let gone = (0..post.size()).find(|&rank| post.has_ended(rank) && !post.is_lost(rank));
-                if let Some(rank) = gone {
-                    return fault(format!("waited {}, but the process of rank {rank} has ended", what()));
-                }
+                self.look = now + CHECK;
+                post.check_alive(&what)?;
                 let waited = here.saturating_sub(self.start);
                 if self.reminder.is_due(waited) {
                     log::warn!("has waited {:.0} s {}", waited.as_secs_f64(), what());

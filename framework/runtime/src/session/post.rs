@@ -3,10 +3,14 @@
 //! Ranks do not stop at the same moment. A message of a run that is over is dropped; one of a run that has
 //! not begun here yet is kept until it has. A failure of another rank ends whatever this rank was doing.
 
+mod alive;
+mod drain;
+
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+pub(crate) use alive::CHECK;
 use serde::{Deserialize, Serialize};
 
 use super::backoff::Backoff;
@@ -43,6 +47,8 @@ pub(crate) struct Post {
     lost: Vec<usize>,
     /// Whether messages may be on their way to ranks of which only rank 0 knows whether they live.
     sent_aside: bool,
+    /// The process that this rank is.
+    own: Process,
     /// Ranks that can be seen to end from here.
     seen: BTreeMap<usize, Process>,
 }
@@ -61,27 +67,23 @@ impl Post {
             verdict: Keeper::default(),
             lost: Vec::new(),
             sent_aside: false,
+            own: Process::own(),
             seen: BTreeMap::new(),
             transport,
         }
     }
 
-    /// Ranks are these processes.
-    pub(crate) fn know(&mut self, processes: impl IntoIterator<Item = (usize, Process)>) {
-        if self.is_process() {
-            let own = Process::own();
-            self.seen = processes.into_iter().filter(|(_, process)| own.sees(process)).collect();
-        }
-    }
-
-    /// Whether a rank's process has ended, as far as that can be seen: it is on this machine.
-    pub(crate) fn has_ended(&self, rank: usize) -> bool {
-        self.seen.get(&rank).is_some_and(Process::has_ended)
-    }
-
     /// From now on says in a file how the job stands.
     pub(crate) fn keep(&mut self, verdict: Keeper) {
         self.verdict = verdict;
+    }
+
+    /// On rank 0: all ranks have started and found each other.
+    ///
+    /// # Errors
+    /// When the verdict cannot be written.
+    pub(crate) fn started(&mut self) -> Result<()> {
+        self.verdict.started()
     }
 
     /// The job has done what it was to do.
@@ -285,40 +287,6 @@ impl Post {
             Ordering::Greater => {
                 self.early.push_back((from, message));
                 Ok(None)
-            }
-        }
-    }
-
-    /// Waits until everything that was sent has left.
-    pub(crate) fn drain(&mut self, limit: Duration) -> Result<()> {
-        let start = self.look(self.clock.now());
-        let mut backoff = self.backoff();
-        while !self.transport.sends_done()? {
-            if self.poll_quietly()? {
-                backoff.reset();
-            }
-            let waited = self.look(self.clock.now()).saturating_sub(start);
-            if waited > limit {
-                let text =
-                    format!("waited {:.0} s for its own messages to be received", waited.as_secs_f64());
-                return Err(Error::new(ErrorKind::Timeout, text).at_rank(self.rank()));
-            }
-            if !self.clock.is_simulated() {
-                backoff.wait(&mut *self.transport, self.clock)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Receives and keeps what belongs to the present or a later run, so that a drain cannot lose it.
-    fn poll_quietly(&mut self) -> Result<bool> {
-        match self.transport.poll()? {
-            None => Ok(false),
-            Some((from, message)) => {
-                if run_of(&message)? >= self.run {
-                    self.early.push_back((from, message));
-                }
-                Ok(true)
             }
         }
     }

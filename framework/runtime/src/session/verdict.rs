@@ -26,12 +26,21 @@ impl Keeper {
     /// When rank 0 cannot write the file.
     pub(crate) fn start(path: Option<&Path>, rank: usize, size: usize) -> Result<Self> {
         let (process, place) = (std::process::id(), place());
-        let verdict = Verdict { state: State::Running, ranks: size, process, place, ..Verdict::default() };
+        let verdict = Verdict { ranks: size, process, place, ..Verdict::default() };
         let keeper = Keeper { path: path.map(Path::to_path_buf), rank, verdict, next: Duration::ZERO };
         if keeper.rank == 0 {
             keeper.write()?;
         }
         Ok(keeper)
+    }
+
+    /// On rank 0: all ranks have started and found each other.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub(crate) fn started(&mut self) -> Result<()> {
+        self.verdict.state = State::Running;
+        self.write()
     }
 
     /// So many tasks are done.
@@ -116,8 +125,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("v");
         let mut keeper = Keeper::start(Some(&path), 0, 3).unwrap();
-        assert_eq!((read(&path).state, read(&path).ranks), (State::Running, 3));
+        assert_eq!((read(&path).state, read(&path).ranks), (State::Starting, 3));
         assert_eq!(read(&path).process, std::process::id());
+        keeper.started().unwrap();
+        assert_eq!((read(&path).state, read(&path).ranks), (State::Running, 3));
         for (tasks, at, written) in [(5, 0, 5), (6, 999, 5), (7, 1000, 7), (8, 1001, 7)] {
             keeper.done(tasks, || Duration::from_millis(at));
             assert_eq!(read(&path).done, written, "at {at} ms");
