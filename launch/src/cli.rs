@@ -39,6 +39,8 @@ enum Action {
 /// Finds out which MPI the program is linked to and builds the line for its launcher: Open MPI's or MPICH's mpirun,
 /// or srun inside a Slurm allocation. A PBS job's node file is used as the hostfile.
 ///
+/// The program is the same on all ranks: an argument `:` is refused, because launchers take it for the beginning of another.
+///
 /// With --recover, --restarts or --verdict, what counts is the verdict that the program leaves in a file, not how its
 /// launcher ends: 0 only if the job says that it has finished. A launcher that does not end when the job has is ended, with
 /// all processes that it has started. The program must use armature.
@@ -128,7 +130,7 @@ fn tell(directory: &Path, all: bool) -> Result<u8, LaunchError> {
 
 fn start(run: Run) -> Result<u8, LaunchError> {
     let hosts = run.hostfile.as_deref().map(Hostfile::read).transpose()?;
-    let site = Site::survey()?;
+    let site = Site::survey(hosts.is_some());
     let name = run.command[0].to_string_lossy().into_owned();
     let program = detect::program(&name, &search_path())?;
     let mpi = match run.mpi {
@@ -141,6 +143,9 @@ fn start(run: Run) -> Result<u8, LaunchError> {
     let job = Job::new(program, run.command.into_iter().skip(1));
     let job = Job { ranks, hosts, bind, launcher, recover, verdict, ..job };
     let line = line(&job, mpi, &site)?;
+    if let Some(warning) = &line.warning {
+        eprintln!("armature: {warning}");
+    }
     if run.dry_run {
         if let Some(hostfile) = &line.hostfile {
             println!("# hosts:");

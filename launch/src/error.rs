@@ -13,6 +13,10 @@ use crate::hostfile::HostfileError;
 pub enum LaunchError {
     /// The hostfile cannot be read or understood.
     Hostfile(HostfileError),
+    /// A variable of the batch job around us is needed, and cannot be used.
+    Variable(Variable),
+    /// An argument is `:`, which launchers take for the end of a program and its arguments.
+    Colon,
     /// There is no such program.
     NoProgram(String),
     /// The program does not tell which MPI it needs, and more than one is installed.
@@ -42,6 +46,8 @@ impl LaunchError {
     pub fn exit_code(&self) -> u8 {
         match self {
             LaunchError::Hostfile(_)
+            | LaunchError::Variable(_)
+            | LaunchError::Colon
             | LaunchError::AmbiguousMpi(_)
             | LaunchError::Events(_)
             | LaunchError::NoRecovery(_) => 2,
@@ -61,6 +67,12 @@ impl fmt::Display for LaunchError {
         match self {
             LaunchError::Hostfile(error) => error.fmt(f),
             LaunchError::Events(error) | LaunchError::Verdict(error) => error.fmt(f),
+            LaunchError::Variable(variable) => variable.fmt(f),
+            LaunchError::Colon => f.write_str(
+                "an argument is `:`: launchers take it for the end of one program and the beginning of another, also behind \
+                 `--` and among the program's own arguments. All ranks run the same program here; one that needs the \
+                 argument can be started by a script that adds it",
+            ),
             LaunchError::NoRecovery(mpi) => write!(
                 f,
                 "--recover needs Open MPI: the launchers of {mpi} end all ranks when one dies. \
@@ -102,6 +114,21 @@ impl std::error::Error for LaunchError {
             LaunchError::Io { source, .. } => Some(source),
             _ => None,
         }
+    }
+}
+
+/// A variable of a batch job that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name, as in `PBS_NODEFILE`.
+    pub name: &'static str,
+    /// What is wrong with it, and what was expected.
+    pub wrong: String,
+}
+
+impl fmt::Display for Variable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of the batch job: {}", self.name, self.wrong)
     }
 }
 

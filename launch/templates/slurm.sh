@@ -3,6 +3,7 @@
 #
 #   sbatch launch/templates/slurm.sh
 #   sbatch --nodes=8 --export=ALL,SHARED=/scratch/me/ferret launch/templates/slurm.sh
+#   sbatch --cpus-per-task=4 launch/templates/slurm.sh        four cores a rank, which armature run hands on to srun
 #
 # Then: squeue --me (is it running?), scancel JOBID (end it). The job's exit code is Ferret's.
 

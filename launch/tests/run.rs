@@ -150,6 +150,65 @@ fn signals_go_on_to_the_launcher() {
 }
 
 #[test]
+fn a_second_program_is_refused_before_anything_is_started() {
+    let dir = launcher("mpirun.mpich", "echo started");
+    for args in [&["-n", "2", "/bin/sh", ":", "/bin/true"][..], &["-n", "2", "--", "/bin/sh", "x", ":"]] {
+        let output = armature(dir.path(), args).output().unwrap();
+        expect_code(&output, 2);
+        assert!(text(&output.stderr).contains("an argument is `:`"), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), "");
+    }
+}
+
+#[test]
+fn a_node_file_of_pbs_that_is_not_needed_is_not_read() {
+    let dir = launcher("mpirun.mpich", "printf '%s ' \"$@\"");
+    let hosts = dir.path().join("hosts");
+    fs::write(&hosts, "node01 slots=4\n").unwrap();
+    let with = |file: &str, args: &[&str]| {
+        let output = armature(dir.path(), &[args, &["/bin/sh"]].concat()).env("PBS_NODEFILE", file).output();
+        output.unwrap()
+    };
+    let empty = dir.path().join("empty");
+    fs::write(&empty, "").unwrap();
+    for file in ["/nowhere", empty.to_str().unwrap()] {
+        let output = with(file, &["--hostfile", hosts.to_str().unwrap()]);
+        expect_code(&output, 0);
+        assert_eq!(text(&output.stderr), "");
+        let output = with(file, &["-n", "2"]);
+        expect_code(&output, 0);
+        assert!(text(&output.stdout).starts_with("-n 2 "), "{}", text(&output.stdout));
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("PBS_NODEFILE of the batch job: ") && said.contains("on this machine"),
+            "{said}"
+        );
+        let output = with(file, &[]);
+        expect_code(&output, 2);
+        assert!(text(&output.stderr).contains("PBS_NODEFILE of the batch job: "), "{}", text(&output.stderr));
+    }
+    let output = with("", &[]);
+    expect_code(&output, 0);
+    assert_eq!(text(&output.stderr), "");
+}
+
+/// Open MPI itself takes such hosts for one, with two numbers of slots.
+#[test]
+fn open_mpi_accepts_hosts_whose_names_differ_behind_a_dot() {
+    let dir = tempfile::tempdir().unwrap();
+    let hosts = dir.path().join("hosts");
+    fs::write(&hosts, "mpi-worker.1.foo.net slots=2\nmpi-worker.2.foo.net slots=2\n").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
+    command.args(["run", "--timeout", "30s", "--mpi", "openmpi", "--hostfile", hosts.to_str().unwrap()]);
+    // There are no such hosts, and nobody is to look for them.
+    let output =
+        without_settings(command.arg("/bin/true")).env("OMPI_MCA_plm_rsh_agent", "/bin/false").output();
+    let said = text(&output.unwrap().stderr);
+    assert!(!said.contains("multiple definitions"), "{said}");
+    assert!(said.contains("unable to reliably start one or more daemons"), "{said}");
+}
+
+#[test]
 fn what_is_missing_is_127() {
     let none = tempfile::tempdir().unwrap();
     let output = armature(none.path(), &["no-such-program"]).output().unwrap();
@@ -157,18 +216,21 @@ fn what_is_missing_is_127() {
     assert!(text(&output.stderr).contains("`no-such-program`"), "{}", text(&output.stderr));
 }
 
-/// `armature run` with the launchers of this machine.
-fn for_real(args: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
-    command.args(["run", "--timeout", "60s"]).args(args);
-    // Settings of the MPI that runs this test must not decide here.
+/// Without settings of the MPI that runs this test, which must not decide here.
+fn without_settings(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
         if ["OMPI_", "PMI", "SLURM_", "PBS_", "PE_HOSTFILE"].iter().any(|start| name.starts_with(start)) {
             command.env_remove(name);
         }
     }
-    command.output().unwrap()
+    command
+}
+
+/// `armature run` with the launchers of this machine.
+fn for_real(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
+    without_settings(command.args(["run", "--timeout", "60s"]).args(args)).output().unwrap()
 }
 
 fn lines(output: &Output) -> Vec<String> {

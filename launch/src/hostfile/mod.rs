@@ -82,6 +82,14 @@ impl Hostfile {
         &self.hosts
     }
 
+    /// Whether two hosts have the same name up to its first dot. Addresses are no names.
+    pub(crate) fn needs_full_names(&self) -> bool {
+        let is_name = |host: &&Host| host.name.parse::<std::net::IpAddr>().is_err();
+        let mut short = std::collections::BTreeSet::new();
+        let first = |host: &Host| host.name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+        !self.hosts.iter().filter(is_name).all(|host| short.insert(first(host)))
+    }
+
     /// How many ranks the hosts take together.
     pub fn slots(&self) -> usize {
         self.hosts.iter().map(|host| host.slots).sum()

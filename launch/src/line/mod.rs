@@ -83,6 +83,12 @@ pub struct Line {
     pub hostfile: Option<String>,
     /// Variables that the launcher is started with, beside those of this process.
     pub variables: Vec<(&'static str, &'static str)>,
+    /// How many ranks it starts.
+    pub ranks: usize,
+    /// Whether all of them are on this machine.
+    pub all_here: bool,
+    /// What the user should know about it.
+    pub warning: Option<String>,
     words: Vec<Word>,
 }
 
@@ -125,24 +131,43 @@ fn quoted(word: &str) -> Cow<'_, str> {
 ///
 /// # Errors
 /// [`LaunchError::NoLauncher`] or [`LaunchError::NoSrun`] when the launcher is not there; [`LaunchError::NoRecovery`] when
-/// it cannot let ranks go on.
+/// it cannot let ranks go on; [`LaunchError::Colon`] when it would see two programs; [`LaunchError::Variable`] when the number
+/// of ranks is not given and the batch job does not tell it either.
 pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
+    if job.command.iter().any(|word| word == ":") {
+        return Err(LaunchError::Colon);
+    }
     let in_slurm = matches!(site.batch, Some(Batch::Slurm { .. }));
     let hosts = job.hosts.as_ref().or(match &site.batch {
-        Some(Batch::Pbs(hosts)) => Some(hosts),
+        Some(Batch::Pbs(Ok(hosts))) => Some(hosts),
         _ => None,
     });
     let slots = match (hosts, &site.batch) {
-        (Some(hosts), _) => hosts.slots(),
-        (None, Some(Batch::Slurm { tasks: slots } | Batch::Sge { slots })) => *slots,
-        (None, _) => site.cores.max(1),
+        (Some(hosts), _) => Ok(hosts.slots()),
+        (None, Some(Batch::Slurm { tasks: slots, .. } | Batch::Sge { slots })) => slots.clone(),
+        (None, Some(Batch::Pbs(Err(wrong)))) => Err(wrong.clone()),
+        (None, _) => Ok(site.cores.max(1)),
+    };
+    let (slots, warning) = match (slots, job.ranks, &site.batch) {
+        (Ok(slots), ..) => (slots, None),
+        (Err(wrong), None, _) => return Err(LaunchError::Variable(wrong)),
+        // Open MPI and MPICH know nothing of PBS: without its hosts they start all ranks here.
+        (Err(wrong), Some(_), Some(Batch::Pbs(_))) => {
+            (site.cores.max(1), Some(format!("{wrong}; all ranks are on this machine")))
+        }
+        // The launcher knows the hosts, and whether there are too many ranks for them.
+        (Err(wrong), Some(ranks), _) => (ranks, Some(wrong.to_string())),
     };
     let ranks = job.ranks.unwrap_or(slots);
     let Job { bind, recover, verdict, .. } = *job;
     if recover && mpi == Mpi::Mpich {
         return Err(LaunchError::NoRecovery(mpi));
     }
-    let needs = Needs { ranks, shared: ranks > slots, hosts, bind, recover, verdict };
+    let cores_per_task = match site.batch {
+        Some(Batch::Slurm { cores_per_task, .. }) => cores_per_task,
+        _ => None,
+    };
+    let needs = Needs { ranks, shared: ranks > slots, cores_per_task, hosts, bind, recover, verdict };
     let use_srun = match job.launcher {
         Launcher::Srun => true,
         Launcher::Mpirun => false,
@@ -156,7 +181,10 @@ pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
     } else {
         let missing = || LaunchError::NoLauncher(Some(mpi));
         match mpi {
-            Mpi::OpenMpi => (site.openmpi.as_ref().ok_or_else(missing)?, openmpi::options(&needs, site)),
+            Mpi::OpenMpi => {
+                variables.extend(openmpi::variables(hosts));
+                (site.openmpi.as_ref().ok_or_else(missing)?, openmpi::options(&needs, site))
+            }
             Mpi::Mpich => (site.mpich.as_ref().ok_or_else(missing)?, mpich::options(&needs)),
         }
     };
@@ -165,7 +193,8 @@ pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
         Mpi::Mpich => hosts.for_mpich(),
     });
     words.extend(job.command.iter().cloned().map(Word::Text));
-    Ok(Line { program: program.clone(), hostfile, variables, words })
+    let all_here = !use_srun && hosts.is_none() && matches!(site.batch, None | Some(Batch::Pbs(_)));
+    Ok(Line { program: program.clone(), hostfile, variables, ranks, all_here, warning, words })
 }
 
 /// What a launcher has to be told.
@@ -173,6 +202,8 @@ struct Needs<'a> {
     ranks: usize,
     /// More ranks than slots.
     shared: bool,
+    /// What Slurm has promised to each task.
+    cores_per_task: Option<usize>,
     hosts: Option<&'a Hostfile>,
     bind: Bind,
     recover: bool,

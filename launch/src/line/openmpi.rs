@@ -1,10 +1,21 @@
 //! Open MPI's `mpirun`.
 
 use super::{Bind, Needs, Word, words};
+use crate::hostfile::Hostfile;
 use crate::site::Site;
 
 /// Set for the launcher only, see [`Job::verdict`](super::Job::verdict).
 const VERDICT: &str = "ARMATURE_VERDICT";
+
+/// It cuts names of hosts off at their first dot, by default, and takes `node.1.site` and `node.2.site` for one host. The
+/// first variable is for Open MPI 4, the second for 5.
+const FULL_NAMES: [(&str, &str); 2] =
+    [("OMPI_MCA_orte_keep_fqdn_hostnames", "1"), ("PRTE_MCA_prte_keep_fqdn_hostnames", "1")];
+
+pub(super) fn variables(hosts: Option<&Hostfile>) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let needed = hosts.is_some_and(Hostfile::needs_full_names);
+    FULL_NAMES.into_iter().filter(move |_| needed)
+}
 
 pub(super) fn options(needs: &Needs<'_>, site: &Site) -> Vec<Word> {
     let mut line = Vec::new();

@@ -22,6 +22,9 @@ pub(super) fn options(needs: &Needs<'_>, mpi: Mpi) -> Vec<Word> {
     let mut line: Vec<Word> = words([wiring, death, "-n", &needs.ranks.to_string()]).collect();
     if needs.shared {
         line.extend(words(["--overcommit"]));
+    } else if let Some(cores) = needs.cores_per_task {
+        // Since Slurm 22.05 a step does not inherit what its job has.
+        line.extend(words([&format!("--cpus-per-task={cores}")]));
     }
     match needs.binding() {
         Some(Bind::Core) => line.extend(words(["--cpu-bind=cores"])),

@@ -1,6 +1,7 @@
 //! Golden lines: a place and a job in, the command out.
 
 use super::*;
+use crate::error::Variable;
 
 /// A machine of four cores with everything installed.
 fn here() -> Site {
@@ -14,7 +15,7 @@ fn here() -> Site {
 }
 
 fn in_slurm(tasks: usize) -> Site {
-    Site { batch: Some(Batch::Slurm { tasks }), ..here() }
+    Site { batch: Some(Batch::Slurm { tasks: Ok(tasks), cores_per_task: None }), ..here() }
 }
 
 fn ferret() -> Job {
@@ -112,7 +113,7 @@ fn inside_slurm_mpirun_remains_possible() {
 #[test]
 fn a_pbs_node_file_becomes_the_hostfile() {
     let nodes = Hostfile::parse("nodes", "a\na\nb\nb\n").unwrap();
-    let site = Site { batch: Some(Batch::Pbs(nodes)), ..here() };
+    let site = Site { batch: Some(Batch::Pbs(Ok(nodes))), ..here() };
     let line =
         check(&Job::new("app", [""; 0]), Mpi::OpenMpi, &site, "mpirun.openmpi -n 4 --hostfile HOSTS app");
     assert_eq!(line.hostfile.as_deref(), Some("a slots=2\nb slots=2\n"));
@@ -122,7 +123,7 @@ fn a_pbs_node_file_becomes_the_hostfile() {
 
 #[test]
 fn grid_engine_needs_only_the_number() {
-    let site = Site { batch: Some(Batch::Sge { slots: 12 }), ..here() };
+    let site = Site { batch: Some(Batch::Sge { slots: Ok(12) }), ..here() };
     check(&Job::new("app", [""; 0]), Mpi::OpenMpi, &site, "mpirun.openmpi -n 12 app");
     check(&Job::new("app", [""; 0]), Mpi::Mpich, &site, "mpirun.mpich -n 12 app");
 }
@@ -160,4 +161,83 @@ fn ranks_may_go_on_with_open_mpi_only() {
     assert_eq!(error.exit_code(), 2);
     let text = "--recover needs Open MPI: the launchers of MPICH end all ranks when one dies. --restarts N starts the job again";
     assert_eq!(error.to_string(), text);
+}
+
+#[test]
+fn a_second_program_is_refused_wherever_the_colon_stands() {
+    for args in [&[":", "/bin/true"][..], &["-x", ":"], &["--", ":", "b"]] {
+        let job = Job { ranks: Some(2), ..Job::new("sor", args.iter().copied()) };
+        for (mpi, site) in [(Mpi::OpenMpi, here()), (Mpi::Mpich, here()), (Mpi::OpenMpi, in_slurm(4))] {
+            let error = line(&job, mpi, &site).unwrap_err();
+            assert!(matches!(error, LaunchError::Colon) && error.exit_code() == 2, "{error}");
+        }
+    }
+    let within = Job { ranks: Some(2), ..Job::new("sor", ["a:b", "::", " : "]) };
+    check(&within, Mpi::OpenMpi, &here(), "mpirun.openmpi -n 2 sor a:b :: ' : '");
+}
+
+#[test]
+fn open_mpi_is_to_keep_names_that_differ_only_behind_a_dot() {
+    let with =
+        |text: &str| Job { hosts: Some(Hostfile::parse("hosts", text).unwrap()), ..Job::new("app", [""; 0]) };
+    let workers = with("mpi-worker.1.foo.net slots=2\nmpi-worker.2.foo.net slots=2\n");
+    let golden = "OMPI_MCA_orte_keep_fqdn_hostnames=1 PRTE_MCA_prte_keep_fqdn_hostnames=1 mpirun.openmpi -n 4 \
+                  --hostfile HOSTS app";
+    let line = check(&workers, Mpi::OpenMpi, &here(), golden);
+    assert_eq!(
+        line.hostfile.as_deref(),
+        Some("mpi-worker.1.foo.net slots=2\nmpi-worker.2.foo.net slots=2\n")
+    );
+    check(&workers, Mpi::Mpich, &here(), "mpirun.mpich -n 4 -f HOSTS app");
+    for text in ["a.foo.net\nb.foo.net\n", "10.0.0.1\n10.0.0.2\n", "a\nb\n", "a.foo.net\na.foo.net\n"] {
+        check(&with(text), Mpi::OpenMpi, &here(), "mpirun.openmpi -n 2 --hostfile HOSTS app");
+    }
+    let nodes = Hostfile::parse("nodes", "w.1\nw.2\n").unwrap();
+    let site = Site { batch: Some(Batch::Pbs(Ok(nodes))), ..here() };
+    let golden = golden.replace("-n 4", "-n 2");
+    check(&Job::new("app", [""; 0]), Mpi::OpenMpi, &site, &golden);
+}
+
+#[test]
+fn cores_that_slurm_has_promised_are_asked_for_again() {
+    let site = |tasks| {
+        let batch = Batch::Slurm { tasks: Ok(tasks), cores_per_task: Some(4) };
+        Site { batch: Some(batch), fence: true, ..here() }
+    };
+    let job = Job { ranks: Some(2), ..Job::new("app", [""; 0]) };
+    let golden = "srun --mpi=pmix --kill-on-bad-exit=1 -n 2 --cpus-per-task=4 app";
+    check(&job, Mpi::OpenMpi, &site(2), golden);
+    check(&job, Mpi::Mpich, &site(2), &golden.replace("pmix", "pmi2"));
+    let more = Job { ranks: Some(3), ..job };
+    let golden = "srun --mpi=pmix --kill-on-bad-exit=1 -n 3 --overcommit --cpu-bind=none app";
+    check(&more, Mpi::OpenMpi, &site(2), golden);
+}
+
+#[test]
+fn what_a_batch_job_does_not_tell_is_missed_only_where_it_is_needed() {
+    let wrong = |name| Variable { name, wrong: "`x`: expected something else".into() };
+    let pbs = Site { batch: Some(Batch::Pbs(Err(wrong("PBS_NODEFILE")))), ..here() };
+    let sge = Site { batch: Some(Batch::Sge { slots: Err(wrong("NSLOTS")) }), ..here() };
+    let slurm = Batch::Slurm { tasks: Err(wrong("SLURM_NTASKS")), cores_per_task: None };
+    let slurm = Site { batch: Some(slurm), fence: true, ..here() };
+    let some = Job { ranks: Some(3), ..Job::new("app", [""; 0]) };
+    for (name, site, start) in [
+        ("PBS_NODEFILE", pbs, "mpirun.openmpi"),
+        ("NSLOTS", sge, "mpirun.openmpi"),
+        ("SLURM_NTASKS", slurm, "srun --mpi=pmix --kill-on-bad-exit=1"),
+    ] {
+        let error = line(&Job::new("app", [""; 0]), Mpi::OpenMpi, &site).unwrap_err();
+        assert_eq!(error.exit_code(), 2);
+        assert!(error.to_string().starts_with(&format!("{name} of the batch job: `x`: ")), "{error}");
+        let line = check(&some, Mpi::OpenMpi, &site, &format!("{start} -n 3 app"));
+        let warning = line.warning.unwrap();
+        assert!(warning.starts_with(name), "{warning}");
+        assert_eq!(
+            (warning.contains("on this machine"), line.all_here),
+            (name == "PBS_NODEFILE", name == "PBS_NODEFILE")
+        );
+        let named = Job { hosts: Some(hosts()), launcher: Launcher::Mpirun, ..some.clone() };
+        let line = check(&named, Mpi::OpenMpi, &site, "mpirun.openmpi -n 3 --hostfile HOSTS app");
+        assert_eq!((line.warning, line.all_here), (None, false));
+    }
 }

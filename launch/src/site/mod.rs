@@ -8,7 +8,7 @@ mod slurm;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::error::LaunchError;
+use crate::error::Variable;
 use crate::hostfile::Hostfile;
 
 /// Chooses how Slurm's PMIx lets the ranks of several nodes wait for each other.
@@ -41,35 +41,35 @@ pub enum Batch {
     /// Slurm, with the number of tasks of the allocation.
     Slurm {
         /// Tasks on all nodes together.
-        tasks: usize,
+        tasks: Result<usize, Variable>,
+        /// Cores that each task was promised, where `srun` has to be told.
+        cores_per_task: Option<usize>,
     },
     /// PBS or Torque, with the hosts of its node file. Debian's Open MPI does not know PBS.
-    Pbs(Hostfile),
+    Pbs(Result<Hostfile, Variable>),
     /// Grid Engine, whose hosts both launchers find by themselves.
     Sge {
         /// Slots on all hosts together.
-        slots: usize,
+        slots: Result<usize, Variable>,
     },
 }
 
 impl Site {
-    /// Looks at this machine and the environment of this process.
-    ///
-    /// # Errors
-    /// When the node file of a PBS job cannot be read.
-    pub fn survey() -> Result<Site, LaunchError> {
+    /// Looks at this machine and the environment of this process. The batch job around it is no concern of a caller
+    /// that `has_hosts` of its own: its node file, which need not be there, is not read then.
+    pub fn survey(has_hosts: bool) -> Site {
         let path = search_path();
         let launchers = launchers::find(&path);
-        Ok(Site {
+        Site {
             root: rustix::process::geteuid().is_root(),
             cores: cores(Path::new("/sys/devices/system/cpu")),
             openmpi: launchers.openmpi,
             mpich: launchers.mpich,
             srun: launchers.srun,
-            batch: batch(|name| std::env::var(name).ok())?,
+            batch: batch(|name| std::env::var(name).ok(), has_hosts),
             variables: variables(std::env::vars_os().filter_map(|(name, _)| name.into_string().ok())),
             fence: std::env::var_os(FENCE).is_some(),
-        })
+        }
     }
 }
 
@@ -78,21 +78,40 @@ pub fn search_path() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// The batch job that an environment tells of.
-fn batch(get: impl Fn(&str) -> Option<String>) -> Result<Option<Batch>, LaunchError> {
+/// The batch job that an environment tells of. A variable that is empty is none.
+fn batch(get: impl Fn(&str) -> Option<String>, has_hosts: bool) -> Option<Batch> {
+    let get = |name: &str| get(name).filter(|value| !value.trim().is_empty());
     if get("SLURM_JOB_ID").is_some() {
-        let tasks = get("SLURM_NTASKS").and_then(|n| n.parse().ok());
-        let per_node = || get("SLURM_TASKS_PER_NODE").and_then(|list| slurm::sum(&list));
-        return Ok(Some(Batch::Slurm { tasks: tasks.or_else(per_node).unwrap_or(1) }));
+        let per_node = || match get("SLURM_TASKS_PER_NODE") {
+            Some(list) => slurm::sum(&list).ok_or_else(|| Variable {
+                name: "SLURM_TASKS_PER_NODE",
+                wrong: format!("`{list}`: expected numbers such as 2(x3),1"),
+            }),
+            None => Ok(1),
+        };
+        let tasks = count(get, "SLURM_NTASKS").unwrap_or_else(per_node);
+        // What the user says to srun itself counts.
+        let is_said = get("SRUN_CPUS_PER_TASK").is_some();
+        let cores = count(get, "SLURM_CPUS_PER_TASK").and_then(Result::ok);
+        return Some(Batch::Slurm { tasks, cores_per_task: cores.filter(|_| !is_said) });
     }
     if let Some(file) = get("PBS_NODEFILE") {
-        return Ok(Some(Batch::Pbs(Hostfile::read(Path::new(&file))?)));
+        // Somebody else's hosts are used; the job's would only be in the way.
+        let read = || Hostfile::read(Path::new(&file));
+        let wrong = |error: String| Variable { name: "PBS_NODEFILE", wrong: error };
+        return (!has_hosts).then(|| Batch::Pbs(read().map_err(|error| wrong(error.to_string()))));
     }
     if get("PE_HOSTFILE").is_some() {
-        let slots = get("NSLOTS").and_then(|n| n.parse().ok()).unwrap_or(1);
-        return Ok(Some(Batch::Sge { slots }));
+        return Some(Batch::Sge { slots: count(get, "NSLOTS").unwrap_or(Ok(1)) });
     }
-    Ok(None)
+    None
+}
+
+/// The number in a variable, if it is set.
+fn count(get: impl Fn(&str) -> Option<String>, name: &'static str) -> Option<Result<usize, Variable>> {
+    let value = get(name)?;
+    let wrong = || Variable { name, wrong: format!("`{value}`: expected a whole number of at least 1") };
+    Some(value.trim().parse().ok().filter(|&number| number >= 1).ok_or_else(wrong))
 }
 
 fn variables(names: impl Iterator<Item = String>) -> Vec<String> {
@@ -120,32 +139,71 @@ mod tests {
     use super::*;
 
     fn of(environment: &[(&str, &str)]) -> Option<Batch> {
-        batch(|name| environment.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned()))
-            .unwrap()
+        let get =
+            |name: &str| environment.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned());
+        batch(get, false)
     }
 
     #[test]
     fn slurm_tasks_are_counted() {
-        assert_eq!(of(&[("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "6")]), Some(Batch::Slurm { tasks: 6 }));
-        assert_eq!(
-            of(&[("SLURM_JOB_ID", "7"), ("SLURM_TASKS_PER_NODE", "2(x3),1")]),
-            Some(Batch::Slurm { tasks: 7 })
-        );
+        let slurm = |tasks| Some(Batch::Slurm { tasks: Ok(tasks), cores_per_task: None });
+        assert_eq!(of(&[("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "6")]), slurm(6));
+        assert_eq!(of(&[("SLURM_JOB_ID", "7"), ("SLURM_TASKS_PER_NODE", "2(x3),1")]), slurm(7));
+        assert_eq!(of(&[("SLURM_JOB_ID", "7")]), slurm(1));
+        assert_eq!(of(&[("SLURM_JOB_ID", ""), ("SLURM_NTASKS", "6")]), None);
+    }
+
+    #[test]
+    fn cores_that_slurm_has_promised_to_each_task_are_known() {
+        let cores = |more: &[(&str, &str)]| {
+            let job = [&[("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "6")], more].concat();
+            let Some(Batch::Slurm { cores_per_task, .. }) = of(&job) else { panic!() };
+            cores_per_task
+        };
+        assert_eq!(cores(&[("SLURM_CPUS_PER_TASK", "4")]), Some(4));
+        assert_eq!(cores(&[("SLURM_CPUS_PER_TASK", "4"), ("SRUN_CPUS_PER_TASK", "2")]), None, "srun knows");
+        assert_eq!([cores(&[]), cores(&[("SLURM_CPUS_PER_TASK", "")])], [None; 2]);
     }
 
     #[test]
     fn a_pbs_node_file_is_a_hostfile() {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), "node01\nnode01\nnode02\n").unwrap();
-        let Some(Batch::Pbs(hosts)) = of(&[("PBS_NODEFILE", file.path().to_str().unwrap())]) else {
+        let Some(Batch::Pbs(Ok(hosts))) = of(&[("PBS_NODEFILE", file.path().to_str().unwrap())]) else {
             panic!()
         };
         assert_eq!(hosts.for_openmpi(), "node01 slots=2\nnode02 slots=1\n");
     }
 
     #[test]
+    fn a_variable_that_cannot_be_used_is_named_and_an_empty_one_is_none() {
+        let Some(Batch::Pbs(Err(wrong))) = of(&[("PBS_NODEFILE", "/nowhere")]) else { panic!() };
+        assert!(wrong.to_string().starts_with("PBS_NODEFILE of the batch job: /nowhere: "), "{wrong}");
+        assert_eq!(batch(|name| (name == "PBS_NODEFILE").then(|| "/nowhere".to_owned()), true), None);
+        for name in ["PBS_NODEFILE", "PE_HOSTFILE", "SLURM_JOB_ID"] {
+            assert_eq!([of(&[(name, "")]), of(&[(name, " ")])], [None, None], "{name}");
+        }
+        let jobs: [(&str, &[(&str, &str)]); 3] = [
+            (
+                "SLURM_NTASKS",
+                &[("SLURM_JOB_ID", "7"), ("SLURM_NTASKS", "many"), ("SLURM_TASKS_PER_NODE", "2")],
+            ),
+            ("SLURM_TASKS_PER_NODE", &[("SLURM_JOB_ID", "7"), ("SLURM_TASKS_PER_NODE", "2(x")]),
+            ("NSLOTS", &[("PE_HOSTFILE", "/x"), ("NSLOTS", "0")]),
+        ];
+        for (name, job) in jobs {
+            let (Some(Batch::Slurm { tasks: Err(wrong), .. }) | Some(Batch::Sge { slots: Err(wrong) })) =
+                of(job)
+            else {
+                panic!("{name}")
+            };
+            assert_eq!(wrong.name, name);
+        }
+    }
+
+    #[test]
     fn grid_engine_tells_its_slots() {
-        assert_eq!(of(&[("PE_HOSTFILE", "/x"), ("NSLOTS", "12")]), Some(Batch::Sge { slots: 12 }));
+        assert_eq!(of(&[("PE_HOSTFILE", "/x"), ("NSLOTS", "12")]), Some(Batch::Sge { slots: Ok(12) }));
         assert_eq!(of(&[("HOME", "/root")]), None);
     }
 
