@@ -18,7 +18,12 @@ use crate::execute::Call;
 use crate::hostfile::Hostfile;
 use crate::line::{Bind, Job, Launcher, line};
 use crate::site::{Site, search_path};
-use crate::{Mpi, detect, explain, supervise};
+use crate::supervise::{self, Terms};
+use crate::{Mpi, detect, explain, stage};
+
+/// How long all ranks may take to start and find each other, unless the user says so: longer than a large job on a busy
+/// machine takes, or a program to read its input first; a job that hangs at its start costs as much of its allocation.
+const START_LIMIT: Duration = Duration::from_secs(600);
 
 /// Starts MPI programs the right way for Open MPI, MPICH and srun.
 #[derive(Debug, Parser)]
@@ -41,7 +46,7 @@ enum Action {
 ///
 /// The program is the same on all ranks: an argument `:` is refused, because launchers take it for the beginning of another.
 ///
-/// With --recover, --restarts or --verdict, what counts is the verdict that the program leaves in a file, not how its
+/// With --recover, --restarts, --verdict or --start-limit, what counts is the verdict that the program leaves in a file, not how its
 /// launcher ends: 0 only if the job says that it has finished. A launcher that does not end when the job has is ended, with
 /// all processes that it has started. The program must use armature.
 ///
@@ -74,6 +79,13 @@ struct Run {
     /// A job whose own code failed is not started again, nor is one that was asked to end by a signal
     #[arg(long, value_name = "N", default_value_t = 0)]
     restarts: u32,
+    /// End the job if not all ranks have started and found each other within this time, each time that it is started
+    /// [default, with --recover, --restarts or --verdict: 10m]. A rank that dies on this machine meanwhile is noticed at once
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    start_limit: Option<Duration>,
+    /// Hand standard input on to the launcher, and with it to rank 0. Otherwise nothing is read from it
+    #[arg(long)]
+    stdin: bool,
     /// Keep the verdict in this file; rank 0 must be able to write it [default: a temporary one, in the current directory
     /// where there are several hosts]
     #[arg(long, value_name = "FILE")]
@@ -106,6 +118,9 @@ struct Explain {
 
 /// Reads the arguments of this process and does what they say.
 pub fn main() -> ExitCode {
+    if let Some(code) = stage::enter(std::env::args_os()) {
+        return code;
+    }
     let result = match Cli::parse().command {
         Action::Run(run) => start(run),
         Action::Explain(Explain { directory, all }) => tell(&directory, all),
@@ -138,8 +153,8 @@ fn start(run: Run) -> Result<u8, LaunchError> {
         None => detect::mpi_of(&program, &site)?,
     };
     let ranks = run.ranks.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let Run { bind, launcher, recover, restarts, .. } = run;
-    let verdict = recover || restarts > 0 || run.verdict.is_some();
+    let Run { bind, launcher, recover, restarts, start_limit, .. } = run;
+    let verdict = recover || restarts > 0 || run.verdict.is_some() || start_limit.is_some();
     let job = Job::new(program, run.command.into_iter().skip(1));
     let job = Job { ranks, hosts, bind, launcher, recover, verdict, ..job };
     let line = line(&job, mpi, &site)?;
@@ -157,7 +172,8 @@ fn start(run: Run) -> Result<u8, LaunchError> {
     if run.verbose {
         eprintln!("armature: {}", line.display("hosts"));
     }
-    let mut call = Call::new(&line)?;
+    let program = std::env::current_exe().map_err(LaunchError::io("find this program's own file"))?;
+    let mut call = Call::new(&line)?.reads_stdin(run.stdin).bound_to_this_process(program);
     if !verdict {
         return call.run(run.timeout);
     }
@@ -179,7 +195,14 @@ fn start(run: Run) -> Result<u8, LaunchError> {
     };
     // Ranks may have another current directory.
     let file = std::path::absolute(&file).map_err(LaunchError::io("find out the current directory"))?;
-    supervise::supervise(&mut call, &file, restarts, run.timeout)
+    let terms = Terms {
+        verdict: &file,
+        restarts,
+        limit: run.timeout,
+        start_limit: start_limit.unwrap_or(START_LIMIT),
+        all_here: line.all_here.then_some(line.ranks),
+    };
+    supervise::supervise(&mut call, &terms)
 }
 
 /// A time as in `90`, `90s`, `1.5m` or `2h`.

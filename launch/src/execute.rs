@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::io::{IsTerminal, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -14,6 +14,7 @@ use tempfile::NamedTempFile;
 
 use crate::error::LaunchError;
 use crate::line::Line;
+use crate::stage;
 
 /// What a job that ran into its time limit exits with, as coreutils' `timeout` does.
 pub const TIMED_OUT: u8 = 124;
@@ -26,6 +27,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(20);
 
 /// A launcher line that is ready to be run, once or several times.
 ///
+/// The launcher reads nothing, unless [`reads_stdin`](Call::reads_stdin) says so: it would take what is meant for others,
+/// such as the loop of a shell script in which it is started.
+///
 /// Signals that a batch system sends (SIGTERM, SIGUSR1 and the like) go on to the launcher, which hands them to the
 /// ranks. Ctrl-C does not need to: the terminal sends it to the launcher too.
 #[derive(Debug)]
@@ -34,6 +38,8 @@ pub struct Call<'a> {
     hostfile: Option<NamedTempFile>,
     signals: Signals,
     from_terminal: bool,
+    reads_stdin: bool,
+    stage: Option<PathBuf>,
 }
 
 impl<'a> Call<'a> {
@@ -57,18 +63,34 @@ impl<'a> Call<'a> {
         let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])
             .map_err(LaunchError::io("listen for signals"))?;
         let from_terminal = std::io::stdin().is_terminal() || std::io::stderr().is_terminal();
-        Ok(Call { line, hostfile, signals, from_terminal })
+        Ok(Call { line, hostfile, signals, from_terminal, reads_stdin: false, stage: None })
+    }
+
+    /// The launcher gets this process's standard input, and with it rank 0.
+    pub fn reads_stdin(self, yes: bool) -> Self {
+        Call { reads_stdin: yes, ..self }
+    }
+
+    /// The launcher ends when this process does, even if that is killed. `program` is this program's own file, whose `main` is
+    /// [`cli::main`](crate::cli::main): the launcher is started by way of it.
+    pub fn bound_to_this_process(self, program: PathBuf) -> Self {
+        Call { stage: Some(program), ..self }
     }
 
     /// Starts the launcher with these variables set, and those of the line.
     pub(crate) fn start(&self, variables: &[(&str, &OsStr)]) -> Result<Child, LaunchError> {
         let hosts = self.hostfile.as_ref().map_or(Path::new(""), |file| file.path());
-        Command::new(&self.line.program)
+        let launcher = &self.line.program;
+        let command = self.stage.as_ref().map(|stage| stage::command(stage, launcher));
+        let stdin = if self.reads_stdin { Stdio::inherit() } else { Stdio::null() };
+        command
+            .unwrap_or_else(|| Command::new(launcher))
+            .stdin(stdin)
             .args(self.line.args(hosts))
             .envs(self.line.variables.iter().copied())
             .envs(variables.iter().copied())
             .spawn()
-            .map_err(LaunchError::io(format!("start {}", self.line.program.display())))
+            .map_err(LaunchError::io(format!("start {}", launcher.display())))
     }
 
     /// The signals that have come since the last call.

@@ -7,7 +7,8 @@
 //! 1. [`cli`] reads the arguments, [`hostfile`] the hostfile.
 //! 2. [`site`] looks at the machine: cores, launchers, the job that we are in. [`detect`] looks at the program.
 //! 3. [`mod@line`] decides: a pure function from all of that to the command.
-//! 4. [`execute`] runs it, hands signals and the exit code through and keeps the time limit.
+//! 4. [`execute`] runs it, hands signals and the exit code through and keeps the time limit. A job whose verdict counts is
+//!    run by [`mod@supervise`].
 //!
 //! `armature explain DIR` says what was decided in a run, from its event log: [`mod@explain`].
 //!
@@ -29,6 +30,7 @@ pub mod explain;
 pub mod hostfile;
 pub mod line;
 pub mod site;
+mod stage;
 pub mod supervise;
 
 pub use error::LaunchError;

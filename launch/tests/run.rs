@@ -1,9 +1,10 @@
 //! The `armature` command as a user starts it: against launchers that only print what they get, and against real ones.
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A directory with a launcher of this name that runs the script.
@@ -135,18 +136,95 @@ fn the_time_limit_ends_the_job() {
     assert!(fs::read_to_string(dir.path().join("said")).unwrap().contains("has not ended within 0.5 s"));
 }
 
+#[track_caller]
+fn wait_for(what: &str, holds: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what}: not yet");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn signals_go_on_to_the_launcher() {
     let dir = launcher("mpirun.mpich", "trap 'exit 31' USR1; : >ready; while :; do /bin/sleep 0.05; done");
     let mut child = armature(dir.path(), &["/bin/sh"]).current_dir(dir.path()).spawn().unwrap();
-    let start = Instant::now();
-    while !dir.path().join("ready").exists() {
-        assert!(start.elapsed() < Duration::from_secs(20), "the launcher has not started");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    wait_for("the launcher starts", || dir.path().join("ready").exists());
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(31));
+}
+
+/// Nobody is left who could hand a signal on.
+#[test]
+fn a_launcher_is_told_when_the_command_is_killed() {
+    let script = "trap ': >told; exit 0' TERM; : >ready; while :; do /bin/sleep 0.05; done";
+    for more in [&[][..], &["--restarts", "2"]] {
+        let dir = launcher("mpirun.mpich", script);
+        let args = [more, &["/bin/sh"]].concat();
+        let mut child = armature(dir.path(), &args).current_dir(dir.path()).spawn().unwrap();
+        wait_for("the launcher starts", || dir.path().join("ready").exists());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        wait_for("the launcher is told", || dir.path().join("told").exists());
+    }
+}
+
+#[test]
+fn ranks_end_when_the_command_is_killed() {
+    for (mpi, more) in [("openmpi", &[][..]), ("openmpi", &["--recover"]), ("mpich", &[])] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
+        let rank = "echo $$ >new.$$; mv new.$$ pid.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; exec sleep 60";
+        command.args(["run", "--mpi", mpi, "-n", "2"]).args(more).args(["/bin/sh", "-c", rank]);
+        let mut child = without_settings(command.current_dir(dir.path())).spawn().unwrap();
+        let rank = |rank: usize| fs::read_to_string(dir.path().join(format!("pid.{rank}"))).ok();
+        wait_for("the ranks start", || rank(0).is_some() && rank(1).is_some());
+        let ranks = [rank(0).unwrap(), rank(1).unwrap()];
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let lives = |rank: &String| {
+            let command = fs::read(format!("/proc/{}/cmdline", rank.trim())).unwrap_or_default();
+            command.starts_with(b"sleep\0")
+        };
+        wait_for(&format!("ranks of {mpi} {more:?} end"), || !ranks.iter().any(lives));
+    }
+}
+
+/// The loop of a shell script has its own use for what it reads.
+#[test]
+fn standard_input_is_read_only_if_asked_for() {
+    let dir = launcher("mpirun.mpich", "while read -r line; do echo \"launcher: $line\"; done");
+    let lines = dir.path().join("list");
+    fs::write(&lines, "a\nb\nc\n").unwrap();
+    let script = |stdin: &str| {
+        let run = format!("'{}' run {stdin} -n 1 /bin/sh", env!("CARGO_BIN_EXE_armature"));
+        let list = lines.display();
+        let script = format!("while read -r x; do echo \"loop: $x\"; {run} || exit; done <'{list}'");
+        let mut command = Command::new("/bin/sh");
+        let output = command.args(["-c", &script]).env_clear().env("PATH", dir.path()).output().unwrap();
+        expect_code(&output, 0);
+        text(&output.stdout)
+    };
+    assert_eq!(script(""), "loop: a\nloop: b\nloop: c\n");
+    assert_eq!(script("--stdin"), "loop: a\nlauncher: b\nlauncher: c\n");
+}
+
+#[test]
+fn rank_0_reads_standard_input_if_asked_to() {
+    for mpi in ["openmpi", "mpich"] {
+        for (stdin, expected) in [(&[][..], ""), (&["--stdin"], "hello")] {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
+            command.args(["run", "--mpi", mpi, "-n", "1"]).args(stdin).arg("/bin/cat");
+            let child = without_settings(&mut command).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+            let mut child = child.unwrap();
+            // Who does not read may have ended.
+            let _ = child.stdin.take().unwrap().write_all(b"hello");
+            let output = child.wait_with_output().unwrap();
+            expect_code(&output, 0);
+            assert_eq!(text(&output.stdout), expected, "{mpi} {stdin:?}");
+        }
+    }
 }
 
 #[test]

@@ -3,6 +3,10 @@
 //! Launchers put ranks into process groups and sessions of their own, so that no group can be signalled. Instead this
 //! process takes in the orphans among its descendants (it is their "subreaper"), and none gets out of the family.
 
+use std::collections::BTreeSet;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
 
 /// A process as `/proc` has it.
@@ -40,6 +44,35 @@ pub(super) fn bury(launcher: u32) {
     for process in processes().into_iter().filter(ours) {
         let _ = waitpid(Pid::from_raw(process.id), WaitOptions::NOHANG);
     }
+}
+
+/// The numbers by which launchers call a process a rank, before MPI is started: Open MPI's mpirun, MPICH's and `srun
+/// --mpi=pmi2`, `srun --mpi=pmix`.
+const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
+
+/// The ranks of the job with this verdict that have a living process on this machine. Not only descendants: those that srun
+/// starts are not. A rank that we may not look at is not found.
+pub(super) fn ranks(verdict: &Path) -> BTreeSet<usize> {
+    let own = RANK.iter().filter(|name| std::env::var_os(name).is_some());
+    // Where this command is itself part of a rank, everything that it starts has that rank's number.
+    let own: Vec<&str> = own.copied().collect();
+    let rank = |entry: std::fs::DirEntry| {
+        entry.file_name().to_str()?.parse::<i32>().ok()?;
+        rank_in(&std::fs::read(entry.path().join("environ")).ok()?, verdict, &own)
+    };
+    std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(rank).collect()
+}
+
+/// The rank that an environment tells of, if it is one of the job with this verdict; `but` not by these names.
+fn rank_in(environment: &[u8], verdict: &Path, but: &[&str]) -> Option<usize> {
+    let of = |name: &str| {
+        let value =
+            |entry: &'_ [u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec);
+        environment.split(|&byte| byte == 0).find_map(value)
+    };
+    of(super::VERDICT).filter(|path| *path == verdict.as_os_str().as_bytes())?;
+    let number = |name: &&str| String::from_utf8(of(name)?).ok()?.parse().ok();
+    RANK.iter().filter(|name| !but.contains(name)).find_map(number)
 }
 
 /// Whether there is a living process of this number.
@@ -97,6 +130,19 @@ mod tests {
         found.sort_unstable();
         assert_eq!(found, [3, 4, 6]);
         assert_eq!(descendants(&all, 7), []);
+    }
+
+    #[test]
+    fn ranks_are_those_of_the_job() {
+        let verdict = Path::new("/tmp/v");
+        let rank = |environment: &[u8], but: &[&str]| rank_in(environment, verdict, but);
+        let open_mpi = b"A=b\0ARMATURE_VERDICT=/tmp/v\0OMPI_COMM_WORLD_RANK=7\0PMIX_RANK=7\0";
+        assert_eq!(rank(open_mpi, &[]), Some(7));
+        assert_eq!(rank(b"PMI_RANK=3\0ARMATURE_VERDICT=/tmp/v", &[]), Some(3));
+        assert_eq!(rank(b"ARMATURE_VERDICT=/tmp/v\0", &[]), None, "the launcher");
+        assert_eq!(rank(b"PMI_RANK=3\0ARMATURE_VERDICT=/tmp/v2\0", &[]), None, "another job");
+        assert_eq!(rank(b"PMI_RANK=3\0PMIX_RANK=1\0ARMATURE_VERDICT=/tmp/v\0", &["PMI_RANK"]), Some(1));
+        assert_eq!(rank(b"", &[]), None, "a process that has ended");
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(super) struct Ended {
     /// The launcher did not end by itself, so that its exit code says nothing.
     pub(super) by_us: bool,
     pub(super) verdict: Option<Verdict>,
+    /// Why the job could never have started, if that was seen.
+    pub(super) missing: Option<String>,
     /// A signal that asked us to end the job.
     pub(super) signal: Option<u8>,
     /// The time limit was reached.
@@ -71,6 +73,13 @@ impl Judge {
                 let text = (!quiet).then(|| format!("the job has failed: {}", verdict.message));
                 Next::Exit(verdict.code.max(1), text)
             }
+            // A rank was missed, or ended by a signal, or MPI failed to start, which it does when a rank dies meanwhile: that is
+            // no program that knows nothing of verdicts.
+            State::Starting if ended.missing.is_some() || is_of_a_signal(ended) || verdict.process != 0 => {
+                let mut verdict = verdict;
+                verdict.message = ended.missing.clone().unwrap_or_default();
+                self.died(ended, &verdict, failure)
+            }
             State::Starting => {
                 let text = "the job has left no verdict: it ended before its ranks were ready, or does not use armature";
                 Next::Exit(failure, Some(text.into()))
@@ -102,6 +111,11 @@ impl Judge {
         self.restarts += 1;
         Next::Restart(format!("{why}; restart {} of {}", self.restarts, self.allowed))
     }
+}
+
+/// Whether the launcher says that a signal has ended a rank: as a shell does, or as MPICH's does, by its bare number.
+fn is_of_a_signal(ended: &Ended) -> bool {
+    !ended.by_us && (ended.code > 128 || matches!(ended.code, 9 | 15))
 }
 
 /// The job says that it has finished. A launcher that complains is right where no rank was lost: then what the program
@@ -190,6 +204,55 @@ mod tests {
             "the job has left no verdict: it ended before its ranks were ready, or does not use armature";
         exits(3, &Ended::default(), 1, Some(none));
         exits(3, &ended(5, State::Starting), 5, Some(none));
+    }
+
+    /// `srun --kill-on-bad-exit=0` says how the worst rank ended, `mpirun --enable-recovery` says 0 whoever has died.
+    #[test]
+    fn only_the_death_of_a_rank_that_the_job_went_on_without_is_forgiven() {
+        for code in [0, 3, 134, 137] {
+            let lost = with(ended(code, State::Finished), |v| v.lost = vec![2]);
+            assert!(matches!(Judge::new(0).judge(&lost), Next::Exit(0, _)), "{code}");
+            // Outside of a farm: the job says that it has failed, or nothing.
+            let failed = with(ended(code, State::Failed), |v| (v.code, v.restart) = (1, true));
+            for ended in [failed, ended(code, State::Running), ended(code, State::Starting)] {
+                let Next::Exit(exit, _) = Judge::new(0).judge(&ended) else { panic!("{ended:?}") };
+                assert_eq!(exit, code.max(1), "{ended:?}");
+            }
+            // Behind the session.
+            let Next::Exit(exit, _) = Judge::new(0).judge(&ended(code, State::Finished)) else {
+                panic!("{code}")
+            };
+            assert_eq!(exit, code);
+        }
+    }
+
+    #[test]
+    fn a_death_at_the_start_counts_as_one() {
+        let missing = |code, by_us| Ended {
+            missing: Some("the process of rank 1 has ended".into()),
+            by_us,
+            ..ended(code, State::Starting)
+        };
+        let mut judge = Judge::new(3);
+        let Next::Restart(text) = judge.judge(&missing(0, true)) else { panic!("no restart") };
+        let expected = "the job has died after 3.0 s: the process of rank 1 has ended (its launcher did not end and has been \
+                        ended, 0 tasks done); restart 1 of 3";
+        assert_eq!(text, expected);
+        let Next::Exit(1, Some(text)) = judge.judge(&missing(0, true)) else { panic!("it goes on") };
+        assert!(text.contains("died 2 times in a row"), "{text}");
+        // The launcher has seen it first; MPICH's says 9.
+        for code in [137, 9] {
+            let Next::Restart(_) = Judge::new(1).judge(&ended(code, State::Starting)) else {
+                panic!("{code}")
+            };
+        }
+        // The others have failed in MPI_Init before.
+        let failed = with(ended(1, State::Starting), |v| v.process = 7);
+        assert!(matches!(Judge::new(1).judge(&failed), Next::Restart(_)));
+        // Who failed has a message of its own.
+        let failed =
+            Ended { missing: Some("the process of rank 1 has ended".into()), ..ended(1, State::Failed) };
+        exits(3, &with(failed, |v| v.code = 1), 1, None);
     }
 
     #[test]

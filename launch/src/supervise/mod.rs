@@ -5,6 +5,7 @@
 
 mod family;
 mod judge;
+mod roll;
 
 use std::path::Path;
 use std::process::{Child, ExitStatus};
@@ -17,9 +18,19 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use crate::error::LaunchError;
 use crate::execute::{Call, TICK, code, send};
 use judge::{Ended, Judge, Next};
+use roll::Roll;
+
+/// Tells the ranks where the verdict is; and us which processes are ranks of this job.
+const VERDICT: &str = "ARMATURE_VERDICT";
 
 /// How often the verdict is read.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// How often the ranks of a job that starts are counted: all processes of the machine are looked at, some milliseconds.
+const COUNT: Duration = Duration::from_millis(500);
+
+/// How long a launcher may take to end by itself when a rank is missed at the start. It usually has the better exit code.
+const GRACE_AT_START: Duration = Duration::from_secs(2);
 
 /// How long a launcher may take to end when the job has, or when rank 0 is gone.
 const GRACE: Duration = Duration::from_secs(5);
@@ -30,26 +41,36 @@ const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(30);
 /// How long processes may take from the signal that asks them to end to the one that ends them.
 const GRACE_BEFORE_KILL: Duration = Duration::from_secs(3);
 
-/// Runs the job until its verdict is final or `restarts` restarts have not helped, at most for `limit`. Returns the exit
-/// code for this process: 0 only if the verdict says so.
+/// How a job is run whose verdict counts.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    /// The file of the verdict.
+    pub verdict: &'a Path,
+    /// How often the job is started again if it dies.
+    pub restarts: u32,
+    /// How long it may take, restarts included.
+    pub limit: Option<Duration>,
+    /// How long all ranks may take to start and find each other, each time.
+    pub start_limit: Duration,
+    /// How many ranks it has, if all of them are to be on this machine.
+    pub all_here: Option<usize>,
+}
+
+/// Runs the job until its verdict is final or restarts have not helped. Returns the exit code for this process: 0 only if
+/// the verdict says so.
 ///
 /// # Errors
 /// When the verdict cannot be written and read again, or the launcher not be started.
-pub fn supervise(
-    call: &mut Call<'_>,
-    verdict: &Path,
-    restarts: u32,
-    limit: Option<Duration>,
-) -> Result<u8, LaunchError> {
+pub fn supervise(call: &mut Call<'_>, terms: &Terms<'_>) -> Result<u8, LaunchError> {
     family::adopt_orphans().map_err(LaunchError::io("take care of the launcher's processes"))?;
-    let (start, mut judge) = (Instant::now(), Judge::new(restarts));
+    let (start, mut judge) = (Instant::now(), Judge::new(terms.restarts));
     loop {
         // A file from the start on: other machines remember for a while that there was none.
-        Verdict::default().write(verdict).map_err(LaunchError::Verdict)?;
+        Verdict::default().write(terms.verdict).map_err(LaunchError::Verdict)?;
         // A device takes it, and has nothing to say.
-        Verdict::read(verdict).map_err(LaunchError::Verdict)?;
-        let limit = limit.map(|limit| limit.saturating_sub(start.elapsed()));
-        let ended = attempt(call, verdict, limit)?;
+        Verdict::read(terms.verdict).map_err(LaunchError::Verdict)?;
+        let limit = terms.limit.map(|limit| limit.saturating_sub(start.elapsed()));
+        let ended = attempt(call, &Terms { limit, ..*terms })?;
         match judge.judge(&ended) {
             Next::Exit(code, text) => {
                 if let Some(text) = text {
@@ -63,9 +84,9 @@ pub fn supervise(
 }
 
 /// Starts the job once and waits for its end.
-fn attempt(call: &mut Call<'_>, verdict: &Path, limit: Option<Duration>) -> Result<Ended, LaunchError> {
-    let mut child = call.start(&[("ARMATURE_VERDICT", verdict.as_os_str())])?;
-    let mut watch = Watch::new(verdict, limit);
+fn attempt(call: &mut Call<'_>, terms: &Terms<'_>) -> Result<Ended, LaunchError> {
+    let mut child = call.start(&[(VERDICT, terms.verdict.as_os_str())])?;
+    let mut watch = Watch::new(terms);
     let status = loop {
         let wait = child.try_wait().map_err(LaunchError::io("wait for the launcher"))?;
         if let Some(status) = wait {
@@ -89,11 +110,15 @@ fn attempt(call: &mut Call<'_>, verdict: &Path, limit: Option<Duration>) -> Resu
 
 /// What is known of an attempt, and how long its launcher may still take.
 struct Watch<'a> {
-    path: &'a Path,
+    terms: &'a Terms<'a>,
     place: String,
     start: Instant,
-    limit: Option<Duration>,
     looked: Instant,
+    counted: Instant,
+    /// The ranks of this machine, while the job starts.
+    roll: Roll,
+    /// Why it will never have started.
+    missing: Option<String>,
     verdict: Option<Verdict>,
     signal: Option<u8>,
     timed_out: bool,
@@ -104,14 +129,16 @@ struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    fn new(path: &'a Path, limit: Option<Duration>) -> Self {
+    fn new(terms: &'a Terms<'a>) -> Self {
         let now = Instant::now();
         Watch {
-            path,
+            terms,
             place: place(),
             start: now,
-            limit,
             looked: now,
+            counted: now,
+            roll: Roll::new(terms.all_here),
+            missing: None,
             verdict: None,
             signal: None,
             timed_out: false,
@@ -125,7 +152,10 @@ impl<'a> Watch<'a> {
         if self.looked.elapsed() >= LOOK {
             self.look();
         }
-        if self.limit.is_some_and(|limit| self.start.elapsed() >= limit) && !self.timed_out {
+        if self.counted.elapsed() >= COUNT && self.missing.is_none() && self.is_starting() {
+            self.count();
+        }
+        if self.terms.limit.is_some_and(|limit| self.start.elapsed() >= limit) && !self.timed_out {
             self.timed_out = true;
             eprintln!("armature: the job has not ended within its time limit and is being ended");
             self.until = Some(Instant::now());
@@ -142,8 +172,13 @@ impl<'a> Watch<'a> {
     /// Reads the verdict. One that cannot be read now is read later; one that never can counts as none.
     fn look(&mut self) {
         self.looked = Instant::now();
-        if let Ok(verdict) = Verdict::read(self.path) {
+        if let Ok(verdict) = Verdict::read(self.terms.verdict) {
             self.verdict = verdict;
+        }
+        if self.missing.is_some() && self.state() == State::Running {
+            // It had said hello before it died. From here on the others notice.
+            self.missing = None;
+            self.until = self.signal.and(self.until);
         }
         let Some(verdict) = self.verdict.as_ref().filter(|_| self.until.is_none()) else { return };
         let here = !self.place.is_empty() && verdict.place == self.place;
@@ -151,8 +186,33 @@ impl<'a> Watch<'a> {
             self.within(GRACE);
         } else if verdict.state == State::Running && here && !family::is_alive(verdict.process) {
             // Its last words may have come after we looked.
-            self.verdict = Verdict::read(self.path).ok().flatten();
+            self.verdict = Verdict::read(self.terms.verdict).ok().flatten();
             self.within(GRACE);
+        }
+    }
+
+    fn state(&self) -> State {
+        self.verdict.as_ref().map_or(State::Starting, |verdict| verdict.state)
+    }
+
+    /// Whether ranks are on their way, and nobody has told them to end.
+    fn is_starting(&self) -> bool {
+        self.state() == State::Starting && self.until.is_none()
+    }
+
+    /// Looks whether all ranks can still start.
+    fn count(&mut self) {
+        self.counted = Instant::now();
+        let limit = self.terms.start_limit;
+        if self.start.elapsed() >= limit {
+            let limit = limit.as_secs_f64();
+            self.missing = Some(format!(
+                "not all ranks have started and found each other within {limit} s (--start-limit says how long they may take)"
+            ));
+            self.within(Duration::ZERO);
+        } else if let Some(why) = self.roll.look(&family::ranks(self.terms.verdict)) {
+            self.missing = Some(why);
+            self.within(GRACE_AT_START);
         }
     }
 
@@ -169,6 +229,7 @@ impl<'a> Watch<'a> {
             code: code(status),
             by_us: self.by_us,
             verdict: self.verdict,
+            missing: self.missing,
             signal: self.signal,
             timed_out: self.timed_out,
             took: self.start.elapsed(),

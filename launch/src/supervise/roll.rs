@@ -1,0 +1,80 @@
+//! Which ranks of this machine are there while the job starts. Pure.
+//!
+//! Until all ranks are through `MPI_Init` none can hear of another: those that are there wait for one that has died for ever,
+//! and a launcher that was told to let ranks go on does not mind.
+
+use std::collections::BTreeSet;
+
+/// A launcher that has started no further rank for this many looks has started all that it will: it starts those of a
+/// machine within a moment. Too few, and a launcher on a very busy machine is taken for one that has lost a rank.
+const SETTLED: u32 = 6;
+
+/// The ranks that have been seen.
+#[derive(Debug)]
+pub(super) struct Roll {
+    all_here: Option<usize>,
+    seen: BTreeSet<usize>,
+    /// How many looks ago the last one was seen for the first time.
+    looks: u32,
+}
+
+impl Roll {
+    /// Nobody has been seen yet of a job that has so many ranks, if all of them are to be on this machine.
+    pub(super) fn new(all_here: Option<usize>) -> Self {
+        Roll { all_here, seen: BTreeSet::new(), looks: 0 }
+    }
+
+    /// These are there now. Returns who is missing, if the job can never start.
+    pub(super) fn look(&mut self, present: &BTreeSet<usize>) -> Option<String> {
+        if let Some(rank) = self.seen.difference(present).next() {
+            return Some(format!("the process of rank {rank} has ended before all ranks had started"));
+        }
+        self.looks = if present.len() > self.seen.len() { 0 } else { self.looks + 1 };
+        self.seen.extend(present);
+        // One that has ended at once is never seen. Nobody at all is seen where we may not look at the ranks.
+        let missing = (0..self.all_here?).find(|rank| !self.seen.contains(rank))?;
+        (self.looks >= SETTLED && !self.seen.is_empty())
+            .then(|| format!("rank {missing} has no process, or none any more, and all others have started"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(roll: &mut Roll, present: &[usize]) -> Option<String> {
+        roll.look(&present.iter().copied().collect())
+    }
+
+    #[test]
+    fn a_rank_that_was_there_is_missed() {
+        let mut roll = Roll::new(None);
+        assert_eq!(
+            [look(&mut roll, &[]), look(&mut roll, &[0, 1]), look(&mut roll, &[0, 1, 2])],
+            [const { None }; 3]
+        );
+        assert!(look(&mut roll, &[0, 2]).unwrap().contains("of rank 1 has ended"));
+    }
+
+    #[test]
+    fn a_rank_that_was_never_seen_is_missed_where_all_are_to_be_here() {
+        for (all_here, expected) in [(Some(3), true), (Some(2), false), (None, false)] {
+            let mut roll = Roll::new(all_here);
+            assert!((0..100).all(|_| look(&mut roll, &[]).is_none()), "nobody can be seen");
+            assert_eq!(look(&mut roll, &[0]), None);
+            let missed = (0..2 * SETTLED).find_map(|_| look(&mut roll, &[0, 1]));
+            assert_eq!(missed.is_some(), expected, "{all_here:?}");
+            assert!(missed.is_none_or(|text| text.starts_with("rank 2 has no process")));
+        }
+    }
+
+    #[test]
+    fn a_launcher_that_takes_its_time_is_waited_for() {
+        let mut roll = Roll::new(Some(40));
+        for rank in 0..40 {
+            let present: Vec<usize> = (0..=rank).collect();
+            assert!((0..SETTLED).all(|_| look(&mut roll, &present).is_none()), "{rank}");
+        }
+        assert!((0..100).all(|_| look(&mut roll, &(0..40).collect::<Vec<_>>()).is_none()));
+    }
+}
