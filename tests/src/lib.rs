@@ -28,6 +28,7 @@ pub mod local;
 pub mod loops;
 pub mod mappings;
 pub mod mpirun;
+pub mod phases;
 pub mod program;
 pub mod programs;
 

@@ -92,7 +92,9 @@ fn without_restarts_a_job_that_dies_has_failed() {
     assert!(matches!(outcome.status.code(), Some(9 | 137)), "{outcome}");
     ended_with(&outcome, outcome.status.code().unwrap_or(0), &["the job has died after"]);
     let verdict = armature::verdict::Verdict::read(&verdict).expect("a verdict").expect("a verdict");
-    assert_eq!(verdict.state, armature::verdict::State::Running);
+    // A rank may have had time to say that another one is missing.
+    let is_missed = verdict.state == armature::verdict::State::Failed && verdict.restart;
+    assert!(is_missed || verdict.state == armature::verdict::State::Running, "{verdict:?}");
 }
 
 #[test]

@@ -1,0 +1,251 @@
+//! Ranks of [`phases`](super) are killed, each job in one moment of its life: nobody hangs, the exit code is right, and
+//! who has finished has right results.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use armature_launch::Mpi;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{Act, Deed, Phase, Skeleton, go, mark};
+use crate::check::noise;
+use crate::mpirun::{Job, Outcome, linked};
+
+/// Ranks of a job.
+pub const RANKS: usize = 3;
+
+/// How soon a job has to be over, with its restart if it has one. It takes some seconds.
+const SOON: Duration = Duration::from_secs(60);
+
+/// How long a rank takes from a phase into what comes next: into `MPI_Init`, or to where ranks wait for each other to leave.
+const FURTHER: Duration = Duration::from_millis(300);
+
+/// When a rank is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Moment {
+    /// Before it starts MPI.
+    Launched,
+    /// In `MPI_Init`, where it waits for another rank.
+    Starting,
+    /// In the session, before the first skeleton.
+    Started,
+    /// In user code of the first skeleton.
+    Working,
+    /// Between the two skeletons.
+    Between,
+    /// In the session, after the last skeleton.
+    Ended,
+    /// It has done its part and waits for the others to leave.
+    Leaving,
+    /// It has left the session.
+    Left,
+}
+
+impl Moment {
+    /// All of them, in their order.
+    pub const ALL: [Moment; 8] = [
+        Moment::Launched,
+        Moment::Starting,
+        Moment::Started,
+        Moment::Working,
+        Moment::Between,
+        Moment::Ended,
+        Moment::Leaving,
+        Moment::Left,
+    ];
+
+    /// The phase in which the victim is or has been, and whether it goes on from there and another rank holds instead.
+    fn phase(self) -> (Phase, bool) {
+        match self {
+            Moment::Launched => (Phase::Launched, false),
+            Moment::Starting => (Phase::Launched, true),
+            Moment::Started => (Phase::Started, false),
+            Moment::Working => (Phase::Working, false),
+            Moment::Between => (Phase::Between, false),
+            Moment::Ended => (Phase::Ended, false),
+            Moment::Leaving => (Phase::Ended, true),
+            Moment::Left => (Phase::Left, false),
+        }
+    }
+}
+
+/// One rank to be killed.
+#[derive(Clone, Copy, Debug)]
+pub struct Kill {
+    /// When.
+    pub moment: Moment,
+    /// Who.
+    pub rank: usize,
+    /// What the job runs.
+    pub skeleton: Skeleton,
+    /// By `armature run --recover`, which MPICH has not.
+    pub recover: bool,
+    /// By `armature run --restarts 1`.
+    pub restarts: bool,
+}
+
+impl fmt::Display for Kill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Kill { moment, rank, skeleton, .. } = self;
+        let with = if self.recover { " --recover" } else { "" };
+        let more = if self.restarts { " --restarts 1" } else { "" };
+        write!(f, "armature run{with}{more}, {skeleton}: rank {rank} killed when {moment:?}")
+    }
+}
+
+/// What is run.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The command `armature`.
+    pub armature: PathBuf,
+    /// A program that does what [`main`](super::main) does.
+    pub program: PathBuf,
+    /// Arguments in front of those that `main` gets.
+    pub words: Vec<String>,
+}
+
+impl Kill {
+    /// The `number`th of a campaign: all moments take turns, the rest looks random.
+    pub fn drawn(seed: u64, number: usize, mpi: Mpi) -> Self {
+        let draw = |what: u64, of: usize| (noise(seed ^ what, number as u64) % of as u64) as usize;
+        Kill {
+            moment: Moment::ALL[number % Moment::ALL.len()],
+            rank: draw(1, RANKS),
+            skeleton: Skeleton::ALL[draw(2, Skeleton::ALL.len())],
+            recover: mpi == Mpi::OpenMpi && draw(3, 3) > 0,
+            restarts: draw(4, 3) == 0,
+        }
+    }
+
+    /// Whether the others go on: a running farm does without a worker, and who has left has done its part.
+    fn is_forgiven(&self) -> bool {
+        let is_worker = self.skeleton == Skeleton::Farm && self.rank > 0;
+        self.recover && (self.moment == Moment::Left || self.moment == Moment::Working && is_worker)
+    }
+
+    /// Whether the job is started again: not where it has finished.
+    fn is_restarted(&self) -> bool {
+        self.restarts && !self.is_forgiven() && self.moment != Moment::Left
+    }
+
+    /// Runs the job and kills the rank.
+    ///
+    /// # Errors
+    /// When anything is not as it must be: says what, with all that the job has printed.
+    pub fn run(&self, subject: &Subject) -> Result<Outcome, String> {
+        let dir = tempfile::tempdir().map_err(|e| format!("no directory: {e}"))?;
+        let (phase, further) = self.moment.phase();
+        let holder = if further { (self.rank + 1) % RANKS } else { self.rank };
+        let deed = Deed { phase, rank: holder, act: Act::Hold };
+        let mut line: Vec<OsString> = vec![subject.armature.clone().into(), "run".into()];
+        line.extend(self.recover.then(|| "--recover".into()));
+        line.extend(self.restarts.then(|| "--restarts=1".into()));
+        let mut job = Job::new(&subject.program, RANKS).through(line).limit(SOON).env("RUST_LOG", "warn");
+        for word in &subject.words {
+            job = job.arg(word);
+        }
+        job = job.arg(dir.path()).arg(self.skeleton.to_string()).arg(deed.to_string());
+        let running = job.start();
+        let (mark, start) = (mark(dir.path(), phase, self.rank), Instant::now());
+        while !mark.exists() && start.elapsed() < SOON {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if further {
+            std::thread::sleep(FURTHER);
+        }
+        let killed = kill(&mark);
+        std::fs::write(go(dir.path()), "").map_err(|e| format!("the others cannot go on: {e}"))?;
+        let outcome = running.wait();
+        killed
+            .and_then(|()| self.check(&outcome, linked(&subject.program)))
+            .map_err(|e| format!("{self}: {e}\n{outcome}"))?;
+        Ok(outcome)
+    }
+
+    /// Whether that is what must come of it.
+    fn check(&self, outcome: &Outcome, mpi: Mpi) -> Result<(), String> {
+        if outcome.hung || !outcome.left_behind.is_empty() {
+            return Err("it hangs, or has left processes behind".into());
+        }
+        let codes: &[i32] = match (self.is_forgiven() || self.is_restarted(), self.recover, mpi) {
+            (true, ..) => &[0],
+            (false, true, _) => &[1],
+            (false, false, Mpi::OpenMpi) => &[137],
+            // Its launcher says which signal it was, bare or as a shell does.
+            (false, false, Mpi::Mpich) => &[9, 137],
+        };
+        if outcome.status.code().is_none_or(|code| !codes.contains(&code)) {
+            return Err(format!("expected exit code {codes:?}"));
+        }
+        if self.is_restarted() != outcome.stderr.contains("restart 1 of 1") {
+            return Err("it was started again, or should have been".into());
+        }
+        let complete = outcome.stdout.lines().filter(|line| *line == "all is right").count();
+        if codes == [0] && complete == 0 {
+            return Err("not all results are right".into());
+        }
+        Ok(())
+    }
+}
+
+/// Kills the process that has left this mark, and waits for its end.
+fn kill(mark: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(mark).map_err(|e| format!("the victim has left no mark: {e}"))?;
+    let process = text.parse().ok().and_then(Pid::from_raw).ok_or("the mark holds no process")?;
+    kill_process(process, Signal::KILL).map_err(|e| format!("the victim cannot be killed: {e}"))?;
+    // What the others do next they do without it.
+    let (stat, start) = (format!("/proc/{}/stat", process.as_raw_nonzero()), Instant::now());
+    let lives = || {
+        let stat = std::fs::read_to_string(&stat).unwrap_or_default();
+        stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+    };
+    while lives() && start.elapsed() < SOON {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+/// How many were killed in each moment, a line each.
+pub fn histogram(kills: &[Kill]) -> String {
+    let mut counts: BTreeMap<Moment, usize> = Moment::ALL.map(|moment| (moment, 0)).into();
+    for kill in kills {
+        *counts.entry(kill.moment).or_default() += 1;
+    }
+    let line = |(moment, count): (Moment, usize)| {
+        format!("{:>9} {count:>3} {}\n", format!("{moment:?}"), "#".repeat(count))
+    };
+    counts.into_iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_a_running_farm_replaces_is_forgiven() {
+        let kill = |moment, rank, skeleton| Kill { moment, rank, skeleton, recover: true, restarts: true };
+        let forgiven: Vec<Moment> =
+            Moment::ALL.into_iter().filter(|&m| kill(m, 1, Skeleton::Farm).is_forgiven()).collect();
+        assert_eq!(forgiven, [Moment::Working, Moment::Left]);
+        assert!(!kill(Moment::Working, 0, Skeleton::Farm).is_forgiven());
+        assert!(!kill(Moment::Working, 1, Skeleton::Pipeline).is_forgiven());
+        let restarted = Moment::ALL.into_iter().filter(|&m| kill(m, 1, Skeleton::Units).is_restarted());
+        assert_eq!(restarted.count(), 7);
+    }
+
+    #[test]
+    fn a_campaign_has_every_moment() {
+        let kills: Vec<Kill> = (0..50).map(|n| Kill::drawn(7, n, Mpi::OpenMpi)).collect();
+        let text = histogram(&kills);
+        assert_eq!(text.lines().count(), 8, "{text}");
+        assert!(
+            text.contains(" Launched   7 #######\n") && text.contains("     Left   6 ######\n"),
+            "{text}"
+        );
+        assert!(kills.iter().any(|k| k.recover) && kills.iter().any(|k| !k.recover));
+        assert!((0..50).all(|n| !Kill::drawn(7, n, Mpi::Mpich).recover));
+    }
+}

@@ -1,0 +1,93 @@
+//! Ranks die, by a signal or by themselves, in every phase of a job that `armature run` has started: the job ends within
+//! seconds, with the right exit code, and only what a running farm replaces is forgiven.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use armature_launch::Mpi;
+use armature_tests::mpirun::{Job, Outcome, linked};
+use armature_tests::phases::kills::{Kill, Subject, histogram};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-phases");
+const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
+
+/// Kills one rank in each moment of a job's life; `ARMATURE_TEST_DEATHS` times.
+#[test]
+fn a_rank_that_is_killed_in_any_moment_ends_the_job_unless_a_farm_goes_on_without_it() {
+    let mpi = linked(PROGRAM.as_ref());
+    let times = armature_tests::check::setting("ARMATURE_TEST_DEATHS", 1).unwrap_or_else(|e| panic!("{e}"));
+    // With this seed the first eight have every skeleton, a worker in a farm, and jobs with and without recovery.
+    let kills: Vec<Kill> = (0..8 * times).map(|number| Kill::drawn(83, number, mpi)).collect();
+    let subject = Subject { armature: ARMATURE.into(), program: PROGRAM.into(), words: Vec::new() };
+    // Such jobs wait most of the time: several at once.
+    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                while let Some(kill) = kills.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match kill.run(&subject) {
+                        Ok(outcome) => println!("{kill}: {} after {:.1?}", outcome.status, outcome.took),
+                        Err(error) => wrong.lock().expect("nobody panics here").push(error),
+                    }
+                }
+            });
+        }
+    });
+    println!("{}", histogram(&kills));
+    let wrong = wrong.into_inner().expect("nobody panics here");
+    assert!(wrong.is_empty(), "{} of {}\n{}", wrong.len(), kills.len(), wrong.join("\n"));
+}
+
+/// `armature run OPTIONS armature-phases DIR SKELETON DEED`.
+fn run(options: &[&str], skeleton: &str, deed: &str) -> Outcome {
+    let dir = tempfile::tempdir().expect("a directory");
+    let line = [&[ARMATURE, "run"], options].concat();
+    let job = Job::new(PROGRAM, 3).through(line).limit(Duration::from_secs(60));
+    let outcome = job.arg(dir.path()).arg(skeleton).arg(deed).run();
+    assert!(!outcome.hung && outcome.left_behind.is_empty(), "{options:?} {skeleton} {deed}: {outcome}");
+    outcome
+}
+
+/// Outside of a farm nobody takes the place of a rank. Launchers that let the others go on do not say that it has ended.
+#[test]
+fn a_rank_that_ends_by_itself_outside_of_a_farm_has_failed_the_job() {
+    let recover: &[&str] =
+        if linked(PROGRAM.as_ref()) == Mpi::OpenMpi { &["--recover"] } else { &["--restarts", "0"] };
+    for (skeleton, deed, said) in [
+        ("pipeline", "launched:1:fail", "rank 1"),
+        ("farm", "started:1:exit", "the process of rank 1 has ended before it came to the farm"),
+        ("pipeline", "started:2:abort", "the process of rank 2 has ended"),
+        ("farm", "between:1:quit", "the process of rank 1 has ended before it came to the farm"),
+        ("units", "between:2:fail", "rank 2 fails: between"),
+        ("sweep", "between:1:exit", "the process of rank 1 has ended"),
+        ("farm", "ended:2:exit", "for all ranks to leave, but the process of rank 2 has ended"),
+        ("pipeline", "ended:1:panic", "rank 1 panics: ended"),
+    ] {
+        let outcome = run(recover, skeleton, deed);
+        assert!(!outcome.status.success(), "{skeleton} {deed}: {outcome}");
+        if recover == ["--recover"] {
+            assert_eq!(outcome.status.code(), Some(1), "{skeleton} {deed}: {outcome}");
+            assert!(outcome.stderr.contains(said), "{skeleton} {deed}: `{said}` is not said\n{outcome}");
+        }
+    }
+}
+
+/// In a farm somebody takes its place, as often as it takes.
+#[test]
+fn a_worker_that_ends_in_a_task_is_done_without() {
+    if linked(PROGRAM.as_ref()) != Mpi::OpenMpi {
+        return;
+    }
+    let outcome = run(&["--recover"], "farm", "working:2:exit");
+    assert!(outcome.status.success() && outcome.stdout.contains("all is right"), "{outcome}");
+    assert!(outcome.stderr.contains("rank 2 is lost, the job goes on without it"), "{outcome}");
+}
+
+/// Ranks of which one does not come are waited for no longer than the limit.
+#[test]
+fn the_start_has_a_limit() {
+    let outcome = run(&["--start-limit", "2s"], "pipeline", "launched:1:hold");
+    assert_eq!(outcome.status.code(), Some(1), "{outcome}");
+    assert!(outcome.stderr.contains("found each other within 2 s (--start-limit"), "{outcome}");
+}
