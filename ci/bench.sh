@@ -11,8 +11,8 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$ROOT"
 "$CI_DIR/setup.sh" bench
-# Ferret, too: experiments start it. It lies beside the program that they are.
-"$CI_DIR/mpi/with.sh" openmpi cargo build --locked --release -p armature-bench -p ferret
+# Ferret and armature, too: experiments start them. They lie beside the program that these are.
+"$CI_DIR/mpi/with.sh" openmpi cargo build --locked --release -p armature-bench -p armature-launch -p ferret
 # And what runs on simulated ranks.
 "$CI_DIR/mpi/with.sh" smpi cargo build --locked --release -p ferret -p armature-bench-simulated
 # A peer that cargo does not install.

@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use armature_tests::phases;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::{
@@ -43,6 +44,7 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "mortal" => Some(farm::mortal::main(arguments)),
         "tiny" => Some(farm::tiny::main(arguments)),
         "moved" => Some(moved::main(arguments)),
+        "phases" => Some(phases::main(arguments)),
         "pipeline" => Some(subject::main(arguments)),
         _ => None,
     }

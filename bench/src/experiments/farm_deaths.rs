@@ -8,6 +8,12 @@
 //! *All*: 50 runs whose ranks are all killed at such a moment, and which are started again with the journal that the first
 //! one left. No task whose result is intact in the journal at the kill may be begun again, every other one must be, and
 //! the output must be the same.
+//!
+//! *Phases*: see `phases.rs`.
+//!
+//! Parts: `workers`, `whole`, `phases`.
+
+mod phases;
 
 use std::{
     path::Path,
@@ -35,8 +41,8 @@ use crate::{
 
 pub(super) const EXPERIMENT: Experiment = Experiment {
     name: "farm-deaths",
-    about: "ranks of a farm killed at random moments: results, hangs, the time it costs, and restarts from the journal",
-    needs: "mpirun of Open MPI",
+    about: "ranks killed at random moments: results, hangs, exit codes, the time it costs, and restarts from the journal",
+    needs: "mpirun of Open MPI, armature beside this binary (ci/bench.sh builds it)",
     run,
 };
 
@@ -54,6 +60,15 @@ const KILL_UNTIL: f64 = 0.9;
 const SEED: u64 = 9;
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let (workers, whole) = (report.wants("workers"), report.wants("whole"));
+    if workers || whole {
+        farms(report, smoke, workers, whole)?;
+    }
+    if report.wants("phases") { phases::run(report, smoke) } else { Ok(()) }
+}
+
+/// Farms whose workers, or all of whose ranks, are killed.
+fn farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Outcome {
     let part = if smoke { 0.1 } else { 1.0 };
     let tasks = (part * TASKS as f64) as usize;
     let chores = Chores { tasks, mean: steps_in(WORK / TASKS as f64), deviation: 0.8, seed: SEED };
@@ -80,8 +95,10 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     report.note(format!(
         "{tasks} tasks on {RANKS} ranks: {all:.2} s undisturbed, {three:.2} s with three ranks, {two:.2} s with two"
     ));
-    tried.workers(report, smoke)?;
-    tried.whole(report, smoke)
+    if workers {
+        tried.workers(report, smoke)?;
+    }
+    if whole { tried.whole(report, smoke) } else { Ok(()) }
 }
 
 /// A worker to be killed, so many seconds after the start of the farm.
@@ -131,7 +148,17 @@ impl Tried {
                 }
                 let start = Instant::now();
                 let kill = |victim: &&Victim| {
+                    // One that has not come to the farm is no worker yet that others could stand in for.
+                    let comes = || {
+                        while recovery && !traces.has_come(victim.rank) {
+                            if !goes_on(Duration::from_millis(1)) {
+                                return false;
+                            }
+                        }
+                        true
+                    };
                     goes_on(Duration::from_secs_f64(victim.after).saturating_sub(start.elapsed()))
+                        && comes()
                         && traces
                             .process(victim.rank)
                             .and_then(Pid::from_raw)
@@ -188,7 +215,7 @@ impl Tried {
                 series.wrong.into(),
                 median(&series.times).into(),
                 quantile(&series.times, 1.0).into(),
-                digits(self.bound(dead, LIMITS.silence), 3),
+                digits(self.bound(dead), 3),
                 digits(median(&series.again), 1),
             ]);
             let mut mark = |what: &str, value, unit: &str, target| {
@@ -209,8 +236,8 @@ impl Tried {
         report.histogram("", &plot)
     }
 
-    fn bound(&self, dead: usize, silence: Duration) -> f64 {
-        self.undisturbed[dead] + silence.as_secs_f64() + LOOK * LIMITS.silence.as_secs_f64()
+    fn bound(&self, dead: usize) -> f64 {
+        self.undisturbed[dead] + (1.0 + LOOK) * LIMITS.silence.as_secs_f64()
     }
 
     /// A run in which these are killed; `None` if it was over before.
@@ -223,10 +250,7 @@ impl Tried {
         let values: Values = one(&output?)?;
         self.traces.check(&self.job)?;
         let (seconds, begun) = (values["seconds"], (0..RANKS).map(|rank| self.traces.begun(rank).len()));
-        // One that was killed before it came to the farm is waited for as one that is on its way.
-        let never_came = victims.iter().any(|victim| !self.traces.has_come(victim.rank));
-        let silence = if never_came { LIMITS.coming } else { LIMITS.silence };
-        let part = seconds / self.bound(victims.len(), silence);
+        let part = seconds / self.bound(victims.len());
         Ok(Some(Run { seconds, part, again: begun.sum::<usize>() as f64 - self.job.chores.tasks as f64 }))
     }
 

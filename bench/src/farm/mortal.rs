@@ -25,7 +25,7 @@ const JOURNAL: &str = "journal";
 /// The version that a farm gives its journal.
 const LAYOUT: &str = concat!("farm 1, armature ", env!("CARGO_PKG_VERSION"));
 
-/// How long a worker may be silent, and how long it may take to come to the farm, before it counts as dead.
+/// How long a worker may be silent before it counts as dead, and how long it may take to come to the farm.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// For one that has come.
