@@ -66,7 +66,7 @@ part_no-eager() {
 }
 
 part_mpich() {
-  "$with" mpich cargo test --locked -p armature-tests --test mpi --test faults --test restarts --test farm_deaths
+  "$with" mpich cargo test --locked -p armature-tests --test mpi --test faults --test restarts --test farm_deaths --test phases
 }
 
 part_smpi() {

@@ -50,10 +50,11 @@ fn run(options: &[&str], skeleton: &str, deed: &str) -> Outcome {
 }
 
 /// Outside of a farm nobody takes the place of a rank. Launchers that let the others go on do not say that it has ended.
+/// That of MPICH does not notice the end of one before `MPI_Init`, unless it is a signal's.
 #[test]
 fn a_rank_that_ends_by_itself_outside_of_a_farm_has_failed_the_job() {
     let recover: &[&str] =
-        if linked(PROGRAM.as_ref()) == Mpi::OpenMpi { &["--recover"] } else { &["--restarts", "0"] };
+        if linked(PROGRAM.as_ref()) == Mpi::OpenMpi { &["--recover"] } else { &["--start-limit", "5m"] };
     for (skeleton, deed, said) in [
         ("pipeline", "launched:1:fail", "rank 1"),
         ("farm", "started:1:exit", "the process of rank 1 has ended before it came to the farm"),
