@@ -1,0 +1,182 @@
+//! JPEG files: whether one is whole, and which decoder gets its layout right.
+//!
+//! Decoders fill in what is missing of a JPEG file, as if it had been grey there, and say nothing. Hence the marker segments are
+//! walked here first: a file that ends before its end marker was cut off, wherever that was.
+//!
+//! The decoder behind the `image` crate (zune-jpeg 0.5) is fast, and right where all components of a pixel come in one scan, or
+//! progressively, and none is sampled more finely than the first nor in threes, as in nearly every file. Of other layouts it makes
+//! other colours, an error or a panic. They go to the slower `jpeg-decoder`, which gets them right as long as no component has
+//! more than two samples for one of another in a direction, or the first one alone has. The rest is refused.
+
+use super::{DecodeError, MAX_ALLOC, Raster, check_size, damaged, decode_as};
+use image::ImageFormat::Jpeg;
+use image::metadata::Orientation;
+use image::{DynamicImage, GrayImage, RgbImage};
+use jpeg_decoder::PixelFormat;
+
+/// Most scans of a file. Encoders make ten; each costs as much as the whole image, so a small file of many is hostile.
+const MAX_SCANS: usize = 100;
+
+/// Decodes a JPEG file.
+pub(super) fn decode(file: &[u8]) -> Result<Raster, DecodeError> {
+    let layout = Layout::of(file)?;
+    if let Some(frame) = &layout.frame {
+        check_size(frame.width, frame.height)?;
+    }
+    if layout.scans > MAX_SCANS {
+        let scans = layout.scans;
+        return Err(DecodeError(format!("{scans} scans of a JPEG file are too many: at most {MAX_SCANS}")));
+    }
+    match layout.decoder()? {
+        Decoder::Usual => decode_as(Jpeg, file),
+        Decoder::Careful => decode_carefully(file),
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Decoder {
+    /// The one of the `image` crate.
+    Usual,
+    /// The one for rare layouts.
+    Careful,
+}
+
+/// How a file's pixels are laid out.
+#[derive(Clone, Debug, Default)]
+struct Layout {
+    /// `None` if there is no frame of a kind that decoders know, which they say themselves.
+    frame: Option<Frame>,
+    scans: usize,
+    /// Components in the first scan.
+    first_scan: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Frame {
+    progressive: bool,
+    width: u32,
+    height: u32,
+    /// Samples of each component in the smallest piece of the image: in a row and in a column.
+    sampling: Vec<(u8, u8)>,
+}
+
+impl Layout {
+    /// Walks the segments of a whole file.
+    fn of(file: &[u8]) -> Result<Self, DecodeError> {
+        let mut layout = Layout::default();
+        let mut rest = file;
+        while let Some((marker, content, behind)) = segment(rest) {
+            match marker {
+                marker::END => return Ok(layout),
+                marker::BASELINE | marker::EXTENDED | marker::PROGRESSIVE if layout.frame.is_none() => {
+                    layout.frame = Frame::of(content, marker == marker::PROGRESSIVE);
+                }
+                marker::SCAN => {
+                    if layout.scans == 0 {
+                        layout.first_scan = content.first().copied().unwrap_or(0).into();
+                    }
+                    layout.scans += 1;
+                }
+                _ => {}
+            }
+            rest = behind;
+        }
+        Err(damaged(Jpeg, "cut off before its end marker"))
+    }
+
+    fn decoder(&self) -> Result<Decoder, DecodeError> {
+        let Some(Frame { progressive, sampling, .. }) = &self.frame else { return Ok(Decoder::Usual) };
+        let Some((first, others)) = sampling.split_first() else { return Ok(Decoder::Usual) };
+        let together = *progressive || self.first_scan == sampling.len();
+        let coarser = others.iter().all(|other| other.0 <= first.0 && other.1 <= first.1);
+        if together && coarser && sampling.iter().all(|s| s.0.is_power_of_two() && s.1.is_power_of_two()) {
+            return Ok(Decoder::Usual);
+        }
+        if sampling.iter().all(|s| s.0 <= 2 && s.1 <= 2) || others.iter().all(|s| *s == (1, 1)) {
+            return Ok(Decoder::Careful);
+        }
+        let text: Vec<String> = sampling.iter().map(|s| format!("{}x{}", s.0, s.1)).collect();
+        let scans = if together { "" } else { " in separate scans" };
+        Err(DecodeError(format!(
+            "a JPEG file of a layout that is not supported: components of {} samples{scans}",
+            text.join(", ")
+        )))
+    }
+}
+
+impl Frame {
+    /// The frame of a segment's content, unless that is too short.
+    fn of(content: &[u8], progressive: bool) -> Option<Self> {
+        let [_precision, h1, h2, w1, w2, components] = *content.first_chunk()?;
+        let sampling = content[6..].chunks_exact(3).take(components.into());
+        Some(Frame {
+            progressive,
+            width: u16::from_be_bytes([w1, w2]).into(),
+            height: u16::from_be_bytes([h1, h2]).into(),
+            sampling: sampling.map(|component| (component[1] >> 4, component[1] & 15)).collect(),
+        })
+    }
+}
+
+/// Second bytes of markers, by the names of the standard: ITU-T T.81, table B.1.
+mod marker {
+    /// SOF0
+    pub(super) const BASELINE: u8 = 0xc0;
+    /// SOF1
+    pub(super) const EXTENDED: u8 = 0xc1;
+    /// SOF2
+    pub(super) const PROGRESSIVE: u8 = 0xc2;
+    /// SOI
+    pub(super) const START: u8 = 0xd8;
+    /// EOI
+    pub(super) const END: u8 = 0xd9;
+    /// SOS
+    pub(super) const SCAN: u8 = 0xda;
+}
+
+/// The next marker with the content of its segment and what lies behind it, if they are there. What lies before the marker is
+/// skipped: the entropy-coded data of a scan, with its stuffed bytes and restart markers.
+fn segment(file: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    let mut rest = file;
+    loop {
+        let at = rest.iter().position(|byte| *byte == 0xff)?;
+        rest = &rest[at + 1..];
+        match *rest.first()? {
+            // A stuffed byte, TEM, a restart marker; or a byte that fills up, before a marker.
+            0x00 | 0x01 | 0xd0..=0xd7 | 0xff => {}
+            marker @ (marker::START | marker::END) => return Some((marker, &[], &rest[1..])),
+            marker => {
+                let (length, _) = rest[1..].split_first_chunk()?;
+                // The length counts its own two bytes.
+                let end = 1 + usize::from(u16::from_be_bytes(*length)).max(2);
+                return Some((marker, rest.get(3..end)?, &rest[end..]));
+            }
+        }
+    }
+}
+
+fn decode_carefully(file: &[u8]) -> Result<Raster, DecodeError> {
+    let refuse = |e: jpeg_decoder::Error| damaged(Jpeg, e);
+    let mut decoder = jpeg_decoder::Decoder::new(file);
+    decoder.set_max_decoding_buffer_size(MAX_ALLOC as usize);
+    let pixels = decoder.decode().map_err(refuse)?;
+    let info = decoder.info().ok_or_else(|| damaged(Jpeg, "no frame"))?;
+    let (width, height) = (info.width.into(), info.height.into());
+    let image = match info.pixel_format {
+        PixelFormat::L8 => GrayImage::from_raw(width, height, pixels).map(DynamicImage::from),
+        PixelFormat::RGB24 => RgbImage::from_raw(width, height, pixels).map(DynamicImage::from),
+        PixelFormat::CMYK32 => RgbImage::from_raw(width, height, from_cmyk(&pixels)).map(DynamicImage::from),
+        // Of lossless files, which do not come here.
+        PixelFormat::L16 => None,
+    };
+    let image = image.ok_or_else(|| damaged(Jpeg, format!("{:?} is not expected", info.pixel_format)))?;
+    let orientation = decoder.exif_data().and_then(Orientation::from_exif_chunk);
+    Ok((image, orientation.unwrap_or(Orientation::NoTransforms)))
+}
+
+/// Red, green and blue of cyan, magenta, yellow and black.
+fn from_cmyk(pixels: &[u8]) -> Vec<u8> {
+    let light = |ink: u8| u32::from(255 - ink);
+    let colour = |pixel: &[u8]| [0, 1, 2].map(|i| ((light(pixel[i]) * light(pixel[3]) + 127) / 255) as u8);
+    pixels.chunks_exact(4).flat_map(colour).collect()
+}
