@@ -136,7 +136,13 @@ pub fn main() -> ExitCode {
 
 fn tell(directory: &Path, all: bool) -> Result<u8, LaunchError> {
     let log = armature::monitor::read(directory).map_err(LaunchError::Events)?;
-    match std::io::stdout().write_all(explain::explain(&log, all).as_bytes()) {
+    print(&explain::explain(&log, all))
+}
+
+/// Writes `text` to standard output.
+fn print(text: &str) -> Result<u8, LaunchError> {
+    let mut output = std::io::stdout();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         // Who reads has seen enough, as in `armature explain DIR | head`.
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(0),
         result => result.map(|()| 0).map_err(LaunchError::io("write to standard output")),
@@ -162,12 +168,12 @@ fn start(run: Run) -> Result<u8, LaunchError> {
         eprintln!("armature: {warning}");
     }
     if run.dry_run {
+        let mut text = String::new();
         if let Some(hostfile) = &line.hostfile {
-            println!("# hosts:");
-            hostfile.lines().for_each(|line| println!("#   {line}"));
+            text += "# hosts:\n";
+            hostfile.lines().for_each(|line| text += &format!("#   {line}\n"));
         }
-        println!("{}", line.display("hosts"));
-        return Ok(0);
+        return print(&format!("{text}{}\n", line.display("hosts")));
     }
     if run.verbose {
         eprintln!("armature: {}", line.display("hosts"));

@@ -119,6 +119,13 @@ fn a_dry_run_starts_nothing() {
     let said = text(&output.stdout);
     assert!(said.starts_with("# hosts:\n#   node01 slots=2\n"), "{said}");
     assert!(said.contains(" -n 4 --hostfile hosts --oversubscribe --bind-to none /bin/sh\n"), "{said}");
+    // A reader that has seen enough, as in `armature run --dry-run … | head`, is no failure; a full disk is one.
+    let (_, left) = std::io::pipe().unwrap();
+    expect_code(&armature(dir.path(), &args).stdout(left).output().unwrap(), 0);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = armature(dir.path(), &args).stdout(full).output().unwrap();
+    expect_code(&output, 1);
+    assert!(text(&output.stderr).contains("No space left on device"), "{}", text(&output.stderr));
 }
 
 #[test]

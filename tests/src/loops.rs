@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::process::Command;
 
 use crate::mpirun::Job;
-use crate::program::{fails, succeeds};
+use crate::program::{fails, outlives_its_reader, succeeds};
 
 /// The program of a loop, as a user runs it.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,18 @@ impl LoopProgram {
             assert_eq!(more.contains(&"--summary"), text.contains(&summary), "{text}");
             assert!(!more.contains(&"--forced") || !text.contains(STILL), "{text}");
         }
+    }
+
+    /// Runs it while nobody reads what it says, and where that cannot be written.
+    ///
+    /// # Panics
+    /// If only a full disk is not a failure, or anything else is.
+    #[track_caller]
+    pub fn outlives_its_reader(&self) {
+        let usual: Vec<&str> = self.usual.iter().flat_map(|(name, value)| [*name, *value]).collect();
+        outlives_its_reader(|| {
+            self.command(&[&usual[..], &["--ranks", "2", "--verify", "--summary"]].concat())
+        });
     }
 
     /// Runs it with what no loop can use, and with these arguments: each must be refused by these words.

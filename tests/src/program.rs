@@ -1,6 +1,7 @@
 //! Running a command as a user does, and looking at what it says.
 
-use std::process::{Command, Output};
+use std::fs::File;
+use std::process::{Command, Output, Stdio};
 
 /// What a program has said.
 #[derive(Clone, Debug)]
@@ -40,6 +41,29 @@ pub fn fails(command: &mut Command) -> String {
     said.messages
 }
 
+/// A pipe whose reader has left.
+///
+/// # Panics
+/// If there can be no pipe.
+pub fn left_pipe() -> Stdio {
+    let (_, writer) = std::io::pipe().expect("a pipe");
+    writer.into()
+}
+
+/// Runs a command that writes to standard output, more than once. It must succeed although nobody reads what it prints, or what
+/// it complains about; where it prints to a disk that is full, it must fail and say so.
+///
+/// # Panics
+/// If it does anything else.
+#[track_caller]
+pub fn outlives_its_reader(command: impl Fn() -> Command) {
+    succeeds(command().stdout(left_pipe()));
+    succeeds(command().stderr(left_pipe()));
+    let full = File::options().write(true).open("/dev/full").expect("a device that is always full");
+    let messages = fails(command().stdout(full));
+    assert!(messages.contains("cannot write to standard output: No space left on device"), "{messages}");
+}
+
 #[track_caller]
 fn run(command: &mut Command) -> (bool, Said) {
     let Output { status, stdout, stderr } =
@@ -64,6 +88,25 @@ mod tests {
         assert_eq!((said.printed.as_str(), said.messages.as_str()), ("out\n", "err\n"));
         assert_eq!(said.all(), "out\nerr\n");
         assert_eq!(fails(&mut shell("echo no >&2; exit 3")), "no\n");
+    }
+
+    #[test]
+    fn readers_leave_pipes() {
+        let complain = "echo cannot write to standard output: No space left on device >&2; exit 1";
+        let line = format!("trap '' PIPE; echo out 2>/dev/null || [ -p /dev/stdout ] || {{ {complain}; }}");
+        outlives_its_reader(|| shell(&line));
+    }
+
+    #[test]
+    #[should_panic(expected = "exit 1")]
+    fn a_program_that_fails_without_its_reader_is_found() {
+        outlives_its_reader(|| shell("trap '' PIPE; echo out || exit 1"));
+    }
+
+    #[test]
+    #[should_panic(expected = "exit 0")]
+    fn a_program_that_does_not_notice_a_full_disk_is_found() {
+        outlives_its_reader(|| shell("trap '' PIPE; echo out; exit 0"));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Options of a loop whose units move.
 
 use crate::run::RunArgs;
+use crate::terminal;
 use armature::loops::{Checkpoint, Settings, Summary};
 use armature::{Balance, BoxError, Session};
 use clap::{Args, ValueEnum};
+use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -79,16 +81,19 @@ impl LoopArgs {
     }
 
     /// Says how a run of `what` went: in a line, or with the whole summary.
-    pub fn tell(&self, what: &str, summary: &Summary) {
+    ///
+    /// # Errors
+    /// If that cannot be written.
+    pub fn tell(&self, what: &str, summary: &Summary) -> io::Result<()> {
         if self.summary {
-            eprintln!("{summary}");
+            terminal::tell(summary);
         }
         let (seconds, efficiency) = (summary.elapsed.as_secs_f64(), 100.0 * summary.efficiency());
         let (moved, movements) = (summary.moved(), summary.movements);
-        println!(
-            "{what} in {seconds:.3} s, efficiency {efficiency:.1} %, {moved} rows moved in {movements} movement{}",
+        terminal::print(format_args!(
+            "{what} in {seconds:.3} s, efficiency {efficiency:.1} %, {moved} rows moved in {movements} movement{}\n",
             if movements == 1 { "" } else { "s" }
-        );
+        ))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Options of a run on ranks, and how a program ends.
 
+use crate::terminal::tell;
 use armature::Config;
 use clap::Args;
 use std::error::Error;
-use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -36,28 +36,14 @@ impl RunArgs {
 }
 
 /// How the program `name` ends: with its error on stderr, if there is one.
-///
-/// A reader that has seen enough, as in `ferret query … | head`, is no failure.
 pub fn end(name: &str, result: Result<(), Box<dyn Error>>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(e) if is_broken_pipe(e.as_ref()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("{name}: {e}");
+            tell(format_args!("{name}: {e}"));
             ExitCode::FAILURE
         }
     }
-}
-
-fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if error.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe) {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
 }
 
 #[cfg(test)]
@@ -82,12 +68,5 @@ mod tests {
         assert!(config("--ranks 3").contains("ranks: Some(3)"));
         assert!(config("--events log --ranks 3").contains("events: Some(\"log\")"));
         assert!(parse("--ranks 0").unwrap_err().contains("1..=4096"));
-    }
-
-    #[test]
-    fn only_a_reader_that_left_is_no_failure() {
-        let broken = |kind| -> Box<dyn Error> { io::Error::from(kind).into() };
-        assert!(is_broken_pipe(broken(io::ErrorKind::BrokenPipe).as_ref()));
-        assert!(!is_broken_pipe(broken(io::ErrorKind::NotFound).as_ref()));
     }
 }

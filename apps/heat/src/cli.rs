@@ -6,6 +6,7 @@ use armature::Session;
 use armature::loops::Shape;
 use armature_apps::grid::{self, parse_shape};
 use armature_apps::loops::LoopArgs;
+use armature_apps::terminal::print;
 use clap::Parser;
 use std::error::Error;
 use std::process::ExitCode;
@@ -39,9 +40,9 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     let work = |session: &Session, whole| simulate(session, *size, *steps, args.settings(), whole);
     let done = args.run(work, |grid| Ok(compare(*size, *steps, grid)?))?;
     if let Some((summary, serial)) = done {
-        args.tell(&format!("{}x{} grid, {steps} steps", size.rows, size.columns), &summary);
+        args.tell(&format!("{}x{} grid, {steps} steps", size.rows, size.columns), &summary)?;
         if let Some(seconds) = serial {
-            println!("the same bits as the serial loop, which takes {seconds:.3} s");
+            print(format_args!("the same bits as the serial loop, which takes {seconds:.3} s\n"))?;
         }
     }
     Ok(())

@@ -8,6 +8,8 @@ use crate::scene::Scene;
 use crate::view::{MOST_PIXELS, View};
 use armature::{BoxError, Session};
 use armature_apps::farm::FarmArgs;
+use armature_apps::names;
+use armature_apps::terminal::tell;
 use armature_files::output::Output;
 use clap::Parser;
 use std::error::Error;
@@ -99,16 +101,16 @@ fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
     let scene = args.scene()?;
     if let Some(drawn) = armature::run(&args.farm.config()?, |session| draw(session, args, &scene))? {
         if args.farm.summary() {
-            eprintln!("{}", drawn.summary);
+            tell(drawn.summary);
         }
         let (w, h) = args.size;
         let (seconds, efficiency) = (drawn.elapsed.as_secs_f64(), 100.0 * drawn.efficiency);
-        eprintln!(
+        tell(format_args!(
             "{w}x{h} pixels in {seconds:.2} s, efficiency {efficiency:.1} %: {}",
-            args.output.display()
-        );
+            names::path(&args.output)
+        ));
         if args.check {
-            eprintln!("the same bytes as the picture of one rank");
+            tell("the same bytes as the picture of one rank");
         }
     }
     Ok(())
@@ -130,7 +132,7 @@ impl Drawn {
 
 /// One rank's part. Rank 0 opens the output first, so that it does not compute for nothing.
 fn draw(session: &Session, args: &Cli, scene: &Scene) -> Result<Option<Drawn>, BoxError> {
-    let refuse = |e: io::Error| format!("cannot write {}: {e}", args.output.display());
+    let refuse = |e: io::Error| format!("cannot write {}: {e}", names::path(&args.output));
     let file = if session.is_root() { Some(Output::create(&args.output).map_err(refuse)?) } else { None };
     let drawn = if args.as_loop {
         rows::render(session, scene)?.map(|(picture, s)| (picture, Drawn::new(s.elapsed, s.efficiency(), &s)))

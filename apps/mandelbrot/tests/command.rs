@@ -1,7 +1,7 @@
 //! The `mandelbrot` command as a user runs it: on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{fails, succeeds};
+use armature_tests::program::{fails, left_pipe, succeeds};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -85,6 +85,12 @@ fn rows_in_the_journal_are_not_computed_again() {
     assert!(refused.contains("rows.journal: it belongs to another job"), "{refused}");
     assert!(refused.contains("90x60, center -0.7,0, zoom 2, 300 iterations"), "{refused}");
     assert!(!dir.path().join("other.png").exists());
+}
+
+#[test]
+fn a_reader_of_its_messages_that_leaves_is_no_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    succeeds(mandelbrot(dir.path(), &["--ranks", "2", "--summary"]).stderr(left_pipe()));
 }
 
 #[test]

@@ -8,9 +8,10 @@ use crate::places::{scatter, weights};
 use crate::squaring::{Limits, Squaring};
 use armature::farm::Summary;
 use armature_apps::farm::FarmArgs;
+use armature_apps::terminal::{print, tell};
 use clap::Parser;
 use std::error::Error;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 
 /// Find the most central places of a network by repeated squaring of a matrix.
@@ -105,24 +106,23 @@ fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
 
 fn show(args: &Cli, found: &Found) -> io::Result<()> {
     let Found { places, dominant, squarings, run } = found;
-    let mut terminal = io::stdout().lock();
-    writeln!(
-        terminal,
-        "largest eigenvalue {:.9} of {} places after {squarings} squarings, residual {:.1e}",
+    let mut text = format!(
+        "largest eigenvalue {:.9} of {} places after {squarings} squarings, residual {:.1e}\n",
         dominant.value, args.places, dominant.residual
-    )?;
+    );
     for place in dominant.largest(args.top.into()) {
         let ((x, y), centrality) = (places[place], dominant.vector[place]);
-        writeln!(terminal, "place {place:>5} at {x:.4},{y:.4}: {centrality:.6}")?;
+        text += &format!("place {place:>5} at {x:.4},{y:.4}: {centrality:.6}\n");
     }
+    print(text)?;
     if args.check {
-        eprintln!("the same bits as from the plain loop");
+        tell("the same bits as from the plain loop");
     }
     if args.farm.summary() {
-        eprintln!("{run}");
+        tell(run);
     }
     let (seconds, efficiency) = (run.elapsed.as_secs_f64(), 100.0 * run.efficiency());
-    eprintln!("{} tasks in {seconds:.2} s, efficiency {efficiency:.1} %", run.tasks);
+    tell(format_args!("{} tasks in {seconds:.2} s, efficiency {efficiency:.1} %", run.tasks));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The `matmul-farm` command as a user runs it: on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{Said, fails, succeeds};
+use armature_tests::program::{Said, fails, outlives_its_reader, succeeds};
 use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_matmul-farm");
@@ -38,6 +38,11 @@ fn every_number_of_ranks_and_blocks_finds_the_same_places() {
     // The residual is that of double precision.
     let residual = one.lines().next().and_then(|line| line.rsplit(' ').next()).unwrap();
     assert!(residual.parse::<f64>().unwrap() < 1e-10, "{one}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    outlives_its_reader(|| matmul(&["--ranks", "2", "--summary"]));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::product::product;
 use armature::Session;
 use armature_apps::grid::same_values;
 use armature_apps::loops::{BlockArgs, LoopArgs};
+use armature_apps::terminal::print;
 use clap::Parser;
 use std::error::Error;
 use std::process::ExitCode;
@@ -43,11 +44,14 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     let done = args.run(work, |c| Ok(compare(width, c)?))?;
     if let Some((summary, serial)) = done {
         let what = if *passes == 1 { "once".to_string() } else { format!("{passes} times") };
-        args.tell(&format!("{size}x{size} matrices multiplied {what}"), &summary);
+        args.tell(&format!("{size}x{size} matrices multiplied {what}"), &summary)?;
         let seconds = summary.elapsed.as_secs_f64().max(1e-9);
-        println!("{:.2} Gflop/s", 1e-9 * *passes as f64 * flops(u64::from(*size), width) / seconds);
+        let speed = 1e-9 * *passes as f64 * flops(u64::from(*size), width) / seconds;
+        print(format_args!("{speed:.2} Gflop/s\n"))?;
         if let Some(seconds) = serial {
-            println!("the same bits as the serial loop, which takes {seconds:.3} s for one product");
+            print(format_args!(
+                "the same bits as the serial loop, which takes {seconds:.3} s for one product\n"
+            ))?;
         }
     }
     Ok(())

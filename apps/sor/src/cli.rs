@@ -6,6 +6,7 @@ use armature::Session;
 use armature::loops::Shape;
 use armature_apps::grid::{self, parse_shape};
 use armature_apps::loops::{BlockArgs, CheckpointArgs, LoopArgs};
+use armature_apps::terminal::print;
 use clap::Parser;
 use std::error::Error;
 use std::process::ExitCode;
@@ -45,9 +46,9 @@ fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     let work = |session: &Session, whole| solve(session, *size, *sweeps, settings.clone(), whole);
     let done = args.run(work, |grid| Ok(compare(*size, *sweeps, grid)?))?;
     if let Some((summary, serial)) = done {
-        args.tell(&format!("{shape} grid, {} sweeps", summary.passes), &summary);
+        args.tell(&format!("{shape} grid, {} sweeps", summary.passes), &summary)?;
         if let Some(seconds) = serial {
-            println!("the same bits as the serial loop, which takes {seconds:.3} s row by row");
+            print(format_args!("the same bits as the serial loop, which takes {seconds:.3} s row by row\n"))?;
         }
     }
     Ok(())

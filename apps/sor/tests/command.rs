@@ -30,6 +30,11 @@ fn every_number_of_ranks_makes_the_same_grid() {
 }
 
 #[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    PROGRAM.outlives_its_reader();
+}
+
+#[test]
 fn failures_say_what_and_where() {
     PROGRAM.refuses(&[
         (&["--size", "many"], "expected N or ROWSxCOLUMNS"),

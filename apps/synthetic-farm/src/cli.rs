@@ -4,9 +4,9 @@ use crate::farm::labour;
 use crate::plan::Plan;
 use crate::toil::Toil;
 use armature_apps::farm::FarmArgs;
+use armature_apps::terminal::{print, tell};
 use clap::Parser;
 use std::error::Error;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Run tasks that are made to measure, and print how well the ranks were used.
@@ -101,11 +101,9 @@ fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
     })?;
     if let Some((report, summary)) = found {
         if args.farm.summary() {
-            eprintln!("{summary}");
+            tell(summary);
         }
-        let mut terminal = io::stdout().lock();
-        write!(terminal, "{report}")?;
-        writeln!(terminal, "{}", report.line())?;
+        print(format_args!("{report}{}\n", report.line()))?;
     }
     Ok(())
 }

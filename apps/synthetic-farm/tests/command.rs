@@ -1,7 +1,7 @@
 //! The `synthetic-farm` command as a user runs it: on threads and under mpirun.
 
 use armature_tests::mpirun::Job;
-use armature_tests::program::{Said, fails, succeeds};
+use armature_tests::program::{Said, fails, outlives_its_reader, succeeds};
 use serde_json::Value;
 use std::process::Command;
 
@@ -80,6 +80,11 @@ fn efficiency_is_the_share_of_the_time_that_tasks_took() {
     assert!((efficiency - work / (number(&found, "workers") * makespan)).abs() < 1e-9, "{found}");
     assert!(efficiency > 0.5 && efficiency <= 1.0, "{found}");
     assert!(number(&found, "busy_seconds") >= work, "{found}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    outlives_its_reader(|| synthetic(&["--ranks", "2", "--summary"]));
 }
 
 #[test]
