@@ -12,6 +12,7 @@ PARTS=(
   "lint     |  15 |  900 | clippy without warnings, also without MPI and hwloc"
   "docs     |   5 |  600 | the pages of every crate, without warnings"
   "tests    | 785 | 1500 | unit tests, examples in the pages, whole programs on threads and on Open MPI"
+  "pictures |  20 |  400 | Ferret reads a sample of 300 pictures that people have drawn with many programs"
   "no-eager | 350 | 1200 | whole programs on Open MPI and MPICH where no send is eager"
   "mpich    | 140 |  900 | whole programs on MPICH"
   "smpi     | 520 | 1800 | simulated clusters: whole programs, a farm, and Ferret on 14 unequal hosts"
@@ -54,6 +55,19 @@ part_tests() {
   "$with" openmpi cargo test --locked --workspace
   # Needs the pictures that setup has installed.
   "$with" openmpi cargo test --locked -p ferret --test command -- --ignored
+}
+
+part_pictures() {
+  # shellcheck source=ci/pictures.sh
+  . "$CI_DIR/pictures.sh"
+  # shellcheck source=ci/checks.sh
+  . "$CI_DIR/checks.sh"
+  local seed=${PICTURES_SEED:-1}
+  "$with" openmpi cargo build --locked -p ferret
+  mkdir -p "$ROOT/target/clipart"
+  check "ferret reads 300 pictures chosen by seed $seed" \
+    clipart_is_read "$(target_of openmpi)/debug/ferret" "$ROOT/target/clipart" 300 "$seed"
+  checks_done pictures
 }
 
 part_no-eager() {

@@ -1,7 +1,9 @@
 # shellcheck shell=bash disable=SC2034
-# Real pictures to search in: the icons of Debian's tango-icon-theme. Sourced after lib.sh.
+# Real pictures: the icons of Debian's tango-icon-theme to search in, and what people have drawn with many programs, of
+# openclipart-png. Sourced after lib.sh.
 
 TANGO=${TANGO:-/usr/share/icons/Tango}
+CLIPART=${CLIPART:-/usr/share/openclipart/png}
 
 # tango_pictures DATABASE_DIR QUERY_DIR [N]: makes both directories anew. The database has the icons at 32x32 pixels, the
 # queries the same icons at 22x22, of the same names. Links are left out, being the same picture again. At most N of each.
@@ -21,4 +23,34 @@ tango_pictures() {
     [ "$count" -lt "$most" ] || break
   done < <(find "$TANGO/32x32" -name '*.png' -type f | LC_ALL=C sort)
   [ "$count" -gt 0 ] || die "$TANGO has no icon in both sizes"
+}
+
+# clipart_sample DIR N SEED: makes the directory anew, with N pictures of openclipart-png, the same ones for the same seed.
+clipart_sample() {
+  local sample=$1 count=$2 seed=$3 picture name
+  [ -d "$CLIPART" ] || die "there are no pictures in $CLIPART; run ci/setup.sh test"
+  rm -rf "$sample"
+  mkdir -p "$sample"
+  # Ordered by numbers of the generator of Park and Miller, which every awk computes alike.
+  while IFS=$'\t' read -r _ picture; do
+    name=${picture#"$CLIPART/"}
+    cp "$picture" "$sample/${name//\//-}"
+  done < <(find "$CLIPART" -name '*.png' -type f | LC_ALL=C sort |
+    awk -v x="$seed" '{ x = x * 16807 % 2147483647; printf "%.0f\t%s\n", x, $0 }' | sort -n | head -n "$count")
+}
+
+# clipart_is_read FERRET DIR N SEED: whether the program reads a sample of N pictures, all but those that are larger than it takes.
+# Works in DIR.
+clipart_is_read() {
+  local ferret=$1 work=$2 count=$3 seed=$4 read large
+  clipart_sample "$work/sample" "$count" "$seed"
+  (cd "$work" && "$ferret" index sample -o sample.db) >"$work/messages" 2>&1 || { cat "$work/messages"; return 1; }
+  read=$(awk '/ images with [0-9]+ regions in / { print $1 }' "$work/messages")
+  large=$(grep -c '^skipped .* pixels is too large: at most ' "$work/messages" || true)
+  [ "$((read + large))" -eq "$count" ] || {
+    cat "$work/messages"
+    echo "seed $seed: $read of $count pictures are read, $large are too large"
+    return 1
+  }
+  echo "seed $seed: $read of $count pictures are read, all but $large that are too large"
 }

@@ -16,8 +16,9 @@ BUILD=(gcc libc6-dev pkg-config libopenmpi-dev openmpi-bin libclang-dev libhwloc
 DEMO=("${BUILD[@]}" tango-icon-theme)
 # The simulator, and a peer from PyPI.
 BENCH=("${BUILD[@]}" libsimgrid-dev python3-venv)
-# The second MPI, the simulator, a batch system, links between hosts on one machine, and what checks these scripts.
-TEST=("${DEMO[@]}" "${BENCH[@]}" libmpich-dev mpich slurm-wlm slurm-client munge util-linux iproute2 shellcheck)
+# The second MPI, the simulator, a batch system, links between hosts on one machine, what checks these scripts, and pictures by
+# many programs (131 MB to download, 160 MB on the disk).
+TEST=("${DEMO[@]}" "${BENCH[@]}" openclipart-png libmpich-dev mpich slurm-wlm slurm-client munge util-linux iproute2 shellcheck)
 
 need_rust() {
   if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then
