@@ -48,6 +48,7 @@ pub struct Job {
     env: Vec<(String, String)>,
     limit: Duration,
     through: Option<Vec<OsString>>,
+    shell: Option<String>,
     flags: Vec<&'static str>,
 }
 
@@ -84,6 +85,7 @@ impl Job {
             env,
             limit: LIMIT,
             through: None,
+            shell: None,
             flags: Vec::new(),
         }
     }
@@ -121,6 +123,13 @@ impl Job {
     /// Starts it by this command, which takes `-n RANKS PROGRAM …` as a launcher does.
     pub fn through<W: Into<OsString>>(mut self, command: impl IntoIterator<Item = W>) -> Self {
         self.through = Some(command.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Has every rank run this script of bash, whose `"$@"` is the program with its arguments and whose `$RANK` is the number
+    /// of the rank.
+    pub fn in_shell(mut self, script: impl Into<String>) -> Self {
+        self.shell = Some(script.into());
         self
     }
 
@@ -172,6 +181,7 @@ impl Job {
             .args(&line[1..])
             .args(&self.flags)
             .args(["-n", &self.ranks.to_string()])
+            .args(self.shell.as_deref().map(within).into_iter().flatten())
             .arg(&self.program)
             .args(&self.args)
             .envs(self.env.iter().map(|(n, v)| (n, v)))
@@ -219,6 +229,12 @@ impl Job {
         }
         outcome
     }
+}
+
+/// What runs the words that follow it within a script.
+fn within(script: &str) -> [String; 4] {
+    let script = format!("RANK=${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}; {script}");
+    ["bash".into(), "-c".into(), script, "bash".into()]
 }
 
 impl Running {

@@ -2,20 +2,11 @@
 
 use crate::database::{Database, DatabaseError, Entry};
 use crate::features::{Region, describe};
-use crate::files::Listing;
+use crate::files::{Listing, Skipped};
 use crate::lsh::Settings;
 use crate::parallel;
 use crate::picture::Picture;
 use crate::segment::segment;
-
-/// An image that was passed over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Skipped {
-    /// Name relative to the directory.
-    pub name: String,
-    /// Why it could not be used.
-    pub reason: String,
-}
 
 /// Decodes an image and describes its regions: what `load`, `seg` and `ext` do to a query.
 ///
@@ -37,19 +28,13 @@ pub fn build(listing: &Listing, settings: Settings) -> Result<(Database, Vec<Ski
         regions_of(&bytes).map_err(|e| e.to_string())
     });
     let mut entries = Vec::new();
-    let mut skipped = not_text(listing);
+    let mut skipped = listing.skipped().to_vec();
     for (name, result) in names.iter().zip(described) {
         match result {
             Ok(regions) => entries.push(Entry { name: name.clone(), regions }),
-            Err(reason) => skipped.push(Skipped { name: name.clone(), reason }),
+            Err(reason) => skipped.push(Skipped::new(name, reason)),
         }
     }
-    skipped.sort_by(|a, b| a.name.cmp(&b.name));
+    skipped.sort_unstable();
     Ok((Database::new(entries, settings)?, skipped))
-}
-
-/// The files of a listing that cannot be named in the output.
-pub(crate) fn not_text(listing: &Listing) -> Vec<Skipped> {
-    let skip = |name: &String| Skipped { name: name.clone(), reason: "the file's name is not UTF-8".into() };
-    listing.refused().iter().map(skip).collect()
 }

@@ -2,19 +2,21 @@
 
 mod replay;
 
-use crate::build::{Skipped, build};
+use crate::build::build;
 use crate::database::Database;
 use crate::eval::{PLACES, evaluate, synthetic};
-use crate::files::Listing;
+use crate::files::{Listing, Skipped};
 use crate::lsh::Settings;
 use crate::pairs::{Key, examine};
-use crate::pipeline::{Found, Search, search};
+use crate::pipeline::{Found, Root, Search, search};
 use crate::record::Tape;
 use crate::settings::PipelineArgs;
 use crate::synth::Plan;
 use crate::timing;
 use armature::pipeline::MappingChoice;
 use armature::{BoxError, Session};
+use armature_apps::names;
+use armature_apps::terminal::{self, Reader, print, tell};
 use armature_files::{output::Output, regular};
 use clap::{Args, Parser, Subcommand};
 use std::error::Error;
@@ -191,11 +193,12 @@ fn index(args: &IndexArgs) -> Result<(), Box<dyn Error>> {
     }
     report_skipped(&skipped);
     if database.is_empty() {
-        return Err(format!("no usable PNG or JPEG image below {}", args.images.display()).into());
+        return Err(format!("no usable PNG or JPEG image below {}", names::path(&args.images)).into());
     }
     database.save(output).map_err(refuse)?;
     let regions: usize = database.entries().iter().map(|entry| entry.regions.len()).sum();
-    eprintln!("{} images with {regions} regions in {}", database.len(), args.output.display());
+    let path = names::path(&args.output);
+    tell(format_args!("{} images with {regions} regions in {path}", database.len()));
     Ok(())
 }
 
@@ -214,9 +217,9 @@ fn query(args: &QueryArgs) -> Result<(), Box<dyn Error>> {
     }
     if let Some(Found { answered, skipped, run }) = found {
         if args.summary {
-            eprintln!("{run}");
+            tell(&run);
         }
-        eprintln!("{answered} queries answered, {skipped} images skipped");
+        tell(format_args!("{answered} queries answered, {skipped} images skipped"));
     }
     Ok(())
 }
@@ -227,7 +230,7 @@ fn write_profile(path: &Path, tape: &Tape, args: &QueryArgs) -> Result<(), Box<d
     if profile.items.is_empty() {
         return Err("no query could be answered, so there is no profile".into());
     }
-    let refuse = |e: io::Error| format!("cannot write {}: {e}", path.display());
+    let refuse = |e: io::Error| format!("cannot write {}: {e}", names::path(path));
     let mut file = Output::create(path).map_err(refuse)?;
     write!(file, "{profile}").and_then(|()| file.commit()).map_err(refuse)?;
     Ok(())
@@ -236,39 +239,43 @@ fn write_profile(path: &Path, tape: &Tape, args: &QueryArgs) -> Result<(), Box<d
 /// One rank's part of a query run. Rank 0 has the query files and the output.
 fn answer(session: &Session, args: &QueryArgs, wanted: &Search) -> Result<Option<Found>, BoxError> {
     if !session.is_root() {
-        return search(session, None, wanted, &mut io::sink());
+        return search(session, None, wanted);
     }
     let listing = Listing::of(&args.queries)?;
     let Some(path) = &args.output else {
-        let mut terminal = BufWriter::new(io::stdout());
-        let found = search(session, Some(&listing), wanted, &mut terminal)?;
-        terminal.flush()?;
+        let terminal = terminal::Output::standard();
+        let reader = terminal.reader();
+        let mut output = BufWriter::new(terminal);
+        let found = search(session, Some(Root { listing: &listing, output: &mut output, reader }), wanted)?;
+        output.flush()?;
         return Ok(found);
     };
-    let refuse = |e: io::Error| format!("cannot write {}: {e}", path.display());
+    let refuse = |e: io::Error| format!("cannot write {}: {e}", names::path(path));
     let mut file = Output::create(path).map_err(refuse)?;
-    let found = search(session, Some(&listing), wanted, &mut file)?;
+    let root = Root { listing: &listing, output: &mut file, reader: Reader::default() };
+    let found = search(session, Some(root), wanted)?;
     file.commit().map_err(refuse)?;
     Ok(found)
 }
 
 fn synth(args: &SynthArgs) -> Result<(), Box<dyn Error>> {
     let queries = args.scenes.plan().write(&args.directory)?;
-    eprintln!("{} scenes and {queries} queries in {}", args.scenes.scenes, args.directory.display());
+    let (scenes, path) = (args.scenes.scenes, names::path(&args.directory));
+    tell(format_args!("{scenes} scenes and {queries} queries in {path}"));
     Ok(())
 }
 
 fn eval_synth(plan: &Plan, times: bool) -> Result<(), Box<dyn Error>> {
     let (index, questions) = synthetic(plan, Settings::default())?;
-    let mut terminal = io::stdout().lock();
     let variants = if plan.all_variants { "all variants" } else { "one variant" };
-    writeln!(terminal, "{} scenes of seed {}, {variants} of each as query", plan.scenes, plan.seed)?;
-    write!(terminal, "{}", evaluate(&index, &questions))?;
+    let Plan { scenes, seed, .. } = plan;
+    print(format_args!("{scenes} scenes of seed {seed}, {variants} of each as query\n"))?;
+    print(evaluate(&index, &questions))?;
     if times {
         let sample = Plan { scenes: plan.scenes.min(100), ..*plan };
         let files: Vec<_> =
             sample.make_all().into_iter().flat_map(|made| made.queries).map(|q| q.file).collect();
-        write!(terminal, "\n{}", timing::measure(&files, &index, PLACES))?;
+        print(format_args!("\n{}", timing::measure(&files, &index, PLACES)))?;
     }
     Ok(())
 }
@@ -277,29 +284,29 @@ fn eval_pairs(database: &Path, queries: &Path, truth: Option<&Path>) -> Result<(
     let key = match truth {
         None => Key::SameName,
         Some(path) => {
-            let text =
-                regular::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-            Key::parse(&text).map_err(|e| format!("{}: {e}", path.display()))?
+            let text = regular::read_to_string(path)
+                .map_err(|e| format!("cannot read {}: {e}", names::path(path)))?;
+            Key::parse(&text).map_err(|e| format!("{}: {e}", names::path(path)))?
         }
     };
     let exam = examine(&Listing::of(database)?, &Listing::of(queries)?, &key, Settings::default())?;
     report_skipped(&exam.skipped);
     if exam.unanswerable > 0 {
-        eprintln!("{} queries have no right answer in the database and are left out", exam.unanswerable);
+        let queries = exam.unanswerable;
+        tell(format_args!("{queries} queries have no right answer in the database and are left out"));
     }
     if exam.questions.is_empty() {
         return Err("there is no query with a right answer in the database".into());
     }
-    write!(io::stdout().lock(), "{}", evaluate(&exam.index, &exam.questions))?;
-    Ok(())
+    Ok(print(evaluate(&exam.index, &exam.questions))?)
 }
 
 fn report_skipped(skipped: &[Skipped]) {
     for image in skipped {
-        eprintln!("skipped {}: {}", crate::stages::escaped(&image.name), image.reason);
+        tell(format_args!("skipped {}: {}", image.name, image.reason));
     }
     if !skipped.is_empty() {
-        eprintln!("{} images skipped", skipped.len());
+        tell(format_args!("{} images skipped", skipped.len()));
     }
 }
 

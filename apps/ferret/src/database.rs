@@ -16,17 +16,22 @@
 //! than reading them would.
 
 use crate::features::{DIMENSIONS, Region, TOTAL_WEIGHT, Vector};
+use crate::fingerprint::Fingerprint;
 use crate::lsh::Settings;
 use crate::segment::MAX_REGIONS;
+use armature_apps::names::{self, escaped};
 use armature_files::{output::Output, regular};
 use std::fmt;
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Cursor, Read, Write};
 use std::path::Path;
 
-const MAGIC: &[u8; 8] = b"FERRETDB";
+pub(crate) const MAGIC: &[u8; 8] = b"FERRETDB";
 const VERSION: u32 = 1;
 const HEADER: usize = 24;
-const CHECKSUM: usize = 8;
+/// Where the number of images stands: behind the hash settings.
+pub(crate) const COUNT_AT: usize = HEADER + 24;
+pub(crate) const CHECKSUM: usize = 8;
 /// Bytes of a region.
 const REGION: usize = 4 + 4 * DIMENSIONS;
 /// Longest name, in bytes: what Linux allows for a path.
@@ -100,9 +105,12 @@ impl Database {
         }
         match self.entries.windows(2).find(|pair| pair[0].name >= pair[1].name) {
             Some(pair) if pair[0].name == pair[1].name => {
-                Err(error(format!("two images are called {:?}", pair[0].name)))
+                Err(error(format!("two images are called {}", escaped(&pair[0].name))))
             }
-            Some(pair) => Err(error(format!("{:?} and {:?} are out of order", pair[0].name, pair[1].name))),
+            Some(pair) => {
+                let [first, second] = [0, 1].map(|i| escaped(&pair[i].name));
+                Err(error(format!("{first} and {second} are out of order")))
+            }
             None => Ok(()),
         }
     }
@@ -212,18 +220,41 @@ impl Database {
     /// # Errors
     /// If the file cannot be read or [is no usable database](Database::from_bytes); the text names it.
     pub fn open(path: &Path) -> Result<Self, DatabaseError> {
-        let refuse = |e: &dyn fmt::Display| error(format!("cannot use the database {}: {e}", path.display()));
-        if path.is_dir() {
-            return Err(refuse(&"it is a directory; make one with `ferret index DIR -o DB`"));
-        }
-        let file = regular::read(path).map_err(|e| refuse(&e))?;
-        Self::from_bytes(&file).map_err(|e| refuse(&e))
+        Ok(Self::open_with_fingerprint(path)?.0)
+    }
+
+    /// Reads a database file; beside it, which database that is.
+    ///
+    /// # Errors
+    /// As of [`open`](Database::open).
+    pub fn open_with_fingerprint(path: &Path) -> Result<(Self, Fingerprint), DatabaseError> {
+        let refuse = |e: &dyn fmt::Display| DatabaseError::of(path, e);
+        let mut file = Vec::new();
+        open_file(path)?.read_to_end(&mut file).map_err(|e| refuse(&e))?;
+        let database = Self::from_bytes(&file).map_err(|e| refuse(&e))?;
+        let fingerprint = Fingerprint::of(&mut Cursor::new(file)).map_err(|e| refuse(&e))?;
+        Ok((database, fingerprint))
+    }
+}
+
+/// A database file, opened for reading.
+pub(crate) fn open_file(path: &Path) -> Result<File, DatabaseError> {
+    if path.is_dir() {
+        return Err(DatabaseError::of(path, "it is a directory; make one with `ferret index DIR -o DB`"));
+    }
+    regular::open(path).map_err(|e| DatabaseError::of(path, e))
+}
+
+impl DatabaseError {
+    /// What is wrong with the database in this file.
+    pub(crate) fn of(path: &Path, what: impl fmt::Display) -> Self {
+        error(format!("cannot use the database {}: {what}", names::path(path)))
     }
 }
 
 impl Entry {
     fn check(&self) -> Result<(), DatabaseError> {
-        let wrong = |what: &str| Err(error(format!("image {:?}: {what}", self.name)));
+        let wrong = |what: &str| Err(error(format!("image {}: {what}", escaped(&self.name))));
         if self.name.is_empty() || self.name.len() > MAX_NAME {
             return wrong("the name must have between 1 and 4096 bytes");
         }
@@ -296,7 +327,10 @@ impl<'a> Reader<'a> {
             .to_owned();
         let count = self.u32()? as usize;
         if count > MAX_REGIONS {
-            return Err(error(format!("image {name:?}: {count} regions; expected at most {MAX_REGIONS}")));
+            return Err(error(format!(
+                "image {}: {count} regions; expected at most {MAX_REGIONS}",
+                escaped(&name)
+            )));
         }
         let mut regions = Vec::with_capacity(count);
         for _ in 0..count {

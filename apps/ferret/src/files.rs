@@ -1,5 +1,6 @@
 //! The images of a directory, in an order that does not depend on the file system.
 
+use armature_apps::names;
 use armature_files::regular;
 use std::fs;
 use std::io::{self, Read};
@@ -8,25 +9,42 @@ use std::path::{Path, PathBuf};
 /// Longest image file that is read, in bytes: 40 megapixels of sixteen-bit colour and transparency, unpacked.
 pub const MAX_FILE: u64 = 320 << 20;
 
+/// An image, or a directory of images, that was passed over.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Skipped {
+    /// Name relative to the directory that was listed, as [`names::escaped`] writes it.
+    pub name: String,
+    /// Why it could not be used.
+    pub reason: String,
+}
+
+impl Skipped {
+    /// An image of a listing.
+    pub fn new(name: &str, reason: impl Into<String>) -> Self {
+        Skipped { name: names::escaped(name), reason: reason.into() }
+    }
+}
+
 /// Image files below a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
     root: PathBuf,
     names: Vec<String>,
-    refused: Vec<String>,
+    skipped: Vec<Skipped>,
 }
 
 impl Listing {
     /// Lists the regular files ending in `.png`, `.jpg` or `.jpeg` (in any case) below `path`, or `path` itself
-    /// if it is a file. Symbolic links below `path` are not followed, so every image is listed once.
+    /// if it is a file. Symbolic links below `path` are not followed, so every image is listed once. A directory below
+    /// `path` that cannot be read is passed over.
     ///
     /// # Errors
-    /// If `path` or a directory below it cannot be read; the error names it.
+    /// If `path` itself cannot be read; the error names it.
     pub fn of(path: &Path) -> io::Result<Self> {
         let at = |path: &Path, e: io::Error| {
-            io::Error::new(e.kind(), format!("cannot read {}: {e}", path.display()))
+            io::Error::new(e.kind(), format!("cannot read {}: {e}", names::path(path)))
         };
-        let mut listing = Listing { root: path.to_owned(), names: Vec::new(), refused: Vec::new() };
+        let mut listing = Listing { root: path.to_owned(), names: Vec::new(), skipped: Vec::new() };
         let found = fs::metadata(path).map_err(|e| at(path, e))?;
         if !found.is_dir() {
             // Neither a directory nor an image.
@@ -34,30 +52,59 @@ impl Listing {
             listing.root = path.parent().unwrap_or(Path::new("")).to_owned();
             listing.add(path.to_owned());
         } else {
-            let mut waiting = vec![path.to_owned()];
+            let mut waiting = listing.list(path, fs::read_dir(path).map_err(|e| at(path, e))?);
             while let Some(directory) = waiting.pop() {
-                for entry in fs::read_dir(&directory).map_err(|e| at(&directory, e))? {
-                    let entry = entry.map_err(|e| at(&directory, e))?;
-                    let kind = entry.file_type().map_err(|e| at(&entry.path(), e))?;
-                    if kind.is_dir() {
-                        waiting.push(entry.path());
-                    } else if kind.is_file() && is_image(&entry.path()) {
-                        listing.add(entry.path());
-                    }
+                match fs::read_dir(&directory) {
+                    Ok(entries) => waiting.extend(listing.list(&directory, entries)),
+                    Err(e) => listing.skip(&directory, format!("cannot read the directory: {e}")),
                 }
             }
         }
         listing.names.sort_unstable();
-        listing.refused.sort_unstable();
+        listing.skipped.sort_unstable();
         Ok(listing)
     }
 
+    /// Adds the images of a directory, up to where it cannot be read any further. Returns the directories in it.
+    fn list(&mut self, directory: &Path, entries: fs::ReadDir) -> Vec<PathBuf> {
+        let mut below = Vec::new();
+        for entry in entries {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(e) => {
+                    self.skip(directory, format!("cannot read the rest of the directory: {e}"));
+                    break;
+                }
+            };
+            let path = entry.path();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => below.push(path),
+                Ok(kind) if kind.is_file() && is_image(&path) => self.add(path),
+                Ok(_) => {}
+                Err(e) => self.skip(&path, format!("cannot find out what it is: {e}")),
+            }
+        }
+        below
+    }
+
     fn add(&mut self, path: PathBuf) {
-        let relative = path.strip_prefix(&self.root).unwrap_or(&path);
-        let parts: Option<Vec<&str>> = relative.iter().map(|part| part.to_str()).collect();
+        let parts: Option<Vec<&str>> = self.relative(&path).iter().map(|part| part.to_str()).collect();
         match parts {
             Some(parts) => self.names.push(parts.join("/")),
-            None => self.refused.push(relative.to_string_lossy().into_owned()),
+            None => self.skip(&path, "the file's name is not UTF-8".into()),
+        }
+    }
+
+    fn skip(&mut self, path: &Path, reason: String) {
+        self.skipped.push(Skipped { name: names::path(self.relative(path)), reason });
+    }
+
+    /// The path below the directory that is listed, which itself is `.`.
+    fn relative<'p>(&self, path: &'p Path) -> &'p Path {
+        match path.strip_prefix(&self.root) {
+            Ok(relative) if relative.as_os_str().is_empty() => Path::new("."),
+            Ok(relative) => relative,
+            Err(_) => path,
         }
     }
 
@@ -66,9 +113,9 @@ impl Listing {
         &self.names
     }
 
-    /// Files whose names are not UTF-8, for a message to the user.
-    pub fn refused(&self) -> &[String] {
-        &self.refused
+    /// What is not listed, in ascending order: directories that cannot be read, and files whose names are not UTF-8.
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.skipped
     }
 
     /// Where the file of this name is.
@@ -128,7 +175,8 @@ mod tests {
         fs::write(dir.path().join(std::ffi::OsStr::from_bytes(b"\xff.png")), "x").unwrap();
         let listing = Listing::of(dir.path()).unwrap();
         assert!(listing.names().is_empty());
-        assert_eq!(listing.refused().len(), 1);
+        let name = "\\xff.png".to_string();
+        assert_eq!(listing.skipped(), [Skipped { name, reason: "the file's name is not UTF-8".into() }]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub mod emd;
 pub mod eval;
 pub mod features;
 pub mod files;
+pub mod fingerprint;
 pub mod index;
 pub mod lsh;
 pub mod pairs;

@@ -1,13 +1,13 @@
 //! Questions from files: a directory of images, a directory of queries, and which image is each one's answer.
 
-use crate::build::{Skipped, build, regions_of};
+use crate::build::{build, regions_of};
 use crate::database::{Database, DatabaseError};
 use crate::eval::Question;
-use crate::files::Listing;
+use crate::files::{Listing, Skipped};
 use crate::index::Index;
 use crate::lsh::Settings;
 use crate::parallel;
-use crate::stages::unescaped;
+use armature_apps::names::unescaped;
 use std::collections::BTreeMap;
 
 /// Questions made from files, and what was left out.
@@ -83,11 +83,12 @@ pub fn examine(
         let bytes = queries.read(paired[i].0).map_err(|e| e.to_string())?;
         regions_of(&bytes).map_err(|e| e.to_string())
     });
+    skipped.extend_from_slice(queries.skipped());
     let mut questions = Vec::new();
     for ((name, right), result) in paired.into_iter().zip(described) {
         match (result, right) {
             (Ok(regions), Some(right)) => questions.push(Question { kind: String::new(), regions, right }),
-            (Err(reason), _) => skipped.push(Skipped { name: name.clone(), reason }),
+            (Err(reason), _) => skipped.push(Skipped::new(name, reason)),
             (Ok(_), None) => {}
         }
     }

@@ -2,18 +2,24 @@
 //!
 //! Each stage is one of the functions of [`crate::stages`] with its declared cost. Rank 0 reads the query files
 //! and writes the answers; `load` and `out` are serial, the four stages between them may be replicated.
+//!
+//! Ranks may be on hosts that see another database under the same name. Answers from two databases would be no answers, so
+//! every item says which one rank 0 has, and a stage that has another one refuses it.
 
-use crate::build::{Skipped, not_text};
 use crate::cost;
 use crate::database::Database;
-use crate::files::Listing;
+use crate::files::{Listing, Skipped};
+use crate::fingerprint::Fingerprint;
 use crate::index::Index;
 use crate::record::{Bytes, Recorded, Tape};
 use crate::stages::{self, Cut, Described, Loaded, Probed, Ranked};
 use armature::pipeline::{Context, MappingChoice, Pipeline, Stage, StageResult, Summary};
 use armature::{BoxError, Session};
+use armature_apps::names;
+use armature_apps::terminal::{Reader, tell};
 use serde::{Deserialize, Serialize};
-use std::io::Write;
+use std::fmt;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,6 +38,25 @@ pub struct Search {
     pub tape: Option<Tape>,
 }
 
+/// What rank 0 alone has of a search.
+pub struct Root<'a> {
+    /// The query images.
+    pub listing: &'a Listing,
+    /// Takes the lines, in the order of the images' names.
+    pub output: &'a mut (dyn Write + Send),
+    /// Who reads them: when it has left, no more images are taken.
+    pub reader: Reader,
+}
+
+impl fmt::Debug for Root<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Root")
+            .field("listing", self.listing)
+            .field("reader", &self.reader)
+            .finish_non_exhaustive()
+    }
+}
+
 /// What came of a search, on rank 0.
 #[derive(Clone, Debug)]
 pub struct Found {
@@ -43,18 +68,12 @@ pub struct Found {
     pub run: Summary,
 }
 
-/// Answers every image of `listing` (which rank 0 alone has) and writes the lines to `output`, in the order of the
-/// images' names. Called on every rank; returns what was found on rank 0.
+/// Answers every image that `root` lists; only rank 0 has one. Called on every rank; returns what was found on rank 0.
 ///
 /// # Errors
-/// A database that cannot be opened, output that cannot be written; with `strict`, an image that cannot be used; a
-/// tape with more ranks than one.
-pub fn search(
-    session: &Session,
-    listing: Option<&Listing>,
-    search: &Search,
-    output: &mut (dyn Write + Send),
-) -> Result<Option<Found>, BoxError> {
+/// A database that cannot be opened, or is another one than on rank 0; output that cannot be written; with `strict`, an
+/// image that cannot be used; a tape with more ranks than one.
+pub fn search(session: &Session, root: Option<Root<'_>>, search: &Search) -> Result<Option<Found>, BoxError> {
     if search.tape.is_some() && session.size() > 1 {
         let ranks = session.size();
         return Err(format!(
@@ -62,11 +81,24 @@ pub fn search(
         )
         .into());
     }
-    let refused: Vec<Skipped> = listing.map(not_text).unwrap_or_default();
-    for image in &refused {
-        unusable(&image.name, &image.reason, search.strict)?;
-    }
-    let files = || listing.into_iter().flat_map(|l| l.names().iter().map(|name| QueryFile::read(l, name)));
+    let mut nowhere = io::sink();
+    let (queries, output) = match root {
+        Some(Root { listing, output, reader }) => {
+            let database = Fingerprint::read(&search.db)?;
+            for image in listing.skipped() {
+                unusable(image, search.strict)?;
+            }
+            (Some((listing, database, reader)), output)
+        }
+        None => (None, &mut nowhere as &mut (dyn Write + Send)),
+    };
+    let left_out = queries.as_ref().map_or(0, |(listing, ..)| listing.skipped().len());
+    let files = || {
+        queries.iter().flat_map(|(listing, database, reader)| {
+            let names = listing.names().iter().take_while(|_| !reader.has_left());
+            names.map(|name| Asked { database: *database, item: QueryFile::read(listing, name) })
+        })
+    };
     let index = SharedIndex::new(&search.db);
     let (for_ind, for_rank, k, strict) = (index.clone(), index, search.k, search.strict);
     let tape = &search.tape;
@@ -75,8 +107,8 @@ pub fn search(
         .serial()
         .stage("seg", || Ok(Recorded::new(Segment, 1, tape)))
         .stage("ext", || Ok(Recorded::new(Extract, 2, tape)))
-        .stage("ind", move || Ok(Recorded::new(Probe { index: for_ind.get()? }, 3, tape)))
-        .stage("rank", move || Ok(Recorded::new(Rank { index: for_rank.get()?, k }, 4, tape)))
+        .stage("ind", move || Ok(Recorded::new(Probe { opened: for_ind.get()? }, 3, tape)))
+        .stage("rank", move || Ok(Recorded::new(Rank { opened: for_rank.get()?, k }, 4, tape)))
         .stage("out", || Ok(Recorded::new(Format, 5, tape)))
         .serial()
         .try_for_each("write", |lines| Ok(output.write_all(lines.as_bytes())?))
@@ -84,19 +116,40 @@ pub fn search(
         .run(session)?;
     Ok(run.map(|run| Found {
         answered: run.delivered,
-        skipped: run.items - run.delivered + refused.len() as u64,
+        skipped: run.items - run.delivered + left_out as u64,
         run,
     }))
 }
 
 /// An image that cannot be used: an error if that was asked for, otherwise a line on stderr.
-fn unusable(name: &str, reason: &str, strict: bool) -> Result<(), BoxError> {
-    let name = stages::escaped(name);
+fn unusable(image: &Skipped, strict: bool) -> Result<(), BoxError> {
+    let Skipped { name, reason } = image;
     if strict {
         return Err(format!("cannot use {name}: {reason}").into());
     }
-    eprintln!("skipped {name}: {reason}");
+    tell(format_args!("skipped {name}: {reason}"));
     Ok(())
+}
+
+/// An item on its way to an answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Asked<T> {
+    /// The database that rank 0 has.
+    database: Fingerprint,
+    item: T,
+}
+
+impl<T> Asked<T> {
+    /// What a stage makes of the item.
+    fn map<U>(self, stage: impl FnOnce(T) -> U) -> Asked<U> {
+        Asked { database: self.database, item: stage(self.item) }
+    }
+}
+
+impl<T: Bytes> Bytes for Asked<T> {
+    fn bytes(&self) -> usize {
+        size_of::<Fingerprint>() + self.item.bytes()
+    }
 }
 
 /// A query file as rank 0 has read it.
@@ -131,11 +184,11 @@ struct Load {
 }
 
 impl Stage for Load {
-    type In = QueryFile;
-    type Out = Loaded;
+    type In = Asked<QueryFile>;
+    type Out = Asked<Loaded>;
 
-    fn process(&mut self, file: QueryFile, cx: &mut Context) -> StageResult<Loaded> {
-        let QueryFile { name, bytes, problem } = file;
+    fn process(&mut self, asked: Asked<QueryFile>, cx: &mut Context) -> StageResult<Asked<Loaded>> {
+        let Asked { database, item: QueryFile { name, bytes, problem } } = asked;
         let loaded = match problem {
             Some(problem) => Err(problem),
             None => stages::load(name.clone(), &bytes).map_err(|e| e.to_string()),
@@ -143,9 +196,9 @@ impl Stage for Load {
         match loaded {
             Ok(item) => {
                 let flops = cost::load(bytes.len(), item.picture.width, item.picture.height);
-                Ok(Some(cx.declare(flops, || item)))
+                Ok(Some(cx.declare(flops, || Asked { database, item })))
             }
-            Err(reason) => unusable(&name, &reason, self.strict).map(|()| None),
+            Err(reason) => unusable(&Skipped::new(&name, reason), self.strict).map(|()| None),
         }
     }
 
@@ -158,12 +211,12 @@ impl Stage for Load {
 struct Segment;
 
 impl Stage for Segment {
-    type In = Loaded;
-    type Out = Cut;
+    type In = Asked<Loaded>;
+    type Out = Asked<Cut>;
 
-    fn process(&mut self, item: Loaded, cx: &mut Context) -> StageResult<Cut> {
-        let flops = cost::segment(item.picture.width, item.picture.height);
-        Ok(Some(cx.declare(flops, || stages::seg(item))))
+    fn process(&mut self, asked: Asked<Loaded>, cx: &mut Context) -> StageResult<Asked<Cut>> {
+        let flops = cost::segment(asked.item.picture.width, asked.item.picture.height);
+        Ok(Some(cx.declare(flops, || asked.map(stages::seg))))
     }
 }
 
@@ -171,45 +224,46 @@ impl Stage for Segment {
 struct Extract;
 
 impl Stage for Extract {
-    type In = Cut;
-    type Out = Described;
+    type In = Asked<Cut>;
+    type Out = Asked<Described>;
 
-    fn process(&mut self, item: Cut, cx: &mut Context) -> StageResult<Described> {
-        Ok(Some(cx.declare(cost::describe(), || stages::ext(item))))
+    fn process(&mut self, asked: Asked<Cut>, cx: &mut Context) -> StageResult<Asked<Described>> {
+        Ok(Some(cx.declare(cost::describe(), || asked.map(stages::ext))))
     }
 }
 
 /// Looks regions up in the index.
 struct Probe {
-    index: Arc<Index>,
+    opened: Arc<Opened>,
 }
 
 impl Stage for Probe {
-    type In = Described;
-    type Out = Probed;
+    type In = Asked<Described>;
+    type Out = Asked<Probed>;
 
-    fn process(&mut self, item: Described, cx: &mut Context) -> StageResult<Probed> {
-        let index = &*self.index;
-        let flops = cost::search(item.regions.len(), index.regions(), index.database().len());
-        Ok(Some(cx.declare(flops, || stages::ind(item, index))))
+    fn process(&mut self, asked: Asked<Described>, cx: &mut Context) -> StageResult<Asked<Probed>> {
+        let index = self.opened.index_for(asked.database)?;
+        let flops = cost::search(asked.item.regions.len(), index.regions(), index.database().len());
+        Ok(Some(cx.declare(flops, || asked.map(|item| stages::ind(item, index)))))
     }
 }
 
 /// Compares a query with the candidates.
 struct Rank {
-    index: Arc<Index>,
+    opened: Arc<Opened>,
     k: usize,
 }
 
 impl Stage for Rank {
-    type In = Probed;
+    type In = Asked<Probed>;
     type Out = Ranked;
 
-    fn process(&mut self, item: Probed, cx: &mut Context) -> StageResult<Ranked> {
-        let entries = self.index.database().entries();
+    fn process(&mut self, asked: Asked<Probed>, cx: &mut Context) -> StageResult<Ranked> {
+        let index = self.opened.index_for(asked.database)?;
+        let (item, entries) = (asked.item, index.database().entries());
         let regions = |&image: &u32| entries.get(image as usize).map_or(0, |e| e.regions.len());
         let flops = cost::rank(item.regions.len(), item.candidates.iter().map(regions).sum());
-        Ok(Some(cx.declare(flops, || stages::rank(item, &self.index, self.k))))
+        Ok(Some(cx.declare(flops, || stages::rank(item, index, self.k))))
     }
 }
 
@@ -229,24 +283,47 @@ impl Stage for Format {
     }
 }
 
-/// The index of a rank, opened by the first stage that needs it and shared by all.
+/// A database that a rank has opened.
+struct Opened {
+    db: PathBuf,
+    fingerprint: Fingerprint,
+    index: Index,
+}
+
+impl Opened {
+    fn new(db: &Path) -> Result<Self, BoxError> {
+        let (database, fingerprint) = Database::open_with_fingerprint(db)?;
+        Ok(Opened { db: db.to_path_buf(), fingerprint, index: Index::new(database) })
+    }
+
+    /// The index, if it is of the database that is asked.
+    fn index_for(&self, asked: Fingerprint) -> Result<&Index, BoxError> {
+        if self.fingerprint == asked {
+            return Ok(&self.index);
+        }
+        let (db, here) = (names::path(&self.db), self.fingerprint);
+        Err(format!("the database {db} is another one here ({here}) than on rank 0 ({asked})").into())
+    }
+}
+
+/// The database of a rank, opened by the first stage that needs it and shared by all.
 #[derive(Clone)]
 struct SharedIndex {
     db: PathBuf,
-    index: Arc<Mutex<Option<Arc<Index>>>>,
+    opened: Arc<Mutex<Option<Arc<Opened>>>>,
 }
 
 impl SharedIndex {
     fn new(db: &Path) -> Self {
-        SharedIndex { db: db.to_path_buf(), index: Arc::default() }
+        SharedIndex { db: db.to_path_buf(), opened: Arc::default() }
     }
 
-    fn get(&self) -> Result<Arc<Index>, BoxError> {
+    fn get(&self) -> Result<Arc<Opened>, BoxError> {
         // The slot holds a whole index or none, also after a panic.
-        let mut slot = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         match &*slot {
-            Some(index) => Ok(index.clone()),
-            None => Ok(slot.insert(Arc::new(Index::new(Database::open(&self.db)?))).clone()),
+            Some(opened) => Ok(opened.clone()),
+            None => Ok(slot.insert(Arc::new(Opened::new(&self.db)?)).clone()),
         }
     }
 }

@@ -13,6 +13,7 @@
 //! [`armature_apps::spin`]. Other lines that begin with `#` are remarks.
 
 use crate::timing::STAGES;
+use armature_apps::names;
 use std::fmt::{self, Write as _};
 use std::path::Path;
 
@@ -74,8 +75,8 @@ impl Profile {
     /// A text that names the file, and the line if its contents are wrong.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = armature_files::regular::read_to_string(path)
-            .map_err(|e| format!("cannot read {}: {e}", path.display()))?;
-        Profile::parse(&text).map_err(|e| format!("{}, {e}", path.display()))
+            .map_err(|e| format!("cannot read {}: {e}", names::path(path)))?;
+        Profile::parse(&text).map_err(|e| format!("{}, {e}", names::path(path)))
     }
 
     /// Reads a profile from its text.

@@ -1,7 +1,6 @@
 //! Answering queries one after the other: the reference that the pipeline's output is compared with.
 
-use crate::build::{Skipped, not_text};
-use crate::files::Listing;
+use crate::files::{Listing, Skipped};
 use crate::index::Index;
 use crate::stages::{ext, ind, load, out, rank, seg};
 use std::fmt;
@@ -62,8 +61,8 @@ pub fn query_serial(
         summary.skipped.push(image);
         Ok(())
     };
-    for image in not_text(listing) {
-        skip(&mut summary, image)?;
+    for image in listing.skipped() {
+        skip(&mut summary, image.clone())?;
     }
     for name in listing.names() {
         let loaded = listing
@@ -76,9 +75,9 @@ pub fn query_serial(
                 output.write_all(out(&answer).as_bytes()).map_err(QueryError::Output)?;
                 summary.answered += 1;
             }
-            Err(reason) => skip(&mut summary, Skipped { name: name.clone(), reason })?,
+            Err(reason) => skip(&mut summary, Skipped::new(name, reason))?,
         }
     }
-    summary.skipped.sort_by(|a, b| a.name.cmp(&b.name));
+    summary.skipped.sort_unstable();
     Ok(summary)
 }

@@ -8,6 +8,7 @@ use crate::index::Index;
 use crate::picture::{DecodeError, Picture};
 use crate::rank::nearest;
 use crate::segment::{Segmented, segment};
+use armature_apps::names::escaped;
 use serde::{Deserialize, Serialize};
 
 /// From `load` to `seg`: a decoded query image.
@@ -106,7 +107,7 @@ pub fn rank(item: Probed, index: &Index, k: usize) -> Ranked {
 
 /// The answer as text: a line `query<TAB>place<TAB>database image<TAB>distance` for each match.
 ///
-/// A tab, line break or backslash in a name is written `\t`, `\n`, `\r` or `\\`.
+/// Names are [`escaped`].
 ///
 /// ```
 /// use ferret::stages::{Match, Ranked, out};
@@ -120,43 +121,4 @@ pub fn out(item: &Ranked) -> String {
         lines += &format!("{query}\t{place}\t{}\t{:.6}\n", escaped(&found.image), found.distance);
     }
     lines
-}
-
-/// A name fit for a field of tab-separated values.
-pub fn escaped(name: &str) -> String {
-    name.replace('\\', "\\\\").replace('\t', "\\t").replace('\n', "\\n").replace('\r', "\\r")
-}
-
-/// The name that [`escaped`] was given.
-pub fn unescaped(field: &str) -> String {
-    let mut name = String::with_capacity(field.len());
-    let mut characters = field.chars();
-    while let Some(c) = characters.next() {
-        name.push(match c {
-            '\\' => match characters.next() {
-                Some('t') => '\t',
-                Some('n') => '\n',
-                Some('r') => '\r',
-                Some(other) => other,
-                None => '\\',
-            },
-            plain => plain,
-        });
-    }
-    name
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn any_name_fits_one_field(name in any::<String>()) {
-            let field = escaped(&name);
-            prop_assert!(!field.contains(['\t', '\n', '\r']));
-            prop_assert_eq!(unescaped(&field), name);
-        }
-    }
 }

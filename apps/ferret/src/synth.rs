@@ -4,6 +4,7 @@ use crate::parallel;
 use crate::picture::Picture;
 use crate::scene::scene;
 use crate::variant::Variant;
+use armature_apps::names;
 use armature_apps::random::Random;
 use armature_files::regular::{Links, open_with};
 use std::fs::{self, OpenOptions};
@@ -134,7 +135,7 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut options = OpenOptions::new();
     open_with(path, options.write(true).create(true).truncate(true), Links::Refused)
         .and_then(|mut file| file.write_all(bytes))
-        .map_err(|e| io::Error::new(e.kind(), format!("cannot write {}: {e}", path.display())))
+        .map_err(|e| io::Error::new(e.kind(), format!("cannot write {}: {e}", names::path(path))))
 }
 
 #[cfg(test)]

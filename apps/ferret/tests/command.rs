@@ -1,35 +1,12 @@
 //! The `ferret` command as a user runs it.
 
+mod common;
+
 use armature_tests::program::{Said, fails, succeeds};
+use common::{bad, collection, ferret, good, printed};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-
-fn ferret(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ferret"));
-    command.current_dir(directory).args(arguments);
-    command
-}
-
-fn good(directory: &Path, arguments: &[&str]) -> String {
-    succeeds(&mut ferret(directory, arguments)).messages
-}
-
-fn printed(directory: &Path, arguments: &[&str]) -> String {
-    succeeds(&mut ferret(directory, arguments)).printed
-}
-
-fn bad(directory: &Path, arguments: &[&str]) -> String {
-    fails(&mut ferret(directory, arguments))
-}
-
-/// A directory with a collection of 24 scenes and its database `db`.
-fn collection() -> tempfile::TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    good(dir.path(), &["synth", "set", "--scenes", "24", "--size", "96x64", "--seed", "7"]);
-    good(dir.path(), &["index", "set/database", "-o", "db"]);
-    dir
-}
 
 #[test]
 fn from_scenes_to_answers() {
@@ -118,18 +95,6 @@ fn unreadable_images_are_reported_and_skipped() {
     let messages = good(dir.path(), &["index", "set/database", "-o", "db"]);
     assert!(messages.contains("skipped bad.jpeg") && messages.contains("1 images skipped"), "{messages}");
     bad(dir.path(), &["index", "set/database", "-o", "db", "--strict"]);
-}
-
-#[cfg(unix)]
-#[test]
-fn awkward_names_keep_their_lines_whole() {
-    let dir = collection();
-    let odd = dir.path().join("odd");
-    fs::create_dir(&odd).unwrap();
-    fs::copy(dir.path().join("set/queries/scene-0002/noise.png"), odd.join("a\tb\nc.png")).unwrap();
-    let text = printed(dir.path(), &["query", "odd", "--db", "db", "-k", "1"]);
-    assert!(text.starts_with("a\\tb\\nc.png\t1\tscene-0002/original.png\t"), "{text}");
-    assert_eq!(text.lines().count(), 1);
 }
 
 #[test]

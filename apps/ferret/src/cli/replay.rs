@@ -4,6 +4,8 @@ use crate::profile::Profile;
 use crate::replay::{Replay, Replayed, replay};
 use crate::settings::PipelineArgs;
 use armature::pipeline::{Dispatch, MappingChoice};
+use armature_apps::names;
+use armature_apps::terminal::{print, tell};
 use armature_files::output::Output;
 use clap::{Args, ValueEnum};
 use std::error::Error;
@@ -63,13 +65,13 @@ pub(super) fn main(args: &ReplayArgs) -> Result<(), Box<dyn Error>> {
     let found = armature::run(&config, |session| replay(session, &wanted))?;
     let Some(Replayed { times, checksum, run }) = found else { return Ok(()) };
     if let Some(path) = &args.times {
-        write_times(path, &times).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+        write_times(path, &times).map_err(|e| format!("cannot write {}: {e}", names::path(path)))?;
     }
     if args.summary {
-        eprintln!("{run}");
+        tell(&run);
     }
     let seconds = run.elapsed.as_secs_f64();
-    writeln!(io::stdout(), "replayed {} items in {seconds:.9} s, checksum {checksum:016x}", run.delivered)?;
+    print(format_args!("replayed {} items in {seconds:.9} s, checksum {checksum:016x}\n", run.delivered))?;
     Ok(())
 }
 

@@ -1,0 +1,31 @@
+//! What the tests of the `ferret` command share.
+
+use armature_tests::program::{fails, succeeds};
+use std::path::Path;
+use std::process::Command;
+
+pub(crate) fn ferret(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ferret"));
+    command.current_dir(directory).args(arguments);
+    command
+}
+
+pub(crate) fn good(directory: &Path, arguments: &[&str]) -> String {
+    succeeds(&mut ferret(directory, arguments)).messages
+}
+
+pub(crate) fn printed(directory: &Path, arguments: &[&str]) -> String {
+    succeeds(&mut ferret(directory, arguments)).printed
+}
+
+pub(crate) fn bad(directory: &Path, arguments: &[&str]) -> String {
+    fails(&mut ferret(directory, arguments))
+}
+
+/// A directory with a collection of 24 scenes and its database `db`.
+pub(crate) fn collection() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    good(dir.path(), &["synth", "set", "--scenes", "24", "--size", "96x64", "--seed", "7"]);
+    good(dir.path(), &["index", "set/database", "-o", "db"]);
+    dir
+}
