@@ -4,7 +4,7 @@
 //! with the ideal production time of what is left, and replicates the stage or gathers its neighbours until the
 //! two times meet. Algorithm 4.2 repeats it with fixed objectives if the last match came out as the most or the
 //! least loaded one. The listings of the paper are incomplete; the book's chapter on planning says which rules
-//! are reconstructed. Cost: O(N·(N + P)) for one pass, twenty-one passes.
+//! are reconstructed. Cost: O(N·(N + P)) for one pass, twenty-two passes.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use super::plan::Dispatch;
 use super::spec::PipelineSpec;
 use crate::platform::Platform;
 
-/// Steps of the sweep of Algorithm 4.2.
+/// Steps of the sweep of Algorithm 4.2, which has one more objective than steps.
 const SWEEP: usize = 20;
 
 /// One iteration of Algorithm 4.1.
@@ -79,7 +79,9 @@ impl<'a> Hedpm<'a> {
         } else {
             return found;
         };
-        for step in 1..=SWEEP {
+        // Both ends of the interval belong to it. At 1 the objective is the one of the first match; the first pass aims
+        // at what is ideal for what is left instead, and may come to another mapping.
+        for step in 0..=SWEEP {
             let objective = start.ideal * scale(step as f64 / SWEEP as f64);
             found.push(self.judged(&self.pass(Some(objective))));
         }
@@ -271,7 +273,8 @@ impl Pass<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pipeline::StageSpec;
+    use crate::pipeline::{Algorithm, PlanOptions, StageSpec, plan};
+    use crate::platform::Link;
 
     /// The case study of Sect. 4.1 (numbers from 0 here, from 1 in the paper).
     fn case_study() -> (Platform, PipelineSpec) {
@@ -321,9 +324,28 @@ mod tests {
         let (platform, spec) = case_study();
         let costs = Costs::new(&platform, &spec);
         let found = Hedpm::new(&platform, &spec, &costs, Dispatch::RoundRobin, 0.05).sweep();
-        assert_eq!(found.len(), 1 + SWEEP, "the last match is the least loaded one, so the sweep runs");
+        assert_eq!(found.len(), 2 + SWEEP, "the last match is the least loaded one, so the sweep runs");
         let best = found.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
         assert!((found[0].1 - 4.315).abs() < 5e-4, "{}", found[0].1);
         assert!((best - 3.406).abs() < 5e-4, "{best}");
+    }
+    /// Both ends of the sweep's interval are objectives: [TObj0, 1.5 TObj0] or [0.5 TObj0, TObj0].
+    #[test]
+    fn the_sweep_aims_at_the_first_ideal_time_too() {
+        let mut spec = PipelineSpec::new(0.0);
+        for (n, work) in [4.0, 2.0, 4.0].into_iter().enumerate() {
+            spec = spec.stage(StageSpec::new(format!("s{n}"), work, 0.0));
+        }
+        let platform = Platform::with_speeds(&[2.0, 5.0, 5.0], Link::FREE);
+        let plan = plan(&platform, &spec, &PlanOptions::paper(Algorithm::Hedpm)).unwrap();
+        // A fast processor for each of the long stages; no other objective of the sweep leads to it.
+        assert_eq!(plan.prediction.production_time, 1.0, "{}", plan.mapping.display(&spec));
+
+        let costs = Costs::new(&platform, &spec);
+        let hedpm = Hedpm::new(&platform, &spec, &costs, Dispatch::RoundRobin, 0.05);
+        let (first, sweep) = (hedpm.pass(None), hedpm.sweep());
+        let at = |part: f64| hedpm.judged(&hedpm.pass(Some(part * first[0].ideal)));
+        let end = if first.iter().all(|other| other.time <= first[first.len() - 1].time) { 1.5 } else { 0.5 };
+        assert_eq!((&sweep[1], &sweep[1 + SWEEP]), (&at(1.0), &at(end)));
     }
 }
