@@ -129,7 +129,7 @@ impl Cluster {
     /// # Errors
     /// None for a cluster that was drawn.
     pub fn platform(&self) -> Outcome<Platform> {
-        let mut platform = Platform::with_speeds(&self.speeds, Link::FREE);
+        let mut platform = Platform::with_speeds(&self.speeds, Link::FREE)?;
         for (p, a) in self.bandwidths.iter().enumerate() {
             for (q, b) in self.bandwidths.iter().enumerate() {
                 platform.set_link(p, q, Link { bandwidth: a.min(*b), setup: 2.0 * LATENCY })?;

@@ -39,7 +39,7 @@ const WAYS: [(&str, &str, bool); 4] = [
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let cores = two_cores()?;
     let spec = spec(UNEVEN);
-    let platform = Platform::uniform(RANKS, 1e9, Link { bandwidth: 1e9, setup: 2e-5 }).with_ext_on(0)?;
+    let platform = Platform::uniform(RANKS, 1e9, Link { bandwidth: 1e9, setup: 2e-5 })?.with_ext_on(0)?;
     let mapping = plan(&platform, &spec, &PlanOptions::default())?.mapping.display(&spec).to_string();
     let seconds = if smoke { SMOKE_SECONDS } else { SECONDS };
     let items = ((2.0 * seconds / seconds_per_item(UNEVEN)) as u64).max(60);

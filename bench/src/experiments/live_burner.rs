@@ -248,7 +248,7 @@ fn parts(runs: &[Measured]) -> String {
 /// take the ranks for equally fast, and links for those of one machine.
 fn jobs(report: &mut Report, cores: [usize; 2], ranks: usize) -> Outcome<([Job; 3], [usize; 2])> {
     let spec = spec(UNEVEN);
-    let platform = Platform::uniform(ranks, 1e9, Link { bandwidth: 1e9, setup: 2e-5 }).with_ext_on(0)?;
+    let platform = Platform::uniform(ranks, 1e9, Link { bandwidth: 1e9, setup: 2e-5 })?.with_ext_on(0)?;
     let mut planned = |way: &str, options: PlanOptions| -> Outcome<(Job, Mapping)> {
         let mapping = plan(&platform, &spec, &options)?.mapping;
         let text = mapping.display(&spec).to_string();

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::range::{self, POSITIVE};
+
 /// Processors of a [`Platform`](crate::Platform) that have fewer cores together than they are: ranks of a node that
 /// are bound to one core, or that run wherever there is room.
 ///
@@ -23,8 +25,11 @@ impl SharedCores {
         let mut seen = vec![false; processors];
         for group in groups {
             let cores = group.cores;
-            if !(cores > 0.0 && cores.is_finite()) {
-                return Some(format!("processors {:?} share {cores} cores", group.processors));
+            if !range::is_positive(cores) {
+                let processors = &group.processors;
+                return Some(format!(
+                    "processors {processors:?} share {cores} cores, which must be {POSITIVE}"
+                ));
             }
             for &p in &group.processors {
                 match seen.get_mut(p) {

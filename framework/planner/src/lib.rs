@@ -13,7 +13,7 @@
 //!     .stage(StageSpec::new("filter", 12.0, 1e6))
 //!     .stage(StageSpec::new("store", 2.0, 0.0));
 //! // Three processors, one twice as fast (work units per second), on a network of 1 GB/s.
-//! let platform = Platform::with_speeds(&[100.0, 100.0, 200.0], Link { bandwidth: 1e9, setup: 1e-5 });
+//! let platform = Platform::with_speeds(&[100.0, 100.0, 200.0], Link { bandwidth: 1e9, setup: 1e-5 })?;
 //!
 //! let plan = plan(&platform, &spec, &PlanOptions::default())?;
 //! plan.mapping.validate(&spec, platform.processors())?;
@@ -35,6 +35,7 @@ pub mod measure;
 pub mod pipeline;
 mod platform;
 mod random;
+mod range;
 pub mod rate;
 #[cfg(test)]
 mod reference;

@@ -4,6 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::cores::SharedCores;
 use crate::error::{Error, ErrorKind, Result};
+use crate::range::{self, AMOUNT, POSITIVE};
+
+/// Most processors of a platform. Links are a matrix: with so many it has 4 GiB, and more would be the end of the memory of
+/// most machines before any message.
+const MOST_PROCESSORS: usize = 1 << 14;
 
 /// Processors and the links between them.
 ///
@@ -21,7 +26,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// use armature_planner::{Link, Platform};
 ///
 /// let fast = Link { bandwidth: 1e9, setup: 1e-6 };
-/// let mut platform = Platform::with_speeds(&[1.0, 1.0, 2.5], fast).with_ext_on(0)?;
+/// let mut platform = Platform::with_speeds(&[1.0, 1.0, 2.5], fast)?.with_ext_on(0)?;
 /// platform.set_link(0, 2, Link { bandwidth: 1e8, setup: 1e-4 })?;
 /// assert_eq!(platform.processors(), 3);
 /// assert_eq!(platform.transfer_time(0, 1, 1e6), 0.001001);
@@ -42,9 +47,9 @@ pub struct Platform {
 /// One direction of a connection between two processors.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Link {
-    /// Bytes per second; more than zero, and infinite if the transfer itself costs nothing.
+    /// Bytes per second, from 1e-60 to 1e60; infinite if the transfer itself costs nothing.
     pub bandwidth: f64,
-    /// Seconds before the first byte arrives.
+    /// Seconds before the first byte arrives; 0, or from 1e-60 to 1e60.
     pub setup: f64,
 }
 
@@ -56,15 +61,28 @@ impl Link {
     pub fn time(&self, bytes: f64) -> f64 {
         self.setup + bytes / self.bandwidth
     }
+
+    /// What is wrong with its numbers.
+    pub(crate) fn fault(&self) -> Option<String> {
+        let Link { bandwidth, setup } = *self;
+        if !(range::is_positive(bandwidth) || bandwidth == f64::INFINITY) {
+            return Some(format!("bandwidth must be {POSITIVE}, or infinite, but is {bandwidth}"));
+        }
+        if !range::is_amount(setup) {
+            return Some(format!("set-up time must be {AMOUNT}, but is {setup}"));
+        }
+        None
+    }
 }
 
 impl Platform {
     /// A platform from its full description: P speeds and two (P+1)×(P+1) matrices, ext last.
     ///
     /// # Errors
-    /// [`ErrorKind::Platform`] if there is no processor, a matrix has another shape, a speed or bandwidth is
-    /// not positive, or a set-up time is negative or not finite.
+    /// [`ErrorKind::Platform`] if there is no processor or there are more than 16384, a matrix has another shape, a speed is
+    /// not from 1e-60 to 1e60, or a [`Link`] has numbers that it must not have.
     pub fn new(speeds: Vec<f64>, bandwidth: Vec<Vec<f64>>, setup: Vec<Vec<f64>>) -> Result<Self> {
+        check_count(speeds.len())?;
         let nodes = speeds.len() + 1;
         for (name, matrix) in [("bandwidth", &bandwidth), ("setup", &setup)] {
             if matrix.len() != nodes || matrix.iter().any(|row| row.len() != nodes) {
@@ -90,17 +108,19 @@ impl Platform {
 
     /// `processors` equal processors, every link alike.
     ///
-    /// # Panics
-    /// If there is no processor, or the speed or the link is not a usable number (see [`new`](Platform::new)).
-    pub fn uniform(processors: usize, speed: f64, link: Link) -> Self {
+    /// # Errors
+    /// As [`new`](Platform::new).
+    pub fn uniform(processors: usize, speed: f64, link: Link) -> Result<Self> {
+        check_count(processors)?;
         Self::with_speeds(&vec![speed; processors], link)
     }
 
     /// Processors of the given speeds (work units/s), every link alike.
     ///
-    /// # Panics
-    /// If there is no processor, or a speed or the link is not a usable number (see [`new`](Platform::new)).
-    pub fn with_speeds(speeds: &[f64], link: Link) -> Self {
+    /// # Errors
+    /// As [`new`](Platform::new).
+    pub fn with_speeds(speeds: &[f64], link: Link) -> Result<Self> {
+        check_count(speeds.len())?;
         let nodes = speeds.len() + 1;
         let platform = Platform {
             speeds: speeds.to_vec(),
@@ -109,10 +129,8 @@ impl Platform {
             overlap: false,
             shared: Vec::new(),
         };
-        match platform.check() {
-            Ok(()) => platform,
-            Err(error) => panic!("{error}"),
-        }
+        platform.check()?;
+        Ok(platform)
     }
 
     /// The same platform, with the outside world on `processor`: ext's links are that processor's links, and
@@ -150,7 +168,7 @@ impl Platform {
     ///
     /// let spec = PipelineSpec::new(0.0).stage(StageSpec::new("rank", 6.0, 0.0));
     /// let one_core = SharedCores { processors: vec![0, 1], cores: 1.0 };
-    /// let platform = Platform::uniform(3, 1.0, Link::FREE).with_shared_cores(vec![one_core])?;
+    /// let platform = Platform::uniform(3, 1.0, Link::FREE)?.with_shared_cores(vec![one_core])?;
     /// let time = |text: &str| -> armature_planner::Result<f64> {
     ///     let mapping = Mapping::parse(text, &spec)?;
     ///     Ok(production_time(&platform, &spec, &mapping, Dispatch::OnDemand)?.production_time)
@@ -196,7 +214,7 @@ impl Platform {
     /// The same platform with other speeds of its processors.
     ///
     /// # Errors
-    /// [`ErrorKind::Platform`] if there is not one speed for each processor, or one is not positive.
+    /// [`ErrorKind::Platform`] if there is not one speed for each processor, or one is not from 1e-60 to 1e60.
     pub fn with_other_speeds(&self, speeds: &[f64]) -> Result<Self> {
         if speeds.len() != self.processors() {
             let (want, got) = (self.processors(), speeds.len());
@@ -254,12 +272,12 @@ impl Platform {
     }
 
     fn check(&self) -> Result<()> {
-        if self.speeds.is_empty() {
-            return Err(invalid("there must be at least one processor".into()));
-        }
+        check_count(self.speeds.len())?;
         for (p, &speed) in self.speeds.iter().enumerate() {
-            if !(speed > 0.0 && speed.is_finite()) {
-                return Err(invalid(format!("the speed of processor {p} must be positive, but is {speed}")));
+            if !range::is_positive(speed) {
+                return Err(invalid(format!(
+                    "the speed of processor {p} must be {POSITIVE}, but is {speed}"
+                )));
             }
         }
         let nodes = self.nodes();
@@ -270,20 +288,21 @@ impl Platform {
     }
 }
 
+fn check_count(processors: usize) -> Result<()> {
+    match processors {
+        0 => Err(invalid("there must be at least one processor".into())),
+        1..=MOST_PROCESSORS => Ok(()),
+        _ => Err(invalid(format!(
+            "there can be {MOST_PROCESSORS} processors at most, but there are {processors}"
+        ))),
+    }
+}
+
 fn check_link(from: usize, to: usize, link: Link) -> Result<()> {
-    if link.bandwidth.is_nan() || link.bandwidth <= 0.0 {
-        return Err(invalid(format!(
-            "the bandwidth of link {from}→{to} must be positive, but is {}",
-            link.bandwidth
-        )));
+    match link.fault() {
+        Some(fault) => Err(invalid(format!("the {fault} (link {from}→{to})"))),
+        None => Ok(()),
     }
-    if !(link.setup >= 0.0 && link.setup.is_finite()) {
-        return Err(invalid(format!(
-            "the set-up time of link {from}→{to} must not be negative, but is {}",
-            link.setup
-        )));
-    }
-    Ok(())
 }
 
 fn invalid(message: String) -> Error {
@@ -358,12 +377,12 @@ mod tests {
         assert!(error.message().contains("3 rows of 3"), "{error}");
         let error = Platform::new(vec![], vec![vec![1.0]], vec![vec![0.0]]).unwrap_err();
         assert!(error.message().contains("at least one processor"), "{error}");
-        assert!(Platform::uniform(2, 1.0, Link::FREE).with_ext_on(2).is_err());
+        assert!(Platform::uniform(2, 1.0, Link::FREE).unwrap().with_ext_on(2).is_err());
     }
 
     #[test]
     fn ext_on_a_processor_has_its_links() {
-        let mut platform = Platform::uniform(3, 1.0, Link { bandwidth: 10.0, setup: 1.0 });
+        let mut platform = Platform::uniform(3, 1.0, Link { bandwidth: 10.0, setup: 1.0 }).unwrap();
         platform.set_link(1, 2, Link { bandwidth: 5.0, setup: 3.0 }).unwrap();
         let platform = platform.with_ext_on(1).unwrap();
         assert_eq!(platform.transfer_time(platform.ext(), 2, 10.0), 5.0);

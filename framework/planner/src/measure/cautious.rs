@@ -1,7 +1,8 @@
 //! What a planner may believe of a link's traffic.
 
 use super::envelope::{Envelope, Passage};
-use super::link::{ENOUGH, LinkEstimate, LinkTraffic};
+use super::link::{ENOUGH, LinkEstimate, LinkTraffic, not_negative};
+use crate::range;
 
 /// A wait is taken for the link's own if its least differs between two generations by no more than this part of it.
 const STEADY: f64 = 1.0 / 8.0;
@@ -46,7 +47,7 @@ impl LinkTraffic {
     pub fn cautious(&self, offset: Option<f64>, back: Option<&LinkTraffic>) -> LinkEstimate {
         let transfer = self.transfer(offset, back).map(|r| (r.bytes / r.seconds, r.is_steady()));
         let bandwidth = transfer
-            .filter(|&(value, steady)| value.is_finite() && (steady || value >= self.prior.bandwidth))
+            .filter(|&(value, steady)| range::is_positive(value) && (steady || value >= self.prior.bandwidth))
             .map_or(self.known(self.prior.bandwidth), |(value, _)| {
                 let least = self.carried.map_or(0.0, |(bandwidth, _)| bandwidth.min(self.prior.bandwidth));
                 self.found(value.max(least))
@@ -93,8 +94,7 @@ impl LinkTraffic {
             }
             (None, None) => return None,
         };
-        // The offset is known with an error of its own; a set-up time is not negative.
-        Some(Reading { seconds: seconds.seconds.max(0.0), ..seconds })
+        Some(Reading { seconds: not_negative(seconds.seconds)?, ..seconds })
     }
 
     /// The least delay of large messages, or of small ones where only these came.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::estimate::{Estimate, Source};
 use super::normal;
 use crate::error::{Error, ErrorKind, Result};
+use crate::range::{self, POSITIVE};
 
 /// How long a stage took on a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,9 +75,11 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Seconds that `stage` takes for an item on `rank`, also where it has never run.
+    /// Seconds that `stage` takes for an item on `rank`, also where it has never run; none if nothing is known of the stage,
+    /// or there is no such stage or rank.
     pub fn seconds(&self, stage: usize, rank: usize) -> Option<f64> {
-        self.works[stage].map(|work| work.value / self.speeds[rank].value)
+        let (work, speed) = (self.works.get(stage)?.as_ref()?, self.speeds.get(rank)?);
+        Some(work.value / speed.value)
     }
 }
 
@@ -94,8 +97,8 @@ impl Fit {
 /// prior speed too, unless it is known what its stages cost before.
 ///
 /// # Errors
-/// [`ErrorKind::Options`] if a measurement names a stage or rank that the prior does not have, or any number is
-/// not positive and finite.
+/// [`ErrorKind::Options`] if a measurement names a stage or rank that the prior does not have, any number is not from
+/// 1e-60 to 1e60, or numbers are so far apart that the equations cannot be solved.
 ///
 /// ```
 /// use armature_planner::measure::{FitOptions, Measurement, Prior, fit};
@@ -123,8 +126,10 @@ pub fn fit(measurements: &[Measurement], prior: &Prior, options: &FitOptions) ->
     let mut pull_stage: Vec<f64> =
         problem.log_works.iter().map(|work| work.map_or(0.0, |_| base * options.work)).collect();
     let (mut x, mut y) = (vec![0.0; stages], problem.log_speeds.clone());
+    let mut is_solved = false;
     for _ in 0..ROUNDS {
         let Some((new_x, new_y)) = problem.solve(&pull_rank, &pull_stage) else { break };
+        is_solved = true;
         let moved = new_y.iter().zip(&y).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         (x, y) = (new_x, new_y);
         if moved < 1e-9 {
@@ -141,6 +146,11 @@ pub fn fit(measurements: &[Measurement], prior: &Prior, options: &FitOptions) ->
             }
         }
     }
+    let is_usable = |log: &f64| range::is_positive(log.exp());
+    if !is_solved || !x.iter().chain(&y).all(is_usable) {
+        let message = "the measurements are too far apart, in their times or weights, to tell works and speeds from them";
+        return Err(Error::new(ErrorKind::Options, message));
+    }
     Ok(told(prior, problem, x, y))
 }
 
@@ -151,7 +161,7 @@ const SHARP: f64 = 1e-3;
 
 fn check(measurements: &[Measurement], prior: &Prior, options: &FitOptions) -> Result<()> {
     let invalid = |message: String| Err(Error::new(ErrorKind::Options, message));
-    let usable = |value: f64| value > 0.0 && value.is_finite();
+    let usable = range::is_positive;
     let (ranks, stages) = (prior.speeds.len(), prior.works.len());
     for m in measurements {
         if m.stage >= stages || m.rank >= ranks {
@@ -163,13 +173,13 @@ fn check(measurements: &[Measurement], prior: &Prior, options: &FitOptions) -> R
         }
         if !usable(m.seconds) || !usable(m.weight) {
             return invalid(format!(
-                "stage {} on rank {} took {} s with weight {}: both must be more than 0",
+                "stage {} on rank {} took {} s with weight {}: both must be {POSITIVE}",
                 m.stage, m.rank, m.seconds, m.weight
             ));
         }
     }
     if let Some(r) = prior.speeds.iter().position(|&speed| !usable(speed)) {
-        return invalid(format!("the speed of rank {r} must be more than 0, but is {}", prior.speeds[r]));
+        return invalid(format!("the speed of rank {r} must be {POSITIVE}, but is {}", prior.speeds[r]));
     }
     if let Some((s, work)) = prior
         .works
@@ -177,10 +187,10 @@ fn check(measurements: &[Measurement], prior: &Prior, options: &FitOptions) -> R
         .enumerate()
         .find_map(|(s, work)| work.filter(|&work| !usable(work)).map(|work| (s, work)))
     {
-        return invalid(format!("the work of stage {s} must be more than 0, but is {work}"));
+        return invalid(format!("the work of stage {s} must be {POSITIVE}, but is {work}"));
     }
     if ![options.prior, options.faster, options.work].into_iter().all(usable) {
-        return invalid(format!("the weights of the prior must be more than 0, but are {options:?}"));
+        return invalid(format!("the weights of the prior must be {POSITIVE}, but are {options:?}"));
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::envelope::{Envelope, Passage};
 use super::estimate::{Estimate, Source};
 use crate::platform::Link;
+use crate::range;
 
 /// Passages of a class from which on it says anything.
 pub(super) const ENOUGH: u64 = 8;
@@ -70,8 +71,10 @@ impl LinkEstimate {
 }
 
 impl LinkTraffic {
-    /// A link of which a probe found `prior`.
+    /// A link of which a probe found `prior`. One with numbers that no [`Platform`](crate::Platform) takes says nothing, and
+    /// counts as [`Link::FREE`].
     pub fn new(prior: Link) -> Self {
+        let prior = if prior.fault().is_some() { Link::FREE } else { prior };
         let even = prior.setup * prior.bandwidth;
         let even = if even > 0.0 && even.is_finite() { even } else { BORDER };
         let even = even.clamp(LEAST_BORDER, MOST_BORDER);
@@ -92,11 +95,11 @@ impl LinkTraffic {
     }
 
     /// A message of `bytes` arrived `delay` seconds after it was sent, by the clocks of the two ends: negative, if
-    /// the sender's is ahead. What is no number is ignored.
+    /// the sender's is ahead. What is no number, or above 1e60, is ignored.
     pub fn observe(&mut self, bytes: f64, delay: f64) {
-        if !(bytes >= 0.0 && bytes.is_finite() && delay.is_finite()) {
+        let Some(bytes) = range::amount(bytes).filter(|_| range::amount(delay.abs()).is_some()) else {
             return;
-        }
+        };
         let passage = Passage { bytes, delay };
         if bytes <= self.border.0 {
             self.small.add(passage, self.bandwidth);
@@ -113,19 +116,19 @@ impl LinkTraffic {
     /// that, however long they waited for each other. What is no number is ignored.
     pub fn carried(&mut self, bytes: f64, messages: u64, seconds: f64) {
         let (bandwidth, interval) = (bytes / seconds, seconds / messages as f64);
-        if bandwidth > 0.0 && bandwidth.is_finite() && interval.is_finite() {
+        if let (true, Some(interval)) = (range::is_positive(bandwidth), range::amount(interval)) {
             self.carried = Some((bandwidth, interval));
         }
     }
 
-    /// What is known. `offset` is the receiver's clock minus the sender's, if that is known (see
+    /// What is known, in numbers that a platform takes. `offset` is the receiver's clock minus the sender's, if that is known (see
     /// [`offset`](LinkTraffic::offset)); without it the set-up time is the one known before.
     pub fn estimate(&self, offset: Option<f64>) -> LinkEstimate {
         let bandwidth = self.slope().map_or(self.known(self.prior.bandwidth), |value| self.found(value));
-        let setup = match (offset, self.least_rest(bandwidth.value)) {
-            // The offset is known with an error of its own; a set-up time is not negative.
-            (Some(offset), Some(rest)) => self.found((rest - offset).max(0.0)),
-            _ => self.known(self.prior.setup),
+        let rest = offset.zip(self.least_rest(bandwidth.value)).map(|(offset, rest)| rest - offset);
+        let setup = match rest.and_then(not_negative) {
+            Some(setup) => self.found(setup),
+            None => self.known(self.prior.setup),
         };
         LinkEstimate { bandwidth, setup }
     }
@@ -162,7 +165,7 @@ impl LinkTraffic {
         let (small, large) = (self.small.least(self.bandwidth)?, self.large.least(self.bandwidth)?);
         let longer = large.delay - small.delay;
         let bandwidth = (large.bytes - small.bytes) / longer;
-        (longer > 0.0 && bandwidth.is_finite()).then_some(bandwidth)
+        range::is_positive(bandwidth).then_some(bandwidth)
     }
 
     /// The least delay of small messages without their bytes' part: set-up time plus offset.
@@ -173,6 +176,11 @@ impl LinkTraffic {
         let small = self.small.least(bandwidth)?;
         Some(small.delay - small.bytes / bandwidth)
     }
+}
+
+/// A set-up time by an offset of clocks, which is known with an error of its own: it is not negative. None if it is no number.
+pub(super) fn not_negative(setup: f64) -> Option<f64> {
+    if setup.is_nan() { None } else { range::amount(setup.max(0.0)) }
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::estimate::{Estimate, Source};
+use crate::error::{Error, ErrorKind, Result};
+use crate::range::{self, AMOUNT, POSITIVE};
 
 /// Samples that are looked back on.
 const WINDOW: usize = 64;
@@ -24,6 +26,25 @@ pub struct ServiceOptions {
 impl Default for ServiceOptions {
     fn default() -> Self {
         ServiceOptions { sample: 0.005, half_life: 16.0, clip: 5.0, settled: 5 }
+    }
+}
+
+impl ServiceOptions {
+    /// Checks that every number can be used.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Options`] naming the first that cannot.
+    pub fn validate(&self) -> Result<()> {
+        let invalid = |message: String| Err(Error::new(ErrorKind::Options, message));
+        if !range::is_amount(self.sample) {
+            return invalid(format!("sample must be {AMOUNT}, but is {}", self.sample));
+        }
+        for (name, value) in [("half_life", self.half_life), ("clip", self.clip)] {
+            if !range::is_positive(value) {
+                return invalid(format!("{name} must be {POSITIVE}, but is {value}"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -68,13 +89,22 @@ struct Sample {
 
 impl Default for ServiceTime {
     fn default() -> Self {
-        ServiceTime::new(ServiceOptions::default())
+        ServiceTime::unchecked(ServiceOptions::default())
     }
 }
 
 impl ServiceTime {
     /// An estimate from nothing yet.
-    pub fn new(options: ServiceOptions) -> Self {
+    ///
+    /// # Errors
+    /// As [`ServiceOptions::validate`].
+    pub fn new(options: ServiceOptions) -> Result<Self> {
+        options.validate()?;
+        Ok(ServiceTime::unchecked(options))
+    }
+
+    /// With options that were checked.
+    pub(crate) fn unchecked(options: ServiceOptions) -> Self {
         ServiceTime {
             options,
             samples: [Sample::default(); WINDOW],
@@ -86,11 +116,9 @@ impl ServiceTime {
     }
 
     /// A batch of `items` was finished after `busy` seconds of work. Batches without items, and times that are
-    /// negative or no numbers, are ignored.
+    /// negative, above 1e60 or no numbers, are ignored.
     pub fn add(&mut self, items: u64, busy: f64) {
-        if items == 0 || !(busy >= 0.0 && busy.is_finite()) {
-            return;
-        }
+        let Some(busy) = range::amount(busy).filter(|_| items > 0) else { return };
         self.batches += 1;
         self.open.items += items as f64;
         self.open.busy += busy;
@@ -108,7 +136,7 @@ impl ServiceTime {
 
     /// Forgets everything, as when the work has become another.
     pub fn clear(&mut self) {
-        *self = ServiceTime::new(self.options);
+        *self = ServiceTime::unchecked(self.options);
     }
 
     /// Seconds for an item; none if no batch was seen, or all together took no time.

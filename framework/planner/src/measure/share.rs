@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::range;
+
 /// Seconds of computing after which what was seen before counts half: a hundred turns of a scheduler, and some
 /// periods of a control group's quota.
 const HALF_LIFE: f64 = 0.3;
@@ -61,6 +63,9 @@ impl CoreShare {
 /// core where the scheduler is fair, over the k that there are now and then (the others being active independently of each
 /// other). This is the n at which the ranks, weighed by their activity, would get what they do get.
 ///
+/// Parts are taken for what they can be: those above 1 are 1, those that are negative or no numbers 0. Without a
+/// number of cores from 1e-60 to 1e60 nothing can be said, and the answer is 0.
+///
 /// ```
 /// use armature_planner::measure::load_of_others;
 ///
@@ -73,8 +78,15 @@ impl CoreShare {
 /// assert!(near(load_of_others(&[0.5, 1.0], &[1.0, 0.0], 1.0), 1.0));
 /// ```
 pub fn load_of_others(shares: &[f64], active: &[f64], cores: f64) -> f64 {
-    let ranks = || shares.iter().zip(active).map(|(share, active)| (share.clamp(LEAST, 1.0), *active));
-    let ready: Vec<Vec<f64>> = (0..active.len()).map(|rank| ready_beside(rank, active)).collect();
+    if !range::is_positive(cores) {
+        return 0.0;
+    }
+    let parts = |values: &[f64]| -> Vec<f64> {
+        values.iter().map(|&part| range::amount_or_nearest(part).min(1.0)).collect()
+    };
+    let (shares, active) = (parts(shares), parts(active));
+    let ranks = || shares.iter().zip(&active).map(|(share, active)| (share.max(LEAST), *active));
+    let ready: Vec<Vec<f64>> = (0..active.len()).map(|rank| ready_beside(rank, &active)).collect();
     // What all get, beyond what they could expect beside `load`: grows with the load.
     let beyond = |load: f64| -> f64 {
         let part = |k: usize| f64::min(1.0, cores / (1.0 + k as f64 + load));
@@ -95,8 +107,7 @@ pub fn load_of_others(shares: &[f64], active: &[f64], cores: f64) -> f64 {
 /// By number: how likely it is that so many of the ranks other than `rank` are ready at the same time.
 fn ready_beside(rank: usize, active: &[f64]) -> Vec<f64> {
     let mut ready = vec![1.0];
-    for (_, &other) in active.iter().enumerate().filter(|&(other, _)| other != rank) {
-        let p = other.clamp(0.0, 1.0);
+    for (_, &p) in active.iter().enumerate().filter(|&(other, _)| other != rank) {
         ready.push(0.0);
         for k in (0..ready.len()).rev() {
             let one_less = if k > 0 { ready[k - 1] } else { 0.0 };

@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn intervals_balance_equal_processors() {
-        let costs = Costs::new(&Platform::uniform(2, 1.0, Link::FREE), &chain(&[1.0, 2.0, 3.0]));
+        let costs = Costs::new(&Platform::uniform(2, 1.0, Link::FREE).unwrap(), &chain(&[1.0, 2.0, 3.0]));
         let (blocks, _) = bsc(&costs);
         assert_eq!(blocks, [Block::new(0..2, vec![0]), Block::new(2..3, vec![1])]);
     }
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn the_closest_processor_is_taken() {
         // At the best period of 1 s the slow processor does the light stage and leaves the fast one to the heavy.
-        let costs = Costs::new(&Platform::with_speeds(&[4.0, 1.0], Link::FREE), &chain(&[1.0, 4.0]));
+        let costs = Costs::new(&Platform::with_speeds(&[4.0, 1.0], Link::FREE).unwrap(), &chain(&[1.0, 4.0]));
         let (blocks, _) = bsc(&costs);
         assert_eq!(blocks, [Block::new(0..1, vec![1]), Block::new(1..2, vec![0])]);
     }

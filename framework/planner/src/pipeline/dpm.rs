@@ -9,17 +9,24 @@ use super::ideal::mean_link;
 use super::mapping::Block;
 use super::plan::Dispatch;
 use super::spec::PipelineSpec;
+use crate::error::Result;
 use crate::platform::Platform;
+use crate::range::{LARGEST, SMALLEST};
 
 /// The mapping that looks best on the flattened platform, and the number of mappings it looked at.
+///
+/// # Errors
+/// None for a platform that was checked: means of usable numbers are usable.
 pub(super) fn dpm(
     platform: &Platform,
     spec: &PipelineSpec,
     dispatch: Dispatch,
     radius: f64,
-) -> (Vec<Block>, usize) {
+) -> Result<(Vec<Block>, usize)> {
     let speed = platform.speeds().iter().sum::<f64>() / platform.processors() as f64;
-    let flat = Platform::uniform(platform.processors(), speed, mean_link(platform));
+    // Rounding may take it out of the range that the speeds are in.
+    let speed = speed.clamp(SMALLEST, LARGEST);
+    let flat = Platform::uniform(platform.processors(), speed, mean_link(platform))?;
     let costs = Costs::new(&flat, spec);
     let found = Hedpm::new(&flat, spec, &costs, dispatch, radius).sweep();
     let looked_at = found.len();
@@ -29,7 +36,7 @@ pub(super) fn dpm(
             best = candidate;
         }
     }
-    (best.0, looked_at)
+    Ok((best.0, looked_at))
 }
 
 #[cfg(test)]
@@ -42,8 +49,8 @@ mod tests {
     fn processors_come_in_rank_order_whatever_their_speed() {
         let spec =
             PipelineSpec::new(0.0).stage(StageSpec::new("a", 9.0, 0.0)).stage(StageSpec::new("b", 1.0, 0.0));
-        let platform = Platform::with_speeds(&[1.0, 9.0], Link::FREE);
-        let (blocks, _) = dpm(&platform, &spec, Dispatch::RoundRobin, 0.05);
+        let platform = Platform::with_speeds(&[1.0, 9.0], Link::FREE).unwrap();
+        let (blocks, _) = dpm(&platform, &spec, Dispatch::RoundRobin, 0.05).unwrap();
         assert_eq!(blocks[0].hosts, [0], "the heavy stage goes to the first processor: {blocks:?}");
     }
 }

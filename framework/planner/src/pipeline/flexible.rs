@@ -103,7 +103,8 @@ mod tests {
     /// Processors of these speeds, of which two at a time share so many cores.
     fn pairs(speeds: &[f64], cores: &[f64]) -> Platform {
         let group = |(g, &cores): (usize, &f64)| SharedCores { processors: vec![2 * g, 2 * g + 1], cores };
-        let platform = Platform::with_speeds(speeds, LINK).with_overlap(true).with_ext_on(0).unwrap();
+        let platform =
+            Platform::with_speeds(speeds, LINK).unwrap().with_overlap(true).with_ext_on(0).unwrap();
         platform.with_shared_cores(cores.iter().enumerate().map(group).collect()).unwrap()
     }
 
@@ -141,7 +142,7 @@ mod tests {
     #[test]
     fn of_many_ranks_on_few_cores_as_many_help_as_leave_room_for_a_long_serial_stage() {
         let group = SharedCores { processors: (0..6).collect(), cores: 2.0 };
-        let platform = Platform::uniform(6, 1.0, LINK).with_overlap(true).with_ext_on(0).unwrap();
+        let platform = Platform::uniform(6, 1.0, LINK).unwrap().with_overlap(true).with_ext_on(0).unwrap();
         let platform = platform.with_shared_cores(vec![group]).unwrap();
         // With three partners `track` would be sure of half a core only, and take 2.4; two are not tried.
         assert_eq!(text(&platform, &spec()), "read@0 | cut+match@1,5 | track@1 | paint@1,5 | write@0");

@@ -336,7 +336,7 @@ mod tests {
         for (n, work) in [4.0, 2.0, 4.0].into_iter().enumerate() {
             spec = spec.stage(StageSpec::new(format!("s{n}"), work, 0.0));
         }
-        let platform = Platform::with_speeds(&[2.0, 5.0, 5.0], Link::FREE);
+        let platform = Platform::with_speeds(&[2.0, 5.0, 5.0], Link::FREE).unwrap();
         let plan = plan(&platform, &spec, &PlanOptions::paper(Algorithm::Hedpm)).unwrap();
         // A fast processor for each of the long stages; no other objective of the sweep leads to it.
         assert_eq!(plan.prediction.production_time, 1.0, "{}", plan.mapping.display(&spec));

@@ -2,6 +2,7 @@
 
 use super::spec::PipelineSpec;
 use crate::platform::{Link, Platform};
+use crate::range::{self, LARGEST, SMALLEST};
 
 /// Sums over the remaining stages and processors, kept up to date as matches are taken out.
 #[derive(Clone, Debug)]
@@ -55,8 +56,10 @@ impl<'a> Remaining<'a> {
     /// `s_a = (P/N)·s̄`. Means of links run over the full square of the remaining processors and ext.
     pub(super) fn ideal_time(&self) -> f64 {
         let stages = self.stages as f64;
-        let speed_per_stage = self.speed / stages;
-        2.0 * self.links.mean().time(self.output / stages) + self.work / stages / speed_per_stage
+        // Subtraction may leave a last bit of what is gone, and nothing of what is small beside it.
+        let (work, output) = (f64::max(0.0, self.work), f64::max(0.0, self.output));
+        let speed_per_stage = f64::max(SMALLEST, self.speed / stages);
+        2.0 * self.links.mean().time(output / stages) + work / stages / speed_per_stage
     }
 }
 
@@ -97,12 +100,12 @@ impl LinkSum {
     }
 
     fn mean(&self) -> Link {
-        // Subtraction may leave a last bit of what is gone.
-        let setup = f64::max(0.0, self.setup / self.count);
+        // Means lie within the range of what they are of, but for rounding.
+        let setup = range::amount_or_nearest(self.setup / self.count);
         let bandwidth = if self.infinite > 0.0 {
             f64::INFINITY
         } else {
-            f64::max(f64::MIN_POSITIVE, self.bandwidth / self.count)
+            (self.bandwidth / self.count).clamp(SMALLEST, LARGEST)
         };
         Link { bandwidth, setup }
     }

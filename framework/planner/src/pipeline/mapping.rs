@@ -144,7 +144,8 @@ impl Mapping {
         Ok(())
     }
 
-    /// The compact text form, such as `load@0 | seg+ext@1,2 | rank@3`.
+    /// The compact text form, such as `load@0 | seg+ext@1,2 | rank@3`. Stages that the pipeline does not have are shown by
+    /// their numbers, `#5…9`.
     pub fn display<'a>(&'a self, spec: &'a PipelineSpec) -> impl fmt::Display + 'a {
         Compact { mapping: self, spec }
     }
@@ -202,11 +203,18 @@ impl fmt::Display for Compact<'_> {
             if b > 0 {
                 f.write_str(" | ")?;
             }
-            for n in block.stages.clone() {
-                let plus = if n > block.stages.start { "+" } else { "" };
-                match self.spec.stages.get(n) {
-                    Some(stage) => write!(f, "{plus}{}", stage.name)?,
-                    None => write!(f, "{plus}#{n}")?,
+            let Range { start, end } = block.stages;
+            let known = self.spec.len().clamp(start.min(end), end);
+            for n in start..known {
+                let plus = if n > start { "+" } else { "" };
+                write!(f, "{plus}{}", self.spec.stages[n].name)?;
+            }
+            // A block may claim any number of stages that there are not.
+            if known < end {
+                let plus = if known > start { "+" } else { "" };
+                write!(f, "{plus}#{known}")?;
+                if known + 1 < end {
+                    write!(f, "…{}", end - 1)?;
                 }
             }
             for (i, host) in block.hosts.iter().enumerate() {
@@ -252,6 +260,18 @@ mod tests {
         assert!(nowhere.validate(&spec, 2).unwrap_err().message().contains("no processor"));
         let long = Mapping::new(vec![Block::new(0..9, vec![0])]);
         assert!(long.validate(&spec, 2).unwrap_err().message().contains("there are 3 stages"));
+    }
+
+    #[test]
+    fn stages_that_are_not_there_are_shown_by_number() {
+        let spec = spec();
+        let text = |stages| Mapping::new(vec![Block::new(stages, vec![0])]).display(&spec).to_string();
+        assert_eq!(
+            [text(2..4), text(1..usize::MAX), text(7..8), text(7..9)],
+            ["c+#3@0".to_owned(), format!("b+c+#3…{}@0", usize::MAX - 1), "#7@0".into(), "#7…8@0".into()]
+        );
+        let backwards = Range { start: 2, end: 1 };
+        assert_eq!([text(backwards), text(1..1)], ["@0", "@0"]);
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Prediction {
 /// let spec = PipelineSpec::new(0.0)
 ///     .stage(StageSpec::new("load", 1.0, 0.0).serial())
 ///     .stage(StageSpec::new("rank", 3.0, 0.0));
-/// let platform = Platform::uniform(2, 1.0, Link::FREE);
+/// let platform = Platform::uniform(2, 1.0, Link::FREE)?;
 /// let shared = Mapping::parse("load@0 | rank@0,1", &spec)?;
 /// // Processor 0 loads for 1 s an item; what is left of it helps to rank: (2-1)/3 + 2/3 = 1.
 /// let prediction = production_time(&platform, &spec, &shared, Dispatch::OnDemand)?;
@@ -145,7 +145,7 @@ mod tests {
     fn where_transfers_overlap_the_longest_part_counts() {
         let spec =
             PipelineSpec::new(2.0).stage(StageSpec::new("a", 5.0, 3.0)).stage(StageSpec::new("b", 1.0, 1.0));
-        let platform = Platform::uniform(2, 1.0, Link { bandwidth: 1.0, setup: 0.5 });
+        let platform = Platform::uniform(2, 1.0, Link { bandwidth: 1.0, setup: 0.5 }).unwrap();
         let mapping = Mapping::parse("a@0 | b@1", &spec).unwrap();
         let times = |platform: &Platform| {
             let blocks = production_time(platform, &spec, &mapping, Dispatch::OnDemand).unwrap().blocks;

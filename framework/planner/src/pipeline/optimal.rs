@@ -24,6 +24,10 @@ pub(super) struct Optimal {
 
 /// Sets of processors are bit masks, which also bounds what anybody could wait for.
 const MOST_PROCESSORS: usize = 20;
+/// Blocks that are tried, for each mapping of the budget: one takes some tenths of a microsecond, a mapping as many
+/// microseconds as it has blocks. Most branches are cut off before there is a mapping to judge, so that a budget of mappings
+/// alone would bound nothing. Four stages on four processors take two blocks for a mapping.
+const BLOCKS_FOR_A_MAPPING: usize = 128;
 
 /// The best mapping within the rules, if the budget lasts; never worse than `start`.
 pub(super) fn optimal(
@@ -46,6 +50,7 @@ pub(super) fn optimal(
         best_time: time,
         chosen: Vec::new(),
         evaluations: 0,
+        tried: 0,
         complete: costs.processors() <= MOST_PROCESSORS,
     };
     if tree.complete {
@@ -65,7 +70,16 @@ struct Tree<'a> {
     best_time: f64,
     chosen: Vec<Block>,
     evaluations: usize,
+    /// Blocks that were tried.
+    tried: usize,
     complete: bool,
+}
+
+/// The usable processor after this one, as a set; none after the last.
+fn next_alone(host: u32, usable: u32) -> u32 {
+    let later = usable & !(host | host.wrapping_sub(1));
+    let later = if host == 0 { usable } else { later };
+    later & later.wrapping_neg()
 }
 
 impl Tree<'_> {
@@ -92,20 +106,33 @@ impl Tree<'_> {
         }
         let usable = if self.rules.share { all } else { all & !used };
         for end in (start + 1..=stages).rev() {
-            // Every subset of the usable processors, smallest numbers first.
+            // Every subset of the usable processors, smallest numbers first, or each of them alone.
+            let may_replicate = self.rules.may_replicate(self.spec, &(start..end));
             let mut hosts = 0_u32;
             loop {
-                hosts = hosts.wrapping_sub(usable) & usable;
+                hosts = if may_replicate {
+                    hosts.wrapping_sub(usable) & usable
+                } else {
+                    next_alone(hosts, usable)
+                };
                 if hosts == 0 {
                     break;
                 }
-                if self.evaluations >= self.budget || self.stop.is_set() {
+                if self.is_spent() {
                     self.complete = false;
                     return;
                 }
+                self.tried += 1;
                 self.choose(start..end, hosts, used, settled);
             }
         }
+    }
+
+    /// Whether the search has to end before it has seen everything.
+    fn is_spent(&self) -> bool {
+        self.evaluations >= self.budget
+            || self.tried / BLOCKS_FOR_A_MAPPING >= self.budget
+            || self.stop.is_set()
     }
 
     /// Adds one block and grows what can follow it, unless that is bound to be too slow.

@@ -143,7 +143,7 @@ pub struct Plan {
 ///     .stage(StageSpec::new("seg", 4.0, 0.0))
 ///     .stage(StageSpec::new("rank", 4.0, 0.0))
 ///     .stage(StageSpec::new("out", 1.0, 0.0).serial().pinned(0));
-/// let platform = Platform::uniform(2, 1.0, Link::FREE).with_ext_on(0)?;
+/// let platform = Platform::uniform(2, 1.0, Link::FREE)?.with_ext_on(0)?;
 /// let plan = plan(&platform, &spec, &PlanOptions::default())?;
 /// assert_eq!(plan.mapping.display(&spec).to_string(), "load@0 | seg+rank@0,1 | out@0");
 /// assert!((plan.prediction.production_time - 5.0).abs() < 1e-9);
@@ -235,7 +235,7 @@ impl Planner<'_> {
 
     fn dpm(&self) -> Result<Found> {
         let (blocks, evaluations) =
-            dpm::dpm(self.platform, self.spec, self.rules.dispatch, self.options.radius);
+            dpm::dpm(self.platform, self.spec, self.rules.dispatch, self.options.radius)?;
         let found = self.best_of(vec![blocks])?;
         Ok(Found { evaluations, ..found })
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::plan::Dispatch;
-use super::spec::PipelineSpec;
+use super::spec::{PipelineSpec, StageSpec};
 
 /// The rules of one call of the planner.
 #[derive(Clone, Copy, Debug)]
@@ -18,14 +18,15 @@ pub(super) struct Rules {
 impl Rules {
     /// May these stages be one block on these hosts?
     pub(super) fn allow(&self, spec: &PipelineSpec, stages: &Range<usize>, hosts: &[usize]) -> bool {
-        let replicated = hosts.len() > 1;
-        if stages.is_empty() || hosts.is_empty() || (replicated && stages.len() > 1 && !self.replicate_groups)
-        {
+        if stages.is_empty() || hosts.is_empty() || (hosts.len() > 1 && !self.may_replicate(spec, stages)) {
             return false;
         }
-        spec.stages[stages.clone()].iter().all(|stage| match stage.pinned {
-            Some(pin) => hosts == [pin],
-            None => !(stage.serial && replicated),
-        })
+        spec.stages[stages.clone()].iter().all(|stage| stage.pinned.is_none_or(|pin| hosts == [pin]))
+    }
+
+    /// May these stages be one block on several hosts?
+    pub(super) fn may_replicate(&self, spec: &PipelineSpec, stages: &Range<usize>) -> bool {
+        (stages.len() <= 1 || self.replicate_groups)
+            && spec.stages[stages.clone()].iter().all(StageSpec::is_replicable)
     }
 }

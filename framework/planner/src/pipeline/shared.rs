@@ -192,6 +192,7 @@ mod tests {
     fn platform(processors: usize, groups: &[&[usize]]) -> Platform {
         let on_one = |group: &&[usize]| SharedCores { processors: group.to_vec(), cores: 1.0 };
         Platform::uniform(processors, 1.0, Link::FREE)
+            .unwrap()
             .with_shared_cores(groups.iter().map(on_one).collect())
             .unwrap()
     }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::range::{self, AMOUNT};
 
 /// A linear pipeline of N stages.
 ///
@@ -93,31 +94,25 @@ impl PipelineSpec {
     /// Checks that the pipeline can be planned on `processors` processors.
     ///
     /// # Errors
-    /// [`ErrorKind::Pipeline`] if there is no stage, a number is negative or not finite, a name is
+    /// [`ErrorKind::Pipeline`] if there is no stage, a number is not 0 and not from 1e-60 to 1e60, a name is
     /// empty, taken or holds one of `@+|,`, or a stage is pinned to a processor that does not exist.
     pub fn validate(&self, processors: usize) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::Pipeline, message));
         if self.stages.is_empty() {
             return invalid("there must be at least one stage".into());
         }
-        let usable = |value: f64| value >= 0.0 && value.is_finite();
-        if !usable(self.input) {
-            return invalid(format!("the input must have 0 bytes or more, but has {}", self.input));
+        if !range::is_amount(self.input) {
+            return invalid(format!("the bytes of the input must be {AMOUNT}, but are {}", self.input));
         }
         let mut names = std::collections::HashSet::new();
         for (n, stage) in self.stages.iter().enumerate() {
             let name = &stage.name;
-            if !usable(stage.work) {
-                return invalid(format!(
-                    "the work of stage {n} ({name}) must be 0 or more, but is {}",
-                    stage.work
-                ));
-            }
-            if !usable(stage.output) {
-                return invalid(format!(
-                    "the output of stage {n} ({name}) must have 0 bytes or more, but has {}",
-                    stage.output
-                ));
+            for (what, value) in [("work", stage.work), ("output in bytes", stage.output)] {
+                if !range::is_amount(value) {
+                    return invalid(format!(
+                        "the {what} of stage {n} ({name}) must be {AMOUNT}, but is {value}"
+                    ));
+                }
             }
             if name.is_empty() || name.contains(['@', '+', '|', ',']) || name.trim() != name {
                 return invalid(format!(
@@ -155,7 +150,7 @@ mod tests {
         let spec = PipelineSpec::new(1.0).stage(StageSpec::new("a", f64::NAN, 0.0));
         assert!(message(&spec).contains("work of stage 0 (a)"));
         let spec = PipelineSpec::new(1.0).stage(StageSpec::new("a", 1.0, -1.0));
-        assert!(message(&spec).contains("output of stage 0 (a)"));
+        assert!(message(&spec).contains("output in bytes of stage 0 (a)"));
         let spec =
             PipelineSpec::new(1.0).stage(StageSpec::new("a", 1.0, 1.0)).stage(StageSpec::new("a", 1.0, 1.0));
         assert!(message(&spec).contains("two stages"));

@@ -7,6 +7,7 @@ use super::options::RateOptions;
 use super::running::Running;
 use super::smooth::Smooth;
 use crate::error::{Error, ErrorKind, Result};
+use crate::range::{self, POSITIVE};
 
 /// What a queue's monitor read at the end of one period.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,11 +76,11 @@ impl RateEstimator {
     /// An estimator for periods of `period` seconds.
     ///
     /// # Errors
-    /// As [`RateOptions::validate`]; [`ErrorKind::Options`] too if the period is not positive and finite.
+    /// As [`RateOptions::validate`]; [`ErrorKind::Options`] too if the period is not from 1e-60 to 1e60 s.
     pub fn new(period: f64, options: RateOptions) -> Result<Self> {
         options.validate()?;
-        if !(period > 0.0 && period.is_finite()) {
-            let message = format!("the sampling period must be more than 0 s, but is {period}");
+        if !range::is_positive(period) {
+            let message = format!("the sampling period in seconds must be {POSITIVE}, but is {period}");
             return Err(Error::new(ErrorKind::Options, message));
         }
         Ok(RateEstimator {
@@ -102,10 +103,8 @@ impl RateEstimator {
     pub fn add(&mut self, sample: Sample) -> Option<RateEstimate> {
         let Sample { items, period, blocked } = sample;
         let deviation = (period - self.period).abs();
-        let used = !blocked
-            && items.is_finite()
-            && items >= 0.0
-            && deviation <= self.options.deviation * self.period;
+        let used =
+            !blocked && range::amount(items).is_some() && deviation <= self.options.deviation * self.period;
         if !used {
             return None;
         }

@@ -2,13 +2,18 @@
 
 use std::f64::consts::PI;
 
+use super::options::MOST_SAMPLES;
+
 /// Weights of a Gaussian of standard deviation 1 at −radius … radius (Eq. 2); divided by their sum if `normalise`.
+///
+/// The weights beyond a radius of 40 are 0, and those of a radius beyond 32,768, half of the largest window, are left out.
 ///
 /// ```
 /// let raw = armature_planner::rate::gaussian(2, false);
 /// assert!((raw[2] - 0.3989422804).abs() < 1e-9 && (raw.iter().sum::<f64>() - 0.990866).abs() < 1e-6);
 /// ```
 pub fn gaussian(radius: usize, normalise: bool) -> Vec<f64> {
+    let radius = radius.min(MOST_SAMPLES / 2);
     let mut weights: Vec<f64> = offsets(radius).map(|x| (-0.5 * x * x).exp() / (2.0 * PI).sqrt()).collect();
     if normalise {
         let sum: f64 = weights.iter().sum();
@@ -17,8 +22,8 @@ pub fn gaussian(radius: usize, normalise: bool) -> Vec<f64> {
     weights
 }
 
-/// Weights of a Laplacian of Gaussian of radius 1 and standard deviation `sigma` (Eq. 4); their mean is taken out of
-/// them if `zero_sum`.
+/// Weights of a Laplacian of Gaussian of radius 1 and standard deviation `sigma`, more than 0 (Eq. 4); their mean is taken
+/// out of them if `zero_sum`. For another `sigma` they are no numbers.
 ///
 /// ```
 /// let log = armature_planner::rate::laplacian_of_gaussian(0.5, true);

@@ -6,6 +6,7 @@ use super::estimator::{RateEstimate, RateEstimator, Sample};
 use super::options::RateOptions;
 use crate::error::{Error, ErrorKind, Result};
 use crate::measure::{Estimate, ServiceOptions, ServiceTime, Source};
+use crate::range;
 
 /// How a [`ServiceMonitor`] chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,12 +94,13 @@ impl ServiceMonitor {
     /// A monitor that has seen nothing.
     ///
     /// # Errors
-    /// As [`RateOptions::validate`]; [`ErrorKind::Options`] too if the periods are not two positive lengths in order,
+    /// As [`RateOptions::validate`] and [`ServiceOptions::validate`]; [`ErrorKind::Options`] too if the periods are not two positive lengths in order,
     /// or another number is not positive.
     pub fn new(options: MonitorOptions) -> Result<Self> {
         options.rate.validate()?;
+        options.service.validate()?;
         let (shortest, longest) = options.periods;
-        let ordered = shortest > 0.0 && shortest <= longest && longest.is_finite();
+        let ordered = range::is_positive(shortest) && shortest <= longest && range::is_positive(longest);
         let is_usable = ordered && options.items > 0.0 && options.agreement > 0.0;
         if !is_usable {
             let message = format!("a service monitor cannot work with {options:?}");
@@ -110,7 +112,7 @@ impl ServiceMonitor {
     fn unchecked(options: MonitorOptions) -> Self {
         ServiceMonitor {
             options,
-            service: ServiceTime::new(options.service),
+            service: ServiceTime::unchecked(options.service),
             heuristic: None,
             items: 0.0,
             busy: 0.0,
@@ -121,9 +123,7 @@ impl ServiceMonitor {
     /// A batch of `items` was finished after `busy` seconds of work. What says nothing is ignored, as by
     /// [`ServiceTime::add`].
     pub fn add(&mut self, items: u64, busy: f64) {
-        if items == 0 || !(busy >= 0.0 && busy.is_finite()) {
-            return;
-        }
+        let Some(busy) = range::amount(busy).filter(|_| items > 0) else { return };
         self.service.add(items, busy);
         self.items += items as f64;
         self.busy += busy;

@@ -3,6 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::range::{self, POSITIVE};
+
+/// Most samples of a window: each is kept, and each sample looks through all of them.
+pub(super) const MOST_SAMPLES: usize = 1 << 16;
 
 /// How a [`RateEstimator`](super::RateEstimator) works.
 ///
@@ -10,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RateOptions {
-    /// w: samples in the sliding window (lost); more than twice the radius, plus 1.
+    /// w: samples in the sliding window (lost); more than twice the radius, plus 1, and at most 65,536.
     pub window: usize,
     /// Radius of the Gaussian that smooths the window (2 in the paper).
     pub radius: usize,
@@ -62,12 +66,17 @@ impl RateOptions {
     pub fn validate(&self) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::Options, message));
         // A standard deviation takes two smoothed values.
-        if self.window < 2 * self.radius + 2 {
+        let least = self.radius.saturating_mul(2).saturating_add(2);
+        if self.window < least {
             return invalid(format!(
-                "a window of {} samples is too small for a radius of {}: it takes at least {}",
-                self.window,
-                self.radius,
-                2 * self.radius + 2
+                "a window of {} samples is too small for a radius of {}: it takes at least {least}",
+                self.window, self.radius
+            ));
+        }
+        if self.window > MOST_SAMPLES {
+            return invalid(format!(
+                "a window has at most {MOST_SAMPLES} samples, but this has {}",
+                self.window
             ));
         }
         for (name, value) in [
@@ -76,8 +85,8 @@ impl RateOptions {
             ("tolerance", self.tolerance),
             ("deviation", self.deviation),
         ] {
-            if !(value > 0.0 && value.is_finite()) {
-                return invalid(format!("{name} must be more than 0, but is {value}"));
+            if !range::is_positive(value) {
+                return invalid(format!("{name} must be {POSITIVE}, but is {value}"));
             }
         }
         if self.convergence_window == 0 || self.min_quantiles < 2 {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::range::{self, POSITIVE};
 
 /// How a [`Period`] is looked for. The paper's k, j and ε are lost in the text that we have; the values are ours.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -89,15 +90,16 @@ impl Period {
     /// A search that begins at `latency`: the least seconds between two readings of the clock.
     ///
     /// # Errors
-    /// [`ErrorKind::Options`] if the latency is not positive and finite, or an option is 0 that must not be.
+    /// [`ErrorKind::Options`] if the latency is not from 1e-60 to 1e60 s, or an option is 0 or no number that must not be.
     pub fn new(latency: f64, options: PeriodOptions) -> Result<Self> {
         let PeriodOptions { unblocked, stable, deviation, patience, growth, longest } = options;
         let counts = unblocked > 0 && stable > 0 && patience > 0 && longest > 0;
-        let numbers = latency > 0.0 && latency.is_finite() && deviation > 0.0 && growth >= 0.0;
-        if !counts || !numbers || !growth.is_finite() {
+        let numbers =
+            range::is_positive(latency) && range::is_positive(deviation) && range::is_amount(growth);
+        if !counts || !numbers {
             let message = format!(
-                "a period cannot be looked for with a clock latency of {latency} s and {options:?}: all but the \
-                 growth must be more than 0"
+                "a period cannot be looked for with a clock latency of {latency} s and {options:?}: numbers \
+                 must be {POSITIVE}, and only the growth may be 0"
             );
             return Err(Error::new(ErrorKind::Options, message));
         }

@@ -39,9 +39,9 @@ impl Running {
         Running { count, mean, squares: (squares - sum * mean).max(0.0) }
     }
 
-    /// One more value.
+    /// One more value. One that is no number makes mean and variance none.
     pub fn add(&mut self, value: f64) {
-        self.count += 1;
+        self.count = self.count.saturating_add(1);
         let delta = value - self.mean;
         self.mean += delta / self.count as f64;
         self.squares += delta * (value - self.mean);
@@ -54,7 +54,7 @@ impl Running {
         }
         let (a, b) = (self.count as f64, other.count as f64);
         let (delta, n) = (other.mean - self.mean, a + b);
-        self.count += other.count;
+        self.count = self.count.saturating_add(other.count);
         self.mean += delta * b / n;
         self.squares += other.squares + delta * delta * a * b / n;
     }

@@ -11,7 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::{Dispatch, Mapping, PipelineSpec, item_times_of};
 use crate::platform::Platform;
 
@@ -28,10 +28,14 @@ pub struct Stream {
     pub items: Vec<Vec<u64>>,
 }
 
+/// Most items of a simulated stream: the times of all are kept, 128 MiB of them.
+const MOST_ITEMS: u64 = 1 << 24;
+
 /// Sends `items` items through the pipeline, at most `window` of them in flight.
 ///
 /// # Errors
-/// As [`production_time`](crate::pipeline::production_time).
+/// As [`production_time`](crate::pipeline::production_time), and [`ErrorKind::Options`] if there
+/// are more than 16 million items.
 ///
 /// ```
 /// use armature_planner::pipeline::{Dispatch, Mapping, PipelineSpec, StageSpec};
@@ -41,7 +45,7 @@ pub struct Stream {
 /// let spec = PipelineSpec::new(0.0)
 ///     .stage(StageSpec::new("load", 1.0, 0.0).serial())
 ///     .stage(StageSpec::new("rank", 3.0, 0.0));
-/// let platform = Platform::uniform(2, 1.0, armature_planner::Link::FREE);
+/// let platform = Platform::uniform(2, 1.0, armature_planner::Link::FREE)?;
 /// let mapping = Mapping::parse("load@0 | rank@0,1", &spec)?;
 /// let stream = simulate(&platform, &spec, &mapping, Dispatch::OnDemand, 1000, 8)?;
 /// assert!((stream.production_time - 2.0).abs() < 0.01, "{stream:?}");
@@ -58,6 +62,11 @@ pub fn simulate(
 ) -> Result<Stream> {
     spec.validate(platform.processors())?;
     mapping.validate(spec, platform.processors())?;
+    if items > MOST_ITEMS {
+        let message =
+            format!("a simulated stream has {MOST_ITEMS} items at most, but {items} were asked for");
+        return Err(Error::new(ErrorKind::Options, message));
+    }
     let mut run = Run::new(platform, spec, mapping, dispatch, items, window.max(1));
     run.admit();
     run.start_idle();

@@ -33,7 +33,7 @@ fn instance(stages: usize, processors: usize, pins: bool) -> impl Strategy<Value
     )
         .prop_map(move |(stages, speeds, links, input, ext_on, place)| {
             let processors = speeds.len();
-            let mut platform = Platform::with_speeds(&speeds, Link::FREE);
+            let mut platform = Platform::with_speeds(&speeds, Link::FREE).unwrap();
             for from in 0..=processors {
                 for to in 0..=processors {
                     let (bandwidth, setup) = links[from * nodes + to];
@@ -303,7 +303,7 @@ proptest! {
 fn a_start_that_is_no_mapping_is_refused() {
     let spec =
         PipelineSpec::new(0.0).stage(StageSpec::new("a", 1.0, 0.0)).stage(StageSpec::new("b", 1.0, 0.0));
-    let platform = Platform::uniform(2, 1.0, Link::FREE);
+    let platform = Platform::uniform(2, 1.0, Link::FREE).unwrap();
     let half = Mapping::new(vec![Block::new(0..1, vec![0])]);
     let options = PlanOptions { starts: vec![half], ..PlanOptions::default() };
     let error = plan(&platform, &spec, &options).unwrap_err();
@@ -316,7 +316,7 @@ fn one_processor_runs_everything() {
         .stage(StageSpec::new("a", 1.0, 1.0).serial())
         .stage(StageSpec::new("b", 2.0, 1.0))
         .stage(StageSpec::new("c", 3.0, 1.0).pinned(0));
-    let platform = Platform::uniform(1, 2.0, Link::FREE);
+    let platform = Platform::uniform(1, 2.0, Link::FREE).unwrap();
     for algorithm in EVERY {
         for options in [PlanOptions::paper(algorithm), PlanOptions { algorithm, ..PlanOptions::default() }] {
             let plan = plan(&platform, &spec, &options).unwrap();
@@ -331,7 +331,7 @@ fn one_processor_runs_everything() {
 fn many_more_processors_than_stages_are_used_or_left() {
     let serial = PipelineSpec::new(0.0).stage(StageSpec::new("only", 8.0, 0.0).serial());
     let replicable = PipelineSpec::new(0.0).stage(StageSpec::new("only", 8.0, 0.0));
-    let platform = Platform::uniform(64, 1.0, Link::FREE);
+    let platform = Platform::uniform(64, 1.0, Link::FREE).unwrap();
     let time = |spec| plan(&platform, spec, &PlanOptions::default()).unwrap().prediction.production_time;
     assert_eq!(time(&serial), 8.0);
     assert!((time(&replicable) - 8.0 / 64.0).abs() < 1e-12);
@@ -347,7 +347,7 @@ fn a_serial_stage_in_the_middle_shares_the_ranks_of_its_neighbours() {
         .stage(StageSpec::new("order", 1.0, 0.0).serial())
         .stage(StageSpec::new("rank", 3.0, 0.0))
         .stage(StageSpec::new("out", 1.0, 0.0).serial().pinned(0));
-    let platform = Platform::uniform(2, 1.0, Link::FREE).with_ext_on(0).unwrap();
+    let platform = Platform::uniform(2, 1.0, Link::FREE).unwrap().with_ext_on(0).unwrap();
     let plan = plan(&platform, &spec, &PlanOptions::default()).unwrap();
     let time = plan.prediction.production_time;
     assert!(time < 4.6, "{time}: {}", plan.mapping.display(&spec));
@@ -363,7 +363,7 @@ fn a_search_that_is_stopped_still_answers() {
     for n in 0..10 {
         spec = spec.stage(StageSpec::new(format!("s{n}"), 1.0 + n as f64, 1.0));
     }
-    let platform = Platform::uniform(5, 1.0, Link { bandwidth: 10.0, setup: 0.0 });
+    let platform = Platform::uniform(5, 1.0, Link { bandwidth: 10.0, setup: 0.0 }).unwrap();
     for algorithm in [Algorithm::Refined, Algorithm::Optimal] {
         let stop = Some(Arc::new(AtomicBool::new(true)));
         let options = PlanOptions { algorithm, stop, ..PlanOptions::default() };
@@ -379,7 +379,7 @@ fn impossible_questions_are_refused() {
         .stage(StageSpec::new("a", 1.0, 0.0).pinned(0))
         .stage(StageSpec::new("b", 1.0, 0.0).pinned(1))
         .stage(StageSpec::new("c", 1.0, 0.0).pinned(0));
-    let platform = Platform::uniform(2, 1.0, Link::FREE);
+    let platform = Platform::uniform(2, 1.0, Link::FREE).unwrap();
     let kind = |options: &PlanOptions| plan(&platform, &spec, options).unwrap_err().kind();
     assert_eq!(
         kind(&PlanOptions { share_processors: false, ..PlanOptions::default() }),

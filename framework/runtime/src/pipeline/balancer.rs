@@ -89,15 +89,17 @@ impl Inputs {
 }
 
 impl Balancer {
-    /// `simulated` where the clocks of all ranks agree, and no rank shares its core with others.
-    pub(crate) fn new(score: &Score<'_>, ranks: usize, balance: Balance, simulated: bool) -> Self {
+    /// `simulated` where the clocks of all ranks agree, and no rank shares its core with others. There may be more ranks
+    /// than a planner can look at.
+    pub(crate) fn new(score: &Score<'_>, ranks: usize, balance: Balance, simulated: bool) -> Result<Self> {
         let stages = score.outline.len();
-        Balancer {
+        let platform = Platform::with_speeds(&vec![1.0; ranks], Link::FREE);
+        Ok(Balancer {
             outline: score.outline.clone(),
             dispatch: score.dispatch,
             balance,
             planned: score.mapping.is_none(),
-            platform: Platform::with_speeds(&vec![1.0; ranks], Link::FREE),
+            platform: platform.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?,
             cores: Cores::new(score.sharing, ranks),
             of_core_time: !simulated,
             links: LinkBook::new(ranks, simulated),
@@ -107,7 +109,7 @@ impl Balancer {
             movable: vec![false; stages],
             warm_up: vec![Duration::ZERO; stages],
             warm: vec![vec![false; stages]; ranks],
-        }
+        })
     }
 
     /// Whether the mapping may change while the stream runs.

@@ -83,7 +83,7 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         let balance = config.balance.unwrap_or(if planned { Balance::Live } else { Balance::Off });
         rank.log_events(config.events.as_deref(), Duration::ZERO);
         Ok(Conductor {
-            balancer: Balancer::new(&score, rank.size(), balance, rank.clock().is_simulated()),
+            balancer: Balancer::new(&score, rank.size(), balance, rank.clock().is_simulated())?,
             tuning: Tuning::new(balance, rank.size())?,
             cost: CostMeter::new(),
             balance,

@@ -219,7 +219,7 @@ mod tests {
     }
 
     fn corrected(book: &LinkBook, now: u64) -> Platform {
-        let mut platform = Platform::uniform(3, 1.0, PROBED).with_ext_on(0).unwrap();
+        let mut platform = Platform::uniform(3, 1.0, PROBED).unwrap().with_ext_on(0).unwrap();
         book.correct(&mut platform, Duration::from_secs(now)).unwrap();
         platform
     }

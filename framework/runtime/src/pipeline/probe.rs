@@ -150,7 +150,7 @@ fn describe(speeds: &[f64], to_root: &[Link]) -> Result<Platform> {
     let wrong = |e: armature_planner::Error| {
         Error::new(ErrorKind::Config, format!("the probe measured nonsense: {e}"))
     };
-    let mut platform = Platform::with_speeds(speeds, Link::FREE);
+    let mut platform = Platform::with_speeds(speeds, Link::FREE).map_err(wrong)?;
     for (a, x) in to_root.iter().enumerate() {
         for (b, y) in to_root.iter().enumerate().filter(|&(b, _)| b != a) {
             let link = match (a, b) {

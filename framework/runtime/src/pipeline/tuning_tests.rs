@@ -30,8 +30,8 @@ fn subject(balance: Balance) -> (Tuning, Balancer, Mapping) {
         probed: &probed,
         script: Script::default(),
     };
-    let mut balancer = Balancer::new(&score, RANKS, balance, false);
-    let platform = Platform::with_speeds(&[1.0; RANKS], Link::FREE).with_ext_on(0).unwrap();
+    let mut balancer = Balancer::new(&score, RANKS, balance, false).unwrap();
+    let platform = Platform::with_speeds(&[1.0; RANKS], Link::FREE).unwrap().with_ext_on(0).unwrap();
     balancer.probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] });
     (Tuning::new(balance, RANKS).unwrap().unwrap(), balancer, mapping)
 }
@@ -159,7 +159,7 @@ fn a_rank_that_becomes_slow_gets_less_within_half_a_second() {
 /// The first decisions for a stream that begins on rank 1 alone, beside a rank 0 that is so many times as fast.
 fn first_decisions(times: f64) -> [Decision<Mapping>; 3] {
     let (mut tuning, mut balancer, _) = subject(Balance::Live);
-    let platform = Platform::with_speeds(&[times, 1.0], Link::FREE).with_ext_on(0).unwrap();
+    let platform = Platform::with_speeds(&[times, 1.0], Link::FREE).unwrap().with_ext_on(0).unwrap();
     balancer.probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] });
     let mapping = Mapping::new(vec![Block::new(0..2, vec![1])]);
     let mut look = |step: u64| {

@@ -50,7 +50,8 @@ const WORTH_HAVING: f64 = 0.03;
 
 /// Improves the given valid mappings within a budget of evaluations.
 pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize, stop: &Stop<'_>) -> Refined {
-    let mut search = Search::new(problem, budget * BUDGET_OF_STARTS / 100, stop);
+    let for_starts = percent(BUDGET_OF_STARTS, budget);
+    let mut search = Search::new(problem, for_starts, stop);
     let mut states: Vec<State> = starts.iter().map(|start| search.judge.state(start)).collect();
     states.sort_by(|a, b| a.score.time.total_cmp(&b.score.time));
     let best_start = states.first().map_or(f64::INFINITY, |start| start.score.time);
@@ -58,14 +59,14 @@ pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize,
     let count = states.len();
     for (i, start) in states.into_iter().enumerate() {
         // Every start gets its part, so that the first cannot use up everything.
-        let part = (budget * BUDGET_OF_STARTS / 100).saturating_sub(search.judge.effort) / (count - i);
+        let part = for_starts.saturating_sub(search.judge.effort) / (count - i);
         search.limit = search.judge.effort + part;
         let local = search.descend(start);
         if best.as_ref().is_none_or(|best| local.score.time < best.score.time) {
             best = Some(local);
         }
     }
-    search.limit = budget - 2 * budget * BUDGET_OF_ROOM / 100;
+    search.limit = budget - percent(2 * BUDGET_OF_ROOM, budget);
     let mut kicks = 0;
     while let Some(current) = &best
         && search.goes_on()
@@ -81,7 +82,7 @@ pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize,
             best = Some(local);
         }
     }
-    search.limit = budget - budget * BUDGET_OF_ROOM / 100;
+    search.limit = budget - percent(BUDGET_OF_ROOM, budget);
     let best = best.map(|best| search.join(best)).map(|best| search.make_room(best));
     search.limit = budget;
     let settled = best.map(|best| {
@@ -96,6 +97,11 @@ pub(super) fn refine(problem: Problem<'_>, starts: &[Vec<Block>], budget: usize,
         evaluations: search.judge.evaluations,
         complete: !stop.is_set(),
     }
+}
+
+/// So many hundredths of a budget, which may be any number.
+fn percent(part: usize, budget: usize) -> usize {
+    budget / 100 * part + budget % 100 * part / 100
 }
 
 /// One search: where it stands within its budget, and the best edit of the present step.
@@ -279,6 +285,12 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_any_budget_is_a_number() {
+        assert_eq!([percent(60, 0), percent(60, 999), percent(5, 80_000)], [0, 599, 4000]);
+        assert_eq!(percent(60, usize::MAX), (usize::MAX as u128 * 60 / 100) as usize);
+    }
+
+    #[test]
     fn a_group_takes_its_hosts_out_of_another_group() {
         // Only hosts 0 to 3 can receive the wide items of `seg`; all can do the rest.
         let spec = PipelineSpec::new(0.0)
@@ -286,7 +298,7 @@ mod tests {
             .stage(StageSpec::new("seg", 2.0, 0.0))
             .stage(StageSpec::new("order", 0.01, 0.0).serial())
             .stage(StageSpec::new("rank", 6.0, 0.0));
-        let mut platform = Platform::uniform(8, 1.0, Link { bandwidth: 1.0, setup: 0.0 });
+        let mut platform = Platform::uniform(8, 1.0, Link { bandwidth: 1.0, setup: 0.0 }).unwrap();
         for from in 0..4 {
             for to in 0..4 {
                 platform.set_link(from, to, Link { bandwidth: 100.0, setup: 0.0 }).unwrap();
@@ -305,7 +317,8 @@ mod tests {
             .stage(StageSpec::new("cut", 2.0, 1.0))
             .stage(StageSpec::new("match", 2.0, 1.0))
             .stage(StageSpec::new("track", 1.9, 0.0).serial());
-        let platform = Platform::uniform(5, 1.0, Link { bandwidth: 1e9, setup: 0.0 }).with_overlap(true);
+        let platform =
+            Platform::uniform(5, 1.0, Link { bandwidth: 1e9, setup: 0.0 }).unwrap().with_overlap(true);
         let join = |search: &mut Search<'_>, state| search.join(state);
         let (hosts, _) = improved(&platform, &spec, "cut@0,1 | match@2,3 | track@4", join);
         assert_eq!(hosts, "[0, 1, 2, 3] [4]", "but not the serial stage");
@@ -315,7 +328,7 @@ mod tests {
             .stage(StageSpec::new("match", 2.0, 0.0))
             .stage(StageSpec::new("track", 0.9, 0.0).serial());
         let spec = PipelineSpec { input: 1.0, ..spec };
-        let mut platform = Platform::uniform(5, 1.0, Link { bandwidth: 100.0, setup: 0.0 });
+        let mut platform = Platform::uniform(5, 1.0, Link { bandwidth: 100.0, setup: 0.0 }).unwrap();
         for from in 0..5 {
             for to in [2, 3].into_iter().filter(|to| *to != from) {
                 platform.set_link(from, to, Link { bandwidth: 0.1, setup: 0.0 }).unwrap();
@@ -334,7 +347,7 @@ mod tests {
             .stage(StageSpec::new("out", 0.1, 0.0).serial());
         // Host 5 is so slow that it is better left alone, and host 6 cannot be reached in time.
         let speeds = [1.0, 1.0, 1.0, 1.0, 1.0, 0.05, 1.0];
-        let mut platform = Platform::with_speeds(&speeds, Link { bandwidth: 1e9, setup: 0.0 });
+        let mut platform = Platform::with_speeds(&speeds, Link { bandwidth: 1e9, setup: 0.0 }).unwrap();
         platform.set_link(0, 6, Link { bandwidth: 0.1, setup: 0.0 }).unwrap();
         let platform = platform.with_overlap(true);
         let room = |search: &mut Search<'_>, state| search.make_room(state);

@@ -115,8 +115,8 @@ pub(super) struct Judge<'a> {
     capacity: Capacity,
     entries: Vec<Entry>,
     fresh: Vec<f64>,
-    seen: Vec<u32>,
-    mark: u32,
+    seen: Vec<u64>,
+    mark: u64,
     /// Mappings judged so far.
     pub(super) evaluations: usize,
     /// The same, but mappings with many links between replicas count for more: a measure of time.

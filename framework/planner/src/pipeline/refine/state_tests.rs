@@ -11,7 +11,8 @@ fn incremental_times_equal_full_ones() {
     for n in 0..6 {
         spec = spec.stage(StageSpec::new(format!("s{n}"), 1.0 + n as f64, 2.0 + n as f64));
     }
-    let mut platform = Platform::with_speeds(&[1.0, 2.0, 3.0, 4.0], Link { bandwidth: 7.0, setup: 0.1 });
+    let mut platform =
+        Platform::with_speeds(&[1.0, 2.0, 3.0, 4.0], Link { bandwidth: 7.0, setup: 0.1 }).unwrap();
     platform.set_link(0, 2, Link { bandwidth: 1.0, setup: 0.5 }).unwrap();
     let costs = Costs::new(&platform, &spec);
     for dispatch in [Dispatch::RoundRobin, Dispatch::OnDemand] {

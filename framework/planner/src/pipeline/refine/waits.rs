@@ -78,7 +78,7 @@ mod tests {
     fn a_short_serial_stage_keeps_away_from_a_slow_host_with_long_items() {
         // What a message takes on its way counts as time of the host, and the slowest host's costs least.
         let link = Link { bandwidth: 1e9, setup: 0.02 };
-        let platform = Platform::with_speeds(&[2.0, 2.0, 2.0, 2.0, 0.1], link).with_overlap(true);
+        let platform = Platform::with_speeds(&[2.0, 2.0, 2.0, 2.0, 0.1], link).unwrap().with_overlap(true);
         let (spec, platform) = (spec(), platform.with_ext_on(0).unwrap());
         let planned = plan(&platform, &spec, &PlanOptions::default()).unwrap();
         let out = planned.mapping.blocks.last().unwrap();
