@@ -83,9 +83,10 @@ impl Chunker {
         self.chunking
     }
 
-    /// A new iteration, or the only stream, of these workers (small numbers, such as ranks). What was learned before is
+    /// A new iteration, or the only stream, of these workers (any numbers, such as ranks). What was learned before is
     /// kept.
     pub fn begin(&mut self, supply: Supply, workers: &[usize], knowledge: &Knowledge) {
+        let knowledge = &knowledge.usable();
         self.workers = workers.to_vec();
         self.workers.sort_unstable();
         self.workers.dedup();
@@ -111,9 +112,10 @@ impl Chunker {
         }
         self.join(worker);
         if !self.planned {
-            self.plan(knowledge);
+            self.plan(&knowledge.usable());
         }
         let most = most.clamp(1, left);
+        let knowledge = &knowledge.usable();
         let view = View {
             iteration: self.iteration,
             total: self.total.max(left),
@@ -128,11 +130,11 @@ impl Chunker {
             Decides::Auto(auto) => auto.next(worker, most, &view),
         };
         let size = size.clamp(1, most);
-        self.given += size;
+        self.given = self.given.saturating_add(size);
         self.supply = match self.supply {
             Supply::Exactly(left) => Supply::Exactly(left - size),
             Supply::AtLeast(sure) => {
-                self.total = self.total.max(2 * self.given);
+                self.total = self.total.max(self.given.saturating_mul(2));
                 Supply::AtLeast(sure.saturating_sub(size))
             }
         };
@@ -166,8 +168,8 @@ impl Chunker {
         let ends = matches!((self.supply, supply), (Supply::AtLeast(_), Supply::Exactly(_)));
         self.supply = supply;
         if ends {
-            self.total = self.given + self.remaining();
-            self.plan(knowledge);
+            self.total = self.given.saturating_add(self.remaining());
+            self.plan(&knowledge.usable());
         }
     }
 

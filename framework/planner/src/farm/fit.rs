@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::messages::{MessageCosts, StartUp};
 use super::model::{IterationModel, Protocol};
+use crate::range;
 
 /// Messages that are remembered.
 const MEMORY: usize = 512;
@@ -49,17 +50,16 @@ struct Iteration {
 }
 
 impl FarmFit {
-    /// Nothing measured yet; until messages of different sizes were, they cost `prior`.
+    /// Nothing measured yet; until messages of different sizes were, they cost `prior`, of which what is negative or no number
+    /// counts as 0.
     pub fn new(prior: MessageCosts) -> Self {
-        FarmFit { prior, messages: VecDeque::new(), iteration: None }
+        FarmFit { prior: prior.usable(), messages: VecDeque::new(), iteration: None }
     }
 
-    /// A message of `bytes` kept the sender or its port busy for `seconds`. What is no number is ignored; of many
-    /// messages the last 512 count.
+    /// A message of `bytes` kept the sender or its port busy for `seconds`. What is negative, above 1e60 or no
+    /// number is ignored; of many messages the last 512 count.
     pub fn message(&mut self, bytes: f64, seconds: f64) {
-        if !(bytes >= 0.0 && bytes.is_finite() && seconds >= 0.0 && seconds.is_finite()) {
-            return;
-        }
+        let (Some(bytes), Some(seconds)) = (range::amount(bytes), range::amount(seconds)) else { return };
         if self.messages.len() == MEMORY {
             self.messages.pop_front();
         }
@@ -67,9 +67,10 @@ impl FarmFit {
     }
 
     /// An iteration sent `out` bytes to workers and `back` bytes from them; they computed for `compute` seconds
-    /// together, and the master for `master` to prepare it. Newer iterations weigh more.
+    /// together, and the master for `master` to prepare it. Newer iterations weigh more; what is negative, above 1e60 or no number
+    /// is ignored.
     pub fn iteration(&mut self, out: f64, back: f64, compute: f64, master: f64) {
-        if [out, back, compute, master].iter().any(|value| !(*value >= 0.0 && value.is_finite())) {
+        if [out, back, compute, master].iter().any(|value| range::amount(*value).is_none()) {
             return;
         }
         let mix = |before: f64, now: f64| before + NEWEST * (now - before);
@@ -181,7 +182,7 @@ impl Lines {
             }
         }
         let slope = xy / xx;
-        if !slope.is_finite() {
+        if slope.is_nan() || slope.abs() > range::LARGEST {
             return None;
         }
         let rest = |part: &[(f64, f64)]| {

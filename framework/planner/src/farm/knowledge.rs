@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::messages::MessageCosts;
+use crate::range;
 
 /// How many tasks are left to be handed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,7 +15,12 @@ pub enum Supply {
     AtLeast(u64),
 }
 
-/// What is known of a farm besides the times of its tasks.
+/// Most chunks ahead that policies and simulations reckon with. Each is a request of each worker in every simulated row: more
+/// would take longer than the chunks that are simulated, and nobody needs them to be sure of work.
+const MOST_AHEAD: u32 = 64;
+
+/// What is known of a farm besides the times of its tasks. Costs and sizes that are negative or no numbers count as 0, what is
+/// above 1e60 counts as that.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Knowledge {
     /// Now, in seconds on any clock that does not go back.
@@ -28,7 +34,7 @@ pub struct Knowledge {
     pub task_bytes: f64,
     /// Bytes of the result of a task.
     pub result_bytes: f64,
-    /// Chunks that a worker may hold beyond the one that it computes.
+    /// Chunks that a worker may hold beyond the one that it computes; more than 64 count as that.
     pub ahead: u32,
     /// The worker on the master's own rank, if it computes, too: messages to it cost nothing.
     pub master: Option<usize>,
@@ -50,6 +56,19 @@ impl Default for Knowledge {
 }
 
 impl Knowledge {
+    /// The same in numbers that models work with.
+    pub(crate) fn usable(&self) -> Self {
+        Knowledge {
+            now: if range::amount(self.now.abs()).is_some() { self.now } else { 0.0 },
+            messages: self.messages.usable(),
+            latency: range::amount_or_nearest(self.latency),
+            task_bytes: range::amount_or_nearest(self.task_bytes),
+            result_bytes: range::amount_or_nearest(self.result_bytes),
+            ahead: self.ahead.min(MOST_AHEAD),
+            master: self.master,
+        }
+    }
+
     /// Seconds of the master's port to send `tasks` tasks.
     pub fn send_time(&self, tasks: u64) -> f64 {
         self.messages.time(self.task_bytes * tasks as f64)
@@ -101,5 +120,16 @@ impl ChunkDone {
     pub fn timed(worker: usize, tasks: u64, seconds: f64) -> Self {
         let squares = if tasks == 0 { 0.0 } else { seconds * seconds / tasks as f64 };
         ChunkDone { worker, tasks, sum: seconds, squares, elapsed: seconds }
+    }
+
+    /// The report with numbers that models work with, if it says anything.
+    pub(crate) fn usable(&self) -> Option<ChunkDone> {
+        let sum = range::amount(self.sum).filter(|_| self.tasks > 0)?;
+        // The squares of times may be as far from 1 as products are.
+        let most = range::LARGEST * range::LARGEST;
+        let squares = (self.squares <= most).then_some(self.squares.max(0.0))?;
+        // A mean time below the smallest number is none: what divides by it must not come to more than a number.
+        let sum = if sum < range::SMALLEST * self.tasks as f64 { 0.0 } else { sum };
+        Some(ChunkDone { sum, squares, ..*self })
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::range::{self, AMOUNT};
 
 /// The start-up time of a message, `mo`, as a function of its size: one value up to a border, one above it.
 ///
@@ -68,17 +69,31 @@ impl MessageCosts {
         self.start_up.of(bytes) + self.per_byte * bytes
     }
 
+    /// The same in numbers that models work with: what is negative or no number is 0, and what is too large the largest.
+    pub(super) fn usable(&self) -> Self {
+        let StartUp { small, border, large } = self.start_up;
+        let border = if border.is_nan() { f64::INFINITY } else { border };
+        MessageCosts {
+            start_up: StartUp {
+                small: range::amount_or_nearest(small),
+                border,
+                large: range::amount_or_nearest(large),
+            },
+            per_byte: range::amount_or_nearest(self.per_byte),
+        }
+    }
+
     /// Checks that every number can be used.
     ///
     /// # Errors
-    /// [`ErrorKind::Farm`] naming the number that is negative or no number.
+    /// [`ErrorKind::Farm`] naming the number that is not 0 and not from 1e-60 to 1e60.
     pub fn validate(&self) -> Result<()> {
         let StartUp { small, border, large } = self.start_up;
         for (name, value) in
             [("start-up time", small), ("start-up time", large), ("time for a byte", self.per_byte)]
         {
-            if !(value >= 0.0 && value.is_finite()) {
-                let message = format!("the {name} of a message must be 0 s or more, but is {value}");
+            if !range::is_amount(value) {
+                let message = format!("the {name} of a message in seconds must be {AMOUNT}, but is {value}");
                 return Err(Error::new(ErrorKind::Farm, message));
             }
         }

@@ -9,6 +9,7 @@
 //! parentheses are its equations. All times are in seconds, sizes in bytes.
 
 mod auto;
+mod by_worker;
 mod chunker;
 mod chunking;
 mod fit;

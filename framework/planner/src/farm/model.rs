@@ -1,9 +1,12 @@
 //! What an iteration takes: (4) to (9), the number of workers that is best, (10) to (13).
 
+use std::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use super::messages::MessageCosts;
 use crate::error::{Error, ErrorKind, Result};
+use crate::range::{self, AMOUNT};
 
 /// Whether the master goes on while a message is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,14 +56,14 @@ impl IterationModel {
     /// Checks that every number can be used.
     ///
     /// # Errors
-    /// [`ErrorKind::Farm`] naming the number and what was expected.
+    /// [`ErrorKind::Farm`] naming the number and what was expected: 0, or from 1e-60 to 1e60.
     pub fn validate(&self) -> Result<()> {
         self.messages.validate()?;
         for (name, value) in
             [("volume", self.volume), ("computing time", self.compute), ("master's time", self.master)]
         {
-            if !(value >= 0.0 && value.is_finite()) {
-                let message = format!("the {name} of an iteration must be 0 or more, but is {value}");
+            if !range::is_amount(value) {
+                let message = format!("the {name} of an iteration must be {AMOUNT}, but is {value}");
                 return Err(Error::new(ErrorKind::Farm, message));
             }
         }
@@ -87,12 +90,11 @@ impl IterationModel {
         n as f64 * self.start_up(n) > self.out * self.carry()
     }
 
-    /// Seconds of an iteration on `n` workers: (9), or (7) or (8) by the regime of this n.
-    ///
-    /// # Panics
-    /// If `n` is 0.
+    /// Seconds of an iteration on `n` workers: (9), or (7) or (8) by the regime of this n. Without a worker it never ends.
     pub fn time(&self, n: usize) -> f64 {
-        assert!(n > 0, "an iteration needs a worker");
+        if n == 0 {
+            return f64::INFINITY;
+        }
         let (mo, carry, x) = (self.start_up(n), self.carry(), n as f64);
         let distributed = (((x - 1.0) * self.out + 1.0) * carry + self.compute) / x;
         let parallel = match self.protocol {
@@ -116,20 +118,20 @@ impl IterationModel {
     }
 
     /// The number of workers in `range` with the shortest time; of equals the smallest. Every number is tried, since
-    /// the time has a step wherever messages become small.
-    pub fn fastest(&self, range: std::ops::RangeInclusive<usize>) -> usize {
+    /// the time has a step wherever messages become small, but for those that are a million or more above the first.
+    pub fn fastest(&self, range: RangeInclusive<usize>) -> usize {
         self.least(range, |n| self.time(n))
     }
 
     /// The number of workers in `range` with the least [`performance_index`](IterationModel::performance_index).
-    pub fn best(&self, range: std::ops::RangeInclusive<usize>) -> usize {
+    pub fn best(&self, range: RangeInclusive<usize>) -> usize {
         self.least(range, |n| self.performance_index(n))
     }
 
-    fn least(&self, range: std::ops::RangeInclusive<usize>, value: impl Fn(usize) -> f64) -> usize {
+    fn least(&self, range: RangeInclusive<usize>, value: impl Fn(usize) -> f64) -> usize {
         let first = (*range.start()).max(1);
         let mut best = (first, value(first));
-        for n in first + 1..=*range.end() {
+        for n in tried(first..=*range.end()).skip(1) {
             let value = value(n);
             if value < best.1 {
                 best = (n, value);
@@ -161,11 +163,21 @@ impl IterationModel {
     }
 
     /// The same where the start-up time depends on the size: the largest n of `range` that is not above the
-    /// capability for messages of V/n bytes; the first of the range if none is.
-    pub fn most_workers(&self, range: std::ops::RangeInclusive<usize>) -> usize {
+    /// capability for messages of V/n bytes; the first of the range if none is. Numbers a million or more above the first are
+    /// not looked at.
+    pub fn most_workers(&self, range: RangeInclusive<usize>) -> usize {
         let first = *range.start();
-        range.rev().find(|&n| n <= self.capability(n)).unwrap_or(first)
+        tried(range).rev().find(|&n| n <= self.capability(n)).unwrap_or(first)
     }
+}
+
+/// Most numbers of workers that are compared: they are tried one by one, which takes some milliseconds for so many.
+const MOST_TRIED: usize = 1 << 20;
+
+/// The numbers of a range that are tried.
+pub(super) fn tried(range: RangeInclusive<usize>) -> RangeInclusive<usize> {
+    let (first, last) = range.into_inner();
+    first..=last.min(first.saturating_add(MOST_TRIED - 1))
 }
 
 /// The number of workers, not rounded, at which (7), (8) or (9) has its least time and its least Pi, where the start-up
@@ -187,8 +199,8 @@ pub fn real_optima(model: &IterationModel, equation: u8) -> (f64, f64) {
 /// An iteration whose load is not balanced: (6), or the larger of (4) and (5). `to` and `from` are the bytes of each
 /// worker, `work` its computing time (s); the last worker starts and ends last.
 ///
-/// # Panics
-/// If the three do not have the same length, or are empty.
+/// # Errors
+/// [`ErrorKind::Farm`] if the three do not have the same length, or are empty.
 pub fn unbalanced_time(
     messages: &MessageCosts,
     protocol: Protocol,
@@ -196,17 +208,22 @@ pub fn unbalanced_time(
     from: &[f64],
     work: &[f64],
     master: f64,
-) -> f64 {
-    assert!(!to.is_empty() && to.len() == from.len() && to.len() == work.len(), "one entry for each worker");
+) -> Result<f64> {
+    if to.is_empty() || to.len() != from.len() || to.len() != work.len() {
+        let lengths = (to.len(), from.len(), work.len());
+        let message =
+            format!("bytes there, bytes back and work need one entry for each worker, but have {lengths:?}");
+        return Err(Error::new(ErrorKind::Farm, message));
+    }
     let (n, last) = (to.len() as f64, to.len() - 1);
     let lambda = messages.per_byte;
     let mo = messages.start_up.of(to.iter().chain(from).sum::<f64>() / n);
     let end = work[last] + lambda * from[last] + master;
     let sent = lambda * to.iter().sum::<f64>();
-    match protocol {
+    Ok(match protocol {
         Protocol::Synchronous => (n + 1.0) * mo + sent + end,
         Protocol::Asynchronous => ((n + 1.0) * mo + lambda * to[last]).max(2.0 * mo + sent) + end,
-    }
+    })
 }
 
 /// (10): ⌊√(mo² + mo((1 − α)λV + Tc))/mo + 1⌋, not rounded.

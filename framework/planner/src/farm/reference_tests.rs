@@ -147,7 +147,7 @@ fn every_reference_value() {
         let messages = || (get("mo"), get("lam") * get("V"), get("alpha"), get("Tc"));
         let unbalanced = |protocol| {
             let (to, from, work) = (case.list("vm"), case.list("vw"), case.list("work"));
-            unbalanced_time(&case.messages(), protocol, &to, &from, &work, get("lm"))
+            unbalanced_time(&case.messages(), protocol, &to, &from, &work, get("lm")).unwrap()
         };
         let one = |value: f64| vec![value];
         let found = match case.name {
@@ -205,7 +205,8 @@ fn every_reference_value() {
                 // no bytes but the last worker's.
                 let (to, from, work) = (case.list("vm"), case.list("vw"), case.list("work"));
                 let only_last: Vec<f64> = vec![0.0, 0.0, to[2]];
-                one(unbalanced_time(&case.messages(), Asynchronous, &only_last, &from, &work, get("lm")))
+                one(unbalanced_time(&case.messages(), Asynchronous, &only_last, &from, &work, get("lm"))
+                    .unwrap())
             }
             "tt5" => one(unbalanced(Asynchronous)),
             "tt6" => one(unbalanced(Synchronous)),

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::by_worker::ByWorker;
 use super::knowledge::ChunkDone;
 use crate::rate::Running;
 
@@ -22,7 +23,7 @@ use crate::rate::Running;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TaskStatistics {
     all: Running,
-    workers: Vec<Option<WorkerTimes>>,
+    workers: ByWorker<WorkerTimes>,
     /// Σ w, Σ w k and Σ w z over chunks, from which the length of blocks is found.
     spread: Spread,
 }
@@ -77,19 +78,14 @@ struct Spread {
 }
 
 impl TaskStatistics {
-    /// One more chunk. Reports without tasks, or with times that are no numbers, are ignored.
+    /// One more chunk. Reports without tasks, or with times that are negative, above 1e60 or no numbers, are ignored.
     pub fn add(&mut self, done: &ChunkDone) {
-        if done.tasks == 0 || !(done.sum >= 0.0 && done.sum.is_finite() && done.squares.is_finite()) {
-            return;
-        }
+        let Some(done) = done.usable() else { return };
         let tasks = Running::from_sums(done.tasks, done.sum, done.squares);
         self.all.merge(&tasks);
-        if self.workers.len() <= done.worker {
-            self.workers.resize(done.worker + 1, None);
-        }
-        let worker = self.workers[done.worker].get_or_insert_default();
+        let worker = self.workers.get_or_default(done.worker);
         worker.tasks.merge(&tasks);
-        worker.now.0 += done.tasks;
+        worker.now.0 = worker.now.0.saturating_add(done.tasks);
         worker.now.1 += done.sum;
         worker.chunks += 1;
         worker.weighted.0 += worker.chunks as f64 * done.sum;
@@ -104,16 +100,14 @@ impl TaskStatistics {
 
     /// A new iteration begins.
     pub fn begin(&mut self) {
-        for worker in self.workers.iter_mut().flatten() {
+        for worker in self.workers.values_mut() {
             worker.last = std::mem::take(&mut worker.now);
         }
     }
 
     /// Forgets a worker, but not what it measured of the tasks.
     pub fn forget(&mut self, worker: usize) {
-        if let Some(worker) = self.workers.get_mut(worker) {
-            *worker = None;
-        }
+        self.workers.remove(worker);
     }
 
     /// Mean, deviation and number of all tasks.
@@ -127,7 +121,7 @@ impl TaskStatistics {
     }
 
     pub(super) fn times(&self, worker: usize) -> Option<&WorkerTimes> {
-        self.workers.get(worker)?.as_ref()
+        self.workers.get(worker)
     }
 
     /// Chunks that were reported.

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use super::model::tried;
 use super::stream::Repeated;
 use crate::error::Result;
 use crate::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions};
@@ -119,12 +120,14 @@ impl WorkerCount {
         })
     }
 
-    /// The number of workers with the least Pi, of those in `range`: not more than the master can serve.
+    /// The number of workers with the least Pi, of those in `range`: not more than the master can serve. Numbers a million or
+    /// more above the first are not looked at.
     pub fn wanted(&self, range: RangeInclusive<usize>, model: &impl Repeated) -> usize {
         let most = (*range.end()).min(self.most).max(1);
         let least = (*range.start()).max(self.least).clamp(1, most);
-        let all = least..=model.most_workers(least..=most).max(least);
-        all.min_by(|&a, &b| index(model, a).total_cmp(&index(model, b))).unwrap_or(least)
+        tried(least..=model.most_workers(least..=most).max(least))
+            .min_by(|&a, &b| index(model, a).total_cmp(&index(model, b)))
+            .unwrap_or(least)
     }
 
     /// One look after an iteration: `now` and `period` (the time of the iteration) in seconds, `workers` take part and as

@@ -36,12 +36,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::farm::{ChunkDone, Chunker, Knowledge, Supply};
+use crate::range;
 
 /// Decides and computes in a simulated farm.
 pub trait Dispatcher {
     /// Tasks of the next chunk of `worker`, which asks at `now`; None if there are none left.
     fn next(&mut self, worker: usize, now: f64) -> Option<u64>;
-    /// Computes that chunk: sum and sum of squares of its tasks' times on `worker`.
+    /// Computes that chunk: sum and sum of squares of its tasks' times on `worker`. A sum that is negative or no number counts
+    /// as 0, one above 1e60 as that.
     fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64);
     /// Its results have arrived.
     fn done(&mut self, done: &ChunkDone);
@@ -62,8 +64,8 @@ pub struct Standing<'a> {
     pub asks: &'a [(f64, usize)],
     /// When the master's port is free (s).
     pub port: f64,
-    /// When each worker, by its number, has computed what it holds already (s); workers beyond the end hold nothing.
-    pub free: &'a [f64],
+    /// When workers have computed what they hold already: which, and when (s). Those that are not listed hold nothing.
+    pub free: &'a [(usize, f64)],
 }
 
 /// What came of a simulated iteration.
@@ -94,7 +96,7 @@ struct Sent {
 impl Farm {
     /// A farm with these costs; `knowledge.now` does not matter.
     pub fn new(knowledge: Knowledge) -> Self {
-        Farm { knowledge, inline: false }
+        Farm { knowledge: knowledge.usable(), inline: false }
     }
 
     /// The master's own chunks are computed by the thread that serves requests: those wait for the end of a chunk.
@@ -115,18 +117,28 @@ impl Farm {
     pub fn run_from(&self, standing: &Standing<'_>, dispatcher: &mut impl Dispatcher) -> Run {
         let Knowledge { master, .. } = self.knowledge;
         let Standing { asks, mut port, free } = *standing;
+        // Workers by their places among those that ask.
+        let mut workers: Vec<usize> = asks.iter().map(|&(_, worker)| worker).collect();
+        workers.sort_unstable();
+        workers.dedup();
+        let place = |worker: usize| workers.binary_search(&worker);
+        let mut free_at = vec![0.0; workers.len()];
+        for &(worker, time) in free {
+            if let Ok(place) = place(worker) {
+                free_at[place] = time;
+            }
+        }
         // Times are 0 or more, so their bits are ordered as they are.
         let key = |time: f64, sequence: u64| Reverse((time.max(0.0).to_bits(), sequence));
         let mut requests: BinaryHeap<(Reverse<(u64, u64)>, usize)> = BinaryHeap::with_capacity(asks.len());
-        requests.extend((0..).zip(asks).map(|(sequence, &(time, worker))| (key(time, sequence), worker)));
+        let asking = asks.iter().filter_map(|&(time, worker)| Some((time, place(worker).ok()?)));
+        requests.extend((0..).zip(asking).map(|(sequence, (time, place))| (key(time, sequence), place)));
         let mut sequence = asks.len() as u64;
-        let mut free = free.to_vec();
-        free.resize(asks.iter().map(|&(_, worker)| worker + 1).max().unwrap_or(0).max(free.len()), 0.0);
         let mut coming: BinaryHeap<(Reverse<(u64, u64)>, usize)> = BinaryHeap::new();
         let mut sent: Vec<Sent> = Vec::new();
         let mut run = Run::default();
-        while let Some((Reverse((bits, _)), worker)) = requests.pop() {
-            let now = f64::from_bits(bits);
+        while let Some((Reverse((bits, _)), place)) = requests.pop() {
+            let (now, worker) = (f64::from_bits(bits), workers[place]);
             while let Some(&(Reverse((back, _)), which)) = coming.peek()
                 && back <= bits
             {
@@ -135,6 +147,7 @@ impl Farm {
             }
             let Some(tasks) = dispatcher.next(worker, now) else { continue };
             let (sum, squares) = dispatcher.compute(worker, tasks);
+            let sum = range::amount_or_nearest(sum);
             let (arrival, way_back) = if master == Some(worker) {
                 // An inline master takes work for itself when it has served whoever asked before.
                 (if self.inline { now.max(port) } else { now }, 0.0)
@@ -142,15 +155,15 @@ impl Farm {
                 port = now.max(port) + self.knowledge.send_time(tasks);
                 (port + self.knowledge.latency, self.knowledge.return_time(tasks))
             };
-            let finish = arrival.max(free[worker]) + sum;
-            free[worker] = finish;
+            let finish = arrival.max(free_at[place]) + sum;
+            free_at[place] = finish;
             if self.inline && master == Some(worker) {
                 port = finish;
             }
             let back = finish + way_back;
             coming.push((key(back, sequence), sent.len()));
             sent.push(Sent { done: ChunkDone { worker, tasks, sum, squares, elapsed: back - now }, back });
-            requests.push((key(back, sequence), worker));
+            requests.push((key(back, sequence), place));
             sequence += 1;
             run.chunks += 1;
             run.busy += sum;
@@ -172,12 +185,12 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Tasks that take `times` (s) each.
+    /// Tasks that take `times` (s) each; what is negative or no number counts as 0, what is above 1e60 as that.
     pub fn new(times: &[f64]) -> Self {
         let mut before = Vec::with_capacity(times.len() + 1);
         before.push((0.0, 0.0));
         let (mut sum, mut squares) = (0.0, 0.0);
-        for time in times {
+        for time in times.iter().map(|&time| range::amount_or_nearest(time)) {
             sum += time;
             squares += time * time;
             before.push((sum, squares));
@@ -195,12 +208,10 @@ impl Tasks {
         self.len() == 0
     }
 
-    /// Sum and sum of squares of `count` tasks from `first` on.
-    ///
-    /// # Panics
-    /// If there are not as many.
+    /// Sum and sum of squares of `count` tasks from `first` on, as far as there are as many.
     pub fn sums(&self, first: u64, count: u64) -> (f64, f64) {
-        let (a, b) = (self.before[first as usize], self.before[(first + count) as usize]);
+        let until = |tasks: u64| self.before[tasks.min(self.len()) as usize];
+        let (a, b) = (until(first), until(first.saturating_add(count)));
         (b.0 - a.0, b.1 - a.1)
     }
 }
@@ -231,12 +242,14 @@ impl<'a> Dispatch<'a> {
 
     /// Begins an iteration on the chunker and runs it.
     pub fn iteration(&mut self, farm: &Farm, workers: &[usize]) -> Run {
+        self.given = 0;
         self.chunker.begin(Supply::Exactly(self.tasks.len()), workers, &self.knowledge);
         farm.run(workers, self)
     }
 
     /// Runs the tasks as a stream, whose end the chunker does not know before it is there.
     pub fn stream(&mut self, farm: &Farm, workers: &[usize]) -> Run {
+        self.given = 0;
         self.chunker.begin(Supply::AtLeast(0), workers, &self.knowledge);
         farm.run(workers, self)
     }

@@ -75,6 +75,17 @@ fn what_is_busy_at_first_delays_the_first_chunk() {
     let master = Knowledge { master: Some(0), ..knowledge() };
     assert_eq!(start(master, busy), 3.0, "its own needs no port");
     // A worker that computes until 5 begins then, and is back at 9.
-    assert_eq!(start(knowledge(), Standing { port: 0.0, free: &[5.0], ..busy }), 9.0);
+    assert_eq!(start(knowledge(), Standing { port: 0.0, free: &[(0, 5.0)], ..busy }), 9.0);
     assert_eq!(start(knowledge(), Standing::default()), 0.0, "nobody asks");
+}
+
+#[test]
+fn the_same_tasks_may_be_done_again() {
+    let tasks = Tasks::new(&[1.0; 20]);
+    let mut chunker = Chunker::new(Chunking::Fixed(3));
+    let mut dispatch = Dispatch::new(&mut chunker, &tasks, knowledge());
+    let farm = Farm::new(knowledge());
+    let first = dispatch.iteration(&farm, &[0, 1]);
+    assert_eq!((dispatch.iteration(&farm, &[0, 1]), first.chunks), (first, 7));
+    assert_eq!(dispatch.stream(&farm, &[0, 1]).busy, 20.0);
 }

@@ -91,9 +91,10 @@ impl Contest<'_> {
         let Contest { view, outlook, outcomes, bound, port } = *self;
         let place = (0.5 + seed as f64 * GOLDEN).fract();
         let (likeness, walk) = outcomes.at(place, outlook.likeness());
-        let row = Synthetic::draw(&likeness, walk.as_ref(), view.left + outlook.out(), seed);
+        let tasks = view.left.saturating_add(outlook.out());
+        let row = Synthetic::draw(&likeness, walk.as_ref(), tasks, seed);
         // What it would take if nothing were lost.
-        let even = row.until(view.left + outlook.out()) / view.n() as f64;
+        let even = row.until(tasks) / view.n() as f64;
         let (asks, free) = outlook.asks(&row);
         let standing = Standing { asks: &asks, port, free: &free };
         let ahead = Ahead { view: *view, standing, slowness: outlook.slowness(), out: outlook.out(), bound };

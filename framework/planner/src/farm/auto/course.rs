@@ -82,7 +82,7 @@ impl Course {
             return;
         }
         let place = self.cells.partition_point(|cell| cell.first < first);
-        self.cells.insert(place, Cell { first, end: first + tasks, tasks, sum });
+        self.cells.insert(place, Cell { first, end: first.saturating_add(tasks), tasks, sum });
         if self.cells.len() > 2 * MOST_CELLS {
             let end = self.cells.iter().map(|cell| cell.end).max().unwrap_or(0);
             let grain = end.div_ceil(MOST_CELLS as u64);
@@ -91,7 +91,7 @@ impl Course {
                 match merged.last_mut() {
                     Some(last) if cell.end.saturating_sub(last.first) <= grain => {
                         last.end = last.end.max(cell.end);
-                        last.tasks += cell.tasks;
+                        last.tasks = last.tasks.saturating_add(cell.tasks);
                         last.sum += cell.sum;
                     }
                     _ => merged.push(cell),
@@ -157,7 +157,7 @@ impl Course {
             let (mut level, mut variance, mut likelihood) = (0.0, 0.0, 0.0);
             let mut middle = 0.0;
             for (j, (cell, &seen)) in self.cells.iter().zip(&levels).enumerate() {
-                let here = 0.5 * (cell.first + cell.end) as f64;
+                let here = 0.5 * (cell.first as f64 + cell.end as f64);
                 let noise = noise(cell.tasks);
                 if j == 0 {
                     (level, variance) = (seen, noise);
@@ -189,7 +189,7 @@ impl Course {
     /// same block is no surprise.
     fn constant(&self, levels: &[f64], spread: f64, block: f64) -> f64 {
         let covariance = |a: &Range<u64>, b: &Range<u64>| {
-            spread * chunk_covariance(block, a, b) / ((a.end - a.start) * (b.end - b.start)) as f64
+            spread * chunk_covariance(block, a, b) / ((a.end - a.start) as f64 * (b.end - b.start) as f64)
         };
         let Some(first) = self.cells.first() else { return 0.0 };
         let (mut sum, mut seen) = (0.0, 0.0);

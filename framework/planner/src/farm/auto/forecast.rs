@@ -1,5 +1,6 @@
 //! What the rest of an iteration would take with a policy.
 
+use super::super::by_worker::ByWorker;
 use super::super::knowledge::ChunkDone;
 use super::super::policy::{Policy, View};
 use super::bound::Bound;
@@ -12,8 +13,8 @@ pub(super) struct Ahead<'a> {
     pub(super) view: View<'a>,
     /// When workers will ask, and what is still busy, in seconds from now.
     pub(super) standing: Standing<'a>,
-    /// How many times as long each worker takes for a task, by its number.
-    pub(super) slowness: &'a [f64],
+    /// How many times as long each worker takes for a task, where it is known.
+    pub(super) slowness: &'a ByWorker<f64>,
     /// Tasks that are out: they come before those that are left.
     pub(super) out: u64,
     pub(super) bound: Bound,
@@ -65,10 +66,10 @@ impl Dispatcher for Play<'_> {
     }
 
     fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64) {
-        let first = self.ahead.out + self.ahead.view.left - self.left;
+        let first = self.ahead.out.saturating_add(self.ahead.view.left - self.left);
         self.left -= tasks;
         let slow = self.ahead.slowness.get(worker).copied().unwrap_or(1.0);
-        (slow * (self.row.until(first + tasks) - self.row.until(first)), 0.0)
+        (slow * (self.row.until(first.saturating_add(tasks)) - self.row.until(first)), 0.0)
     }
 
     fn done(&mut self, _done: &ChunkDone) {}

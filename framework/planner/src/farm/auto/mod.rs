@@ -28,6 +28,7 @@ pub use choice::Choice;
 
 use super::knowledge::ChunkDone;
 use super::policy::{Policy, View};
+use crate::range;
 use bound::Bound;
 use contest::{Contest, Trial};
 use course::Course;
@@ -165,7 +166,7 @@ impl Auto {
             self.port + view.knowledge.latency
         };
         self.out.push(Out { worker, first: self.given, tasks: size, given: now, arrives });
-        self.given += size;
+        self.given = self.given.saturating_add(size);
         size
     }
 
@@ -187,11 +188,13 @@ impl Auto {
         let Some(place) = self.out.iter().position(|out| out.worker == done.worker) else { return };
         let out = self.out.remove(place);
         // The next one of this worker lay there until now.
-        let back = out.given + done.elapsed;
+        let back = out.given + range::amount_or_nearest(done.elapsed);
         if let Some(next) = self.out.iter_mut().find(|next| next.worker == done.worker) {
             next.arrives = next.arrives.max(back);
         }
-        self.course.add(out.first, done.tasks, done.sum);
+        if let Some(done) = done.usable() {
+            self.course.add(out.first, done.tasks.min(out.tasks), done.sum);
+        }
     }
 
     pub(super) fn leave(&mut self, worker: usize) {
@@ -225,7 +228,7 @@ impl Auto {
         let outlook = Outlook::new(view, &self.out, &self.course);
         let likeness = *outlook.likeness();
         // A small part of the time that has passed and that lies ahead, on the whole.
-        let time = (all.count() + view.left) as f64 * likeness.mean / view.n() as f64;
+        let time = (all.count() as f64 + view.left as f64) * likeness.mean / view.n() as f64;
         let budget = OVERHEAD * time / CHUNK_COST - self.spent;
         // The first choice and one for each iteration are made whatever they cost; others wait until it is little.
         let row = ROW_CHUNKS * view.n() as f64;

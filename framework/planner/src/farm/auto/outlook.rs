@@ -1,5 +1,8 @@
 //! What lies ahead, by what has come back and what is out.
 
+use std::collections::BTreeSet;
+
+use super::super::by_worker::ByWorker;
 use super::super::policy::View;
 use super::course::Course;
 use super::synthetic::{Likeness, Synthetic};
@@ -22,13 +25,16 @@ pub(super) struct Out {
     pub(super) arrives: f64,
 }
 
+/// A worker, and when it has computed what it holds (s from now).
+type Free = (usize, f64);
+
 /// What the tasks ahead will be like, how fast the workers are, and when they will ask.
 #[derive(Debug)]
 pub(super) struct Outlook<'a> {
     view: &'a View<'a>,
     out: &'a [Out],
     likeness: Likeness,
-    slowness: Vec<f64>,
+    slowness: ByWorker<f64>,
 }
 
 impl<'a> Outlook<'a> {
@@ -41,35 +47,35 @@ impl<'a> Outlook<'a> {
         &self.likeness
     }
 
-    /// How many times as long as the mean each worker takes for a task, by its number.
-    pub(super) fn slowness(&self) -> &[f64] {
+    /// How many times as long as the mean each worker takes for a task; once, if it is not known.
+    pub(super) fn slowness(&self) -> &ByWorker<f64> {
         &self.slowness
     }
 
     /// Workers differ.
     pub(super) fn unequal(&self) -> bool {
-        self.slowness.iter().any(|slow| (slow - 1.0).abs() > 0.02)
+        self.slowness.values().any(|slow| (slow - 1.0).abs() > 0.02)
     }
 
     /// Tasks that are out.
     pub(super) fn out(&self) -> u64 {
-        self.out.iter().map(|out| out.tasks).sum()
+        self.out.iter().fold(0, |tasks, out| tasks.saturating_add(out.tasks))
     }
 
-    /// When each worker will ask, and when each, by its number, has computed what it holds (s from now), if tasks take
-    /// what `row` says: those that are out come in it before those that are left. The worker that asks now is among
-    /// those that hold nothing.
-    pub(super) fn asks(&self, row: &Synthetic) -> (Vec<(f64, usize)>, Vec<f64>) {
+    /// When each worker will ask, and when each has computed what it holds (s from now), if tasks take what `row` says: those
+    /// that are out come in it before those that are left. The worker that asks now is among those that hold nothing.
+    pub(super) fn asks(&self, row: &Synthetic) -> (Vec<(f64, usize)>, Vec<Free>) {
         let knowledge = self.view.knowledge;
-        let mut place = 0;
+        let mut place = 0_u64;
         let mut asks = Vec::new();
-        let mut free = vec![0.0; self.slowness.len()];
+        let mut free = Vec::with_capacity(self.view.workers.len());
         for &worker in self.view.workers {
             let slow = self.slowness.get(worker).copied().unwrap_or(1.0);
             let (mut at, mut chunks) = (f64::NEG_INFINITY, 0);
             for out in self.out.iter().filter(|out| out.worker == worker) {
-                let computing = slow * (row.until(place + out.tasks) - row.until(place));
-                place += out.tasks;
+                let end = place.saturating_add(out.tasks);
+                let computing = slow * (row.until(end) - row.until(place));
+                place = end;
                 let end = (out.arrives - knowledge.now).max(at) + computing;
                 // A chunk that is overdue is still somewhere within its last tasks.
                 at = end.max(0.5 * self.likeness.mean * slow);
@@ -78,7 +84,7 @@ impl<'a> Outlook<'a> {
                 asks.push((at + way_back, worker));
                 chunks += 1;
             }
-            free[worker] = at.max(0.0);
+            free.push((worker, at.max(0.0)));
             asks.extend((chunks..=knowledge.ahead).map(|_| (0.0, worker)));
         }
         asks.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -106,8 +112,8 @@ pub(super) fn mean(view: &View<'_>, out: &[Out], course: &Course) -> f64 {
         let tasks = out.tasks.max(1) as f64;
         tasks * ((view.knowledge.now - out.arrives).max(0.0) / (tasks * mean)).powf(exponent)
     };
-    let mut busy = vec![false; out.iter().map(|out| out.worker + 1).max().unwrap_or(0)];
-    let begun = out.iter().filter(|out| !std::mem::replace(&mut busy[out.worker], true));
+    let mut busy = BTreeSet::new();
+    let begun = out.iter().filter(|out| busy.insert(out.worker));
     let waiting: f64 = begun.map(waited).sum();
     if done > 0.0 && waiting.is_finite() { mean * (1.0 + waiting / done).powf(1.0 / exponent) } else { mean }
 }
@@ -129,10 +135,10 @@ fn likeness(view: &View<'_>, out: &[Out], course: &Course) -> Likeness {
 
 /// How many times as long as the mean each worker takes for a task, as far as workers differ by more than chance: by
 /// the empirical Bayes estimate of normal means.
-fn slowness(view: &View<'_>, likeness: &Likeness) -> Vec<f64> {
+fn slowness(view: &View<'_>, likeness: &Likeness) -> ByWorker<f64> {
     let Likeness { deviation, block, .. } = *likeness;
     let mean = view.statistics.all().mean();
-    let mut slowness = vec![1.0; view.workers.last().map_or(0, |&last| last + 1)];
+    let mut slowness = ByWorker::default();
     let seen: Vec<(usize, f64, f64)> = view
         .workers
         .iter()
@@ -154,7 +160,7 @@ fn slowness(view: &View<'_>, likeness: &Likeness) -> Vec<f64> {
         return slowness;
     }
     for (worker, off, chance) in seen {
-        slowness[worker] = (1.0 + off * real / (real + chance)).max(0.01);
+        slowness.insert(worker, (1.0 + off * real / (real + chance)).max(0.01));
     }
     slowness
 }
@@ -220,7 +226,7 @@ mod tests {
             // Worker 2 is overdue and takes half of a task more; worker 1 has 1 s left, and 1 s after that.
             let expected = [(0.0, 0), (0.5 * outlook.likeness().mean, 2), (1.0, 1), (2.0, 1)];
             assert_eq!(asks.len(), expected.len());
-            assert!(free[0] == 0.0 && (free[1] - 2.0).abs() < 1e-9, "{free:?}");
+            assert!(free[0] == (0, 0.0) && (free[1].1 - 2.0).abs() < 1e-9, "{free:?}");
             for (found, expected) in asks.iter().zip(expected) {
                 assert!(found.1 == expected.1 && (found.0 - expected.0).abs() < 1e-9, "{asks:?}");
             }

@@ -86,7 +86,7 @@ impl Predictive {
             .workers
             .iter()
             .filter_map(|&worker| last(worker))
-            .fold((0, 0.0), |(tasks, time), (k, seconds)| (tasks + k, time + seconds));
+            .fold((0_u64, 0.0), |(tasks, time), (k, seconds)| (tasks.saturating_add(k), time + seconds));
         if tasks == 0 {
             return AT_FIRST;
         }
