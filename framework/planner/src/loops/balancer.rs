@@ -4,18 +4,19 @@ mod judge;
 
 use serde::{Deserialize, Serialize};
 
+use super::check_ranks;
 use super::cost::MovementFit;
 use super::decision::LoopDecision;
 use super::filter::RateFilter;
 use super::hindsight::Hindsight;
 use super::interaction::{Ahead, Interaction, Report};
-use super::invalid;
 use super::moves::{Move, busiest};
 use super::options::LoopOptions;
 use super::period::{PeriodChooser, phases_between};
 use super::regret::Regret;
 use super::stability::Stability;
 use crate::error::Result;
+use crate::range;
 use crate::tuner::{Reason, Verdict};
 
 /// What a movement must save while ranks have reported only a few times. A rank that shares its core with a load makes the
@@ -102,7 +103,10 @@ struct UnderWay {
 
 /// How many units more each rank should have.
 fn shift(decision: &LoopDecision) -> Vec<i64> {
-    let more = |(&held, &target): (&u64, &u64)| (target as i64).wrapping_sub(held as i64);
+    let more = |(&held, &target): (&u64, &u64)| {
+        let units = i64::try_from(target.abs_diff(held)).unwrap_or(i64::MAX);
+        if target < held { -units } else { units }
+    };
     decision.held.iter().zip(&decision.target).map(more).collect()
 }
 
@@ -110,18 +114,17 @@ impl LoopBalancer {
     /// A balancer for so many ranks, which knows nothing of them yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there are no ranks, and as [`LoopOptions::validate`].
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there are no ranks or more than a million, and as
+    /// [`LoopOptions::validate`].
     pub fn new(ranks: usize, options: LoopOptions) -> Result<Self> {
         options.validate()?;
-        if ranks == 0 {
-            return invalid("a loop needs at least one rank".into());
-        }
+        check_ranks(ranks)?;
         Ok(LoopBalancer {
             filters: vec![RateFilter::default(); ranks],
             starts: vec![Start::default(); ranks],
             stability: Stability::default(),
             costs: MovementFit::default(),
-            period: PeriodChooser::new(options.period),
+            period: PeriodChooser::new(options.period)?,
             hindsight: Hindsight::default(),
             regret: Regret::new(ranks),
             under_way: None,
@@ -139,7 +142,7 @@ impl LoopBalancer {
     /// From now on the operating system is taken to let a process run for so many seconds while others wait. Negative
     /// and infinite times are passed over.
     pub fn set_quantum(&mut self, seconds: f64) {
-        if seconds >= 0.0 && seconds.is_finite() {
+        if let Some(seconds) = range::amount(seconds) {
             self.period.set_quantum(seconds);
         }
     }

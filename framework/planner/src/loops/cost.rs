@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use crate::range;
+
 /// Movements that are remembered.
 const MEMORY: usize = 16;
 
@@ -60,9 +62,7 @@ impl MovementFit {
     /// A movement in which the busiest rank sent and received `units` took `seconds`. One without units, or without a
     /// usable time, says nothing.
     pub fn add(&mut self, units: u64, seconds: f64) {
-        if units == 0 || !(seconds >= 0.0 && seconds.is_finite()) {
-            return;
-        }
+        let Some(seconds) = range::amount(seconds).filter(|_| units > 0) else { return };
         if self.first.is_none() {
             self.first = Some((units, seconds));
             return;

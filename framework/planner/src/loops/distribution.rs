@@ -42,13 +42,10 @@ pub fn distribute(units: u64, rates: &[f64], least: u64) -> Vec<u64> {
         remainders.push((quota - quota.floor(), rank));
     }
     remainders.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-    let mut rest = left - given;
-    for &(_, rank) in remainders.iter().cycle() {
-        if rest == 0 {
-            break;
-        }
-        shares[rank] += 1;
-        rest -= 1;
+    // Fewer than there are ranks, but where there are more units than the quotas have digits for.
+    let (rest, ranks) = (left - given, remainders.len() as u64);
+    for (&(_, rank), place) in remainders.iter().zip(0..) {
+        shares[rank] += rest / ranks + u64::from(place < rest % ranks);
     }
     shares
 }
@@ -71,7 +68,8 @@ fn above_least(units: u64, rates: &[f64], least: u64) -> (Vec<usize>, u64) {
     }
 }
 
-/// Seconds until the last rank has done its units once; infinite where a rank with a rate of 0 has any.
+/// Seconds until the last rank has done its units once; infinite where a rank with a rate of 0 has any. Ranks whose rates are
+/// no numbers are left out.
 ///
 /// ```
 /// assert_eq!(armature_planner::loops::pass_time(&[250, 250], &[50.0, 100.0]), 5.0);

@@ -2,8 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::interaction::SHORTEST;
 use super::invalid;
 use crate::error::Result;
+use crate::range;
+
+/// Largest rate: the largest number of units in the shortest time that tells a rate.
+const MOST_RATE: f64 = range::LARGEST / SHORTEST;
 
 /// How the measured rates of a rank are smoothed: `r' = (1 − h) r + h r'_before`, (16). The first is taken as it is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -171,8 +176,12 @@ impl RateFilter {
         self.seen.map(|(state, _)| state)
     }
 
-    /// One more measured rate; returns the smoothed one.
+    /// One more measured rate; returns the smoothed one. What is negative, above 1e69 or no number is passed over; a rate that
+    /// is not known is 0 then.
     pub fn add(&mut self, smoothing: &Smoothing, raw: f64) -> f64 {
+        if !(0.0..=MOST_RATE).contains(&raw) {
+            return self.rate().unwrap_or(0.0);
+        }
         let (state, rate) = match self.seen {
             None => (0, raw),
             Some((state, before)) => {

@@ -4,9 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::invalid;
 use crate::error::Result;
+use crate::range;
 
 /// Seconds of computing below which no clock tells a rate.
-const SHORTEST: f64 = 1e-9;
+pub(super) const SHORTEST: f64 = 1e-9;
 
 /// What a rank did since the interaction before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -68,14 +69,14 @@ impl Interaction<'_> {
             return invalid(format!("{came} reports came from {ranks} ranks: there must be one of each"));
         }
         let last = last.unwrap_or(f64::NEG_INFINITY);
-        if !(now.is_finite() && now >= last) {
+        let usable = |value: f64| range::amount(value).is_some();
+        if !(usable(now.abs()) && now >= last) {
             return invalid(format!("time cannot go from {last} s to {now} s"));
         }
-        let usable = |value: f64| value >= 0.0 && value.is_finite();
         for (rank, report) in reports.iter().enumerate() {
-            if !(usable(report.units) && usable(report.seconds) && usable(report.units / SHORTEST)) {
+            if !(usable(report.units) && usable(report.seconds)) {
                 return invalid(format!(
-                    "rank {rank} reports {} units in {} s: both must be numbers of at least 0",
+                    "rank {rank} reports {} units in {} s: both must be numbers from 0 to 1e60",
                     report.units, report.seconds
                 ));
             }
@@ -91,7 +92,7 @@ impl Interaction<'_> {
         ];
         for (name, value) in others {
             if !usable(value) {
-                return invalid(format!("{name} must be a number of at least 0, but is {value}"));
+                return invalid(format!("{name} must be a number from 0 to 1e60, but is {value}"));
             }
         }
         Ok(())

@@ -68,6 +68,18 @@ pub use tally::{LEAST_PERIOD, SOON, Tally, tells_rate};
 
 use crate::error::{Error, ErrorKind, Result};
 
+/// Most ranks of a loop: far beyond any machine, and what is kept of each is some hundred bytes.
+pub(crate) const MOST_RANKS: usize = 1 << 20;
+
+/// Checks a number of ranks.
+pub(crate) fn check_ranks(ranks: usize) -> Result<()> {
+    match ranks {
+        0 => invalid("a loop needs at least one rank".into()),
+        1..=MOST_RANKS => Ok(()),
+        _ => invalid(format!("a loop has {MOST_RANKS} ranks at most, but this one {ranks}")),
+    }
+}
+
 /// An error about a loop.
 fn invalid<T>(message: String) -> Result<T> {
     Err(Error::new(ErrorKind::Loop, message))

@@ -1,5 +1,7 @@
 //! Who sends how many units to whom.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::invalid;
@@ -138,7 +140,8 @@ pub(super) fn total(units: &[u64]) -> Result<u64> {
     }
 }
 
-/// Units sent and received by the rank that sends and receives most; what a movement costs grows with it.
+/// Units sent and received by the rank that sends and receives most; what a movement costs grows with it. More than a
+/// 64-bit number can tell count as the largest.
 ///
 /// ```
 /// use armature_planner::loops::{busiest, neighbour_moves};
@@ -148,11 +151,12 @@ pub(super) fn total(units: &[u64]) -> Result<u64> {
 /// # Ok::<(), armature_planner::Error>(())
 /// ```
 pub fn busiest(moves: &[Move]) -> u64 {
-    let ranks = moves.iter().map(|m| m.from.max(m.to) + 1).max().unwrap_or(0);
-    let mut handled = vec![0_u64; ranks];
+    let mut handled: BTreeMap<usize, u64> = BTreeMap::new();
     for m in moves {
-        handled[m.from] += m.units;
-        handled[m.to] += m.units;
+        for rank in [m.from, m.to] {
+            let units = handled.entry(rank).or_default();
+            *units = units.saturating_add(m.units);
+        }
     }
-    handled.into_iter().max().unwrap_or(0)
+    handled.into_values().max().unwrap_or(0)
 }

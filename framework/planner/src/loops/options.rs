@@ -8,6 +8,7 @@ use super::invalid;
 use super::moves::Reach;
 use super::period::PeriodOptions;
 use crate::error::Result;
+use crate::range::{self, AMOUNT, POSITIVE};
 
 /// How a [`LoopBalancer`](super::LoopBalancer) decides; the defaults are the paper's, but for
 /// [`hindsight`](LoopOptions::hindsight), which it does not have.
@@ -98,18 +99,18 @@ impl LoopOptions {
             ));
         }
         if let Some(margin) = self.margin
-            && !(margin > 0.0 && margin.is_finite())
+            && !range::is_positive(margin)
         {
-            return invalid(format!("margin must be more than 0, but is {margin}"));
+            return invalid(format!("margin must be {POSITIVE}, but is {margin}"));
         }
         if let Some(part) = self.at_once
-            && !(part >= 0.0 && part.is_finite())
+            && !range::is_amount(part)
         {
-            return invalid(format!("at_once must be at least 0, but is {part}"));
+            return invalid(format!("at_once must be {AMOUNT}, but is {part}"));
         }
         for (name, value) in [("fixed", self.costs.fixed), ("per_unit", self.costs.per_unit)] {
-            if !(value >= 0.0 && value.is_finite()) {
-                return invalid(format!("{name} of costs must be a time of 0 s or more, but is {value} s"));
+            if !range::is_amount(value) {
+                return invalid(format!("{name} of costs in seconds must be {AMOUNT}, but is {value}"));
             }
         }
         if self.settling == Some(0) {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{invalid, round_half_up};
 use crate::error::Result;
+use crate::range::{self, AMOUNT, POSITIVE};
 
 /// Movements that are remembered.
 const RECENT: usize = 5;
@@ -36,12 +37,12 @@ impl PeriodOptions {
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) naming the first that cannot.
     pub fn validate(&self) -> Result<()> {
         let PeriodOptions { interaction_share, quantum, quantum_scale } = *self;
-        if !(interaction_share > 0.0 && interaction_share.is_finite()) {
-            return invalid(format!("interaction_share must be more than 0, but is {interaction_share}"));
+        if !range::is_positive(interaction_share) {
+            return invalid(format!("interaction_share must be {POSITIVE}, but is {interaction_share}"));
         }
         for (name, value) in [("quantum", quantum), ("quantum_scale", quantum_scale)] {
-            if !(value >= 0.0 && value.is_finite()) {
-                return invalid(format!("{name} must be a number of at least 0, but is {value}"));
+            if !range::is_amount(value) {
+                return invalid(format!("{name} must be {AMOUNT}, but is {value}"));
             }
         }
         Ok(())
@@ -90,7 +91,7 @@ impl PeriodLimits {
 }
 
 /// Phases until the next interaction (the paper's `nexthook`): as many of `phase` seconds as make up the target, at
-/// least 1. The rounding, to the nearest, is a reconstruction.
+/// least 1 and at most as many as a 64-bit number can tell. The rounding, to the nearest, is a reconstruction.
 pub fn phases_between(target: f64, phase: f64) -> u64 {
     if phase > 0.0 { round_half_up(target / phase).max(1) } else { 1 }
 }
@@ -100,13 +101,14 @@ pub fn phases_between(target: f64, phase: f64) -> u64 {
 /// ```
 /// use armature_planner::loops::{PeriodChooser, PeriodOptions};
 ///
-/// let mut period = PeriodChooser::new(PeriodOptions::default());
+/// let mut period = PeriodChooser::new(PeriodOptions::default())?;
 /// assert_eq!(period.update(5.0, 0.005), 1.0);
 /// // A movement that took 3 s may not be followed by another at once …
 /// period.moved(8.0, 3.0);
 /// assert_eq!(period.update(8.0, 0.005), 3.0);
 /// // … but when there was none for a while, its costs are spread over that time.
 /// assert_eq!(period.update(20.0, 0.005), 1.0);
+/// # Ok::<(), armature_planner::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeriodChooser {
@@ -118,9 +120,13 @@ pub struct PeriodChooser {
 
 impl PeriodChooser {
     /// Without any movement yet.
-    pub fn new(options: PeriodOptions) -> Self {
+    ///
+    /// # Errors
+    /// As [`PeriodOptions::validate`].
+    pub fn new(options: PeriodOptions) -> Result<Self> {
+        options.validate()?;
         let target = PeriodLimits::new(0.0, 0.0, 1.0, &options).target();
-        PeriodChooser { options, movements: VecDeque::with_capacity(RECENT + 1), target }
+        Ok(PeriodChooser { options, movements: VecDeque::with_capacity(RECENT + 1), target })
     }
 
     /// The present target period in seconds.
@@ -138,8 +144,11 @@ impl PeriodChooser {
         PeriodLimits::new(0.0, 0.0, 1.0, &self.options).scheduling
     }
 
-    /// A movement of `seconds` was done at `now`.
+    /// A movement of `seconds` was done at `now`. What is negative, above 1e60 or no number is ignored.
     pub fn moved(&mut self, now: f64, seconds: f64) {
+        if range::amount(now.abs()).is_none() || range::amount(seconds).is_none() {
+            return;
+        }
         if self.movements.len() == RECENT {
             self.movements.pop_front();
         }

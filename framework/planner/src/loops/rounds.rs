@@ -15,7 +15,10 @@ use crate::error::Result;
 ///
 /// # Errors
 /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if a move names a rank that there is not, the moves ask for units that
-/// their sender never gets, or there are more units than a 64-bit number can tell.
+/// their sender never gets, or that go in circles, or there are more units than a 64-bit number can tell.
+///
+/// Where units do not go in circles there are no more rounds than ranks. Where they do, there may be one for each rank and
+/// each move; more are refused, as a few units could go round for as long as any number says.
 ///
 /// ```
 /// use armature_planner::loops::{Move, rounds};
@@ -41,6 +44,7 @@ pub fn rounds(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<Move>>> {
     }
     let mut held = current.to_vec();
     let mut pending: Vec<Move> = moves.iter().copied().filter(|m| m.units > 0).collect();
+    let most = current.len() + pending.len();
     let mut rounds = Vec::new();
     while !pending.is_empty() {
         let mut left = held;
@@ -63,6 +67,11 @@ pub fn rounds(current: &[u64], moves: &[Move]) -> Result<Vec<Vec<Move>>> {
         held = left;
         pending.retain(|m| m.units > 0);
         rounds.push(round);
+        if let (Some(Move { from, to, units }), true) = (pending.first(), rounds.len() >= most) {
+            return invalid(format!(
+                "rank {from} still has to send {units} units to rank {to} after {most} rounds: the moves go in circles"
+            ));
+        }
     }
     Ok(rounds)
 }

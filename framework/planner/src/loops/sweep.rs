@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{invalid, round_half_up};
 use crate::error::Result;
+use crate::range::{self, AMOUNT};
 
 /// What it costs to pass values to the next rank: `fixed + per_element × elements`, (8).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,7 +85,7 @@ impl Sweep {
     /// Checks that the numbers can be used.
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is no rank, or a time is negative or not finite.
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is no rank, or a time is not 0 s and not from 1e-60 to 1e60 s.
     pub fn validate(&self) -> Result<()> {
         if self.ranks == 0 {
             return invalid("a sweep needs at least one rank".into());
@@ -95,8 +96,8 @@ impl Sweep {
             ("per_element", self.shift.per_element),
         ];
         for (name, value) in times {
-            if !(value >= 0.0 && value.is_finite()) {
-                return invalid(format!("{name} of a sweep must be a time of 0 s or more, but is {value} s"));
+            if !range::is_amount(value) {
+                return invalid(format!("{name} of a sweep in seconds must be {AMOUNT}, but is {value}"));
             }
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! What a rank did, put together until it tells a rate.
 
 use super::interaction::Report;
+use crate::range;
 
 /// The part of the shortest period for which a rank must have worked before its rate is told …
 const ENOUGH: f64 = 0.5;
@@ -44,8 +45,12 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// The rank has done so many units in so many seconds of computing, within so many since it last reported.
+    /// The rank has done so many units in so many seconds of computing, within so many since it last reported. What is
+    /// negative, above 1e60 or no number is ignored.
     pub fn add(&mut self, units: f64, seconds: f64, span: f64) {
+        if [units, seconds, span].iter().any(|value| range::amount(*value).is_none()) {
+            return;
+        }
         self.units += units;
         self.seconds += seconds;
         self.span += span;

@@ -1,5 +1,6 @@
 //! What ways of running a simulated loop have in common.
 
+use super::effort::Effort;
 use super::processor::Processor;
 use super::{LoopRun, LoopSystem};
 use crate::loops::{LoopDecision, RankTime};
@@ -36,10 +37,10 @@ impl Course {
 }
 
 impl LoopSystem {
-    /// The processor of each rank.
-    pub(super) fn processors(&self) -> impl Iterator<Item = Processor> {
+    /// The processor of each rank; what they do is counted together.
+    pub(super) fn processors(&self, effort: &Effort) -> impl Iterator<Item = Processor> {
         let load = |rank: usize| self.loads.iter().copied().find(|load| load.rank == rank);
-        (0..self.speeds.len()).map(move |rank| Processor::new(self.sharing, load(rank)))
+        (0..self.speeds.len()).map(move |rank| Processor::new(self.sharing, load(rank), effort.clone()))
     }
 
     /// Seconds of the processor's time that a unit takes a rank in a pass.

@@ -26,6 +26,7 @@
 //! ```
 
 mod course;
+mod effort;
 #[cfg(test)]
 mod oscillating_tests;
 mod overlapped;
@@ -35,8 +36,12 @@ mod processor;
 mod tests;
 mod worker;
 
+use self::effort::Effort;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loops::{LoopBalancer, LoopDecision, LoopOptions, MovementCosts, RankTime, efficiency};
+use crate::loops::{
+    LoopBalancer, LoopDecision, LoopOptions, MOST_RANKS, MovementCosts, RankTime, check_ranks, efficiency,
+};
+use crate::range::{self, AMOUNT, POSITIVE};
 
 /// A process that competes with a rank: off for a while, then on, again and again.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -122,13 +127,14 @@ pub struct LoopRun {
 }
 
 impl LoopSystem {
-    /// Equal ranks without loads, on which a pass takes `pass` seconds. Movements, interactions and hooks cost nothing.
+    /// Equal ranks without loads, on which a pass takes `pass` seconds. Movements, interactions and hooks cost nothing. More than
+    /// a million ranks become one more than that, which is refused when the loop is [run](LoopSystem::run).
     pub fn equal(ranks: usize, units: u64, passes: u64, pass: f64) -> Self {
         LoopSystem {
             units,
             passes,
             unit: pass * ranks as f64 / units.max(1) as f64,
-            speeds: vec![1.0; ranks],
+            speeds: vec![1.0; ranks.min(MOST_RANKS + 1)],
             loads: Vec::new(),
             sharing: Sharing::Fluid,
             noise: 0.0,
@@ -142,8 +148,8 @@ impl LoopSystem {
     /// Runs the loop.
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`] if the system cannot be used, naming what cannot, and as
-    /// [`LoopOptions::validate`].
+    /// [`ErrorKind::Loop`] if the system cannot be used, naming what cannot, or the run takes more than some ten million
+    /// steps, and as [`LoopOptions::validate`].
     pub fn run(&self, balancing: &Balancing) -> Result<LoopRun> {
         self.validate()?;
         let balancer = |options: &LoopOptions| LoopBalancer::new(self.speeds.len(), options.clone());
@@ -157,13 +163,13 @@ impl LoopSystem {
 
     fn validate(&self) -> Result<()> {
         let invalid = |message: String| Err(Error::new(ErrorKind::Loop, message));
-        let (positive, zero_or_more) =
-            (|v: f64| v > 0.0 && v.is_finite(), |v: f64| v >= 0.0 && v.is_finite());
-        if self.speeds.is_empty() {
-            return invalid("a simulated loop needs at least one rank".into());
-        }
+        let (positive, zero_or_more) = (range::is_positive, range::is_amount);
+        check_ranks(self.speeds.len())?;
         if let Some(rank) = self.speeds.iter().position(|&speed| !positive(speed)) {
-            return invalid(format!("the speed of rank {rank} must be more than 0"));
+            return invalid(format!(
+                "the speed of rank {rank} must be {POSITIVE}, but is {}",
+                self.speeds[rank]
+            ));
         }
         for (i, load) in self.loads.iter().enumerate() {
             if load.rank >= self.speeds.len() || self.loads[..i].iter().any(|other| other.rank == load.rank) {
@@ -171,7 +177,8 @@ impl LoopSystem {
             }
             if !zero_or_more(load.off) || !positive(load.on) {
                 return invalid(format!(
-                    "the load beside rank {} is off for {} s and on for {} s: it must be at least 0 s and more than 0 s",
+                    "the load beside rank {} is off for {} s and on for {} s, which must be {AMOUNT}, and on more \
+                     than 0 s",
                     load.rank, load.off, load.on
                 ));
             }
@@ -179,7 +186,7 @@ impl LoopSystem {
         if let Sharing::Turns(turn) = self.sharing
             && !positive(turn)
         {
-            return invalid(format!("a turn must be longer than 0 s, but is {turn} s"));
+            return invalid(format!("a turn in seconds must be {POSITIVE}, but is {turn}"));
         }
         let numbers = [
             ("unit", self.unit),
@@ -190,8 +197,8 @@ impl LoopSystem {
             ("hook", self.hook),
         ];
         match numbers.into_iter().find(|&(_, value)| !zero_or_more(value)) {
-            Some((name, value)) => invalid(format!("{name} must be a number of at least 0, but is {value}")),
-            None => Ok(()),
+            Some((name, value)) => invalid(format!("{name} must be {AMOUNT}, but is {value}")),
+            None => Effort::expect(self),
         }
     }
 }

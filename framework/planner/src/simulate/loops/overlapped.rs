@@ -2,6 +2,7 @@
 //! middle of a pass.
 
 use super::course::Course;
+use super::effort::Effort;
 use super::worker::Worker;
 use super::{LoopRun, LoopSystem};
 use crate::error::Result;
@@ -10,18 +11,20 @@ use crate::random::Random;
 
 pub(super) fn run(system: &LoopSystem, balancer: LoopBalancer) -> Result<LoopRun> {
     let held = distribute(system.units, &vec![1.0; system.speeds.len()], 0);
+    let effort = Effort::default();
     let mut state = State {
         system,
         balancer,
         now: 0.0,
         workers: system
-            .processors()
+            .processors(&effort)
             .zip(held)
             .map(|(processor, held)| Worker::new(processor, held))
             .collect(),
         movement: None,
         due: f64::INFINITY,
         course: Course::default(),
+        effort,
     };
     let mut random = Random::new(system.seed);
     for passes_left in (1..=system.passes).rev() {
@@ -46,6 +49,7 @@ struct State<'a> {
     /// When ranks report next, if none runs out of units before.
     due: f64,
     course: Course,
+    effort: Effort,
 }
 
 /// Units that are on their way.
@@ -59,6 +63,8 @@ impl State<'_> {
     /// Does all units once.
     fn pass(&mut self) -> Result<()> {
         while let Some(next) = self.next_event() {
+            self.effort.step();
+            self.effort.check()?;
             self.now = next;
             for worker in &mut self.workers {
                 if worker.follow(next) {
@@ -109,6 +115,7 @@ impl State<'_> {
             self.send(&decision.moves);
         }
         self.course.decisions.push(decision);
+        self.effort.decision(self.workers.len());
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! A simulated loop as the paper has it, pass by pass: all ranks meet after each, and stop while units move.
 
 use super::course::Course;
+use super::effort::Effort;
 use super::processor::Processor;
 use super::{LoopRun, LoopSystem};
 use crate::error::Result;
@@ -14,16 +15,18 @@ pub(super) fn run(
     is_pipelined: bool,
 ) -> Result<LoopRun> {
     let ranks = system.speeds.len();
+    let effort = Effort::default();
     let mut state = State {
         system,
         now: 0.0,
         held: distribute(system.units, &vec![1.0; ranks], 0),
-        processors: system.processors().collect(),
+        processors: system.processors(&effort).collect(),
         random: Random::new(system.seed),
         reports: vec![Report::default(); ranks],
         pending: None,
         is_pipelined,
         course: Course::default(),
+        effort,
     };
     state.all_passes(balancer)?;
     let State { now, held, processors, course, .. } = state;
@@ -42,6 +45,7 @@ struct State<'a> {
     pending: Option<Vec<Move>>,
     is_pipelined: bool,
     course: Course,
+    effort: Effort,
 }
 
 impl State<'_> {
@@ -49,10 +53,11 @@ impl State<'_> {
         let (mut next, mut last, mut since) = (1, 0.0, 0_u32);
         for pass in 1..=self.system.passes {
             self.pass();
+            self.effort.check()?;
             since += 1;
             if let Some(balancer) = balancer.as_mut().filter(|_| pass == next) {
                 let phase = (self.now - last) / f64::from(since);
-                next = pass + self.interact(balancer, phase)?;
+                next = pass.saturating_add(self.interact(balancer, phase)?);
                 (last, since) = (self.now, 0);
             }
         }
@@ -96,6 +101,7 @@ impl State<'_> {
         self.reports.fill(Report::default());
         let phases = decision.phases;
         self.course.decisions.push(decision);
+        self.effort.decision(self.held.len());
         Ok(phases)
     }
 

@@ -1,5 +1,6 @@
 //! A processor that a rank shares with a load.
 
+use super::effort::Effort;
 use super::{Load, Sharing};
 
 /// A processor, followed in time: what is asked of it comes in order.
@@ -15,15 +16,16 @@ pub(super) struct Processor {
     turn_left: f64,
     /// Seconds that the rank had while the load was on.
     beside: f64,
+    effort: Effort,
 }
 
 impl Processor {
-    pub(super) fn new(sharing: Sharing, load: Option<Load>) -> Self {
+    pub(super) fn new(sharing: Sharing, load: Option<Load>, effort: Effort) -> Self {
         let turn_left = match sharing {
             Sharing::Fluid => 0.0,
             Sharing::Turns(turn) => turn,
         };
-        Processor { sharing, load, switches: 0, stopped: 0.0, turn_left, beside: 0.0 }
+        Processor { sharing, load, switches: 0, stopped: 0.0, turn_left, beside: 0.0, effort }
     }
 
     /// Computes for `seconds` of the processor's time, from `start` on, which is not before the end of the last such
@@ -39,16 +41,17 @@ impl Processor {
         if most > 0.0 { most - self.clone().compute_until(start, most, limit).1 } else { 0.0 }
     }
 
-    /// Computes as [`compute`](Processor::compute), but not after `limit`. Returns when it stops, and what is left then.
+    /// Computes as [`compute`](Processor::compute), but not after `limit`. Returns when it stops, and what is left then. When the
+    /// simulation has had too many steps it returns at once.
     fn compute_until(&mut self, start: f64, seconds: f64, limit: f64) -> (f64, f64) {
-        if seconds <= 0.0 {
+        if !self.effort.step() || seconds <= 0.0 {
             return (start, 0.0);
         }
         self.advance(start);
         let mut now = start + self.wait(start);
         let mut left = seconds;
         loop {
-            if now >= limit {
+            if now >= limit || !self.effort.step() {
                 self.stopped = now;
                 return (now, left);
             }
@@ -133,7 +136,7 @@ impl Processor {
 
     /// Follows the load until `now`.
     fn advance(&mut self, now: f64) {
-        while self.next_switch() <= now {
+        while self.next_switch() <= now && self.effort.step() {
             self.switches += 1;
             if let (true, Sharing::Turns(turn)) = (self.is_on(), self.sharing) {
                 self.turn_left = turn;

@@ -5,7 +5,7 @@ use super::*;
 use crate::loops::Reach;
 
 fn processor(sharing: Sharing, off: f64, on: f64) -> Processor {
-    Processor::new(sharing, Some(Load { rank: 0, off, on }))
+    Processor::new(sharing, Some(Load { rank: 0, off, on }), Effort::default())
 }
 
 #[test]
