@@ -1,0 +1,242 @@
+//! Platforms, pipelines, mappings and plans.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use armature_planner::pipeline::{
+    Algorithm, Block, Dispatch, Mapping, PipelineSpec, PlanOptions, StageSpec, plan, production_time,
+};
+use armature_planner::{ErrorKind, Link, Platform, Result, SharedCores};
+use proptest::prelude::*;
+
+use crate::numbers::{amount, in_time, index, mostly_amount, mostly_positive, number, positive, some};
+
+const EVERY: [Algorithm; 5] =
+    [Algorithm::Hedpm, Algorithm::Dpm, Algorithm::Bsc, Algorithm::Refined, Algorithm::Optimal];
+
+/// A platform as somebody may describe it.
+#[derive(Clone, Debug)]
+struct Machine {
+    speeds: Vec<f64>,
+    link: Link,
+    /// Links that differ.
+    others: Vec<(usize, usize, Link)>,
+    ext_on: Option<usize>,
+    overlap: bool,
+    shared: Vec<SharedCores>,
+}
+
+impl Machine {
+    /// The same, whose links, groups and place of the outside world are of processors that there are.
+    fn fitted(mut self) -> Self {
+        let processors = self.speeds.len();
+        for (from, to, _) in &mut self.others {
+            (*from, *to) = (*from % (processors + 1), *to % (processors + 1));
+        }
+        self.ext_on = self.ext_on.map(|processor| processor % processors);
+        let mut seen = vec![false; processors];
+        for group in &mut self.shared {
+            group.processors.iter_mut().for_each(|processor| *processor %= processors);
+            group.processors.retain(|&processor| !std::mem::replace(&mut seen[processor], true));
+        }
+        self
+    }
+
+    fn platform(&self) -> Result<Platform> {
+        let mut platform = Platform::with_speeds(&self.speeds, self.link)?.with_overlap(self.overlap);
+        for &(from, to, link) in &self.others {
+            platform.set_link(from, to, link)?;
+        }
+        if let Some(processor) = self.ext_on {
+            platform = platform.with_ext_on(processor)?;
+        }
+        platform.with_shared_cores(self.shared.clone())
+    }
+}
+
+fn machine<P, A, I>(positive: P, amount: A, index: I) -> impl Strategy<Value = Machine> + Clone
+where
+    P: Strategy<Value = f64> + Clone + 'static,
+    A: Strategy<Value = f64> + Clone + 'static,
+    I: Strategy<Value = usize> + Clone + 'static,
+{
+    let bandwidth = prop_oneof![4 => positive.clone(), 1 => Just(f64::INFINITY)];
+    let link = (bandwidth, amount).prop_map(|(bandwidth, setup)| Link { bandwidth, setup });
+    let group = (prop::collection::vec(index.clone(), 1..4), positive.clone());
+    let group = group.prop_map(|(processors, cores)| SharedCores { processors, cores });
+    (
+        prop::collection::vec(positive, 1..5),
+        link.clone(),
+        prop::collection::vec((index.clone(), index.clone(), link), 0..4),
+        prop::option::of(index),
+        any::<bool>(),
+        prop::collection::vec(group, 0..2),
+    )
+        .prop_map(|(speeds, link, others, ext_on, overlap, shared)| Machine {
+            speeds,
+            link,
+            others,
+            ext_on,
+            overlap,
+            shared,
+        })
+}
+
+fn spec<A>(
+    amount: A,
+    pin: impl Strategy<Value = Option<usize>> + Clone,
+) -> impl Strategy<Value = PipelineSpec>
+where
+    A: Strategy<Value = f64> + Clone,
+{
+    let stage = (amount.clone(), amount.clone(), any::<bool>(), pin);
+    (amount, prop::collection::vec(stage, 0..6)).prop_map(|(input, stages)| {
+        let stage = |(n, (work, output, serial, pinned))| StageSpec {
+            name: format!("s{n}"),
+            work,
+            output,
+            serial,
+            pinned,
+        };
+        PipelineSpec { input, stages: stages.into_iter().enumerate().map(stage).collect() }
+    })
+}
+
+fn options() -> impl Strategy<Value = PlanOptions> {
+    let budget = prop_oneof![3 => 0..300_usize, 1 => Just(usize::MAX)];
+    let radius = prop_oneof![5 => 0.0..0.99_f64, 1 => number()];
+    (any::<(bool, bool, bool)>(), radius, budget).prop_map(|((demand, groups, share), radius, budget)| {
+        PlanOptions {
+            dispatch: if demand { Dispatch::OnDemand } else { Dispatch::RoundRobin },
+            radius,
+            replicate_groups: groups,
+            share_processors: share,
+            budget,
+            // Only this ends a search of any length.
+            stop: (budget == usize::MAX).then(|| Arc::new(AtomicBool::new(true))),
+            ..PlanOptions::default()
+        }
+    })
+}
+
+/// Plans by every algorithm, and what is wrong with a plan.
+fn planned(machine: &Machine, spec: &PipelineSpec, options: &PlanOptions) -> Result<()> {
+    let platform = machine.platform()?;
+    for algorithm in EVERY {
+        let options = PlanOptions { algorithm, ..options.clone() };
+        let plan = match plan(&platform, spec, &options) {
+            Err(error) if error.kind() == ErrorKind::Infeasible => continue,
+            answer => answer?,
+        };
+        plan.mapping.validate(spec, platform.processors())?;
+        let prediction = &plan.prediction;
+        assert!(
+            prediction.production_time >= 0.0 && prediction.production_time.is_finite(),
+            "{algorithm:?}: {plan:?}"
+        );
+        for block in &prediction.blocks {
+            assert!(
+                block.time.is_finite() && block.item_times.iter().all(|time| time.is_finite()),
+                "{plan:?}"
+            );
+            assert!((block.shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{plan:?}");
+        }
+        assert!(prediction.utilisation.iter().all(|busy| busy.is_finite()), "{plan:?}");
+        assert_eq!(&production_time(&platform, spec, &plan.mapping, options.dispatch)?, prediction);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(192))]
+
+    #[test]
+    fn there_is_a_plan_for_all_numbers_in_range(
+        machine in machine(positive(), amount(), 0..60_usize).prop_map(Machine::fitted),
+        spec in spec(amount(), Just(None)),
+        options in options(),
+    ) {
+        let is_usable = !spec.is_empty() && (0.0..1.0).contains(&options.radius);
+        let answer = in_time(move || planned(&machine, &spec, &options));
+        prop_assert_eq!(answer.is_ok(), is_usable, "{:?}", answer);
+    }
+
+    #[test]
+    fn plans_for_anything_are_plans_or_errors(
+        machine in machine(mostly_positive(), mostly_amount(), index()),
+        spec in spec(mostly_amount(), prop::option::weighted(0.1, index())),
+        options in options(),
+    ) {
+        in_time(move || drop(planned(&machine, &spec, &options)));
+    }
+
+    #[test]
+    fn matrices_of_anything_make_a_platform_or_an_error(
+        speeds in some(number()),
+        bandwidth in some(some(mostly_positive())),
+        setup in some(some(mostly_amount())),
+        (count, speed) in (index(), mostly_positive()),
+        others in some(number()),
+    ) {
+        in_time(move || {
+            let _ = Platform::new(speeds.clone(), bandwidth, setup);
+            if let Ok(platform) = Platform::with_speeds(&speeds, Link::FREE) {
+                let _ = platform.with_other_speeds(&others);
+            }
+            // As many as there can be would take some GiB.
+            if !(1000..100_000).contains(&count) {
+                let _ = Platform::uniform(count, speed, Link::FREE);
+            }
+        });
+    }
+
+    #[test]
+    fn mappings_of_anything_are_told_and_refused(
+        blocks in some((index(), index(), some(index()))),
+        text in "[ab@|+,0-9 ]{0,24}",
+        stage in index(),
+    ) {
+        in_time(move || {
+            let spec = PipelineSpec::new(1.0).stage(StageSpec::new("a", 1.0, 1.0)).stage(StageSpec::new("b", 1.0, 1.0));
+            let blocks = blocks.into_iter().map(|(start, end, hosts)| Block::new(start..end, hosts)).collect();
+            let mapping = Mapping::new(blocks);
+            assert!(mapping.display(&spec).to_string().len() < 2000);
+            let _ = (mapping.block_of(stage), mapping.shares_processors(), Mapping::serial(&spec, stage));
+            let platform = Platform::uniform(3, 1.0, Link::FREE).unwrap();
+            let valid = mapping.validate(&spec, 3);
+            let judged = production_time(&platform, &spec, &mapping, Dispatch::OnDemand);
+            assert_eq!(valid.is_ok(), judged.is_ok());
+            if let Ok(parsed) = Mapping::parse(&text, &spec) {
+                let _ = parsed.validate(&spec, 3);
+            }
+        });
+    }
+}
+
+/// Speeds whose sum is no number once made the platform's mean no platform.
+#[test]
+fn speeds_beyond_the_range_are_refused_before_any_search() {
+    let error = Platform::with_speeds(&[1e308, 1e308], Link::FREE).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Platform);
+    assert!(
+        error.message().contains("processor 0") && error.message().contains("from 1e-60 to 1e60"),
+        "{error}"
+    );
+}
+
+/// Sets of processors that no block may have once were tried, for as long as there were any.
+#[test]
+fn a_search_for_the_optimum_ends_with_its_budget_also_where_it_finds_nothing() {
+    for serial in [true, false] {
+        let stage = |n| StageSpec { serial, ..StageSpec::new(format!("s{n}"), 1.0 + f64::from(n % 3), 1.0) };
+        let spec = (0..8).map(stage).fold(PipelineSpec::new(1.0), PipelineSpec::stage);
+        let speeds: Vec<f64> = (0..20).map(|p| 1.0 + f64::from(p % 7)).collect();
+        let found = in_time(move || {
+            let platform = Platform::with_speeds(&speeds, Link { bandwidth: 10.0, setup: 0.01 }).unwrap();
+            let options =
+                PlanOptions { algorithm: Algorithm::Optimal, budget: 1000, ..PlanOptions::default() };
+            plan(&platform, &spec, &options).unwrap()
+        });
+        assert!(!found.complete, "{found:?}");
+    }
+}

@@ -1,0 +1,80 @@
+//! Looks at anything.
+
+use armature_planner::tuner::{Candidate, Situation, Tuner, TunerOptions};
+use proptest::prelude::*;
+
+use crate::numbers::{count, in_time, mostly_amount, number, some};
+
+/// What somebody tells a tuner, by a number of the kind of message.
+type Told = (u8, (f64, f64, f64, f64), (f64, f64, f64), Option<u64>, u8);
+
+fn told() -> impl Strategy<Value = Told> + Clone {
+    let times = (number(), number(), number(), number());
+    (0..4_u8, times, (number(), number(), number()), prop::option::of(count()), 0..3_u8)
+}
+
+fn options() -> impl Strategy<Value = TunerOptions> {
+    let parts = (mostly_amount(), mostly_amount(), prop::option::of(mostly_amount()));
+    let pauses = (mostly_amount(), mostly_amount(), mostly_amount(), mostly_amount());
+    (parts, pauses, any::<(u32, Option<u32>)>(), 0..5_u32).prop_map(
+        |(parts, pauses, (persistence, patience), periods)| {
+            let (cool_down, cool_down_costs, return_factor, memory) = pauses;
+            TunerOptions {
+                enabled: true,
+                threshold: parts.0,
+                margin: parts.1,
+                persistence,
+                decisive: parts.2,
+                patience,
+                cool_down,
+                cool_down_costs,
+                return_factor,
+                memory,
+                outcome_periods: periods,
+            }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn whatever_it_is_told_a_tuner_decides(options in options(), told in prop::collection::vec(told(), 0..40)) {
+        in_time(move || {
+            let eager = TunerOptions { persistence: 1, outcome_periods: 1, ..TunerOptions::default() };
+            for mut tuner in [Tuner::new(options), Tuner::new(eager)].into_iter().flatten() {
+                for &(what, (now, period, elapsed, time), (measured, faster, cost), items, arrangement) in &told {
+                    match what {
+                        0 => tuner.acted(now, cost),
+                        1 => tuner.abandoned(now),
+                        _ => {
+                            let situation = Situation {
+                                now,
+                                period,
+                                elapsed,
+                                current: 0,
+                                current_time: time,
+                                measured_time: Some(measured),
+                                remaining_items: items,
+                                settled: true,
+                            };
+                            let candidate = Candidate { arrangement, time: faster, cost };
+                            let decision = tuner.consider(situation, Some(candidate));
+                            assert!(!decision.to_string().is_empty());
+                        }
+                    }
+                    if let Some(outcome) = tuner.outcome() {
+                        assert!(!outcome.to_string().is_empty());
+                    }
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn options_of_anything_are_checked(values in some(number())) {
+        for value in values {
+            let options = TunerOptions { threshold: value, ..TunerOptions::default() };
+            prop_assert_eq!(options.validate().is_ok(), (0.0..1.0).contains(&value));
+        }
+    }
+}
