@@ -17,6 +17,7 @@ use crate::error::LaunchError;
 use crate::execute::Call;
 use crate::hostfile::Hostfile;
 use crate::line::{Bind, Job, Launcher, line};
+use crate::say::say;
 use crate::site::{Site, search_path};
 use crate::supervise::{self, Terms};
 use crate::{Mpi, detect, explain, stage};
@@ -128,7 +129,7 @@ pub fn main() -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("armature: {error}");
+            say(&error);
             ExitCode::from(error.exit_code())
         }
     }
@@ -165,7 +166,7 @@ fn start(run: Run) -> Result<u8, LaunchError> {
     let job = Job { ranks, hosts, bind, launcher, recover, verdict, ..job };
     let line = line(&job, mpi, &site)?;
     if let Some(warning) = &line.warning {
-        eprintln!("armature: {warning}");
+        say(warning);
     }
     if run.dry_run {
         let mut text = String::new();
@@ -176,7 +177,7 @@ fn start(run: Run) -> Result<u8, LaunchError> {
         return print(&format!("{text}{}\n", line.display("hosts")));
     }
     if run.verbose {
-        eprintln!("armature: {}", line.display("hosts"));
+        say(line.display("hosts"));
     }
     let program = std::env::current_exe().map_err(LaunchError::io("find this program's own file"))?;
     let mut call = Call::new(&line)?.reads_stdin(run.stdin).bound_to_this_process(program);

@@ -14,6 +14,7 @@ use tempfile::NamedTempFile;
 
 use crate::error::LaunchError;
 use crate::line::Line;
+use crate::say::say;
 use crate::stage;
 
 /// What a job that ran into its time limit exits with, as coreutils' `timeout` does.
@@ -128,10 +129,10 @@ impl<'a> Call<'a> {
             }
             if let Some(limit) = limit {
                 if !told_to_end && start.elapsed() >= limit {
-                    eprintln!(
-                        "armature: the job has not ended within {} s and is being ended",
+                    say(format_args!(
+                        "the job has not ended within {} s and is being ended",
                         limit.as_secs_f64()
-                    );
+                    ));
                     send(child, SIGTERM);
                     told_to_end = true;
                 }

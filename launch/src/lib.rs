@@ -29,6 +29,7 @@ pub mod execute;
 pub mod explain;
 pub mod hostfile;
 pub mod line;
+mod say;
 pub mod site;
 mod stage;
 pub mod supervise;

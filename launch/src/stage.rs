@@ -12,6 +12,8 @@ use std::process::{Command, ExitCode};
 
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal};
 
+use crate::say::say;
+
 /// The first argument of a process that is a stage. Behind it come the process number of the parent, the launcher and its
 /// arguments.
 const WORD: &str = "--become-a-launcher";
@@ -37,14 +39,14 @@ pub(crate) fn enter(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode
     let launcher = args.next()?;
     if let Err(error) = set_parent_process_death_signal(Some(SIGNAL)) {
         // The job can run all the same.
-        eprintln!("armature: the launcher would outlive this command: {error}");
+        say(format_args!("the launcher would outlive this command: {error}"));
     }
     // The parent may have died before that, and nobody would say so any more.
     if getppid() != Some(parent) {
         return Some(ExitCode::FAILURE);
     }
     let error = Command::new(&launcher).args(args).exec();
-    eprintln!("armature: cannot start {}: {error}", launcher.display());
+    say(format_args!("cannot start {}: {error}", launcher.display()));
     Some(ExitCode::FAILURE)
 }
 

@@ -54,6 +54,15 @@ fn the_variables_of_the_line_reach_the_launcher_unless_they_are_set() {
     assert_eq!(text(&slurm().env("SLURM_PMIX_FENCE", "tree").output().unwrap().stdout), "tree\n");
 }
 
+/// As in `armature run … 2>&1 | head`: what looks after the job must not go because nobody reads its messages.
+#[test]
+fn a_reader_of_messages_that_leaves_changes_nothing() {
+    let dir = launcher("mpirun.mpich", "exit 7");
+    let (_, left) = std::io::pipe().unwrap();
+    let args = ["--verbose", "--restarts", "1", "-n", "1", "/bin/sh"];
+    expect_code(&armature(dir.path(), &args).stderr(left).output().unwrap(), 7);
+}
+
 #[test]
 fn a_launcher_that_dies_of_a_signal_is_128_and_the_signal() {
     let dir = launcher("mpirun.mpich", "kill -9 $$");

@@ -17,6 +17,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::error::LaunchError;
 use crate::execute::{Call, TICK, code, send};
+use crate::say::say;
 use judge::{Ended, Judge, Next};
 use roll::Roll;
 
@@ -74,11 +75,11 @@ pub fn supervise(call: &mut Call<'_>, terms: &Terms<'_>) -> Result<u8, LaunchErr
         match judge.judge(&ended) {
             Next::Exit(code, text) => {
                 if let Some(text) = text {
-                    eprintln!("armature: {text}");
+                    say(text);
                 }
                 return Ok(code);
             }
-            Next::Restart(text) => eprintln!("armature: {text}"),
+            Next::Restart(text) => say(text),
         }
     }
 }
@@ -157,7 +158,7 @@ impl<'a> Watch<'a> {
         }
         if self.terms.limit.is_some_and(|limit| self.start.elapsed() >= limit) && !self.timed_out {
             self.timed_out = true;
-            eprintln!("armature: the job has not ended within its time limit and is being ended");
+            say("the job has not ended within its time limit and is being ended");
             self.until = Some(Instant::now());
         }
         self.by_us = self.until.is_some_and(|until| Instant::now() >= until);
@@ -268,5 +269,5 @@ fn clear(child: &Child) {
         }
     }
     // Only the kernel can hold them now.
-    eprintln!("armature: {} processes of the job cannot be ended", family::living().len());
+    say(format_args!("{} processes of the job cannot be ended", family::living().len()));
 }

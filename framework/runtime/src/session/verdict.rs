@@ -51,7 +51,7 @@ impl Keeper {
             let now = now();
             if now >= self.next {
                 self.next = now + PERIOD;
-                self.write_or_warn();
+                self.write_on();
             }
         }
     }
@@ -62,7 +62,7 @@ impl Keeper {
             && let Err(at) = self.verdict.lost.binary_search(&rank)
         {
             self.verdict.lost.insert(at, rank);
-            self.write_or_warn();
+            self.write_on();
         }
     }
 
@@ -94,6 +94,15 @@ impl Keeper {
 
     fn write(&self) -> Result<()> {
         self.path.as_deref().map_or(Ok(()), |path| self.verdict.write(path))
+    }
+
+    /// Writes that the job goes on, unless another rank has written meanwhile that it has failed: rank 0 may hear of that
+    /// later.
+    fn write_on(&self) {
+        let found = self.path.as_deref().and_then(|path| Verdict::read(path).ok().flatten());
+        if found.is_none_or(|verdict| verdict.state != State::Failed) {
+            self.write_or_warn();
+        }
     }
 
     fn write_or_warn(&self) {
@@ -155,8 +164,14 @@ mod tests {
         root.done(4, || Duration::ZERO);
         other.fail(&error(), true);
         root.fail(&Error::new(ErrorKind::Peer, "rank 2 failed"), false);
+        root.lost(1);
+        root.done(9, || Duration::from_secs(9));
         let verdict = read(&path);
-        assert_eq!((verdict.state, verdict.code, verdict.done), (State::Failed, 1, 4));
+        assert_eq!(
+            (verdict.state, verdict.code, verdict.done),
+            (State::Failed, 1, 4),
+            "whatever rank 0 does then"
+        );
         assert_eq!((verdict.message.as_str(), verdict.restart), ("rank 2: no fuel", true));
     }
 

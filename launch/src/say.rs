@@ -1,0 +1,12 @@
+//! What the command says on standard error, whose reader may have left.
+
+use std::fmt::Display;
+use std::io::Write;
+
+/// Says a line. Where nobody reads it any more, it is dropped: `eprintln!` would panic, and a job would be without the command
+/// that looks after it.
+pub(crate) fn say(text: impl Display) {
+    // In one piece, so that what ranks print does not come in between.
+    let line = format!("armature: {text}\n");
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
