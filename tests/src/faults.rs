@@ -10,7 +10,7 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::Case;
+use crate::{Case, disagree};
 
 /// A program that must fail.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +83,7 @@ pub fn all() -> Vec<Fault> {
         Fault { case: Case { name, run }, ranks: 1, rank, stage, item, panic, text }
     };
     let two = |fault| Fault { ranks: 2, ..fault };
-    vec![
+    let mut faults = vec![
         fault("err-in-source", |s| pipeline(s, "source", false), Root, Some("numbers"), Some(BAD), false),
         fault("panic-in-source", |s| pipeline(s, "source", true), Root, Some("numbers"), Some(BAD), true),
         fault("err-in-factory", |s| pipeline(s, "factory", false), Last, Some("narrow"), None, false),
@@ -110,8 +110,9 @@ pub fn all() -> Vec<Fault> {
         fault("panic-in-sink", |s| pipeline(s, "sink", true), Root, Some("out"), Some(BAD), true),
         two(fault("err-in-serialize", thorns::<0>, Root, Some("front"), Some(BAD), false)),
         two(fault("panic-in-serialize", thorns::<1>, Root, Some("front"), Some(BAD), true)),
-        two(fault("err-in-deserialize", thorns::<2>, Last, Some("back"), Some(BAD), false)),
-        two(fault("panic-in-deserialize", thorns::<3>, Last, Some("back"), Some(BAD), true)),
+        // The first items are read on the rank that sends them, too: it is the first to see it, or the last rank is.
+        two(fault("err-in-deserialize", thorns::<2>, Place::Any, None, Some(BAD), false)),
+        two(fault("panic-in-deserialize", thorns::<3>, Place::Any, None, Some(BAD), true)),
         fault("err-before", |s| around(s, false, true), Last, None, None, false),
         fault("panic-before", |s| around(s, true, true), Last, None, None, true),
         fault("err-after", |s| around(s, false, false), Last, None, None, false),
@@ -138,7 +139,9 @@ pub fn all() -> Vec<Fault> {
         },
         Fault { text: "endless", ..fault("endless", endless, Place::Any, None, None, false) },
         Fault { text: "hung", ..fault("never-comes", never_comes, Place::Any, None, None, false) },
-    ]
+    ];
+    faults.extend(disagree::faults());
+    faults
 }
 
 /// The item at which things go wrong.

@@ -23,6 +23,7 @@
 pub mod burner;
 pub mod cases;
 pub mod check;
+mod disagree;
 pub mod faults;
 pub mod local;
 pub mod loops;

@@ -89,11 +89,19 @@ fn a_disagreement_under_mpirun() {
 }
 
 #[test]
+fn items_that_do_not_come_back_under_mpirun() {
+    fails_under_mpirun("odd-results");
+    fails_under_mpirun("odd-late");
+}
+
+#[test]
 fn a_fault_with_one_rank_under_mpirun() {
-    let fault = failing().find(|f| f.case.name == "panic-in-sink").expect("the fault exists");
-    let outcome = Job::new(PROGRAM, 1).arg(fault.case.name).limit(SOON * 2).run();
-    ended_by_failure(&outcome);
-    fault.check(&outcome.stderr, 1).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
+    for name in ["panic-in-sink", "odd-results"] {
+        let fault = failing().find(|f| f.case.name == name).expect("the fault exists");
+        let outcome = Job::new(PROGRAM, 1).arg(fault.case.name).limit(SOON * 2).run();
+        ended_by_failure(&outcome);
+        fault.check(&outcome.stderr, 1).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
+    }
 }
 
 /// Starts a job that never ends.

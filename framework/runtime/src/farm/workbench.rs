@@ -163,6 +163,7 @@ impl<'w, 'f, I: Item, O: Item> Workbench<'w, 'f, I, O> {
             let message = caught(|| parcel::done(self.run, giving, &self.codecs.results, sheet, times));
             Output::Message(message.map_err(|e| self.blame(e, giving))?)
         } else {
+            self.codecs.results.check(&sheet.results).map_err(|e| self.blame(e, giving))?;
             Output::Sheet(sheet)
         };
         self.activity.set(None);

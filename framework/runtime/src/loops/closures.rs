@@ -8,6 +8,7 @@ use super::doall::{Segment, Shipment, caught, gather};
 use super::ranges::Ranges;
 use super::settings::Settings;
 use super::summary::Summary;
+use super::units::sealed::Storage;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::session::letter::Kind;
 use crate::session::post::Post;
@@ -241,6 +242,7 @@ fn spread<T: Item + Clone>(post: &mut Post, name: &str, value: Option<T>, limit:
     let run = post.begin_run(&what.with("values of type", type_name::<T>()), limit)?;
     if let Some(value) = value {
         let only = Segment::new(0, 1, vec![value]);
+        only.units.check_travel()?;
         for rank in 1..post.size() {
             let copy = Segment::new(0, 1, only.units.clone());
             let shipment = Shipment { round: 0, segments: vec![copy] };

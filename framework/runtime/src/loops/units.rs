@@ -44,6 +44,8 @@ pub(super) mod sealed {
         fn has_room(&self, more: usize) -> bool;
         /// A copy to send, while the units stay.
         fn copy(&self) -> Self;
+        /// Looks at some of the units, whether they could travel.
+        fn check_travel(&self) -> Result<()>;
         /// Puts it into a message.
         fn load(self, into: &mut Loading) -> Result<()>;
         /// Takes so many units out of a message.
@@ -149,6 +151,10 @@ impl<T: Pod + Send> Storage for Rows<T> {
         Rows { width: self.width, values: self.values.clone() }
     }
 
+    fn check_travel(&self) -> Result<()> {
+        Ok(())
+    }
+
     fn load(self, into: &mut Loading) -> Result<()> {
         into.number(self.width as u64);
         into.items(&Codec::<T>::plain(), self.values)
@@ -196,6 +202,10 @@ impl<U: Item + Clone> Storage for Vec<U> {
         self.clone()
     }
 
+    fn check_travel(&self) -> Result<()> {
+        Codec::<U>::of_type().check(self).map(drop)
+    }
+
     fn load(self, into: &mut Loading) -> Result<()> {
         into.items(&Codec::<U>::of_type(), self)
     }
@@ -229,6 +239,10 @@ impl Storage for () {
     }
 
     fn copy(&self) -> Self {}
+
+    fn check_travel(&self) -> Result<()> {
+        Ok(())
+    }
 
     fn load(self, _: &mut Loading) -> Result<()> {
         Ok(())
@@ -271,6 +285,11 @@ macro_rules! tuples {
 
             fn copy(&self) -> Self {
                 ($(self.$at.copy(),)*)
+            }
+
+            fn check_travel(&self) -> Result<()> {
+                $(self.$at.check_travel()?;)*
+                Ok(())
             }
 
             fn load(self, into: &mut Loading) -> Result<()> {

@@ -66,6 +66,8 @@ pub(crate) trait Codec: Send + Sync {
     fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items>;
     /// The type of the items.
     fn item(&self) -> &'static str;
+    /// Looks at some of these items, which stay on this rank, whether they could travel. Returns whether it has.
+    fn check(&self, items: &Items) -> Result<bool>;
 }
 
 impl<T: Item> Codec for wire::Codec<T> {
@@ -84,6 +86,10 @@ impl<T: Item> Codec for wire::Codec<T> {
 
     fn item(&self) -> &'static str {
         std::any::type_name::<T>()
+    }
+
+    fn check(&self, items: &Items) -> Result<bool> {
+        items.downcast_ref::<Vec<T>>().map_or(Ok(false), |items| wire::Codec::check(self, items))
     }
 }
 

@@ -161,15 +161,24 @@ impl<'p> Workshop<'p> {
         }
         let begin = self.clock.now();
         let (mut head, mut parts) = (Vec::new(), Vec::new());
-        // Items that cannot be sent are the fault of the stage that made them.
-        let made_by = edge.checked_sub(1).map_or(self.source_name.as_str(), |stage| &self.defs[stage].name);
-        let place = |e: Error| range.blame(e).in_stage(made_by).at_rank(self.cx.rank);
+        let place = |e: Error| self.made_by(edge, range, e);
         self.codecs[edge].encode(items, &mut head, &mut parts).map_err(place)?;
         let bytes = head.len() + parts.iter().map(Part::len).sum::<usize>();
         weights.push(Weight { edge, items: live, bytes });
         let items = self.codecs[edge].decode(head.into(), parts, live).map_err(place);
         self.sizes.weighed(self.clock.now().saturating_sub(begin));
         items
+    }
+
+    /// Looks at some of the items that have just been made, whether they could travel. Returns whether it has.
+    fn check(&self, edge: usize, items: &Items, range: &super::erased::Range) -> Result<bool> {
+        self.codecs[edge].check(items).map_err(|error| self.made_by(edge, range, error))
+    }
+
+    /// Items that cannot be sent are the fault of the stage that made them.
+    fn made_by(&self, edge: usize, range: &super::erased::Range, error: Error) -> Error {
+        let stage = edge.checked_sub(1).map_or(self.source_name.as_str(), |stage| &self.defs[stage].name);
+        range.blame(error).in_stage(stage).at_rank(self.cx.rank)
     }
 
     /// Whether one of the `hosted` stages does not live here yet.
@@ -251,17 +260,20 @@ impl<'p> Workshop<'p> {
                     .source
                     .draw(fill, first, self.clock)
                     .map_err(|e| e.in_stage(name).at_rank(self.cx.rank))?;
+                let took = timing.end(&mut self.source_times, self.clock);
+                let range = super::erased::Range { first, count: drawn.count as u32, dropped: Vec::new() };
+                self.check(0, &drawn.items, &range)?;
                 let parcel = (drawn.count > 0).then(|| Parcel {
                     number,
                     stage: 0,
-                    range: super::erased::Range { first, count: drawn.count as u32, dropped: Vec::new() },
+                    range,
                     service: Duration::ZERO,
                     widest: 0,
                     behind: drawn.left,
                     payload: Payload::Items(drawn.items),
                 });
                 let done = Done::Drawn { parcel, ended: drawn.ended, left: drawn.left };
-                (done, timing.end(&mut self.source_times, self.clock).into())
+                (done, took.into())
             }
             Job::Process { stages, parcel } => self.process(stages, parcel)?,
             Job::Consume { parcel } => {
@@ -325,9 +337,10 @@ impl<'p> Workshop<'p> {
                 work.laps.push(Lap { stage, items: coming, took, cpu: spent, lost });
                 (lap, cpu) = (Some(now), cpu_now);
             }
+            let checked = self.check(stage + 1, &items, &parcel.range)?;
             let weighed = work.weights.len();
             items = self.weigh(stage + 1, items, &parcel.range, &mut work.weights)?;
-            if per_stage && work.weights.len() > weighed {
+            if per_stage && (checked || work.weights.len() > weighed) {
                 // The measuring is not the next stage's work.
                 (lap, cpu) = (Some(self.clock.now()), self.clock.cpu());
             }

@@ -5,7 +5,9 @@ use std::{any::Any, fmt};
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    Item, MOST_ITEMS, OWN_PART, blocks,
+    Item, MOST_ITEMS, OWN_PART,
+    agree::Agreement,
+    blocks,
     blocks::Block,
     memory,
     reader::{Reader, put_memory},
@@ -76,7 +78,7 @@ pub(crate) fn encode<T: Item>(mut items: Vec<T>, head: &mut Vec<u8>, parts: &mut
     } else if let Some(items) = same::<BytesMut>(&mut items) {
         blocks::encode(items, head, parts);
     } else {
-        structured::encode(items, head, parts)?;
+        structured::encode(items, head)?;
     }
     Ok(())
 }
@@ -111,6 +113,17 @@ pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Re
     }
 }
 
+/// Whether items of a type go by serde.
+fn goes_by_serde<T: 'static>() -> bool {
+    macro_rules! any {
+        ($($scalar:ident)*) => {
+            $(is::<T, $scalar>() || is::<T, Vec<$scalar>>() ||)*
+            is::<T, String>() || is::<T, Bytes>() || is::<T, BytesMut>()
+        };
+    }
+    !(scalars!(any))
+}
+
 fn is<A: 'static, B: 'static>() -> bool {
     std::any::TypeId::of::<A>() == std::any::TypeId::of::<B>()
 }
@@ -142,6 +155,8 @@ fn check_count<T>(count: usize) -> Result<()> {
 pub(crate) struct Codec<T> {
     encode: Encode<T>,
     decode: Decode<T>,
+    /// Of items that go by serde: what is known of their type.
+    agreement: Option<&'static Agreement>,
 }
 
 type Encode<T> = fn(Vec<T>, &mut Vec<u8>, &mut Vec<Part>) -> Result<()>;
@@ -150,7 +165,18 @@ type Decode<T> = fn(Bytes, Vec<Part>, usize) -> Result<Vec<T>>;
 impl<T: Item> Codec<T> {
     /// The codec that follows from the type: [`encode`] and [`decode`].
     pub(crate) fn of_type() -> Self {
-        Codec { encode: encode::<T>, decode: decode::<T> }
+        let agreement = goes_by_serde::<T>().then(Agreement::of::<T>);
+        Codec { encode: encode::<T>, decode: decode::<T>, agreement }
+    }
+
+    /// Looks at some of these items, which stay on this rank, whether they could travel: a program that is refused on many
+    /// ranks is to be refused on one, too. Returns whether it has looked at any.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if one of them would not come back as what it is; [`ErrorKind::Panic`] if its own code panics.
+    #[inline]
+    pub(crate) fn check(&self, items: &[T]) -> Result<bool> {
+        self.agreement.map_or(Ok(false), |agreement| agreement.check(items))
     }
 }
 
@@ -158,7 +184,7 @@ impl<T: bytemuck::Pod + Send> Codec<T> {
     /// The items' memory as it is, the whole batch in one copy or none: for structs and arrays of plain old
     /// data, which must have the same layout on all ranks.
     pub(crate) fn plain() -> Self {
-        Codec { encode: encode_plain::<T>, decode: decode_plain::<T> }
+        Codec { encode: encode_plain::<T>, decode: decode_plain::<T>, agreement: None }
     }
 }
 

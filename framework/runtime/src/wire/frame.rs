@@ -14,7 +14,7 @@ const LONGEST: usize = 64 * 1024 * 1024;
 /// If the value cannot be encoded, or takes more than 64 MiB.
 pub(crate) fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(64);
-    structured::put(value, &mut bytes)?;
+    structured::put(value, std::any::type_name::<T>(), &mut bytes)?;
     check_length::<T>(bytes.len())?;
     Ok(bytes)
 }

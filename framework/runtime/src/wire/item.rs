@@ -18,11 +18,24 @@ use serde::{Serialize, de::DeserializeOwned};
 /// travels::<Vec<f32>>();
 /// ```
 ///
-/// Two things hold for all items:
+/// # What is refused
+/// Items travel without the names of their fields, and what a type's `Serialize` writes its `Deserialize` must read as the
+/// same. A type for which that does not hold is an error that names it, on any number of ranks:
 ///
-/// - The format is not self-describing, so serde's `untagged`, `flatten` and `skip_serializing_if` do not work:
-///   they fail with an error on the receiving rank.
-/// - A value nested more than 128 levels deep is refused by the receiver.
+/// - serde's `flatten`, `untagged`, `tag`, `skip_serializing` and `skip_serializing_if`;
+/// - an enum in which a variant with `skip` stands in front of others: serde numbers them with it when it writes, and without
+///   it when it reads, so that one would become another. Behind all others it does no harm;
+/// - a `Deserialize` written by hand that reads less than was written, or something else;
+/// - a value nested more than 128 levels deep.
+///
+/// For this some items are read from their own bytes and written again: of each type, and in each process, the first 64
+/// and then those whose number is a power of two, whether they go to another rank or not; and of those that are encoded
+/// every one that has a variant, a struct or a left-out field that was not among the items before. So no item of a derived
+/// type arrives, or is kept in a journal or a checkpoint, as another. What was written by hand (`with` and
+/// `serialize_with` too) and goes wrong for a few values only may be missed. Elements of sequences and maps may come in another order, as those of a `HashMap` do.
+///
+/// A field with `skip` does not travel: it has its default where the item arrives, and its value where the item
+/// stays. Numbers, `bool`, `char`, vectors of these, `String`, `Bytes` and `BytesMut` do not go by serde and are not looked at.
 pub trait Item: Serialize + DeserializeOwned + Send + 'static {}
 
 impl<T: Serialize + DeserializeOwned + Send + 'static> Item for T {}

@@ -9,21 +9,28 @@
 //! - numbers, `bool` and `char`: their memory, one copy on each side for a small batch, none for a large one;
 //! - `Vec` of these, [`String`], [`bytes::Bytes`] and [`bytes::BytesMut`]: lengths, then the bytes; what is
 //!   large goes without a copy;
-//! - everything else: serde, by bincode ([`Plain`] and [`raw`] keep bulk numbers fast there);
+//! - everything else: serde, by bincode ([`Plain`] and [`raw`] keep bulk numbers fast there); that a type's `Serialize` and
+//!   `Deserialize` agree is looked after;
 //! - types that are plain old data can have their memory sent as it is, but only who builds the pipeline can
 //!   say so: [`Codec::plain`].
 
+mod agree;
 mod blocks;
 mod bounded;
 mod codec;
+mod digest;
 mod frame;
 mod item;
 mod memory;
 mod plain;
 mod reader;
 mod scalar;
+mod shapes;
 mod structured;
+mod watched;
 
+#[cfg(test)]
+mod agree_tests;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]

@@ -1,17 +1,20 @@
 //! Everything that has no faster way: serde, by bincode.
 //!
-//! After the start of the frame stand a fingerprint of the type's name and the encoded items, end to end.
+//! After the start of the frame stand a fingerprint of the type's name and the encoded items, end to end. That they mean
+//! the same to whoever reads them is looked after by [`Agreement`].
 
 use std::marker::PhantomData;
 
+use bincode::error::{DecodeError, EncodeError};
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
+    Item,
+    agree::Agreement,
     bounded::{Bounds, Many, One, budget},
     reader::{self, Reader},
 };
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::Part;
 
 /// Its number in frames.
 pub(super) const ID: u8 = 0x60;
@@ -28,20 +31,38 @@ pub(super) fn fingerprint<T>() -> u32 {
         .fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
-/// Appends one value to `into`.
-pub(super) fn put<T: Serialize>(value: &T, into: &mut Vec<u8>) -> Result<()> {
-    bincode::serde::encode_into_std_write(value, into, config()).map(drop).map_err(|e| {
-        let what = std::any::type_name::<T>();
-        Error::new(ErrorKind::Wire, format!("{what} could not be encoded: {e}"))
+/// Appends one value to `into`; in an error it is `what`.
+#[inline]
+pub(super) fn put<T: Serialize>(value: &T, what: &str, into: &mut Vec<u8>) -> Result<()> {
+    bincode::serde::encode_into_std_write(value, into, config()).map(drop).map_err(|error| {
+        let why = match error {
+            // What the type's own code says, as it is.
+            EncodeError::OtherString(text) => text,
+            other => other.to_string(),
+        };
+        Error::new(ErrorKind::Wire, format!("{what} could not be encoded: {why}"))
     })
+}
+
+/// What is wrong with bytes, or with who reads them.
+fn reason(error: DecodeError) -> String {
+    use bincode::serde::DecodeError::{AnyNotSupported, IdentifierNotSupported, IgnoredAnyNotSupported};
+    match error {
+        DecodeError::OtherString(text) => text,
+        DecodeError::Serde(AnyNotSupported | IdentifierNotSupported | IgnoredAnyNotSupported) => {
+            "its Deserialize asks what comes next, as that of types with `untagged` or `tag` does, and the bytes do not \
+             tell"
+                .to_string()
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Reads the one value that `bytes` hold.
 pub(super) fn get<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let budget = budget(bytes.len());
     let seed = One(Bounds::new(&budget), PhantomData);
-    let (value, used) =
-        bincode::serde::seed_decode_from_slice(seed, bytes, config()).map_err(|e| e.to_string())?;
+    let (value, used) = bincode::serde::seed_decode_from_slice(seed, bytes, config()).map_err(reason)?;
     match bytes.len() - used {
         0 => Ok(value),
         more => Err(format!("{more} bytes too many")),
@@ -49,12 +70,13 @@ pub(super) fn get<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
 }
 
 /// Appends the batch to the frame.
-pub(super) fn encode<T: Serialize>(items: Vec<T>, head: &mut Vec<u8>, _: &mut Vec<Part>) -> Result<()> {
+pub(super) fn encode<T: Item>(items: Vec<T>, head: &mut Vec<u8>) -> Result<()> {
     reader::put_start(head, ID, false);
     head.extend_from_slice(&fingerprint::<T>().to_ne_bytes());
     let start = head.len();
+    let mut batch = Agreement::of::<T>().batch(items.len());
     for item in &items {
-        put(item, head)?;
+        batch.put(item, head)?;
     }
     // Items may take no bytes and yet have a size in memory. So that the receiver never makes more items than it
     // got bytes for, the frame is filled up to one byte an item.
@@ -81,8 +103,8 @@ pub(super) fn decode<T: DeserializeOwned>(mut reader: Reader, count: usize) -> R
     }
     let budget = budget(bytes.len());
     let seed = Many::<T>(Bounds::new(&budget), count, PhantomData);
-    let (items, used) =
-        bincode::serde::seed_decode_from_slice(seed, &bytes, config()).map_err(|e| reader.error(e))?;
+    let (items, used) = bincode::serde::seed_decode_from_slice(seed, &bytes, config())
+        .map_err(|e| reader.error(reason(e)))?;
     // What follows can only be the filling of `encode`.
     if bytes.len() > used.max(fewest) || bytes[used..].iter().any(|&byte| byte != 0) {
         return Err(reader.error(format!("{} bytes too many", bytes.len() - used)));

@@ -125,6 +125,7 @@ impl<U: Units> Engine<U> {
             let text = format!("the data of units {range:?} cannot be {what}");
             return Err(Error::new(ErrorKind::User, text).in_loop(&self.name).at_rank(rank));
         }
+        units.check_travel().map_err(|error| error.in_loop(&self.name).at_rank(rank))?;
         self.member = Member::new(rank);
         self.member.stock.receive(Segment::new(range.start, count, units));
         self.has_units = true;

@@ -25,10 +25,14 @@ pub(in crate::loops) fn gather<U: Units>(
     let what = Announcement::new(format!("gathers the loop {name:?}")).with("units", units);
     let run = post.begin_run(&what.with("storage", std::any::type_name::<U>()), limit)?;
     let (rank, size) = (post.rank(), post.size());
+    let here = |error: Error| error.in_loop(name).at_rank(rank);
     if rank > 0 {
-        post.send_ready(0, mine.pack(run, Kind::Gather)?)?;
+        let message = mine.pack(run, Kind::Gather).map_err(here)?;
+        post.send_ready(0, message)?;
         return Ok(None);
     }
+    // What stays here might be on another rank.
+    mine.segments.iter().try_for_each(|segment| segment.units.check_travel()).map_err(here)?;
     let mut all = mine.segments;
     let mut missing: Vec<usize> = (1..size).collect();
     let told = std::cell::RefCell::new(missing.clone());

@@ -1,0 +1,282 @@
+//! Types whose `Serialize` and `Deserialize` do not agree are refused before anybody reads a wrong value; others are not.
+
+use std::collections::{BinaryHeap, HashMap, HashSet};
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use serde::de::Error as _;
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{Codec, Item, codec};
+use crate::error::ErrorKind;
+
+/// Why these are refused, which is the same whether they are encoded or only looked at. That is done in a batch before.
+#[track_caller]
+fn refused<T: Item + Clone>(items: &[T], why: &[&str]) {
+    let error = codec::encode(items.to_vec(), &mut Vec::new(), &mut Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Wire, "{error}");
+    for part in why.iter().chain(&[std::any::type_name::<T>(), "items travel without the names"]) {
+        assert!(error.message().to_lowercase().contains(&part.to_lowercase()), "`{part}` is not in: {error}");
+    }
+}
+
+/// The same items where they only stay.
+#[track_caller]
+fn refused_at_home<T: Item>(items: &[T], why: &str) {
+    let error = Codec::<T>::of_type().check(items).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Wire, "{error}");
+    assert!(error.message().contains(why), "`{why}` is not in: {error}");
+}
+
+/// These agree: they are looked at and travel.
+#[track_caller]
+fn accepted<T: Item + Clone>(items: &[T]) {
+    Codec::<T>::of_type().check(items).unwrap();
+    let (mut head, mut parts) = (Vec::new(), Vec::new());
+    codec::encode(items.to_vec(), &mut head, &mut parts).unwrap();
+    assert_eq!(codec::decode::<T>(head.into(), parts, items.len()).unwrap().len(), items.len());
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Figure {
+    Dot(u32),
+    #[serde(skip)]
+    #[allow(dead_code)]
+    Cached(u32),
+    Line(u32),
+    Disc(u32),
+}
+
+#[test]
+fn a_skipped_variant_in_front_of_others_is_found_whenever_one_of_these_comes() {
+    for dots in [0, 1, 63, 1000, 5000] {
+        let mut figures = vec![Figure::Dot(7); dots];
+        figures.push(Figure::Line(1));
+        let why = "`Figure::Line` (variant 2) comes back as `Figure::Disc` (variant 3)";
+        refused(&figures, &[why, "behind all others"]);
+        refused(&[figures], &[why]);
+    }
+    refused(&[Figure::Disc(2)], &["what was written cannot be read"]);
+    // Dots alone are right.
+    codec::encode(vec![Figure::Dot(7); 9], &mut Vec::new(), &mut Vec::new()).unwrap();
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Sparse {
+    a: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    b: Option<u32>,
+    c: u32,
+}
+
+#[test]
+fn a_field_that_is_left_out_is_found_whenever_it_is() {
+    for full in [0, 1, 1000] {
+        let mut items = vec![Sparse { a: 1, b: Some(2), c: 3 }; full];
+        // What is left of it could be read as `b`.
+        items.push(Sparse { a: 1, b: None, c: 1 });
+        refused(&items, &["it writes `Sparse` without `b`, and what was written cannot be read"]);
+        refused(&[Some(items)], &["without `b`"]);
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Half {
+    a: u8,
+    #[serde(skip_serializing)]
+    #[allow(dead_code)]
+    b: u8,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Flat {
+    a: u32,
+    #[serde(flatten)]
+    more: HashMap<String, u32>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Bare {
+    Number(u32),
+    Text(String),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind")]
+enum Tagged {
+    Number { n: u32 },
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", content = "value")]
+enum Adjacent {
+    Number(u32),
+}
+
+#[test]
+fn what_needs_names_in_the_bytes_is_refused() {
+    refused(&[Half { a: 1, b: 2 }], &["cannot be read"]);
+    let nothing: Option<Half> = None;
+    refused(&[vec![nothing; 200], vec![Some(Half { a: 1, b: 2 })]].concat(), &["cannot be read"]);
+    refused(&[Flat { a: 1, more: HashMap::new() }], &["a struct with `flatten`"]);
+    refused(&[Bare::Number(1)], &["asks what comes next", "untagged"]);
+    refused(&[Bare::Text("a".into())], &["asks what comes next"]);
+    refused(&[Tagged::Number { n: 1 }], &["asks what comes next"]);
+    refused(&[Adjacent::Number(1)], &["asks what comes next"]);
+}
+
+/// Writes three fields and reads the first two, in the order that `SWAPS` says.
+#[derive(Clone, Debug)]
+struct ByHand<const WRITES: usize, const SWAPS: bool>(u32, u32, Vec<u32>);
+
+impl<const WRITES: usize, const SWAPS: bool> Serialize for ByHand<WRITES, SWAPS> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("ByHand", WRITES)?;
+        fields.serialize_field("a", &self.0)?;
+        fields.serialize_field("b", &self.1)?;
+        if WRITES == 3 {
+            fields.serialize_field("c", &self.2)?;
+        }
+        fields.end()
+    }
+}
+
+impl<'de, const WRITES: usize, const SWAPS: bool> Deserialize<'de> for ByHand<WRITES, SWAPS> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (a, b) = Deserialize::deserialize(deserializer)?;
+        Ok(if SWAPS { ByHand(b, a, vec![]) } else { ByHand(a, b, vec![]) })
+    }
+}
+
+#[test]
+fn what_is_written_by_hand_is_looked_at_too() {
+    accepted(&[ByHand::<2, false>(1, 2, vec![])]);
+    refused(&[ByHand::<3, false>(1, 2, vec![])], &["1 bytes too many"]);
+    refused(&[ByHand::<2, true>(1, 2, vec![])], &["it comes back with other values"]);
+    // Equal values hide it.
+    let mut items = vec![ByHand::<2, true>(1, 1, vec![]); 50];
+    items.push(ByHand(1, 2, vec![]));
+    refused_at_home(&items, "other values");
+}
+
+#[test]
+fn items_that_stay_are_looked_at() {
+    #[derive(Clone, Serialize, Deserialize)]
+    struct Here(Figure);
+    refused_at_home(&[Here(Figure::Dot(1)), Here(Figure::Line(1))], "comes back as `Figure::Disc`");
+    // Ever fewer of them: the one with number 2048, and not all others behind the first.
+    #[derive(Clone, Serialize, Deserialize)]
+    struct Late(Figure);
+    let mut items = vec![Late(Figure::Dot(1)); 2048];
+    items.push(Late(Figure::Line(1)));
+    refused_at_home(&items, "comes back as `Figure::Disc`");
+    refused_at_home(&[[Bare::Number(1)]], "asks what comes next");
+    refused_at_home(&[Flat { a: 1, more: HashMap::new() }], "flatten");
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all(serialize = "UPPERCASE", deserialize = "lowercase"))]
+enum Fine {
+    #[serde(alias = "nothing", alias = "null")]
+    Nothing,
+    Some(u32),
+    Struct {
+        a: (i8, char),
+        #[serde(default)]
+        b: Option<Box<Fine>>,
+    },
+    #[serde(skip)]
+    Last(u32),
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Rich {
+    map: HashMap<u32, HashSet<String>>,
+    heap: BinaryHeap<u32>,
+    numbers: (f32, f64, u128),
+    #[serde(skip)]
+    #[allow(dead_code)]
+    cache: Option<u32>,
+    figures: Vec<Fine>,
+    time: Duration,
+    result: Result<u8, String>,
+}
+
+#[test]
+fn what_agrees_is_accepted() {
+    let inner = Fine::Struct { a: (-3, 'x'), b: None };
+    accepted(&[
+        Fine::Nothing,
+        Fine::Some(1),
+        inner.clone(),
+        Fine::Struct { a: (1, 'y'), b: Some(inner.into()) },
+    ]);
+    let rich = |n: u32| Rich {
+        map: (0..n).map(|k| (k, (0..9).map(|s| format!("{s}")).collect())).collect(),
+        heap: (0..n).map(|x| x * 7 % 5).collect(),
+        numbers: (f32::from_bits(0x7fc0_0001), -0.0, u128::MAX),
+        cache: Some(n),
+        figures: vec![Fine::Some(n), Fine::Nothing],
+        time: Duration::from_millis(n.into()),
+        result: if n == 3 { Err("three".into()) } else { Ok(3) },
+    };
+    accepted(&(0..100).map(rich).collect::<Vec<_>>());
+    accepted(&[(); 100]);
+    // A variant that is skipped on both sides is an error of its own when it is sent, and behind the others harmless.
+    let error = codec::encode(vec![Fine::Last(1)], &mut Vec::new(), &mut Vec::new()).unwrap_err().to_string();
+    assert!(error.contains("could not be encoded") && error.contains("cannot be serialized"), "{error}");
+}
+
+/// How often a value of each kind has been read.
+static READ: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+
+/// A number whose reading is counted; kind 1 takes long, kind 2 fails.
+#[derive(Clone, Debug)]
+struct Counted<const KIND: usize>(u64);
+
+impl<const KIND: usize> Serialize for Counted<KIND> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        assert!(KIND != 2 || self.0 != 3, "burst");
+        serializer.serialize_newtype_struct(if self.0 == 999 { "Rare" } else { "Counted" }, &self.0)
+    }
+}
+
+impl<'de, const KIND: usize> Deserialize<'de> for Counted<KIND> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        READ[KIND].fetch_add(1, Relaxed);
+        if KIND == 1 {
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        let number = u64::deserialize(deserializer)?;
+        if KIND == 2 && number == 4 { Err(D::Error::custom("torn")) } else { Ok(Counted(number)) }
+    }
+}
+
+#[test]
+fn looking_costs_little() {
+    let batch: Vec<Counted<0>> = (0..2_000).map(Counted).collect();
+    let send = || codec::encode(batch.clone(), &mut Vec::new(), &mut Vec::new()).unwrap();
+    send();
+    // The first, then numbers 64 to 1024, and the one that is written as something else.
+    assert_eq!(READ[0].load(Relaxed), 64 + 5 + 1);
+    send();
+    Codec::of_type().check(&batch).unwrap();
+    assert_eq!(READ[0].load(Relaxed), 64 + 5 + 1 + 2, "numbers 2048 and 4096");
+
+    // What takes long is looked at once, and then only if it is written as something else.
+    let slow: Vec<Counted<1>> = (990..1_010).map(Counted).collect();
+    codec::encode(slow.clone(), &mut Vec::new(), &mut Vec::new()).unwrap();
+    Codec::of_type().check(&slow).unwrap();
+    assert_eq!(READ[1].load(Relaxed), 2);
+}
+
+#[test]
+fn what_the_types_own_code_says_is_told() {
+    let error = |n: u64| Codec::of_type().check(&[Counted::<2>(n)]).unwrap_err();
+    assert_eq!((error(3).kind(), error(3).message()), (ErrorKind::Panic, "burst"));
+    assert_eq!(error(4).kind(), ErrorKind::Wire);
+    assert!(error(4).message().contains("cannot be read: torn"), "{}", error(4));
+}

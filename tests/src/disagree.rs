@@ -1,0 +1,215 @@
+//! Programs whose items do not come back as they were sent: their `Serialize` and `Deserialize` do not agree. They must
+//! fail on any number of ranks, on one, too, where no item travels.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use armature::farm::{Chunking, Farm};
+use armature::loops::{Checkpoint, DoAll, DoAllLoop, Settings};
+use armature::pipeline::Pipeline;
+use armature::{BoxError, Item, Session, loops};
+use serde::{Deserialize, Serialize};
+
+use crate::Case;
+use crate::faults::{Fault, Place};
+
+/// What is said of a line.
+const LINE: &str = "Figure does not come back as it was sent: `Figure::Line` (variant 2) comes back as `Figure::Disc` \
+                    (variant 3). Items travel without the names of their fields, and ";
+
+/// All of them.
+pub(crate) fn faults() -> Vec<Fault> {
+    use Place::{Any, Root};
+    let fault = |name, run: fn(&Session) -> Result<(), BoxError>, rank, text| {
+        let case = Case { name, run };
+        Fault { case, ranks: 1, rank, stage: None, item: None, panic: false, text }
+    };
+    let in_stage = |stage, fault| Fault { stage: Some(stage), ..fault };
+    vec![
+        fault("odd-tasks", |s| farm(s, figure, drop), Root, LINE),
+        fault("odd-results", |s| farm(s, |n| n, figure), Any, LINE),
+        Fault { ranks: 2, ..fault("odd-late-results", late, Any, LINE) },
+        fault("odd-journal", journal, Any, LINE),
+        in_stage("numbers", fault("odd-source", source, Root, LINE)),
+        in_stage("front", fault("odd-edge", edge, Any, LINE)),
+        fault("odd-units", |s| units(s, false), Any, LINE),
+        fault("odd-checkpoint", |s| units(s, true), Any, LINE),
+        fault("odd-values", values, Any, LINE),
+        fault("odd-fold", fold, Root, LINE),
+        fault(
+            "odd-left-out",
+            |s| farm(s, |n| n, Sparse::new),
+            Any,
+            "Sparse does not come back as it was sent: it writes \
+            `Sparse` without `b`, and what was written cannot be read: ",
+        ),
+        fault(
+            "odd-flat",
+            |s| farm(s, |n| n, Flat::new),
+            Any,
+            "it writes a map without saying how long that is, as a struct \
+            with `flatten` does. Items travel without the names of their fields, and ",
+        ),
+        fault(
+            "odd-bare",
+            |s| farm(s, |n| n, Bare::new),
+            Any,
+            "Bare does not come back as it was sent: what was written cannot \
+            be read: its Deserialize asks what comes next, as that of types with `untagged` ",
+        ),
+    ]
+}
+
+/// Derived, and wrong: `Serialize` numbers the variants with the one that is skipped, `Deserialize` without.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Figure {
+    Dot(u64),
+    #[serde(skip)]
+    #[allow(dead_code)]
+    Cached(u64),
+    Line(u64),
+    #[allow(dead_code)]
+    Disc(u64),
+}
+
+fn figure(n: u64) -> Figure {
+    if n % 3 == 1 { Figure::Line(n) } else { Figure::Dot(n) }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Sparse {
+    a: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    b: Option<u64>,
+}
+
+impl Sparse {
+    fn new(a: u64) -> Self {
+        Sparse { a, b: (a % 3 != 1).then_some(a) }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Flat {
+    a: u64,
+    #[serde(flatten)]
+    more: BTreeMap<String, u64>,
+}
+
+impl Flat {
+    fn new(a: u64) -> Self {
+        Flat { a, more: BTreeMap::new() }
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Bare {
+    Number(u64),
+}
+
+impl Bare {
+    fn new(n: u64) -> Self {
+        Bare::Number(n)
+    }
+}
+
+/// A farm of tasks that `make` makes of numbers and `work` does.
+fn farm<I: Item, O: Item>(
+    session: &Session,
+    make: fn(u64) -> I,
+    work: impl FnMut(I) -> O + Send + Clone,
+) -> Result<(), BoxError> {
+    let found = Farm::new("odd", work).collect(session, (0..600).map(make))?;
+    Err(format!("{} results came", found.map_or(0, |(results, _)| results.len())).into())
+}
+
+/// Only the last of very many results is a line, and it travels.
+fn late(session: &Session) -> Result<(), BoxError> {
+    let work = |n: u64| if n == 4_999 { Figure::Line(n) } else { Figure::Dot(n) };
+    let farm = Farm::new("odd", work).chunking(Chunking::Fixed(100));
+    farm.dedicated_master().unordered().map(session, 0..5_000, |_, _| ())?;
+    Err("all results came".into())
+}
+
+/// The results are kept in a file. The first are dots, and more of them than are looked at one by one.
+fn journal(session: &Session) -> Result<(), BoxError> {
+    let dir = tempfile::tempdir()?;
+    let work = |n: u64| if n < 100 { Figure::Dot(n) } else { figure(n) };
+    // The file is rank 0's, which alone opens it.
+    let mut farm =
+        Farm::new("odd", work).chunking(Chunking::Fixed(7)).journal(dir.path().join("journal"), "1");
+    farm.collect(session, 0..600)?;
+    Err("all results came".into())
+}
+
+fn source(session: &Session) -> Result<(), BoxError> {
+    Pipeline::source("numbers", || (0..600).map(figure))
+        .map("front", |_| 1_u64)
+        .for_each("out", drop)
+        .run(session)?;
+    Err("all items came".into())
+}
+
+fn edge(session: &Session) -> Result<(), BoxError> {
+    Pipeline::source("numbers", || 0..600)
+        .map("front", figure)
+        .map("back", |_| 1_u64)
+        .for_each("out", drop)
+        .run(session)?;
+    Err("all items came".into())
+}
+
+/// A loop whose units are figures, which are lines at once, or from the first pass on.
+struct Figures(bool);
+
+impl DoAll for Figures {
+    type Units = Vec<Figure>;
+
+    fn create(&mut self, range: Range<u64>) -> Result<Vec<Figure>, BoxError> {
+        Ok(range.map(if self.0 { Figure::Dot } else { figure }).collect())
+    }
+
+    fn compute(&mut self, range: Range<u64>, figures: &mut [Figure]) -> Result<(), BoxError> {
+        figures.iter_mut().zip(range).for_each(|(figure, n)| *figure = Figure::Line(n));
+        // So that the disk has time.
+        std::thread::sleep(Duration::from_micros(50));
+        Ok(())
+    }
+}
+
+fn units(session: &Session, late: bool) -> Result<(), BoxError> {
+    let dir = tempfile::tempdir()?;
+    let settings = match late {
+        true => {
+            Settings::new().checkpoint(Checkpoint::new(shared(session, &dir)?, "1").every(Duration::ZERO))
+        }
+        false => Settings::new(),
+    };
+    let mut figures = DoAllLoop::new("odd", 90, Figures(late)).settings(settings);
+    figures.passes(session, 50)?;
+    Err("all passes are over".into())
+}
+
+/// A directory of rank 0 that all ranks see.
+fn shared(session: &Session, dir: &tempfile::TempDir) -> Result<String, BoxError> {
+    Ok(loops::reduce(
+        session,
+        "place",
+        0..1,
+        |_| dir.path().display().to_string(),
+        String::new(),
+        |_, path| path,
+    )?)
+}
+
+fn values(session: &Session) -> Result<(), BoxError> {
+    let all = loops::map(session, "odd", 0..600, figure)?;
+    Err(format!("{} values came", all.len()).into())
+}
+
+fn fold(session: &Session) -> Result<(), BoxError> {
+    let last = loops::reduce(session, "odd", 0..60, |n| n, Figure::Dot(0), |_, n| Figure::Line(n))?;
+    Err(format!("{last:?} came").into())
+}
