@@ -57,7 +57,7 @@ pub(super) fn identity(mut bytes: &[u8]) -> Option<Identity> {
 pub(super) struct Head {
     /// Bytes of payload.
     pub(super) length: u32,
-    /// Checksum of the record and of its place, see [`Head::sum_over`].
+    /// Checksum of the record and of its place, see [`Head::hasher`].
     pub(super) sum: u32,
     /// Whose result it is.
     pub(super) task: u64,
@@ -67,19 +67,20 @@ impl Head {
     /// The head of the record behind the one (or the header) with the checksum `before`.
     pub(super) fn new(before: u32, task: u64, length: u32, parts: &[&[u8]]) -> Self {
         let mut head = Head { length, sum: 0, task };
-        head.sum = head.sum_over(before, parts);
+        let mut hasher = head.hasher(before);
+        parts.iter().for_each(|part| hasher.update(part));
+        head.sum = hasher.finalize();
         head
     }
 
-    /// The checksum that a record with this head and this payload has behind one with the checksum `before`: records
-    /// that are intact but not where they were written have another.
-    pub(super) fn sum_over(&self, before: u32, parts: &[&[u8]]) -> u32 {
+    /// Makes the checksum that a record with this head has behind one with the checksum `before`, when it gets the payload:
+    /// records that are intact but not where they were written have another.
+    pub(super) fn hasher(&self, before: u32) -> crc32fast::Hasher {
         let mut hasher = crc32fast::Hasher::new();
         hasher.update(&before.to_le_bytes());
         hasher.update(&self.length.to_le_bytes());
         hasher.update(&self.task.to_le_bytes());
-        parts.iter().for_each(|part| hasher.update(part));
-        hasher.finalize()
+        hasher
     }
 
     pub(super) fn to_bytes(self) -> [u8; HEAD] {
@@ -126,13 +127,13 @@ mod tests {
     fn a_head_survives() {
         let head = Head::new(7, u64::MAX - 1, 3, &[b"a", b"bc"]);
         assert_eq!(Head::from_bytes(head.to_bytes()), head);
-        assert_eq!(head.sum_over(7, &[b"abc"]), head.sum, "pieces do not matter");
-        assert_ne!(head.sum_over(8, &[b"abc"]), head.sum, "the place does");
+        assert_eq!(Head::new(7, u64::MAX - 1, 3, &[b"abc"]), head, "pieces do not matter");
+        assert_ne!(Head::new(8, u64::MAX - 1, 3, &[b"abc"]).sum, head.sum, "the place does");
     }
 
     #[test]
     fn zeros_are_no_record() {
         let head = Head::from_bytes([0; HEAD]);
-        assert_ne!(head.sum_over(0, &[]), head.sum);
+        assert_ne!(head.hasher(0).finalize(), head.sum);
     }
 }

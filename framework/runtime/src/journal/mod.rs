@@ -27,7 +27,11 @@
 //! # Ok::<(), armature::Error>(())
 //! ```
 
+mod cut;
+#[cfg(test)]
+mod cut_tests;
 mod format;
+mod holes;
 mod open;
 mod pace;
 mod scan;
@@ -38,7 +42,7 @@ mod write;
 
 pub use write::Journal;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind};
 
@@ -103,14 +107,19 @@ pub struct Cut {
     pub bytes: u64,
     /// Records in it that can be recognised behind the damage. They are not trusted: their tasks are computed again.
     pub records: u64,
+    /// The file beside the journal that has these bytes now; `None` if all of them are zero.
+    pub copy: Option<PathBuf>,
 }
 
 impl std::fmt::Display for Cut {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Cut { at, bytes, records } = self;
+        let Cut { at, bytes, records, copy } = self;
         write!(f, "no whole record at byte {at}; {bytes} bytes from there on were cut off")?;
         if *records > 0 {
             write!(f, ", with {records} records behind the damage")?;
+        }
+        if let Some(copy) = copy {
+            write!(f, ", and are kept in {}", copy.display())?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use super::format::{self, FIXED, LONGEST_IDENTITY, MAGIC, SUM, VERSION};
 use super::scan::{Scan, Stop, scan};
-use super::{Identity, io_error, refused};
+use super::{Identity, cut, io_error, refused};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Opens the file at `path` for adding records behind the last whole one, and locks it; tries `tries` times to.
@@ -42,14 +42,14 @@ pub(super) fn open(
     }
     let start = header.len() as u64;
     let size = size.max(start);
-    (&file).seek(SeekFrom::Start(start)).map_err(io("read"))?;
-    let scan = scan(&file, start, size, chain, each).map_err(|stop| match stop {
+    let mut scan = scan(&file, start, size, chain, each).map_err(|stop| match stop {
         Stop::Io(error) => io_error("read", path, &error),
         Stop::Caller(error) => error,
     })?;
-    if let Some(cut) = &scan.recovery.cut {
+    if let Some(cut) = &mut scan.recovery.cut {
+        cut.copy = cut::keep(&file, path, cut.at, size).map_err(io("keep a copy of the damaged end of"))?;
         file.set_len(scan.end).map_err(io("cut the damaged end off"))?;
-        log::warn!("the journal {}: {cut}; {} tasks are kept", path.display(), scan.recovery.tasks);
+        log::warn!("the journal {}: {cut}; {} tasks are known", path.display(), scan.recovery.tasks);
     }
     Ok((file, scan))
 }

@@ -1,12 +1,23 @@
 //! Reading records one after the other, up to the first that is not whole.
+//!
+//! A record is read in pieces, and believed when its checksum is right. Only then is memory taken for its payload: a length
+//! that is damaged, or a file that is mostly hole, costs no more than a record of moderate size.
 
 use std::collections::HashSet;
-use std::io::{self, BufReader, ErrorKind, Read};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 
 use bytes::Bytes;
 
 use super::format::{HEAD, Head};
+use super::holes;
 use super::{Cut, Recovery};
+
+/// So much is read at once, in bytes. A payload that is longer may have holes, which are not read.
+const PIECE: usize = 1 << 20;
+/// Behind damage, records are counted until so many in a row are not whole. The number is for people; it bounds how long
+/// zeros at the end of a file are taken for records without a payload.
+const STRANGE: u32 = 16;
 
 /// Why reading ended early.
 #[derive(Debug)]
@@ -27,32 +38,32 @@ pub(super) struct Scan {
     pub(super) chain: u32,
 }
 
-/// Reads the records from `file`, which stands behind the header at byte `start` and ends at byte `size`. `chain` is
-/// the header's checksum. A task's first record is handed to `each`.
+/// Reads the records of `file` between the bytes `start`, behind the header, and `size`. `chain` is the header's checksum. A
+/// task's first record is handed to `each`.
 pub(super) fn scan(
-    file: impl Read,
+    file: &File,
     start: u64,
     size: u64,
     chain: u32,
     mut each: impl FnMut(u64, Bytes) -> crate::Result<()>,
 ) -> Result<Scan, Stop> {
-    let mut file = BufReader::with_capacity(1 << 20, file);
+    let mut records = Records::new(file, start, size).map_err(Stop::Io)?;
     let mut scan = Scan { recovery: Recovery::default(), end: start, chain };
     let mut seen = HashSet::new();
     while scan.end < size {
-        let (head, payload) = match read(&mut file, size - scan.end).map_err(Stop::Io)? {
-            Some((head, payload)) if head.sum_over(scan.chain, &[&payload]) == head.sum => (head, payload),
+        let head = match records.next(scan.chain).map_err(Stop::Io)? {
+            Some((head, true)) => head,
             damaged => {
-                let bytes = size - scan.end;
-                let records = further(&mut file, damaged, bytes).map_err(Stop::Io)?;
-                scan.recovery.cut = Some(Cut { at: scan.end, bytes, records });
+                let records = records.further(damaged.map(|(head, _)| head)).map_err(Stop::Io)?;
+                scan.recovery.cut = Some(Cut { at: scan.end, bytes: size - scan.end, records, copy: None });
                 break;
             }
         };
-        scan.end += (HEAD + payload.len()) as u64;
+        scan.end = records.at;
         scan.chain = head.sum;
         if seen.insert(head.task) {
             scan.recovery.tasks += 1;
+            let payload = records.payload(head).map_err(Stop::Io)?;
             each(head.task, payload.into()).map_err(Stop::Caller)?;
         } else {
             scan.recovery.duplicates += 1;
@@ -61,40 +72,84 @@ pub(super) fn scan(
     Ok(scan)
 }
 
-/// The next record, whether or not its checksum is right; `None` if it would not end within `left` bytes.
-fn read(file: &mut impl Read, left: u64) -> io::Result<Option<(Head, Vec<u8>)>> {
-    let mut head = [0; HEAD];
-    if left < HEAD as u64 || !fill(file, &mut head)? {
-        return Ok(None);
-    }
-    let head = Head::from_bytes(head);
-    // Checked before anything is allocated: the file is at least as long.
-    if u64::from(head.length) > left - HEAD as u64 {
-        return Ok(None);
-    }
-    let mut payload = vec![0; head.length as usize];
-    Ok(fill(file, &mut payload)?.then_some((head, payload)))
+/// A file on its way from record to record.
+struct Records<'f> {
+    file: BufReader<&'f File>,
+    /// Where it stands, in bytes from the start of the file.
+    at: u64,
+    size: u64,
 }
 
-/// How many whole records follow the damaged one, which begins `left` bytes before the end: as far as the lengths in
-/// between can be believed.
-fn further(file: &mut impl Read, damaged: Option<(Head, Vec<u8>)>, mut left: u64) -> io::Result<u64> {
-    let (mut last, mut count) = (damaged, 0);
-    while let Some((before, payload)) = last {
-        left -= (HEAD + payload.len()) as u64;
-        last = read(file, left)?;
-        let whole =
-            |(head, payload): &(Head, Vec<u8>)| head.sum_over(before.sum, &[&payload[..]]) == head.sum;
-        count += u64::from(last.as_ref().is_some_and(whole));
+impl<'f> Records<'f> {
+    fn new(file: &'f File, at: u64, size: u64) -> io::Result<Self> {
+        let mut file = BufReader::with_capacity(PIECE, file);
+        file.seek(SeekFrom::Start(at))?;
+        Ok(Records { file, at, size })
     }
-    Ok(count)
-}
 
-/// Fills `buffer`; false if the file ends before (somebody has made it shorter meanwhile).
-fn fill(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
-    match file.read_exact(buffer) {
-        Ok(()) => Ok(true),
-        Err(e) if e.kind() == ErrorKind::UnexpectedEof => Ok(false),
-        Err(e) => Err(e),
+    /// Goes over the next record; `before` is the checksum of the one before. Returns its head, and whether it is whole;
+    /// `None` if it would not end within the file.
+    fn next(&mut self, before: u32) -> io::Result<Option<(Head, bool)>> {
+        match self.go_over(before) {
+            // Somebody has made the file shorter meanwhile.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(None),
+            other => other,
+        }
+    }
+
+    fn go_over(&mut self, before: u32) -> io::Result<Option<(Head, bool)>> {
+        if self.size - self.at < HEAD as u64 {
+            return Ok(None);
+        }
+        let mut head = [0; HEAD];
+        self.file.read_exact(&mut head)?;
+        self.at += HEAD as u64;
+        let head = Head::from_bytes(head);
+        let length = u64::from(head.length);
+        if length > self.size - self.at {
+            return Ok(None);
+        }
+        let mut hasher = head.hasher(before);
+        if length > PIECE as u64 {
+            holes::hash(self.file.get_ref(), self.at..self.at + length, &mut hasher)?;
+            self.file.seek(SeekFrom::Start(self.at + length))?;
+        } else {
+            let mut left = head.length as usize;
+            while left > 0 {
+                let piece = self.file.fill_buf()?;
+                if piece.is_empty() {
+                    return Ok(None);
+                }
+                let piece = &piece[..piece.len().min(left)];
+                hasher.update(piece);
+                let length = piece.len();
+                self.file.consume(length);
+                left -= length;
+            }
+        }
+        self.at += length;
+        Ok(Some((head, hasher.finalize() == head.sum)))
+    }
+
+    /// The payload of the record that it has just gone over, which is whole.
+    fn payload(&mut self, head: Head) -> io::Result<Vec<u8>> {
+        self.file.seek_relative(-i64::from(head.length))?;
+        let mut payload = vec![0; head.length as usize];
+        self.file.read_exact(&mut payload)?;
+        Ok(payload)
+    }
+
+    /// How many whole records follow the damaged one that it has just gone over: as far as the lengths in between can be
+    /// believed.
+    fn further(&mut self, mut damaged: Option<Head>) -> io::Result<u64> {
+        let (mut count, mut strange) = (0, 0);
+        while let Some(before) = damaged.filter(|_| strange < STRANGE) {
+            let next = self.next(before.sum)?;
+            let is_whole = next.is_some_and(|(_, is_whole)| is_whole);
+            count += u64::from(is_whole);
+            strange = if is_whole { 0 } else { strange + 1 };
+            damaged = next.map(|(head, _)| head);
+        }
+        Ok(count)
     }
 }

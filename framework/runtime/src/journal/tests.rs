@@ -12,20 +12,20 @@ use proptest::prelude::*;
 use super::{Identity, Journal, Recovery};
 use crate::error::{ErrorKind, Result};
 
-const NOW: Duration = Duration::ZERO;
+pub(super) const NOW: Duration = Duration::ZERO;
 
-type Results = Vec<(u64, Vec<u8>)>;
+pub(super) type Results = Vec<(u64, Vec<u8>)>;
 
 fn job() -> Identity {
     Identity::new("squares", "1", [7; 5])
 }
 
-fn directory() -> tempfile::TempDir {
+pub(super) fn directory() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
 /// Opens a journal of [`job`] and collects what it holds.
-fn open(path: &Path) -> Result<(Journal, Recovery, Results)> {
+pub(super) fn open(path: &Path) -> Result<(Journal, Recovery, Results)> {
     let mut found = Vec::new();
     let (journal, recovery) = Journal::open_within(path, &job(), 1, |task, payload| {
         found.push((task, payload.to_vec()));
@@ -35,7 +35,7 @@ fn open(path: &Path) -> Result<(Journal, Recovery, Results)> {
 }
 
 /// A journal with these results, and where each of its records ends; the first end is the header's.
-fn written(path: &Path, results: &[(u64, Vec<u8>)]) -> Vec<usize> {
+pub(super) fn written(path: &Path, results: &[(u64, Vec<u8>)]) -> Vec<usize> {
     let (mut journal, recovery, found) = open(path).unwrap();
     assert_eq!((recovery, found.len()), (Recovery::default(), 0));
     let mut ends = vec![fs::read(path).unwrap().len()];
@@ -48,8 +48,22 @@ fn written(path: &Path, results: &[(u64, Vec<u8>)]) -> Vec<usize> {
     ends
 }
 
-fn some() -> Results {
+pub(super) fn some() -> Results {
     vec![(4, b"four".to_vec()), (0, vec![]), (u64::MAX, vec![0; 30]), (2, b"two".to_vec())]
+}
+
+/// Removes the copy that was made, if one was; it must be what was cut off `bytes`.
+#[track_caller]
+fn remove_copy(path: &Path, bytes: &[u8], recovery: &Recovery) {
+    let names = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+    let there: Vec<PathBuf> = names.filter(|name| name != path).collect();
+    let lost = recovery.cut.as_ref().map_or(&[][..], |cut| &bytes[cut.at as usize..]);
+    assert_eq!(!there.is_empty(), lost.iter().any(|&byte| byte != 0), "zeros say nothing");
+    assert_eq!(there, Vec::from_iter(recovery.cut.as_ref().and_then(|cut| cut.copy.clone())));
+    for copy in there {
+        assert_eq!(fs::read(&copy).unwrap(), lost);
+        fs::remove_file(copy).unwrap();
+    }
 }
 
 /// The results of `results` whose records end at or before `byte`.
@@ -101,6 +115,7 @@ fn cut_at_every_byte_it_keeps_the_whole_records() {
         assert_eq!(found, before(&some(), &ends, length), "{length} bytes");
         let whole = ends.iter().copied().filter(|end| *end <= length).max();
         let torn = whole.map_or(0, |end| length - end) as u64;
+        remove_copy(&path, &bytes[..length], &recovery);
         assert_eq!(recovery.cut.map_or(0, |cut| cut.bytes), torn, "{length} bytes");
         // It goes on from there.
         journal.append(NOW, 99, b"more").unwrap();
@@ -129,6 +144,7 @@ fn with_any_bit_flipped_it_keeps_what_is_in_front_or_is_refused() {
         let (_, recovery, found) = open(&path).unwrap();
         let kept = before(&some(), &ends, bit / 8);
         assert_eq!(found, kept, "bit {bit}");
+        remove_copy(&path, &damaged, &recovery);
         let cut = recovery.cut.expect("damage");
         assert_eq!((cut.at as usize, cut.bytes as usize), (ends[kept.len()], bytes.len() - ends[kept.len()]));
         assert!(cut.records < 4 - kept.len() as u64);
@@ -149,8 +165,11 @@ fn records_behind_the_damage_are_told_of_and_not_trusted() {
     let cut = recovery.cut.unwrap();
     assert_eq!((cut.at as usize, cut.bytes as usize, cut.records), (ends[0], ends[4] - ends[0], 3));
     let text = format!(
-        "no whole record at byte {}; {} bytes from there on were cut off, with 3 records behind the damage",
-        cut.at, cut.bytes
+        "no whole record at byte {}; {} bytes from there on were cut off, with 3 records behind the damage, and are kept in \
+         {}.cut-1",
+        cut.at,
+        cut.bytes,
+        path.display()
     );
     assert_eq!(cut.to_string(), text);
 }
@@ -183,7 +202,8 @@ fn zeros_in_place_of_what_did_not_reach_the_disk_are_cut() {
             lost.truncate(ends[0]);
         }
         fs::write(&path, &lost).unwrap();
-        let (_, _, found) = open(&path).unwrap();
+        let (_, recovery, found) = open(&path).unwrap();
+        remove_copy(&path, &lost, &recovery);
         // A payload of zeros is as good as new.
         let same = lost.iter().zip(&bytes).take_while(|(a, b)| a == b).count();
         assert_eq!(found, before(&some(), &ends, same.min(bytes.len())), "from byte {from}");

@@ -44,14 +44,15 @@ impl Journal {
     /// Opens the journal of a job, or begins one where there is no file, and locks it for as long as it is open.
     ///
     /// The results that it holds go to `each` as task number and payload, in the order in which they were written. Each
-    /// task comes once: of several records of a task, the first counts. A torn or damaged end is cut off, which is
-    /// logged as a warning and told in the [`Recovery`]; nothing behind damage is believed.
+    /// task comes once: of several records of a task, the first counts. A torn or damaged end is moved to
+    /// a file beside it, `NAME.cut-1` or the next number that is free, which is logged as a warning and told in the
+    /// [`Recovery`]; nothing behind damage is believed.
     ///
     /// # Errors
     /// - [`ErrorKind::Config`] when the file is a journal of another job or in another version of the format, is no
     ///   journal, has a damaged header, or has been in use by another process for ten seconds. It is left as it is.
-    /// - [`ErrorKind::Io`] when it cannot be opened, read or begun, is no regular file (a FIFO, say), or is on a file system
-    ///   without locks.
+    /// - [`ErrorKind::Io`] when it cannot be opened, read or begun, is no regular file (a FIFO, say), is on a file system without
+    ///   locks, or when what is to be cut off cannot be kept: then it is left as it is.
     /// - What `each` returns; the file is left as it is.
     pub fn open(
         path: impl AsRef<Path>,

@@ -1,0 +1,102 @@
+//! Files with holes: what was never written in a file reads as zeros and takes no room on the disk. Whoever goes through a
+//! damaged file must neither read it all nor fill it up.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use crc32fast::Hasher;
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+
+/// So much is read at once, in bytes.
+const PIECE: usize = 1 << 20;
+
+/// Goes through `range` of a file: `each` gets what was written there, piece by piece and with its place. The file's own
+/// position is changed.
+pub(super) fn data(
+    file: &File,
+    range: Range<u64>,
+    mut each: impl FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut buffer = vec![0; PIECE.min(usize::try_from(range.end - range.start).unwrap_or(PIECE))];
+    let mut at = range.start;
+    while at < range.end {
+        at = match seek(file, SeekFrom::Data(at)) {
+            Ok(next) => next,
+            // There is no data behind it.
+            Err(Errno::NXIO) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let end = seek(file, SeekFrom::Hole(at))?.min(range.end);
+        while at < end {
+            let length = usize::try_from(end - at).unwrap_or(PIECE).min(PIECE);
+            let piece = &mut buffer[..length];
+            file.read_exact_at(piece, at)?;
+            each(at, piece)?;
+            at += length as u64;
+        }
+    }
+    Ok(())
+}
+
+/// Adds the bytes of `range` to a checksum. The file's own position is changed.
+pub(super) fn hash(file: &File, range: Range<u64>, hasher: &mut Hasher) -> io::Result<()> {
+    let mut at = range.start;
+    data(file, range.clone(), |place, piece| {
+        hasher.combine(&of_zeros(place - at));
+        hasher.update(piece);
+        at = place + piece.len() as u64;
+        Ok(())
+    })?;
+    hasher.combine(&of_zeros(range.end - at));
+    Ok(())
+}
+
+/// The checksum of so many zeros, by the checksums of 1, 2, 4, … of them.
+fn of_zeros(count: u64) -> Hasher {
+    let (mut sum, mut power) = (Hasher::new(), Hasher::new());
+    power.update(&[0]);
+    let mut left = count;
+    while left > 0 {
+        if left & 1 == 1 {
+            sum.combine(&power);
+        }
+        let half = power.clone();
+        power.combine(&half);
+        left >>= 1;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_count_as_the_zeros_that_they_are() {
+        let file = tempfile::tempfile().unwrap();
+        file.write_all_at(b"front", 3).unwrap();
+        file.write_all_at(&[7; 70_000], 3 << 20).unwrap();
+        file.set_len(5 << 20).unwrap();
+        let mut all = vec![0; 5 << 20];
+        file.read_exact_at(&mut all, 0).unwrap();
+        for range in
+            [0..5 << 20, 0..0, 0..4, 5..6, 100..2 << 20, (3 << 20) + 5..4 << 20, (5 << 20) - 1..5 << 20]
+        {
+            let mut hasher = Hasher::new();
+            hasher.update(b"before");
+            hash(&file, range.clone(), &mut hasher).unwrap();
+            let bytes = &all[range.start as usize..range.end as usize];
+            assert_eq!(hasher.finalize(), crc32fast::hash(&[b"before", bytes].concat()), "{range:?}");
+        }
+        let mut read = 0;
+        data(&file, 0..5 << 20, |_, piece| {
+            read += piece.len();
+            Ok(())
+        })
+        .unwrap();
+        assert!((70_000..1 << 20).contains(&read), "{read} bytes were read, but few were written");
+    }
+}
