@@ -81,6 +81,30 @@ pub fn read_to_string(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
+/// The content of a file of `most` bytes at most. One that is damaged, has grown to gigabytes or has nothing but a length is
+/// refused before memory is taken for it. A link is followed.
+///
+/// # Errors
+/// As [`open`]; [`InvalidData`](io::ErrorKind::InvalidData) if it is larger.
+pub fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // What a file is said to have is no reason to take memory; what was read is.
+    open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it has more than {most} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// The same for a text.
+///
+/// # Errors
+/// As [`read_at_most`], and [`InvalidData`](io::ErrorKind::InvalidData) if it is not UTF-8.
+pub fn read_text_at_most(path: &Path, most: u64) -> io::Result<String> {
+    String::from_utf8(read_at_most(path, most)?)
+        .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8"))
+}
+
 /// Whether this is a regular file.
 fn check(found: &Metadata) -> io::Result<()> {
     if found.is_file() { Ok(()) } else { Err(unexpected(found.file_type())) }
@@ -173,5 +197,19 @@ mod tests {
         truncate("link", Links::Followed).unwrap();
         assert_eq!(fs::read(dir.join("precious")).unwrap(), b"");
         assert!(dir.join("new").exists() && dir.join("made").exists());
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, "text").unwrap();
+        assert_eq!(read_text_at_most(&path, 4).unwrap(), "text");
+        assert_eq!(read_at_most(&path, 3).unwrap_err().to_string(), "it has more than 3 bytes");
+        // Reading all of this would take minutes, and memory that no machine has.
+        File::create(&path).unwrap().set_len(1 << 36).unwrap();
+        assert_eq!(read_at_most(&path, 1 << 16).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        fs::write(&path, [0xff]).unwrap();
+        assert_eq!(read_text_at_most(&path, 4).unwrap_err().to_string(), "it is no text in UTF-8");
     }
 }

@@ -17,6 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 
+/// No verdict is longer than this, in bytes; most have some hundreds, those of failed jobs the whole message.
+const LONGEST: u64 = 4 << 20;
+
 /// How a job stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -72,9 +75,12 @@ impl Verdict {
     /// [`ErrorKind::Io`] when the file cannot be read, [`ErrorKind::Config`] when it does not hold a verdict.
     pub fn read(path: &Path) -> Result<Option<Verdict>> {
         let name = path.display();
-        let bytes = match regular::read(path) {
+        let bytes = match regular::read_at_most(path, LONGEST) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(e) if e.kind() == io::ErrorKind::InvalidData => {
+                return Err(Error::new(ErrorKind::Config, format!("{name} does not hold a verdict: {e}")));
+            }
             Err(e) => return Err(Error::new(ErrorKind::Io, format!("cannot read the verdict {name}: {e}"))),
         };
         serde_json::from_slice(&bytes)
@@ -151,5 +157,8 @@ mod tests {
         fs::write(&path, "{\"state\":\"fini").unwrap();
         let error = Verdict::read(&path).unwrap_err().to_string();
         assert!(error.contains("verdict does not hold a verdict: "), "{error}");
+        fs::File::create(&path).unwrap().set_len(1 << 36).unwrap();
+        let error = Verdict::read(&path).unwrap_err().to_string();
+        assert!(error.contains("verdict does not hold a verdict: it has more than"), "{error}");
     }
 }

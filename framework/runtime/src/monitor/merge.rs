@@ -1,6 +1,7 @@
 //! Reading events: the files of all ranks as one list.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use armature_files::regular;
@@ -8,6 +9,9 @@ use armature_files::regular;
 use super::log::rank_of;
 use super::record::Record;
 use crate::error::{Error, ErrorKind, Result};
+
+/// No event is longer than this, in bytes: the longest name all ranks. A file that is damaged may have lines without end.
+const LONGEST: u64 = 16 << 20;
 
 /// The events of all ranks of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,14 +59,23 @@ fn files(dir: &Path) -> Result<Vec<(usize, PathBuf)>> {
 }
 
 fn read_file(rank: usize, path: &Path, log: &mut Log) -> Result<()> {
-    let bytes = regular::read(path)
-        .map_err(|e| Error::new(ErrorKind::Io, format!("cannot read {}: {e}", path.display())))?;
-    for (number, line) in (1..).zip(bytes.split_inclusive(|&b| b == b'\n')) {
+    let wrong = |e| Error::new(ErrorKind::Io, format!("cannot read {}: {e}", path.display()));
+    let mut file = BufReader::new(regular::open(path).map_err(wrong)?);
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        (&mut file).take(LONGEST + 1).read_until(b'\n', &mut line).map_err(wrong)?;
+        if line.is_empty() {
+            break;
+        }
         let foreign = |why: String| {
             let text = format!("{}, line {number}: expected an event of rank {rank}: {why}", path.display());
             Err(Error::new(ErrorKind::Io, text))
         };
-        match serde_json::from_slice::<Record>(line) {
+        if line.len() as u64 > LONGEST {
+            return foreign(format!("it has more than {LONGEST} bytes"));
+        }
+        match serde_json::from_slice::<Record>(&line) {
             Ok(record) if record.rank == rank => log.records.push(record),
             Ok(record) => return foreign(format!("this one is of rank {}", record.rank)),
             // Only the last line can have no end.
@@ -139,6 +152,11 @@ mod tests {
         }
         let dir = logs(&[&[good.as_bytes(), b"\xff\xfe\n"].concat()]);
         assert!(read(dir.path()).unwrap_err().to_string().contains("line 2"));
+        let dir = logs(&[good.as_bytes()]);
+        let file = fs::OpenOptions::new().write(true).open(dir.path().join(file_name(0))).unwrap();
+        file.set_len(1 << 36).unwrap();
+        let error = read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("line 2") && error.contains("more than 16777216 bytes"), "{error}");
         let dir = logs(&[line(1.0, 1, 0, 1).as_bytes()]);
         let error = read(dir.path()).unwrap_err().to_string();
         assert!(error.ends_with("line 1: expected an event of rank 0: this one is of rank 1"), "{error}");

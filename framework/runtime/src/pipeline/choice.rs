@@ -81,8 +81,11 @@ pub(crate) fn on_root(stages: usize) -> Mapping {
     Mapping::new(if stages == 0 { Vec::new() } else { vec![Block::new(0..stages, vec![0])] })
 }
 
+/// No mapping is longer than this, in bytes.
+const LONGEST: u64 = 16 << 20;
+
 fn read(path: &Path, spec: &PipelineSpec) -> Result<Mapping> {
-    let text = armature_files::regular::read_to_string(path)
+    let text = armature_files::regular::read_text_at_most(path, LONGEST)
         .map_err(|e| Error::new(ErrorKind::Io, format!("cannot read the mapping {}: {e}", path.display())))?;
     parse(&text, spec).map_err(|e| wrong(&path.display().to_string(), &e))
 }

@@ -12,6 +12,8 @@ use crate::error::Result;
 
 /// The version of the format that we read and write.
 const VERSION: u32 = 2;
+/// No manifest is longer than this, in bytes: a rank's pieces take some two kilobytes in it.
+const LONGEST: u64 = 256 << 20;
 /// The manifest's name.
 pub(super) const NAME: &str = "manifest";
 
@@ -90,7 +92,13 @@ impl Manifest {
                     piece.first
                 ));
             }
-            next += piece.count;
+            let Some(end) = piece.first.checked_add(piece.count) else {
+                return Err(format!(
+                    "{} units from {} on are more than there can be",
+                    piece.count, piece.first
+                ));
+            };
+            next = end;
         }
         match self.owner.units {
             units if units == next => Ok(()),
@@ -116,7 +124,7 @@ impl Manifest {
     pub(super) fn read(dir: &Path) -> Result<Option<Manifest>> {
         let path = dir.join(NAME);
         let damaged = || refused(dir, "its manifest is damaged");
-        let text = match regular::read_to_string(&path) {
+        let text = match regular::read_text_at_most(&path, LONGEST) {
             Ok(text) => text,
             Err(error) if error.kind() == IoKind::NotFound => return Ok(None),
             Err(error) if error.kind() == IoKind::InvalidData => return Err(damaged()),
