@@ -68,6 +68,8 @@ pub(crate) trait Codec: Send + Sync {
     fn item(&self) -> &'static str;
     /// Looks at some of these items, which stay on this rank, whether they could travel. Returns whether it has.
     fn check(&self, items: &Items) -> Result<bool>;
+    /// About how many bytes the items take.
+    fn weigh(&self, items: &Items) -> u64;
 }
 
 impl<T: Item> Codec for wire::Codec<T> {
@@ -90,6 +92,11 @@ impl<T: Item> Codec for wire::Codec<T> {
 
     fn check(&self, items: &Items) -> Result<bool> {
         items.downcast_ref::<Vec<T>>().map_or(Ok(false), |items| wire::Codec::check(self, items))
+    }
+
+    fn weigh(&self, items: &Items) -> u64 {
+        let items = items.downcast_ref::<Vec<T>>().map_or(&[][..], Vec::as_slice);
+        wire::weigh_some(items) as u64
     }
 }
 

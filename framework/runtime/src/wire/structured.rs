@@ -58,6 +58,11 @@ fn reason(error: DecodeError) -> String {
     }
 }
 
+/// Writes one value, as [`put`] does.
+pub(super) fn write<T: Serialize>(value: &T, into: &mut impl std::io::Write) -> Result<(), String> {
+    bincode::serde::encode_into_std_write(value, into, config()).map(drop).map_err(|e| e.to_string())
+}
+
 /// Reads the one value that `bytes` hold.
 pub(super) fn get<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     let budget = budget(bytes.len());

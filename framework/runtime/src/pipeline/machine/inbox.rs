@@ -13,6 +13,8 @@ use super::parcel::Parcel;
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     waiting: BTreeMap<u64, Parcel>,
+    /// Bytes of these.
+    bytes: u64,
     most: usize,
     /// Batches asked for and not yet delivered (pull only).
     pub(crate) asked: usize,
@@ -28,10 +30,12 @@ impl Inbox {
     #[must_use]
     pub(crate) fn put(&mut self, parcel: Parcel) -> bool {
         self.asked = self.asked.saturating_sub(1);
+        let bytes = parcel.widest;
         match self.waiting.entry(parcel.number) {
             Entry::Occupied(_) => return false,
             Entry::Vacant(place) => place.insert(parcel),
         };
+        self.bytes += bytes;
         self.most = self.most.max(self.waiting.len());
         true
     }
@@ -43,13 +47,20 @@ impl Inbox {
 
     /// Gives the oldest batch out.
     pub(crate) fn take(&mut self) -> Option<Parcel> {
-        self.waiting.pop_first().map(|(_, parcel)| parcel)
+        let (_, parcel) = self.waiting.pop_first()?;
+        self.bytes -= parcel.widest;
+        Some(parcel)
     }
 
     /// Gives out all batches, and forgets what was asked for.
     pub(crate) fn clear(&mut self) -> impl Iterator<Item = Parcel> + use<> {
-        self.asked = 0;
+        (self.asked, self.bytes) = (0, 0);
         std::mem::take(&mut self.waiting).into_values()
+    }
+
+    /// Bytes of the batches here now, each at its widest edge so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Batches here now, and the most there have been.
@@ -73,7 +84,7 @@ mod tests {
             stage: 0,
             range: Range::default(),
             service: Duration::ZERO,
-            widest: 0,
+            widest: 10 * number,
             behind: None,
             payload,
         }
@@ -85,12 +96,13 @@ mod tests {
         for n in [7, 6, 9] {
             assert!(inbox.put(parcel(n)));
         }
-        assert_eq!((inbox.asked, inbox.queued()), (0, (3, 3)));
+        assert_eq!((inbox.asked, inbox.queued(), inbox.bytes()), (0, (3, 3), 220));
         assert_eq!(inbox.first().map(|p| p.number), Some(6));
         assert_eq!(inbox.take().map(|p| p.number), Some(6));
+        assert_eq!(inbox.bytes(), 160);
         assert!(inbox.put(parcel(5)));
         assert_eq!(inbox.clear().map(|p| p.number).collect::<Vec<_>>(), [5, 7, 9]);
-        assert_eq!((inbox.take().map(|p| p.number), inbox.queued()), (None, (0, 3)));
+        assert_eq!((inbox.take().map(|p| p.number), inbox.queued(), inbox.bytes()), (None, (0, 3), 0));
     }
 
     #[test]

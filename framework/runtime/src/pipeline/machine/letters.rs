@@ -26,6 +26,8 @@ pub(super) struct Early {
     pub(super) epoch: u32,
     pub(super) edge: u32,
     pub(super) batches: u32,
+    /// Of all of them, each at its widest edge so far.
+    pub(super) bytes: u64,
 }
 
 /// A sender has a batch to give.

@@ -172,9 +172,9 @@ impl Machine {
                 self.decide(edge as usize)
             }
             Kind::Early => {
-                let Early { edge, batches, .. } = wire::from_bytes(&letter.body)?;
+                let Early { edge, batches, bytes, .. } = wire::from_bytes(&letter.body)?;
                 let edge = self.known(edge as usize)?;
-                self.note_early(edge, batches as usize)
+                self.note_early(edge, batches as usize, bytes)
             }
             _ => {
                 let Assign { edge, number, receiver, .. } = wire::from_bytes(&letter.body)?;

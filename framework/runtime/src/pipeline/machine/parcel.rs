@@ -19,7 +19,7 @@ pub(crate) struct Parcel {
     pub(crate) range: Range,
     /// Time that stages have spent on it so far.
     pub(crate) service: Duration,
-    /// Bytes that it had on the wire, at its widest edge so far; 0 while it has not been on a wire.
+    /// Bytes that it had at its widest edge so far, on a wire or from a block to the next on the same rank; 0 before.
     pub(crate) widest: u64,
     /// Items of the stream that come behind it, if the source knew.
     pub(crate) behind: Option<u64>,
@@ -86,6 +86,13 @@ impl Parcel {
         let bytes = (head.len() + parts.iter().map(Part::len).sum::<usize>()) as u64;
         head[width_at..width_at + 8].copy_from_slice(&widest.max(bytes).to_le_bytes());
         Ok((head, parts, bytes))
+    }
+
+    /// It stays on this rank: what it holds is weighed instead of packed.
+    pub(crate) fn weigh(&mut self, codec: &dyn Codec) {
+        if let Payload::Items(items) = &self.payload {
+            self.widest = self.widest.max(codec.weigh(items));
+        }
     }
 
     /// Reads the header of a data message's body; returns epoch and parcel.

@@ -60,8 +60,9 @@ impl Machine {
     }
 
     /// Hands a batch to `to`, which may be this rank.
-    fn hand(&mut self, parcel: Parcel, to: usize) -> Result<()> {
+    fn hand(&mut self, mut parcel: Parcel, to: usize) -> Result<()> {
         if to == self.me {
+            parcel.weigh(&*self.codecs[parcel.stage]);
             return self.deliver(parcel);
         }
         let (epoch, stage) = (self.epoch(), parcel.stage);
@@ -143,7 +144,8 @@ impl Machine {
         let Some(inbox) = &mut self.inboxes[edge] else { return Ok(()) };
         let is_early =
             |first: &Parcel| !self.turns.admit(first.stage..end_of(&self.table, edge), first.number);
-        let early = if inbox.first().is_some_and(is_early) { inbox.queued().0 } else { 0 };
+        let (early, bytes) =
+            if inbox.first().is_some_and(is_early) { (inbox.queued().0, inbox.bytes()) } else { (0, 0) };
         // Each of them is not worth a message; that there are none is.
         let step = if self.me == 0 { 1 } else { self.table.host_count() };
         let told = inbox.early_told;
@@ -152,18 +154,18 @@ impl Machine {
         }
         inbox.early_told = early;
         if self.me == 0 {
-            return self.note_early(edge, early);
+            return self.note_early(edge, early, bytes);
         }
-        let letter = Early { epoch: self.epoch(), edge: edge as u32, batches: early as u32 };
+        let letter = Early { epoch: self.epoch(), edge: edge as u32, batches: early as u32, bytes };
         self.mail(0, Kind::Early, &letter)
     }
 
-    /// So many batches wait at `edge` for an older one: they keep nobody busy, so more may be drawn.
-    pub(super) fn note_early(&mut self, edge: usize, batches: usize) -> Result<()> {
+    /// So many batches of so many bytes wait at `edge` for an older one: they keep nobody busy, so more may be drawn.
+    pub(super) fn note_early(&mut self, edge: usize, batches: usize, bytes: u64) -> Result<()> {
         let Some(source) = &mut self.source else {
             return Err(Error::new(ErrorKind::Wire, "tells of waiting batches a rank that draws none"));
         };
-        source.early(edge, batches);
+        source.early(edge, batches, bytes);
         Ok(())
     }
 

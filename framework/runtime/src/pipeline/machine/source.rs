@@ -38,9 +38,9 @@ impl Source {
         self.window.replan(plan);
     }
 
-    /// So many batches wait in front of edge `edge` for an older one.
-    pub(super) fn early(&mut self, edge: usize, batches: usize) {
-        self.window.early(edge, batches);
+    /// So many batches of so many bytes wait in front of edge `edge` for an older one.
+    pub(super) fn early(&mut self, edge: usize, batches: usize, bytes: u64) {
+        self.window.early(edge, batches, bytes);
     }
 
     /// Nothing is known of batches that wait for older ones: another mapping is in force.

@@ -58,8 +58,8 @@ pub(crate) struct Window {
     mean_service: f64,
     /// Bytes of one item on its widest edge, decayed maximum.
     item_bytes: f64,
-    /// By edge: batches that wait there for an older one.
-    early: BTreeMap<usize, usize>,
+    /// By edge: batches that wait there for an older one, and their bytes.
+    early: BTreeMap<usize, (usize, u64)>,
     rate: Rate,
 }
 
@@ -104,16 +104,25 @@ impl Window {
     pub(crate) fn limit(&self) -> usize {
         let floor = self.plan.hosts * (self.plan.ahead + 1) * ROOM;
         let useful = self.little.max(floor);
-        let early = self.early.values().sum::<usize>().min((MOST_BATCHES as usize).saturating_sub(useful));
-        let wanted = self.plan.fixed.unwrap_or(useful + early.min(self.in_flight()));
-        let batch_bytes = (self.item_bytes * self.batch as f64).max(1.0);
-        let by_bytes = (self.plan.bytes as f64 / batch_bytes) as usize;
+        let (waiting, waiting_bytes) = self.waiting();
+        let early = waiting.min((MOST_BATCHES as usize).saturating_sub(useful)).min(self.in_flight());
+        let wanted = self.plan.fixed.unwrap_or(useful + early);
+        // Of the others each is expected to become as wide as the widest, of those that wait, too.
+        let mean_early = waiting_bytes as f64 / waiting.max(1) as f64;
+        let batch_bytes = (self.item_bytes * self.batch as f64).max(mean_early).max(1.0);
+        let left = (self.plan.bytes as f64 - waiting_bytes as f64).max(0.0);
+        let by_bytes = waiting + (left / batch_bytes) as usize;
         wanted.min(by_bytes).max(1)
     }
 
-    /// So many batches wait in front of edge `edge` for an older one.
-    pub(crate) fn early(&mut self, edge: usize, batches: usize) {
-        self.early.insert(edge, batches);
+    /// Batches that wait for older ones, and their bytes.
+    fn waiting(&self) -> (usize, u64) {
+        self.early.values().fold((0, 0), |(batches, bytes), early| (batches + early.0, bytes + early.1))
+    }
+
+    /// So many batches of so many bytes wait in front of edge `edge` for an older one.
+    pub(crate) fn early(&mut self, edge: usize, batches: usize, bytes: u64) {
+        self.early.insert(edge, (batches, bytes));
     }
 
     /// What was said of waiting batches is not true any more.
@@ -155,7 +164,7 @@ impl Window {
     }
 
     /// A batch of `count` items has reached the sink, after stages spent `service` on it; it was `bytes` wide
-    /// on the wire (0 if it was on none).
+    /// at its widest edge.
     pub(crate) fn consumed(&mut self, count: usize, service: Duration, bytes: u64, now: Duration) {
         self.consumed += 1;
         let (count, service) = (count.max(1) as f64, service.as_secs_f64());
@@ -264,6 +273,21 @@ mod tests {
         assert!(window.is_open());
         window.produced();
         assert!(!window.is_open(), "1 MiB of window, half of it for each batch");
+    }
+
+    #[test]
+    fn batches_that_wait_count_with_their_bytes() {
+        let mut window = Window::new(plan(), Duration::ZERO);
+        (0..20).for_each(|_| window.produced());
+        window.early(1, 10, 200 << 10);
+        assert!(window.limit() > 30, "they keep nobody busy: {}", window.limit());
+        window.early(1, 10, 900 << 10);
+        assert_eq!(window.limit(), 11, "124 KiB are left, and others may become as wide as these");
+        window.early(2, 9, 200 << 10);
+        assert_eq!(window.limit(), 19, "nothing is left");
+        assert!(!window.is_open());
+        window.forget_early();
+        assert!(window.limit() > 20);
     }
 
     #[test]

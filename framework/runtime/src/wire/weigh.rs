@@ -1,0 +1,123 @@
+//! How many bytes items take, on the wire or in memory, whichever is more: what bounds on memory go by where items are
+//! not encoded anyway.
+
+use std::any::Any;
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use bytes::{Bytes, BytesMut};
+
+use super::{Item, blocks::Block, structured};
+
+/// Counts what is written.
+struct Counter(usize);
+
+impl Write for Counter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Bytes of `items`. What an item owns is counted where serde shows it, so that it is a little less than what the item takes
+/// where that is made of many small allocations. Items that serde cannot encode count as what they are without what they own.
+pub(crate) fn weigh<T: Item>(items: &[T]) -> usize {
+    let bare = size_of_val(items);
+    if !std::mem::needs_drop::<T>() {
+        return bare;
+    }
+    bare + items.iter().map(owned).sum::<usize>()
+}
+
+/// Items of a batch that [`weigh_some`] looks at.
+const SOME: usize = 8;
+
+/// About the same of a batch that has many items only if they are small: of more than a few, some are weighed, the first
+/// and others evenly behind it.
+pub(crate) fn weigh_some<T: Item>(items: &[T]) -> usize {
+    if !std::mem::needs_drop::<T>() || items.len() <= SOME {
+        return weigh(items);
+    }
+    let (mut bytes, mut weighed) = (0, 0);
+    for item in items.iter().step_by(items.len().div_ceil(SOME)) {
+        bytes += owned(item);
+        weighed += 1;
+    }
+    size_of_val(items) + bytes * items.len() / weighed
+}
+
+/// Bytes of what an item owns.
+fn owned<T: Item>(item: &T) -> usize {
+    macro_rules! blocks {
+        ($($block:ty),*) => {
+            $(if let Some(block) = (item as &dyn Any).downcast_ref::<$block>() {
+                return block.bytes().len();
+            })*
+        };
+    }
+    blocks!(
+        Vec<u8>,
+        Vec<f64>,
+        Vec<f32>,
+        String,
+        Vec<u64>,
+        Vec<i64>,
+        Vec<u32>,
+        Vec<i32>,
+        Vec<usize>,
+        Bytes,
+        BytesMut
+    );
+    let mut counter = Counter(0);
+    // User code may panic here, which it will do again where the item has to be encoded.
+    match catch_unwind(AssertUnwindSafe(|| structured::write(item, &mut counter))) {
+        Ok(Ok(())) => counter.0,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Serialize, Deserialize)]
+    struct Picture {
+        name: String,
+        pixels: Vec<u8>,
+    }
+
+    #[test]
+    fn what_items_own_counts() {
+        assert_eq!((weigh(&[1u64, 2]), weigh::<u64>(&[]), weigh(&[[0u8; 3]; 5])), (16, 0, 15));
+        assert_eq!(weigh(&[vec![0.5; 1000], vec![]]), 8000 + 2 * size_of::<Vec<f64>>());
+        assert_eq!(weigh(&["abc".to_string()]), 3 + size_of::<String>());
+        let texts: Vec<String> = (0..20).map(|n| "x".repeat(n)).collect();
+        assert_eq!(weigh_some(&texts[..5]), weigh(&texts[..5]));
+        // Those at 0, 3, 6 and so on have 63 bytes, and are seven of twenty.
+        assert_eq!(weigh_some(&texts), 63 * 20 / 7 + 20 * size_of::<String>());
+        let picture = Picture { name: "a".into(), pixels: vec![7; 100_000] };
+        let owned = weigh(&[picture]) - size_of::<Picture>();
+        assert!((100_001..100_020).contains(&owned), "{owned}");
+    }
+
+    #[test]
+    fn what_cannot_be_encoded_counts_as_what_it_is() {
+        struct Odd(#[allow(dead_code)] String);
+        impl Serialize for Odd {
+            fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+                panic!("never")
+            }
+        }
+        impl<'de> Deserialize<'de> for Odd {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                String::deserialize(from).map(Odd)
+            }
+        }
+        assert_eq!(weigh(&[Odd(String::new())]), size_of::<Odd>());
+    }
+}
