@@ -185,19 +185,49 @@ fn a_job_that_is_started_again_does_only_what_is_missing() {
     assert!((10..6_000).contains(&known), "{outcome}");
 }
 
+/// It stays to the end of the job and leaves in good order with the others, so that no launcher takes offence.
 #[test]
 fn a_rank_that_hangs_in_a_task_is_done_without() {
-    let job = Job::new(PROGRAM, 3).arg("farm-hung").limit(Duration::from_secs(60));
-    if !survives() {
-        // In the end the rank that hangs has to be ended, at which the launcher ends whoever is not through yet.
-        let outcome = job.run();
-        assert!(!outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
-        assert!(outcome.stderr.contains("it has been in task 17 for longer than the limit"), "{outcome}");
-        return;
+    let flags: &[&'static str] = if survives() { &["--enable-recovery"] } else { &[] };
+    for flag in [None].into_iter().chain(flags.iter().map(Some)) {
+        let events = tempfile::tempdir().expect("a directory");
+        let mut job = Job::new(PROGRAM, 3).arg("farm-hung").limit(Duration::from_secs(60));
+        job = job.env("ARMATURE_EVENTS", events.path().to_str().expect("a text"));
+        let outcome = flag.map_or(job.clone(), |flag| job.flag(flag)).run();
+        let lost = if outcome.stdout.contains("lost [1]") { "1" } else { "2" };
+        complete(&outcome, lost);
+        assert!(outcome.stdout.contains("rank 0 goes on behind the farm"), "{outcome}");
+        let log = std::fs::read_dir(events.path()).expect("a log").flatten();
+        let told = log.filter_map(|file| std::fs::read_to_string(file.path()).ok()).collect::<String>();
+        assert!(told.contains("it has been in task 17 for longer than the limit"), "{told}");
     }
-    let outcome = job.flag("--enable-recovery").run();
-    let lost = if outcome.stdout.contains("lost [1]") { "1" } else { "2" };
-    complete(&outcome, lost);
+}
+
+/// It was taken for dead, comes back, and the job succeeds under a launcher that would have ended it for a death.
+#[test]
+fn a_worker_that_stood_still_leaves_with_the_others() {
+    // It goes on while the farm still runs, and after it is over.
+    for tasks in ["5000", "900"] {
+        let running = job(3).env("ARMATURE_TEST_TASKS", tasks).start();
+        running.wait_for("farm under way");
+        let stopped = running.process(1);
+        kill_process(stopped, Signal::STOP).expect("rank 1 is there");
+        std::thread::sleep(Duration::from_millis(4_500));
+        kill_process(stopped, Signal::CONT).expect("rank 1 is still there");
+        complete(&running.wait(), "1");
+    }
+}
+
+/// It never comes back: whoever reads the launcher's exit code is told why.
+#[test]
+fn a_worker_that_stands_still_for_ever_is_told_of() {
+    let running = job(3).env("ARMATURE_PEER_SECONDS", "4").start();
+    running.wait_for("farm under way");
+    kill_process(running.process(1), Signal::STOP).expect("rank 1 is there");
+    let outcome = running.wait();
+    assert!(outcome.stdout.contains("farm complete, lost [1]"), "{outcome}");
+    assert!(outcome.stderr.contains("rank(s) [1] have not come back"), "{outcome}");
+    assert!(outcome.left_behind.is_empty() && !outcome.hung, "{outcome}");
 }
 
 #[test]
@@ -213,7 +243,7 @@ fn a_parked_worker_takes_the_place_of_a_dead_one() {
 
 /// Seven ranks: 1 leads 2 and 3, 4 leads 5 and 6.
 fn split() -> Job {
-    let tasks = ("ARMATURE_TEST_TASKS", "2000");
+    let tasks = ("ARMATURE_TEST_TASKS", "4000");
     job(7).flag("--enable-recovery").env(tasks.0, tasks.1).env("ARMATURE_TEST_SUB_MASTERS", "2")
 }
 
@@ -242,4 +272,86 @@ fn a_sub_master_and_a_member_of_it_may_die() {
         let other = outcome.stdout.contains("lost [3, 1]");
         complete(&outcome, if other { "3, 1" } else { "1, 3" });
     }
+}
+
+/// A farm in which one task ends the process of whoever does it, by `armature run --recover`.
+fn deadly(ranks: usize, how: &str, options: &[&str]) -> Job {
+    let command = [&[ARMATURE, "run", "--recover"], options].concat();
+    let job = Job::new(PROGRAM, ranks).arg("farm-deadly").limit(Duration::from_secs(60)).through(command);
+    job.env("ARMATURE_TEST_KILL", how)
+}
+
+/// Every other task has its result; `lost` workers have died; the job has succeeded.
+#[track_caller]
+fn is_survived(outcome: &Outcome, lost: std::ops::RangeInclusive<usize>) {
+    assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    let line = outcome.stdout.lines().find_map(|line| line.strip_prefix("farm complete, lost "));
+    let died: usize =
+        line.and_then(|line| line.split(';').next()?.parse().ok()).unwrap_or_else(|| panic!("{outcome}"));
+    assert!(lost.contains(&died), "{outcome}");
+    assert!(outcome.stderr.contains("task 40"), "no warning names the task\n{outcome}");
+}
+
+#[test]
+fn a_task_that_ends_its_process_becomes_a_failed_task() {
+    if !survives() {
+        return;
+    }
+    for (ranks, how) in [(3, "abort"), (4, "segfault"), (4, "exit")] {
+        let outcome = deadly(ranks, how, &[]).run();
+        is_survived(&outcome, 2..=2);
+        assert!(outcome.stdout.contains("task 40 failed on rank"), "{outcome}");
+        assert!(outcome.stdout.contains("after 2 attempts: the process of rank"), "{outcome}");
+    }
+}
+
+/// Of tasks that are too short for a trail of their own only the chunk is known, or not even that: they are singled out.
+#[test]
+fn the_one_of_many_short_tasks_that_ends_its_process_is_found() {
+    if !survives() {
+        return;
+    }
+    for chunking in ["30", "auto"] {
+        let job = deadly(5, "abort", &[]).env("ARMATURE_TEST_MICROSECONDS", "0");
+        is_survived(&job.env("ARMATURE_TEST_CHUNKING", chunking).run(), 2..=3);
+    }
+}
+
+#[test]
+fn a_task_that_ends_its_process_is_found_under_a_sub_master() {
+    if survives() {
+        is_survived(&deadly(7, "abort", &[]).env("ARMATURE_TEST_SUB_MASTERS", "1").run(), 2..=3);
+    }
+}
+
+/// It would end its process again: the job is not started again.
+#[test]
+fn a_task_that_ends_its_process_ends_a_job_that_takes_no_failed_tasks() {
+    if !survives() {
+        return;
+    }
+    let job = deadly(4, "abort", &["--restarts", "2"]).env("ARMATURE_TEST_FAIL_FAST", "1");
+    let outcome = job.env("ARMATURE_TEST_RETRIES", "1").run();
+    assert_eq!(outcome.status.code(), Some(1), "{outcome}");
+    assert!(outcome.stderr.contains("task 40: the process of rank"), "{outcome}");
+    assert!(!outcome.stderr.contains("restart 1 of") && !outcome.hung, "{outcome}");
+    assert!(outcome.left_behind.is_empty(), "{outcome}");
+}
+
+/// All workers die of it, and with a master that does no tasks the job with them; the next one remembers.
+#[test]
+fn a_job_that_is_started_again_knows_what_its_workers_died_of() {
+    if !survives() {
+        return;
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let journal = dir.path().join("journal");
+    let job = deadly(3, "abort", &["--restarts", "3"]).env("ARMATURE_TEST_DEDICATED", "1");
+    let job = job.env("ARMATURE_TEST_JOURNAL", journal.to_str().expect("a text"));
+    let outcome = job.env("ARMATURE_TEST_RETRIES", "1").run();
+    is_survived(&outcome, 0..=0);
+    assert!(
+        outcome.stderr.contains("restart 1 of 3") && !outcome.stderr.contains("restart 2 of 3"),
+        "{outcome}"
+    );
 }

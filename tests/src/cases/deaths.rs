@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use armature::farm::{Chunking, Context, Farm, Worker};
 use armature::{BoxError, Session};
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::Case;
 use crate::check::{Work, noise, same, setting, that};
@@ -16,6 +17,7 @@ pub const CASES: &[Case] = &[
     Case { name: "farm-journal-stream", run: journal_of_a_stream },
     Case { name: "farm-journal-iterations", run: journal_of_iterations },
     Case { name: "farm-hung", run: hung },
+    Case { name: "farm-deadly", run: deadly },
 ];
 
 /// Tasks of one to three milliseconds. Whoever dies meanwhile, every result comes once; rank 0 says who was lost.
@@ -134,5 +136,80 @@ fn hung(session: &Session) -> Result<(), BoxError> {
     same(session, "results", &out, &(0..100).map(|x| noise(3, x)).collect::<Vec<_>>())?;
     that(summary.lost.len() == 1 && summary.retried == 1, || format!("nobody hung\n{summary}"))?;
     crate::say(&format!("farm complete, lost {:?}", summary.lost));
+    // A rank that has ended by now would take the job with it under most launchers.
+    std::thread::sleep(Duration::from_secs(1));
+    crate::say("rank 0 goes on behind the farm");
+    Ok(())
+}
+
+/// The task that ends the process of whoever does it.
+const DEADLY: u64 = 40;
+
+/// Ends its process in one task, as `how` says.
+struct Dies {
+    how: String,
+    time: Duration,
+    begun: bool,
+}
+
+impl Worker for Dies {
+    type In = u64;
+    type Out = u64;
+
+    fn work(&mut self, task: u64, cx: &mut Context) -> Result<u64, BoxError> {
+        if cx.rank() == 0 && !std::mem::replace(&mut self.begun, true) {
+            // Rank 0 must not be the first to get the deadly one: it is the end of the job there.
+            std::thread::sleep(Duration::from_secs(2));
+        }
+        if task == DEADLY {
+            match self.how.as_str() {
+                "abort" => std::process::abort(),
+                "exit" => std::process::exit(3),
+                // Rust's own handler takes the first one, and leaves the next to the system.
+                "segfault" => loop {
+                    kill_process(getpid(), Signal::SEGV)?;
+                },
+                other => return Err(format!("nobody dies by {other}").into()),
+            }
+        }
+        std::thread::sleep(self.time);
+        Ok(noise(3, task))
+    }
+}
+
+/// One task ends the process of whoever does it, as `ARMATURE_TEST_KILL` says; all others have their results in the end.
+/// `ARMATURE_TEST_MICROSECONDS` is how long a task takes, `ARMATURE_TEST_RETRIES` how often it is tried again,
+/// `ARMATURE_TEST_DEDICATED` keeps rank 0 from doing tasks, `ARMATURE_TEST_FAIL_FAST` lets it end the job; and as for `farm-deaths`.
+fn deadly(session: &Session) -> Result<(), BoxError> {
+    let how = std::env::var("ARMATURE_TEST_KILL")?;
+    let tasks = setting("ARMATURE_TEST_TASKS", 300)? as u64;
+    let time = Duration::from_micros(setting("ARMATURE_TEST_MICROSECONDS", 2_000)? as u64);
+    let make = || Ok(Dies { how: how.clone(), time, begun: false });
+    let mut farm = Farm::worker("deadly", make).retries(setting("ARMATURE_TEST_RETRIES", 2)? as u32);
+    if let Ok(text) = std::env::var("ARMATURE_TEST_CHUNKING") {
+        farm = farm.chunking(text.parse()?);
+    }
+    if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
+        farm = farm.journal(path, tasks.to_string());
+    }
+    if setting("ARMATURE_TEST_DEDICATED", 0)? > 0 {
+        farm = farm.dedicated_master();
+    }
+    if setting("ARMATURE_TEST_FAIL_FAST", 0)? > 0 {
+        farm = farm.fail_fast();
+    }
+    farm = farm.sub_masters(setting("ARMATURE_TEST_SUB_MASTERS", 0)?);
+    let (mut out, mut failed) = (Vec::new(), Vec::new());
+    let summary = farm.map(session, 0..tasks, |number, x| match x {
+        Ok(x) => out.push((number, x)),
+        Err(task) => failed.push(task),
+    })?;
+    let Some(summary) = summary else { return Ok(()) };
+    let right: Vec<_> = (0..tasks).filter(|&x| x != DEADLY).map(|x| (x, noise(3, x))).collect();
+    same(session, "results", &out, &right)?;
+    let told: Vec<u64> = failed.iter().map(|f| f.task()).collect();
+    that(told == [DEADLY], || format!("tasks {told:?} have failed\n{summary}"))?;
+    that(failed[0].message().contains(" died in it"), || format!("it says: {}", failed[0]))?;
+    crate::say(&format!("farm complete, lost {}; {}", summary.lost.len(), failed[0]));
     Ok(())
 }

@@ -5,6 +5,7 @@ mod deaths;
 mod farms;
 mod flow;
 mod items;
+mod memory;
 mod order;
 mod remaps;
 mod serial;
@@ -14,6 +15,7 @@ mod units;
 
 pub use deaths::CASES as MORTAL;
 pub use flow::bounded;
+pub use memory::CASES as MEMORY;
 pub use serial::moves_state;
 
 use crate::Case;

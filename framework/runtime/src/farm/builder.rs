@@ -116,6 +116,10 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     }
 
     /// How often a task that failed is tried again, on another rank where there is one; 1 unless it is set.
+    ///
+    /// The death of a process in a task counts as a failure of it, where the launcher lets the others go on. Rank 0 tries no
+    /// task that others have died of, and the last worker none that two have: such a task may have failed after fewer
+    /// attempts. Where it is not known which task of several it was, each is tried alone first.
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = retries;
         self
@@ -163,9 +167,11 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// A task that takes longer than `limit` is given up: its rank is not used any more, and the task counts as
     /// failed and is tried on another rank. Without it, a task may take as long as it likes.
     ///
-    /// The rank cannot end the task. As an MPI process it leaves the job at the end of the farm's run, without coming
-    /// back from it; as a thread it comes back when the task ends. With a limit rank 0 does no tasks where there are
-    /// other ranks, because nobody could take over from it.
+    /// The rank cannot end the task: it stays until the end of the job, without coming back from the farm's run, and leaves
+    /// with the others then. With a limit rank 0 does no tasks, because nobody could take over from it.
+    ///
+    /// Ranks must be processes, two at least: a thread cannot be ended, and a run would wait for it for ever. Elsewhere a
+    /// farm with a limit is an error when it is run.
     pub fn task_limit(mut self, limit: Duration) -> Self {
         self.options.task_limit = Some(limit);
         self

@@ -4,6 +4,8 @@ use super::bundle::{self, Wrapped};
 use super::hand::Hand;
 use super::machine::{Attach, Deputy, Join, Lead, Lost, Status};
 use super::parcel;
+use super::trail::Tracks;
+use super::watch::Loss;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::letter::{Kind, Letter, envelope};
 use crate::transport::Message;
@@ -50,7 +52,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
         self.watch.expect(self.post, to, true);
         self.tell_how()?;
         if let Some(took) = self.made {
-            self.post.send(to, Kind::Join, &Join { warm_up: took })?;
+            self.join(to, took)?;
         }
         Ok(())
     }
@@ -80,7 +82,12 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
         };
         match letter.kind {
             Kind::Join => {
+                let join: Join = wire::from_bytes(&letter.body)?;
                 office.joined(from);
+                if let Some(trail) = &join.trail {
+                    self.post.know(from, trail.process.clone());
+                    self.tracks.extend(Tracks::open(trail).map(|tracks| (from, tracks)));
+                }
                 self.watch.active(from);
             }
             Kind::Done => {
@@ -132,7 +139,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
         self.told = None;
         self.tell_how()?;
         match self.made {
-            Some(warm_up) => self.post.send(0, Kind::Join, &Join { warm_up }),
+            Some(warm_up) => self.join(0, warm_up),
             None => Ok(()),
         }
     }
@@ -143,11 +150,15 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
         let now = self.clock.now();
         for loss in self.watch.over_workers(self.post, office.crew(), mine, now)? {
             log::warn!("farm {}: the tasks of rank {} go to others: {}", self.name, loss.rank, loss.why);
-            office.lose(loss.rank, loss.certain);
-            if loss.certain {
-                self.post.lose(loss.rank, &loss.why);
-                self.post.send(0, Kind::Lost, &Lost { rank: loss.rank, why: loss.why })?;
+            let Loss { rank, certain, why, .. } = loss;
+            if !certain {
+                office.doubt(rank);
+                continue;
             }
+            let in_hand = self.watch.in_hand(self.tracks.get(&rank), rank, loss.died);
+            let chunks = office.lose(rank).into_iter().map(|giving| giving.id).collect();
+            self.post.lose(rank, &why);
+            self.post.send(0, Kind::Lost, &Lost { rank, why, chunks, in_hand })?;
         }
         Ok(())
     }

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use armature_planner::farm::{Chunker, Knowledge, Supply as Left};
 
+use super::budget::Budget;
 use super::builder::Options;
 use super::leading::Group;
+use super::losses::Death;
 use super::machine::{Driving, Join, Master, Standing, Status};
 use super::order::Order;
 use super::outcome::{Answer, FailedTask};
@@ -18,6 +20,7 @@ use super::staff::Staff;
 use super::store::Store;
 use super::summary::RankReport;
 use super::supply::Supply;
+use super::trail::Tracks;
 use super::watch::Watch;
 use super::workbench::{Codecs, Outcome, Output, Task, Workbench};
 use crate::clock::Clock;
@@ -60,13 +63,19 @@ pub(crate) struct Desk<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     pub(super) watch: Watch,
     backoff: Backoff,
     pub(super) clock: Clock,
-    pub(super) window_bytes: usize,
+    pub(super) budget: Budget,
     /// Whether rank 0 does tasks, too.
     pub(super) computes: bool,
     pub(super) reports: Vec<RankReport>,
     pub(super) lost: Vec<usize>,
     /// Tasks over one of which a rank has fallen silent.
     pub(super) doubtful: Vec<Range<u64>>,
+    /// The trails of workers on this machine.
+    pub(super) tracks: BTreeMap<usize, Tracks>,
+    /// Ranks that have died over tasks, in this set of tasks.
+    pub(super) deaths: Vec<Death>,
+    /// Tasks that have failed because ranks died in them.
+    pub(super) died_of: Vec<u64>,
     pub(super) start: Duration,
     turns: u32,
     /// The sink wants no more.
@@ -133,11 +142,14 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             order: Order::new(options.ordered),
             pace: Pace::new(size_of::<I>(), size_of::<O>()),
             clock,
-            window_bytes: config.window_bytes,
+            budget: Budget::new::<I, O>(config.window_bytes),
             computes,
             reports: vec![RankReport::default(); size],
             lost: Vec::new(),
             doubtful: Vec::new(),
+            tracks: BTreeMap::new(),
+            deaths: Vec::new(),
+            died_of: Vec::new(),
             start: clock.now(),
             turns: 0,
             stopped: false,
@@ -186,6 +198,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
                 return Ok(());
             }
             self.skip_known(supply, sink)?;
+            self.give_up(sink)?;
             let served = self.serve(supply)?;
             moved |= served;
             self.skip_known(supply, sink)?;
@@ -206,6 +219,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
     fn begin<T: Iterator<Item = I>>(&mut self, supply: &Supply<T>) {
         self.order.restart();
         self.doubtful.clear();
+        self.deaths.clear();
         let crew = self.master.crew();
         let standings = [Standing::Working, Standing::Away, Standing::Led];
         let takes_part = |r: &usize| standings.contains(&crew.standing(*r)) && !self.groups.contains_key(r);
@@ -283,6 +297,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         let join: Join = wire::from_bytes(&letter.body)?;
         self.watch.active(letter.from);
         self.reports[letter.from].warm_up = join.warm_up;
+        let tracks = join.trail.as_ref().and_then(Tracks::open);
+        self.tracks.extend(tracks.map(|tracks| (letter.from, tracks)));
         if self.master.crew().standing(letter.from) == Standing::Away {
             // Rank 0 is counted before its own worker is made.
             let expected = self.computes && self.master.crew().standing(0) == Standing::Away;

@@ -13,7 +13,10 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     fn left(&mut self, rank: usize) {
         match self.master.crew().standing(rank) {
             Standing::Dead => return,
-            Standing::Hung if self.post.is_process() => self.post.lose(rank, "it hangs in a task"),
+            Standing::Hung if self.post.is_process() => {
+                self.post.lose(rank, "it hangs in a task");
+                self.post.stays(rank);
+            }
             _ => {}
         }
         self.master.crew_mut().set(rank, Standing::Left);
@@ -38,6 +41,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             self.tell(|| Event::Failures { failed, retried, again });
         }
         self.tell(|| Event::Finish { items, seconds: elapsed.as_secs_f64() });
+        self.forget_deaths()?;
         if let Some(store) = self.store.take() {
             store.close().map_err(|e| e.in_farm(&self.name).at_rank(0))?;
         }

@@ -2,15 +2,30 @@
 
 use armature_planner::farm::{Chunking, Supply as Left};
 
+use super::budget::Flying;
 use super::desk::{Desk, Kept};
-use super::machine::{Giving, Piece, Standing};
+use super::machine::{Giving, Piece, Standing, Suspicion};
+use super::pace::ENOUGH_BYTES;
 use super::parcel::{self, Load};
 use super::supply::Supply;
 use super::workbench::{Task, caught};
 use crate::error::{Error, Result};
 use crate::monitor::Event;
 use crate::transport::Message;
-use crate::wire::Item;
+use crate::wire::{Item, weigh};
+
+/// Of small tasks one in so many is weighed when they are drawn: to weigh one costs as much as to encode it. Tasks that are
+/// suddenly large are noticed so much later.
+const SAMPLED: usize = 8;
+
+/// A chunk that is ready to be given away.
+pub(super) struct Packed {
+    pub(super) giving: Giving,
+    pub(super) suspicion: Suspicion,
+    pub(super) message: Message,
+    /// What is kept of it.
+    pub(super) load: Load,
+}
 
 impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 'f, I, O> {
     /// Brings what the policies are told up to date.
@@ -27,6 +42,12 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     /// Tasks that a chunk should have at most. A policy that was asked for is followed to the letter.
     fn enough(&self) -> u64 {
         if self.options.chunking == Chunking::Auto { self.pace.enough() } else { u64::MAX }
+    }
+
+    /// Bytes of tasks beyond which no more are drawn for a chunk, where they turn out to be larger than expected: as they are
+    /// in memory, which is more than on the wire.
+    fn enough_bytes(&self) -> u64 {
+        if self.options.chunking == Chunking::Auto { 4 * ENOUGH_BYTES as u64 } else { u64::MAX }
     }
 
     fn ahead(&self, left: Option<u64>) -> u32 {
@@ -85,10 +106,10 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     ) -> Result<bool> {
         let Some(piece) = self.next_piece(supply, worker, worker, most)? else { return Ok(false) };
         let begin = self.clock.now();
-        let (giving, message, load) = self.pack(worker, piece)?;
+        let Packed { giving, suspicion, message, load } = self.pack(worker, piece)?;
         let bytes = load.len();
         self.pace.gave(giving.count.into(), bytes);
-        self.note(worker, worker, giving, load);
+        self.note(worker, worker, (giving, suspicion), load);
         self.post.send_ready(worker, message)?;
         let took = self.clock.now().saturating_sub(begin);
         self.pace.sent(took);
@@ -121,8 +142,8 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             let most = grain.min(self.enough());
             let Some(piece) = self.next_piece(supply, 0, 0, most)? else { break };
             self.pace.kept(piece.tasks.len() as u64);
-            let (giving, _, load) = self.pack(0, piece)?;
-            self.note(0, 0, giving, load.clone());
+            let Packed { giving, suspicion, load, .. } = self.pack(0, piece)?;
+            self.note(0, 0, (giving, suspicion), load.clone());
             self.engine.submit(Task::Chunk { giving, load, away: false })?;
             moved = true;
             if self.engine.is_inline() {
@@ -165,58 +186,92 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         most: u64,
     ) -> Result<Option<Piece<I>>> {
         self.tell_choice();
-        let flying = supply.drawn() - self.order.fed();
-        let window = self.pace.window(self.window_bytes);
-        let room = if flying == 0 { window.max(1) } else { window.saturating_sub(flying) };
         let most = most.min(u32::MAX.into());
-        if self.master.waiting() > 0 {
-            let size = self.chunker.next_up_to(sized_for, most, &self.knowledge).unwrap_or(1);
-            if let Some(piece) = self.master.take_back(worker, size) {
-                self.chunker.give_back(size - piece.tasks.len() as u64);
-                return Ok(Some(piece));
-            }
-            self.chunker.give_back(size);
+        if self.master.must_become_free(worker) {
+            return Ok(None);
         }
-        if room == 0 || supply.has_ended() {
+        if let Some(piece) = self.take_back(worker, sized_for, most) {
+            return Ok(Some(piece));
+        }
+        let room = self.budget.room(self.flying());
+        // As long as sizes are not known, each worker has one task.
+        let holds_some = !self.budget.is_sure() && self.master.crew().room(worker, 0) == 0;
+        if room == 0 || holds_some || supply.has_ended() {
             return Ok(None);
         }
         let first = supply.drawn();
-        // Up to the next task whose result is known; that one is skipped before more are drawn.
-        let known =
-            self.store.as_ref().and_then(|s| s.next_known(first)).map_or(u64::MAX, |known| known - first);
-        if known == 0 {
+        let (end, (attempt, suspicion)) = self.next_stretch(first);
+        if end == first {
             return Ok(None);
         }
-        let most = most.min(room).min(known);
+        let most = most.min(room).min(end - first);
         let size = self.chunker.next_up_to(sized_for, most, &self.knowledge).unwrap_or(1);
-        let tasks = supply.draw(size).map_err(|e| e.in_farm(&self.name))?;
+        let bytes = self.budget.bytes_left(self.flying()).min(self.enough_bytes());
+        let step = if self.budget.are_small() { SAMPLED } else { 1 };
+        let tasks = supply.draw(size, (bytes, step), |task| weigh(std::slice::from_ref(task)));
+        let tasks = tasks.map_err(|e| e.in_farm(&self.name))?;
         let drawn = tasks.len() as u64;
         if drawn < size {
             self.chunker.give_back(size - drawn);
         }
+        let mut piece = Some(Piece { first, tasks, attempt, avoid: None, suspicion });
+        if suspicion.is_there() {
+            // An earlier run of the job has seen ranks die over them.
+            self.chunker.give_back(drawn);
+            piece.take().into_iter().for_each(|piece| self.master.put_back(piece));
+        }
         if supply.has_ended() {
             self.chunker.set_supply(Left::Exactly(self.master.waiting()), &self.knowledge);
         }
-        Ok((drawn > 0).then_some(Piece { first, tasks, attempt: 0, avoid: None }))
+        let piece = piece.filter(|_| drawn > 0);
+        Ok(piece.or_else(|| self.take_back(worker, sized_for, most)))
+    }
+
+    /// Some tasks that came back, for `worker`.
+    fn take_back(&mut self, worker: usize, sized_for: usize, most: u64) -> Option<Piece<I>> {
+        if self.master.waiting() == 0 {
+            return None;
+        }
+        let size = self.chunker.next_up_to(sized_for, most, &self.knowledge).unwrap_or(1);
+        let piece = self.master.take_back(worker, size);
+        let taken = piece.as_ref().map_or(0, |piece| piece.tasks.len() as u64);
+        self.chunker.give_back(size - taken);
+        piece
+    }
+
+    /// Tasks between the iterator and the sink.
+    pub(super) fn flying(&self) -> Flying {
+        let (out, back) = (self.master.out(), self.master.waiting());
+        Flying { out, back, early: self.order.early_bytes() }
     }
 
     /// A chunk as a message, and what is kept of it.
-    pub(super) fn pack(&mut self, worker: usize, piece: Piece<I>) -> Result<(Giving, Message, Load)> {
-        let Piece { first, tasks, attempt, .. } = piece;
+    pub(super) fn pack(&mut self, worker: usize, piece: Piece<I>) -> Result<Packed> {
+        let Piece { first, tasks, attempt, suspicion, .. } = piece;
         let end = first + tasks.len() as u64;
         let careful = self.doubtful.iter().any(|tasks| first < tasks.end && tasks.start < end);
-        let giving = Giving { id: self.master.next_id(), first, count: tasks.len() as u32, attempt, careful };
+        let alone = suspicion.is_there();
+        let giving =
+            Giving { id: self.master.next_id(), first, count: tasks.len() as u32, attempt, careful, alone };
         let packed = caught(|| parcel::give(self.run, giving, &self.codecs.tasks, tasks));
         let (message, load) = packed.map_err(|e| {
             let text = format!("{} (in a chunk of {} for rank {worker})", e.message(), giving.count);
             Error::new(e.kind(), text).on_item(first).in_farm(&self.name).at_rank(0)
         })?;
-        Ok((giving, message, load))
+        Ok(Packed { giving, suspicion, message, load })
     }
 
     /// A chunk that was made for the worker `sized_for` is `worker`'s from now on.
-    pub(super) fn note(&mut self, worker: usize, sized_for: usize, giving: Giving, load: Load) {
+    pub(super) fn note(
+        &mut self,
+        worker: usize,
+        sized_for: usize,
+        (giving, suspicion): (Giving, Suspicion),
+        load: Load,
+    ) {
         let Giving { first, count, attempt, .. } = giving;
-        self.master.give(worker, (first, count), attempt, Kept { load, sized_for }, self.clock.now());
+        self.budget.gave(count.into(), load.len());
+        let kept = Kept { load, sized_for };
+        self.master.give(worker, (first, count), (attempt, suspicion), kept, self.clock.now());
     }
 }

@@ -1,6 +1,6 @@
 //! A worker's rank while a farm runs: takes chunks, has them done, sends results.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use super::machine::{Driving, Giving, Hung, Join, Status};
 use super::parcel::{self, Load};
 use super::sheet::Activity;
 use super::summary::RankReport;
+use super::trail::{Place, Tracks};
 use super::watch::Watch;
 use super::workbench::{Outcome, Output, Task, Workbench};
 use crate::clock::Clock;
@@ -52,9 +53,13 @@ pub(crate) struct Hand<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     backoff: Backoff,
     pub(super) clock: Clock,
     activity: Arc<Activity>,
+    trail: Option<Place>,
+    /// Of a sub-master: the trails of its members.
+    pub(super) tracks: BTreeMap<usize, Tracks>,
     /// What the compute side was seen to do, and since when, as the post counts silence.
     seen: (u64, Duration),
     task_limit: Option<Duration>,
+    join_limit: Duration,
     /// The task in hand has exceeded the limit, and the master knows.
     hung: bool,
     /// What the master has been told of the driver.
@@ -68,7 +73,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
     pub(crate) fn new(
         post: &'a mut Post,
         engine: Engine<'scope, 'env, Workbench<'w, 'f, I, O>>,
-        activity: Arc<Activity>,
+        (activity, trail): (Arc<Activity>, Option<Place>),
         name: &str,
         options: &Options,
         config: &Config,
@@ -89,8 +94,11 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
             deputy: None,
             made: None,
             activity,
+            trail,
+            tracks: BTreeMap::new(),
             seen,
             task_limit: options.task_limit,
+            join_limit: config.join_limit,
             hung: false,
             told: None,
             finished: false,
@@ -116,8 +124,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
         self.inbox.clear();
         self.post.send(0, Kind::Report, &self.report)?;
         if self.hung {
-            // The task may never end, and its thread cannot be ended otherwise.
-            self.post.leave_now()?;
+            // The task may never end, and its thread cannot be ended otherwise than with the process.
+            self.post.leave_with_all(self.join_limit)?;
         }
         self.engine.finish().map(drop)
     }
@@ -174,6 +182,12 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
         }
     }
 
+    /// Tells a master that the worker is made.
+    pub(super) fn join(&mut self, master: usize, warm_up: Duration) -> Result<()> {
+        let join = Join { warm_up, trail: self.trail.clone() };
+        self.post.send(master, Kind::Join, &join)
+    }
+
     pub(super) fn here(&self, error: Error) -> Error {
         error.at_rank(self.post.rank())
     }
@@ -188,8 +202,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
                     self.report.warm_up = took;
                     self.tell_how()?;
                     self.made = Some(took);
-                    let join = Join { warm_up: took };
-                    self.post.send(self.upper, Kind::Join, &join)?;
+                    self.join(self.upper, took)?;
                 }
                 Outcome::Chunk { giving, times, result: Output::Message(message) } => {
                     self.report.tasks += u64::from(giving.count);

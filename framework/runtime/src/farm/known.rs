@@ -1,8 +1,12 @@
 //! Results that rank 0 knows from the journal.
 
+use std::ops::Range;
+
 use armature_planner::farm::Supply as Left;
 
 use super::desk::Desk;
+use super::machine::Suspicion;
+use super::notes::Tried;
 use super::order::Run;
 use super::outcome::{Answer, FailedTask};
 use super::store::{Kind, Store};
@@ -25,7 +29,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         } else {
             Store::open(path, &self.name, kind, fingerprint, self.clock)
         };
-        self.store = Some(store.map_err(|e| e.in_farm(&self.name).at_rank(0))?);
+        let store = store.map_err(|e| e.in_farm(&self.name).at_rank(0))?;
+        self.master.count_deaths_from(store.deaths());
+        self.store = Some(store);
         Ok(())
     }
 
@@ -47,11 +53,12 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     ) -> Result<()> {
         let before = supply.drawn();
         while !self.stopped
+            && self.is_known(supply.drawn())
+            && (self.order.is_due(supply.drawn()) || self.budget.room(self.flying()) > 0)
             && let Some(store) = &mut self.store
-            && store.next_known(supply.drawn()) == Some(supply.drawn())
         {
             let task = supply.drawn();
-            if supply.draw(1).map_err(|e| e.in_farm(&self.name))?.is_empty() {
+            if supply.draw(1, (u64::MAX, 1), |_| 0).map_err(|e| e.in_farm(&self.name))?.is_empty() {
                 break;
             }
             let codec = self.codecs.results;
@@ -60,7 +67,8 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             self.known += 1;
             self.master.ended(1, u64::from(known.is_err()));
             let run = known.map_or_else(Run::Failed, |result| Run::Results(vec![result]));
-            self.pass_on(task, run, sink)?;
+            let bytes = run.weigh();
+            self.pass_on(task, (run, bytes), sink)?;
         }
         if supply.drawn() > before
             && let (left, true) = supply.left()
@@ -68,5 +76,39 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             self.chunker.set_supply(Left::Exactly(left + self.master.waiting()), &self.knowledge);
         }
         Ok(())
+    }
+
+    fn is_known(&self, task: u64) -> bool {
+        self.store.as_ref().and_then(|store| store.next_known(task)) == Some(task)
+    }
+
+    /// Keeps what is known of tasks that a rank has died over, if there is a journal.
+    pub(super) fn keep_suspicion(
+        &mut self,
+        tasks: Range<u64>,
+        attempt: u32,
+        suspicion: Suspicion,
+    ) -> Result<()> {
+        let noted = self.store.as_mut().map_or(Ok(()), |store| store.note(tasks, attempt, suspicion));
+        noted.map_err(|e| e.in_farm(&self.name).at_rank(0))
+    }
+
+    /// The run has come to its end. Tasks of a stream that have failed are tried anew when it is run again, also those that
+    /// ranks have died of.
+    pub(super) fn forget_deaths(&mut self) -> Result<()> {
+        let kept = self.store.as_ref().is_some_and(|store| store.keeps_failures());
+        for task in std::mem::take(&mut self.died_of).into_iter().filter(|_| !kept) {
+            self.keep_suspicion(task..task + 1, 0, Suspicion::default())?;
+        }
+        Ok(())
+    }
+
+    /// Up to which task new ones are drawn next, and what an earlier run of the job has noted of them: attempts and
+    /// suspicion. Tasks with known results are skipped before more are drawn.
+    pub(super) fn next_stretch(&self, first: u64) -> (u64, Tried) {
+        let Some(store) = &self.store else { return (u64::MAX, Default::default()) };
+        let known = store.next_known(first).unwrap_or(u64::MAX);
+        let (end, noted) = store.noted(first).unwrap_or((u64::MAX, None));
+        (known.min(end), noted.unwrap_or_default())
     }
 }

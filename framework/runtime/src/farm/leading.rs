@@ -2,7 +2,8 @@
 
 use super::bundle::{self, Wrapped};
 use super::desk::Desk;
-use super::machine::{Attach, Lead, Lost, Standing};
+use super::giving::Packed;
+use super::machine::{Attach, InHand, Lead, Lost, Standing};
 use super::outcome::{Answer, FailedTask};
 use super::supply::Supply;
 use super::watch::Loss;
@@ -79,9 +80,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         while chunks.len() < room as usize && bytes < MOST_BYTES {
             let Some(worker) = self.next_member(leader) else { break };
             let Some(piece) = self.next_piece(supply, leader, worker, most)? else { break };
-            let (giving, message, load) = self.pack(leader, piece)?;
+            let Packed { giving, suspicion, message, load } = self.pack(leader, piece)?;
             self.pace.gave(giving.count.into(), load.len());
-            self.note(leader, worker, giving, load);
+            self.note(leader, worker, (giving, suspicion), load);
             let chunk = Wrapped { by: 0, body: message.head.slice(ENVELOPE..), parts: message.parts };
             bytes += chunk.len();
             chunks.push(chunk);
@@ -131,17 +132,23 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
 
     /// A sub-master has lost a member; its chunks have gone to others there.
     pub(super) fn lost_member(&mut self, letter: &Letter) -> Result<()> {
-        let Lost { rank, why } = wire::from_bytes(&letter.body)?;
+        let Lost { rank, why, chunks, in_hand } = wire::from_bytes(&letter.body)?;
+        if !self.groups.contains_key(&letter.from) {
+            return Ok(());
+        }
+        let loss = Loss { rank, certain: true, died: in_hand != InHand::Innocent, why };
+        let chunks = self.master.lose_member(letter.from, &chunks);
+        self.are_back(&chunks);
         let Some(group) = self.groups.get(&letter.from) else { return Ok(()) };
         let crew = self.master.crew();
         let its = if self.ending { Standing::Away } else { Standing::Led };
         let is_led = |member: &usize| crew.standing(*member) == its;
         if !group.members.contains(&rank) || !is_led(&rank) {
-            return Ok(());
+            return self.inherit(&loss, &chunks, in_hand);
         }
         let span = group.members.iter().filter(|&member| is_led(member)).count() - 1;
         self.master.crew_mut().set_span(letter.from, span as u32);
-        self.lose(&Loss { rank, certain: true, why })
+        self.lose_with(&loss, chunks, in_hand)
     }
 
     /// A sub-master has no members left, and does tasks itself from now on.
@@ -149,7 +156,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         if self.groups.remove(&leader).is_none() {
             return Ok(());
         }
-        for given in self.master.lose(leader, Standing::Away) {
+        let chunks = self.master.lose(leader, Standing::Away);
+        self.are_back(&chunks);
+        for given in chunks {
             self.put_back_whole(&given)?;
         }
         self.master.crew_mut().set_span(leader, 1);

@@ -33,6 +33,7 @@
 //!
 //! The protocol is described in `machine/README.md` beside this module's source.
 
+mod budget;
 mod builder;
 mod bundle;
 mod deputy;
@@ -43,7 +44,9 @@ mod hand;
 mod history;
 mod known;
 mod leading;
+mod losses;
 mod machine;
+mod notes;
 mod order;
 mod outcome;
 mod pace;
@@ -60,6 +63,7 @@ mod supply;
 mod telling_tests;
 #[cfg(test)]
 mod tests;
+mod trail;
 mod watch;
 mod workbench;
 mod worker;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BoxError;
 
-/// A task that failed at every attempt, or exceeded the farm's limit.
+/// A task that failed at every attempt, exceeded the farm's limit, or ended the processes that did it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedTask {
     pub(crate) task: u64,
@@ -28,7 +28,8 @@ impl FailedTask {
         self.rank
     }
 
-    /// How often it was tried.
+    /// How often it was tried; fewer times than [`retries`](super::Farm::retries) allows where it ended processes and no rank
+    /// was left to risk with it.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }

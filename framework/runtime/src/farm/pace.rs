@@ -14,7 +14,7 @@ const MOST_AHEAD: u32 = 8;
 /// Bytes of a chunk, or of its results, beyond which a larger one costs no less for a task: the time of a message is
 /// that of its bytes by then, and the memory of several chunks does not fit the caches any more. It is so much that plain
 /// data travel as a part of their own, without being copied.
-const ENOUGH_BYTES: f64 = 96.0 * 1024.0;
+pub(crate) const ENOUGH_BYTES: f64 = 96.0 * 1024.0;
 /// What a master that computes on its communicating thread does before it looks at its messages again.
 const OWN_GRAIN: f64 = 100e-6;
 
@@ -73,7 +73,7 @@ impl Pace {
     pub(crate) fn gave(&mut self, tasks: u64, bytes: usize) {
         self.last_chunk = tasks.max(1);
         let each = bytes as f64 / tasks.max(1) as f64;
-        // Up at once, down slowly: memory is bounded by it.
+        // Up at once, down slowly: the memory of a chunk is bounded by it.
         self.task_bytes = each.max(self.task_bytes + FRESH * (each - self.task_bytes));
     }
 
@@ -82,9 +82,14 @@ impl Pace {
         self.own_chunk = tasks.max(1);
     }
 
-    /// A chunk's result has come from another rank; `bytes` are those of the results.
+    /// A chunk's result has come from another rank.
     pub(crate) fn got(&mut self, tasks: u64, took: Duration, bytes: usize) {
         self.chunk_time = mean(self.chunk_time, took.as_secs_f64());
+        self.made(tasks, bytes);
+    }
+
+    /// `tasks` tasks have results of so many bytes.
+    pub(crate) fn made(&mut self, tasks: u64, bytes: usize) {
         let each = bytes as f64 / tasks.max(1) as f64;
         self.result_bytes = each.max(self.result_bytes + FRESH * (each - self.result_bytes));
     }
@@ -126,11 +131,6 @@ impl Pace {
 
     pub(crate) fn result_bytes(&self) -> f64 {
         self.result_bytes
-    }
-
-    /// Tasks that may be on their way or held back at a time, if these may take `bytes`.
-    pub(crate) fn window(&self, bytes: usize) -> u64 {
-        ((bytes as f64 / (self.task_bytes + self.result_bytes)) as u64).max(1)
     }
 
     /// Tasks beyond which a larger chunk saves nothing.
@@ -191,12 +191,11 @@ mod tests {
     }
 
     #[test]
-    fn wide_tasks_narrow_the_window() {
+    fn wide_tasks_make_chunks_small() {
         let mut pace = Pace::new(8, 8);
-        assert_eq!((pace.window(1600), pace.window(3)), (100, 1));
         pace.gave(2, 2000);
         pace.got(1, Duration::ZERO, 600);
-        assert_eq!((pace.window(16_000), pace.enough()), (10, 99));
+        assert_eq!(pace.enough(), 99);
     }
 
     #[test]

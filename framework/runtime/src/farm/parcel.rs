@@ -37,6 +37,8 @@ pub(crate) struct Done {
 
 /// What marks a careful chunk in the number of its attempts.
 const CAREFUL: u32 = 1 << 31;
+/// The same for one that is to be done alone.
+const ALONE: u32 = 1 << 30;
 /// Bytes of the header of a chunk behind the envelope.
 const GIVING: usize = 24;
 /// Bytes of the header of a result behind the envelope, before the list of failures.
@@ -50,7 +52,8 @@ pub(crate) fn give<I>(run: u32, giving: Giving, codec: &Codec<I>, tasks: Vec<I>)
     head.extend_from_slice(&giving.first.to_le_bytes());
     head.extend_from_slice(&giving.count.to_le_bytes());
     let careful = if giving.careful { CAREFUL } else { 0 };
-    head.extend_from_slice(&(giving.attempt & !CAREFUL | careful).to_le_bytes());
+    let alone = if giving.alone { ALONE } else { 0 };
+    head.extend_from_slice(&(giving.attempt & !(CAREFUL | ALONE) | careful | alone).to_le_bytes());
     let mut parts = Vec::new();
     codec.encode(tasks, &mut head, &mut parts)?;
     let head = Bytes::from(head);
@@ -74,8 +77,9 @@ pub(crate) fn given(body: Bytes, parts: Vec<Part>) -> Result<(Giving, Load)> {
         id: at.u64(0),
         first: at.u64(8),
         count: at.u32(16),
-        attempt: attempt & !CAREFUL,
+        attempt: attempt & !(CAREFUL | ALONE),
         careful: attempt & CAREFUL != 0,
+        alone: attempt & ALONE != 0,
     };
     Ok((giving, Load { head: body.slice(GIVING..), parts }))
 }
@@ -159,7 +163,7 @@ fn torn(what: &str, body: &Bytes) -> Error {
 mod tests {
     use super::*;
 
-    const SOME: Giving = Giving { id: 3, first: 40, count: 5, attempt: 1, careful: true };
+    const SOME: Giving = Giving { id: 3, first: 40, count: 5, attempt: 1, careful: true, alone: false };
 
     #[test]
     fn a_chunk_and_its_result_survive_their_journeys() {
@@ -170,6 +174,9 @@ mod tests {
         for load in [load, kept] {
             assert_eq!(codec.decode(load.head, load.parts, 5).unwrap(), [1, 2, 3, 4, 5]);
         }
+        let alone = Giving { careful: false, alone: true, ..SOME };
+        let (message, _) = give(7, alone, &codec, vec![1, 2, 3, 4, 5]).unwrap();
+        assert_eq!(given(message.head.slice(ENVELOPE..), message.parts).unwrap().0, alone);
         let failures = vec![Failure { place: 1, panicked: true, message: "no".into() }];
         let times = Times { took: Duration::from_nanos(12), sum: 1.5, squares: 0.25 };
         let sheet =

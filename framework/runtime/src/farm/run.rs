@@ -147,6 +147,14 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         let post = &mut *post;
         let run = post.begin_run(&self.announcement(&options, form), config.join_limit)?;
         let (rank, clock) = (post.rank(), post.clock());
+        if options.task_limit.is_some() && !clock.is_simulated() && (!post.is_process() || post.size() == 1) {
+            // A run that waited for a task which never ends would never end itself.
+            let text = "a task limit needs workers that are processes, since a task cannot be ended, nor its thread: \
+                        start the program by mpirun on two ranks or more, or leave the limit away";
+            let error = Error::new(ErrorKind::Config, text).in_farm(&self.name).at_rank(rank);
+            report(post, &error);
+            return Err(error);
+        }
         let options =
             Options { ran_before: std::mem::replace(&mut self.options.ran_before, true), ..options };
         let Farm { name, seat, codecs, .. } = self;
@@ -156,6 +164,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         if options.task_limit.is_some() {
             bench.watch_every_task();
         }
+        // The death of rank 0 is the job's, whatever it was doing.
+        let trail = (post.is_process() && rank > 0).then(|| bench.leave_trail()).flatten();
         let waker = post.transport().waker();
         // Who is in a task must be able to say so.
         let driver = if options.task_limit.is_some() { Driver::Threaded } else { config.driver };
@@ -168,7 +178,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
                     desk.finish(iterations).map(Some)
                 })
             } else {
-                Hand::new(&mut *post, engine, activity, name, &options, config).run().map(|()| None)
+                let hand = Hand::new(&mut *post, engine, (activity, trail), name, &options, config);
+                hand.run().map(|()| None)
             };
             // The scope waits for the compute thread, which may be in user code for long. The others must not
             // wait for that, so a failure is told before.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::trail::Trail;
 use super::worker::{Context, Worker};
 use crate::clock::Clock;
 use crate::error::Error;
@@ -65,13 +66,22 @@ impl Activity {
 
 /// Times tasks one by one: each reading of the clock ends one task and begins the next.
 #[derive(Debug)]
-pub(crate) struct Laps {
+pub(crate) struct Laps<'a> {
     pub(crate) clock: Clock,
     pub(crate) activity: Arc<Activity>,
+    /// Where the begin of a task is noted, and the number of its chunk.
+    pub(crate) trail: Option<(&'a mut Trail, u64)>,
     pub(crate) last: Duration,
 }
 
-impl Laps {
+impl Laps<'_> {
+    fn begin(&mut self, task: u64) {
+        self.activity.set(Some(task));
+        if let Some((trail, chunk)) = &mut self.trail {
+            trail.begin(*chunk, Some(task));
+        }
+    }
+
     fn lap<O>(&mut self, sheet: &mut Sheet<O>) {
         let now = self.clock.now();
         let took = now.saturating_sub(self.last).as_secs_f64();
@@ -84,7 +94,7 @@ impl Laps {
 /// A worker that does whole chunks.
 pub(crate) trait ErasedWorker<I, O>: Send {
     /// Does the tasks from number `cx.task` on, timed one by one if `laps` are to be taken.
-    fn run(&mut self, tasks: Vec<I>, cx: &mut Context, laps: Option<&mut Laps>, sheet: &mut Sheet<O>);
+    fn run(&mut self, tasks: Vec<I>, cx: &mut Context, laps: Option<&mut Laps<'_>>, sheet: &mut Sheet<O>);
 }
 
 impl<W: Worker> ErasedWorker<W::In, W::Out> for W {
@@ -92,7 +102,7 @@ impl<W: Worker> ErasedWorker<W::In, W::Out> for W {
         &mut self,
         tasks: Vec<W::In>,
         cx: &mut Context,
-        mut laps: Option<&mut Laps>,
+        mut laps: Option<&mut Laps<'_>>,
         sheet: &mut Sheet<W::Out>,
     ) {
         let first = cx.task;
@@ -112,7 +122,7 @@ impl<W: Worker> ErasedWorker<W::In, W::Out> for W {
                     for task in tasks.by_ref() {
                         cx.task = first + u64::from(begun);
                         begun += 1;
-                        laps.activity.set(Some(cx.task));
+                        laps.begin(cx.task);
                         one(self, task, cx, begun - 1, sheet);
                         laps.lap(sheet);
                     }
@@ -156,8 +166,8 @@ mod tests {
         for timed in [false, true] {
             let mut cx = Context { task: 100, ..Context::for_test() };
             let mut sheet = Sheet::with_room(6);
-            let activity = Arc::new(Activity::default());
-            let mut laps = Laps { clock: Clock::wall(), activity: activity.clone(), last: Duration::ZERO };
+            let (activity, last) = (Arc::new(Activity::default()), Duration::ZERO);
+            let mut laps = Laps { clock: Clock::wall(), activity: activity.clone(), trail: None, last };
             worker.run(vec![1, 3, 4, 4, 5], &mut cx, timed.then_some(&mut laps), &mut sheet);
             assert_eq!(sheet.results, [10, 50]);
             let failed: Vec<_> =

@@ -7,6 +7,8 @@ use std::path::Path;
 use bytes::Bytes;
 
 use super::history::Digest;
+use super::machine::Suspicion;
+use super::notes::{self, Note, Notes, Tried};
 use super::outcome::FailedTask;
 use super::workbench::caught;
 use crate::clock::Clock;
@@ -17,12 +19,13 @@ use crate::wire::{self, Codec, Item};
 
 /// A farm's journal, and what it held when it was opened.
 ///
-/// A record's number is that of its task in a stream. In iterations records are numbered through: in front of the
+/// A record's number is that of its task in a stream. Records with very high numbers tell of tasks that ranks have died over. In iterations records are numbered through: in front of the
 /// results of each set of tasks stands a [`Digest`] of the set, so that a job which has become another one is noticed.
 #[derive(Debug)]
 pub(crate) struct Store {
     journal: Journal,
     known: BTreeMap<u64, Bytes>,
+    notes: Notes,
     clock: Clock,
     kind: Kind,
     /// Record numbers of the present set of tasks.
@@ -63,20 +66,24 @@ impl Store {
         fingerprint: &[u8],
         clock: Clock,
     ) -> Result<Self> {
-        let mut known = BTreeMap::new();
+        let (mut known, mut notes) = (BTreeMap::new(), Notes::default());
         let identity = Identity::new(name, kind.layout(), fingerprint);
         let (journal, recovery) = Journal::open(path, &identity, |task, payload| {
-            known.insert(task, payload);
+            if task >= notes::FIRST {
+                notes.add(wire::from_bytes(&payload)?);
+            } else {
+                known.insert(task, payload);
+            }
             Ok(())
         })?;
         if recovery.tasks > 0 {
-            log::info!("farm {name}: {} results are in {}", recovery.tasks, path.display());
+            log::info!("farm {name}: {} results are in {}", known.len(), path.display());
         }
         let records = match kind {
-            Kind::Stream => 0..u64::MAX,
+            Kind::Stream => 0..notes::FIRST,
             Kind::Iterations => 0..0,
         };
-        Ok(Store { journal, known, clock, kind, records })
+        Ok(Store { journal, known, notes, clock, kind, records })
     }
 
     /// Goes on to the next set of tasks of an iteration.
@@ -190,6 +197,30 @@ impl Store {
             Error::new(ErrorKind::Config, text)
         })?;
         results.pop().map(Ok).ok_or_else(strange)
+    }
+
+    /// Keeps what is known of tasks that a rank has died over.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(crate) fn note(&mut self, tasks: Range<u64>, attempt: u32, suspicion: Suspicion) -> Result<()> {
+        let start = self.records.start;
+        let note = Note { records: start + tasks.start..start + tasks.end, attempt, suspicion };
+        self.journal.append(self.clock.now(), self.notes.next_record(), &wire::to_bytes(&note)?)?;
+        self.notes.add(note);
+        self.tick()
+    }
+
+    /// How many deaths are noted, at most.
+    pub(crate) fn deaths(&self) -> u32 {
+        u32::try_from(self.notes.len()).unwrap_or(u32::MAX)
+    }
+
+    /// What an earlier run of the job has noted of the tasks from number `from` on: up to which of them, and attempts and
+    /// suspicion if ranks have died over them. `None` if there is nothing about these or later ones.
+    pub(crate) fn noted(&self, from: u64) -> Option<(u64, Option<Tried>)> {
+        let start = self.records.start;
+        self.notes.at(start.saturating_add(from)).map(|(records, known)| (records.end - start, known))
     }
 
     /// What is to be done at every turn.

@@ -31,7 +31,7 @@ pub struct Summary {
     pub known: u64,
     /// Tasks that failed at every attempt.
     pub failed: u64,
-    /// Attempts after the first, because of an error.
+    /// Attempts after the first, because of an error or a death in the task.
     pub retried: u64,
     /// Tasks that were handed out once more because the rank that had them was lost.
     pub again: u64,

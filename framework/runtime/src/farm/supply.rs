@@ -41,22 +41,45 @@ impl<T: Iterator> Supply<T> {
         (low as u64, high == Some(low))
     }
 
-    /// The next tasks, at most `most`. Fewer are drawn at the end only.
+    /// The next tasks, at most `most`, and no more after those that have `bytes` together: `weigh` says how many one has, and
+    /// every `step`th is weighed. Otherwise fewer are drawn at the end only.
     ///
     /// # Errors
     /// If the iterator panics.
-    pub(crate) fn draw(&mut self, most: u64) -> Result<Vec<T::Item>> {
+    pub(crate) fn draw(
+        &mut self,
+        most: u64,
+        (bytes, step): (u64, usize),
+        weigh: impl Fn(&T::Item) -> usize,
+    ) -> Result<Vec<T::Item>> {
         if self.ended || most == 0 {
             return Ok(Vec::new());
         }
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut tasks = Vec::with_capacity(most.min(self.tasks.size_hint().0.max(64)));
-        let drawn = catch_unwind(AssertUnwindSafe(|| tasks.extend(self.tasks.by_ref().take(most))));
+        let mut full = false;
+        let drawn = catch_unwind(AssertUnwindSafe(|| {
+            if !std::mem::needs_drop::<T::Item>() {
+                // All have the same size, which the caller knows.
+                tasks.extend(self.tasks.by_ref().take(most));
+                return;
+            }
+            let (mut weight, mut skip) = (0, 0);
+            while !full && tasks.len() < most {
+                let Some(task) = self.tasks.next() else { return };
+                if skip == 0 {
+                    weight += (weigh(&task) * step) as u64;
+                    (full, skip) = (weight >= bytes, step);
+                }
+                skip -= 1;
+                tasks.push(task);
+            }
+        }));
         drawn.map_err(|payload| {
             let at = self.drawn + tasks.len() as u64;
             Error::new(ErrorKind::Panic, panic_text(&*payload)).on_item(at).at_rank(0)
         })?;
-        self.ended = tasks.len() < most || self.tasks.size_hint() == (0, Some(0));
+        self.ended = (tasks.len() < most && !full) || self.tasks.size_hint() == (0, Some(0));
         self.drawn += tasks.len() as u64;
         Ok(tasks)
     }
@@ -75,25 +98,43 @@ impl<T> std::fmt::Debug for Supply<T> {
 mod tests {
     use super::*;
 
+    fn draw<T: Iterator>(supply: &mut Supply<T>, most: u64) -> Result<Vec<T::Item>> {
+        supply.draw(most, (u64::MAX, 1), |_| 1)
+    }
+
     #[test]
     fn it_ends_when_the_iterator_does() {
         let mut supply = Supply::new((0..5).filter(|x| *x != 3));
         assert_eq!(supply.left(), (0, false));
-        assert_eq!(supply.draw(3).unwrap(), [0, 1, 2]);
+        assert_eq!(draw(&mut supply, 3).unwrap(), [0, 1, 2]);
         assert!(!supply.has_ended());
-        assert_eq!(supply.draw(3).unwrap(), [4]);
+        assert_eq!(draw(&mut supply, 3).unwrap(), [4]);
         assert!(supply.has_ended() && supply.drawn() == 4);
-        assert!(supply.draw(3).unwrap().is_empty());
+        assert!(draw(&mut supply, 3).unwrap().is_empty());
         let mut exact = Supply::new(0..4);
-        assert_eq!((exact.left(), exact.draw(4).unwrap().len(), exact.left()), ((4, true), 4, (0, true)));
+        assert_eq!(
+            (exact.left(), draw(&mut exact, 4).unwrap().len(), exact.left()),
+            ((4, true), 4, (0, true))
+        );
         assert!(exact.has_ended(), "known without another look");
     }
 
     #[test]
     fn a_panic_of_the_iterator_names_the_task() {
         let mut supply = Supply::new((0..5).inspect(|x| assert!(*x != 2, "two")));
-        assert_eq!(supply.draw(1).unwrap(), [0]);
-        let error = supply.draw(3).unwrap_err();
+        assert_eq!(draw(&mut supply, 1).unwrap(), [0]);
+        let error = draw(&mut supply, 3).unwrap_err();
         assert_eq!(error.to_string(), "rank 0: item 2: panicked: two");
+    }
+
+    #[test]
+    fn wide_tasks_are_not_drawn_beyond_what_there_is_room_for() {
+        let mut supply = Supply::new([10, 20, 500, 30, 40].into_iter().map(|n| vec![0u8; n]));
+        let lengths = |tasks: Vec<Vec<u8>>| tasks.iter().map(Vec::len).collect::<Vec<_>>();
+        let mut draw = || lengths(supply.draw(4, (100, 1), Vec::len).unwrap());
+        assert_eq!((draw(), draw()), (vec![10, 20, 500], vec![30, 40]));
+        assert!(supply.has_ended());
+        let mut supply = Supply::new((0..20).map(|n| vec![0u8; n]));
+        assert_eq!(supply.draw(20, (40, 4), Vec::len).unwrap().len(), 9, "0, 4 and 8 count for four each");
     }
 }

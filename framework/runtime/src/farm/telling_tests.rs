@@ -18,27 +18,13 @@ fn told(tasks: u64, farm: impl Fn() -> Farm<'static, u64, u64> + Sync) -> Vec<Ev
 }
 
 #[test]
-fn a_hung_rank_and_failed_attempts_are_told() {
-    static SLOW: AtomicUsize = AtomicUsize::new(0);
+fn failed_attempts_are_told() {
     static TORN: AtomicUsize = AtomicUsize::new(0);
     let work = |x: u64| -> Result<u64, BoxError> {
-        if x == 30 && SLOW.fetch_add(1, Ordering::Relaxed) == 0 {
-            std::thread::sleep(Duration::from_millis(1_500));
-        }
         if x == 70 && TORN.fetch_add(1, Ordering::Relaxed) == 0 { Err("torn".into()) } else { Ok(x) }
     };
-    let farm = move || {
-        Farm::try_new("told", work).chunking(Chunking::Fixed(5)).task_limit(Duration::from_millis(200))
-    };
-    let events = told(100, farm);
-    let lost = events.iter().find_map(|e| match e {
-        Event::Lost { tasks, why, .. } => Some((*tasks, why.as_str())),
-        _ => None,
-    });
-    let (tasks, why) = lost.expect("a rank hung");
-    assert!(tasks >= 5 && why.starts_with("it has been in task 30 for longer than the limit"), "{why}");
-    // The torn task, and the one that took too long.
-    let failures = |e: &Event| matches!(e, Event::Failures { failed: 0, retried: 2, again } if *again >= 4);
+    let events = told(100, move || Farm::try_new("told", work).chunking(Chunking::Fixed(5)));
+    let failures = |e: &Event| matches!(e, Event::Failures { failed: 0, retried: 1, again: 0 });
     assert!(events.iter().any(failures), "{events:?}");
 }
 

@@ -211,23 +211,18 @@ fn a_farm_is_run_again_with_the_workers_it_has() {
     assert_eq!(made.load(Ordering::Relaxed), 3, "once on each rank");
 }
 
+/// A thread cannot be ended, so that a run which waited for a task that never ends would not end either.
 #[test]
-fn a_task_beyond_the_limit_is_given_to_another_rank() {
-    let slow = AtomicUsize::new(0);
-    let (results, summary) = run(&config(3), |session| {
-        let mut farm = Farm::new("slow", |x: u64| {
-            if x == 30 && slow.fetch_add(1, Ordering::Relaxed) == 0 {
-                std::thread::sleep(Duration::from_millis(1_500));
-            }
-            x
-        });
-        farm = farm.chunking(Chunking::Fixed(5)).task_limit(Duration::from_millis(200));
-        Ok(farm.collect(session, 0..100)?)
-    })
-    .unwrap()
-    .unwrap();
-    assert!(results.into_iter().eq(0..100));
-    assert_eq!((summary.lost.len(), summary.retried, summary.ranks[0].tasks), (1, 1, 0));
+fn a_limit_for_tasks_is_refused_where_ranks_are_threads() {
+    for ranks in [1, 3] {
+        let error = run(&config(ranks), |session| {
+            let mut farm = Farm::new("slow", |x: u64| x).task_limit(Duration::from_millis(200));
+            Ok(farm.collect(session, 0..100)?)
+        })
+        .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.message().contains("start the program by mpirun on two ranks or more"), "{error}");
+    }
 }
 
 #[test]

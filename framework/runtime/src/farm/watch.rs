@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::machine::{Crew, Driving, Standing, Status};
+use super::machine::{Crew, Driving, InHand, Standing, Status};
+use super::trail::Tracks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::letter::{Kind, Letter};
 use crate::session::post::Post;
@@ -40,6 +41,8 @@ pub(crate) struct Loss {
     pub(crate) rank: usize,
     /// Whether it is dead. Otherwise it may just be in a task that takes longer than the ones before.
     pub(crate) certain: bool,
+    /// Whether it may have died of what it was doing: not where its process is seen to live, though it says nothing.
+    pub(crate) died: bool,
     pub(crate) why: String,
 }
 
@@ -118,6 +121,10 @@ impl Watch {
         for rank in 1..self.words.len() {
             let standing = crew.standing(rank);
             if matches!(standing, Standing::Dead | Standing::Left | Standing::Led) {
+                // One that hung in an earlier run waits for the end of the job.
+                if post.is_staying(rank) {
+                    post.send(rank, Kind::Status, mine)?;
+                }
                 continue;
             }
             post.send(rank, Kind::Status, mine)?;
@@ -150,7 +157,8 @@ impl Watch {
                     true => "its process has ended".to_string(),
                     false => format!("no sign of life for {:.1} s", silent.as_secs_f64()),
                 };
-                lost.push(Loss { rank, certain: certain || ended, why });
+                let died = ended || (post.is_process() && !post.is_seen(rank));
+                lost.push(Loss { rank, certain: certain || ended, died, why });
                 continue;
             }
             // A message that is on its way does not take long; one that never comes must not be waited for.
@@ -159,10 +167,25 @@ impl Watch {
             self.empty[rank] = since;
             if since.is_some_and(|since| here.saturating_sub(since) > self.peer_limit) {
                 let why = "it says that it has none of the tasks it was given".into();
-                lost.push(Loss { rank, certain: true, why });
+                lost.push(Loss { rank, certain: true, died: false, why });
             }
         }
         Ok(lost)
+    }
+
+    /// What a rank that is lost was doing, by the trail that it has left or by its last word; `died` says whether it may
+    /// have died of that.
+    pub(crate) fn in_hand(&self, tracks: Option<&Tracks>, rank: usize, died: bool) -> InHand {
+        if !died {
+            return InHand::Innocent;
+        }
+        match tracks.and_then(Tracks::read) {
+            Some((id, task)) => InHand::Chunk { id, task },
+            // What waits at the compute side has no number.
+            None => InHand::Behind(
+                self.words[rank].as_ref().and_then(|word| word.task).filter(|&t| t != u64::MAX),
+            ),
+        }
     }
 
     /// A worker's round: gives a sign of life.
@@ -274,7 +297,7 @@ mod tests {
         let mut master = Master::<u8, ()>::new(3, 0);
         (0..2).for_each(|r| master.crew_mut().set(r, Standing::Working));
         master.crew_mut().set(2, Standing::Left);
-        master.give(1, (0, 1), 0, (), Duration::ZERO);
+        master.give(1, (0, 1), Default::default(), (), Duration::ZERO);
         watch.words[1] = Some(status(None, Driving::Beside));
         let start = post.clock().now();
         let mut before = 0;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::machine::{Giving, Times};
 use super::parcel::{self, Load};
 use super::sheet::{Activity, ErasedWorker, Laps, Sheet};
+use super::trail::{NOTED, Place, Trail};
 use super::worker::Context;
 use crate::clock::Clock;
 use crate::engine::Workplace;
@@ -74,8 +75,12 @@ pub(crate) struct Workbench<'w, 'f, I, O> {
     activity: Arc<Activity>,
     /// Time of a task, as last measured.
     task_time: Option<f64>,
+    /// Time of a chunk, as last measured.
+    chunk_time: Option<Duration>,
     /// Says of every task that it has begun, however short they are: one that hangs has to be known.
     every: bool,
+    /// Tells whoever survives this process what it was doing.
+    trail: Option<Trail>,
 }
 
 /// Tasks shorter than this, in seconds, are not timed one by one: that would cost a good part of what they do.
@@ -101,13 +106,21 @@ impl<'w, 'f, I: Item, O: Item> Workbench<'w, 'f, I, O> {
             clock,
             activity,
             task_time: None,
+            chunk_time: None,
             every: false,
+            trail: None,
         }
     }
 
     /// From now on says of every task that it has begun.
     pub(crate) fn watch_every_task(&mut self) {
         self.every = true;
+    }
+
+    /// From now on leaves a trail, unless the system has none. Returns where it is.
+    pub(crate) fn leave_trail(&mut self) -> Option<Place> {
+        self.trail = Trail::new();
+        self.trail.as_ref().map(Trail::place)
     }
 
     pub(crate) fn activity(&self) -> Arc<Activity> {
@@ -140,6 +153,12 @@ impl<'w, 'f, I: Item, O: Item> Workbench<'w, 'f, I, O> {
     fn chunk(&mut self, giving: Giving, load: Load, away: bool) -> Result<Outcome<O>> {
         let count = giving.count as usize;
         self.activity.set(Some(giving.first));
+        let noted = |time: Option<f64>| time.is_none_or(|time| time >= NOTED.as_secs_f64());
+        if let Some(trail) = &mut self.trail {
+            // Short chunks are so many that a note of each would cost something.
+            let long = giving.careful || giving.alone || noted(self.chunk_time.map(|t| t.as_secs_f64()));
+            if long { trail.begin(giving.id, None) } else { trail.end() }
+        }
         let tasks = caught(|| self.codecs.tasks.decode(load.head, load.parts, count))
             .map_err(|e| self.blame(e, giving))?;
         let Some(worker) = &mut self.seat.worker else {
@@ -149,11 +168,12 @@ impl<'w, 'f, I: Item, O: Item> Workbench<'w, 'f, I, O> {
         (self.cx.task, self.cx.attempt) = (giving.first, giving.attempt);
         let start = self.clock.now();
         let each = self.every || self.task_time.is_none_or(|t| t >= TIME_EACH);
-        let mut laps = Laps { clock: self.clock, activity: self.activity.clone(), last: start };
+        let trail = self.trail.as_mut().filter(|_| noted(self.task_time)).map(|trail| (trail, giving.id));
+        let mut laps = Laps { clock: self.clock, activity: self.activity.clone(), trail, last: start };
         worker.run(tasks, &mut self.cx, each.then_some(&mut laps), &mut sheet);
         let took = self.clock.now().saturating_sub(start);
         let (seconds, tasks) = (took.as_secs_f64(), f64::from(giving.count.max(1)));
-        self.task_time = Some(seconds / tasks);
+        (self.task_time, self.chunk_time) = (Some(seconds / tasks), Some(took));
         let times = if each {
             Times { took, sum: sheet.sum, squares: sheet.squares }
         } else {
@@ -167,6 +187,9 @@ impl<'w, 'f, I: Item, O: Item> Workbench<'w, 'f, I, O> {
             Output::Sheet(sheet)
         };
         self.activity.set(None);
+        if let Some(trail) = &mut self.trail {
+            trail.end();
+        }
         Ok(Outcome::Chunk { giving, times, result })
     }
 }

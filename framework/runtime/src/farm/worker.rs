@@ -74,7 +74,7 @@ impl Context {
         self.task
     }
 
-    /// How often the task has failed before.
+    /// How often the task has failed before; a process that died in it counts.
     pub fn attempt(&self) -> u32 {
         self.attempt
     }

@@ -5,6 +5,7 @@
 //! machine only. Ranks that a farm has gone on without are not waited for; any other that dies before all have said bye
 //! has failed the job, since nobody has done its part.
 
+use std::io::Write;
 use std::time::Duration;
 
 use super::agreement::Announcement;
@@ -38,11 +39,22 @@ pub(super) fn leave(post: &mut Post, config: &Config) -> Result<()> {
         wait_for_all(post, config)?;
         // All have done their part. Whoever dies from here on, or hangs, changes nothing about that.
         post.finish()?;
-        let lost = post.lost().to_vec();
+        // Where ranks may end as they like, nothing is risked for those that were lost.
+        let back = |rank: usize| post.is_staying(rank) && !post.has_ended(rank) && !post.lets_ranks_end();
+        let lost: Vec<usize> = post.lost().iter().copied().filter(|&rank| !back(rank)).collect();
+        if !lost.is_empty() && post.is_process() && !post.lets_ranks_end() {
+            // Not by the log, which may be off: it explains an exit code.
+            let text = format!(
+                "armature: rank(s) {lost:?} have not come back, so that MPI cannot be finalised. All that the job was to do \
+                 is done, but its launcher may say that it has failed\n"
+            );
+            let _ = std::io::stderr().write_all(text.as_bytes());
+        }
         // Also to those taken for dead: one that was only slow would wait for it.
         for to in 1..post.size() {
             post.send(to, Kind::Farewell, &lost)?;
         }
+        post.learn_lost(lost);
     } else {
         post.send(0, Kind::Bye, &())?;
         let lost = wait_for_farewell(post, config)?;
@@ -56,7 +68,8 @@ pub(super) fn leave(post: &mut Post, config: &Config) -> Result<()> {
     post.close()
 }
 
-/// Rank 0's part.
+/// Rank 0's part. Ranks that a farm has gone on without are not waited for. One that was only silent may come back; where it
+/// cannot be dead, since the launcher would have ended the job, it is waited for.
 fn wait_for_all(post: &mut Post, config: &Config) -> Result<()> {
     let mut here = vec![false; post.size()];
     here[0] = true;
@@ -64,28 +77,35 @@ fn wait_for_all(post: &mut Post, config: &Config) -> Result<()> {
     loop {
         while let Some(letter) = post.poll()? {
             pulse.heard(post);
-            here[letter.from] |= letter.kind == Kind::Bye;
+            if letter.kind == Kind::Bye {
+                here[letter.from] = true;
+                if post.is_lost(letter.from) {
+                    post.stays(letter.from);
+                }
+            }
         }
-        let missing: Vec<usize> = (1..post.size()).filter(|&r| !here[r] && !post.is_lost(r)).collect();
+        let patient = post.is_process() && !post.lets_ranks_end() && pulse.waited() <= config.peer_limit;
+        let may_come = |r: usize| patient && !post.is_staying(r) && !post.has_ended(r);
+        let is_missing = |&r: &usize| !here[r] && (!post.is_lost(r) || may_come(r));
+        let missing: Vec<usize> = (1..post.size()).filter(is_missing).collect();
         if missing.is_empty() {
             // One that has died since its bye has not come through either.
             return post.check_alive(|| "for all ranks to leave".to_string());
         }
         if pulse.is_due(post) {
             post.check_alive(|| "for all ranks to leave".to_string())?;
-            for rank in (1..post.size()).filter(|&rank| here[rank]) {
-                if post.is_lost(rank) {
-                    continue;
-                }
+            for (rank, &here) in here.iter().enumerate().skip(1) {
                 let silent = post.silence(rank);
-                if silent > config.peer_limit {
+                if here && !post.is_lost(rank) && silent > config.peer_limit {
                     let text = format!(
                         "waited {:.0} s for a sign of life from rank {rank}, which waits to leave",
                         silent.as_secs_f64()
                     );
                     return Err(Error::new(ErrorKind::Timeout, text).at_rank(0));
                 }
-                post.send(rank, Kind::Status, &())?;
+                if here || post.is_staying(rank) {
+                    post.send(rank, Kind::Status, &())?;
+                }
             }
             pulse.check(post, config.join_limit, || format!("for rank(s) {missing:?} to leave"))?;
         }
@@ -152,6 +172,11 @@ impl Pulse {
         self.backoff.reset();
     }
 
+    /// For how long this rank has waited, as of the last look.
+    fn waited(&self) -> Duration {
+        self.here.saturating_sub(self.start)
+    }
+
     /// Whether signs of life are due. The simulator finds its own deadlocks.
     fn is_due(&mut self, post: &mut Post) -> bool {
         let now = post.clock().now();
@@ -170,7 +195,7 @@ impl Pulse {
     fn check(&mut self, post: &Post, limit: Duration, waiting_for: impl FnOnce() -> String) -> Result<()> {
         let silent = self.here.saturating_sub(self.last);
         if silent <= limit {
-            let waited = self.here.saturating_sub(self.start);
+            let waited = self.waited();
             if self.reminder.is_due(waited) {
                 log::warn!("has waited {:.0} s {}", waited.as_secs_f64(), waiting_for());
             }

@@ -14,7 +14,7 @@ mod logging;
 mod patience;
 pub(crate) mod post;
 mod presence;
-mod process;
+pub(crate) mod process;
 #[cfg(test)]
 mod tests;
 mod verdict;

@@ -7,7 +7,7 @@ mod alive;
 mod drain;
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 pub(crate) use alive::CHECK;
@@ -45,6 +45,8 @@ pub(crate) struct Post {
     verdict: Keeper,
     /// Ranks that have died and without which the job goes on, ascending.
     lost: Vec<usize>,
+    /// Those of them that are there all the same, and leave with the others.
+    staying: BTreeSet<usize>,
     /// Whether messages may be on their way to ranks of which only rank 0 knows whether they live.
     sent_aside: bool,
     /// The process that this rank is.
@@ -66,6 +68,7 @@ impl Post {
             failed: false,
             verdict: Keeper::default(),
             lost: Vec::new(),
+            staying: BTreeSet::new(),
             sent_aside: false,
             own: Process::own(),
             seen: BTreeMap::new(),
@@ -104,6 +107,7 @@ impl Post {
     /// The job goes on without `rank`, which has died; `why` says how that was noticed. Nobody waits for it at the end,
     /// and MPI is not finalised, because that would.
     pub(crate) fn lose(&mut self, rank: usize, why: &str) {
+        self.staying.remove(&rank);
         if let Err(at) = self.lost.binary_search(&rank) {
             log::warn!("rank {rank} is lost, the job goes on without it: {why}");
             self.lost.insert(at, rank);
@@ -200,13 +204,6 @@ impl Post {
     /// Whether this rank is a process of its own, on a real machine.
     pub(crate) fn is_process(&self) -> bool {
         !self.clock.is_simulated() && self.transport.describe().starts_with("mpi")
-    }
-
-    /// Ends this rank here and now if it is a process, without a farewell: a thread of it cannot be ended.
-    pub(crate) fn leave_now(&mut self) -> Result<()> {
-        self.drain(FLUSH)?;
-        self.transport.leave_now();
-        Ok(())
     }
 
     /// Sends a control message of the present run.
@@ -347,6 +344,8 @@ impl std::fmt::Debug for Post {
     }
 }
 
+#[path = "staying.rs"]
+mod staying;
 #[cfg(test)]
 #[path = "post_tests.rs"]
 mod tests;

@@ -26,6 +26,11 @@ impl Process {
         }
     }
 
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Whether `other` would be seen to end from here: it is another process of the same machine.
     pub(crate) fn sees(&self, other: &Process) -> bool {
         !self.place.is_empty() && self.place == other.place && self.number != other.number

@@ -53,6 +53,11 @@ pub(crate) trait Transport {
     /// `local`, or the MPI library's own name and version: for logs and for tests that check what they run on.
     fn describe(&self) -> String;
 
+    /// Whether whoever started the job lets the other ranks go on when one ends without leaving the world in good order.
+    fn lets_ranks_end(&self) -> bool {
+        false
+    }
+
     /// Queues a message for another rank (or for this one) and returns at once.
     fn send(&mut self, to: usize, message: Message) -> Result<()>;
 

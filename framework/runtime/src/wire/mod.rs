@@ -41,7 +41,7 @@ pub(crate) use codec::Codec;
 pub(crate) use frame::{from_bytes, to_bytes};
 pub use item::Item;
 pub use plain::{Plain, raw};
-pub(crate) use weigh::weigh_some;
+pub(crate) use weigh::{weigh, weigh_some};
 
 /// Bulk data of at least this many bytes becomes a part of its own instead of being copied into the head.
 /// Below it one copy costs less than one more message.

@@ -26,6 +26,9 @@ pub(crate) enum Standing {
     Left,
 }
 
+/// The level of a rank that does not ask.
+const NEVER: u32 = u32::MAX;
+
 /// Ranks that are to be told that they are parked, or woken.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
@@ -39,6 +42,8 @@ pub(crate) struct Change {
 pub(crate) struct Crew {
     standing: Vec<Standing>,
     held: Vec<u32>,
+    /// Whether a rank has a chunk that it is to do alone: it gets nothing else meanwhile.
+    solo: Vec<bool>,
     /// Workers that a rank does tasks with: of a sub-master its members, else the rank alone.
     span: Vec<u32>,
     /// Working ranks with the number of chunks that they hold for each of their workers, fewest first.
@@ -53,6 +58,7 @@ impl Crew {
         Crew {
             standing: vec![Standing::Away; size],
             held: vec![0; size],
+            solo: vec![false; size],
             span: vec![1; size],
             asking: BTreeSet::new(),
             hands: 0,
@@ -78,6 +84,7 @@ impl Crew {
     /// next ones at once.
     fn level(&self, rank: usize) -> u32 {
         match self.span[rank] {
+            _ if self.solo[rank] => NEVER,
             1 => self.held[rank],
             span => self.held[rank].saturating_sub(span / 4) / span,
         }
@@ -112,6 +119,29 @@ impl Crew {
         }
     }
 
+    pub(super) fn size(&self) -> usize {
+        self.standing.len()
+    }
+
+    /// With how many workers a rank does tasks.
+    pub(super) fn span(&self, rank: usize) -> usize {
+        self.span[rank] as usize
+    }
+
+    /// Whether a rank gives what it gets to workers of its own.
+    pub(super) fn is_leader(&self, rank: usize) -> bool {
+        self.span[rank] > 1
+    }
+
+    /// A rank does not ask before it has finished what it has.
+    pub(super) fn single_out(&mut self, rank: usize) {
+        if !self.is_leader(rank) {
+            self.remove(rank);
+            self.solo[rank] = true;
+            self.count(rank, self.held[rank]);
+        }
+    }
+
     /// A rank has nothing any more.
     pub(super) fn forget(&mut self, rank: usize) {
         self.count(rank, 0);
@@ -142,7 +172,9 @@ impl Crew {
             Standing::Parked => self.parked += 1,
             // What they were given before still counts.
             Standing::Away | Standing::Led => {}
-            Standing::Hung | Standing::Silent | Standing::Dead | Standing::Left => self.held[rank] = 0,
+            Standing::Hung | Standing::Silent | Standing::Dead | Standing::Left => {
+                (self.held[rank], self.solo[rank]) = (0, false);
+            }
         }
     }
 
@@ -181,6 +213,7 @@ impl Crew {
     fn count(&mut self, rank: usize, held: u32) {
         self.remove(rank);
         self.held[rank] = held;
+        self.solo[rank] &= held > 0;
         if self.standing[rank] == Standing::Working {
             self.insert(rank);
         }
@@ -190,7 +223,7 @@ impl Crew {
     /// which to give chunks to them.
     pub(crate) fn askers(&self, ahead: u32) -> impl Iterator<Item = usize> {
         let fewest = self.asking.iter().filter(|&&(_, rank)| rank != 0);
-        fewest.take_while(move |&&(level, _)| level <= ahead).map(|&(_, rank)| rank)
+        fewest.take_while(move |&&(level, _)| level <= ahead && level < NEVER).map(|&(_, rank)| rank)
     }
 
     /// The first of them.

@@ -62,10 +62,15 @@ impl<K: Clone, R> Deputy<K, R> {
 
     /// The next chunk that is to be sent, and to whom.
     pub(crate) fn give(&mut self) -> Option<(usize, Giving, K)> {
-        let member = self.crew.neediest(self.ahead)?;
+        // One that is to be done alone waits for a member that has nothing, and the others behind it.
+        let alone = self.stock.front()?.0.alone;
+        let member = self.crew.neediest(if alone { 0 } else { self.ahead })?;
         let (giving, kept) = self.stock.pop_front()?;
         self.given.insert(giving.id, (member, giving, kept.clone()));
         self.crew.gave(member);
+        if alone {
+            self.crew.single_out(member);
+        }
         Some((member, giving, kept))
     }
 
@@ -97,14 +102,25 @@ impl<K: Clone, R> Deputy<K, R> {
         std::mem::take(&mut self.results)
     }
 
-    /// A member is not used any more, or until it is heard again where it is not certain that it is dead: its chunks go to
-    /// others, before all new ones. Where it has fallen silent over them, they are to be done with care.
-    pub(crate) fn lose(&mut self, member: usize, certain: bool) {
-        self.crew.set(member, if certain { Standing::Dead } else { Standing::Silent });
-        let ids: Vec<u64> = self.given.iter().filter(|(_, g)| g.0 == member).map(|(id, _)| *id).collect();
-        for (_, giving, kept) in ids.into_iter().rev().filter_map(|id| self.given.remove(&id)) {
-            self.stock.push_front((Giving { careful: giving.careful || !certain, ..giving }, kept));
+    /// A member is not used until it is heard again, although it is not certain that it is dead: its chunks go to
+    /// others, before all new ones. It has fallen silent over them, so they are to be done with care.
+    pub(crate) fn doubt(&mut self, member: usize) {
+        self.crew.set(member, Standing::Silent);
+        for (giving, kept) in self.chunks_of(member).into_iter().rev() {
+            self.stock.push_front((Giving { careful: true, ..giving }, kept));
         }
+    }
+
+    /// A member is dead. Returns the chunks that it had, in the order in which they were given to it: the master says what
+    /// becomes of them, since it may have died of one.
+    pub(crate) fn lose(&mut self, member: usize) -> Vec<Giving> {
+        self.crew.set(member, Standing::Dead);
+        self.chunks_of(member).into_iter().map(|(giving, _)| giving).collect()
+    }
+
+    fn chunks_of(&mut self, member: usize) -> Vec<(Giving, K)> {
+        let ids: Vec<u64> = self.given.iter().filter(|(_, g)| g.0 == member).map(|(id, _)| *id).collect();
+        ids.iter().filter_map(|id| self.given.remove(id)).map(|(_, giving, kept)| (giving, kept)).collect()
     }
 
     /// Something has come from a rank. A member that was silent takes part again.

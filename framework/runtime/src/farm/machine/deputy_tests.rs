@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 fn chunk(id: u64) -> Giving {
-    Giving { id, first: 10 * id, count: 10, attempt: 0, careful: false }
+    Giving { id, first: 10 * id, count: 10, attempt: 0, careful: false, alone: id % 7 == 3 }
 }
 
 /// A number that looks random, below `n`.
@@ -24,7 +24,7 @@ fn every_result_goes_up_once_whoever_dies() {
         let members: Vec<usize> = (2..size).collect();
         let mut deputy = Deputy::<u64, u64>::new(size, members.clone());
         let mut below = |n: usize| below(&mut dice, n);
-        let (mut came, mut held, mut up) = (0, Vec::new(), BTreeSet::new());
+        let (mut came, mut held, mut up, mut back) = (0, Vec::new(), BTreeSet::new(), BTreeSet::new());
         let mut deserted = false;
         for step in 0.. {
             assert!(step < 50_000, "seed {seed}: {deputy:?}");
@@ -35,11 +35,13 @@ fn every_result_goes_up_once_whoever_dies() {
                     came += 1;
                 }
                 3 => deputy.joined(members[below(members.len())]),
-                4 if below(20) == 0 => deputy.lose(members[below(members.len())], true),
+                4 if below(20) == 0 => {
+                    back.extend(deputy.lose(members[below(members.len())]).iter().map(|g| g.id))
+                }
                 4 if below(4) == 0 => {
                     let member = members[below(members.len())];
                     match deputy.crew().standing(member) {
-                        Standing::Working => deputy.lose(member, false),
+                        Standing::Working => deputy.doubt(member),
                         _ => deputy.heard(member),
                     }
                 }
@@ -47,6 +49,10 @@ fn every_result_goes_up_once_whoever_dies() {
                     if let Some((member, giving, kept)) = deputy.give() {
                         assert_eq!(kept, 100 + giving.id);
                         assert!(deputy.crew().standing(member) == Standing::Working);
+                        assert!(!giving.alone || deputy.crew().held(member) == 1, "seed {seed}: done alone");
+                        let solo =
+                            |id: &u64| deputy.given.get(id).is_some_and(|g| g.0 == member && g.1.alone);
+                        assert!(!deputy.given.keys().any(|id| *id != giving.id && solo(id)), "seed {seed}");
                         held.push((member, giving.id));
                     }
                 }
@@ -68,19 +74,25 @@ fn every_result_goes_up_once_whoever_dies() {
                 deserted = true;
                 break;
             }
-            if up.len() as u64 == total {
+            if (up.len() + back.len()) as u64 == total {
                 break;
             }
         }
         // What nobody has done goes back: nothing is missing and nothing there twice.
+        assert!(up.is_disjoint(&back), "seed {seed}: what a dead member had goes to the master");
         let left = deputy.stock.len() + deputy.deliver().len();
         assert!(deserted || left == 0, "seed {seed}");
-        assert!(!deserted || up.len() + left == came as usize, "seed {seed}: {} {left} {came}", up.len());
+        assert!(
+            !deserted || up.len() + back.len() + left == came as usize,
+            "seed {seed}: {} {left} {came}",
+            up.len()
+        );
     }
 }
 
 #[test]
 fn results_are_collected_while_everybody_is_busy() {
+    let chunk = |id| Giving { alone: false, ..chunk(id) };
     let mut deputy = Deputy::<(), ()>::new(34, (2..34).collect());
     (2..34).for_each(|member| deputy.joined(member));
     (0..40).for_each(|id| deputy.take(chunk(id), ()));
@@ -98,6 +110,7 @@ fn results_are_collected_while_everybody_is_busy() {
 
 #[test]
 fn who_has_nothing_is_known() {
+    let chunk = |id| Giving { alone: false, ..chunk(id) };
     let mut deputy = Deputy::<(), ()>::new(4, vec![2, 3]);
     deputy.set_ahead(1);
     assert!(!deputy.somebody_is_idle(), "nobody has come");

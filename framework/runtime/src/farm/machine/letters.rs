@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::super::trail::Place;
+use super::InHand;
+
 /// A worker has come to the farm and is set up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Join {
     /// What making the worker took.
     pub(crate) warm_up: Duration,
+    /// Where its trail is, if it leaves one.
+    pub(crate) trail: Option<Place>,
 }
 
 /// A sign of life.
@@ -62,6 +67,9 @@ pub(crate) struct Attach {
 pub(crate) struct Lost {
     pub(crate) rank: usize,
     pub(crate) why: String,
+    /// The numbers of its chunks, which go back to the master, and what it was doing.
+    pub(crate) chunks: Vec<u64>,
+    pub(crate) in_hand: InHand,
 }
 
 /// The header of a chunk that is given.
@@ -73,6 +81,8 @@ pub(crate) struct Giving {
     pub(crate) attempt: u32,
     /// Another rank has fallen silent over one of these tasks: they may take long.
     pub(crate) careful: bool,
+    /// Other ranks have died over these tasks: who does them has nothing else meanwhile.
+    pub(crate) alone: bool,
 }
 
 /// What a chunk has cost.

@@ -3,6 +3,7 @@
 //! No clock, no thread, no transport, no item that is looked at. The `README.md` beside this file has the protocol,
 //! the states and the invariants.
 
+mod blame;
 mod crew;
 mod deputy;
 mod letters;
@@ -12,6 +13,7 @@ mod tests;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+pub(crate) use blame::{Heir, InHand, Suspicion};
 pub(crate) use crew::{Change, Crew, Standing};
 pub(crate) use deputy::Deputy;
 pub(crate) use letters::{Attach, Driving, Giving, Hung, Join, Lead, Lost, Status, Times};
@@ -26,6 +28,8 @@ pub(crate) struct Piece<T> {
     pub(crate) attempt: u32,
     /// Where the last try failed: another rank is preferred.
     pub(crate) avoid: Option<usize>,
+    /// Whether ranks have died over them.
+    pub(crate) suspicion: Suspicion,
 }
 
 impl<T> Piece<T> {
@@ -35,17 +39,19 @@ impl<T> Piece<T> {
         let tasks = std::mem::replace(&mut self.tasks, rest);
         let first = self.first;
         self.first += most as u64;
-        Piece { first, tasks, attempt: self.attempt, avoid: self.avoid }
+        Piece { first, tasks, attempt: self.attempt, avoid: self.avoid, suspicion: self.suspicion }
     }
 }
 
 /// A chunk that somebody has: which tasks, and what is kept of them in case they come back.
 #[derive(Debug)]
 pub(crate) struct Given<K> {
+    pub(crate) id: u64,
     pub(crate) worker: usize,
     pub(crate) first: u64,
     pub(crate) count: u32,
     pub(crate) attempt: u32,
+    pub(crate) suspicion: Suspicion,
     /// When it was given, by the master's clock.
     pub(crate) since: Duration,
     /// Whether its worker had no other chunk then.
@@ -73,6 +79,8 @@ pub(crate) struct Master<T, K> {
     back: VecDeque<Piece<T>>,
     given: BTreeMap<u64, Given<K>>,
     next_id: u64,
+    /// Deaths over tasks so far.
+    deaths: u32,
     /// Tasks in `given`.
     out: u64,
     /// Tasks in `back`.
@@ -86,7 +94,7 @@ pub(crate) struct Tally {
     /// Tasks that have a result or have failed for good.
     pub(crate) ended: u64,
     pub(crate) failed: u64,
-    /// Tries after the first, because of an error.
+    /// Tries after the first, because of an error or a death.
     pub(crate) retried: u64,
     /// Tasks that were handed out again because their worker was lost.
     pub(crate) again: u64,
@@ -105,6 +113,7 @@ impl<T, K> Master<T, K> {
             back: VecDeque::new(),
             given: BTreeMap::new(),
             next_id: 0,
+            deaths: 0,
             out: 0,
             waiting: 0,
             tally: Tally::default(),
@@ -143,7 +152,11 @@ impl<T, K> Master<T, K> {
     pub(crate) fn staff(&mut self, seconds: impl Fn(usize) -> Option<f64>) -> Change {
         let crew = &self.crew;
         let shunned = |p: &Piece<T>| p.avoid.is_some_and(|rank| crew.standing(rank) == Standing::Working);
-        let stuck = self.target == 1 && crew.working() + crew.parked() > 1 && self.back.iter().any(shunned);
+        // Rank 0 alone does no tasks that ranks have died over.
+        let only_0 = crew.standing(0) == Standing::Working && crew.working() == 1;
+        let needs_other = |p: &Piece<T>| shunned(p) || (only_0 && p.suspicion.is_there());
+        let stuck =
+            self.target == 1 && crew.working() + crew.parked() > 1 && self.back.iter().any(needs_other);
         let change = crew.staff(if stuck { 2 } else { self.target }, seconds);
         change.parked.iter().for_each(|&rank| self.crew.set(rank, Standing::Parked));
         change.woken.iter().for_each(|&rank| self.crew.set(rank, Standing::Working));
@@ -179,12 +192,49 @@ impl<T, K> Master<T, K> {
     /// A rank on which a task has failed gets it again only where nobody else is there to try.
     pub(crate) fn take_back(&mut self, worker: usize, most: u64) -> Option<Piece<T>> {
         let alone = self.crew.is_alone(worker);
-        let at = self.back.iter().position(|p| alone || p.avoid != Some(worker))?;
+        let suits = |p: &Piece<T>| match p.suspicion.is_there() {
+            true => !self.is_spent(p) && blame::may_try(&self.crew, worker, p.suspicion, false),
+            false => alone || p.avoid != Some(worker),
+        };
+        let at = self.back.iter().position(suits)?;
         let piece = &mut self.back[at];
+        let most = if piece.suspicion.is_there() { most.min(piece.suspicion.most.into()) } else { most };
         let taken =
             if (piece.tasks.len() as u64) > most { piece.split_front(most) } else { self.back.remove(at)? };
         self.waiting -= taken.tasks.len() as u64;
         Some(taken)
+    }
+
+    /// Whether `worker` is to finish what it has and gets nothing else before: tasks wait that ranks have died over, which
+    /// it may try as soon as it has nothing.
+    pub(crate) fn must_become_free(&self, worker: usize) -> bool {
+        let waits =
+            |p: &Piece<T>| p.suspicion.is_there() && blame::may_try(&self.crew, worker, p.suspicion, true);
+        self.deaths > 0
+            && self.crew.held(worker) > 0
+            && !self.crew.is_leader(worker)
+            && self.back.iter().any(waits)
+    }
+
+    /// Takes tasks out that ranks have died over and that nobody may try any more, if there are some.
+    pub(crate) fn take_hopeless(&mut self) -> Option<Piece<T>> {
+        let nobody =
+            |p: &Piece<T>| p.suspicion.is_there() && !blame::is_worth_a_rank(&self.crew, p.suspicion);
+        let hopeless = |p: &Piece<T>| self.is_spent(p) || nobody(p);
+        let at = if self.deaths > 0 { self.back.iter().position(hopeless)? } else { return None };
+        let piece = self.back.remove(at)?;
+        self.waiting -= piece.tasks.len() as u64;
+        Some(piece)
+    }
+
+    /// Whether ranks have died of it as often as they may.
+    fn is_spent(&self, piece: &Piece<T>) -> bool {
+        piece.suspicion.certain > 0 && self.is_exhausted(piece.attempt)
+    }
+
+    /// Whether a task that has been tried `attempt` times has had all its attempts.
+    pub(crate) fn is_exhausted(&self, attempt: u32) -> bool {
+        attempt > self.retries
     }
 
     /// Notes that `worker` is given `count` tasks from `first` on; returns the chunk's number.
@@ -192,20 +242,24 @@ impl<T, K> Master<T, K> {
         &mut self,
         worker: usize,
         (first, count): (u64, u32),
-        attempt: u32,
+        (attempt, suspicion): (u32, Suspicion),
         kept: K,
         now: Duration,
     ) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         let alone = self.crew.held(worker) == 0;
-        self.given.insert(id, Given { worker, first, count, attempt, since: now, alone, kept });
+        self.given
+            .insert(id, Given { id, worker, first, count, attempt, suspicion, since: now, alone, kept });
         self.out += u64::from(count);
         self.tally.chunks += 1;
         if attempt > 0 {
             self.tally.retried += u64::from(count);
         }
         self.crew.gave(worker);
+        if suspicion.is_there() {
+            self.crew.single_out(worker);
+        }
         id
     }
 
@@ -248,6 +302,18 @@ impl<T, K> Master<T, K> {
         self.crew.forget(worker);
         let ids: Vec<u64> =
             self.given.iter().filter(|(_, g)| g.worker == worker).map(|(id, _)| *id).collect();
+        self.take_from(&ids)
+    }
+
+    /// A worker of the sub-master `leader` is lost: returns its chunks, whose numbers are `ids`, like [`lose`](Master::lose).
+    pub(crate) fn lose_member(&mut self, leader: usize, ids: &[u64]) -> Vec<Given<K>> {
+        let its = |id: &u64| self.given.get(id).is_some_and(|g| g.worker == leader);
+        let ids: Vec<u64> = ids.iter().copied().filter(its).collect();
+        ids.iter().for_each(|_| self.crew.got(leader));
+        self.take_from(&ids)
+    }
+
+    fn take_from(&mut self, ids: &[u64]) -> Vec<Given<K>> {
         let lost: Vec<Given<K>> = ids.iter().filter_map(|id| self.given.remove(id)).collect();
         let tasks: u64 = lost.iter().map(|g| u64::from(g.count)).sum();
         self.out -= tasks;

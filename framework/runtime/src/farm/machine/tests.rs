@@ -3,11 +3,16 @@
 
 use super::*;
 
+/// Tasks that nobody has tried.
+pub(super) fn fresh<T>(first: u64, tasks: Vec<T>) -> Piece<T> {
+    Piece { first, tasks, attempt: 0, avoid: None, suspicion: Suspicion::default() }
+}
+
 /// A sequence that looks random.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn below(&mut self, n: usize) -> usize {
+    pub(super) fn below(&mut self, n: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -59,16 +64,20 @@ impl World {
             let size = 1 + self.dice.below(5) as u64;
             let piece = self.master.take_back(worker, size).or_else(|| {
                 let tasks: Vec<u64> = (self.drawn..self.total.min(self.drawn + size)).collect();
-                let piece = Piece { first: self.drawn, tasks, attempt: 0, avoid: None };
+                let piece = fresh(self.drawn, tasks);
                 self.drawn += piece.tasks.len() as u64;
                 (!piece.tasks.is_empty()).then_some(piece)
             });
-            let Some(Piece { first, tasks, attempt, .. }) = piece else { continue };
+            let Some(Piece { first, tasks, attempt, suspicion, .. }) = piece else { continue };
+            assert!(
+                !suspicion.is_there() || (worker > 0 && self.master.crew().held(worker) == 0),
+                "done alone"
+            );
             assert!(
                 tasks.len() as u64 <= size && tasks.iter().copied().eq(first..first + tasks.len() as u64)
             );
             let range = (first, tasks.len() as u32);
-            let id = self.master.give(worker, range, attempt, tasks.clone(), Duration::ZERO);
+            let id = self.master.give(worker, range, (attempt, suspicion), tasks.clone(), Duration::ZERO);
             self.held.push(Held { id, worker, tasks, attempt });
             return;
         }
@@ -93,12 +102,8 @@ impl World {
                 Fate::Failed => self.end(task, true),
                 Fate::Again => {
                     let avoid = Some(worker);
-                    self.master.put_back(Piece {
-                        first: task,
-                        tasks: vec![task],
-                        attempt: attempt + 1,
-                        avoid,
-                    });
+                    let again = Piece { attempt: attempt + 1, avoid, ..fresh(task, vec![task]) };
+                    self.master.put_back(again);
                 }
             }
         }
@@ -111,8 +116,8 @@ impl World {
 
     fn lose(&mut self, worker: usize, standing: Standing) {
         for given in self.master.lose(worker, standing) {
-            let (first, tasks, attempt) = (given.first, given.kept, given.attempt);
-            self.master.put_back(Piece { first, tasks, attempt, avoid: None });
+            let (first, attempt, suspicion) = (given.first, given.attempt, given.suspicion);
+            self.master.put_back(Piece { attempt, suspicion, ..fresh(first, given.kept) });
         }
     }
 
@@ -195,7 +200,7 @@ fn every_task_ends_once_whoever_dies_and_whatever_fails() {
 fn a_task_is_not_tried_again_where_it_failed_unless_nobody_else_is_there() {
     let mut master = Master::<u8, ()>::new(3, 1);
     (1..3).for_each(|r| master.crew_mut().set(r, Standing::Working));
-    master.put_back(Piece { first: 7, tasks: vec![7, 8, 9], attempt: 1, avoid: Some(1) });
+    master.put_back(Piece { attempt: 1, avoid: Some(1), ..fresh(7, vec![7, 8, 9]) });
     assert!(master.take_back(1, 9).is_none());
     let piece = master.take_back(2, 2).unwrap();
     assert_eq!((piece.first, piece.tasks, master.waiting()), (7, vec![7, 8], 1));
@@ -208,7 +213,7 @@ fn a_task_is_not_tried_again_where_it_failed_unless_nobody_else_is_there() {
 fn a_result_counts_for_the_worker_that_has_the_chunk_only() {
     let mut master = Master::<u8, &str>::new(3, 0);
     (1..3).for_each(|r| master.crew_mut().set(r, Standing::Working));
-    let id = master.give(1, (0, 4), 0, "kept", Duration::ZERO);
+    let id = master.give(1, (0, 4), Default::default(), "kept", Duration::ZERO);
     assert!(master.done(2, id).is_none() && master.done(1, id + 1).is_none());
     let lost = master.lose(1, Standing::Dead);
     assert_eq!((lost.len(), lost[0].kept, lost[0].count), (1, "kept", 4));
@@ -220,8 +225,8 @@ fn a_result_counts_for_the_worker_that_has_the_chunk_only() {
 fn parked_ranks_finish_what_they_have_and_take_over_from_the_dead() {
     let mut master = Master::<u8, &str>::new(4, 0);
     (1..4).for_each(|r| master.crew_mut().set(r, Standing::Working));
-    let id = master.give(3, (0, 4), 0, "kept", Duration::ZERO);
-    let lost = master.give(2, (4, 4), 0, "lost", Duration::ZERO);
+    let id = master.give(3, (0, 4), Default::default(), "kept", Duration::ZERO);
+    let lost = master.give(2, (4, 4), Default::default(), "lost", Duration::ZERO);
     master.set_target(1);
     let change = master.staff(|rank| Some(rank as f64));
     assert_eq!((change.parked, master.crew().askers(9).collect::<Vec<_>>()), (vec![2, 3], vec![1]));
@@ -240,7 +245,7 @@ fn a_rank_is_woken_for_a_task_that_failed_on_the_only_one() {
     (1..3).for_each(|r| master.crew_mut().set(r, Standing::Working));
     master.set_target(1);
     assert_eq!(master.staff(|_| None).parked, [2]);
-    master.put_back(Piece { first: 7, tasks: vec![7], attempt: 1, avoid: Some(1) });
+    master.put_back(Piece { attempt: 1, avoid: Some(1), ..fresh(7, vec![7]) });
     assert!(master.take_back(1, 1).is_none());
     assert_eq!(master.staff(|_| None).woken, [2]);
     assert_eq!(master.take_back(2, 1).map(|p| p.first), Some(7));

@@ -141,7 +141,8 @@ impl Config {
         self
     }
 
-    /// Bytes in flight between source and sink, at most (one batch is always allowed).
+    /// Bytes in flight between source and sink, at most (one batch is always allowed). What has not been seen yet is expected to
+    /// be as large as the largest so far.
     pub fn window_bytes(mut self, bytes: usize) -> Self {
         self.window_bytes = bytes;
         self

@@ -22,6 +22,11 @@ impl Post {
         self.seen.get(&rank).is_some_and(Process::has_ended)
     }
 
+    /// Whether the end of a rank's process would be seen from here.
+    pub(crate) fn is_seen(&self, rank: usize) -> bool {
+        self.seen.contains_key(&rank)
+    }
+
     /// Whoever can go on only with all ranks that are not lost looks whether they are there; `waiting` says what for.
     ///
     /// # Errors

@@ -61,6 +61,19 @@ pub(super) fn read(lookup: impl Fn(&str) -> Option<String>, simulated: bool) -> 
     None
 }
 
+/// Whether the launcher lets the others go on when a rank ends in the middle of the job: Open MPI's `mpirun` if it was asked
+/// to, and `srun`. To be asked before MPI is initialised, which changes the environment.
+pub(super) fn lets_ranks_end(lookup: impl Fn(&str) -> Option<String>, simulated: bool) -> bool {
+    let recovers = |value: String| matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes");
+    match read(&lookup, simulated) {
+        Some(facts) if facts.launcher == OPEN_MPI => {
+            lookup("OMPI_MCA_orte_enable_recovery").is_some_and(recovers)
+        }
+        Some(facts) => facts.launcher == SRUN || facts.launcher == SRUN_PMI,
+        None => false,
+    }
+}
+
 /// Why a world of `size` ranks cannot be what the launcher meant; `library` is the MPI library's first line.
 pub(super) fn broken_promise(facts: &LauncherFacts, size: usize, library: &str) -> Option<String> {
     let promised = facts.size.filter(|&promised| promised > 1 && size == 1)?;
@@ -89,6 +102,20 @@ pub(super) fn broken_promise(facts: &LauncherFacts, size: usize, library: &str) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn some_launchers_let_ranks_end() {
+        let lets = |variables: &[(&str, &str)]| {
+            let find = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string());
+            lets_ranks_end(find, false)
+        };
+        let (size, recovery) = (("OMPI_COMM_WORLD_SIZE", "3"), "OMPI_MCA_orte_enable_recovery");
+        assert!(lets(&[size, (recovery, "1")]) && lets(&[size, (recovery, "true")]));
+        assert!(
+            !lets(&[size]) && !lets(&[size, (recovery, "0")]) && !lets(&[("PMI_RANK", "0")]) && !lets(&[])
+        );
+        assert!(lets(&[("SLURM_STEP_ID", "0"), ("SLURM_PROCID", "1"), ("PMIX_RANK", "1")]));
+    }
 
     fn facts(env: &[(&str, &str)]) -> Option<LauncherFacts> {
         read(|name| env.iter().find(|(n, _)| *n == name).map(|(_, v)| v.to_string()), false)

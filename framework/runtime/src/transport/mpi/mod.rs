@@ -104,6 +104,8 @@ pub(crate) struct MpiTransport {
     ready: Ready,
     polls: u32,
     closed: bool,
+    /// Whether the launcher lets the others go on when a rank ends.
+    lets_ranks_end: bool,
     /// Only the thread that opened the transport may use it.
     not_send: PhantomData<*const ()>,
 }
@@ -117,8 +119,9 @@ impl MpiTransport {
     ///   where the launcher promised several.
     pub(crate) fn open(options: MpiOptions) -> Result<Self> {
         options.check()?;
-        let world = start::start()?;
         let simulated = simgrid::simulated();
+        let lets_ranks_end = launcher::lets_ranks_end(|name| std::env::var(name).ok(), simulated);
+        let world = start::start()?;
         Ok(MpiTransport {
             slots: Slots::post(world.control, options.slots, options.slot_bytes, simulated)?,
             assembly: Assembly::new(world.bulk, world.size, options.split, options.largest, simulated),
@@ -133,6 +136,7 @@ impl MpiTransport {
             waker: Waker::for_this_thread(),
             polls: 0,
             closed: false,
+            lets_ranks_end,
             not_send: PhantomData,
             world,
             options,
@@ -210,6 +214,10 @@ impl Transport for MpiTransport {
 
     fn describe(&self) -> String {
         format!("mpi: {}", self.world.library)
+    }
+
+    fn lets_ranks_end(&self) -> bool {
+        self.lets_ranks_end
     }
 
     fn send(&mut self, to: usize, message: Message) -> Result<()> {

@@ -1,0 +1,119 @@
+//! The trail of a worker: which task it is in, where its death does not wipe it out.
+//!
+//! A task that kills its process leaves no time for a message. So a worker that is a process writes before each chunk, and
+//! before each task that is not short, what it begins, into a file without a name in memory. Rank 0, or a sub-master, on
+//! the same machine keeps the file open and reads it when the process has ended. On other machines nothing is known.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+use serde::{Deserialize, Serialize};
+
+use crate::session::process::Process;
+
+/// A chunk or a task that takes at least so long is noted when it begins. A note takes about 0.6 µs, and a chunk has two of
+/// them beside those of its tasks, so this is less than a hundredth.
+pub(crate) const NOTED: Duration = Duration::from_micros(200);
+
+/// Where a trail can be found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    pub(crate) process: Process,
+    file: i32,
+}
+
+/// What is noted: the number of a chunk and one, or 0 for none that is known; the same of a task.
+type Note = [u8; 16];
+
+/// The end that is written.
+#[derive(Debug)]
+pub(crate) struct Trail {
+    file: File,
+    /// Whether the last note says something.
+    says: bool,
+}
+
+impl Trail {
+    /// An empty one, if the system can make it: without it less is known of a death, and that is all.
+    pub(crate) fn new() -> Option<Self> {
+        let file = File::from(memfd_create("armature-trail", MemfdFlags::CLOEXEC).ok()?);
+        file.write_all_at(&Note::default(), 0).ok()?;
+        Some(Trail { file, says: false })
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place { process: Process::own(), file: self.file.as_raw_fd() }
+    }
+
+    /// Chunk `id` is begun, or its task `task`.
+    pub(crate) fn begin(&mut self, id: u64, task: Option<u64>) {
+        let mut note = Note::default();
+        note[..8].copy_from_slice(&id.wrapping_add(1).to_le_bytes());
+        note[8..].copy_from_slice(&task.map_or(0, |task| task.wrapping_add(1)).to_le_bytes());
+        self.says = true;
+        self.write(&note);
+    }
+
+    /// Nothing is known from now on.
+    pub(crate) fn end(&mut self) {
+        if std::mem::take(&mut self.says) {
+            self.write(&Note::default());
+        }
+    }
+
+    fn write(&self, note: &Note) {
+        // There is room for it since the beginning. What a note would have told is then not known.
+        let _ = self.file.write_all_at(note, 0);
+    }
+}
+
+/// The end that is read.
+#[derive(Debug)]
+pub(crate) struct Tracks(File);
+
+impl Tracks {
+    /// Opens the trail of a process on this machine.
+    pub(crate) fn open(place: &Place) -> Option<Self> {
+        if !Process::own().sees(&place.process) {
+            return None;
+        }
+        let path = format!("/proc/{}/fd/{}", place.process.number(), place.file);
+        File::open(path).ok().map(Tracks)
+    }
+
+    /// The chunk that was begun last and is not ended, and its task, as far as they are known.
+    pub(crate) fn read(&self) -> Option<(u64, Option<u64>)> {
+        let mut note = Note::default();
+        self.0.read_exact_at(&mut note, 0).ok()?;
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |n, &byte| n << 8 | u64::from(byte));
+        let id = number(&note[..8]).checked_sub(1)?;
+        Some((id, number(&note[8..]).checked_sub(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_begun_can_be_read_elsewhere() {
+        let mut trail = Trail::new().expect("Linux has files in memory");
+        let Place { process, file } = trail.place();
+        assert!(Tracks::open(&trail.place()).is_none(), "a process does not look at itself");
+        let path = format!("/proc/{}/fd/{file}", process.number());
+        let tracks = Tracks(File::open(path).expect("it is open"));
+        assert_eq!(tracks.read(), None);
+        trail.begin(0, None);
+        assert_eq!(tracks.read(), Some((0, None)));
+        trail.begin(7, Some(0));
+        assert_eq!(tracks.read(), Some((7, Some(0))));
+        trail.end();
+        assert_eq!(tracks.read(), None);
+        trail.begin(8, Some(9));
+        drop(trail);
+        assert_eq!(tracks.read(), Some((8, Some(9))), "it outlives its writer");
+    }
+}

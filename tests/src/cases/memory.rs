@@ -1,0 +1,132 @@
+//! Memory follows the window in bytes: how much a process has at most while a farm or a pipeline runs whose tasks or results
+//! are wide, whose sink is slow, or whose first task keeps all others waiting.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use armature::farm::Farm;
+use armature::pipeline::{Block, Mapping, MappingChoice, Pipeline};
+use armature::{BoxError, Session};
+
+use crate::Case;
+use crate::check::{noise, that};
+
+/// Each in a process of its own, since the most that one has ever had is what is looked at.
+pub const CASES: &[Case] = &[
+    Case { name: "memory-farm-tasks", run: |s| farm(s, Load::Tasks) },
+    Case { name: "memory-farm-results", run: |s| farm(s, Load::Results) },
+    Case { name: "memory-farm-late", run: |s| farm(s, Load::Late(1)) },
+    Case { name: "memory-farm-late-master", run: |s| farm(s, Load::Late(0)) },
+    Case { name: "memory-pipeline-tasks", run: |s| pipeline(s, Load::Tasks) },
+    Case { name: "memory-pipeline-results", run: |s| pipeline(s, Load::Results) },
+    Case { name: "memory-pipeline-late", run: |s| pipeline(s, Load::Late(1)) },
+];
+
+/// What takes memory.
+#[derive(Clone, Copy, PartialEq)]
+enum Load {
+    /// Tasks of 1 MiB, and a slow sink.
+    Tasks,
+    /// Results of 1 MiB from tasks of 1 KiB, and a slow sink.
+    Results,
+    /// The first task of this rank sleeps, while the other's results of 10 kB to 2 MB come behind it.
+    Late(usize),
+}
+
+/// Bytes that no window holds.
+const ALL: u64 = 600 << 20;
+const MIB: usize = 1 << 20;
+
+impl Load {
+    fn tasks(self) -> u64 {
+        match self {
+            Load::Tasks | Load::Results => ALL / MIB as u64,
+            Load::Late(_) => ALL / 1_000_000,
+        }
+    }
+
+    fn task(self, number: u64) -> Vec<u8> {
+        let mut task = vec![1; if self == Load::Tasks { MIB } else { 1 << 10 }];
+        task[..8].copy_from_slice(&number.to_le_bytes());
+        task
+    }
+
+    /// What does the tasks on a rank.
+    fn work(self, rank: usize) -> impl FnMut(Vec<u8>) -> Vec<u8> + Send + Clone + 'static {
+        let mut sleeps = self == Load::Late(rank);
+        move |task| {
+            if std::mem::take(&mut sleeps) {
+                std::thread::sleep(Duration::from_secs(2));
+            }
+            self.result(&task)
+        }
+    }
+
+    fn result(self, task: &[u8]) -> Vec<u8> {
+        let number = task.iter().take(8).rev().fold(0, |n, &byte| n << 8 | u64::from(byte));
+        let size = match self {
+            Load::Tasks => 8,
+            Load::Results => MIB,
+            Load::Late(_) => 10_000 + noise(5, number) as usize % 1_990_000,
+        };
+        let mut result = vec![2; size];
+        result[..8].copy_from_slice(&task[..8]);
+        result
+    }
+
+    /// The sink: `count` results came before.
+    fn take(self, result: &[u8], count: u64) -> Result<(), BoxError> {
+        if !matches!(self, Load::Late(_)) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        that(result[..8] == count.to_le_bytes(), || format!("result {count} is another one"))
+    }
+}
+
+/// Bytes of this process: a line of `/proc/self/status`.
+fn status(name: &str) -> Result<u64, BoxError> {
+    let text = std::fs::read_to_string("/proc/self/status")?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let kib: u64 =
+        line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok()).ok_or("no such line")?;
+    Ok(kib << 10)
+}
+
+/// Says how much memory `run` takes at most beyond what there was before, in MiB.
+fn peak(session: &Session, run: impl FnOnce() -> Result<(), BoxError>) -> Result<(), BoxError> {
+    let before = status("VmRSS")?;
+    run()?;
+    let peak = status("VmHWM")?.saturating_sub(before) >> 20;
+    crate::say(&format!("rank {} took {peak} MiB", session.rank()));
+    Ok(())
+}
+
+fn farm(session: &Session, load: Load) -> Result<(), BoxError> {
+    peak(session, || {
+        let mut count = 0;
+        let mut farm = Farm::new("wide", load.work(session.rank()));
+        let tasks = (0..load.tasks()).map(move |number| load.task(number));
+        farm.map(session, tasks, |_, result| {
+            count += 1;
+            load.take(&result?, count - 1)
+        })?;
+        that(!session.is_root() || count == load.tasks(), || format!("{count} results"))
+    })
+}
+
+fn pipeline(session: &Session, load: Load) -> Result<(), BoxError> {
+    peak(session, || {
+        let count = AtomicU64::new(0);
+        let everywhere = Block::new(0..1, (0..session.size()).collect());
+        Pipeline::source("tasks", move || (0..load.tasks()).map(move |number| load.task(number)))
+            .map("wide", load.work(session.rank()))
+            .for_each("take", |result: Vec<u8>| {
+                let number = count.fetch_add(1, Ordering::Relaxed);
+                load.take(&result, number).expect("items come in order");
+            })
+            .mapping(MappingChoice::Given(Mapping::new(vec![everywhere])))
+            .run(session)?;
+        let count = count.load(Ordering::Relaxed);
+        that(!session.is_root() || count == load.tasks(), || format!("{count} results"))
+    })
+}

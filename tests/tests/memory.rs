@@ -1,0 +1,80 @@
+//! What farms and pipelines have in memory follows the window in bytes, on threads and under mpirun.
+
+use std::process::Command;
+
+use armature_tests::mpirun::Job;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
+/// The window, in MiB.
+const WINDOW: u64 = 16;
+/// What there may be beside the window, in MiB: what one chunk takes on its way, and what the allocator and the message
+/// layer keep.
+const BESIDE: u64 = 64;
+
+fn variables() -> [(&'static str, String); 2] {
+    [("ARMATURE_WINDOW_BYTES", (WINDOW << 20).to_string()), ("ARMATURE_RANKS", "2".to_string())]
+}
+
+/// By rank, what the ranks say they took.
+#[track_caller]
+fn check(what: &str, stdout: &str) {
+    let took = stdout.lines().filter_map(|line| line.split_once(" took ")?.1.strip_suffix(" MiB"));
+    let took: Vec<u64> = took.map(|mib| mib.parse().expect("a number")).collect();
+    println!("{what}: {took:?} MiB");
+    assert_eq!(took.len(), 2, "{what}: {stdout}");
+    assert!(took.iter().all(|&mib| mib < WINDOW + BESIDE), "{what}: a window of {WINDOW} MiB, and {took:?}");
+}
+
+#[track_caller]
+fn on_threads(case: &str) {
+    // In a process of its own: what other tests take is not to be counted.
+    let output = Command::new(PROGRAM).arg(case).envs(variables()).output().expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    check(&format!("{case} on threads"), &String::from_utf8_lossy(&output.stdout));
+}
+
+#[track_caller]
+fn on_ranks(case: &str) {
+    let job =
+        variables().iter().fold(Job::new(PROGRAM, 2).arg(case), |job, (name, value)| job.env(name, value));
+    let outcome = job.passes(&[case]);
+    check(&format!("{case} under mpirun"), &outcome.stdout);
+}
+
+#[test]
+fn a_farm_with_wide_tasks_and_a_slow_sink() {
+    on_threads("memory-farm-tasks");
+    on_ranks("memory-farm-tasks");
+}
+
+#[test]
+fn a_farm_whose_results_are_much_larger_than_its_tasks() {
+    on_threads("memory-farm-results");
+    on_ranks("memory-farm-results");
+}
+
+#[test]
+fn a_farm_whose_first_task_keeps_the_others_waiting() {
+    for case in ["memory-farm-late", "memory-farm-late-master"] {
+        on_threads(case);
+        on_ranks(case);
+    }
+}
+
+#[test]
+fn a_pipeline_with_wide_items_and_a_slow_sink() {
+    on_threads("memory-pipeline-tasks");
+    on_ranks("memory-pipeline-tasks");
+}
+
+#[test]
+fn a_pipeline_whose_results_are_much_larger_than_its_items() {
+    on_threads("memory-pipeline-results");
+    on_ranks("memory-pipeline-results");
+}
+
+#[test]
+fn a_pipeline_whose_first_item_keeps_the_others_waiting() {
+    on_threads("memory-pipeline-late");
+    on_ranks("memory-pipeline-late");
+}
