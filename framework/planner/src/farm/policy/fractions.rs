@@ -62,6 +62,10 @@ impl Policy for Fraction {
 
 /// The factor of the first two iterations.
 const AT_FIRST: f64 = 0.25;
+/// Chunks for each worker, at most, of an iteration that is simulated to judge a factor. A tenth of what is left makes some ten
+/// for each factor of e in the number of tasks, 400 of 10^18. Where workers are so unequal that chunks of single tasks come out
+/// of it, all tasks would be simulated, for hours and with memory for each. A factor with more chunks is not taken.
+const MOST_CHUNKS: usize = 1024;
 
 /// FSC and DPF: the part is chosen anew at each iteration from the third on, by a simulation in which every worker
 /// takes the time for a task that it took in the last iteration.
@@ -99,14 +103,15 @@ impl Predictive {
                 _ => mean,
             })
             .collect();
+        let most = MOST_CHUNKS * view.workers.len();
         let mut best = (AT_FIRST, f64::INFINITY);
         for step in 1..=10 {
             let factor = f64::from(step) / 10.0;
             let mut fraction = Fraction::new(factor, self.fraction.of_rest);
             fraction.begin(view);
-            let mut forecast = Forecast { fraction, left: view.left, means: &means, view };
+            let mut forecast = Forecast { fraction, left: view.left, chunks: 0, most, means: &means, view };
             let time = Farm::new(*view.knowledge).run(view.workers, &mut forecast).time;
-            if time < best.1 {
+            if forecast.left == 0 && time < best.1 {
                 best = (factor, time);
             }
         }
@@ -118,6 +123,8 @@ impl Predictive {
 struct Forecast<'a> {
     fraction: Fraction,
     left: u64,
+    chunks: usize,
+    most: usize,
     means: &'a [f64],
     view: &'a View<'a>,
 }
@@ -125,9 +132,10 @@ struct Forecast<'a> {
 impl Dispatcher for Forecast<'_> {
     fn next(&mut self, worker: usize, _now: f64) -> Option<u64> {
         let left = self.left;
-        if left == 0 {
+        if left == 0 || self.chunks == self.most {
             return None;
         }
+        self.chunks += 1;
         let size = self.fraction.next(worker, left, &View { left, ..*self.view }).clamp(1, left);
         self.left -= size;
         Some(size)
