@@ -17,8 +17,8 @@ const ARMATURE: &str = env!("CARGO_BIN_EXE_armature-run");
 fn a_rank_that_is_killed_in_any_moment_ends_the_job_unless_a_farm_goes_on_without_it() {
     let mpi = linked(PROGRAM.as_ref());
     let times = armature_tests::check::setting("ARMATURE_TEST_DEATHS", 1).unwrap_or_else(|e| panic!("{e}"));
-    // With this seed the first eight have every skeleton, a worker in a farm, and jobs with and without recovery.
-    let kills: Vec<Kill> = (0..8 * times).map(|number| Kill::drawn(83, number, mpi)).collect();
+    // With this seed the first nine have every skeleton, a worker in a farm, and jobs with and without recovery.
+    let kills: Vec<Kill> = (0..9 * times).map(|number| Kill::drawn(83, number, mpi)).collect();
     let subject = Subject { armature: ARMATURE.into(), program: PROGRAM.into(), words: Vec::new() };
     // Such jobs wait most of the time: several at once.
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

@@ -42,11 +42,13 @@ pub enum Moment {
     Leaving,
     /// It has left the session.
     Left,
+    /// In a task of a farm that ends the process of whoever does it.
+    Task,
 }
 
 impl Moment {
     /// All of them, in their order.
-    pub const ALL: [Moment; 8] = [
+    pub const ALL: [Moment; 9] = [
         Moment::Launched,
         Moment::Starting,
         Moment::Started,
@@ -55,11 +57,13 @@ impl Moment {
         Moment::Ended,
         Moment::Leaving,
         Moment::Left,
+        Moment::Task,
     ];
 
-    /// The phase in which the victim is or has been, and whether it goes on from there and another rank holds instead.
-    fn phase(self) -> (Phase, bool) {
-        match self {
+    /// The phase in which the victim is or has been, and whether it goes on from there and another rank holds instead; `None`
+    /// where nobody needs to kill it.
+    fn phase(self) -> Option<(Phase, bool)> {
+        Some(match self {
             Moment::Launched => (Phase::Launched, false),
             Moment::Starting => (Phase::Launched, true),
             Moment::Started => (Phase::Started, false),
@@ -68,7 +72,8 @@ impl Moment {
             Moment::Ended => (Phase::Ended, false),
             Moment::Leaving => (Phase::Ended, true),
             Moment::Left => (Phase::Left, false),
-        }
+            Moment::Task => return None,
+        })
     }
 }
 
@@ -92,7 +97,10 @@ impl fmt::Display for Kill {
         let Kill { moment, rank, skeleton, .. } = self;
         let with = if self.recover { " --recover" } else { "" };
         let more = if self.restarts { " --restarts 1" } else { "" };
-        write!(f, "armature run{with}{more}, {skeleton}: rank {rank} killed when {moment:?}")
+        match moment {
+            Moment::Task => write!(f, "armature run{with}{more}: a task kills a worker"),
+            _ => write!(f, "armature run{with}{more}, {skeleton}: rank {rank} killed when {moment:?}"),
+        }
     }
 }
 
@@ -111,10 +119,15 @@ impl Kill {
     /// The `number`th of a campaign: all moments take turns, the rest looks random.
     pub fn drawn(seed: u64, number: usize, mpi: Mpi) -> Self {
         let draw = |what: u64, of: usize| (noise(seed ^ what, number as u64) % of as u64) as usize;
+        let moment = Moment::ALL[number % Moment::ALL.len()];
+        let skeleton = match moment {
+            Moment::Task => Skeleton::DeadlyFarm,
+            _ => Skeleton::ALL[draw(2, Skeleton::ALL.len())],
+        };
         Kill {
-            moment: Moment::ALL[number % Moment::ALL.len()],
+            moment,
             rank: draw(1, RANKS),
-            skeleton: Skeleton::ALL[draw(2, Skeleton::ALL.len())],
+            skeleton,
             recover: mpi == Mpi::OpenMpi && draw(3, 3) > 0,
             restarts: draw(4, 3) == 0,
         }
@@ -123,12 +136,18 @@ impl Kill {
     /// Whether the others go on: a running farm does without a worker, and who has left has done its part.
     fn is_forgiven(&self) -> bool {
         let is_worker = self.skeleton == Skeleton::Farm && self.rank > 0;
-        self.recover && (self.moment == Moment::Left || self.moment == Moment::Working && is_worker)
+        let is_replaced = self.moment == Moment::Task || self.moment == Moment::Working && is_worker;
+        self.recover && (self.moment == Moment::Left || is_replaced)
     }
 
     /// Whether the job is started again: not where it has finished.
     fn is_restarted(&self) -> bool {
         self.restarts && !self.is_forgiven() && self.moment != Moment::Left
+    }
+
+    /// Whether it ends well: a task that kills does so in each attempt.
+    fn ends_well(&self) -> bool {
+        self.is_forgiven() || self.is_restarted() && self.moment != Moment::Task
     }
 
     /// Runs the job and kills the rank.
@@ -137,9 +156,6 @@ impl Kill {
     /// When anything is not as it must be: says what, with all that the job has printed.
     pub fn run(&self, subject: &Subject) -> Result<Outcome, String> {
         let dir = tempfile::tempdir().map_err(|e| format!("no directory: {e}"))?;
-        let (phase, further) = self.moment.phase();
-        let holder = if further { (self.rank + 1) % RANKS } else { self.rank };
-        let deed = Deed { phase, rank: holder, act: Act::Hold };
         let mut line: Vec<OsString> = vec![subject.armature.clone().into(), "run".into()];
         line.extend(self.recover.then(|| "--recover".into()));
         line.extend(self.restarts.then(|| "--restarts=1".into()));
@@ -147,8 +163,14 @@ impl Kill {
         for word in &subject.words {
             job = job.arg(word);
         }
-        job = job.arg(dir.path()).arg(self.skeleton.to_string()).arg(deed.to_string());
-        let running = job.start();
+        job = job.arg(dir.path()).arg(self.skeleton.to_string());
+        let Some((phase, further)) = self.moment.phase() else {
+            let outcome = job.run();
+            return self.judged(outcome, subject);
+        };
+        let holder = if further { (self.rank + 1) % RANKS } else { self.rank };
+        let deed = Deed { phase, rank: holder, act: Act::Hold };
+        let running = job.arg(deed.to_string()).start();
         let (mark, start) = (mark(dir.path(), phase, self.rank), Instant::now());
         while !mark.exists() && start.elapsed() < SOON {
             std::thread::sleep(Duration::from_millis(5));
@@ -159,9 +181,13 @@ impl Kill {
         let killed = kill(&mark);
         std::fs::write(go(dir.path()), "").map_err(|e| format!("the others cannot go on: {e}"))?;
         let outcome = running.wait();
-        killed
-            .and_then(|()| self.check(&outcome, linked(&subject.program)))
-            .map_err(|e| format!("{self}: {e}\n{outcome}"))?;
+        killed.map_err(|e| format!("{self}: {e}\n{outcome}"))?;
+        self.judged(outcome, subject)
+    }
+
+    fn judged(&self, outcome: Outcome, subject: &Subject) -> Result<Outcome, String> {
+        let checked = self.check(&outcome, linked(&subject.program));
+        checked.map_err(|e| format!("{self}: {e}\n{outcome}"))?;
         Ok(outcome)
     }
 
@@ -170,9 +196,12 @@ impl Kill {
         if outcome.hung || !outcome.left_behind.is_empty() {
             return Err("it hangs, or has left processes behind".into());
         }
-        let codes: &[i32] = match (self.is_forgiven() || self.is_restarted(), self.recover, mpi) {
+        let codes: &[i32] = match (self.ends_well(), self.recover, mpi) {
             (true, ..) => &[0],
             (false, true, _) => &[1],
+            // Not a kill, but an abort.
+            (false, false, Mpi::OpenMpi) if self.moment == Moment::Task => &[134],
+            (false, false, Mpi::Mpich) if self.moment == Moment::Task => &[6, 134],
             (false, false, Mpi::OpenMpi) => &[137],
             // Its launcher says which signal it was, bare or as a shell does.
             (false, false, Mpi::Mpich) => &[9, 137],
@@ -229,22 +258,22 @@ mod tests {
         let kill = |moment, rank, skeleton| Kill { moment, rank, skeleton, recover: true, restarts: true };
         let forgiven: Vec<Moment> =
             Moment::ALL.into_iter().filter(|&m| kill(m, 1, Skeleton::Farm).is_forgiven()).collect();
-        assert_eq!(forgiven, [Moment::Working, Moment::Left]);
+        assert_eq!(forgiven, [Moment::Working, Moment::Left, Moment::Task]);
         assert!(!kill(Moment::Working, 0, Skeleton::Farm).is_forgiven());
         assert!(!kill(Moment::Working, 1, Skeleton::Pipeline).is_forgiven());
         let restarted = Moment::ALL.into_iter().filter(|&m| kill(m, 1, Skeleton::Units).is_restarted());
         assert_eq!(restarted.count(), 7);
+        let deadly = |recover| Kill { recover, ..kill(Moment::Task, 1, Skeleton::DeadlyFarm) };
+        assert_eq!((deadly(true).is_forgiven(), deadly(true).is_restarted()), (true, false));
+        assert_eq!((deadly(false).is_restarted(), deadly(false).ends_well()), (true, false));
     }
 
     #[test]
     fn a_campaign_has_every_moment() {
         let kills: Vec<Kill> = (0..50).map(|n| Kill::drawn(7, n, Mpi::OpenMpi)).collect();
         let text = histogram(&kills);
-        assert_eq!(text.lines().count(), 8, "{text}");
-        assert!(
-            text.contains(" Launched   7 #######\n") && text.contains("     Left   6 ######\n"),
-            "{text}"
-        );
+        assert_eq!(text.lines().count(), 9, "{text}");
+        assert!(text.contains(" Launched   6 ######\n") && text.contains("     Task   5 #####\n"), "{text}");
         assert!(kills.iter().any(|k| k.recover) && kills.iter().any(|k| !k.recover));
         assert!((0..50).all(|n| !Kill::drawn(7, n, Mpi::Mpich).recover));
     }

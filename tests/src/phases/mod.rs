@@ -1,5 +1,5 @@
 //! A program that goes through all phases of a job and leaves in files where each rank is, so that ranks can be killed in
-//! every one of them, or end by themselves; and [`kills`], which does that.
+//! every one of them, or end by themselves, or by a task; and [`kills`], which does that.
 //!
 //! ```text
 //! mpirun -n 3 armature-phases DIR SKELETON [PHASE:RANK:ACT]…
@@ -31,6 +31,9 @@ const HOLD: Duration = Duration::from_secs(60);
 /// Items, tasks, units or rows of a run. With a millisecond each, a run is long enough for every rank to get some.
 const NUMBERS: u64 = 120;
 const EACH: Duration = Duration::from_millis(1);
+
+/// The task of a deadly farm that ends a process.
+const DEADLY: u64 = 60;
 
 /// Where a rank is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,6 +68,8 @@ impl Phase {
 pub enum Skeleton {
     /// A farm of closures.
     Farm,
+    /// A farm one of whose tasks ends the process of whoever does it, in the first run.
+    DeadlyFarm,
     /// One stage on all ranks.
     Pipeline,
     /// A loop over units.
@@ -74,13 +79,14 @@ pub enum Skeleton {
 }
 
 impl Skeleton {
-    const NAMED: [(Skeleton, &str); 4] = [
+    const NAMED: [(Skeleton, &str); 5] = [
         (Skeleton::Farm, "farm"),
+        (Skeleton::DeadlyFarm, "deadly-farm"),
         (Skeleton::Pipeline, "pipeline"),
         (Skeleton::Units, "units"),
         (Skeleton::Sweep, "sweep"),
     ];
-    /// All of them.
+    /// Those that kill nobody.
     pub const ALL: [Skeleton; 4] = [Skeleton::Farm, Skeleton::Pipeline, Skeleton::Units, Skeleton::Sweep];
 }
 
@@ -248,7 +254,7 @@ impl Rank {
         self.once(session, skeleton)?;
         say("run 1 is right");
         self.at(Phase::Between)?;
-        self.once(session, skeleton)?;
+        self.once(session, if skeleton == Skeleton::DeadlyFarm { Skeleton::Farm } else { skeleton })?;
         say("run 2 is right");
         self.at(Phase::Ended)?;
         say("all is right");
@@ -264,6 +270,23 @@ impl Rank {
                     return Ok(());
                 };
                 same(session, "results", &out, &expected())
+            }
+            Skeleton::DeadlyFarm => {
+                let (mut out, mut failed) = (Vec::new(), Vec::new());
+                let deadly = |n: u64| if n == DEADLY { std::process::abort() } else { work(n) };
+                // Rank 0 must not be the first to have it.
+                let mut farm = Farm::try_new("numbers", deadly).retries(0).dedicated_master();
+                farm.map(session, 0..NUMBERS, |n, result| match result {
+                    Ok(x) => out.push(x),
+                    Err(task) => failed.push((n, task.attempts())),
+                })?;
+                let (mut expected, mut deaths) = (expected(), vec![(DEADLY, 1)]);
+                expected.remove(DEADLY as usize);
+                if !session.is_root() {
+                    (expected, deaths) = Default::default();
+                }
+                same(session, "results", &out, &expected)?;
+                same(session, "failed tasks", &failed, &deaths)
             }
             Skeleton::Pipeline => {
                 let mut out = Vec::new();
