@@ -23,6 +23,10 @@ pub const TIMED_OUT: u8 = 124;
 /// How long a launcher may take to end its ranks after it has been told to.
 const GRACE: Duration = Duration::from_secs(10);
 
+/// When MPICH's launcher, whose input is empty, comes to its end. It hands that on to the ranks, and dies of SIGPIPE in one of ten
+/// jobs that end just then. With an input that has ended before, these are jobs whose ranks only print something.
+const END_OF_INPUT: Duration = Duration::from_secs(1);
+
 /// How often we look whether the launcher has ended or a signal has come.
 pub(crate) const TICK: Duration = Duration::from_millis(20);
 
@@ -83,15 +87,26 @@ impl<'a> Call<'a> {
         let hosts = self.hostfile.as_ref().map_or(Path::new(""), |file| file.path());
         let launcher = &self.line.program;
         let command = self.stage.as_ref().map(|stage| stage::command(stage, launcher));
-        let stdin = if self.reads_stdin { Stdio::inherit() } else { Stdio::null() };
-        command
+        let stdin = match (self.reads_stdin, self.line.minds_end_of_input) {
+            (true, _) => Stdio::inherit(),
+            (false, true) => Stdio::piped(),
+            (false, false) => Stdio::null(),
+        };
+        let mut child = command
             .unwrap_or_else(|| Command::new(launcher))
             .stdin(stdin)
             .args(self.line.args(hosts))
             .envs(self.line.variables.iter().copied())
             .envs(variables.iter().copied())
             .spawn()
-            .map_err(LaunchError::io(format!("start {}", launcher.display())))
+            .map_err(LaunchError::io(format!("start {}", launcher.display())))?;
+        if let Some(nothing) = child.stdin.take() {
+            std::thread::spawn(move || {
+                std::thread::sleep(END_OF_INPUT);
+                drop(nothing);
+            });
+        }
+        Ok(child)
     }
 
     /// The signals that have come since the last call.

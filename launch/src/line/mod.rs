@@ -87,6 +87,8 @@ pub struct Line {
     pub ranks: usize,
     /// Whether all of them are on this machine.
     pub all_here: bool,
+    /// Whether it minds that its input, if it is empty, ends when the job does.
+    pub minds_end_of_input: bool,
     /// What the user should know about it.
     pub warning: Option<String>,
     words: Vec<Word>,
@@ -194,7 +196,16 @@ pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
     });
     words.extend(job.command.iter().cloned().map(Word::Text));
     let all_here = !use_srun && hosts.is_none() && matches!(site.batch, None | Some(Batch::Pbs(_)));
-    Ok(Line { program: program.clone(), hostfile, variables, ranks, all_here, warning, words })
+    Ok(Line {
+        program: program.clone(),
+        hostfile,
+        variables,
+        ranks,
+        all_here,
+        minds_end_of_input: !use_srun && mpi == Mpi::Mpich,
+        warning,
+        words,
+    })
 }
 
 /// What a launcher has to be told.
