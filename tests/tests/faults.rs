@@ -43,11 +43,17 @@ fn on_threads() {
 
 #[track_caller]
 fn ended_by_failure(outcome: &Outcome) {
+    ended_by_failures(outcome, 1);
+}
+
+/// The same, where so many ranks may find what is wrong at the same moment.
+#[track_caller]
+fn ended_by_failures(outcome: &Outcome, most: usize) {
     assert!(!outcome.status.success(), "the job is said to have succeeded\n{outcome}");
     assert!(!outcome.hung && outcome.took < SOON, "not within {SOON:?}\n{outcome}");
     assert!(outcome.left_behind.is_empty(), "{outcome}");
     let reports = outcome.stderr.lines().filter(|l| l.starts_with("armature: ")).count();
-    assert_eq!(reports, 1, "one rank says it, and once\n{outcome}");
+    assert!((1..=most).contains(&reports), "it is said once, by {most} ranks at most\n{outcome}");
 }
 
 /// Every fault as a job of MPI processes.
@@ -58,7 +64,9 @@ fn fails_under_mpirun(name: &str) {
         found += 1;
         let ranks = fault.ranks.max(3);
         let outcome = Job::new(PROGRAM, ranks).arg(fault.case.name).limit(SOON * 2).run();
-        ended_by_failure(&outcome);
+        // Every rank looks at the items that it has, and compares what it runs.
+        let most = if name.starts_with("odd-") || name.starts_with("other-") { ranks } else { 1 };
+        ended_by_failures(&outcome, most);
         let own: Vec<&str> = outcome.stderr.lines().filter(|l| l.starts_with("armature: ")).collect();
         fault.check(&own.join("\n"), ranks).unwrap_or_else(|e| panic!("{e}\n{outcome}"));
         // Before the failure nobody is through; behind it the others are, and wait for the failing rank.
