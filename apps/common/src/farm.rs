@@ -1,6 +1,7 @@
 //! Options of a farm.
 
 use crate::run::RunArgs;
+use crate::terminal::tell;
 use armature::farm::{Chunking, Farm};
 use armature::{Item, Session};
 use clap::Args;
@@ -49,7 +50,8 @@ impl FarmArgs {
     /// The farm as it was asked for. Says so where that means nothing in this session.
     pub fn set_up<'f, I: Item, O: Item>(&self, session: &Session, farm: Farm<'f, I, O>) -> Farm<'f, I, O> {
         if session.size() == 1 {
-            self.idle_options().for_each(|option| eprintln!("{option} does nothing: there is only one rank"));
+            self.idle_options()
+                .for_each(|option| tell(format_args!("{option} does nothing: there is only one rank")));
         }
         let mut farm = farm.chunking(self.chunking);
         if self.dedicated_master {
@@ -67,12 +69,11 @@ impl FarmArgs {
         farm
     }
 
-    /// Options that mean nothing on one rank, among those that were given.
+    /// Options that mean nothing on one rank, among those that were given. A limit for tasks is refused there by the farm.
     fn idle_options(&self) -> impl Iterator<Item = &'static str> {
         let given = [
             ("--dedicated-master", self.dedicated_master),
             ("--request-ahead", self.request_ahead.is_some()),
-            ("--task-limit", self.task_limit.is_some()),
         ];
         given.into_iter().filter_map(|(option, is_given)| is_given.then_some(option))
     }
@@ -143,7 +144,7 @@ mod tests {
         assert!(idle("--retries 2 --chunking ss").is_empty());
         assert_eq!(
             idle("--dedicated-master --task-limit 3 --request-ahead 1"),
-            ["--dedicated-master", "--request-ahead", "--task-limit"]
+            ["--dedicated-master", "--request-ahead"]
         );
     }
 

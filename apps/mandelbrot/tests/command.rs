@@ -155,8 +155,8 @@ fn the_picture_goes_where_the_user_wants_it() {
 #[test]
 fn options_that_do_nothing_are_told() {
     let dir = tempfile::tempdir().unwrap();
-    let messages = good(dir.path(), &["--dedicated-master", "--task-limit", "60"]);
-    for option in ["--dedicated-master", "--task-limit"] {
+    let messages = good(dir.path(), &["--dedicated-master", "--request-ahead", "2"]);
+    for option in ["--dedicated-master", "--request-ahead"] {
         assert!(messages.contains(&format!("{option} does nothing: there is only one rank")), "{messages}");
     }
     assert!(!good(dir.path(), &["--dedicated-master", "--ranks", "2"]).contains("does nothing"));
