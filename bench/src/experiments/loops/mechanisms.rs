@@ -37,6 +37,8 @@ const PERIODS: [f64; 2] = [60.0, 20.0];
 const UNITS: u64 = 1000;
 const PASS: f64 = 0.25;
 const PASSES: u64 = 960;
+/// Seconds that a load which never goes away stays: more than any simulated run takes.
+const ALWAYS: f64 = 1e6;
 /// Seconds that a process runs while others wait, and periods of balancing in these.
 const QUANTUM: f64 = 0.1;
 const PAPERS: f64 = 10.0;
@@ -138,7 +140,7 @@ fn period(report: &mut Report, extent: &Extent) -> Outcome {
 type Look = (&'static str, &'static str, Load, [(&'static str, Balancing); 2]);
 
 fn courses(report: &mut Report, extent: &Extent) -> Outcome {
-    let always = Load { rank: 0, off: 0.0, on: f64::MAX };
+    let always = Load { rank: 0, off: 0.0, on: ALWAYS };
     let at_once = |smoothing| Balancing::Synchronous(rules(PAPERS, smoothing, 0.0, None));
     let by = |threshold| Balancing::Pipelined(rules(PAPERS, Smoothing::Trend, threshold, Some(2.0)));
     let filters = || [("no filter", at_once(Smoothing::Raw)), ("filter", at_once(Smoothing::Trend))];
