@@ -134,14 +134,14 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_job() {
-        let verdict = Path::new("/tmp/v");
+        let verdict = Path::new("/v");
         let rank = |environment: &[u8], but: &[&str]| rank_in(environment, verdict, but);
-        let open_mpi = b"A=b\0ARMATURE_VERDICT=/tmp/v\0OMPI_COMM_WORLD_RANK=7\0PMIX_RANK=7\0";
+        let open_mpi = b"A=b\0ARMATURE_VERDICT=/v\0OMPI_COMM_WORLD_RANK=7\0PMIX_RANK=7\0";
         assert_eq!(rank(open_mpi, &[]), Some(7));
-        assert_eq!(rank(b"PMI_RANK=3\0ARMATURE_VERDICT=/tmp/v", &[]), Some(3));
-        assert_eq!(rank(b"ARMATURE_VERDICT=/tmp/v\0", &[]), None, "the launcher");
-        assert_eq!(rank(b"PMI_RANK=3\0ARMATURE_VERDICT=/tmp/v2\0", &[]), None, "another job");
-        assert_eq!(rank(b"PMI_RANK=3\0PMIX_RANK=1\0ARMATURE_VERDICT=/tmp/v\0", &["PMI_RANK"]), Some(1));
+        assert_eq!(rank(b"PMI_RANK=3\0ARMATURE_VERDICT=/v", &[]), Some(3));
+        assert_eq!(rank(b"ARMATURE_VERDICT=/v\0", &[]), None, "the launcher");
+        assert_eq!(rank(b"PMI_RANK=3\0ARMATURE_VERDICT=/v2\0", &[]), None, "another job");
+        assert_eq!(rank(b"PMI_RANK=3\0PMIX_RANK=1\0ARMATURE_VERDICT=/v\0", &["PMI_RANK"]), Some(1));
         assert_eq!(rank(b"", &[]), None, "a process that has ended");
     }
 
