@@ -6,7 +6,7 @@ use crate::cores::SharedCores;
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, AMOUNT, POSITIVE};
 
-/// Most processors of a platform. Links are a matrix: with so many it has 4 GiB, and more would be the end of the memory of
+/// Most processors of a platform. Links are a matrix: at this size it has 4 GiB, and more would be the end of the memory of
 /// most machines before any message.
 const MOST_PROCESSORS: usize = 1 << 14;
 

@@ -171,7 +171,7 @@ impl IterationModel {
     }
 }
 
-/// Most numbers of workers that are compared: they are tried one by one, which takes some milliseconds for so many.
+/// Most numbers of workers that are compared: they are tried one by one, and this number of them takes some milliseconds.
 const MOST_TRIED: usize = 1 << 20;
 
 /// The numbers of a range that are tried.

@@ -20,7 +20,7 @@ impl Largest {
         Largest { bytes: size_of::<T>().max(1) as f64, known: !std::mem::needs_drop::<T>() }
     }
 
-    /// `count` of them had so many bytes.
+    /// `count` of them had `bytes` bytes together.
     fn see(&mut self, count: u64, bytes: u64) {
         if count > 0 {
             self.bytes = self.bytes.max(bytes as f64 / count as f64);

@@ -14,7 +14,7 @@ use crate::monitor::Event;
 use crate::transport::Message;
 use crate::wire::{Item, weigh};
 
-/// Of small tasks one in so many is weighed when they are drawn: to weigh one costs as much as to encode it. Tasks that are
+/// Of small tasks one in this number is weighed when they are drawn: to weigh one costs as much as to encode it. Tasks that are
 /// suddenly large are noticed so much later.
 const SAMPLED: usize = 8;
 

@@ -74,7 +74,7 @@ impl<O> Order<O> {
         self.early.clear();
     }
 
-    /// Takes results from task `first` on, of so many bytes; feeds the sink what is due, and returns its answer.
+    /// Takes results from task `first` on, of `bytes` bytes; feeds the sink what is due, and returns its answer.
     pub(crate) fn put(
         &mut self,
         first: u64,

@@ -88,7 +88,7 @@ impl Pace {
         self.made(tasks, bytes);
     }
 
-    /// `tasks` tasks have results of so many bytes.
+    /// `tasks` tasks have results of `bytes` bytes.
     pub(crate) fn made(&mut self, tasks: u64, bytes: usize) {
         let each = bytes as f64 / tasks.max(1) as f64;
         self.result_bytes = each.max(self.result_bytes + FRESH * (each - self.result_bytes));

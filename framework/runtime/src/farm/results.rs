@@ -79,7 +79,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         self.settle(&done, 0, given, (sheet.results, bytes as u64), sink)
     }
 
-    /// Every task of a chunk is settled: it has a result, or has failed, or is tried again. The results have so many bytes.
+    /// Every task of a chunk is settled: it has a result, or has failed, or is tried again. The results have `bytes` bytes.
     fn settle(
         &mut self,
         done: &Done,

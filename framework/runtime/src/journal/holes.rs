@@ -54,7 +54,7 @@ pub(super) fn hash(file: &File, range: Range<u64>, hasher: &mut Hasher) -> io::R
     Ok(())
 }
 
-/// The checksum of so many zeros, by the checksums of 1, 2, 4, … of them.
+/// The checksum of `count` zeros, by the checksums of 1, 2, 4, … of them.
 fn of_zeros(count: u64) -> Hasher {
     let (mut sum, mut power) = (Hasher::new(), Hasher::new());
     power.update(&[0]);

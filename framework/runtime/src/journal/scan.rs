@@ -15,7 +15,7 @@ use super::{Cut, Recovery};
 
 /// So much is read at once, in bytes. A payload that is longer may have holes, which are not read.
 const PIECE: usize = 1 << 20;
-/// Behind damage, records are counted until so many in a row are not whole. The number is for people; it bounds how long
+/// Behind damage, records are counted until this number in a row are not whole. The number is for people; it bounds how long
 /// zeros at the end of a file are taken for records without a payload.
 const STRANGE: u32 = 16;
 

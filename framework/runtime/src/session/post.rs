@@ -174,7 +174,7 @@ impl Post {
         Backoff::new(self.spin, self.longest_sleep)
     }
 
-    /// The number of the next run, which begins here without a word; see [`begin_run`](Post::begin_run).
+    /// Takes the number of the next run. Skeletons call [`begin_run`](Post::begin_run), which compares what ranks run.
     pub(super) fn next_run(&mut self) -> u32 {
         self.run += 1;
         self.run

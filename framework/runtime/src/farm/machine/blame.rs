@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Crew, Given, Master, Standing};
 
-/// Suspects of one death that are handed out one by one; more of them go in so many chunks, at the price of another
+/// Suspects of one death that are handed out one by one; more of them go in this number of chunks, at the price of another
 /// death. A chunk of one costs a round trip, some 100 µs, so this is about half a second.
 const SINGLED_OUT: u32 = 4096;
 
@@ -55,7 +55,7 @@ pub(crate) enum InHand {
 pub(super) enum Blame {
     /// Nothing.
     Innocent,
-    /// The rank was in it or in another one. It is tried again with at most so many others.
+    /// The rank was in it or in another one. It is tried again in a chunk of at most this number of tasks.
     Suspect(u32),
     /// The rank was in it.
     Guilty,

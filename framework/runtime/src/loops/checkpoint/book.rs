@@ -80,7 +80,7 @@ impl Book {
         self.next.is_some()
     }
 
-    /// A checkpoint of the units after so many passes begins, of so many ranks. False, and nothing begins, if that is the pass
+    /// A checkpoint of the units after `pass` passes begins, of `ranks` ranks. False, and nothing begins, if that is the pass
     /// of the one that counts.
     pub(in crate::loops) fn begin(&mut self, pass: u64, ranks: usize) -> bool {
         if self.last.as_ref().is_some_and(|last| last.pass == pass) {

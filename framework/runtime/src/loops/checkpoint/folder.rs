@@ -35,7 +35,7 @@ impl TryFrom<String> for Attempt {
     }
 }
 
-/// The directory of the units as they are after so many passes.
+/// The directory of the units as they are after a number of passes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Folder {
     pub(super) pass: u64,

@@ -132,7 +132,7 @@ impl<U: Units> Engine<U> {
         Ok(())
     }
 
-    /// What a run of so many passes is, as all ranks must run it.
+    /// What a run of `passes` passes is, as all ranks must run it.
     pub(in crate::loops) fn announcement(&mut self, passes: u64) -> Announcement {
         self.runs += 1;
         let what = Announcement::new(format!("runs the DOALL loop {:?}", self.name));

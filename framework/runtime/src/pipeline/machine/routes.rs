@@ -160,7 +160,7 @@ impl Machine {
         self.mail(0, Kind::Early, &letter)
     }
 
-    /// So many batches of so many bytes wait at `edge` for an older one: they keep nobody busy, so more may be drawn.
+    /// `batches` batches of `bytes` bytes wait at `edge` for an older one: they keep nobody busy, so more may be drawn.
     pub(super) fn note_early(&mut self, edge: usize, batches: usize, bytes: u64) -> Result<()> {
         let Some(source) = &mut self.source else {
             return Err(Error::new(ErrorKind::Wire, "tells of waiting batches a rank that draws none"));

@@ -38,7 +38,7 @@ impl Source {
         self.window.replan(plan);
     }
 
-    /// So many batches of so many bytes wait in front of edge `edge` for an older one.
+    /// `batches` batches of `bytes` bytes wait in front of edge `edge` for an older one.
     pub(super) fn early(&mut self, edge: usize, batches: usize, bytes: u64) {
         self.window.early(edge, batches, bytes);
     }

@@ -120,7 +120,7 @@ impl Window {
         self.early.values().fold((0, 0), |(batches, bytes), early| (batches + early.0, bytes + early.1))
     }
 
-    /// So many batches of so many bytes wait in front of edge `edge` for an older one.
+    /// `batches` batches of `bytes` bytes wait in front of edge `edge` for an older one.
     pub(crate) fn early(&mut self, edge: usize, batches: usize, bytes: u64) {
         self.early.insert(edge, (batches, bytes));
     }
