@@ -1,7 +1,7 @@
 //! The command line of `armature`.
 //!
 //! Exit codes of `armature run`: the program's own as the launcher reports it or, with `--recover`, `--restarts` or
-//! `--verdict`, as its verdict says; 124 after the time limit; 2 for a wrong option or hostfile; 127 if the program or the
+//! `--job-status`, as its job status says; 124 after the time limit; 2 for a wrong option or hostfile; 127 if the program or the
 //! launcher is missing; 1 if something else went wrong before the start.
 //! `armature explain` ends with 2 if it cannot read the log.
 
@@ -47,11 +47,11 @@ enum Action {
 ///
 /// The program is the same on all ranks: an argument `:` is refused, because launchers take it for the beginning of another.
 ///
-/// With --recover, --restarts, --verdict or --start-limit, what counts is the verdict that the program leaves in a file, not how its
+/// With --recover, --restarts, --job-status or --start-limit, what counts is the job status that the program leaves in a file, not how its
 /// launcher ends: 0 only if the job says that it has finished. A launcher that does not end when the job has is ended, with
 /// all processes that it has started. The program must use armature.
 ///
-/// Exit code: the program's own, as the launcher reports it, or as the verdict says; 124 after the time limit; 2 for a wrong
+/// Exit code: the program's own, as the launcher reports it, or as the job status says; 124 after the time limit; 2 for a wrong
 /// option or hostfile; 127 if the program or the launcher is missing; 1 if something else went wrong before the start.
 #[derive(Debug, Args)]
 struct Run {
@@ -81,16 +81,16 @@ struct Run {
     #[arg(long, value_name = "N", default_value_t = 0)]
     restarts: u32,
     /// End the job if not all ranks have started and found each other within this time, each time that it is started
-    /// [default, with --recover, --restarts or --verdict: 10m]. A rank that dies on this machine meanwhile is noticed at once
+    /// [default, with --recover, --restarts or --job-status: 10m]. A rank that dies on this machine meanwhile is noticed at once
     #[arg(long, value_name = "TIME", value_parser = duration)]
     start_limit: Option<Duration>,
     /// Hand standard input on to the launcher, and with it to rank 0. Otherwise nothing is read from it
     #[arg(long)]
     stdin: bool,
-    /// Keep the verdict in this file; rank 0 must be able to write it [default: a temporary one, in the current directory
+    /// Keep the job status in this file; rank 0 must be able to write it [default: a temporary one, in the current directory
     /// where there are several hosts]
     #[arg(long, value_name = "FILE")]
-    verdict: Option<PathBuf>,
+    job_status: Option<PathBuf>,
     /// Print the command and the hostfile, and do not start anything
     #[arg(long)]
     dry_run: bool,
@@ -136,7 +136,7 @@ pub fn main() -> ExitCode {
 }
 
 fn tell(directory: &Path, all: bool) -> Result<u8, LaunchError> {
-    let log = armature::monitor::read(directory).map_err(LaunchError::Events)?;
+    let log = armature::observe::read(directory).map_err(LaunchError::Events)?;
     print(&explain::explain(&log, all))
 }
 
@@ -161,9 +161,9 @@ fn start(run: Run) -> Result<u8, LaunchError> {
     };
     let ranks = run.ranks.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
     let Run { bind, launcher, recover, restarts, start_limit, .. } = run;
-    let verdict = recover || restarts > 0 || run.verdict.is_some() || start_limit.is_some();
+    let job_status = recover || restarts > 0 || run.job_status.is_some() || start_limit.is_some();
     let job = Job::new(program, run.command.into_iter().skip(1));
-    let job = Job { ranks, hosts, bind, launcher, recover, verdict, ..job };
+    let job = Job { ranks, hosts, bind, launcher, recover, job_status, ..job };
     let line = line(&job, mpi, &site)?;
     if let Some(warning) = &line.warning {
         say(warning);
@@ -181,29 +181,29 @@ fn start(run: Run) -> Result<u8, LaunchError> {
     }
     let program = std::env::current_exe().map_err(LaunchError::io("find this program's own file"))?;
     let mut call = Call::new(&line)?.reads_stdin(run.stdin).bound_to_this_process(program);
-    if !verdict {
+    if !job_status {
         return call.run(run.timeout);
     }
     // Other hosts may see the current directory; the one for temporary files they do not.
     let alone = job.hosts.is_none() && site.batch.is_none();
     let place = if alone { std::env::temp_dir() } else { PathBuf::from(".") };
     let doing = format!(
-        "make a directory for the verdict in {}; --verdict FILE names another place",
+        "make a directory for the job status in {}; --job-status FILE names another place",
         place.display()
     );
-    let (_directory, file) = match run.verdict {
+    let (_directory, file) = match run.job_status {
         Some(file) => (None, file),
         None => {
-            let made = tempfile::Builder::new().prefix(".armature-verdict-").tempdir_in(place);
+            let made = tempfile::Builder::new().prefix(".armature-job-status-").tempdir_in(place);
             let directory = made.map_err(LaunchError::io(doing))?;
-            let file = directory.path().join("verdict");
+            let file = directory.path().join("job-status");
             (Some(directory), file)
         }
     };
     // Ranks may have another current directory.
     let file = std::path::absolute(&file).map_err(LaunchError::io("find out the current directory"))?;
     let terms = Terms {
-        verdict: &file,
+        job_status: &file,
         restarts,
         limit: run.timeout,
         start_limit: start_limit.unwrap_or(START_LIMIT),

@@ -27,8 +27,8 @@ pub enum LaunchError {
     NoSrun,
     /// Ranks cannot go on without one that died, because the launcher of this MPI ends all of them.
     NoRecovery(Mpi),
-    /// The verdict of a job cannot be written.
-    Verdict(armature::Error),
+    /// The job status of a job cannot be written.
+    JobStatus(armature::Error),
     /// The event log cannot be read or understood.
     Events(armature::Error),
     /// A file could not be read or written, or a process not be started.
@@ -52,7 +52,7 @@ impl LaunchError {
             | LaunchError::Events(_)
             | LaunchError::NoRecovery(_) => 2,
             LaunchError::NoProgram(_) | LaunchError::NoLauncher(_) | LaunchError::NoSrun => 127,
-            LaunchError::Io { .. } | LaunchError::Verdict(_) => 1,
+            LaunchError::Io { .. } | LaunchError::JobStatus(_) => 1,
         }
     }
 
@@ -66,7 +66,7 @@ impl fmt::Display for LaunchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LaunchError::Hostfile(error) => error.fmt(f),
-            LaunchError::Events(error) | LaunchError::Verdict(error) => error.fmt(f),
+            LaunchError::Events(error) | LaunchError::JobStatus(error) => error.fmt(f),
             LaunchError::Variable(variable) => variable.fmt(f),
             LaunchError::Colon => f.write_str(
                 "an argument is `:`: launchers take it for the end of one program and the beginning of another, also behind \
@@ -110,7 +110,7 @@ impl std::error::Error for LaunchError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             LaunchError::Hostfile(error) => Some(error),
-            LaunchError::Events(error) | LaunchError::Verdict(error) => Some(error),
+            LaunchError::Events(error) | LaunchError::JobStatus(error) => Some(error),
             LaunchError::Io { source, .. } => Some(source),
             _ => None,
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use armature::monitor::{Event, Log, Record};
+use armature::observe::{Event, Log, Record};
 
 /// Columns of a line.
 const WIDTH: usize = 110;

@@ -7,7 +7,7 @@
 //! 1. [`cli`] reads the arguments, [`hostfile`] the hostfile.
 //! 2. [`site`] looks at the machine: cores, launchers, the job that we are in. [`detect`] looks at the program.
 //! 3. [`mod@line`] decides: a pure function from all of that to the command.
-//! 4. [`execute`] runs it, hands signals and the exit code through and keeps the time limit. A job whose verdict counts is
+//! 4. [`execute`] runs it, hands signals and the exit code through and keeps the time limit. A job whose job status counts is
 //!    run by [`mod@supervise`].
 //!
 //! `armature explain DIR` says what was decided in a run, from its event log: [`mod@explain`].

@@ -104,9 +104,9 @@ fn what_is_no_regular_file_is_refused_at_once() {
     for (option, file, what, code) in [
         ("--hostfile", fifo, "a FIFO", 2),
         ("--hostfile", "/dev/null", "a character device", 2),
-        ("--verdict", fifo, "a FIFO", 1),
+        ("--job-status", fifo, "a FIFO", 1),
         // It can be written, but says nothing.
-        ("--verdict", "/dev/null", "a character device", 1),
+        ("--job-status", "/dev/null", "a character device", 1),
     ] {
         let output = armature(dir.path(), &[option, file, "/bin/sh"]).output().unwrap();
         expect_code(&output, code);

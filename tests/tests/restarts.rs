@@ -1,4 +1,4 @@
-//! `armature run` with verdicts: jobs that die are started again and go on from their journal; the exit code is right
+//! `armature run` with job statuses: jobs that die are started again and go on from their journal; the exit code is right
 //! whatever the launcher says; nothing is left behind.
 
 use std::collections::BTreeSet;
@@ -82,8 +82,8 @@ fn a_job_that_dies_twice_goes_on_from_its_journal() {
 #[test]
 fn without_restarts_a_job_that_dies_has_failed() {
     let dir = tempfile::tempdir().expect("a directory");
-    let verdict = dir.path().join("verdict");
-    let options = ["--verdict", verdict.to_str().expect("a text")];
+    let job_status = dir.path().join("job-status");
+    let options = ["--job-status", job_status.to_str().expect("a text")];
     let running = squares(dir.path(), &options, 3000, "").start();
     running.wait_for("kept 5\n");
     kill(&running, 2);
@@ -91,10 +91,11 @@ fn without_restarts_a_job_that_dies_has_failed() {
     // MPICH says 9, Open MPI 137.
     assert!(matches!(outcome.status.code(), Some(9 | 137)), "{outcome}");
     ended_with(&outcome, outcome.status.code().unwrap_or(0), &["the job has died after"]);
-    let verdict = armature::verdict::Verdict::read(&verdict).expect("a verdict").expect("a verdict");
+    let job_status =
+        armature::job_status::JobStatus::read(&job_status).expect("a job status").expect("a job status");
     // A rank may have had time to say that another one is missing.
-    let is_missed = verdict.state == armature::verdict::State::Failed && verdict.restart;
-    assert!(is_missed || verdict.state == armature::verdict::State::Running, "{verdict:?}");
+    let is_missed = job_status.state == armature::job_status::State::Failed && job_status.restart;
+    assert!(is_missed || job_status.state == armature::job_status::State::Running, "{job_status:?}");
 }
 
 #[test]
@@ -203,9 +204,9 @@ fn the_exit_code_is_right_in_spite_of_recovery() {
 }
 
 #[test]
-fn a_program_without_a_verdict_has_failed() {
+fn a_program_without_a_job_status_has_failed() {
     let job = Job::new(PROGRAM, RANKS).through([ARMATURE, "run", "--restarts", "2"]);
     // It ends before its ranks begin.
     let outcome = job.arg("only one argument").run();
-    ended_with(&outcome, 1, &["the job has left no verdict"]);
+    ended_with(&outcome, 1, &["the job has left no job status"]);
 }

@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use armature::monitor::Event;
+use armature::observe::Event;
 use armature_planner::Platform;
 use armature_planner::pipeline::{Algorithm, Block, Dispatch, Mapping, PlanOptions, plan, production_time};
 
@@ -315,7 +315,7 @@ impl<'a> Case<'a> {
 
 /// The changes of mapping that rank 0 has logged, without the one that the stream begins with.
 fn changes(events: &Path) -> Outcome<Vec<(f64, String)>> {
-    let records = armature::monitor::read(events)?.records.into_iter();
+    let records = armature::observe::read(events)?.records.into_iter();
     let switches = records.filter(|record| record.rank == 0).filter_map(|record| match record.event {
         Event::Switch { epoch, mapping } if epoch > 1 => Some((record.at, mapping)),
         _ => None,

@@ -34,24 +34,24 @@
 //! - `mpi` (default): ranks as MPI processes. Without it, ranks are threads of one process.
 //! - `hwloc` (default): cores, caches and memory from hwloc. Without it, from `/sys`.
 
-mod clock;
-mod engine;
+mod comm;
 mod error;
 pub mod farm;
-pub mod journal;
+pub mod job_status;
 pub mod loops;
-pub mod monitor;
+pub mod observe;
+mod persist;
 pub mod pipeline;
+mod rank;
 mod session;
-mod topology;
-mod transport;
-pub mod verdict;
+mod user_code;
 mod wire;
 
-pub use clock::{Stopwatch, declare};
+pub use comm::clock::{Stopwatch, declare};
 pub use error::{BoxError, Error, ErrorKind, Result};
+pub use persist::journal;
+pub use session::topology::{Core, Source as TopologySource, Topology};
 pub use session::{Balance, BatchMode, Bind, Config, Driver, Progress, Session, TransportChoice, run};
-pub use topology::{Core, Source as TopologySource, Topology};
 pub use wire::{Item, Plain, raw};
 
 /// The README and the book's pages, so that their examples compile and are true.

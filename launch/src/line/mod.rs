@@ -30,8 +30,8 @@ pub struct Job {
     pub launcher: Launcher,
     /// Whether ranks go on when one dies.
     pub recover: bool,
-    /// Whether the launcher is started with `ARMATURE_VERDICT` set, which the ranks need.
-    pub verdict: bool,
+    /// Whether the launcher is started with `ARMATURE_JOB_STATUS` set, which the ranks need.
+    pub job_status: bool,
 }
 
 impl Job {
@@ -45,7 +45,7 @@ impl Job {
             bind: Bind::Auto,
             launcher: Launcher::Auto,
             recover: false,
-            verdict: false,
+            job_status: false,
         }
     }
 }
@@ -161,7 +161,7 @@ pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
         (Err(wrong), Some(ranks), _) => (ranks, Some(wrong.to_string())),
     };
     let ranks = job.ranks.unwrap_or(slots);
-    let Job { bind, recover, verdict, .. } = *job;
+    let Job { bind, recover, job_status, .. } = *job;
     if recover && mpi == Mpi::Mpich {
         return Err(LaunchError::NoRecovery(mpi));
     }
@@ -169,7 +169,7 @@ pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
         Some(Batch::Slurm { cores_per_task, .. }) => cores_per_task,
         _ => None,
     };
-    let needs = Needs { ranks, shared: ranks > slots, cores_per_task, hosts, bind, recover, verdict };
+    let needs = Needs { ranks, shared: ranks > slots, cores_per_task, hosts, bind, recover, job_status };
     let use_srun = match job.launcher {
         Launcher::Srun => true,
         Launcher::Mpirun => false,
@@ -218,7 +218,7 @@ struct Needs<'a> {
     hosts: Option<&'a Hostfile>,
     bind: Bind,
     recover: bool,
-    verdict: bool,
+    job_status: bool,
 }
 
 impl Needs<'_> {

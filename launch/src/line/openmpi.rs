@@ -4,8 +4,8 @@ use super::{Bind, Needs, Word, words};
 use crate::hostfile::Hostfile;
 use crate::site::Site;
 
-/// Set for the launcher only, see [`Job::verdict`](super::Job::verdict).
-const VERDICT: &str = "ARMATURE_VERDICT";
+/// Set for the launcher only, see [`Job::job_status`](super::Job::job_status).
+const JOB_STATUS: &str = "ARMATURE_JOB_STATUS";
 
 /// It cuts names of hosts off at their first dot, by default, and takes `node.1.site` and `node.2.site` for one host. The
 /// first variable is for Open MPI 4, the second for 5.
@@ -39,7 +39,7 @@ pub(super) fn options(needs: &Needs<'_>, site: &Site) -> Vec<Word> {
         line.extend(words(["--enable-recovery"]));
     }
     // Ranks on other hosts get nothing of our environment but what is named.
-    let ours = Some(VERDICT).filter(|&name| needs.verdict && !site.variables.iter().any(|v| v == name));
+    let ours = Some(JOB_STATUS).filter(|&name| needs.job_status && !site.variables.iter().any(|v| v == name));
     for name in site.variables.iter().map(String::as_str).chain(ours) {
         line.extend(words(["-x", name]));
     }

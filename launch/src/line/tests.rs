@@ -147,9 +147,9 @@ fn words_are_quoted_for_the_shell() {
 
 #[test]
 fn ranks_may_go_on_with_open_mpi_only() {
-    let job = Job { ranks: Some(2), recover: true, verdict: true, ..Job::new("app", [""; 0]) };
-    let site = Site { variables: vec!["ARMATURE_EVENTS".into(), "ARMATURE_VERDICT".into()], ..here() };
-    let golden = "mpirun.openmpi -n 2 --enable-recovery -x ARMATURE_EVENTS -x ARMATURE_VERDICT app";
+    let job = Job { ranks: Some(2), recover: true, job_status: true, ..Job::new("app", [""; 0]) };
+    let site = Site { variables: vec!["ARMATURE_EVENTS".into(), "ARMATURE_JOB_STATUS".into()], ..here() };
+    let golden = "mpirun.openmpi -n 2 --enable-recovery -x ARMATURE_EVENTS -x ARMATURE_JOB_STATUS app";
     check(&job, Mpi::OpenMpi, &site, golden);
     check(
         &job,

@@ -50,27 +50,27 @@ pub(super) fn bury(launcher: u32) {
 /// --mpi=pmi2`, `srun --mpi=pmix`.
 const RANK: [&str; 3] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
 
-/// The ranks of the job with this verdict that have a living process on this machine. Not only descendants: those that srun
+/// The ranks of the job with this job status that have a living process on this machine. Not only descendants: those that srun
 /// starts are not. A rank that we may not look at is not found.
-pub(super) fn ranks(verdict: &Path) -> BTreeSet<usize> {
+pub(super) fn ranks(job_status: &Path) -> BTreeSet<usize> {
     let own = RANK.iter().filter(|name| std::env::var_os(name).is_some());
     // Where this command is itself part of a rank, everything that it starts has that rank's number.
     let own: Vec<&str> = own.copied().collect();
     let rank = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<i32>().ok()?;
-        rank_in(&std::fs::read(entry.path().join("environ")).ok()?, verdict, &own)
+        rank_in(&std::fs::read(entry.path().join("environ")).ok()?, job_status, &own)
     };
     std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(rank).collect()
 }
 
-/// The rank that an environment tells of, if it is one of the job with this verdict; `but` not by these names.
-fn rank_in(environment: &[u8], verdict: &Path, but: &[&str]) -> Option<usize> {
+/// The rank that an environment tells of, if it is one of the job with this job status; `but` not by these names.
+fn rank_in(environment: &[u8], job_status: &Path, but: &[&str]) -> Option<usize> {
     let of = |name: &str| {
         let value =
             |entry: &'_ [u8]| entry.strip_prefix(name.as_bytes())?.strip_prefix(b"=").map(<[u8]>::to_vec);
         environment.split(|&byte| byte == 0).find_map(value)
     };
-    of(super::VERDICT).filter(|path| *path == verdict.as_os_str().as_bytes())?;
+    of(super::JOB_STATUS).filter(|path| *path == job_status.as_os_str().as_bytes())?;
     let number = |name: &&str| String::from_utf8(of(name)?).ok()?.parse().ok();
     RANK.iter().filter(|name| !but.contains(name)).find_map(number)
 }
@@ -134,14 +134,14 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_job() {
-        let verdict = Path::new("/v");
-        let rank = |environment: &[u8], but: &[&str]| rank_in(environment, verdict, but);
-        let open_mpi = b"A=b\0ARMATURE_VERDICT=/v\0OMPI_COMM_WORLD_RANK=7\0PMIX_RANK=7\0";
+        let job_status = Path::new("/v");
+        let rank = |environment: &[u8], but: &[&str]| rank_in(environment, job_status, but);
+        let open_mpi = b"A=b\0ARMATURE_JOB_STATUS=/v\0OMPI_COMM_WORLD_RANK=7\0PMIX_RANK=7\0";
         assert_eq!(rank(open_mpi, &[]), Some(7));
-        assert_eq!(rank(b"PMI_RANK=3\0ARMATURE_VERDICT=/v", &[]), Some(3));
-        assert_eq!(rank(b"ARMATURE_VERDICT=/v\0", &[]), None, "the launcher");
-        assert_eq!(rank(b"PMI_RANK=3\0ARMATURE_VERDICT=/v2\0", &[]), None, "another job");
-        assert_eq!(rank(b"PMI_RANK=3\0PMIX_RANK=1\0ARMATURE_VERDICT=/v\0", &["PMI_RANK"]), Some(1));
+        assert_eq!(rank(b"PMI_RANK=3\0ARMATURE_JOB_STATUS=/v", &[]), Some(3));
+        assert_eq!(rank(b"ARMATURE_JOB_STATUS=/v\0", &[]), None, "the launcher");
+        assert_eq!(rank(b"PMI_RANK=3\0ARMATURE_JOB_STATUS=/v2\0", &[]), None, "another job");
+        assert_eq!(rank(b"PMI_RANK=3\0PMIX_RANK=1\0ARMATURE_JOB_STATUS=/v\0", &["PMI_RANK"]), Some(1));
         assert_eq!(rank(b"", &[]), None, "a process that has ended");
     }
 

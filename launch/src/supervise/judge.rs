@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use armature::verdict::{State, Verdict};
+use armature::job_status::{JobStatus, State};
 
 use crate::execute::TIMED_OUT;
 
@@ -19,7 +19,7 @@ pub(super) struct Ended {
     pub(super) code: u8,
     /// The launcher did not end by itself, so that its exit code says nothing.
     pub(super) by_us: bool,
-    pub(super) verdict: Option<Verdict>,
+    pub(super) job_status: Option<JobStatus>,
     /// Why the job could never have started, if that was seen.
     pub(super) missing: Option<String>,
     /// A signal that asked us to end the job.
@@ -55,9 +55,9 @@ impl Judge {
 
     pub(super) fn judge(&mut self, ended: &Ended) -> Next {
         let failure = if ended.by_us { 1 } else { ended.code.max(1) };
-        let verdict = ended.verdict.clone().unwrap_or_default();
-        if verdict.state == State::Finished {
-            return finished(ended, &verdict);
+        let job_status = ended.job_status.clone().unwrap_or_default();
+        if job_status.state == State::Finished {
+            return finished(ended, &job_status);
         }
         if ended.timed_out {
             return Next::Exit(TIMED_OUT, None);
@@ -66,33 +66,35 @@ impl Judge {
             let code = if ended.by_us || ended.code == 0 { signal.saturating_add(128) } else { ended.code };
             return Next::Exit(code, None);
         }
-        match verdict.state {
-            State::Failed if !verdict.restart => {
+        match job_status.state {
+            State::Failed if !job_status.restart => {
                 // Where the launcher fails as well, the rank's own message is on the screen.
                 let quiet = ended.code != 0 && !ended.by_us;
-                let text = (!quiet).then(|| format!("the job has failed: {}", verdict.message));
-                Next::Exit(verdict.code.max(1), text)
+                let text = (!quiet).then(|| format!("the job has failed: {}", job_status.message));
+                Next::Exit(job_status.code.max(1), text)
             }
             // A rank was missed, or ended by a signal, or MPI failed to start, which it does when a rank dies meanwhile: that is
-            // no program that knows nothing of verdicts.
-            State::Starting if ended.missing.is_some() || is_of_a_signal(ended) || verdict.process != 0 => {
-                let mut verdict = verdict;
-                verdict.message = ended.missing.clone().unwrap_or_default();
-                self.died(ended, &verdict, failure)
+            // no program that knows nothing of job statuses.
+            State::Starting
+                if ended.missing.is_some() || is_of_a_signal(ended) || job_status.process != 0 =>
+            {
+                let mut job_status = job_status;
+                job_status.message = ended.missing.clone().unwrap_or_default();
+                self.died(ended, &job_status, failure)
             }
             State::Starting => {
-                let text = "the job has left no verdict: it ended before its ranks were ready, or does not use armature";
+                let text = "the job has left no job status: it ended before its ranks were ready, or does not use armature";
                 Next::Exit(failure, Some(text.into()))
             }
-            _ => self.died(ended, &verdict, failure),
+            _ => self.died(ended, &job_status, failure),
         }
     }
 
-    fn died(&mut self, ended: &Ended, verdict: &Verdict, failure: u8) -> Next {
-        let fruitless = ended.took < SOON && verdict.done <= self.done;
+    fn died(&mut self, ended: &Ended, job_status: &JobStatus, failure: u8) -> Next {
+        let fruitless = ended.took < SOON && job_status.done <= self.done;
         self.fruitless = if fruitless { self.fruitless + 1 } else { 0 };
-        self.done = self.done.max(verdict.done);
-        let why = died(ended, verdict);
+        self.done = self.done.max(job_status.done);
+        let why = died(ended, job_status);
         if self.restarts >= self.allowed {
             let text = match self.allowed {
                 0 => why,
@@ -120,12 +122,12 @@ fn is_of_a_signal(ended: &Ended) -> bool {
 
 /// The job says that it has finished. A launcher that complains is right where no rank was lost: then what the program
 /// does after its ranks have finished went wrong.
-fn finished(ended: &Ended, verdict: &Verdict) -> Next {
+fn finished(ended: &Ended, job_status: &JobStatus) -> Next {
     if ended.code == 0 || ended.by_us {
         return Next::Exit(0, None);
     }
-    if !verdict.lost.is_empty() {
-        let text = format!("the job has finished without {}, which died", ranks(&verdict.lost));
+    if !job_status.lost.is_empty() {
+        let text = format!("the job has finished without {}, which died", ranks(&job_status.lost));
         return Next::Exit(0, Some(text));
     }
     let text = format!(
@@ -136,20 +138,20 @@ fn finished(ended: &Ended, verdict: &Verdict) -> Next {
 }
 
 /// One line about a job that died as a whole.
-fn died(ended: &Ended, verdict: &Verdict) -> String {
+fn died(ended: &Ended, job_status: &JobStatus) -> String {
     let mut text = format!("the job has died after {:.1} s", ended.took.as_secs_f64());
-    if !verdict.message.is_empty() {
-        text += &format!(": {}", verdict.message);
+    if !job_status.message.is_empty() {
+        text += &format!(": {}", job_status.message);
     }
     let mut facts = Vec::new();
     match ended.by_us {
         true => facts.push("its launcher did not end and has been ended".to_owned()),
         false => facts.push(format!("its launcher ended with code {}", ended.code)),
     }
-    if !verdict.lost.is_empty() {
-        facts.push(format!("{} had died before", ranks(&verdict.lost)));
+    if !job_status.lost.is_empty() {
+        facts.push(format!("{} had died before", ranks(&job_status.lost)));
     }
-    facts.push(format!("{} tasks done", verdict.done));
+    facts.push(format!("{} tasks done", job_status.done));
     format!("{text} ({})", facts.join(", "))
 }
 
@@ -162,18 +164,18 @@ fn ranks(ranks: &[usize]) -> String {
 mod tests {
     use super::*;
 
-    fn verdict(state: State) -> Verdict {
-        let mut verdict = Verdict::default();
-        verdict.state = state;
-        verdict
+    fn job_status(state: State) -> JobStatus {
+        let mut job_status = JobStatus::default();
+        job_status.state = state;
+        job_status
     }
 
     fn ended(code: u8, state: State) -> Ended {
-        Ended { code, verdict: Some(verdict(state)), took: Duration::from_secs(3), ..Ended::default() }
+        Ended { code, job_status: Some(job_status(state)), took: Duration::from_secs(3), ..Ended::default() }
     }
 
-    fn with(mut ended: Ended, change: impl FnOnce(&mut Verdict)) -> Ended {
-        change(ended.verdict.as_mut().unwrap());
+    fn with(mut ended: Ended, change: impl FnOnce(&mut JobStatus)) -> Ended {
+        change(ended.job_status.as_mut().unwrap());
         ended
     }
 
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn success_is_what_the_verdict_says() {
+    fn success_is_what_the_job_status_says() {
         exits(3, &ended(0, State::Finished), 0, None);
         let lost = with(ended(137, State::Finished), |v| v.lost = vec![1, 3]);
         exits(3, &lost, 0, Some("the job has finished without ranks 1, 3, which died"));
@@ -201,7 +203,7 @@ mod tests {
         let text = "the job has died after 3.0 s (its launcher ended with code 0, 0 tasks done)";
         exits(0, &ended(0, State::Running), 1, Some(text));
         let none =
-            "the job has left no verdict: it ended before its ranks were ready, or does not use armature";
+            "the job has left no job status: it ended before its ranks were ready, or does not use armature";
         exits(3, &Ended::default(), 1, Some(none));
         exits(3, &ended(5, State::Starting), 5, Some(none));
     }

@@ -1,6 +1,6 @@
-//! Runs a job whose verdict counts, not its launcher's exit code; starts it again if it dies.
+//! Runs a job whose job status counts, not its launcher's exit code; starts it again if it dies.
 //!
-//! The program writes into a file how it stands ([`armature::verdict`]). When it has ended there, the launcher has a while to
+//! The program writes into a file how it stands ([`armature::job_status`]). When it has ended there, the launcher has a while to
 //! end too, and is then ended with all that it has started. `judge.rs` says what comes next.
 
 mod family;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-use armature::verdict::{State, Verdict, place};
+use armature::job_status::{JobStatus, State, place};
 use rustix::process::Signal;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
@@ -21,10 +21,10 @@ use crate::say::say;
 use judge::{Ended, Judge, Next};
 use roll::Roll;
 
-/// Tells the ranks where the verdict is; and us which processes are ranks of this job.
-const VERDICT: &str = "ARMATURE_VERDICT";
+/// Tells the ranks where the job status is; and us which processes are ranks of this job.
+const JOB_STATUS: &str = "ARMATURE_JOB_STATUS";
 
-/// How often the verdict is read.
+/// How often the job status is read.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// How often the ranks of a job that starts are counted: all processes of the machine are looked at, some milliseconds.
@@ -42,11 +42,11 @@ const GRACE_AFTER_SIGNAL: Duration = Duration::from_secs(30);
 /// How long processes may take from the signal that asks them to end to the one that ends them.
 const GRACE_BEFORE_KILL: Duration = Duration::from_secs(3);
 
-/// How a job is run whose verdict counts.
+/// How a job is run whose job status counts.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// The file of the verdict.
-    pub verdict: &'a Path,
+    /// The file of the job status.
+    pub job_status: &'a Path,
     /// How often the job is started again if it dies.
     pub restarts: u32,
     /// How long it may take, restarts included.
@@ -57,19 +57,19 @@ pub struct Terms<'a> {
     pub all_here: Option<usize>,
 }
 
-/// Runs the job until its verdict is final or restarts have not helped. Returns the exit code for this process: 0 only if
-/// the verdict says so.
+/// Runs the job until its job status is final or restarts have not helped. Returns the exit code for this process: 0 only if
+/// the job status says so.
 ///
 /// # Errors
-/// When the verdict cannot be written and read again, or the launcher not be started.
+/// When the job status cannot be written and read again, or the launcher not be started.
 pub fn supervise(call: &mut Call<'_>, terms: &Terms<'_>) -> Result<u8, LaunchError> {
     family::adopt_orphans().map_err(LaunchError::io("take care of the launcher's processes"))?;
     let (start, mut judge) = (Instant::now(), Judge::new(terms.restarts));
     loop {
         // A file from the start on: other machines remember for a while that there was none.
-        Verdict::default().write(terms.verdict).map_err(LaunchError::Verdict)?;
+        JobStatus::default().write(terms.job_status).map_err(LaunchError::JobStatus)?;
         // A device takes it, and has nothing to say.
-        Verdict::read(terms.verdict).map_err(LaunchError::Verdict)?;
+        JobStatus::read(terms.job_status).map_err(LaunchError::JobStatus)?;
         let limit = terms.limit.map(|limit| limit.saturating_sub(start.elapsed()));
         let ended = attempt(call, &Terms { limit, ..*terms })?;
         match judge.judge(&ended) {
@@ -86,7 +86,7 @@ pub fn supervise(call: &mut Call<'_>, terms: &Terms<'_>) -> Result<u8, LaunchErr
 
 /// Starts the job once and waits for its end.
 fn attempt(call: &mut Call<'_>, terms: &Terms<'_>) -> Result<Ended, LaunchError> {
-    let mut child = call.start(&[(VERDICT, terms.verdict.as_os_str())])?;
+    let mut child = call.start(&[(JOB_STATUS, terms.job_status.as_os_str())])?;
     let mut watch = Watch::new(terms);
     let status = loop {
         let wait = child.try_wait().map_err(LaunchError::io("wait for the launcher"))?;
@@ -120,7 +120,7 @@ struct Watch<'a> {
     roll: Roll,
     /// Why it will never have started.
     missing: Option<String>,
-    verdict: Option<Verdict>,
+    job_status: Option<JobStatus>,
     signal: Option<u8>,
     timed_out: bool,
     /// When the launcher will have had time enough.
@@ -140,7 +140,7 @@ impl<'a> Watch<'a> {
             counted: now,
             roll: Roll::new(terms.all_here),
             missing: None,
-            verdict: None,
+            job_status: None,
             signal: None,
             timed_out: false,
             until: None,
@@ -170,30 +170,30 @@ impl<'a> Watch<'a> {
         self.until = Some(self.until.map_or(until, |earlier| earlier.min(until)));
     }
 
-    /// Reads the verdict. One that cannot be read now is read later; one that never can counts as none.
+    /// Reads the job status. One that cannot be read now is read later; one that never can counts as none.
     fn look(&mut self) {
         self.looked = Instant::now();
-        if let Ok(verdict) = Verdict::read(self.terms.verdict) {
-            self.verdict = verdict;
+        if let Ok(job_status) = JobStatus::read(self.terms.job_status) {
+            self.job_status = job_status;
         }
         if self.missing.is_some() && self.state() == State::Running {
             // It had said hello before it died. From here on the others notice.
             self.missing = None;
             self.until = self.signal.and(self.until);
         }
-        let Some(verdict) = self.verdict.as_ref().filter(|_| self.until.is_none()) else { return };
-        let here = !self.place.is_empty() && verdict.place == self.place;
-        if verdict.state.has_ended() {
+        let Some(job_status) = self.job_status.as_ref().filter(|_| self.until.is_none()) else { return };
+        let here = !self.place.is_empty() && job_status.place == self.place;
+        if job_status.state.has_ended() {
             self.within(GRACE);
-        } else if verdict.state == State::Running && here && !family::is_alive(verdict.process) {
+        } else if job_status.state == State::Running && here && !family::is_alive(job_status.process) {
             // Its last words may have come after we looked.
-            self.verdict = Verdict::read(self.terms.verdict).ok().flatten();
+            self.job_status = JobStatus::read(self.terms.job_status).ok().flatten();
             self.within(GRACE);
         }
     }
 
     fn state(&self) -> State {
-        self.verdict.as_ref().map_or(State::Starting, |verdict| verdict.state)
+        self.job_status.as_ref().map_or(State::Starting, |job_status| job_status.state)
     }
 
     /// Whether ranks are on their way, and nobody has told them to end.
@@ -211,7 +211,7 @@ impl<'a> Watch<'a> {
                 "not all ranks have started and found each other within {limit} s (--start-limit says how long they may take)"
             ));
             self.within(Duration::ZERO);
-        } else if let Some(why) = self.roll.look(&family::ranks(self.terms.verdict)) {
+        } else if let Some(why) = self.roll.look(&family::ranks(self.terms.job_status)) {
             self.missing = Some(why);
             self.within(GRACE_AT_START);
         }
@@ -229,7 +229,7 @@ impl<'a> Watch<'a> {
         Ended {
             code: code(status),
             by_us: self.by_us,
-            verdict: self.verdict,
+            job_status: self.job_status,
             missing: self.missing,
             signal: self.signal,
             timed_out: self.timed_out,

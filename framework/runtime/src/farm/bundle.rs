@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 
+use crate::comm::message::{Tag, frame_header};
+use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::letter::{Kind, envelope};
-use crate::transport::{Message, Part};
 
-/// One of them: its body behind the envelope, and the parts that came with it.
+/// One of them: its body behind the message's own, and the parts that came with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Wrapped {
     /// The rank that has done it; of a chunk, 0.
@@ -27,10 +27,10 @@ const HEAD: usize = 8;
 /// Bytes for each: rank (4), parts (4), length (8).
 const ENTRY: usize = 16;
 
-/// Puts them into one message of `kind`. `ahead` is for a sub-master: how many chunks its members may hold ahead.
-pub(crate) fn wrap(run: u32, kind: Kind, ahead: u32, items: Vec<Wrapped>) -> Message {
+/// Puts them into one message of `tag`. `ahead` is for a sub-master: how many chunks its members may hold ahead.
+pub(crate) fn wrap(run: u32, tag: Tag, ahead: u32, items: Vec<Wrapped>) -> Frame {
     let bytes: usize = items.iter().map(|item| ENTRY + item.body.len()).sum();
-    let mut head = envelope(run, kind).to_vec();
+    let mut head = frame_header(run, tag).to_vec();
     head.reserve(HEAD + bytes);
     head.extend_from_slice(&ahead.to_le_bytes());
     head.extend_from_slice(&(items.len() as u32).to_le_bytes());
@@ -44,7 +44,7 @@ pub(crate) fn wrap(run: u32, kind: Kind, ahead: u32, items: Vec<Wrapped>) -> Mes
         head.extend_from_slice(&item.body);
         parts.extend(item.parts);
     }
-    Message { head: head.into(), parts }
+    Frame { head: head.into(), parts }
 }
 
 /// Takes them out again.
@@ -85,7 +85,7 @@ pub(crate) fn unwrap(mut body: Bytes, parts: Vec<Part>) -> Result<(u32, Vec<Wrap
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::letter::ENVELOPE;
+    use crate::comm::message::FRAME_HEADER;
 
     fn item(by: usize, body: &'static [u8], parts: &[&'static [u8]]) -> Wrapped {
         let parts = parts.iter().map(|p| Part::from(Bytes::from_static(p))).collect();
@@ -95,8 +95,8 @@ mod tests {
     #[test]
     fn what_is_wrapped_comes_out_as_it_was() {
         let items = vec![item(3, b"abc", &[b"x", b"yz"]), item(70_000, b"", &[]), item(1, b"d", &[b""])];
-        let message = wrap(7, Kind::Bulk, 2, items.clone());
-        let (ahead, back) = unwrap(message.head.slice(ENVELOPE..), message.parts).unwrap();
+        let message = wrap(7, Tag::Bulk, 2, items.clone());
+        let (ahead, back) = unwrap(message.head.slice(FRAME_HEADER..), message.parts).unwrap();
         assert_eq!((ahead, back.len()), (2, 3));
         for (was, is) in items.iter().zip(&back) {
             assert_eq!((was.by, &was.body, was.len()), (is.by, &is.body, is.len()));
@@ -107,8 +107,8 @@ mod tests {
 
     #[test]
     fn hostile_bundles_are_errors() {
-        let message = wrap(7, Kind::Bulk, 0, vec![item(3, b"abc", &[b"x"]), item(4, b"de", &[])]);
-        let body = message.head.slice(ENVELOPE..);
+        let message = wrap(7, Tag::Bulk, 0, vec![item(3, b"abc", &[b"x"]), item(4, b"de", &[])]);
+        let body = message.head.slice(FRAME_HEADER..);
         for cut in 0..body.len() {
             assert!(unwrap(body.slice(..cut), message.parts.clone()).is_err(), "cut at {cut}");
         }

@@ -6,9 +6,9 @@ use super::machine::{Attach, Deputy, Join, Lead, Lost, Status};
 use super::parcel;
 use super::trail::Tracks;
 use super::watch::Loss;
+use crate::comm::Frame;
+use crate::comm::message::{Message, Tag, frame_header};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::letter::{Kind, Letter, envelope};
-use crate::transport::Message;
 use crate::wire::{self, Item};
 
 /// What a sub-master keeps: chunks and results as they travel.
@@ -16,40 +16,40 @@ pub(super) type Office = Deputy<Wrapped, Wrapped>;
 
 impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 'f, I, O> {
     /// The master makes this rank a sub-master.
-    pub(super) fn lead(&mut self, letter: &Letter) -> Result<()> {
-        let Lead { members, order } = wire::from_bytes(&letter.body)?;
-        let (me, size) = (self.post.rank(), self.post.size());
+    pub(super) fn lead(&mut self, message: &Message) -> Result<()> {
+        let Lead { members, order } = wire::from_bytes(&message.body)?;
+        let (me, size) = (self.endpoint.rank(), self.endpoint.size());
         if let Some((strange, _)) = members.iter().find(|&&(m, _)| m == 0 || m == me || m >= size) {
             let text = format!("was to be the sub-master of rank {strange}, which cannot be");
             return Err(self.here(Error::new(ErrorKind::Wire, text)));
         }
         for &(member, has_come) in &members {
-            self.watch.expect(self.post, member, has_come);
-            self.post.send(member, Kind::Attach, &order)?;
+            self.watch.expect(self.endpoint, member, has_come);
+            self.endpoint.send(member, Tag::Attach, &order)?;
         }
-        self.post.sends_aside();
+        self.endpoint.sends_aside();
         self.deputy = Some(Deputy::new(size, members.into_iter().map(|(member, _)| member).collect()));
         // It does no tasks any more, and can always give signs of life.
         self.tell_how()
     }
 
     /// A rank is this one's master from now on.
-    pub(super) fn attach(&mut self, letter: &Letter) -> Result<()> {
-        let (to, Attach { number, instead_of }) = (letter.from, wire::from_bytes(&letter.body)?);
+    pub(super) fn attach(&mut self, message: &Message) -> Result<()> {
+        let (to, Attach { number, instead_of }) = (message.from, wire::from_bytes(&message.body)?);
         if number <= self.order {
             return Ok(());
         }
         self.order = number;
         if let Some(dead) = instead_of {
-            self.post.learn_of(dead);
+            self.endpoint.learn_of(dead);
         }
         // What another sub-master has given is given to others: it is dead.
         self.inbox.retain(|&(from, ..)| from == 0 || from == to);
         self.upper = to;
-        self.post.sends_aside();
+        self.endpoint.sends_aside();
         self.told = None;
         // Who takes charge of others is there.
-        self.watch.expect(self.post, to, true);
+        self.watch.expect(self.endpoint, to, true);
         self.tell_how()?;
         if let Some(took) = self.made {
             self.join(to, took)?;
@@ -58,11 +58,11 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
     }
 
     /// Chunks from the master, for members.
-    pub(super) fn bulk(&mut self, letter: Letter) -> Result<()> {
-        self.watch.active(letter.from);
+    pub(super) fn bulk(&mut self, message: Message) -> Result<()> {
+        self.watch.active(message.from);
         // A rank that was a sub-master has given back what it had.
         let Some(office) = &mut self.deputy else { return Ok(()) };
-        let (ahead, chunks) = bundle::unwrap(letter.body, letter.parts)?;
+        let (ahead, chunks) = bundle::unwrap(message.body, message.parts)?;
         office.set_ahead(ahead);
         for chunk in chunks {
             let (giving, _) = parcel::given(chunk.body.clone(), Vec::new())?;
@@ -71,31 +71,31 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
         Ok(())
     }
 
-    /// What a member says. Returns the letter if it is not for a sub-master.
-    pub(super) fn member_says(&mut self, letter: Letter) -> Result<Option<Letter>> {
-        let from = letter.from;
+    /// What a member says. Returns the message if it is not for a sub-master.
+    pub(super) fn member_says(&mut self, message: Message) -> Result<Option<Message>> {
+        let from = message.from;
         if let Some(office) = &mut self.deputy {
             office.heard(from);
         }
         let Some(office) = self.deputy.as_mut().filter(|office| office.members().contains(&from)) else {
-            return Ok(Some(letter));
+            return Ok(Some(message));
         };
-        match letter.kind {
-            Kind::Join => {
-                let join: Join = wire::from_bytes(&letter.body)?;
+        match message.tag {
+            Tag::Join => {
+                let join: Join = wire::from_bytes(&message.body)?;
                 office.joined(from);
                 if let Some(trail) = &join.trail {
-                    self.post.know(from, trail.process.clone());
+                    self.endpoint.know(from, trail.process.clone());
                     self.tracks.extend(Tracks::open(trail).map(|tracks| (from, tracks)));
                 }
                 self.watch.active(from);
             }
-            Kind::Done => {
-                let id = parcel::done_id(&letter.body)?;
-                office.done(from, id, Wrapped { by: from, body: letter.body, parts: letter.parts });
+            Tag::Done => {
+                let id = parcel::done_id(&message.body)?;
+                office.done(from, id, Wrapped { by: from, body: message.body, parts: message.parts });
                 self.watch.active(from);
             }
-            _ => return Ok(Some(letter)),
+            _ => return Ok(Some(message)),
         }
         Ok(None)
     }
@@ -103,14 +103,14 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
     /// Hands chunks to members that ask, and results to the master. Returns whether there was anything.
     pub(super) fn pass_on(&mut self) -> Result<bool> {
         let Some(office) = &mut self.deputy else { return Ok(false) };
-        let (mut moved, run) = (false, self.post.run());
+        let (mut moved, run) = (false, self.endpoint.run());
         while let Some((member, giving, chunk)) = office.give() {
-            let mut head = envelope(run, Kind::Chunk).to_vec();
+            let mut head = frame_header(run, Tag::Chunk).to_vec();
             head.extend_from_slice(&chunk.body);
             if giving.careful {
                 parcel::make_careful(&mut head);
             }
-            self.post.send_ready(member, Message { head: head.into(), parts: chunk.parts })?;
+            self.endpoint.send_ready(member, Frame { head: head.into(), parts: chunk.parts })?;
             moved = true;
             // Members with something to do get one at a time: others may have asked meanwhile that have nothing.
             if !office.somebody_is_idle() {
@@ -118,7 +118,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
             }
         }
         if office.is_due() {
-            self.post.send_ready(0, bundle::wrap(run, Kind::Bundle, 0, office.deliver()))?;
+            self.endpoint.send_ready(0, bundle::wrap(run, Tag::Bundle, 0, office.deliver()))?;
             moved = true;
         }
         if office.is_deserted() {
@@ -132,10 +132,10 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
         let Some(mut office) = self.deputy.take() else { return Ok(()) };
         let results = office.deliver();
         if !results.is_empty() {
-            let message = bundle::wrap(self.post.run(), Kind::Bundle, 0, results);
-            self.post.send_ready(0, message)?;
+            let message = bundle::wrap(self.endpoint.run(), Tag::Bundle, 0, results);
+            self.endpoint.send_ready(0, message)?;
         }
-        self.post.send(0, Kind::Retire, &())?;
+        self.endpoint.send(0, Tag::Retire, &())?;
         self.told = None;
         self.tell_how()?;
         match self.made {
@@ -148,7 +148,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
     pub(super) fn over_members(&mut self, mine: &Status) -> Result<()> {
         let Some(office) = &mut self.deputy else { return Ok(()) };
         let now = self.clock.now();
-        for loss in self.watch.over_workers(self.post, office.crew(), mine, now)? {
+        for loss in self.watch.over_workers(self.endpoint, office.crew(), mine, now)? {
             log::warn!("farm {}: the tasks of rank {} go to others: {}", self.name, loss.rank, loss.why);
             let Loss { rank, certain, why, .. } = loss;
             if !certain {
@@ -157,8 +157,8 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
             }
             let in_hand = self.watch.in_hand(self.tracks.get(&rank), rank, loss.died);
             let chunks = office.lose(rank).into_iter().map(|giving| giving.id).collect();
-            self.post.lose(rank, &why);
-            self.post.send(0, Kind::Lost, &Lost { rank, why, chunks, in_hand })?;
+            self.endpoint.lose(rank, &why);
+            self.endpoint.send(0, Tag::Lost, &Lost { rank, why, chunks, in_hand })?;
         }
         Ok(())
     }

@@ -1,5 +1,6 @@
 //! Rank 0 while a farm runs: gives chunks away, takes results in, computes itself, and feeds the sink.
 
+use crate::user_code;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,13 +24,14 @@ use super::supply::Supply;
 use super::trail::Tracks;
 use super::watch::Watch;
 use super::workbench::{Codecs, Outcome, Output, Task, Workbench};
-use crate::clock::Clock;
-use crate::engine::Engine;
+use crate::comm::Backoff;
+use crate::comm::clock::Clock;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::{Message, Tag};
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::{Display, EventLog};
-use crate::session::letter::{Kind, Letter};
-use crate::session::post::Post;
-use crate::session::{Backoff, Balance, Config};
+use crate::observe::{Display, EventLog};
+use crate::rank::executor::Executor;
+use crate::session::{Balance, Config};
 use crate::wire::{self, Item};
 
 /// Messages taken in before anything else is done.
@@ -49,8 +51,8 @@ pub(crate) struct Kept {
 
 /// See the module's page.
 pub(crate) struct Desk<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
-    pub(super) post: &'a mut Post,
-    pub(super) engine: Engine<'scope, 'env, Workbench<'w, 'f, I, O>>,
+    pub(super) endpoint: &'a mut Endpoint,
+    pub(super) engine: Executor<'scope, 'env, Workbench<'w, 'f, I, O>>,
     pub(super) codecs: Codecs<I, O>,
     pub(super) name: String,
     pub(super) options: Options,
@@ -106,19 +108,19 @@ pub(crate) struct Desk<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
 
 impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope, 'env, 'w, 'f, I, O> {
     pub(crate) fn new(
-        post: &'a mut Post,
-        engine: Engine<'scope, 'env, Workbench<'w, 'f, I, O>>,
+        endpoint: &'a mut Endpoint,
+        engine: Executor<'scope, 'env, Workbench<'w, 'f, I, O>>,
         codecs: Codecs<I, O>,
         (name, run): (&str, u32),
         options: Options,
         config: &Config,
     ) -> Result<Self> {
-        let (size, clock) = (post.size(), post.clock());
+        let (size, clock) = (endpoint.size(), endpoint.clock());
         // A task of its own that hangs could not be given up.
         let computes = size == 1 || !(options.dedicated || options.task_limit.is_some());
         let silence = options.silence(config);
         let mut master = Master::new(size, options.retries);
-        for &rank in post.lost() {
+        for &rank in endpoint.lost() {
             master.crew_mut().set(rank, Standing::Dead);
         }
         let balance = config.balance.unwrap_or(Balance::Live);
@@ -134,8 +136,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             streaming: false,
             echo: None,
             asked: 0,
-            watch: Watch::new(post, silence, config),
-            backoff: post.backoff(),
+            watch: Watch::new(endpoint, silence, config),
+            backoff: endpoint.backoff(),
             master,
             chunker: Chunker::new(options.chunking),
             knowledge: Knowledge { master: computes.then_some(0), ..Knowledge::default() },
@@ -157,7 +159,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             known: 0,
             name: name.to_string(),
             run,
-            post,
+            endpoint,
             engine,
             codecs,
             options,
@@ -224,7 +226,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         let standings = [Standing::Working, Standing::Away, Standing::Led];
         let takes_part = |r: &usize| standings.contains(&crew.standing(*r)) && !self.groups.contains_key(r);
         let first = usize::from(!self.computes);
-        let all = (first..self.post.size()).filter(takes_part);
+        let all = (first..self.endpoint.size()).filter(takes_part);
         let workers: Vec<usize> = all.take(self.master.target()).collect();
         let left = match supply.left() {
             (left, true) => Left::Exactly(left),
@@ -248,9 +250,9 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         self.tick()?;
         self.backoff.may_spin(self.engine.leaves_the_core());
         if let Some(pause) = self.engine.pause(PATIENCE) {
-            return self.post.transport().wait(Some(pause));
+            return self.endpoint.transport().wait(Some(pause));
         }
-        self.backoff.wait(self.post.transport(), self.clock)
+        self.backoff.wait(self.endpoint.transport(), self.clock)
     }
 
     /// Takes in what has come. Returns whether there was anything.
@@ -259,8 +261,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<bool> {
         for taken in 0..BURST {
-            let Some(letter) = self.post.poll()? else { return Ok(taken > 0) };
-            self.hear(letter, sink)?;
+            let Some(message) = self.endpoint.poll()? else { return Ok(taken > 0) };
+            self.hear(message, sink)?;
             if self.stopped {
                 break;
             }
@@ -270,46 +272,46 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
 
     fn hear(
         &mut self,
-        letter: Letter,
+        message: Message,
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<()> {
-        self.hear_again(letter.from)?;
-        match letter.kind {
-            Kind::Done => self.result_from(letter, sink),
-            Kind::Join => self.joined(&letter),
-            Kind::Status => self.watch.hear(&letter),
-            Kind::Hung => self.hung(&letter, sink),
-            Kind::Bundle => self.bundle_from(letter, sink),
-            Kind::Lost => self.lost_member(&letter),
-            Kind::Retire => self.retired(letter.from),
-            Kind::Echo => {
-                self.echo = Some(letter.from);
+        self.hear_again(message.from)?;
+        match message.tag {
+            Tag::Done => self.result_from(message, sink),
+            Tag::Join => self.joined(&message),
+            Tag::Status => self.watch.hear(&message),
+            Tag::Hung => self.hung(&message, sink),
+            Tag::Bundle => self.bundle_from(message, sink),
+            Tag::Lost => self.lost_member(&message),
+            Tag::Retire => self.retired(message.from),
+            Tag::Echo => {
+                self.echo = Some(message.from);
                 Ok(())
             }
             other => {
-                let text = format!("rank {} sent {other:?} in the middle of a farm's run", letter.from);
+                let text = format!("rank {} sent {other:?} in the middle of a farm's run", message.from);
                 Err(Error::new(ErrorKind::Wire, text).at_rank(0))
             }
         }
     }
 
-    pub(super) fn joined(&mut self, letter: &Letter) -> Result<()> {
-        let join: Join = wire::from_bytes(&letter.body)?;
-        self.watch.active(letter.from);
-        self.reports[letter.from].warm_up = join.warm_up;
+    pub(super) fn joined(&mut self, message: &Message) -> Result<()> {
+        let join: Join = wire::from_bytes(&message.body)?;
+        self.watch.active(message.from);
+        self.reports[message.from].warm_up = join.warm_up;
         let tracks = join.trail.as_ref().and_then(Tracks::open);
-        self.tracks.extend(tracks.map(|tracks| (letter.from, tracks)));
-        if self.master.crew().standing(letter.from) == Standing::Away {
+        self.tracks.extend(tracks.map(|tracks| (message.from, tracks)));
+        if self.master.crew().standing(message.from) == Standing::Away {
             // Rank 0 is counted before its own worker is made.
             let expected = self.computes && self.master.crew().standing(0) == Standing::Away;
-            if self.master.join(letter.from, expected.into()) {
+            if self.master.join(message.from, expected.into()) {
                 // A sub-master does no tasks.
-                if !self.groups.contains_key(&letter.from) {
-                    self.chunker.join(letter.from);
+                if !self.groups.contains_key(&message.from) {
+                    self.chunker.join(message.from);
                 }
             } else {
-                self.chunker.leave(letter.from);
-                self.post.send(letter.from, Kind::Park, &true)?;
+                self.chunker.leave(message.from);
+                self.endpoint.send(message.from, Tag::Park, &true)?;
             }
         }
         Ok(())
@@ -353,14 +355,14 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
             self.display.show(now, (done, "tasks"), &rest);
         }
         self.events.tick(now);
-        self.post.look(now);
+        self.endpoint.look(now);
         if !self.watch.is_due(now) {
             return Ok(());
         }
         // The workers wait for rank 0 the same time in any case.
         let mine = Status { task: None, waiting: 0, driving: Driving::Beside };
-        self.post.note_done(self.master.tally().ended);
-        for loss in self.watch.over_workers(self.post, self.master.crew(), &mine, now)? {
+        self.endpoint.note_done(self.master.tally().ended);
+        for loss in self.watch.over_workers(self.endpoint, self.master.crew(), &mine, now)? {
             self.lose(&loss)?;
         }
         Ok(())
@@ -368,13 +370,13 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
 
     /// Does `work` of the caller's beside the communication, so that the workers hear of this rank meanwhile.
     pub(crate) fn beside<R: Send>(&mut self, work: impl FnOnce() -> R + Send) -> Result<R> {
-        if self.clock.is_simulated() || self.post.size() == 1 {
+        if self.clock.is_simulated() || self.endpoint.size() == 1 {
             return Ok(work());
         }
         std::thread::scope(|scope| {
-            let waker = self.post.transport().waker();
+            let waker = self.endpoint.transport().waker();
             let thread = scope.spawn(move || {
-                let result = work();
+                let result = user_code::call(|| Ok::<_, Error>(work()));
                 waker.wake();
                 result
             });
@@ -382,11 +384,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
                 let moved = self.receive(&mut |_, _| Answer::Continue(()))?;
                 self.after_turn(moved)?;
             }
-            thread.join().map_err(|payload| {
-                Error::new(ErrorKind::Panic, crate::session::panic_text(&*payload))
-                    .in_farm(&self.name)
-                    .at_rank(0)
-            })
+            let result = thread.join().unwrap_or_else(|payload| Err(user_code::in_framework(&*payload)));
+            result.map_err(|e| e.in_farm(&self.name).at_rank(0))
         })
     }
 }

@@ -3,9 +3,9 @@
 use super::desk::Desk;
 use super::machine::{Standing, Tally};
 use super::summary::Summary;
+use crate::comm::message::Tag;
 use crate::error::Result;
-use crate::monitor::Event;
-use crate::session::letter::Kind;
+use crate::observe::Event;
 use crate::wire::Item;
 
 impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 'f, I, O> {
@@ -13,9 +13,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     fn left(&mut self, rank: usize) {
         match self.master.crew().standing(rank) {
             Standing::Dead => return,
-            Standing::Hung if self.post.is_process() => {
-                self.post.lose(rank, "it hangs in a task");
-                self.post.stays(rank);
+            Standing::Hung if self.endpoint.is_process() => {
+                self.endpoint.lose(rank, "it hangs in a task");
+                self.endpoint.stays(rank);
             }
             _ => {}
         }
@@ -46,24 +46,24 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             store.close().map_err(|e| e.in_farm(&self.name).at_rank(0))?;
         }
         self.close_groups()?;
-        for rank in (1..self.post.size()).filter(|rank| !self.groups.contains_key(rank)) {
+        for rank in (1..self.endpoint.size()).filter(|rank| !self.groups.contains_key(rank)) {
             // Also to one that is taken for dead: it may only have been slow.
-            self.post.send(rank, Kind::Finish, &())?;
+            self.endpoint.send(rank, Tag::Finish, &())?;
         }
         loop {
             self.let_leaders_go()?;
-            if (1..self.post.size()).all(|rank| self.is_gone(rank)) {
+            if (1..self.endpoint.size()).all(|rank| self.is_gone(rank)) {
                 break;
             }
             let mut moved = false;
-            while let Some(letter) = self.post.poll()? {
+            while let Some(message) = self.endpoint.poll()? {
                 moved = true;
-                self.hear_again(letter.from)?;
-                match letter.kind {
-                    Kind::Report => self.left(letter.from),
-                    Kind::Join => self.joined(&letter)?,
-                    Kind::Status => self.watch.hear(&letter)?,
-                    Kind::Lost => self.lost_member(&letter)?,
+                self.hear_again(message.from)?;
+                match message.tag {
+                    Tag::Report => self.left(message.from),
+                    Tag::Join => self.joined(&message)?,
+                    Tag::Status => self.watch.hear(&message)?,
+                    Tag::Lost => self.lost_member(&message)?,
                     // Results of a stream that was stopped, and what lost ranks still say.
                     _ => {}
                 }
@@ -71,15 +71,15 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             self.after_turn(moved)?;
         }
         // Nothing is wanted of those any more that have been silent until now, and nobody waits for them.
-        for rank in 1..self.post.size() {
+        for rank in 1..self.endpoint.size() {
             if self.master.crew().standing(rank) == Standing::Silent {
                 self.master.crew_mut().set(rank, Standing::Dead);
                 self.lost.push(rank);
-                self.post.lose(rank, "it has been silent until the end");
+                self.endpoint.lose(rank, "it has been silent until the end");
             }
         }
         let tally = self.master.tally();
-        self.post.note_done(tally.ended);
+        self.endpoint.note_done(tally.ended);
         self.engine.finish()?;
         Ok(Summary {
             farm: self.name,

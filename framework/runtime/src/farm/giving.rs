@@ -1,5 +1,6 @@
 //! How rank 0 gives tasks away: to workers that ask, and to itself.
 
+use crate::user_code;
 use armature_planner::farm::{Chunking, Supply as Left};
 
 use super::budget::Flying;
@@ -8,10 +9,10 @@ use super::machine::{Giving, Piece, Standing, Suspicion};
 use super::pace::ENOUGH_BYTES;
 use super::parcel::{self, Load};
 use super::supply::Supply;
-use super::workbench::{Task, caught};
+use super::workbench::Task;
+use crate::comm::Frame;
 use crate::error::{Error, Result};
-use crate::monitor::Event;
-use crate::transport::Message;
+use crate::observe::Event;
 use crate::wire::{Item, weigh};
 
 /// Of small tasks one in this number is weighed when they are drawn: to weigh one costs as much as to encode it. Tasks that are
@@ -22,7 +23,7 @@ const SAMPLED: usize = 8;
 pub(super) struct Packed {
     pub(super) giving: Giving,
     pub(super) suspicion: Suspicion,
-    pub(super) message: Message,
+    pub(super) message: Frame,
     /// What is kept of it.
     pub(super) load: Load,
 }
@@ -39,7 +40,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         self.knowledge.ahead = self.ahead(left);
     }
 
-    /// Tasks that a chunk should have at most. A policy that was asked for is followed to the letter.
+    /// Tasks that a chunk should have at most. A policy that was asked for is followed to the message.
     fn enough(&self) -> u64 {
         if self.options.chunking == Chunking::Auto { self.pace.enough() } else { u64::MAX }
     }
@@ -110,7 +111,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         let bytes = load.len();
         self.pace.gave(giving.count.into(), bytes);
         self.note(worker, worker, (giving, suspicion), load);
-        self.post.send_ready(worker, message)?;
+        self.endpoint.send_ready(worker, message)?;
         let took = self.clock.now().saturating_sub(begin);
         self.pace.sent(took);
         self.staff.sent(bytes, took);
@@ -253,7 +254,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         let alone = suspicion.is_there();
         let giving =
             Giving { id: self.master.next_id(), first, count: tasks.len() as u32, attempt, careful, alone };
-        let packed = caught(|| parcel::give(self.run, giving, &self.codecs.tasks, tasks));
+        let packed = user_code::call(|| parcel::give(self.run, giving, &self.codecs.tasks, tasks));
         let (message, load) = packed.map_err(|e| {
             let text = format!("{} (in a chunk of {} for rank {worker})", e.message(), giving.count);
             Error::new(e.kind(), text).on_item(first).in_farm(&self.name).at_rank(0)

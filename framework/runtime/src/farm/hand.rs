@@ -13,12 +13,13 @@ use super::summary::RankReport;
 use super::trail::{Place, Tracks};
 use super::watch::Watch;
 use super::workbench::{Outcome, Output, Task, Workbench};
-use crate::clock::Clock;
-use crate::engine::Engine;
+use crate::comm::Backoff;
+use crate::comm::clock::Clock;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::{Message, Tag};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::letter::{Kind, Letter};
-use crate::session::post::Post;
-use crate::session::{Backoff, Config};
+use crate::rank::executor::Executor;
+use crate::session::Config;
 use crate::wire::{self, Item};
 
 /// Messages taken in before the rank looks at its own work again.
@@ -34,8 +35,8 @@ const PARKED_SLEEP: Duration = Duration::from_millis(20);
 
 /// See the module's page.
 pub(crate) struct Hand<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
-    pub(super) post: &'a mut Post,
-    engine: Engine<'scope, 'env, Workbench<'w, 'f, I, O>>,
+    pub(super) endpoint: &'a mut Endpoint,
+    engine: Executor<'scope, 'env, Workbench<'w, 'f, I, O>>,
     pub(super) name: String,
     /// Chunks that are not begun, each with the rank that gave it.
     pub(super) inbox: VecDeque<(usize, Giving, Load)>,
@@ -56,7 +57,7 @@ pub(crate) struct Hand<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
     trail: Option<Place>,
     /// Of a sub-master: the trails of its members.
     pub(super) tracks: BTreeMap<usize, Tracks>,
-    /// What the compute side was seen to do, and since when, as the post counts silence.
+    /// What the compute side was seen to do, and since when, as the endpoint counts silence.
     seen: (u64, Duration),
     task_limit: Option<Duration>,
     join_limit: Duration,
@@ -71,20 +72,20 @@ pub(crate) struct Hand<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
 
 impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope, 'env, 'w, 'f, I, O> {
     pub(crate) fn new(
-        post: &'a mut Post,
-        engine: Engine<'scope, 'env, Workbench<'w, 'f, I, O>>,
+        endpoint: &'a mut Endpoint,
+        engine: Executor<'scope, 'env, Workbench<'w, 'f, I, O>>,
         (activity, trail): (Arc<Activity>, Option<Place>),
         name: &str,
         options: &Options,
         config: &Config,
     ) -> Self {
-        let clock = post.clock();
-        let seen = (0, post.look(clock.now()));
+        let clock = endpoint.clock();
+        let seen = (0, endpoint.look(clock.now()));
         Hand {
-            watch: Watch::new(post, options.silence(config), config),
-            backoff: post.backoff(),
+            watch: Watch::new(endpoint, options.silence(config), config),
+            backoff: endpoint.backoff(),
             clock,
-            post,
+            endpoint,
             engine,
             name: name.to_string(),
             inbox: VecDeque::new(),
@@ -122,10 +123,10 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
             self.after_turn(moved)?;
         }
         self.inbox.clear();
-        self.post.send(0, Kind::Report, &self.report)?;
+        self.endpoint.send(0, Tag::Report, &self.report)?;
         if self.hung {
             // The task may never end, and its thread cannot be ended otherwise than with the process.
-            self.post.leave_with_all(self.join_limit)?;
+            self.endpoint.leave_with_all(self.join_limit)?;
         }
         self.engine.finish().map(drop)
     }
@@ -134,49 +135,49 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
         // A rank that computes inline takes one message at a time: its result can go before the next one is looked at.
         let burst = if self.engine.is_inline() && !self.inbox.is_empty() { 1 } else { BURST };
         for taken in 0..burst {
-            let Some(letter) = self.post.poll()? else { return Ok(taken > 0) };
-            self.hear(letter)?;
+            let Some(message) = self.endpoint.poll()? else { return Ok(taken > 0) };
+            self.hear(message)?;
         }
         Ok(true)
     }
 
-    fn hear(&mut self, letter: Letter) -> Result<()> {
-        let Some(letter) = self.member_says(letter)? else { return Ok(()) };
-        let from = letter.from;
-        match letter.kind {
-            Kind::Chunk => {
-                let (giving, load) = parcel::given(letter.body, letter.parts).map_err(|e| self.here(e))?;
+    fn hear(&mut self, message: Message) -> Result<()> {
+        let Some(message) = self.member_says(message)? else { return Ok(()) };
+        let from = message.from;
+        match message.tag {
+            Tag::Chunk => {
+                let (giving, load) = parcel::given(message.body, message.parts).map_err(|e| self.here(e))?;
                 self.watch.active(from);
                 if from == self.upper || from == 0 {
                     self.inbox.push_back((from, giving, load));
                 }
                 Ok(())
             }
-            Kind::Lead => self.lead(&letter),
-            Kind::Attach => self.attach(&letter),
-            Kind::Bulk => self.bulk(letter),
+            Tag::Lead => self.lead(&message),
+            Tag::Attach => self.attach(&message),
+            Tag::Bulk => self.bulk(message),
             // Those of ranks that were its members.
-            Kind::Done | Kind::Join => Ok(()),
-            Kind::Retire => {
+            Tag::Done | Tag::Join => Ok(()),
+            Tag::Retire => {
                 self.deputy = None;
                 self.tell_how()
             }
-            Kind::Status => self.watch.hear(&letter),
-            Kind::Park => {
-                self.backoff = match wire::from_bytes(&letter.body)? {
+            Tag::Status => self.watch.hear(&message),
+            Tag::Park => {
+                self.backoff = match wire::from_bytes(&message.body)? {
                     true => Backoff::new(Duration::ZERO, PARKED_SLEEP),
-                    false => self.post.backoff(),
+                    false => self.endpoint.backoff(),
                 };
                 Ok(())
             }
-            Kind::Probe => self.post.send(letter.from, Kind::Echo, &()),
-            Kind::Finish => {
+            Tag::Probe => self.endpoint.send(message.from, Tag::Echo, &()),
+            Tag::Finish => {
                 self.finished = true;
                 Ok(())
             }
             other => {
                 let text =
-                    format!("rank {} sent {other:?}, which a farm's worker does not expect", letter.from);
+                    format!("rank {} sent {other:?}, which a farm's worker does not expect", message.from);
                 Err(self.here(Error::new(ErrorKind::Wire, text)))
             }
         }
@@ -185,11 +186,11 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
     /// Tells a master that the worker is made.
     pub(super) fn join(&mut self, master: usize, warm_up: Duration) -> Result<()> {
         let join = Join { warm_up, trail: self.trail.clone() };
-        self.post.send(master, Kind::Join, &join)
+        self.endpoint.send(master, Tag::Join, &join)
     }
 
     pub(super) fn here(&self, error: Error) -> Error {
-        error.at_rank(self.post.rank())
+        error.at_rank(self.endpoint.rank())
     }
 
     /// Sends what is done and hands over what comes next.
@@ -204,14 +205,14 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
                     self.made = Some(took);
                     self.join(self.upper, took)?;
                 }
-                Outcome::Chunk { giving, times, result: Output::Message(message) } => {
+                Outcome::Chunk { giving, times, result: Output::Frame(message) } => {
                     self.report.tasks += u64::from(giving.count);
                     self.report.chunks += 1;
                     self.report.busy += Duration::from_secs_f64(times.sum.max(0.0));
                     let giver = self.givers.pop_front().unwrap_or(0);
                     // A sub-master that was given up is not told.
                     if !self.hung && (giver == self.upper || giver == 0) {
-                        self.post.send_ready(giver, message)?;
+                        self.endpoint.send_ready(giver, message)?;
                     }
                 }
                 Outcome::Chunk { .. } => {
@@ -247,9 +248,9 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
         self.tick()?;
         self.backoff.may_spin(self.engine.leaves_the_core());
         if let Some(pause) = self.engine.pause(PATIENCE) {
-            return self.post.transport().wait(Some(pause));
+            return self.endpoint.transport().wait(Some(pause));
         }
-        self.backoff.wait(self.post.transport(), self.clock)
+        self.backoff.wait(self.endpoint.transport(), self.clock)
     }
 
     fn tick(&mut self) -> Result<()> {
@@ -257,7 +258,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
             return Ok(());
         }
         let now = self.clock.now();
-        let here = self.post.look(now);
+        let here = self.endpoint.look(now);
         let (beat, task) = self.activity.get();
         if beat != self.seen.0 {
             self.seen = (beat, here);
@@ -267,12 +268,12 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
         {
             self.hung = true;
             self.inbox.clear();
-            self.post.send(0, Kind::Hung, &Hung { task })?;
+            self.endpoint.send(0, Tag::Hung, &Hung { task })?;
         }
         if self.watch.is_due(now) {
             let mine = self.status();
             self.over_members(&mine)?;
-            self.watch.over_master(self.post, self.upper, &mine, now)?;
+            self.watch.over_master(self.endpoint, self.upper, &mine, now)?;
         }
         Ok(())
     }
@@ -283,7 +284,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
         let driving = self.driving();
         if self.told != Some(driving) {
             self.told = Some(driving);
-            self.post.send(self.upper, Kind::Status, &self.status())?;
+            self.endpoint.send(self.upper, Tag::Status, &self.status())?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! Whether a set of tasks is the one that it was when its results were kept.
 
-use super::workbench::caught;
+use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::Part;
+use crate::user_code;
 use crate::wire::{Codec, Item};
 
 /// What is kept of a set of tasks: how many they are, and a number that differs, very likely, where the tasks do.
@@ -24,9 +24,9 @@ impl Digest {
         let mut digest = Digest { tasks: tasks.len() as u64, sum: 0 };
         let one = |task| {
             let (mut head, mut parts) = (Vec::new(), Vec::new());
-            caught(|| codec.encode(vec![task], &mut head, &mut parts))?;
+            user_code::call(|| codec.encode(vec![task], &mut head, &mut parts))?;
             digest.add(&head, &parts);
-            caught(|| codec.decode(head.into(), parts, 1))?
+            user_code::call(|| codec.decode(head.into(), parts, 1))?
                 .pop()
                 .ok_or_else(|| Error::new(ErrorKind::Wire, "a task has got lost in its codec"))
         };

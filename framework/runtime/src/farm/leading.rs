@@ -7,9 +7,9 @@ use super::machine::{Attach, InHand, Lead, Lost, Standing};
 use super::outcome::{Answer, FailedTask};
 use super::supply::Supply;
 use super::watch::Loss;
+use crate::comm::message::{FRAME_HEADER, Message, Tag};
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::Event;
-use crate::session::letter::{ENVELOPE, Kind, Letter};
+use crate::observe::Event;
 use crate::wire::{self, Item};
 
 /// Bytes of one message to a sub-master, unless a single chunk has more.
@@ -35,7 +35,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         let takes_part = |&r: &usize| {
             matches!(self.master.crew().standing(r), Standing::Working | Standing::Parked | Standing::Away)
         };
-        let ranks: Vec<usize> = (1..self.post.size()).filter(takes_part).collect();
+        let ranks: Vec<usize> = (1..self.endpoint.size()).filter(takes_part).collect();
         let count = count.min(ranks.len() / 2);
         // Who hangs in a task is found by the master alone.
         if count == 0 || !self.groups.is_empty() || self.options.task_limit.is_some() {
@@ -51,7 +51,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             self.chunker.leave(leader);
             self.master.crew_mut().set_span(leader, members.len() as u32);
             members.iter().for_each(|&member| self.master.crew_mut().set(member, Standing::Led));
-            self.post.send(leader, Kind::Lead, &lead)?;
+            self.endpoint.send(leader, Tag::Lead, &lead)?;
             self.groups.insert(leader, Group { members, turn: 0 });
         }
         let (sub_masters, workers) = (self.sub_masters(), ranks.len() - count);
@@ -83,14 +83,14 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             let Packed { giving, suspicion, message, load } = self.pack(leader, piece)?;
             self.pace.gave(giving.count.into(), load.len());
             self.note(leader, worker, (giving, suspicion), load);
-            let chunk = Wrapped { by: 0, body: message.head.slice(ENVELOPE..), parts: message.parts };
+            let chunk = Wrapped { by: 0, body: message.head.slice(FRAME_HEADER..), parts: message.parts };
             bytes += chunk.len();
             chunks.push(chunk);
         }
         if chunks.is_empty() {
             return Ok(false);
         }
-        self.post.send_ready(leader, bundle::wrap(self.run, Kind::Bulk, ahead, chunks))?;
+        self.endpoint.send_ready(leader, bundle::wrap(self.run, Tag::Bulk, ahead, chunks))?;
         let took = self.clock.now().saturating_sub(begin);
         self.pace.sent(took);
         self.staff.sent(bytes, took);
@@ -113,16 +113,17 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     /// A sub-master has sent results of its members.
     pub(super) fn bundle_from(
         &mut self,
-        letter: Letter,
+        message: Message,
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<()> {
-        let (_, results) = bundle::unwrap(letter.body, letter.parts).map_err(|e| e.at_rank(letter.from))?;
+        let (_, results) =
+            bundle::unwrap(message.body, message.parts).map_err(|e| e.at_rank(message.from))?;
         for Wrapped { by, body, parts } in results {
-            if by >= self.post.size() {
+            if by >= self.endpoint.size() {
                 let text = format!("it sent a result of rank {by}, which is not there");
-                return Err(Error::new(ErrorKind::Wire, text).at_rank(letter.from));
+                return Err(Error::new(ErrorKind::Wire, text).at_rank(message.from));
             }
-            self.result_of(letter.from, by, body, parts, sink)?;
+            self.result_of(message.from, by, body, parts, sink)?;
             if self.stopped {
                 break;
             }
@@ -131,15 +132,15 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     }
 
     /// A sub-master has lost a member; its chunks have gone to others there.
-    pub(super) fn lost_member(&mut self, letter: &Letter) -> Result<()> {
-        let Lost { rank, why, chunks, in_hand } = wire::from_bytes(&letter.body)?;
-        if !self.groups.contains_key(&letter.from) {
+    pub(super) fn lost_member(&mut self, message: &Message) -> Result<()> {
+        let Lost { rank, why, chunks, in_hand } = wire::from_bytes(&message.body)?;
+        if !self.groups.contains_key(&message.from) {
             return Ok(());
         }
         let loss = Loss { rank, certain: true, died: in_hand != InHand::Innocent, why };
-        let chunks = self.master.lose_member(letter.from, &chunks);
+        let chunks = self.master.lose_member(message.from, &chunks);
         self.are_back(&chunks);
-        let Some(group) = self.groups.get(&letter.from) else { return Ok(()) };
+        let Some(group) = self.groups.get(&message.from) else { return Ok(()) };
         let crew = self.master.crew();
         let its = if self.ending { Standing::Away } else { Standing::Led };
         let is_led = |member: &usize| crew.standing(*member) == its;
@@ -147,7 +148,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             return self.inherit(&loss, &chunks, in_hand);
         }
         let span = group.members.iter().filter(|&member| is_led(member)).count() - 1;
-        self.master.crew_mut().set_span(letter.from, span as u32);
+        self.master.crew_mut().set_span(message.from, span as u32);
         self.lose_with(&loss, chunks, in_hand)
     }
 
@@ -174,9 +175,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
                 continue;
             }
             self.master.crew_mut().set(member, Standing::Away);
-            self.watch.expect(self.post, member, true);
+            self.watch.expect(self.endpoint, member, true);
             let order = Attach { instead_of: Some(leader), ..self.next_order() };
-            self.post.send(member, Kind::Attach, &order)?;
+            self.endpoint.send(member, Tag::Attach, &order)?;
         }
         Ok(())
     }
@@ -184,11 +185,11 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     /// The run ends: sub-masters lead nobody any more, and rank 0 itself waits for their members.
     pub(super) fn close_groups(&mut self) -> Result<()> {
         for (&leader, group) in &self.groups {
-            self.post.send(leader, Kind::Retire, &())?;
+            self.endpoint.send(leader, Tag::Retire, &())?;
             for &member in &group.members {
                 if self.master.crew().standing(member) == Standing::Led {
                     self.master.crew_mut().set(member, Standing::Away);
-                    self.watch.expect(self.post, member, true);
+                    self.watch.expect(self.endpoint, member, true);
                 }
             }
         }
@@ -202,7 +203,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             self.groups.iter().filter(|(_, group)| deserted(group)).map(|(&leader, _)| leader).collect();
         for leader in leaders {
             self.groups.remove(&leader);
-            self.post.send(leader, Kind::Finish, &())?;
+            self.endpoint.send(leader, Tag::Finish, &())?;
         }
         Ok(())
     }

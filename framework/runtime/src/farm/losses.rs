@@ -8,9 +8,9 @@ use super::order::Run;
 use super::outcome::{Answer, FailedTask};
 use super::sheet::Failure;
 use super::watch::Loss;
+use crate::comm::message::{Message, Tag};
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::Event;
-use crate::session::letter::{Kind, Letter};
+use crate::observe::Event;
 use crate::wire::{self, Item};
 
 /// A death of which these tasks are suspected.
@@ -33,11 +33,11 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     /// A worker has been in one task for longer than the user allows: it is not used any more.
     pub(super) fn hung(
         &mut self,
-        letter: &Letter,
+        message: &Message,
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<()> {
-        let Hung { task } = wire::from_bytes(&letter.body)?;
-        let worker = letter.from;
+        let Hung { task } = wire::from_bytes(&message.body)?;
+        let worker = message.from;
         if !matches!(self.master.crew().standing(worker), Standing::Working | Standing::Parked) {
             return Ok(());
         }
@@ -88,7 +88,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         chunks.extend(self.let_go(loss.rank, standing));
         self.inherit(loss, &chunks, in_hand)?;
         if loss.certain {
-            self.post.lose(loss.rank, &loss.why);
+            self.endpoint.lose(loss.rank, &loss.why);
             self.adopt(loss.rank)?;
         }
         self.restaff()?;
@@ -193,7 +193,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         }
         if !self.ending {
             // It may have been parked before.
-            self.post.send(rank, Kind::Park, &false)?;
+            self.endpoint.send(rank, Tag::Park, &false)?;
         }
         self.restaff()
     }
@@ -232,7 +232,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
                 Standing::Working | Standing::Parked | Standing::Away | Standing::Silent
             )
         };
-        if self.ending || (usize::from(!self.computes)..self.post.size()).any(can) {
+        if self.ending || (usize::from(!self.computes)..self.endpoint.size()).any(can) {
             return Ok(());
         }
         let text = format!(

@@ -6,9 +6,9 @@ use bytes::Bytes;
 
 use super::machine::{Giving, Times};
 use super::sheet::{Failure, Sheet};
+use crate::comm::message::{FRAME_HEADER, Tag, frame_header};
+use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::letter::{ENVELOPE, Kind, envelope};
-use crate::transport::{Message, Part};
 use crate::wire::{self, Codec};
 
 /// What a chunk or a result consists of on its way.
@@ -39,15 +39,15 @@ pub(crate) struct Done {
 const CAREFUL: u32 = 1 << 31;
 /// The same for one that is to be done alone.
 const ALONE: u32 = 1 << 30;
-/// Bytes of the header of a chunk behind the envelope.
+/// Bytes of the header of a chunk behind the message's own.
 const GIVING: usize = 24;
-/// Bytes of the header of a result behind the envelope, before the list of failures.
+/// Bytes of the header of a result behind the message's own, before the list of failures.
 const DONE: usize = 52;
 
 /// `tasks` as a message with its header, and what is kept of them.
-pub(crate) fn give<I>(run: u32, giving: Giving, codec: &Codec<I>, tasks: Vec<I>) -> Result<(Message, Load)> {
-    let mut head = Vec::with_capacity(ENVELOPE + GIVING + 64 + size_of::<I>().min(1 << 10) * tasks.len());
-    head.extend_from_slice(&envelope(run, Kind::Chunk));
+pub(crate) fn give<I>(run: u32, giving: Giving, codec: &Codec<I>, tasks: Vec<I>) -> Result<(Frame, Load)> {
+    let mut head = Vec::with_capacity(FRAME_HEADER + GIVING + 64 + size_of::<I>().min(1 << 10) * tasks.len());
+    head.extend_from_slice(&frame_header(run, Tag::Chunk));
     head.extend_from_slice(&giving.id.to_le_bytes());
     head.extend_from_slice(&giving.first.to_le_bytes());
     head.extend_from_slice(&giving.count.to_le_bytes());
@@ -57,13 +57,13 @@ pub(crate) fn give<I>(run: u32, giving: Giving, codec: &Codec<I>, tasks: Vec<I>)
     let mut parts = Vec::new();
     codec.encode(tasks, &mut head, &mut parts)?;
     let head = Bytes::from(head);
-    let kept = Load { head: head.slice(ENVELOPE + GIVING..), parts: parts.clone() };
-    Ok((Message { head, parts }, kept))
+    let kept = Load { head: head.slice(FRAME_HEADER + GIVING..), parts: parts.clone() };
+    Ok((Frame { head, parts }, kept))
 }
 
 /// Marks a chunk that is about to be sent as careful, whatever it was.
 pub(crate) fn make_careful(message: &mut [u8]) {
-    let attempt = ENVELOPE + 20..ENVELOPE + GIVING;
+    let attempt = FRAME_HEADER + 20..FRAME_HEADER + GIVING;
     if let Some(last) = message.get_mut(attempt).and_then(|attempt| attempt.last_mut()) {
         *last |= (CAREFUL >> 24) as u8;
     }
@@ -91,10 +91,10 @@ pub(crate) fn done<O>(
     codec: &Codec<O>,
     sheet: Sheet<O>,
     times: Times,
-) -> Result<Message> {
+) -> Result<Frame> {
     let Sheet { results, failures, .. } = sheet;
-    let mut head = Vec::with_capacity(ENVELOPE + DONE + 64 + size_of::<O>().min(1 << 10) * results.len());
-    head.extend_from_slice(&envelope(run, Kind::Done));
+    let mut head = Vec::with_capacity(FRAME_HEADER + DONE + 64 + size_of::<O>().min(1 << 10) * results.len());
+    head.extend_from_slice(&frame_header(run, Tag::Done));
     head.extend_from_slice(&giving.id.to_le_bytes());
     head.extend_from_slice(&giving.first.to_le_bytes());
     head.extend_from_slice(&giving.count.to_le_bytes());
@@ -104,13 +104,13 @@ pub(crate) fn done<O>(
     head.extend_from_slice(&0u64.to_le_bytes());
     if !failures.is_empty() {
         let list = wire::to_bytes(&failures)?;
-        let at = ENVELOPE + DONE - 8;
+        let at = FRAME_HEADER + DONE - 8;
         head[at..at + 8].copy_from_slice(&(list.len() as u64).to_le_bytes());
         head.extend_from_slice(&list);
     }
     let mut parts = Vec::new();
     codec.encode(results, &mut head, &mut parts)?;
-    Ok(Message { head: head.into(), parts })
+    Ok(Frame { head: head.into(), parts })
 }
 
 /// The number of the chunk whose result this is.
@@ -169,20 +169,20 @@ mod tests {
     fn a_chunk_and_its_result_survive_their_journeys() {
         let codec = Codec::<u64>::of_type();
         let (message, kept) = give(7, SOME, &codec, vec![1, 2, 3, 4, 5]).unwrap();
-        let (giving, load) = given(message.head.slice(ENVELOPE..), message.parts).unwrap();
+        let (giving, load) = given(message.head.slice(FRAME_HEADER..), message.parts).unwrap();
         assert_eq!(giving, SOME);
         for load in [load, kept] {
             assert_eq!(codec.decode(load.head, load.parts, 5).unwrap(), [1, 2, 3, 4, 5]);
         }
         let alone = Giving { careful: false, alone: true, ..SOME };
         let (message, _) = give(7, alone, &codec, vec![1, 2, 3, 4, 5]).unwrap();
-        assert_eq!(given(message.head.slice(ENVELOPE..), message.parts).unwrap().0, alone);
+        assert_eq!(given(message.head.slice(FRAME_HEADER..), message.parts).unwrap().0, alone);
         let failures = vec![Failure { place: 1, panicked: true, message: "no".into() }];
         let times = Times { took: Duration::from_nanos(12), sum: 1.5, squares: 0.25 };
         let sheet =
             Sheet { results: vec![1u64, 3, 4, 5], failures: failures.clone(), sum: 0.0, squares: 0.0 };
         let message = done(7, SOME, &codec, sheet, times).unwrap();
-        let (read, load) = read_done(message.head.slice(ENVELOPE..), message.parts).unwrap();
+        let (read, load) = read_done(message.head.slice(FRAME_HEADER..), message.parts).unwrap();
         assert_eq!((read.id, read.first, read.count, read.times), (3, 40, 5, times));
         assert_eq!(read.failures, failures);
         assert_eq!(codec.decode(load.head, load.parts, 4).unwrap(), [1, 3, 4, 5]);

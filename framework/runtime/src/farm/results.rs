@@ -1,7 +1,6 @@
 //! What rank 0 does with results, with tasks that failed, and with ranks that are lost.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 
@@ -13,21 +12,20 @@ use super::order::Run;
 use super::outcome::{Answer, FailedTask};
 use super::parcel::{self, Done, Load};
 use super::sheet::{Failure, Sheet};
-use super::workbench::caught;
+use crate::comm::Part;
+use crate::comm::message::Message;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::letter::Letter;
-use crate::session::{from_user, panic_text};
-use crate::transport::Part;
+use crate::user_code;
 use crate::wire::{Item, weigh_some};
 
 impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 'f, I, O> {
     /// A worker has sent a result.
     pub(super) fn result_from(
         &mut self,
-        letter: Letter,
+        message: Message,
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<()> {
-        self.result_of(letter.from, letter.from, letter.body, letter.parts, sink)
+        self.result_of(message.from, message.from, message.body, message.parts, sink)
     }
 
     /// A result has come from `worker`; it is of a chunk that `by` has done, a worker of it if not the same.
@@ -52,10 +50,11 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         let bytes = load.len();
         self.pace.got(done.count.into(), done.times.took, bytes);
         self.budget.got(count as u64, bytes);
-        let results = caught(|| self.codecs.results.decode(load.head, load.parts, count)).map_err(|e| {
-            let text = format!("{} (in the results of {} tasks)", e.message(), done.count);
-            Error::new(e.kind(), text).on_item(done.first).in_farm(&self.name).at_rank(worker)
-        })?;
+        let results =
+            user_code::call(|| self.codecs.results.decode(load.head, load.parts, count)).map_err(|e| {
+                let text = format!("{} (in the results of {} tasks)", e.message(), done.count);
+                Error::new(e.kind(), text).on_item(done.first).in_farm(&self.name).at_rank(worker)
+            })?;
         self.settle(&done, by, given, (results, bytes as u64), sink)?;
         self.staff.got(done.count, bytes, done.times.sum, self.clock.now().saturating_sub(begin));
         Ok(())
@@ -186,7 +185,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     /// The tasks of a chunk that was given away.
     pub(super) fn unpack(&self, given: &Given<Kept>) -> Result<Vec<I>> {
         let Load { head, parts } = given.kept.load.clone();
-        caught(|| self.codecs.tasks.decode(head, parts, given.count as usize))
+        user_code::call(|| self.codecs.tasks.decode(head, parts, given.count as usize))
             .map_err(|e| e.on_item(given.first).in_farm(&self.name).at_rank(0))
     }
 
@@ -236,16 +235,12 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             at.set(number);
             sink(number, result)
         };
-        let answer = catch_unwind(AssertUnwindSafe(|| self.order.put(first, (run, bytes), &mut noting)));
-        let place = |e: Error| e.on_item(at.get()).in_farm(&self.name).at_rank(0);
-        match answer {
-            Ok(Answer::Continue(())) => Ok(()),
-            Ok(Answer::Break(None)) => {
-                self.stopped = true;
-                Ok(())
-            }
-            Ok(Answer::Break(Some(error))) => Err(place(from_user(error, 0))),
-            Err(payload) => Err(place(Error::new(ErrorKind::Panic, panic_text(&*payload)))),
-        }
+        let answer = user_code::call(|| match self.order.put(first, (run, bytes), &mut noting) {
+            Answer::Continue(()) => Ok(false),
+            Answer::Break(None) => Ok(true),
+            Answer::Break(Some(error)) => Err(error),
+        });
+        self.stopped = answer.map_err(|e| e.on_item(at.get()).in_farm(&self.name).at_rank(0))?;
+        Ok(())
     }
 }

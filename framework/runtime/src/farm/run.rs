@@ -10,9 +10,10 @@ use super::store::Kind;
 use super::summary::Summary;
 use super::supply::Supply;
 use super::workbench::Workbench;
-use crate::engine::Engine;
 use crate::error::{BoxError, Error, ErrorKind, Result};
-use crate::session::{Announcement, Driver, Session, from_user, report};
+use crate::rank::executor::Executor;
+use crate::session::{Announcement, Driver, Session};
+use crate::user_code;
 use crate::wire::Item;
 
 /// What rank 0 does in a run; returns the number of iterations.
@@ -143,16 +144,19 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         script: impl Script<I, O>,
     ) -> Result<Option<Summary>> {
         let config = session.config();
-        let mut post = session.post()?;
-        let post = &mut *post;
-        let run = post.begin_run(&self.announcement(&options, form), config.join_limit)?;
-        let (rank, clock) = (post.rank(), post.clock());
-        if options.task_limit.is_some() && !clock.is_simulated() && (!post.is_process() || post.size() == 1) {
+        let mut endpoint = session.endpoint()?;
+        let endpoint = &mut *endpoint;
+        let run = endpoint.begin_run(&self.announcement(&options, form), config.join_limit)?;
+        let (rank, clock) = (endpoint.rank(), endpoint.clock());
+        if options.task_limit.is_some()
+            && !clock.is_simulated()
+            && (!endpoint.is_process() || endpoint.size() == 1)
+        {
             // A run that waited for a task which never ends would never end itself.
             let text = "a task limit needs workers that are processes, since a task cannot be ended, nor its thread: \
                         start the program by mpirun on two ranks or more, or leave the limit away";
             let error = Error::new(ErrorKind::Config, text).in_farm(&self.name).at_rank(rank);
-            report(post, &error);
+            endpoint.report(&error);
             return Err(error);
         }
         let options =
@@ -165,25 +169,27 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             bench.watch_every_task();
         }
         // The death of rank 0 is the job's, whatever it was doing.
-        let trail = (post.is_process() && rank > 0).then(|| bench.leave_trail()).flatten();
-        let waker = post.transport().waker();
+        let trail = (endpoint.is_process() && rank > 0).then(|| bench.leave_trail()).flatten();
+        let waker = endpoint.transport().waker();
         // Who is in a task must be able to say so.
         let driver = if options.task_limit.is_some() { Driver::Threaded } else { config.driver };
         std::thread::scope(|scope| {
-            let engine = Engine::new(scope, rank, driver, waker, clock, bench)?;
+            let engine = Executor::new(scope, rank, driver, waker, clock, bench)?;
             let result = if rank == 0 {
-                Desk::new(&mut *post, engine, codecs, (name, run), options, config).and_then(|mut desk| {
-                    desk.open()?;
-                    let iterations = script.play(&mut desk)?;
-                    desk.finish(iterations).map(Some)
-                })
+                Desk::new(&mut *endpoint, engine, codecs, (name, run), options, config).and_then(
+                    |mut desk| {
+                        desk.open()?;
+                        let iterations = script.play(&mut desk)?;
+                        desk.finish(iterations).map(Some)
+                    },
+                )
             } else {
-                let hand = Hand::new(&mut *post, engine, (activity, trail), name, &options, config);
+                let hand = Hand::new(&mut *endpoint, engine, (activity, trail), name, &options, config);
                 hand.run().map(|()| None)
             };
             // The scope waits for the compute thread, which may be in user code for long. The others must not
             // wait for that, so a failure is told before.
-            result.inspect_err(|error| report(post, error))
+            result.inspect_err(|error| endpoint.report(error))
         })
     }
 }
@@ -246,7 +252,7 @@ where
                     desk.between(desk.clock.now().saturating_sub(begin))?;
                 }
                 Ok(None) => return Ok(iteration + 1),
-                Err(error) => return Err(from_user(error, 0).in_farm(desk.name())),
+                Err(error) => return Err(user_code::described(error).at_rank(0).in_farm(desk.name())),
             }
         }
         Err(Error::new(ErrorKind::User, "more iterations than can be counted").at_rank(0))

@@ -1,6 +1,5 @@
 //! Doing a chunk: one virtual call for all its tasks, and a note of those that fail.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -9,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::trail::Trail;
 use super::worker::{Context, Worker};
-use crate::clock::Clock;
+use crate::comm::clock::Clock;
 use crate::error::Error;
-use crate::session::{from_user, panic_text};
+use crate::user_code;
 
 /// A task of a chunk that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,31 +109,35 @@ impl<W: Worker> ErasedWorker<W::In, W::Out> for W {
         let mut tasks = tasks.into_iter();
         // Once around for the chunk, and once more for every panic.
         loop {
-            let whole = catch_unwind(AssertUnwindSafe(|| match &mut laps {
-                None => {
-                    for task in tasks.by_ref() {
-                        cx.task = first + u64::from(begun);
-                        begun += 1;
-                        one(self, task, cx, begun - 1, sheet);
+            let whole = user_code::call(|| {
+                match &mut laps {
+                    None => {
+                        for task in tasks.by_ref() {
+                            cx.task = first + u64::from(begun);
+                            begun += 1;
+                            one(self, task, cx, begun - 1, sheet);
+                        }
+                    }
+                    Some(laps) => {
+                        for task in tasks.by_ref() {
+                            cx.task = first + u64::from(begun);
+                            begun += 1;
+                            laps.begin(cx.task);
+                            one(self, task, cx, begun - 1, sheet);
+                            laps.lap(sheet);
+                        }
                     }
                 }
-                Some(laps) => {
-                    for task in tasks.by_ref() {
-                        cx.task = first + u64::from(begun);
-                        begun += 1;
-                        laps.begin(cx.task);
-                        one(self, task, cx, begun - 1, sheet);
-                        laps.lap(sheet);
-                    }
-                }
-            }));
-            let Err(payload) = whole else { return };
+                Ok::<_, Error>(())
+            });
+            let Err(panic) = whole else { return };
             if let Some(laps) = &mut laps {
                 laps.lap(sheet);
             }
             // Nothing else than a task can have panicked, so that one has begun.
             let place = begun.saturating_sub(1);
-            sheet.failures.push(Failure { place, panicked: true, message: panic_text(&*payload) });
+            let message = panic.message().to_string();
+            sheet.failures.push(Failure { place, panicked: true, message });
         }
     }
 }
@@ -144,8 +147,7 @@ fn one<W: Worker>(worker: &mut W, task: W::In, cx: &mut Context, place: u32, she
     match worker.work(task, cx) {
         Ok(result) => sheet.results.push(result),
         Err(error) => {
-            let error: Error = from_user(error, cx.rank);
-            let message = error.message().to_string();
+            let message = user_code::described(error).message().to_string();
             sheet.failures.push(Failure { place, panicked: false, message });
         }
     }

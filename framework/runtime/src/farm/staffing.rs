@@ -6,11 +6,11 @@ use super::desk::Desk;
 use super::machine::{Change, Standing};
 use super::outcome::Answer;
 use super::staff::{Look, Scene};
+use crate::comm::Frame;
+use crate::comm::message::{Tag, frame_header};
 use crate::error::Result;
-use crate::monitor::{Event, EventLog, Place};
+use crate::observe::{Event, EventLog, Place};
 use crate::session::Config;
-use crate::session::letter::{Kind, envelope};
-use crate::transport::Message;
 use crate::wire::Item;
 
 /// A round trip that takes longer is not waited for.
@@ -19,16 +19,18 @@ const ECHO_LIMIT: Duration = Duration::from_secs(1);
 impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 'f, I, O> {
     /// Begins the log of events, if there is to be one.
     pub(super) fn log_events(&mut self, config: &Config, balance: &str) {
-        let all = (usize::from(!self.computes)..self.post.size()).filter(|&r| !self.post.is_lost(r)).count();
+        let all = (usize::from(!self.computes)..self.endpoint.size())
+            .filter(|&r| !self.endpoint.is_lost(r))
+            .count();
         self.started_with = self.options.workers.map_or(all, |n| n.clamp(1, all.max(1)));
         if self.options.workers.is_some() {
             self.master.set_target(self.started_with);
         }
         let Some(dir) = &config.events else { return };
         let offset = -self.clock.now().as_secs_f64();
-        let run = self.post.run().saturating_sub(1);
-        self.events = EventLog::open(dir, Place { rank: 0, size: self.post.size(), run, offset });
-        let (farm, ranks, workers) = (self.name.clone(), self.post.size(), self.started_with);
+        let run = self.endpoint.run().saturating_sub(1);
+        self.events = EventLog::open(dir, Place { rank: 0, size: self.endpoint.size(), run, offset });
+        let (farm, ranks, workers) = (self.name.clone(), self.endpoint.size(), self.started_with);
         let (chunking, balance) = (self.options.chunking.to_string(), balance.to_string());
         self.tell(|| Event::FarmStart { farm, ranks, workers, chunking, balance });
     }
@@ -53,11 +55,11 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
         let Change { parked, woken } = self.master.staff(seconds);
         for &rank in &parked {
             self.chunker.leave(rank);
-            self.post.send(rank, Kind::Park, &true)?;
+            self.endpoint.send(rank, Tag::Park, &true)?;
         }
         for &rank in &woken {
             self.chunker.join(rank);
-            self.post.send(rank, Kind::Park, &false)?;
+            self.endpoint.send(rank, Tag::Park, &false)?;
         }
         if !parked.is_empty() {
             self.tell(|| Event::Parked { ranks: parked });
@@ -126,7 +128,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
 
     /// Times a message to an idle worker and its answer; the worker is another one each time.
     fn round_trip(&mut self, bytes: usize) -> Result<()> {
-        let size = self.post.size();
+        let size = self.endpoint.size();
         let idle = |&rank: &usize| {
             let crew = self.master.crew();
             crew.standing(rank) == Standing::Working && crew.held(rank) == 0
@@ -137,10 +139,10 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             self.asked = to - 1;
         }
         self.echo = None;
-        let mut head = envelope(self.post.run(), Kind::Probe).to_vec();
+        let mut head = frame_header(self.endpoint.run(), Tag::Probe).to_vec();
         head.resize(head.len() + bytes, 0);
         let start = self.clock.now();
-        self.post.send_ready(to, Message::new(head))?;
+        self.endpoint.send_ready(to, Frame::new(head))?;
         while self.echo != Some(to) {
             let moved = self.receive(&mut |_, _| Answer::Continue(()))?;
             if self.echo == Some(to) {

@@ -1,5 +1,6 @@
 //! Results that outlive the job: kept in a journal as they come, and taken from it instead of being computed again.
 
+use crate::user_code;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -10,11 +11,10 @@ use super::history::Digest;
 use super::machine::Suspicion;
 use super::notes::{self, Note, Notes, Tried};
 use super::outcome::FailedTask;
-use super::workbench::caught;
-use crate::clock::Clock;
+use crate::comm::Part;
+use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::journal::{Identity, Journal};
-use crate::transport::Part;
+use crate::persist::journal::{Identity, Journal};
 use crate::wire::{self, Codec, Item};
 
 /// A farm's journal, and what it held when it was opened.
@@ -155,7 +155,7 @@ impl Store {
     /// If the result cannot be encoded, or the file cannot be written.
     pub(crate) fn keep<O: Item>(&mut self, task: u64, result: O, codec: &Codec<O>) -> Result<O> {
         let (mut head, mut parts) = (Vec::new(), Vec::new());
-        caught(|| codec.encode(vec![result], &mut head, &mut parts))?;
+        user_code::call(|| codec.encode(vec![result], &mut head, &mut parts))?;
         // Lengths of the head and of all parts but the last, which ends where the record does.
         let mut lengths = (parts.len() as u32).to_le_bytes().to_vec();
         lengths.extend_from_slice(&(head.len() as u64).to_le_bytes());
@@ -165,7 +165,7 @@ impl Store {
         let mut pieces = vec![&lengths[..], &head[..]];
         pieces.extend(parts.iter().map(Part::bytes));
         self.journal.append_parts(self.clock.now(), self.records.start + task, &pieces)?;
-        caught(|| codec.decode(head.into(), parts, 1))?
+        user_code::call(|| codec.decode(head.into(), parts, 1))?
             .pop()
             .ok_or_else(|| strange(task, self.journal.path()))
     }
@@ -191,7 +191,7 @@ impl Store {
         let head = cut(head_length)?;
         let parts: Result<Vec<Part>> = lengths.chunks(8).map(|l| cut(number(l)).map(Part::from)).collect();
         let parts = parts?;
-        let mut results = caught(|| codec.decode(head, parts, 1)).map_err(|e| {
+        let mut results = user_code::call(|| codec.decode(head, parts, 1)).map_err(|e| {
             let text =
                 format!("{}: result {task} cannot be read: {}", self.journal.path().display(), e.message());
             Error::new(ErrorKind::Config, text)

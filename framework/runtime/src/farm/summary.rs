@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::monitor::words::{count, seconds, short};
+use crate::observe::words::{count, seconds, short};
 
 /// What one rank did for a farm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

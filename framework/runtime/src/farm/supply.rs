@@ -1,9 +1,7 @@
 //! Where tasks come from: the user's iterator, drawn from as far as chunks are given away.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use crate::error::{Error, ErrorKind, Result};
-use crate::session::panic_text;
+use crate::error::{Error, Result};
+use crate::user_code;
 
 /// The tasks that have not been drawn yet.
 pub(crate) struct Supply<T> {
@@ -58,15 +56,15 @@ impl<T: Iterator> Supply<T> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut tasks = Vec::with_capacity(most.min(self.tasks.size_hint().0.max(64)));
         let mut full = false;
-        let drawn = catch_unwind(AssertUnwindSafe(|| {
+        let drawn = user_code::call(|| {
             if !std::mem::needs_drop::<T::Item>() {
                 // All have the same size, which the caller knows.
                 tasks.extend(self.tasks.by_ref().take(most));
-                return;
+                return Ok::<_, Error>(());
             }
             let (mut weight, mut skip) = (0, 0);
             while !full && tasks.len() < most {
-                let Some(task) = self.tasks.next() else { return };
+                let Some(task) = self.tasks.next() else { return Ok(()) };
                 if skip == 0 {
                     weight += (weigh(&task) * step) as u64;
                     (full, skip) = (weight >= bytes, step);
@@ -74,11 +72,9 @@ impl<T: Iterator> Supply<T> {
                 skip -= 1;
                 tasks.push(task);
             }
-        }));
-        drawn.map_err(|payload| {
-            let at = self.drawn + tasks.len() as u64;
-            Error::new(ErrorKind::Panic, panic_text(&*payload)).on_item(at).at_rank(0)
-        })?;
+            Ok(())
+        });
+        drawn.map_err(|e| e.on_item(self.drawn + tasks.len() as u64).at_rank(0))?;
         self.ended = (tasks.len() < most && !full) || self.tasks.size_hint() == (0, Some(0));
         self.drawn += tasks.len() as u64;
         Ok(tasks)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::error::BoxError;
-use crate::monitor::{Event, read};
+use crate::observe::{Event, read};
 use crate::session::{Config, run};
 
 /// All events of a farm of `tasks` on four ranks.

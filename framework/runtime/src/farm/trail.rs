@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::fs::{MemfdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
-use crate::session::process::Process;
+use crate::comm::process::Process;
 
 /// A chunk or a task that takes at least so long is noted when it begins. A note takes about 0.6 µs, and a chunk has two of
 /// them beside those of its tasks, so this is less than a hundredth.

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::machine::{Crew, Driving, InHand, Standing, Status};
 use super::trail::Tracks;
+use crate::comm::Reminder;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::{Message, Tag};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::letter::{Kind, Letter};
-use crate::session::post::Post;
-use crate::session::{Config, Reminder};
+use crate::session::Config;
 use crate::wire;
 
 /// How often ranks tell each other that they are alive, at most.
@@ -29,7 +30,7 @@ pub(crate) struct Watch {
     words: Vec<Option<Status>>,
     /// Whether a rank has shown by what it sent that it has come to the farm.
     present: Vec<bool>,
-    /// Since when a worker has said that it has nothing, although it was given something; as the post counts silence.
+    /// Since when a worker has said that it has nothing, although it was given something; as the endpoint counts silence.
     empty: Vec<Option<Duration>>,
     /// Says which ranks have not come to the farm.
     reminder: Reminder,
@@ -48,10 +49,10 @@ pub(crate) struct Loss {
 
 impl Watch {
     /// Begins to watch; what was heard before this run says nothing about it.
-    pub(crate) fn new(post: &mut Post, silence: Duration, config: &Config) -> Self {
-        let (now, size) = (post.clock().now(), post.size());
-        post.look(now);
-        (0..size).for_each(|rank| post.heard_now(rank));
+    pub(crate) fn new(endpoint: &mut Endpoint, silence: Duration, config: &Config) -> Self {
+        let (now, size) = (endpoint.clock().now(), endpoint.size());
+        endpoint.look(now);
+        (0..size).for_each(|rank| endpoint.heard_now(rank));
         let every = PING.min(silence / 4);
         Watch {
             every,
@@ -68,8 +69,8 @@ impl Watch {
 
     /// A rank belongs to this one from now on, or leads it: what was heard before says nothing about it.
     /// One that has come to the farm may compute on the thread that communicates.
-    pub(crate) fn expect(&mut self, post: &mut Post, rank: usize, has_come: bool) {
-        post.heard_now(rank);
+    pub(crate) fn expect(&mut self, endpoint: &mut Endpoint, rank: usize, has_come: bool) {
+        endpoint.heard_now(rank);
         let status = Status { task: Some(u64::MAX), waiting: 0, driving: Driving::Inline };
         (self.words[rank], self.present[rank], self.empty[rank]) =
             (has_come.then_some(status), has_come, None);
@@ -81,13 +82,13 @@ impl Watch {
     }
 
     /// Takes a sign of life in.
-    pub(crate) fn hear(&mut self, letter: &Letter) -> Result<()> {
-        let status: Status = wire::from_bytes(&letter.body)?;
+    pub(crate) fn hear(&mut self, message: &Message) -> Result<()> {
+        let status: Status = wire::from_bytes(&message.body)?;
         if status.task.is_some() || status.waiting > 0 {
-            self.empty[letter.from] = None;
+            self.empty[message.from] = None;
         }
-        self.present[letter.from] = true;
-        self.words[letter.from] = Some(status);
+        self.present[message.from] = true;
+        self.words[message.from] = Some(status);
         Ok(())
     }
 
@@ -104,17 +105,17 @@ impl Watch {
     /// yet that others could stand in for, but in the caller's own code.
     pub(crate) fn over_workers(
         &mut self,
-        post: &mut Post,
+        endpoint: &mut Endpoint,
         crew: &Crew,
         mine: &Status,
         now: Duration,
     ) -> Result<Vec<Loss>> {
         self.next = now + self.every;
-        let here = post.look(now);
+        let here = endpoint.look(now);
         let mut lost = Vec::new();
         let away = |rank: &usize| crew.standing(*rank) == Standing::Away && !self.present[*rank];
         let away: Vec<usize> = (1..self.words.len()).filter(away).collect();
-        let longest = away.iter().map(|&rank| post.silence(rank)).max().unwrap_or_default();
+        let longest = away.iter().map(|&rank| endpoint.silence(rank)).max().unwrap_or_default();
         if self.reminder.is_due(longest) {
             log::warn!("rank(s) {away:?} have not come to the farm within {:.0} s", longest.as_secs_f64());
         }
@@ -122,13 +123,13 @@ impl Watch {
             let standing = crew.standing(rank);
             if matches!(standing, Standing::Dead | Standing::Left | Standing::Led) {
                 // One that hung in an earlier run waits for the end of the job.
-                if post.is_staying(rank) {
-                    post.send(rank, Kind::Status, mine)?;
+                if endpoint.is_staying(rank) {
+                    endpoint.send(rank, Tag::Status, mine)?;
                 }
                 continue;
             }
-            post.send(rank, Kind::Status, mine)?;
-            let silent = post.silence(rank);
+            endpoint.send(rank, Tag::Status, mine)?;
+            let silent = endpoint.silence(rank);
             let word = self.words[rank].as_ref();
             let longest = self.peer_limit.max(self.silence);
             let (limit, certain) = match word.map(|status| status.driving) {
@@ -139,7 +140,7 @@ impl Watch {
                 Some(Driving::Between) => (self.silence, false),
                 _ => (self.silence, true),
             };
-            let ended = post.has_ended(rank);
+            let ended = endpoint.has_ended(rank);
             if (ended || silent > limit) && !self.present[rank] {
                 let text = match ended {
                     true => format!("the process of rank {rank} has ended before it came to the farm"),
@@ -150,14 +151,14 @@ impl Watch {
                         )
                     }
                 };
-                return Err(Error::new(ErrorKind::Timeout, text).at_rank(post.rank()));
+                return Err(Error::new(ErrorKind::Timeout, text).at_rank(endpoint.rank()));
             }
             if ended || silent > limit {
                 let why = match ended {
                     true => "its process has ended".to_string(),
                     false => format!("no sign of life for {:.1} s", silent.as_secs_f64()),
                 };
-                let died = ended || (post.is_process() && !post.is_seen(rank));
+                let died = ended || (endpoint.is_process() && !endpoint.is_seen(rank));
                 lost.push(Loss { rank, certain: certain || ended, died, why });
                 continue;
             }
@@ -194,19 +195,19 @@ impl Watch {
     /// [`ErrorKind::Timeout`] when the master gives none.
     pub(crate) fn over_master(
         &mut self,
-        post: &mut Post,
+        endpoint: &mut Endpoint,
         master: usize,
         mine: &Status,
         now: Duration,
     ) -> Result<()> {
         self.next = now + self.every;
-        post.send(master, Kind::Status, mine)?;
-        let silent = post.silence(master);
+        endpoint.send(master, Tag::Status, mine)?;
+        let silent = endpoint.silence(master);
         // Before its first word it may be busy with the caller's own work.
         let limit = if self.present[master] { self.peer_limit } else { self.join_limit };
         // Rank 0 must have time to see that a sub-master is dead, and to take its place.
         let limit = if master == 0 { limit } else { limit + self.peer_limit };
-        let text = if post.has_ended(0) {
+        let text = if endpoint.has_ended(0) {
             "rank 0, the farm's master, has died, and nothing can go on without it".to_string()
         } else if silent > limit {
             format!(
@@ -217,7 +218,7 @@ impl Watch {
         } else {
             return Ok(());
         };
-        Err(Error::new(ErrorKind::Timeout, text).at_rank(post.rank()))
+        Err(Error::new(ErrorKind::Timeout, text).at_rank(endpoint.rank()))
     }
 }
 
@@ -225,28 +226,28 @@ impl Watch {
 mod tests {
     use super::super::machine::Master;
     use super::*;
-    use crate::transport::local::{LocalTransport, World};
+    use crate::comm::local::{LocalTransport, World};
 
-    fn post(rank: usize, size: usize) -> Post {
-        Post::new(Box::new(LocalTransport::open(World::new(size), rank)), Duration::from_millis(1))
+    fn endpoint(rank: usize, size: usize) -> Endpoint {
+        Endpoint::new(Box::new(LocalTransport::open(World::new(size), rank)), Duration::from_millis(1))
     }
 
     fn status(task: Option<u64>, driving: Driving) -> Status {
         Status { task, waiting: 0, driving }
     }
 
-    fn watch(post: &mut Post) -> Watch {
+    fn watch(endpoint: &mut Endpoint) -> Watch {
         let config = Config::new().peer_limit(Duration::from_secs(60));
-        Watch::new(post, Duration::from_secs(10), &config)
+        Watch::new(endpoint, Duration::from_secs(10), &config)
     }
 
     #[test]
     fn a_silent_worker_is_lost_and_one_that_computes_on_its_only_thread_has_more_time() {
-        let mut post = post(0, 4);
-        let mut watch = watch(&mut post);
+        let mut endpoint = endpoint(0, 4);
+        let mut watch = watch(&mut endpoint);
         let mut master = Master::<u8, ()>::new(4, 0);
         (0..4).for_each(|r| master.crew_mut().set(r, Standing::Working));
-        let start = post.clock().now();
+        let start = endpoint.clock().now();
         for (rank, driving) in [(1, Driving::Beside), (2, Driving::Between), (3, Driving::Inline)] {
             watch.active(rank);
             watch.words[rank] = Some(status(Some(1), driving));
@@ -254,8 +255,8 @@ mod tests {
         let mut before = 0;
         let mut lost = |seconds, crew: &Crew| {
             let mine = status(None, Driving::Beside);
-            let now = post.look_on(start, (std::mem::replace(&mut before, seconds), seconds));
-            let lost = watch.over_workers(&mut post, crew, &mine, now).unwrap();
+            let now = endpoint.look_on(start, (std::mem::replace(&mut before, seconds), seconds));
+            let lost = watch.over_workers(&mut endpoint, crew, &mine, now).unwrap();
             lost.into_iter().map(|l| (l.rank, l.certain)).collect::<Vec<_>>()
         };
         assert!(lost(9, master.crew()).is_empty());
@@ -268,8 +269,8 @@ mod tests {
 
     #[test]
     fn a_job_that_was_stopped_as_a_whole_loses_nobody() {
-        let (mut post, mut other) = (post(0, 3), post(1, 3));
-        let (mut watch, mut its) = (watch(&mut post), watch(&mut other));
+        let (mut endpoint, mut other) = (endpoint(0, 3), endpoint(1, 3));
+        let (mut watch, mut its) = (watch(&mut endpoint), watch(&mut other));
         let mut master = Master::<u8, ()>::new(3, 0);
         (0..3).for_each(|r| master.crew_mut().set(r, Standing::Working));
         for rank in 0..3 {
@@ -278,9 +279,9 @@ mod tests {
         }
         let mine = status(None, Driving::Beside);
         let mut on = |(from, to)| {
-            let start = post.clock().now();
-            let now = post.look_on(start, (from, to));
-            let lost = watch.over_workers(&mut post, master.crew(), &mine, now).unwrap().len();
+            let start = endpoint.clock().now();
+            let now = endpoint.look_on(start, (from, to));
+            let lost = watch.over_workers(&mut endpoint, master.crew(), &mine, now).unwrap().len();
             let start = other.clock().now();
             let now = other.look_on(start, (from, to));
             (lost, its.over_master(&mut other, 0, &mine, now).is_ok())
@@ -292,35 +293,38 @@ mod tests {
 
     #[test]
     fn a_worker_that_says_it_has_nothing_is_not_waited_for_for_ever() {
-        let mut post = post(0, 3);
-        let mut watch = watch(&mut post);
+        let mut endpoint = endpoint(0, 3);
+        let mut watch = watch(&mut endpoint);
         let mut master = Master::<u8, ()>::new(3, 0);
         (0..2).for_each(|r| master.crew_mut().set(r, Standing::Working));
         master.crew_mut().set(2, Standing::Left);
         master.give(1, (0, 1), Default::default(), (), Duration::ZERO);
         watch.words[1] = Some(status(None, Driving::Beside));
-        let start = post.clock().now();
+        let start = endpoint.clock().now();
         let mut before = 0;
         let mut lost = |seconds| {
-            let now = post.look_on(start, (std::mem::replace(&mut before, seconds), seconds));
-            post.heard_now(1);
-            watch.over_workers(&mut post, master.crew(), &status(None, Driving::Beside), now).unwrap().len()
+            let now = endpoint.look_on(start, (std::mem::replace(&mut before, seconds), seconds));
+            endpoint.heard_now(1);
+            watch
+                .over_workers(&mut endpoint, master.crew(), &status(None, Driving::Beside), now)
+                .unwrap()
+                .len()
         };
         assert_eq!((lost(1), lost(50), lost(60), lost(63)), (0, 0, 0, 1));
     }
 
     #[test]
     fn a_rank_that_never_comes_was_no_worker_whose_place_could_be_taken() {
-        let mut post = post(0, 2);
+        let mut endpoint = endpoint(0, 2);
         let config = Config::new().join_limit(Duration::from_secs(60));
-        let mut watch = Watch::new(&mut post, Duration::from_secs(10), &config);
+        let mut watch = Watch::new(&mut endpoint, Duration::from_secs(10), &config);
         let mut master = Master::<u8, ()>::new(2, 0);
         master.crew_mut().set(0, Standing::Working);
-        let (start, mine) = (post.clock().now(), status(None, Driving::Beside));
-        let now = post.look_on(start, (0, 59));
-        assert!(watch.over_workers(&mut post, master.crew(), &mine, now).unwrap().is_empty());
-        let now = post.look_on(start, (59, 61));
-        let error = watch.over_workers(&mut post, master.crew(), &mine, now).unwrap_err();
+        let (start, mine) = (endpoint.clock().now(), status(None, Driving::Beside));
+        let now = endpoint.look_on(start, (0, 59));
+        assert!(watch.over_workers(&mut endpoint, master.crew(), &mine, now).unwrap().is_empty());
+        let now = endpoint.look_on(start, (59, 61));
+        let error = watch.over_workers(&mut endpoint, master.crew(), &mine, now).unwrap_err();
         assert_eq!(
             (error.kind(), error.message()),
             (ErrorKind::Timeout, "has waited 61 s for rank 1 to come to the farm")
@@ -329,14 +333,14 @@ mod tests {
 
     #[test]
     fn a_worker_ends_when_its_master_falls_silent() {
-        let mut post = post(1, 3);
-        let mut watch = watch(&mut post);
-        let start = post.clock().now();
+        let mut endpoint = endpoint(1, 3);
+        let mut watch = watch(&mut endpoint);
+        let start = endpoint.clock().now();
         let mine = status(None, Driving::Beside);
-        let late = post.look_on(start, (0, 100));
-        watch.over_master(&mut post, 0, &mine, late).unwrap();
+        let late = endpoint.look_on(start, (0, 100));
+        watch.over_master(&mut endpoint, 0, &mine, late).unwrap();
         watch.active(0);
-        let error = watch.over_master(&mut post, 0, &mine, late).unwrap_err();
+        let error = watch.over_master(&mut endpoint, 0, &mine, late).unwrap_err();
         assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(1)));
         assert!(error.message().contains("from rank 0, the farm's master"), "{error}");
     }

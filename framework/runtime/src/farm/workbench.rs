@@ -1,6 +1,5 @@
 //! The compute side of a farm's rank: the worker, made once, and the chunks that it is given.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +8,11 @@ use super::parcel::{self, Load};
 use super::sheet::{Activity, ErasedWorker, Laps, Sheet};
 use super::trail::{NOTED, Place, Trail};
 use super::worker::Context;
-use crate::clock::Clock;
-use crate::engine::Workplace;
+use crate::comm::Frame;
+use crate::comm::clock::Clock;
 use crate::error::{BoxError, Error, ErrorKind, Result};
-use crate::session::{from_user, panic_text};
-use crate::transport::Message;
+use crate::rank::executor::UserCode;
+use crate::user_code;
 use crate::wire::{Codec, Item};
 
 /// Makes a farm's worker on the rank that computes.
@@ -61,7 +60,7 @@ pub(crate) enum Output<O> {
     /// For this rank.
     Sheet(Sheet<O>),
     /// For another rank.
-    Message(Message),
+    Frame(Frame),
 }
 
 /// See the module's page.
@@ -133,9 +132,7 @@ impl<'w, 'f, I: Item, O: Item> Workbench<'w, 'f, I, O> {
         }
         let start = self.clock.now();
         let factory = &mut self.seat.factory;
-        let made = catch_unwind(AssertUnwindSafe(factory))
-            .map_err(|p| Error::new(ErrorKind::Panic, panic_text(&*p)))
-            .and_then(|made| made.map_err(|e| from_user(e, self.cx.rank)));
+        let made = user_code::call(factory);
         self.seat.worker = Some(made.map_err(|e| self.here(e))?);
         Ok(self.clock.now().saturating_sub(start))
     }
@@ -159,7 +156,7 @@ impl<'w, 'f, I: Item, O: Item> Workbench<'w, 'f, I, O> {
             let long = giving.careful || giving.alone || noted(self.chunk_time.map(|t| t.as_secs_f64()));
             if long { trail.begin(giving.id, None) } else { trail.end() }
         }
-        let tasks = caught(|| self.codecs.tasks.decode(load.head, load.parts, count))
+        let tasks = user_code::call(|| self.codecs.tasks.decode(load.head, load.parts, count))
             .map_err(|e| self.blame(e, giving))?;
         let Some(worker) = &mut self.seat.worker else {
             return Err(self.here(Error::new(ErrorKind::Wire, "a chunk came before the worker was made")));
@@ -180,8 +177,9 @@ impl<'w, 'f, I: Item, O: Item> Workbench<'w, 'f, I, O> {
             Times { took, sum: seconds, squares: seconds * seconds / tasks }
         };
         let result = if away {
-            let message = caught(|| parcel::done(self.run, giving, &self.codecs.results, sheet, times));
-            Output::Message(message.map_err(|e| self.blame(e, giving))?)
+            let message =
+                user_code::call(|| parcel::done(self.run, giving, &self.codecs.results, sheet, times));
+            Output::Frame(message.map_err(|e| self.blame(e, giving))?)
         } else {
             self.codecs.results.check(&sheet.results).map_err(|e| self.blame(e, giving))?;
             Output::Sheet(sheet)
@@ -194,17 +192,11 @@ impl<'w, 'f, I: Item, O: Item> Workbench<'w, 'f, I, O> {
     }
 }
 
-/// `Serialize` and `Deserialize` may be the user's own code.
-pub(crate) fn caught<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|payload| Err(Error::new(ErrorKind::Panic, panic_text(&*payload))))
-}
-
-impl<I: Item, O: Item> Workplace for Workbench<'_, '_, I, O> {
+impl<I: Item, O: Item> UserCode for Workbench<'_, '_, I, O> {
     type Task = Task;
     type Outcome = Outcome<O>;
 
-    fn perform(&mut self, task: Task) -> Result<Option<Outcome<O>>> {
+    fn run(&mut self, task: Task) -> Result<Option<Outcome<O>>> {
         match task {
             Task::SetUp => self.set_up().map(|took| Some(Outcome::SetUp { took })),
             Task::Chunk { giving, load, away } => self.chunk(giving, load, away).map(Some),
@@ -215,7 +207,7 @@ impl<I: Item, O: Item> Workplace for Workbench<'_, '_, I, O> {
         true
     }
 
-    fn may_last(&self, task: &Task) -> bool {
+    fn may_block(&self, task: &Task) -> bool {
         match task {
             Task::SetUp => self.seat.worker.is_none(),
             Task::Chunk { giving, .. } => giving.careful,

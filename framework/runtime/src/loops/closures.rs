@@ -9,10 +9,10 @@ use super::ranges::Ranges;
 use super::settings::Settings;
 use super::summary::Summary;
 use super::units::sealed::Storage;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::Tag;
 use crate::error::{BoxError, Error, ErrorKind, Result};
-use crate::session::letter::Kind;
-use crate::session::post::Post;
-use crate::session::{Announcement, Session, report};
+use crate::session::{Announcement, Session};
 use crate::wire::Item;
 
 /// Does `body` for ranges of these indices, on whichever rank has time; together they are all indices, each once.
@@ -222,41 +222,47 @@ fn bring_together<V: Item + Clone>(
     units: u64,
     mine: Shipment<Vec<V>>,
 ) -> Result<Option<Vec<V>>> {
-    let post = &mut *session.post()?;
-    gather(post, name, units, mine, session.config().join_limit).inspect_err(|error| report(post, error))
+    let endpoint = &mut *session.endpoint()?;
+    gather(endpoint, name, units, mine, session.config().join_limit)
+        .inspect_err(|error| endpoint.report(error))
 }
 
 /// What rank 0 has, on all ranks.
 fn share<T: Item + Clone>(session: &Session, name: &str, value: Option<T>) -> Result<T> {
-    let post = &mut *session.post()?;
-    spread(post, name, value, session.config().join_limit).map_err(|error| {
+    let endpoint = &mut *session.endpoint()?;
+    spread(endpoint, name, value, session.config().join_limit).map_err(|error| {
         let error = if error.kind() == ErrorKind::Peer { error } else { error.in_loop(name) };
-        let error = error.at_rank(post.rank());
-        report(post, &error);
+        let error = error.at_rank(endpoint.rank());
+        endpoint.report(&error);
         error
     })
 }
 
-fn spread<T: Item + Clone>(post: &mut Post, name: &str, value: Option<T>, limit: Duration) -> Result<T> {
+fn spread<T: Item + Clone>(
+    endpoint: &mut Endpoint,
+    name: &str,
+    value: Option<T>,
+    limit: Duration,
+) -> Result<T> {
     let what = Announcement::new(format!("shares out the result of the loop {name:?}"));
-    let run = post.begin_run(&what.with("values of type", type_name::<T>()), limit)?;
+    let run = endpoint.begin_run(&what.with("values of type", type_name::<T>()), limit)?;
     if let Some(value) = value {
         let only = Segment::new(0, 1, vec![value]);
         only.units.check_travel()?;
-        for rank in 1..post.size() {
+        for rank in 1..endpoint.size() {
             let copy = Segment::new(0, 1, only.units.clone());
             let shipment = Shipment { round: 0, segments: vec![copy] };
-            post.send_ready(rank, shipment.pack(run, Kind::Gather)?)?;
+            endpoint.send_ready(rank, shipment.pack(run, Tag::Gather)?)?;
         }
         return first(vec![only]);
     }
-    let letter =
-        post.wait_until(limit, |_, letter| Ok(letter), || "for the result from rank 0".to_string())?;
-    if letter.kind != Kind::Gather || letter.from != 0 {
-        let text = format!("rank {} sent {:?} instead of rank 0's result", letter.from, letter.kind);
+    let message =
+        endpoint.wait_until(limit, |_, message| Ok(message), || "for the result from rank 0".to_string())?;
+    if message.tag != Tag::Gather || message.from != 0 {
+        let text = format!("rank {} sent {:?} instead of rank 0's result", message.from, message.tag);
         return Err(Error::new(ErrorKind::Wire, text));
     }
-    first(Shipment::unpack(letter.body, letter.parts, 1)?.segments)
+    first(Shipment::unpack(message.body, message.parts, 1)?.segments)
 }
 
 fn first<T>(segments: Vec<Segment<Vec<T>>>) -> Result<T> {

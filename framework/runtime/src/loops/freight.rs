@@ -2,8 +2,8 @@
 
 use bytes::{Buf, Bytes};
 
+use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::Part;
 use crate::wire::Codec;
 
 /// The most values in a piece; more are sent as several.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::gaps::Gaps;
 use super::summary::RankReport;
-use crate::clock::Clock;
+use crate::comm::clock::Clock;
 
 /// Blocks that take longer than this have their CPU time read as well; for shorter ones that costs too much.
 const LONG: Duration = Duration::from_micros(200);

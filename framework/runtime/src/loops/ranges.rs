@@ -7,9 +7,9 @@ use std::ops::Range;
 use super::doall::{Block, Engine};
 use super::settings::Settings;
 use super::summary::Summary;
+use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::post::Post;
-use crate::session::{Announcement, Session, report};
+use crate::session::{Announcement, Session};
 
 /// The indices of a loop, handed out to the ranks in ranges: those that a rank gets are its to do.
 ///
@@ -34,7 +34,7 @@ use crate::session::{Announcement, Session, report};
 /// Every rank has to ask until there are no more: the others wait for what it was given. No other skeleton can be run
 /// meanwhile.
 pub struct Ranges<'s> {
-    post: RefMut<'s, Post>,
+    endpoint: RefMut<'s, Endpoint>,
     engine: Engine<()>,
     start: u64,
     /// The block that was given out last.
@@ -73,16 +73,16 @@ impl<'s> Ranges<'s> {
         settings: Settings,
         what: Announcement,
     ) -> Result<Self> {
-        let mut post = session.post()?;
+        let mut endpoint = session.endpoint()?;
         let what = settings.announced(what.with("indices", format_args!("{indices:?}")));
-        post.begin_run(&what, session.config().join_limit)?;
+        endpoint.begin_run(&what, session.config().join_limit)?;
         let mut engine = Engine::new(name, indices.end.saturating_sub(indices.start), settings);
-        let rank = post.rank();
-        if let Some(range) = engine.wants(rank, post.size())? {
+        let rank = endpoint.rank();
+        if let Some(range) = engine.wants(rank, endpoint.size())? {
             engine.give(rank, range, ())?;
         }
-        engine.begin(&mut post, session.config(), 1)?;
-        Ok(Ranges { post, engine, start: indices.start, block: None, summary: None })
+        engine.begin(&mut endpoint, session.config(), 1)?;
+        Ok(Ranges { endpoint, engine, start: indices.start, block: None, summary: None })
     }
 
     /// The next indices of this rank, to be done before it asks again; `None` when all ranks are done.
@@ -93,7 +93,7 @@ impl<'s> Ranges<'s> {
     // It is no iterator: it can fail, and what it gives must be done before the next is asked for.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Range<u64>>> {
-        self.block = self.engine.next(&mut self.post)?;
+        self.block = self.engine.next(&mut self.endpoint)?;
         match &self.block {
             Some(block) => Ok(Some(self.start + block.range.start..self.start + block.range.end)),
             None => {
@@ -137,7 +137,7 @@ impl<'s> Ranges<'s> {
             let text = format!("{rest:?} is not what is left of {given:?}");
             return Err(self.blame(&Error::new(ErrorKind::User, text)));
         }
-        let left = self.engine.rest(&mut self.post, rest.start - self.start)?;
+        let left = self.engine.rest(&mut self.endpoint, rest.start - self.start)?;
         let left = left
             .map_or(rest.end..rest.end, |block| self.start + block.range.start..self.start + block.range.end);
         if let Some(block) = self.block.as_mut() {
@@ -154,7 +154,7 @@ impl<'s> Ranges<'s> {
     /// An error of user code in the block that was given out last.
     pub(super) fn blame(&self, error: &Error) -> Error {
         match &self.block {
-            Some(block) => self.engine.blame(error, block, self.start, self.post.rank()),
+            Some(block) => self.engine.blame(error, block, self.start, self.endpoint.rank()),
             None => error.clone(),
         }
     }
@@ -164,7 +164,7 @@ impl<'s> Ranges<'s> {
         match ended {
             Ok(()) => Ok(self.summary),
             Err(error) => {
-                report(&mut self.post, &error);
+                self.endpoint.report(&error);
                 Err(error)
             }
         }

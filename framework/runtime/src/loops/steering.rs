@@ -11,10 +11,10 @@ use super::lots::Lots;
 use super::note::Note;
 use super::settings::Settings;
 use super::telling::event;
-use crate::clock::Clock;
+use crate::comm::clock::Clock;
+use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::{Event, EventLog, Place};
-use crate::session::post::Post;
+use crate::observe::{Event, EventLog, Place};
 use crate::session::{Balance, Config};
 
 /// What ranks are told after an interaction.
@@ -89,18 +89,18 @@ impl Steering {
         name: &str,
         settings: &Settings,
         config: &Config,
-        post: &Post,
+        endpoint: &Endpoint,
         reach: Reach,
         held: &[u64],
     ) -> Result<Self> {
         let balance = settings.balance_of(config);
-        let clock = post.clock();
+        let clock = endpoint.clock();
         let mut events = match &config.events {
             Some(dir) => {
                 let place = Place {
                     rank: 0,
-                    size: post.size(),
-                    run: post.run().saturating_sub(1),
+                    size: endpoint.size(),
+                    run: endpoint.run().saturating_sub(1),
                     offset: -clock.now().as_secs_f64(),
                 };
                 EventLog::open(dir, place)

@@ -1,14 +1,14 @@
 //! Rank 0's side without ranks.
 
 use super::*;
-use crate::transport::local::{LocalTransport, World};
+use crate::comm::local::{LocalTransport, World};
 
 /// The first report counts, so that a single one says all.
 fn steering(settings: &Settings, held: &[u64]) -> Steering {
     let mut settings = settings.clone();
     settings.options.settling = Some(1);
-    let post = Post::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
-    Steering::new("rows", &settings, &Config::new(), &post, Reach::Neighbours, held).unwrap()
+    let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
+    Steering::new("rows", &settings, &Config::new(), &endpoint, Reach::Neighbours, held).unwrap()
 }
 
 /// What a rank reports that did its units once, in so many seconds.
@@ -186,16 +186,17 @@ fn forced_movements_are_random_and_always_the_same() {
 #[test]
 fn the_log_tells_of_the_loop() {
     let dir = tempfile::tempdir().unwrap();
-    let post = Post::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
+    let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
     let config = Config::new().events(Some(dir.path().to_path_buf()));
     let settings = Settings::new().quantum(Duration::ZERO);
-    let mut steering = Steering::new("rows", &settings, &config, &post, Reach::Anywhere, &[50, 50]).unwrap();
+    let mut steering =
+        Steering::new("rows", &settings, &config, &endpoint, Reach::Anywhere, &[50, 50]).unwrap();
     steering.hear(0, note(50, 2.0, 0));
     steering.hear(1, note(50, 1.0, 0));
     steering.decide(Ahead::Unknown).unwrap();
     steering.end(7, Duration::from_millis(1500));
     drop(steering);
-    let log = crate::monitor::read(dir.path()).unwrap();
+    let log = crate::observe::read(dir.path()).unwrap();
     let texts: Vec<String> = log.records.iter().map(|record| record.event.to_string()).collect();
     assert_eq!(
         texts[0],

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::monitor::words::{count, seconds};
+use crate::observe::words::{count, seconds};
 
 /// What one rank did for a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

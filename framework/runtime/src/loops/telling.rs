@@ -3,8 +3,8 @@
 use armature_planner::loops::LoopDecision;
 use armature_planner::tuner::{Reason, Verdict};
 
-use crate::monitor::words::figures;
-use crate::monitor::{Event, Input, Subject};
+use crate::observe::words::figures;
+use crate::observe::{Event, Input, Subject};
 
 /// A decision as an event.
 pub(super) fn event(decision: &LoopDecision) -> Event {

@@ -17,9 +17,9 @@ use super::remaps::Remap;
 use super::score::Score;
 use super::summary::Summary;
 use super::tuning::{Standing, Tuning};
+use crate::comm::message::{Message, Tag};
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::{Display, Event};
-use crate::session::letter::{Kind, Letter};
+use crate::observe::{Display, Event};
 use crate::session::{Balance, Config};
 use crate::wire;
 
@@ -113,8 +113,8 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         self.begin(self.mapping.clone(), Remap::first())?;
         let mut turns = 0u32;
         loop {
-            while let Some(letter) = self.rank.control() {
-                self.hear(letter)?;
+            while let Some(message) = self.rank.control() {
+                self.hear(message)?;
             }
             turns = turns.wrapping_add(1);
             self.watch_cost();
@@ -180,20 +180,20 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
     }
 
     /// Takes in what another rank says.
-    fn hear(&mut self, letter: Letter) -> Result<()> {
-        match (letter.kind, &mut self.change) {
-            (Kind::Ready, Some(change)) => {
-                let ready: Ready = wire::from_bytes(&letter.body)?;
-                change.waiting.retain(|&rank| rank != letter.from);
+    fn hear(&mut self, message: Message) -> Result<()> {
+        match (message.tag, &mut self.change) {
+            (Tag::Ready, Some(change)) => {
+                let ready: Ready = wire::from_bytes(&message.body)?;
+                change.waiting.retain(|&rank| rank != message.from);
                 let all = change.waiting.is_empty();
-                self.balancer.ready(letter.from, &ready.movable, &ready.warm_up);
+                self.balancer.ready(message.from, &ready.movable, &ready.warm_up);
                 if all { self.switch() } else { Ok(()) }
             }
-            (Kind::Measures, _) => {
+            (Tag::Measures, _) => {
                 let now = self.rank.clock().now();
-                self.balancer.measured(letter.from, wire::from_bytes(&letter.body)?, now)
+                self.balancer.measured(message.from, wire::from_bytes(&message.body)?, now)
             }
-            (other, _) => Err(out_of_step(letter.from, other, "in the middle of the stream")),
+            (other, _) => Err(out_of_step(message.from, other, "in the middle of the stream")),
         }
     }
 
@@ -221,7 +221,7 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         let waiting: Vec<usize> = (1..self.rank.size()).collect();
         for &to in &waiting {
             order.links = self.balancer.links_into(to);
-            self.rank.post().send(to, Kind::Prepare, &order)?;
+            self.rank.endpoint().send(to, Tag::Prepare, &order)?;
         }
         self.change = Some(Change { mapping, remap, waiting });
         self.rank.measure(weigh, None)?;
@@ -236,7 +236,7 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
         let Some(Change { mapping, mut remap, .. }) = self.change.take() else { return Ok(()) };
         let epoch = self.rank.epoch() + 1;
         for to in 1..self.rank.size() {
-            self.rank.post().send(to, Kind::Switch, &Switch { epoch })?;
+            self.rank.endpoint().send(to, Tag::Switch, &Switch { epoch })?;
         }
         let window = self.score.window(&mapping, self.config, self.calibrating);
         let now = self.rank.clock().now();
@@ -282,17 +282,17 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
 fn collect_reports<'scope, 'p: 'scope>(mut rank: Rank<'_, 'scope, '_, 'p>) -> Result<Vec<RankReport>> {
     let size = rank.size();
     for to in 1..size {
-        rank.post().send(to, Kind::Finish, &())?;
+        rank.endpoint().send(to, Tag::Finish, &())?;
     }
     let mut reports: Vec<Option<RankReport>> = vec![None; size];
     while reports.iter().skip(1).any(Option::is_none) {
         match rank.control() {
-            Some(letter) if letter.kind == Kind::Report => {
-                reports[letter.from] = Some(wire::from_bytes(&letter.body)?);
+            Some(message) if message.tag == Tag::Report => {
+                reports[message.from] = Some(wire::from_bytes(&message.body)?);
             }
             // The stream was over before the mapping that they prepared was needed.
-            Some(letter) if matches!(letter.kind, Kind::Ready | Kind::Measures) => {}
-            Some(letter) => return Err(out_of_step(letter.from, letter.kind, "at the end of the stream")),
+            Some(message) if matches!(message.tag, Tag::Ready | Tag::Measures) => {}
+            Some(message) => return Err(out_of_step(message.from, message.tag, "at the end of the stream")),
             None => rank.turn_or_wait()?,
         }
     }
@@ -300,6 +300,6 @@ fn collect_reports<'scope, 'p: 'scope>(mut rank: Rank<'_, 'scope, '_, 'p>) -> Re
     Ok(reports.into_iter().flatten().collect())
 }
 
-fn out_of_step(from: usize, kind: Kind, when: &str) -> Error {
-    Error::new(ErrorKind::Wire, format!("rank {from} sent {kind:?} {when}"))
+fn out_of_step(from: usize, tag: Tag, when: &str) -> Error {
+    Error::new(ErrorKind::Wire, format!("rank {from} sent {tag:?} {when}"))
 }

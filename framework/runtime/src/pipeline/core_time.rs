@@ -5,7 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use crate::clock::Clock;
+use crate::comm::clock::Clock;
 
 /// Shorter than a scheduler's turn, longer than an interrupt.
 const LEAST_GAP: Duration = Duration::from_micros(20);

@@ -29,7 +29,7 @@ struct Told {
     share: f64,
     /// Which part of the time it was ready to compute, lately.
     active: f64,
-    /// The sum of such time at the last letter, and when that came.
+    /// The sum of such time at the last message, and when that came.
     ready: f64,
     at: Option<Duration>,
     computed: (f64, f64),

@@ -1,13 +1,12 @@
 //! The two ends of a pipeline: the user's iterator as a source, the user's function as a sink.
 
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use super::erased::{Items, Range, panicked, typed};
-use crate::clock::Clock;
-use crate::error::{BoxError, Result};
-use crate::session::from_user;
+use super::erased::{Items, Range, typed};
+use crate::comm::clock::Clock;
+use crate::error::{BoxError, Error, Result};
+use crate::user_code;
 use crate::wire::Item;
 
 /// When a source's batch is full.
@@ -80,7 +79,7 @@ where
         draw(&mut self.0, fill, first, clock, |iter, items: &mut Vec<T>, want| {
             for _ in 0..want {
                 match iter.next() {
-                    Some(item) => items.push(item.map_err(|e| from_user(e, 0))?),
+                    Some(item) => items.push(item.map_err(|e| user_code::described(e).at_rank(0))?),
                     None => return Ok(true),
                 }
             }
@@ -105,7 +104,7 @@ where
     I: Iterator,
 {
     let mut items: Vec<T> = Vec::with_capacity(fill.items);
-    let ended = catch_unwind(AssertUnwindSafe(|| {
+    let ended = user_code::call(|| {
         if let Some(make) = source.make.take() {
             source.iter = Some(make());
         }
@@ -124,8 +123,7 @@ where
             }
         }
         Ok(false)
-    }))
-    .unwrap_or_else(panicked)
+    })
     .map_err(|e| e.on_item(first + items.len() as u64))?;
     if ended {
         source.iter = None;
@@ -166,14 +164,13 @@ impl<F: FnMut(T) + Send, T: Item> ErasedSink for SinkOf<F, T> {
     fn take(&mut self, items: Items, range: &Range) -> Result<()> {
         let items = typed::<T>(items)?;
         let mut begun = 0;
-        catch_unwind(AssertUnwindSafe(|| {
+        user_code::call(|| {
             items.into_iter().for_each(|item| {
                 begun += 1;
                 (self.0)(item);
             });
-            Ok(())
-        }))
-        .unwrap_or_else(panicked)
+            Ok::<_, Error>(())
+        })
         .map_err(|e| e.on_item(range.number_of(begun - 1)))
     }
 }
@@ -186,13 +183,12 @@ where
     fn take(&mut self, items: Items, range: &Range) -> Result<()> {
         let items = typed::<T>(items)?;
         let mut begun = 0;
-        catch_unwind(AssertUnwindSafe(|| {
+        user_code::call(|| {
             items.into_iter().try_for_each(|item| {
                 begun += 1;
-                (self.0)(item).map_err(|e| from_user(e, 0))
+                (self.0)(item).map_err(|e| user_code::described(e).at_rank(0))
             })
-        }))
-        .unwrap_or_else(panicked)
+        })
         .map_err(|e| e.on_item(range.number_of(begun - 1)))
     }
 }

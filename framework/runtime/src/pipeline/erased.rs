@@ -6,14 +6,13 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::Bytes;
 
 use super::stage::{Context, Stage};
+use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{from_user, panic_text};
-use crate::transport::Part;
+use crate::user_code;
 use crate::wire::{self, Item};
 
 /// The items of a batch: a `Vec<T>` of the edge's item type.
@@ -76,13 +75,11 @@ impl<T: Item> Codec for wire::Codec<T> {
     fn encode(&self, items: Items, head: &mut Vec<u8>, parts: &mut Vec<Part>) -> Result<()> {
         let items = typed::<T>(items)?;
         // `Serialize` may be the user's own code.
-        catch_unwind(AssertUnwindSafe(|| wire::Codec::encode(self, items, head, parts)))
-            .unwrap_or_else(panicked)
+        user_code::call(|| wire::Codec::encode(self, items, head, parts))
     }
 
     fn decode(&self, head: Bytes, parts: Vec<Part>, count: usize) -> Result<Items> {
-        let items = catch_unwind(AssertUnwindSafe(|| wire::Codec::decode(self, head, parts, count)))
-            .unwrap_or_else(panicked)?;
+        let items = user_code::call(|| wire::Codec::decode(self, head, parts, count))?;
         Ok(Box::new(items))
     }
 
@@ -98,11 +95,6 @@ impl<T: Item> Codec for wire::Codec<T> {
         let items = items.downcast_ref::<Vec<T>>().map_or(&[][..], Vec::as_slice);
         wire::weigh_some(items) as u64
     }
-}
-
-/// What user code panicked with, as an error.
-pub(crate) fn panicked<T>(payload: Box<dyn Any + Send>) -> Result<T> {
-    Err(Error::new(ErrorKind::Panic, panic_text(&*payload)))
 }
 
 /// The items as what the stage takes.
@@ -138,15 +130,14 @@ impl<S: Stage> ErasedStage for S {
         // Places that are dropped now.
         let mut gone: Vec<u32> = Vec::new();
         let first = range.first;
-        let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let outcome = user_code::call(|| {
             // Without holes, which is most of the time, places are just counted.
             if range.dropped.is_empty() {
                 each(self, items.into_iter().zip(0..), first, cx, &mut out, &mut gone)
             } else {
                 each(self, items.into_iter().zip(range.places()), first, cx, &mut out, &mut gone)
             }
-        }))
-        .unwrap_or_else(panicked);
+        });
         outcome.map_err(|e| e.on_item(cx.item))?;
         if !gone.is_empty() {
             range.dropped.append(&mut gone);
@@ -157,14 +148,11 @@ impl<S: Stage> ErasedStage for S {
     }
 
     fn save(&self) -> Result<Option<Vec<u8>>> {
-        catch_unwind(AssertUnwindSafe(|| Stage::save(self)))
-            .map_err(|p| Error::new(ErrorKind::Panic, panic_text(&*p)))
+        user_code::call(|| Ok::<_, Error>(Stage::save(self)))
     }
 
     fn restore(&mut self, state: &[u8], rank: usize) -> Result<()> {
-        catch_unwind(AssertUnwindSafe(|| Stage::restore(self, state)))
-            .map_err(|p| Error::new(ErrorKind::Panic, panic_text(&*p)))?
-            .map_err(|e| from_user(e, rank))
+        user_code::call(|| Stage::restore(self, state)).map_err(|e| e.at_rank(rank))
     }
 }
 
@@ -211,14 +199,13 @@ where
         let items = typed::<I>(items)?;
         let begun = Cell::new(0);
         let mut count = Count { items: 0, told: &begun };
-        let out: Result<Vec<O>> = catch_unwind(AssertUnwindSafe(|| {
+        let out: Result<Vec<O>> = user_code::call(|| {
             let each = move |item| {
                 count.another();
                 (self.call)(item)
             };
-            Ok(items.into_iter().map(each).collect())
-        }))
-        .unwrap_or_else(panicked);
+            Ok::<_, Error>(items.into_iter().map(each).collect())
+        });
         let out = out.map_err(|e| e.on_item(range.number_of(begun.get() - 1)))?;
         Ok(Box::new(out))
     }
@@ -241,14 +228,13 @@ impl<F: FnMut(&mut T) + Send, T: Item> ErasedStage for Update<F, T> {
         let mut items = typed::<T>(items)?;
         let begun = Cell::new(0);
         let mut count = Count { items: 0, told: &begun };
-        catch_unwind(AssertUnwindSafe(|| {
+        user_code::call(|| {
             items.iter_mut().for_each(move |item| {
                 count.another();
                 (self.call)(item);
             });
-            Ok(())
-        }))
-        .unwrap_or_else(panicked)
+            Ok::<_, Error>(())
+        })
         .map_err(|e| e.on_item(range.number_of(begun.get() - 1)))?;
         Ok(Box::new(items))
     }
@@ -269,7 +255,7 @@ fn each<S: Stage>(
         match stage.process(item, cx) {
             Ok(Some(result)) => out.push(result),
             Ok(None) => gone.push(place),
-            Err(error) => return Err(from_user(error, cx.rank)),
+            Err(error) => return Err(user_code::described(error).at_rank(cx.rank)),
         }
     }
     Ok(())

@@ -14,7 +14,7 @@ use armature_planner::{Link, Platform};
 
 use super::probe;
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::Event;
+use crate::observe::Event;
 
 /// A link is told of when so many more messages came over it, or twice as many as before.
 const NEWS: u64 = 64;

@@ -9,12 +9,12 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use super::rank::Rank;
-use crate::clock::Clock;
+use crate::comm::Frame;
+use crate::comm::clock::Clock;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::{Message, Tag, frame_header};
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::Event;
-use crate::session::letter::{Kind, Letter, envelope};
-use crate::session::post::Post;
-use crate::transport::Message;
+use crate::observe::Event;
 use crate::wire;
 
 /// Operations of the speed kernel: some ten milliseconds, several turns of the scheduler, so that a rank that has to
@@ -85,7 +85,7 @@ pub(crate) fn platform<'scope, 'p: 'scope>(
 ) -> Result<Probed> {
     let size = rank.size();
     for to in 1..size {
-        rank.post().send(to, Kind::Probe, &Question::Speed)?;
+        rank.endpoint().send(to, Tag::Probe, &Question::Speed)?;
     }
     // All at the same time, so that ranks that share a core are seen to be slower.
     let clock = rank.clock();
@@ -106,7 +106,7 @@ pub(crate) fn platform<'scope, 'p: 'scope>(
             let mut best = Duration::MAX;
             for _ in 0..rounds {
                 let start = clock.now();
-                ping(rank.post(), other, payload.clone())?;
+                ping(rank.endpoint(), other, payload.clone())?;
                 match echo(rank)? {
                     (from, Answer::Pong) if from == other => {}
                     (from, answer) => return Err(unexpected(from, answer)),
@@ -171,13 +171,13 @@ pub(crate) fn farther(x: Link, y: Link) -> Link {
 }
 
 /// Answers a question of rank 0.
-pub(crate) fn answer(post: &mut Post, letter: &Letter) -> Result<()> {
-    let question: Question = wire::from_bytes(&letter.body)?;
+pub(crate) fn answer(endpoint: &mut Endpoint, message: &Message) -> Result<()> {
+    let question: Question = wire::from_bytes(&message.body)?;
     let answer = match question {
-        Question::Speed => Answer::Speed(speed(post.clock())),
+        Question::Speed => Answer::Speed(speed(endpoint.clock())),
         Question::Ping => Answer::Pong,
     };
-    post.send(letter.from, Kind::Echo, &answer)
+    endpoint.send(message.from, Tag::Echo, &answer)
 }
 
 /// Runs a fixed kernel on this rank. It waits for nothing, so that what it does not compute for is lost to others.
@@ -205,23 +205,23 @@ fn kernel(operations: u64) -> u64 {
     x
 }
 
-fn ping(post: &mut Post, to: usize, payload: Bytes) -> Result<()> {
-    let run = post.run();
-    let mut head = envelope(run, Kind::Probe).to_vec();
+fn ping(endpoint: &mut Endpoint, to: usize, payload: Bytes) -> Result<()> {
+    let run = endpoint.run();
+    let mut head = frame_header(run, Tag::Probe).to_vec();
     head.extend_from_slice(&wire::to_bytes(&Question::Ping)?);
     let parts = if payload.is_empty() { Vec::new() } else { vec![payload.into()] };
-    post.send_ready(to, Message { head: head.into(), parts })
+    endpoint.send_ready(to, Frame { head: head.into(), parts })
 }
 
 /// Waits for the next answer.
 fn echo<'scope, 'p: 'scope>(rank: &mut Rank<'_, 'scope, '_, 'p>) -> Result<(usize, Answer)> {
     loop {
-        if let Some(letter) = rank.control() {
-            return match letter.kind {
-                Kind::Echo => Ok((letter.from, wire::from_bytes(&letter.body)?)),
+        if let Some(message) = rank.control() {
+            return match message.tag {
+                Tag::Echo => Ok((message.from, wire::from_bytes(&message.body)?)),
                 other => Err(Error::new(
                     ErrorKind::Wire,
-                    format!("rank {} sent {other:?} while it was being probed", letter.from),
+                    format!("rank {} sent {other:?} while it was being probed", message.from),
                 )),
             };
         }

@@ -1,6 +1,6 @@
 //! One rank while a pipeline runs: turns messages into work and work into messages.
 //!
-//! The state machine says what to do, the engine does it, the post office carries it; this brings the
+//! The state machine says what to do, the engine does it, the endpoint carries it; this brings the
 //! three together, for whoever runs the rank: the conductor on rank 0, a follower elsewhere.
 
 mod turn;
@@ -22,21 +22,22 @@ use super::probe;
 use super::tasks::Task;
 use super::watch::Watch;
 use super::workshop::{SetUp, Workshop};
-use crate::clock::Clock;
-use crate::engine::Engine;
+use crate::comm::Backoff;
+use crate::comm::clock::Clock;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::Message;
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::{Event, EventLog, Place};
-use crate::session::letter::Letter;
-use crate::session::post::Post;
-use crate::session::{Backoff, Config};
+use crate::observe::{Event, EventLog, Place};
+use crate::rank::executor::Executor;
+use crate::session::Config;
 
 /// How often a parked rank looks at its own speed.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
 
 /// See the module's page.
 pub(crate) struct Rank<'a, 'scope, 'env, 'p> {
-    post: &'a mut Post,
-    engine: Engine<'scope, 'env, Workshop<'p>>,
+    endpoint: &'a mut Endpoint,
+    engine: Executor<'scope, 'env, Workshop<'p>>,
     machine: Machine,
     /// The mapping that this rank has set its stages up for and has not been told to use yet.
     prepared: Option<Table>,
@@ -44,8 +45,8 @@ pub(crate) struct Rank<'a, 'scope, 'env, 'p> {
     clock: Clock,
     backoff: Backoff,
     watch: Watch,
-    /// Letters for whoever runs the rank: the conductor or the follower.
-    control: VecDeque<Letter>,
+    /// Messages for whoever runs the rank: the conductor or the follower.
+    control: VecDeque<Message>,
     /// A task that comes before all jobs.
     first: Option<Task>,
     answers: VecDeque<SetUp>,
@@ -65,22 +66,23 @@ pub(crate) struct Rank<'a, 'scope, 'env, 'p> {
 
 impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
     pub(crate) fn new(
-        post: &'a mut Post,
-        engine: Engine<'scope, 'env, Workshop<'p>>,
+        endpoint: &'a mut Endpoint,
+        engine: Executor<'scope, 'env, Workshop<'p>>,
         run: u32,
         codecs: Vec<Arc<dyn Codec>>,
         activity: Arc<Activity>,
         stage_names: &[String],
         config: &Config,
     ) -> Self {
-        let machine = Machine::new(post.rank(), run, codecs, config.request_ahead).with_names(stage_names);
+        let machine =
+            Machine::new(endpoint.rank(), run, codecs, config.request_ahead).with_names(stage_names);
         let report =
             RankReport { stages: vec![StageStats::default(); stage_names.len()], ..RankReport::default() };
         Rank {
-            watch: Watch::new(post, stage_names.to_vec(), config),
-            clock: post.clock(),
-            backoff: post.backoff(),
-            post,
+            watch: Watch::new(endpoint, stage_names.to_vec(), config),
+            clock: endpoint.clock(),
+            backoff: endpoint.backoff(),
+            endpoint,
             engine,
             machine,
             prepared: None,
@@ -106,19 +108,19 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
     }
 
     pub(crate) fn number(&self) -> usize {
-        self.post.rank()
+        self.endpoint.rank()
     }
 
     pub(crate) fn size(&self) -> usize {
-        self.post.size()
+        self.endpoint.size()
     }
 
     pub(crate) fn clock(&self) -> Clock {
         self.clock
     }
 
-    pub(crate) fn post(&mut self) -> &mut Post {
-        self.post
+    pub(crate) fn endpoint(&mut self) -> &mut Endpoint {
+        self.endpoint
     }
 
     /// The mapping in force here; 0 before the first.
@@ -130,8 +132,12 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
     pub(crate) fn log_events(&mut self, dir: Option<&Path>, elapsed: Duration) {
         let Some(dir) = dir.filter(|_| !self.events.is_on()) else { return };
         let offset = elapsed.as_secs_f64() - self.clock.now().as_secs_f64();
-        let place =
-            Place { rank: self.number(), size: self.size(), run: self.post.run().saturating_sub(1), offset };
+        let place = Place {
+            rank: self.number(),
+            size: self.size(),
+            run: self.endpoint.run().saturating_sub(1),
+            offset,
+        };
         self.events = EventLog::open(dir, place);
     }
 
@@ -147,8 +153,8 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         self.machine.source_mut()
     }
 
-    /// The next letter that is not about items.
-    pub(crate) fn control(&mut self) -> Option<Letter> {
+    /// The next message that is not about items.
+    pub(crate) fn control(&mut self) -> Option<Message> {
         self.control.pop_front()
     }
 
@@ -215,8 +221,8 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         }
     }
 
-    /// Ends the rank's part; returns what it has counted, and the post office.
-    pub(crate) fn finish(mut self) -> Result<(RankReport, &'a mut Post)> {
+    /// Ends the rank's part; returns what it has counted, and the endpoint.
+    pub(crate) fn finish(mut self) -> Result<(RankReport, &'a mut Endpoint)> {
         self.end_idle();
         self.tell_notes();
         self.report.add_traffic(self.machine.traffic());
@@ -226,7 +232,7 @@ impl<'a, 'scope, 'env, 'p: 'scope> Rank<'a, 'scope, 'env, 'p> {
         {
             *slot = StageStats { longest_queue, ..fresh.clone() };
         }
-        Ok((self.report, self.post))
+        Ok((self.report, self.endpoint))
     }
 
     fn here(&self, error: Error) -> Error {

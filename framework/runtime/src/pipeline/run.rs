@@ -8,9 +8,9 @@ use super::rank::Rank;
 use super::score::Score;
 use super::summary::Summary;
 use super::workshop::Workshop;
-use crate::engine::Engine;
 use crate::error::Result;
-use crate::session::{Announcement, Balance, Session, report};
+use crate::rank::executor::Executor;
+use crate::session::{Announcement, Balance, Session};
 
 impl Runnable<'_> {
     /// Runs the pipeline to the end of its stream. Every rank of the session calls this with the same pipeline.
@@ -22,19 +22,19 @@ impl Runnable<'_> {
     /// does not fit; another rank's failure. On MPI a failure ends the job instead of returning.
     pub fn run(mut self, session: &Session) -> Result<Option<Summary>> {
         let config = session.config();
-        let mut post = session.post()?;
-        let post = &mut *post;
-        let run = post.begin_run(&self.announcement(), config.join_limit)?;
-        let (rank, size, clock) = (post.rank(), post.size(), post.clock());
+        let mut endpoint = session.endpoint()?;
+        let endpoint = &mut *endpoint;
+        let run = endpoint.begin_run(&self.announcement(), config.join_limit)?;
+        let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
         let score = if rank == 0 { Some(Score::of(&mut self, size, session)?) } else { None };
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
         let workshop = Workshop::new(self, rank, clock, config.monitor || balanced);
         let (codecs, activity) = (workshop.codecs(), workshop.activity());
-        let waker = post.transport().waker();
+        let waker = endpoint.transport().waker();
         std::thread::scope(|scope| {
-            let engine = Engine::new(scope, rank, config.driver, waker, clock, workshop)?;
-            let me = Rank::new(&mut *post, engine, run, codecs, activity, &names, config);
+            let engine = Executor::new(scope, rank, config.driver, waker, clock, workshop)?;
+            let me = Rank::new(&mut *endpoint, engine, run, codecs, activity, &names, config);
             let result = match score {
                 Some(score) => {
                     let me = me.with_source(score.first_window(config));
@@ -44,7 +44,7 @@ impl Runnable<'_> {
             };
             // The scope waits for the compute thread, which may be in user code for long. The others must not
             // wait for that, so a failure is told before.
-            result.inspect_err(|error| report(post, error))
+            result.inspect_err(|error| endpoint.report(error))
         })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::ledger::RankReport;
 use super::remaps::Remap;
-pub(crate) use crate::monitor::words::{seconds, short};
+pub(crate) use crate::observe::words::{seconds, short};
 
 /// What rank 0 knows after a pipeline has run: how it was mapped and where the time went. Its `Display` is the
 /// table that people read.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::machine::{Done, Job};
 use super::workshop::{SetUp, Work, Workshop};
-use crate::engine::Workplace;
 use crate::error::Result;
+use crate::rank::executor::UserCode;
 
 /// What the compute side is asked.
 pub(crate) enum Task {
@@ -26,11 +26,11 @@ pub(crate) enum Outcome {
     SetUp(SetUp),
 }
 
-impl Workplace for Workshop<'_> {
+impl UserCode for Workshop<'_> {
     type Task = Task;
     type Outcome = Outcome;
 
-    fn perform(&mut self, task: Task) -> Result<Option<Outcome>> {
+    fn run(&mut self, task: Task) -> Result<Option<Outcome>> {
         match task {
             Task::Job(job) => self.run(job).map(|(done, work)| Some(Outcome::Job(done, work))),
             Task::SetUp { hosted } => self.set_up(&hosted).map(|set_up| Some(Outcome::SetUp(set_up))),
@@ -45,7 +45,7 @@ impl Workplace for Workshop<'_> {
         !matches!(task, Task::Measure { .. })
     }
 
-    fn may_last(&self, task: &Task) -> bool {
+    fn may_block(&self, task: &Task) -> bool {
         // A factory may load for long.
         matches!(task, Task::SetUp { hosted } if self.lacks(hosted))
     }
@@ -61,13 +61,13 @@ impl Workplace for Workshop<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Clock;
-    use crate::engine::Engine;
+    use crate::comm::Waker;
+    use crate::comm::clock::Clock;
     use crate::error::BoxError;
     use crate::pipeline::Pipeline;
     use crate::pipeline::ends::Fill;
+    use crate::rank::executor::Executor;
     use crate::session::Driver;
-    use crate::transport::Waker;
 
     #[test]
     fn an_error_of_user_code_is_told_also_when_the_next_task_comes_before_it_is_fetched() {
@@ -77,7 +77,8 @@ mod tests {
         let draw = || Task::Job(Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None } });
         let error = std::thread::scope(|scope| {
             let waker = Waker::for_this_thread();
-            let mut engine = Engine::new(scope, 0, Driver::Threaded, waker, Clock::wall(), workshop).unwrap();
+            let mut engine =
+                Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), workshop).unwrap();
             loop {
                 // Refused as soon as the thread has gone.
                 if let Err(error) = engine.submit(draw()) {

@@ -12,7 +12,7 @@ use armature_planner::tuner::{
 use super::balancer::{Balancer, Inputs, Model};
 use super::cost::News;
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::{Event, Subject};
+use crate::observe::{Event, Subject};
 use crate::session::Balance;
 
 /// Looks are at least so far apart,

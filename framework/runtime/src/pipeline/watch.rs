@@ -5,10 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::ledger::Doing;
+use crate::comm::Reminder;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::{Message, Tag};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::letter::{Kind, Letter};
-use crate::session::post::Post;
-use crate::session::{Config, Reminder};
+use crate::session::Config;
 use crate::wire;
 
 /// How often ranks tell each other that they are alive.
@@ -31,7 +32,7 @@ pub(crate) struct Watch {
     join_limit: Duration,
     /// What each rank last said of itself.
     words: Vec<Option<Status>>,
-    /// Rank 0: since when no rank has had anything to compute although items are in flight, as the post counts silence.
+    /// Rank 0: since when no rank has had anything to compute although items are in flight, as the endpoint counts silence.
     standstill: Option<Duration>,
     /// Says which ranks have not come to the pipeline.
     reminder: Reminder,
@@ -39,11 +40,11 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Begins to watch; what was heard before this run says nothing about it.
-    pub(crate) fn new(post: &mut Post, stage_names: Vec<String>, config: &Config) -> Self {
-        let (now, size) = (post.clock().now(), post.size());
-        post.look(now);
+    pub(crate) fn new(endpoint: &mut Endpoint, stage_names: Vec<String>, config: &Config) -> Self {
+        let (now, size) = (endpoint.clock().now(), endpoint.size());
+        endpoint.look(now);
         for rank in 0..size {
-            post.heard_now(rank);
+            endpoint.heard_now(rank);
         }
         let every = PING.min(config.peer_limit / 4);
         Watch {
@@ -64,8 +65,8 @@ impl Watch {
     }
 
     /// Takes a sign of life in.
-    pub(crate) fn hear(&mut self, letter: &Letter) -> Result<()> {
-        self.words[letter.from] = Some(wire::from_bytes(&letter.body)?);
+    pub(crate) fn hear(&mut self, message: &Message) -> Result<()> {
+        self.words[message.from] = Some(wire::from_bytes(&message.body)?);
         Ok(())
     }
 
@@ -74,15 +75,21 @@ impl Watch {
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] when a rank has died, has been silent for too long, or nothing has moved for too long.
-    pub(crate) fn round(&mut self, post: &mut Post, mine: Status, stuck: bool, now: Duration) -> Result<()> {
-        let here = post.look(now);
-        let (me, size) = (post.rank(), post.size());
+    pub(crate) fn round(
+        &mut self,
+        endpoint: &mut Endpoint,
+        mine: Status,
+        stuck: bool,
+        now: Duration,
+    ) -> Result<()> {
+        let here = endpoint.look(now);
+        let (me, size) = (endpoint.rank(), endpoint.size());
         let watched = if me == 0 { 1..size } else { 0..1 };
         for to in watched.clone() {
-            post.send(to, Kind::Status, &mine)?;
+            endpoint.send(to, Tag::Status, &mine)?;
         }
         let away: Vec<usize> = watched.clone().filter(|&other| self.words[other].is_none()).collect();
-        let longest = away.iter().map(|&other| post.silence(other)).max().unwrap_or_default();
+        let longest = away.iter().map(|&other| endpoint.silence(other)).max().unwrap_or_default();
         if self.reminder.is_due(longest) {
             log::warn!(
                 "has waited {:.0} s for rank(s) {away:?} to come to the pipeline",
@@ -91,8 +98,8 @@ impl Watch {
         }
         let mut patience = self.every;
         for other in watched {
-            let silent = post.silence(other);
-            let ended = post.has_ended(other);
+            let silent = endpoint.silence(other);
+            let ended = endpoint.has_ended(other);
             // One that has said nothing yet may still be busy with the caller's own work before its `run`.
             let limit = if self.words[other].is_some() { self.peer_limit } else { self.join_limit };
             if ended || silent >= limit {
@@ -173,27 +180,27 @@ impl Watch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::local::{LocalTransport, World};
+    use crate::comm::local::{LocalTransport, World};
 
     fn status(doing: Doing) -> Status {
         Status { doing, state: "2 of 8 batches in flight".into() }
     }
 
-    fn watch() -> (Watch, Post) {
+    fn watch() -> (Watch, Endpoint) {
         let transport = LocalTransport::open(World::new(2), 0);
-        let mut post = Post::new(Box::new(transport), Duration::from_millis(1));
+        let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));
         let config = Config::new().peer_limit(Duration::from_secs(10));
-        (Watch::new(&mut post, vec!["seg".into()], &config), post)
+        (Watch::new(&mut endpoint, vec!["seg".into()], &config), endpoint)
     }
 
     #[test]
     fn a_rank_that_falls_silent_is_named_with_what_it_said_last() {
-        let (mut watch, mut post) = watch();
-        let start = post.clock().now();
+        let (mut watch, mut endpoint) = watch();
+        let start = endpoint.clock().now();
         watch.words[1] = Some(status(Doing::Stage { stage: 0, item: 7 }));
         let mut round = |from, to| {
-            let now = post.look_on(start, (from, to));
-            watch.round(&mut post, status(Doing::Nothing), false, now)
+            let now = endpoint.look_on(start, (from, to));
+            watch.round(&mut endpoint, status(Doing::Nothing), false, now)
         };
         round(0, 9).unwrap();
         round(500, 500).expect("that it was stopped itself does not count");
@@ -207,17 +214,17 @@ mod tests {
 
     #[test]
     fn silence_is_noticed_when_it_reaches_the_limit() {
-        let (mut watch, mut post) = watch();
-        let start = post.clock().now();
+        let (mut watch, mut endpoint) = watch();
+        let start = endpoint.clock().now();
         watch.words[1] = Some(status(Doing::Nothing));
         let mut silent_for = |from: u64, ms: u64| {
             for at in (from..from + ms).map(|ms| start + Duration::from_millis(ms)) {
-                post.look(at);
+                endpoint.look(at);
                 if watch.is_due(at) {
-                    watch.round(&mut post, status(Doing::Nothing), false, at)?;
+                    watch.round(&mut endpoint, status(Doing::Nothing), false, at)?;
                 }
             }
-            post.heard_now(1);
+            endpoint.heard_now(1);
             Ok(())
         };
         // Rounds are a second apart, and the last sign of life comes between two of them.
@@ -228,14 +235,14 @@ mod tests {
 
     #[test]
     fn a_standstill_counts_only_while_nobody_computes() {
-        let (mut watch, mut post) = watch();
-        let start = post.clock().now();
+        let (mut watch, mut endpoint) = watch();
+        let start = endpoint.clock().now();
         let mut before = 0;
         let mut round = |seconds: u64, there: Doing, stuck: bool| {
             watch.words[1] = Some(status(there));
-            let now = post.look_on(start, (std::mem::replace(&mut before, seconds), seconds));
-            post.heard_now(1);
-            watch.round(&mut post, status(Doing::Nothing), stuck, now)
+            let now = endpoint.look_on(start, (std::mem::replace(&mut before, seconds), seconds));
+            endpoint.heard_now(1);
+            watch.round(&mut endpoint, status(Doing::Nothing), stuck, now)
         };
         let busy = Doing::Stage { stage: 0, item: 1 };
         round(1, Doing::Nothing, true).unwrap();

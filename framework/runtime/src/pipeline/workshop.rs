@@ -3,7 +3,6 @@
 //! A workshop does one job after the other on whichever thread it is on. It knows nothing of other ranks.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,10 +15,10 @@ use super::machine::parcel::{Parcel, Payload};
 use super::machine::{Done, Job};
 use super::sizes::Sizes;
 use super::stage::Context;
-use crate::clock::Clock;
+use crate::comm::Part;
+use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{from_user, panic_text};
-use crate::transport::Part;
+use crate::user_code;
 
 /// The stages that have been made for a mapping.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -208,9 +207,7 @@ impl<'p> Workshop<'p> {
         self.activity.set(Doing::Stage { stage, item: 0 });
         let start = self.clock.now();
         let factory = &mut self.defs[stage].factory;
-        let made = catch_unwind(AssertUnwindSafe(factory))
-            .map_err(|p| Error::new(ErrorKind::Panic, panic_text(&*p)))
-            .and_then(|made| made.map_err(|e| from_user(e, self.cx.rank)));
+        let made = user_code::call(factory);
         self.live[stage] = Some(made.map_err(|e| self.in_stage(stage, e))?);
         let took = self.clock.now().saturating_sub(start);
         self.stats[stage].warm_up += took;

@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::letter::Kind;
-use super::patience::Patience;
-use super::post::Post;
-use super::report;
+use crate::comm::Waiting;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::Tag;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
@@ -79,7 +78,7 @@ const TURN: Duration = Duration::from_millis(50);
 /// How much later the last ones do: the job is to be over within a second.
 const LAST_TURN: Duration = Duration::from_millis(400);
 
-impl Post {
+impl Endpoint {
     /// Begins the next run, of which rank 0 tells all others. Returns the run's number.
     ///
     /// # Errors
@@ -99,24 +98,24 @@ impl Post {
             (_, 0) => self.announce(mine),
             _ => self.compare(mine, limit),
         };
-        agreed.map(|()| run).inspect_err(|error| report(self, error))
+        agreed.map(|()| run).inspect_err(|error| self.report(error))
     }
 
     /// Rank 0's part. Ranks that are taken for dead are told as well: one that was only slow would wait for it.
     fn announce(&mut self, mine: &Announcement) -> Result<()> {
-        (1..self.size()).try_for_each(|to| self.send(to, Kind::Announce, mine))
+        (1..self.size()).try_for_each(|to| self.send(to, Tag::Announce, mine))
     }
 
     /// The part of every other rank.
     fn compare(&mut self, mine: &Announcement, limit: Duration) -> Result<()> {
-        let mut patience = Patience::new(self);
-        let letter = loop {
-            if let Some(letter) = self.poll_for(0, Kind::Announce)? {
-                break letter;
+        let mut patience = Waiting::new(self);
+        let message = loop {
+            if let Some(message) = self.poll_for(0, Tag::Announce)? {
+                break message;
             }
             patience.wait(self, limit, || format!("for rank 0, before it {}", mine.what))?;
         };
-        let root: Announcement = wire::from_bytes(&letter.body)?;
+        let root: Announcement = wire::from_bytes(&message.body)?;
         match mine.differs_from(&root) {
             None => Ok(()),
             Some(difference) => {
@@ -141,7 +140,7 @@ impl Post {
         let until = clock.now() + TURN.saturating_mul(before).min(LAST_TURN);
         while clock.now() < until {
             // Failures come out of it as errors, and nothing else matters any more.
-            self.poll_for(0, Kind::Announce)?;
+            self.poll_for(0, Tag::Announce)?;
             self.transport().wait(Some(TURN / 10))?;
         }
         Ok(())
@@ -151,7 +150,7 @@ impl Post {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::local::{LocalTransport, World};
+    use crate::comm::local::{LocalTransport, World};
 
     fn farm(name: &str, tasks: &str) -> Announcement {
         Announcement::new(format!("runs the farm {name:?}")).with("tasks of type", tasks).with("retries", 2)
@@ -172,27 +171,28 @@ mod tests {
         assert!(text.ends_with("with order none, where rank 0 does so with order any"), "{text}");
     }
 
-    fn posts(ranks: usize) -> Vec<Post> {
+    fn endpoints(ranks: usize) -> Vec<Endpoint> {
         let world = World::new(ranks);
-        let post =
-            |rank| Post::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
-        (0..ranks).map(post).collect()
+        let endpoint = |rank| {
+            Endpoint::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1))
+        };
+        (0..ranks).map(endpoint).collect()
     }
 
     #[test]
     fn messages_of_ranks_that_agreed_sooner_are_kept_in_order() {
-        let [mut root, mut early, mut late] = <[Post; 3]>::try_from(posts(3)).unwrap();
+        let [mut root, mut early, mut late] = <[Endpoint; 3]>::try_from(endpoints(3)).unwrap();
         let (what, limit) = (farm("a", "u8"), Duration::from_secs(10));
         root.begin_run(&what, limit).unwrap();
         early.begin_run(&what, limit).unwrap();
         for number in 0..3u8 {
-            early.send(2, Kind::Border, &number).unwrap();
+            early.send(2, Tag::Border, &number).unwrap();
         }
-        root.send(2, Kind::Orders, &9u8).unwrap();
+        root.send(2, Tag::Orders, &9u8).unwrap();
         assert_eq!(late.begin_run(&what, limit).unwrap(), 1);
         let mut numbers = Vec::new();
-        while let Some(letter) = late.poll().unwrap() {
-            numbers.push((letter.from, wire::from_bytes::<u8>(&letter.body).unwrap()));
+        while let Some(message) = late.poll().unwrap() {
+            numbers.push((message.from, wire::from_bytes::<u8>(&message.body).unwrap()));
         }
         numbers.sort_by_key(|(from, _)| *from);
         assert_eq!(numbers, [(0, 9), (1, 0), (1, 1), (1, 2)]);
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_disagreement_ends_the_job_on_all_ranks() {
-        let [mut root, mut other] = <[Post; 2]>::try_from(posts(2)).unwrap();
+        let [mut root, mut other] = <[Endpoint; 2]>::try_from(endpoints(2)).unwrap();
         root.begin_run(&farm("a", "u8"), Duration::from_secs(10)).unwrap();
         let error = other.begin_run(&farm("b", "u8"), Duration::from_secs(10)).unwrap_err();
         assert_eq!((error.kind(), error.rank()), (ErrorKind::Config, Some(1)));
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn what_needs_all_ranks_is_not_begun_where_some_have_died() {
-        let [mut root, mut other] = <[Post; 2]>::try_from(posts(2)).unwrap();
+        let [mut root, mut other] = <[Endpoint; 2]>::try_from(endpoints(2)).unwrap();
         root.lose(1, "it never was");
         root.begin_run(&farm("a", "u8").without_the_dead(), Duration::ZERO).unwrap();
         assert!(
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_rank_0_that_does_not_come_is_waited_for_no_longer_than_the_limit() {
-        let [_root, mut other] = <[Post; 2]>::try_from(posts(2)).unwrap();
+        let [_root, mut other] = <[Endpoint; 2]>::try_from(endpoints(2)).unwrap();
         let error = other.begin_run(&farm("b", "u8"), Duration::from_millis(20)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Timeout);
         assert!(error.message().ends_with("for rank 0, before it runs the farm \"b\""), "{error}");

@@ -5,38 +5,28 @@
 //! that every rank returns.
 
 mod agreement;
-mod backoff;
+mod bootstrap;
 mod config;
-mod hello;
-mod leaving;
-pub(crate) mod letter;
+mod finalize;
 mod logging;
-mod patience;
-pub(crate) mod post;
-mod presence;
-pub(crate) mod process;
 #[cfg(test)]
 mod tests;
-mod verdict;
+pub(crate) mod topology;
 
-use std::any::Any;
 use std::cell::{RefCell, RefMut};
-use std::io::Write;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-pub(crate) use agreement::Announcement;
-pub(crate) use backoff::Backoff;
-pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice};
-use hello::Sharing;
-pub(crate) use logging::name_rank;
-pub(crate) use patience::{Patience, Reminder};
-use post::Post;
-
-use crate::clock::{Clock, Stopwatch};
+use crate::comm::Transport;
+use crate::comm::clock::{Clock, Stopwatch};
+use crate::comm::endpoint::Endpoint;
+use crate::comm::local::{LocalTransport, World};
 use crate::error::{BoxError, Error, ErrorKind, Result};
-use crate::transport::Transport;
-use crate::transport::local::{LocalTransport, World};
+use crate::job_status::writer::StatusWriter;
+use crate::user_code;
+pub(crate) use agreement::Announcement;
+use bootstrap::Sharing;
+pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice};
+pub(crate) use logging::name_rank;
 
 /// One rank's view of a running job: who it is, how many there are, and the settings.
 ///
@@ -48,9 +38,9 @@ pub struct Session {
     transport: String,
     sharing: Sharing,
     probed: Probed,
-    /// The post office's, which is borrowed while a skeleton runs.
+    /// The endpoint's, which is borrowed while a skeleton runs.
     clock: Clock,
-    post: RefCell<Post>,
+    endpoint: RefCell<Endpoint>,
 }
 
 /// Speeds and links of the ranks, and when they were probed.
@@ -119,9 +109,9 @@ impl Session {
         &self.probed
     }
 
-    /// The post office; borrowed for as long as a skeleton runs.
-    pub(crate) fn post(&self) -> Result<RefMut<'_, Post>> {
-        self.post.try_borrow_mut().map_err(|_| {
+    /// The endpoint; borrowed for as long as a skeleton runs.
+    pub(crate) fn endpoint(&self) -> Result<RefMut<'_, Endpoint>> {
+        self.endpoint.try_borrow_mut().map_err(|_| {
             Error::new(
                 ErrorKind::Config,
                 "a skeleton was started from inside another one; run them one after the other",
@@ -130,25 +120,25 @@ impl Session {
         })
     }
 
-    /// Brings a rank up: everybody says hello to rank 0, which answers with who sits where.
-    fn open(transport: Box<dyn Transport>, config: &Config) -> Result<Self, (Box<Post>, Error)> {
-        let mut post = Post::new(transport, config.idle_sleep);
-        match verdict::Keeper::start(config.verdict.as_deref(), post.rank(), post.size()) {
-            Ok(keeper) => post.keep(keeper),
-            Err(error) => return Err((Box::new(post), error)),
+    /// Brings a rank up: everybody registers with rank 0, which answers with who sits where.
+    fn open(transport: Box<dyn Transport>, config: &Config) -> Result<Self, (Box<Endpoint>, Error)> {
+        let mut endpoint = Endpoint::new(transport, config.idle_sleep);
+        match StatusWriter::start(config.job_status.as_deref(), endpoint.rank(), endpoint.size()) {
+            Ok(writer) => endpoint.keep(writer),
+            Err(error) => return Err((Box::new(endpoint), error)),
         }
-        match hello::exchange(&mut post, config) {
+        match bootstrap::exchange(&mut endpoint, config) {
             Ok(sharing) => Ok(Session {
                 sharing,
                 probed: Probed::default(),
                 config: config.clone(),
-                rank: post.rank(),
-                size: post.size(),
-                transport: post.transport().describe(),
-                clock: post.clock(),
-                post: RefCell::new(post),
+                rank: endpoint.rank(),
+                size: endpoint.size(),
+                transport: endpoint.transport().describe(),
+                clock: endpoint.clock(),
+                endpoint: RefCell::new(endpoint),
             }),
-            Err(error) => Err((Box::new(post), error)),
+            Err(error) => Err((Box::new(endpoint), error)),
         }
     }
 }
@@ -187,7 +177,7 @@ pub fn run<R: Send>(config: &Config, body: impl Fn(&Session) -> Result<R, BoxErr
     #[cfg(feature = "mpi")]
     {
         let wanted = match config.transport {
-            TransportChoice::Auto => crate::transport::mpi::launched().is_some(),
+            TransportChoice::Auto => crate::comm::mpi::launched().is_some(),
             TransportChoice::Local => false,
             TransportChoice::Mpi => true,
         };
@@ -248,13 +238,13 @@ const STACK: usize = 8 << 20;
 
 #[cfg(feature = "mpi")]
 fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxError> + Sync)) -> Result<R> {
-    use crate::transport::mpi::{MpiOptions, MpiTransport, launched};
+    use crate::comm::mpi::{MpiOptions, MpiTransport, launched};
     if let Some(launcher) = launched()
         && launcher.rank == Some(0)
     {
         // Whoever started the job can tell one that dies while MPI starts from a program that never comes to that. A file
         // that cannot be written is an error as soon as the others can be told.
-        let _ = verdict::Keeper::start(config.verdict.as_deref(), 0, launcher.size.unwrap_or(1));
+        let _ = StatusWriter::start(config.job_status.as_deref(), 0, launcher.size.unwrap_or(1));
     }
     let transport = MpiTransport::open(MpiOptions { split: config.split_bytes, ..MpiOptions::default() })?;
     let simulated = transport.clock().is_simulated();
@@ -272,73 +262,34 @@ fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxE
     })
 }
 
-/// One rank from hello to bye.
+/// One rank from register to bye.
 fn on_rank<R>(
     transport: Box<dyn Transport>,
     config: &Config,
     body: &impl Fn(&Session) -> Result<R, BoxError>,
-) -> Result<R, (Box<Post>, Error)> {
+) -> Result<R, (Box<Endpoint>, Error)> {
     let session = match Session::open(transport, config) {
         Ok(session) => session,
-        Err((mut post, error)) => {
-            report(&mut post, &error);
-            return Err((post, error));
+        Err((mut endpoint, error)) => {
+            endpoint.report(&error);
+            return Err((endpoint, error));
         }
     };
     let rank = session.rank;
-    let result = catch_unwind(AssertUnwindSafe(|| body(&session)))
-        .map_err(|payload| Error::new(ErrorKind::Panic, panic_text(&*payload)).at_rank(rank))
-        .and_then(|r| r.map_err(|e| from_user(e, rank)));
-    let mut post = session.post.into_inner();
-    let result = result.and_then(|value| leaving::leave(&mut post, config).map(|()| value));
+    let result = user_code::call(|| body(&session)).map_err(|e| e.at_rank(rank));
+    let mut endpoint = session.endpoint.into_inner();
+    let result = result.and_then(|value| finalize::leave(&mut endpoint, config).map(|()| value));
     match result {
         Ok(value) => {
-            if !post.lost().is_empty() {
+            if !endpoint.lost().is_empty() {
                 // MPI may still read what was on its way to the dead.
-                std::mem::forget(post);
+                std::mem::forget(endpoint);
             }
             Ok(value)
         }
         Err(error) => {
-            report(&mut post, &error);
-            Err((Box::new(post), error))
+            endpoint.report(&error);
+            Err((Box::new(endpoint), error))
         }
     }
-}
-
-/// Says what went wrong, unless another rank has said so already, and ends the job.
-pub(crate) fn report(post: &mut Post, error: &Error) {
-    if error.kind() != ErrorKind::Peer && !post.has_failed() {
-        if post.clock().is_simulated() || post.transport().describe().starts_with("mpi") {
-            // In one piece, so that what other ranks and the launcher print does not come in between.
-            let text = format!("armature: {error}\n");
-            // If nobody reads it, the exit code still tells.
-            let _ = std::io::stderr().write_all(text.as_bytes());
-        }
-        post.fail(error);
-    }
-}
-
-/// An error of user code as ours; one that is ours already keeps what it knows.
-pub(crate) fn from_user(error: BoxError, rank: usize) -> Error {
-    match error.downcast::<Error>() {
-        Ok(ours) => ours.at_rank(rank),
-        Err(theirs) => {
-            let mut text = theirs.to_string();
-            let mut source = theirs.source();
-            while let Some(cause) = source {
-                text = format!("{text}: {cause}");
-                source = cause.source();
-            }
-            Error::new(ErrorKind::User, text).at_rank(rank)
-        }
-    }
-}
-
-/// What a panic said.
-pub(crate) fn panic_text(payload: &(dyn Any + Send)) -> String {
-    let text = payload.downcast_ref::<&str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("with a value that is not a text")
-        .to_string()
 }

@@ -1,4 +1,4 @@
-//! Sessions from start to end: errors, verdicts, and ranks that are lost.
+//! Sessions from start to end: errors, job statuses, and ranks that are lost.
 
 use super::*;
 
@@ -30,19 +30,19 @@ fn an_error_or_panic_on_any_rank_ends_the_job_and_names_the_rank() {
 }
 
 #[test]
-fn a_verdict_tells_what_came_of_the_job() {
-    use crate::verdict::{State, Verdict};
+fn a_job_status_tells_what_came_of_the_job() {
+    use crate::job_status::{JobStatus, State};
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("verdict");
-    let config = Config::new().ranks(3).verdict(Some(path.clone()));
-    let read = || Verdict::read(&path).unwrap().unwrap();
+    let path = dir.path().join("job_status");
+    let config = Config::new().ranks(3).job_status(Some(path.clone()));
+    let read = || JobStatus::read(&path).unwrap().unwrap();
     assert_eq!(run(&config, |_| Ok(read().state)).unwrap(), State::Running);
     assert_eq!((read().state, read().code, read().ranks), (State::Finished, 0, 3));
     for bad in 0..3 {
         run(&config, |s| if s.rank() == bad { Err("no fuel".into()) } else { Ok(()) }).unwrap_err();
-        let verdict = read();
-        assert_eq!((verdict.state, verdict.code, verdict.restart), (State::Failed, 1, false));
-        assert_eq!(verdict.message, format!("rank {bad}: no fuel"));
+        let job_status = read();
+        assert_eq!((job_status.state, job_status.code, job_status.restart), (State::Failed, 1, false));
+        assert_eq!(job_status.message, format!("rank {bad}: no fuel"));
     }
     let late = |s: &Session| match s.rank() {
         0 => Err(Error::new(ErrorKind::Timeout, "rank 1 is silent").into()),
@@ -55,33 +55,33 @@ fn a_verdict_tells_what_came_of_the_job() {
 #[test]
 fn nobody_waits_for_a_rank_that_is_lost() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("verdict");
+    let path = dir.path().join("job_status");
     // Rank 1 never was.
     let world = World::new(3);
     let config = Config::new().join_limit(Duration::from_secs(20));
     let leave = |rank: usize| {
-        let mut post =
-            Post::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
-        post.keep(verdict::Keeper::start(Some(&path), rank, 3).unwrap());
+        let mut endpoint =
+            Endpoint::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
+        endpoint.keep(StatusWriter::start(Some(&path), rank, 3).unwrap());
         if rank == 0 {
-            post.lose(1, "it never was");
+            endpoint.lose(1, "it never was");
         }
-        leaving::leave(&mut post, &config).map(|()| post.lost().to_vec())
+        finalize::leave(&mut endpoint, &config).map(|()| endpoint.lost().to_vec())
     };
     std::thread::scope(|scope| {
         let other = scope.spawn(|| leave(2));
         assert_eq!(leave(0).unwrap(), [1]);
         assert_eq!(other.join().unwrap().unwrap(), [1]);
     });
-    let verdict = crate::verdict::Verdict::read(&path).unwrap().unwrap();
-    assert_eq!((verdict.state, verdict.lost), (crate::verdict::State::Finished, vec![1]));
+    let job_status = crate::job_status::JobStatus::read(&path).unwrap().unwrap();
+    assert_eq!((job_status.state, job_status.lost), (crate::job_status::State::Finished, vec![1]));
 }
 
 #[test]
 fn a_pipeline_is_refused_where_ranks_are_lost() {
     let error = run(&Config::new().ranks(3), |session| {
         if session.is_root() {
-            session.post()?.lose(2, "it never was");
+            session.endpoint()?.lose(2, "it never was");
         }
         crate::pipeline::Pipeline::source("numbers", || 0..3u8).for_each("end", |_| ()).run(session)?;
         Ok(())
@@ -94,13 +94,13 @@ fn a_pipeline_is_refused_where_ranks_are_lost() {
 #[test]
 fn a_rank_0_that_falls_silent_while_all_leave_is_not_waited_for() {
     let world = World::new(2);
-    let post =
-        |rank| Post::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
+    let endpoint =
+        |rank| Endpoint::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
     let config = Config::new().peer_limit(Duration::from_millis(500));
-    let mut root = post(0);
-    root.begin_run(&leaving::end(), config.join_limit).unwrap();
-    root.send(1, letter::Kind::Status, &()).unwrap();
-    let error = leaving::leave(&mut post(1), &config).unwrap_err();
+    let mut root = endpoint(0);
+    root.begin_run(&finalize::end(), config.join_limit).unwrap();
+    root.send(1, crate::comm::message::Tag::Status, &()).unwrap();
+    let error = finalize::leave(&mut endpoint(1), &config).unwrap_err();
     assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(1)));
     assert!(error.message().ends_with("for rank 0 to let it leave"), "{error}");
 }
@@ -109,14 +109,14 @@ fn a_rank_0_that_falls_silent_while_all_leave_is_not_waited_for() {
 #[test]
 fn a_rank_that_falls_silent_while_it_waits_to_leave_fails_the_job() {
     let world = World::new(3);
-    let post =
-        |rank| Post::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
+    let endpoint =
+        |rank| Endpoint::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
     let config = Config::new().peer_limit(Duration::from_millis(1_500));
-    let mut silent = post(1);
+    let mut silent = endpoint(1);
     silent.next_run();
-    silent.send(0, letter::Kind::Bye, &()).unwrap();
+    silent.send(0, crate::comm::message::Tag::Leave, &()).unwrap();
     // Rank 2 is busy with something else for longer than ranks that wait may be silent.
-    let error = leaving::leave(&mut post(0), &config).unwrap_err();
+    let error = finalize::leave(&mut endpoint(0), &config).unwrap_err();
     assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(0)));
     assert!(error.message().ends_with("for a sign of life from rank 1, which waits to leave"), "{error}");
 }

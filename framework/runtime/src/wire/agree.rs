@@ -11,7 +11,6 @@
 
 use std::any::TypeId;
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,7 +22,7 @@ use super::shapes::{Shapes, Watch};
 use super::structured::{get, put};
 use super::watched::Watched;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::panic_text;
+use crate::user_code;
 
 /// So many items of a type are examined from the first on, and then those with a power of two as their number. One takes
 /// about as long as two or three encodings of it; with fewer, less of what is wrong by values is found.
@@ -81,8 +80,7 @@ impl Agreement {
             let mut batch = Batch { number: due, due, ..self.batch(0) };
             bytes.clear();
             let item = &items[(due - first) as usize];
-            catch_unwind(AssertUnwindSafe(|| batch.put(item, &mut bytes)))
-                .unwrap_or_else(|panic| Err(Error::new(ErrorKind::Panic, panic_text(&*panic))))?;
+            user_code::call(|| batch.put(item, &mut bytes))?;
             due = batch.due;
         }
         Ok(true)

@@ -235,23 +235,23 @@ static READ: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
 
 /// A number whose reading is counted; kind 1 takes long, kind 2 fails.
 #[derive(Clone, Debug)]
-struct Counted<const KIND: usize>(u64);
+struct Counted<const TAG_AT: usize>(u64);
 
-impl<const KIND: usize> Serialize for Counted<KIND> {
+impl<const TAG_AT: usize> Serialize for Counted<TAG_AT> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        assert!(KIND != 2 || self.0 != 3, "burst");
+        assert!(TAG_AT != 2 || self.0 != 3, "burst");
         serializer.serialize_newtype_struct(if self.0 == 999 { "Rare" } else { "Counted" }, &self.0)
     }
 }
 
-impl<'de, const KIND: usize> Deserialize<'de> for Counted<KIND> {
+impl<'de, const TAG_AT: usize> Deserialize<'de> for Counted<TAG_AT> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        READ[KIND].fetch_add(1, Relaxed);
-        if KIND == 1 {
+        READ[TAG_AT].fetch_add(1, Relaxed);
+        if TAG_AT == 1 {
             std::thread::sleep(Duration::from_millis(30));
         }
         let number = u64::deserialize(deserializer)?;
-        if KIND == 2 && number == 4 { Err(D::Error::custom("torn")) } else { Ok(Counted(number)) }
+        if TAG_AT == 2 && number == 4 { Err(D::Error::custom("torn")) } else { Ok(Counted(number)) }
     }
 }
 

@@ -6,8 +6,8 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::{OWN_PART, reader, reader::Reader, scalar::Scalar};
+use crate::comm::Part;
 use crate::error::Result;
-use crate::transport::Part;
 
 /// In the place of a length: the item is the next part.
 const APART: u32 = u32::MAX;

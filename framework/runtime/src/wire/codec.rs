@@ -14,8 +14,8 @@ use super::{
     scalar::{self, Scalar},
     structured,
 };
+use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::Part;
 
 /// The number of the codec for plain old data in frames.
 const PLAIN: u8 = 0x50;

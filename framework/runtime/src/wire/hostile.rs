@@ -9,8 +9,8 @@ use proptest::{collection::vec, prelude::*};
 use serde::{Deserialize, Serialize};
 
 use super::{Codec, Plain, codec, from_bytes};
+use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::Part;
 
 #[derive(Debug, Serialize, Deserialize)]
 enum List {

@@ -3,8 +3,8 @@
 use bytes::{Buf, Bytes};
 
 use super::OWN_PART;
+use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
-use crate::transport::Part;
 
 /// Version of the layout. Numbers are in the writer's byte order, which the top bit tells.
 pub(super) const VERSION: u8 = 1 | if cfg!(target_endian = "big") { 0x80 } else { 0 };

@@ -7,8 +7,8 @@ use proptest::{collection::vec, prelude::*};
 use serde::{Deserialize, Serialize};
 
 use super::{Codec, Item, OWN_PART, Plain, codec, raw};
+use crate::comm::Part;
 use crate::error::ErrorKind;
-use crate::transport::Part;
 
 /// A batch as a receiver gets it: behind a header of the caller's, in buffers that nobody else holds.
 fn send<T: Item>(items: Vec<T>) -> (Bytes, Vec<Part>) {

@@ -1,8 +1,8 @@
 //! Numbers, `bool` and `char`: a batch of them is its memory.
 
 use super::{OWN_PART, memory, reader::Reader};
+use crate::comm::Part;
 use crate::error::Result;
-use crate::transport::Part;
 
 /// A type whose `Vec` can be sent as it lies in memory.
 pub(super) trait Scalar: bytemuck::NoUninit + Send {

@@ -41,7 +41,7 @@ impl fmt::Display for Shape {
     }
 }
 
-/// Tells shapes apart by where their names lie, which takes no look at letters. The same name may lie in two places; then it
+/// Tells shapes apart by where their names lie, which takes no look at messages. The same name may lie in two places; then it
 /// is two shapes, and the second is looked at like any new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Key {

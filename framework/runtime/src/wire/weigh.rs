@@ -1,9 +1,9 @@
 //! How many bytes items take, on the wire or in memory, whichever is more: what bounds on memory go by where items are
 //! not encoded anyway.
 
+use crate::user_code;
 use std::any::Any;
 use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytes::{Bytes, BytesMut};
 
@@ -74,9 +74,9 @@ fn owned<T: Item>(item: &T) -> usize {
     );
     let mut counter = Counter(0);
     // User code may panic here, which it will do again where the item has to be encoded.
-    match catch_unwind(AssertUnwindSafe(|| structured::write(item, &mut counter))) {
-        Ok(Ok(())) => counter.0,
-        _ => 0,
+    match user_code::call(|| structured::write(item, &mut counter)) {
+        Ok(()) => counter.0,
+        Err(_) => 0,
     }
 }
 

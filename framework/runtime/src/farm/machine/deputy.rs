@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::crew::{Crew, Standing};
-use super::letters::Giving;
+use super::messages::Giving;
 
 /// Results wait until they are this part of the members, unless somebody has nothing to do.
 const PER_BUNDLE: usize = 8;

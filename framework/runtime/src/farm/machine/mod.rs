@@ -6,7 +6,7 @@
 mod blame;
 mod crew;
 mod deputy;
-mod letters;
+mod messages;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) use blame::{Heir, InHand, Suspicion};
 pub(crate) use crew::{Change, Crew, Standing};
 pub(crate) use deputy::Deputy;
-pub(crate) use letters::{Attach, Driving, Giving, Hung, Join, Lead, Lost, Status, Times};
+pub(crate) use messages::{Attach, Driving, Giving, Hung, Join, Lead, Lost, Status, Times};
 
 /// Consecutive tasks that lie at the master: drawn and not given to anyone, or come back from somebody.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use echoes::Echoes;
 use told::{came_of_it, event, inputs, regret, shared, why};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::{Event, Input};
+use crate::observe::{Event, Input};
 use crate::session::Balance;
 
 /// Between two looks at a stream.

@@ -4,8 +4,8 @@ use armature_planner::farm::{CountOutcome, IterationModel, Repeated, StreamModel
 use armature_planner::tuner::{Decision, Verdict};
 
 use super::Scene;
-use crate::monitor::words::seconds;
-use crate::monitor::{Event, Input, Subject};
+use crate::observe::words::seconds;
+use crate::observe::{Event, Input, Subject};
 
 pub(super) fn regret(scene: Scene, outcome: &CountOutcome) -> String {
     format!(

@@ -7,30 +7,30 @@ use armature_planner::loops::{block_moves, neighbour_moves};
 use super::machine::{Machine, Step};
 use super::mail::{Mail, Out, Place};
 use super::orders::{Movement, Orders};
+use crate::comm::Part;
+use crate::comm::message::{FRAME_HEADER, TAG_AT, Tag, frame_header};
 use crate::error::Result;
 pub(super) use crate::loops::lots::Lots;
-use crate::session::letter::{ENVELOPE, KIND, Kind, envelope};
-use crate::transport::Part;
 
 /// What a machine sends, until it is put on the wires.
 #[derive(Default)]
 struct Sent(Vec<(usize, Mail)>);
 
 impl Out for Sent {
-    fn begin(&mut self, kind: Kind, bytes: usize) -> Vec<u8> {
-        let mut head = Vec::with_capacity(ENVELOPE + bytes);
-        head.extend_from_slice(&envelope(1, kind));
+    fn begin(&mut self, tag: Tag, bytes: usize) -> Vec<u8> {
+        let mut head = Vec::with_capacity(FRAME_HEADER + bytes);
+        head.extend_from_slice(&frame_header(1, tag));
         head
     }
 
     fn send(&mut self, to: usize, head: Vec<u8>, parts: Vec<Part>) -> Result<()> {
         // Machines here are never too busy to look.
-        if head[KIND] == Kind::Wanted as u8 {
+        if head[TAG_AT] == Tag::Wanted as u8 {
             return Ok(());
         }
-        let kinds = [Kind::Border, Kind::Orders, Kind::Units];
-        let kind = kinds.into_iter().find(|kind| *kind as u8 == head[KIND]).unwrap();
-        self.0.push((to, Mail { kind, body: bytes::Bytes::from(head).slice(ENVELOPE..), parts }));
+        let kinds = [Tag::Border, Tag::Orders, Tag::Units];
+        let tag = kinds.into_iter().find(|tag| *tag as u8 == head[TAG_AT]).unwrap();
+        self.0.push((to, Mail { tag, body: bytes::Bytes::from(head).slice(FRAME_HEADER..), parts }));
         Ok(())
     }
 }

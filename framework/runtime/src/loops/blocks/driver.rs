@@ -1,6 +1,5 @@
 //! Runs a machine on a rank: user code, messages, time.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,15 +13,16 @@ use super::leader::Leader;
 use super::machine::{Machine, Step};
 use super::mail::{Mail, Out, Place, room, unexpected};
 use super::scribe::Scribe;
-use crate::clock::Clock;
-use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::comm::clock::Clock;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::{Message, Tag, frame_header};
+use crate::comm::{Frame, Part};
+use crate::error::{BoxError, Error, Result};
 use crate::loops::checkpoint::Saved;
 use crate::loops::note::{Begun, Meter, Note};
 use crate::loops::summary::RankReport;
-use crate::session::letter::{Kind, Letter, envelope};
-use crate::session::post::Post;
-use crate::session::{Config, from_user, panic_text};
-use crate::transport::{Message, Part};
+use crate::session::Config;
+use crate::user_code;
 
 /// So long a rank computes between two looks at its messages, if none has to come before.
 const LOOK: Duration = Duration::from_millis(1);
@@ -44,20 +44,20 @@ pub(super) enum Told {
     Total(RankReport),
 }
 
-/// A machine's messages as letters.
-struct Mouth<'p>(&'p mut Post);
+/// A machine's messages as messages.
+struct Mouth<'p>(&'p mut Endpoint);
 
 impl Out for Mouth<'_> {
     #[inline]
-    fn begin(&mut self, kind: Kind, bytes: usize) -> Vec<u8> {
+    fn begin(&mut self, tag: Tag, bytes: usize) -> Vec<u8> {
         let mut head = Vec::with_capacity(room(bytes));
-        head.extend_from_slice(&envelope(self.0.run(), kind));
+        head.extend_from_slice(&frame_header(self.0.run(), tag));
         head
     }
 
     #[inline]
     fn send(&mut self, to: usize, head: Vec<u8>, parts: Vec<Part>) -> Result<()> {
-        self.0.send_ready(to, Message { head: Bytes::from(head), parts })
+        self.0.send_ready(to, Frame { head: Bytes::from(head), parts })
     }
 }
 
@@ -77,7 +77,7 @@ struct Stretch {
 
 /// One rank in a run.
 pub(super) struct Driver<'d> {
-    post: &'d mut Post,
+    endpoint: &'d mut Endpoint,
     clock: Clock,
     place: Place,
     /// How long other ranks may be silent once they have been heard …
@@ -101,17 +101,17 @@ pub(super) struct Driver<'d> {
 impl<'d> Driver<'d> {
     /// Rank 0 has a leader.
     pub(super) fn new(
-        post: &'d mut Post,
+        endpoint: &'d mut Endpoint,
         place: Place,
         config: &Config,
         leader: Option<Leader>,
         scribe: Option<Scribe>,
     ) -> Self {
-        let clock = post.clock();
+        let clock = endpoint.clock();
         let now = clock.now();
         Driver {
             meter: Meter::new(clock),
-            post,
+            endpoint,
             clock,
             place,
             peer_limit: config.peer_limit,
@@ -139,7 +139,7 @@ impl<'d> Driver<'d> {
             if let Some(to) = self.awaited_by.take() {
                 self.push_out(machine, to)?;
             }
-            let step = machine.next(&mut Mouth(self.post))?;
+            let step = machine.next(&mut Mouth(self.endpoint))?;
             let is_transfer = self.moving.is_some() && !machine.awaits_mover();
             if !matches!(step, Step::Wait)
                 || self.wait.as_ref().is_some_and(|wait| wait.is_transfer != is_transfer)
@@ -178,15 +178,15 @@ impl<'d> Driver<'d> {
         for (bytes, best) in [0, bytes].into_iter().zip(&mut best) {
             for _ in 0..PROBES {
                 let start = self.clock.now();
-                let mut out = Mouth(self.post);
-                let mut head = out.begin(Kind::Probe, bytes);
+                let mut out = Mouth(self.endpoint);
+                let mut head = out.begin(Tag::Probe, bytes);
                 head.resize(head.len() + bytes, 0);
                 out.send(below, head, Vec::new())?;
-                self.post.wait_until(
+                self.endpoint.wait_until(
                     self.join_limit,
-                    |_, letter| match letter.map(|letter| (letter.from, letter.kind)) {
-                        Some((from, Kind::Echo)) if from == below => Ok(Some(())),
-                        Some((from, kind)) => Err(unexpected(from, &format!("{kind:?}"), "an echo")),
+                    |_, message| match message.map(|message| (message.from, message.tag)) {
+                        Some((from, Tag::Echo)) if from == below => Ok(Some(())),
+                        Some((from, tag)) => Err(unexpected(from, &format!("{tag:?}"), "an echo")),
                         None => Ok(None),
                     },
                     || format!("for the rows of rank {below} to be made"),
@@ -212,15 +212,8 @@ impl<'d> Driver<'d> {
         stretch.units += machine.units(piece);
         stretch.pieces += 1;
         let is_full = stretch.pieces >= self.pieces;
-        match catch_unwind(AssertUnwindSafe(|| work(machine, piece))) {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Err(self.blame(from_user(error, self.place.rank), machine, piece)),
-            Err(payload) => {
-                let error = Error::new(ErrorKind::Panic, panic_text(&*payload));
-                return Err(self.blame(error, machine, piece));
-            }
-        }
-        machine.computed(&mut Mouth(self.post))?;
+        user_code::call(|| work(machine, piece)).map_err(|e| self.blame(e, machine, piece))?;
+        machine.computed(&mut Mouth(self.endpoint))?;
         if is_full {
             self.end_stretch();
             self.listen(machine)?;
@@ -245,29 +238,29 @@ impl<'d> Driver<'d> {
 
     /// Takes up all that has come.
     fn listen<M: Machine>(&mut self, machine: &mut M) -> Result<()> {
-        while let Some(letter) = self.post.poll()? {
-            self.take(machine, letter)?;
+        while let Some(message) = self.endpoint.poll()? {
+            self.take(machine, message)?;
         }
         Ok(())
     }
 
     #[inline]
-    fn take<M: Machine>(&mut self, machine: &mut M, letter: Letter) -> Result<()> {
-        let Letter { from, kind, body, parts } = letter;
+    fn take<M: Machine>(&mut self, machine: &mut M, message: Message) -> Result<()> {
+        let Message { from, tag, body, parts } = message;
         self.is_joined = true;
-        match kind {
-            Kind::Border | Kind::Units | Kind::Orders => machine.receive(from, Mail { kind, body, parts }),
-            Kind::Wanted => {
+        match tag {
+            Tag::Border | Tag::Units | Tag::Orders => machine.receive(from, Mail { tag, body, parts }),
+            Tag::Wanted => {
                 self.awaited_by = Some(from);
                 Ok(())
             }
             // Rank 0 times how long this takes.
-            Kind::Probe => {
-                let mut head = Mouth(self.post).begin(Kind::Echo, body.len());
+            Tag::Probe => {
+                let mut head = Mouth(self.endpoint).begin(Tag::Echo, body.len());
                 head.extend_from_slice(&body);
-                Mouth(self.post).send(from, head, Vec::new())
+                Mouth(self.endpoint).send(from, head, Vec::new())
             }
-            _ => hear(self.leader.as_mut(), from, kind, &body),
+            _ => hear(self.leader.as_mut(), from, tag, &body),
         }
     }
 
@@ -294,14 +287,14 @@ impl<'d> Driver<'d> {
             }
             leader.use_grain(sweep, machine.grain());
             if let Some(orders) = leader.decide(sweep, machine.delay())? {
-                machine.order(orders, &mut Mouth(self.post))?;
+                machine.order(orders, &mut Mouth(self.endpoint))?;
                 self.meter.interaction(self.clock.now().saturating_sub(begin));
             }
         }
         if begin.saturating_sub(self.pinged) > PING {
             self.pinged = begin;
-            for to in self.place.chain..self.post.size() {
-                self.post.send(to, Kind::Status, &())?;
+            for to in self.place.chain..self.endpoint.size() {
+                self.endpoint.send(to, Tag::Status, &())?;
             }
         }
         Ok(())
@@ -336,7 +329,7 @@ impl<'d> Driver<'d> {
     fn tell(&mut self, told: Told) -> Result<()> {
         match &mut self.leader {
             Some(leader) => leader.hear(0, told),
-            None => self.post.send(0, Kind::Report, &told),
+            None => self.endpoint.send(0, Tag::Report, &told),
         }
     }
 
@@ -349,8 +342,8 @@ impl<'d> Driver<'d> {
         }
         let report = self.meter.report(held);
         self.tell(Told::Total(report))?;
-        let Driver { post, leader, place, peer_limit, .. } = self;
-        leader.map(|leader| all_done(leader, post, place, peer_limit)).transpose()
+        let Driver { endpoint, leader, place, peer_limit, .. } = self;
+        leader.map(|leader| all_done(leader, endpoint, place, peer_limit)).transpose()
     }
 }
 

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use super::super::orders::Orders;
 use super::*;
+use crate::comm::{Transport, Waker};
 use crate::loops::checkpoint::Piece;
-use crate::transport::{Transport, Waker};
 
 /// What a rank does, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ type Diary = Rc<RefCell<Vec<Did>>>;
 
 /// Brings some messages, and says that sends have left when it was asked so many times.
 struct Slow {
-    mail: VecDeque<(usize, Message)>,
+    mail: VecDeque<(usize, Frame)>,
     looks: usize,
     diary: Diary,
 }
@@ -33,10 +33,10 @@ impl Transport for Slow {
     fn describe(&self) -> String {
         "slow".into()
     }
-    fn send(&mut self, _: usize, _: Message) -> Result<()> {
+    fn send(&mut self, _: usize, _: Frame) -> Result<()> {
         Ok(())
     }
-    fn poll(&mut self) -> Result<Option<(usize, Message)>> {
+    fn poll(&mut self) -> Result<Option<(usize, Frame)>> {
         Ok(self.mail.pop_front())
     }
     fn is_receiving(&self) -> bool {
@@ -116,10 +116,10 @@ impl Machine for Pieces {
 /// computed two pieces.
 fn awaited(looks: usize, config: &Config) -> Result<Vec<Did>> {
     let diary = Diary::default();
-    let wanted = Message::new(envelope(0, Kind::Wanted).to_vec());
+    let wanted = Frame::new(frame_header(0, Tag::Wanted).to_vec());
     let transport = Slow { mail: [(0, wanted)].into(), looks, diary: diary.clone() };
-    let mut post = Post::new(Box::new(transport), Duration::from_millis(1));
-    let driver = Driver::new(&mut post, Place { rank: 1, chain: 2 }, config, None, None);
+    let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));
+    let driver = Driver::new(&mut endpoint, Place { rank: 1, chain: 2 }, config, None, None);
     driver.run(&mut Pieces(2), |_, ()| {
         diary.borrow_mut().push(Did::Computed);
         Ok(())
@@ -138,6 +138,6 @@ fn rows_that_are_waited_for_leave_before_anything_else_is_computed() {
 fn a_rank_that_does_not_take_its_rows_is_named() {
     let config = Config { peer_limit: Duration::from_millis(20), ..Config::default() };
     let error = awaited(usize::MAX, &config).unwrap_err();
-    assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(1)));
+    assert_eq!((error.kind(), error.rank()), (crate::ErrorKind::Timeout, Some(1)));
     assert_eq!(error.message(), "waited 0 s for rank 0 to take rows");
 }

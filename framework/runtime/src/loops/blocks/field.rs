@@ -1,7 +1,6 @@
 //! A grid that is spread over the ranks in blocks of rows.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use bytemuck::Pod;
 
@@ -13,15 +12,16 @@ use super::machine::Machine;
 use super::mail::{Mail, Place, open_rows, unexpected};
 use super::scribe::Scribe;
 use super::shape::Shape;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::{FRAME_HEADER, Message, Tag, frame_header};
+use crate::comm::{Frame, Part};
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::loops::checkpoint::{Agreed, Keeper, Loaded, Route, Writer, agree, load};
 use crate::loops::settings::Settings;
 use crate::loops::steering::Steering;
 use crate::loops::summary::Summary;
-use crate::session::letter::{ENVELOPE, Kind, Letter, envelope};
-use crate::session::post::Post;
-use crate::session::{Announcement, Config, Session, from_user, panic_text, report};
-use crate::transport::{Message, Part};
+use crate::session::{Announcement, Config, Session};
+use crate::user_code;
 use armature_planner::loops::Reach;
 
 /// What a loop keeps from run to run.
@@ -75,25 +75,25 @@ impl<T: Pod + Send> Field<T> {
         work: impl FnMut(&mut U, &mut M, &M::Piece) -> Result<(), BoxError>,
         end: impl FnOnce(M) -> (Block<T>, u64),
     ) -> Result<Option<Summary>> {
-        let mut post = job.session.post()?;
-        let post = &mut *post;
+        let mut endpoint = job.session.endpoint()?;
+        let endpoint = &mut *endpoint;
         self.runs += 1;
         let what = self.announcement(&format!("runs the {} {:?}", job.kind, self.name));
         let what = self.settings.announced(what.with("sweeps", job.sweeps).with("run number", self.runs));
-        post.begin_run(&what, job.session.config().join_limit)?;
-        let rank = post.rank();
-        let result = self.on_rank(post, job, user, row, make, work, end);
+        endpoint.begin_run(&what, job.session.config().join_limit)?;
+        let rank = endpoint.rank();
+        let result = self.on_rank(endpoint, job, user, row, make, work, end);
         let result = result.map_err(|error| match error.kind() {
             ErrorKind::Peer => error,
             _ => error.in_loop(&self.name).at_rank(rank),
         });
-        result.inspect_err(|error| report(post, error))
+        result.inspect_err(|error| endpoint.report(error))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of a run, each used once")]
     fn on_rank<U, M: Machine>(
         &mut self,
-        post: &mut Post,
+        endpoint: &mut Endpoint,
         job: &Job<'_>,
         user: &mut U,
         row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
@@ -101,21 +101,21 @@ impl<T: Pod + Send> Field<T> {
         mut work: impl FnMut(&mut U, &mut M, &M::Piece) -> Result<(), BoxError>,
         end: impl FnOnce(M) -> (Block<T>, u64),
     ) -> Result<Option<Summary>> {
-        let (rank, size, config) = (post.rank(), post.size(), job.session.config());
+        let (rank, size, config) = (endpoint.rank(), endpoint.size(), job.session.config());
         let place = self.place(rank, size);
-        let (keeper, writer, before) = self.resume(post, place, config, job.sweeps)?;
+        let (keeper, writer, before) = self.resume(endpoint, place, config, job.sweeps)?;
         self.create(rank, size, user, row)?;
         let sweeps = job.sweeps - before;
         let scribe = writer.map(|writer| Scribe::new(writer, before));
         let leader = if rank == 0 {
             let name = &self.name;
             let mut steering =
-                Steering::new(name, &self.settings, config, post, Reach::Neighbours, &self.held)?;
+                Steering::new(name, &self.settings, config, endpoint, Reach::Neighbours, &self.held)?;
             if let Some(learned) = self.learned.take() {
                 learned.teach(&mut steering);
             }
             let eager = self.settings.forced.is_some();
-            Some(Leader::new(steering, keeper, self.held.clone(), sweeps, eager, post.clock().now()))
+            Some(Leader::new(steering, keeper, self.held.clone(), sweeps, eager, endpoint.clock().now()))
         } else {
             None
         };
@@ -126,14 +126,14 @@ impl<T: Pod + Send> Field<T> {
         let leader = match self.block.take() {
             Some(block) => {
                 let mut machine = make(place, block, sweeps);
-                let driver = Driver::new(post, place, config, leader, scribe);
+                let driver = Driver::new(endpoint, place, config, leader, scribe);
                 let leader = driver.run(&mut machine, |machine, piece| work(user, machine, piece))?;
                 let (block, size) = end(machine);
                 (self.block, block_size) = (Some(block), size);
                 leader
             }
             None => {
-                stand_by(post, config.join_limit)?;
+                stand_by(endpoint, config.join_limit)?;
                 leader
             }
         };
@@ -171,13 +171,13 @@ impl<T: Pod + Send> Field<T> {
     /// sweeps that are done.
     fn resume(
         &mut self,
-        post: &mut Post,
+        endpoint: &mut Endpoint,
         place: Place,
         config: &Config,
         sweeps: u64,
     ) -> Result<(Option<Keeper>, Option<Writer>, u64)> {
         let Some(checkpoint) = &self.settings.checkpoint else { return Ok((None, None, 0)) };
-        let (first, units) = (self.first(post.size())?, self.shape.units());
+        let (first, units) = (self.first(endpoint.size())?, self.shape.units());
         if place.rank >= place.chain {
             return Ok((None, None, 0));
         }
@@ -186,7 +186,7 @@ impl<T: Pod + Send> Field<T> {
             return Err(Error::new(ErrorKind::Config, text));
         }
         let Agreed { book, found, writer } =
-            agree(post, (place.chain, Route::Chain), checkpoint, &self.name, units, config.join_limit)?;
+            agree(endpoint, (place.chain, Route::Chain), checkpoint, &self.name, units, config.join_limit)?;
         let before = found.as_ref().map_or(0, |found| found.pass);
         if before > sweeps {
             let text = format!("the checkpoint is after {before} sweeps, but only {sweeps} are asked for");
@@ -201,7 +201,7 @@ impl<T: Pod + Send> Field<T> {
             found.iter().try_for_each(|piece| piece.check(checkpoint, bytes))?;
             self.found = found;
         }
-        let now = post.clock().now();
+        let now = endpoint.clock().now();
         let keeper = book.map(|book| Keeper::new(book, checkpoint, place.chain, before, now));
         Ok((keeper, Some(writer), before))
     }
@@ -242,37 +242,37 @@ impl<T: Pod + Send> Field<T> {
         user: &mut U,
         row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
     ) -> Result<Option<Vec<T>>> {
-        let mut post = session.post()?;
-        let post = &mut *post;
+        let mut endpoint = session.endpoint()?;
+        let endpoint = &mut *endpoint;
         let what = self.announcement(&format!("gathers the grid of {:?}", self.name));
-        let run = post.begin_run(&what, session.config().join_limit)?;
-        let rank = post.rank();
-        let result = self.collect(post, run, session, user, row).map_err(|error| match error.kind() {
+        let run = endpoint.begin_run(&what, session.config().join_limit)?;
+        let rank = endpoint.rank();
+        let result = self.collect(endpoint, run, session, user, row).map_err(|error| match error.kind() {
             ErrorKind::Peer => error,
             _ => error.in_loop(&self.name).at_rank(rank),
         });
-        result.inspect_err(|error| report(post, error))
+        result.inspect_err(|error| endpoint.report(error))
     }
 
     fn collect<U>(
         &mut self,
-        post: &mut Post,
+        endpoint: &mut Endpoint,
         run: u32,
         session: &Session,
         user: &mut U,
         mut row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
     ) -> Result<Option<Vec<T>>> {
-        let (rank, size, width) = (post.rank(), post.size(), self.shape.columns);
+        let (rank, size, width) = (endpoint.rank(), endpoint.size(), self.shape.columns);
         self.create(rank, size, user, &mut row)?;
         let place = self.place(rank, size);
         if rank > 0 {
             if let Some(block) = &self.block {
-                let mut head = Vec::with_capacity(ENVELOPE + 8);
-                head.extend_from_slice(&envelope(run, Kind::Gather));
+                let mut head = Vec::with_capacity(FRAME_HEADER + 8);
+                head.extend_from_slice(&frame_header(run, Tag::Gather));
                 head.extend_from_slice(&block.rows().start.to_le_bytes());
                 // The last rank has the lower edge, too.
                 let values = block.all(place.below().is_none()).to_vec();
-                post.send_ready(0, Message { head: head.into(), parts: vec![Part::of(values)] })?;
+                endpoint.send_ready(0, Frame { head: head.into(), parts: vec![Part::of(values)] })?;
             }
             return Ok(None);
         }
@@ -294,19 +294,19 @@ impl<T: Pod + Send> Field<T> {
         for units in &self.held {
             starts.push(starts[starts.len() - 1] + units);
         }
-        post.wait_until(
+        endpoint.wait_until(
             session.config().join_limit,
-            |_, letter| {
-                if let Some(Letter { from, kind, body, parts }) = letter {
+            |_, message| {
+                if let Some(Message { from, tag, body, parts }) = message {
                     let at = missing.iter().position(|&rank| rank == from);
-                    let (Kind::Gather, Some(at)) = (kind, at) else {
-                        return Err(unexpected(from, &format!("{kind:?}"), "its rows of the grid"));
+                    let (Tag::Gather, Some(at)) = (tag, at) else {
+                        return Err(unexpected(from, &format!("{tag:?}"), "its rows of the grid"));
                     };
                     missing.swap_remove(at);
                     told.borrow_mut().clone_from(&missing);
                     let edge = u64::from(from + 1 == place.chain);
                     let rows: Range<u64> = starts[from]..starts[from + 1] + edge;
-                    let values: Vec<T> = open_rows(Mail { kind, body, parts }, &rows, width, from)?;
+                    let values: Vec<T> = open_rows(Mail { tag, body, parts }, &rows, width, from)?;
                     let begin = rows.start as usize * width;
                     all[begin..begin + values.len()].copy_from_slice(&values);
                 }
@@ -329,10 +329,8 @@ fn kept(found: &[Loaded], row: u64) -> Option<&[u8]> {
 
 /// Calls user code that fills a row.
 fn make_row(rank: usize, index: u64, row: impl FnOnce() -> Result<(), BoxError>) -> Result<()> {
-    let error = match catch_unwind(AssertUnwindSafe(row)) {
-        Ok(Ok(())) => return Ok(()),
-        Ok(Err(error)) => from_user(error, rank),
-        Err(payload) => Error::new(ErrorKind::Panic, panic_text(&*payload)),
+    let place = |error: Error| {
+        Error::new(error.kind(), format!("{} (in row {index})", error.message())).at_rank(rank)
     };
-    Err(Error::new(error.kind(), format!("{} (in row {index})", error.message())).at_rank(rank))
+    user_code::call(row).map_err(place)
 }

@@ -10,9 +10,9 @@ use super::mail::{Border, Mail, Next, Out, Place, next, send_told, unexpected};
 use super::neighbours::Neighbours;
 use super::orders::{Movement, Orders};
 use super::relocation::Relocation;
+use crate::comm::message::Tag;
 use crate::error::Result;
 use crate::loops::checkpoint::Piece;
-use crate::session::letter::Kind;
 
 /// Where a rank is in its sweep.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl<T: Pod + Send> Halo<T> {
     /// Goes on with the part in a movement; `None` if something has to come first.
     fn relocate(&mut self, out: &mut dyn Out) -> Result<Option<(u64, u64)>> {
         // Orders may come before rows.
-        while self.mail.above.front().is_some_and(|mail| mail.kind == Kind::Orders) {
+        while self.mail.above.front().is_some_and(|mail| mail.tag == Tag::Orders) {
             let from = self.place.above().unwrap_or(0);
             if let Next::Orders(orders) = next(&mut self.mail.above, from)? {
                 self.order(orders, out)?;
@@ -234,7 +234,7 @@ impl<T: Pod + Send> Machine for Halo<T> {
 
     fn order(&mut self, orders: Orders, out: &mut dyn Out) -> Result<()> {
         if let Some(below) = self.place.below() {
-            send_told(out, Kind::Orders, below, &orders)?;
+            send_told(out, Tag::Orders, below, &orders)?;
         }
         self.report_after = orders.report_after;
         self.save_before = orders.save_before.or(self.save_before);

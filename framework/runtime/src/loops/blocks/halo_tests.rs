@@ -103,10 +103,10 @@ fn rows_move_thousands_of_times_and_the_result_stays_the_serial_one() {
 fn a_late_order_is_refused() {
     struct Nowhere;
     impl Out for Nowhere {
-        fn begin(&mut self, _: Kind, _: usize) -> Vec<u8> {
+        fn begin(&mut self, _: Tag, _: usize) -> Vec<u8> {
             Vec::new()
         }
-        fn send(&mut self, _: usize, _: Vec<u8>, _: Vec<crate::transport::Part>) -> Result<()> {
+        fn send(&mut self, _: usize, _: Vec<u8>, _: Vec<crate::comm::Part>) -> Result<()> {
             Ok(())
         }
     }

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loops::checkpoint::Keeper;
 use crate::loops::steering::{Instruction, Steering};
 use crate::loops::summary::{RankReport, Summary};
-use crate::monitor::Event;
+use crate::observe::Event;
 
 /// What the next run begins with on rank 0.
 #[derive(Debug)]

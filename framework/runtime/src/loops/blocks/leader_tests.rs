@@ -3,22 +3,23 @@
 use armature_planner::loops::{LoopOptions, Reach};
 
 use super::*;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::local::{LocalTransport, World};
 use crate::loops::Settings;
 use crate::loops::note::Note;
 use crate::session::Config;
-use crate::session::post::Post;
-use crate::transport::local::{LocalTransport, World};
 
 /// Rows of each of two ranks.
 const HELD: u64 = 50;
 
 /// Sweeps take a tenth of a second, and ranks report after every second one. The first report counts.
 fn leader() -> Leader {
-    let post = Post::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
+    let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
     let options = LoopOptions { settling: Some(1), ..LoopOptions::default() };
     let settings = Settings::new().quantum(Duration::from_millis(20)).options(options);
     let held = [HELD; 2];
-    let steering = Steering::new("rows", &settings, &Config::new(), &post, Reach::Neighbours, &held).unwrap();
+    let steering =
+        Steering::new("rows", &settings, &Config::new(), &endpoint, Reach::Neighbours, &held).unwrap();
     Leader::new(steering, None, held.to_vec(), 1_000, false, Duration::ZERO)
 }
 

@@ -8,9 +8,9 @@ use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
 
 use super::orders::Orders;
+use crate::comm::Part;
+use crate::comm::message::{FRAME_HEADER, Tag};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::letter::{ENVELOPE, Kind};
-use crate::transport::Part;
 use crate::wire;
 
 /// Where a rank is in the chain of those that hold rows.
@@ -36,7 +36,7 @@ impl Place {
 /// Where a machine's messages go.
 pub(super) trait Out {
     /// The beginning of a message, with room for so many bytes.
-    fn begin(&mut self, kind: Kind, bytes: usize) -> Vec<u8>;
+    fn begin(&mut self, tag: Tag, bytes: usize) -> Vec<u8>;
 
     /// Sends what was begun.
     fn send(&mut self, to: usize, head: Vec<u8>, parts: Vec<Part>) -> Result<()>;
@@ -45,7 +45,7 @@ pub(super) trait Out {
 /// A message that has come and is not handled yet.
 #[derive(Debug)]
 pub(super) struct Mail {
-    pub(super) kind: Kind,
+    pub(super) tag: Tag,
     pub(super) body: Bytes,
     pub(super) parts: Vec<Part>,
 }
@@ -53,7 +53,7 @@ pub(super) struct Mail {
 impl Mail {
     /// Whether it announces rows ([`send_coming`]).
     pub(super) fn is_coming(&self) -> bool {
-        self.kind == Kind::Units && self.body.is_empty() && self.parts.is_empty()
+        self.tag == Tag::Units && self.body.is_empty() && self.parts.is_empty()
     }
 }
 
@@ -82,7 +82,7 @@ impl Border {
         row: &[T],
     ) -> Result<()> {
         let values: &[u8] = bytemuck::cast_slice(&row[columns.clone()]);
-        let mut head = out.begin(Kind::Border, BORDER + values.len());
+        let mut head = out.begin(Tag::Border, BORDER + values.len());
         head.extend_from_slice(&sweep.to_le_bytes());
         head.extend_from_slice(&(columns.start as u64).to_le_bytes());
         head.extend_from_slice(values);
@@ -130,25 +130,25 @@ impl Border {
 
 /// Announces rows that are sent next.
 pub(super) fn send_coming(out: &mut dyn Out, to: usize) -> Result<()> {
-    let head = out.begin(Kind::Units, 0);
+    let head = out.begin(Tag::Units, 0);
     out.send(to, head, Vec::new())
 }
 
 /// Tells a rank that has announced rows that this one waits for them and can do nothing else.
 pub(super) fn send_wanted(out: &mut dyn Out, to: usize) -> Result<()> {
-    let head = out.begin(Kind::Wanted, 0);
+    let head = out.begin(Tag::Wanted, 0);
     out.send(to, head, Vec::new())
 }
 
 /// Sends rows of the whole grid that move; `first` says where they are.
 pub(super) fn send_rows<T: NoUninit + Send>(
     out: &mut dyn Out,
-    kind: Kind,
+    tag: Tag,
     to: usize,
     first: u64,
     values: Vec<T>,
 ) -> Result<()> {
-    let mut head = out.begin(kind, 8);
+    let mut head = out.begin(tag, 8);
     head.extend_from_slice(&first.to_le_bytes());
     out.send(to, head, vec![Part::of(values)])
 }
@@ -184,9 +184,9 @@ fn copied<T: AnyBitPattern>(part: &Part) -> Vec<T> {
 }
 
 /// Sends a control message.
-pub(super) fn send_told<M: Serialize>(out: &mut dyn Out, kind: Kind, to: usize, told: &M) -> Result<()> {
+pub(super) fn send_told<M: Serialize>(out: &mut dyn Out, tag: Tag, to: usize, told: &M) -> Result<()> {
     let bytes = wire::to_bytes(told)?;
-    let mut head = out.begin(kind, bytes.len());
+    let mut head = out.begin(tag, bytes.len());
     head.extend_from_slice(&bytes);
     out.send(to, head, Vec::new())
 }
@@ -204,21 +204,21 @@ pub(super) enum Next {
 pub(super) fn next(queue: &mut Queue, from: usize) -> Result<Next> {
     let Some(mail) = queue.pop_front() else { return Ok(Next::Nothing) };
     let length = mail.body.len();
-    match mail.kind {
-        Kind::Border => match Border::open(mail.body) {
+    match mail.tag {
+        Tag::Border => match Border::open(mail.body) {
             Some(border) => Ok(Next::Border(border)),
             None => Err(unexpected(from, &format!("a border of {length} bytes"), "at least 16")),
         },
-        Kind::Orders => Ok(Next::Orders(told(&mail.body)?)),
-        kind => Err(unexpected(from, &format!("{kind:?}"), "a border or orders")),
+        Tag::Orders => Ok(Next::Orders(told(&mail.body)?)),
+        tag => Err(unexpected(from, &format!("{tag:?}"), "a border or orders")),
     }
 }
 
 /// Takes rows out of a queue, if something has come; anything else than `Units` is out of place.
 pub(super) fn next_rows(queue: &mut Queue, from: usize) -> Result<Option<Mail>> {
     match queue.pop_front() {
-        Some(mail) if mail.kind == Kind::Units => Ok(Some(mail)),
-        Some(mail) => Err(unexpected(from, &format!("{:?}", mail.kind), "rows that move")),
+        Some(mail) if mail.tag == Tag::Units => Ok(Some(mail)),
+        Some(mail) => Err(unexpected(from, &format!("{:?}", mail.tag), "rows that move")),
         None => Ok(None),
     }
 }
@@ -232,7 +232,7 @@ pub(super) fn unexpected(from: usize, what: &str, expected: &str) -> Error {
     Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, expected {expected}"))
 }
 
-/// Room for an envelope and so many bytes.
+/// Room for a header and that many bytes.
 pub(super) const fn room(bytes: usize) -> usize {
-    ENVELOPE + bytes
+    FRAME_HEADER + bytes
 }

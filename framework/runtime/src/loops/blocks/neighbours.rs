@@ -27,7 +27,7 @@ impl Neighbours {
         } else if Some(from) == self.place.below() {
             self.below.push_back(mail);
         } else {
-            return Err(unexpected(from, &format!("{:?}", mail.kind), "nothing, it is no neighbour"));
+            return Err(unexpected(from, &format!("{:?}", mail.tag), "nothing, it is no neighbour"));
         }
         Ok(())
     }

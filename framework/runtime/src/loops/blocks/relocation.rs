@@ -8,8 +8,8 @@ use super::block::Block;
 use super::mail::{Out, Place, next_rows, open_rows, send_coming, send_rows, send_wanted, unexpected};
 use super::neighbours::Neighbours;
 use super::orders::Movement;
+use crate::comm::message::Tag;
 use crate::error::Result;
-use crate::session::letter::Kind;
 
 /// What a rank does in a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Relocation {
                     let values = if is_up { block.take_front(count) } else { block.take_back(count) };
                     // The receiver takes what follows this for the time that the rows need.
                     send_coming(out, *to)?;
-                    send_rows(out, Kind::Units, *to, rows.start, values)?;
+                    send_rows(out, Tag::Units, *to, rows.start, values)?;
                     self.sent += count as u64;
                 }
                 Task::Receive { from, units } => {
@@ -126,9 +126,9 @@ mod tests {
     use armature_planner::loops::BlockMove;
 
     use super::*;
+    use crate::comm::Part;
+    use crate::comm::message::{FRAME_HEADER, TAG_AT, frame_header};
     use crate::error::Result;
-    use crate::session::letter::{ENVELOPE, KIND, envelope};
-    use crate::transport::Part;
 
     use super::super::mail::Mail;
 
@@ -137,12 +137,12 @@ mod tests {
     struct Wire(Vec<Mail>);
 
     impl Out for Wire {
-        fn begin(&mut self, kind: Kind, _: usize) -> Vec<u8> {
-            envelope(1, kind).to_vec()
+        fn begin(&mut self, tag: Tag, _: usize) -> Vec<u8> {
+            frame_header(1, tag).to_vec()
         }
         fn send(&mut self, _: usize, head: Vec<u8>, parts: Vec<Part>) -> Result<()> {
-            let kind = if head[KIND] == Kind::Wanted as u8 { Kind::Wanted } else { Kind::Units };
-            self.0.push(Mail { kind, body: bytes::Bytes::from(head).slice(ENVELOPE..), parts });
+            let tag = if head[TAG_AT] == Tag::Wanted as u8 { Tag::Wanted } else { Tag::Units };
+            self.0.push(Mail { tag, body: bytes::Bytes::from(head).slice(FRAME_HEADER..), parts });
             Ok(())
         }
     }
@@ -164,7 +164,7 @@ mod tests {
         let mut receive = |mail: &mut Neighbours| {
             let mut wire = Wire::default();
             let done = receiver.advance(place(1), &mut lower, mail, &mut wire);
-            let said: Vec<Kind> = wire.0.iter().map(|mail| mail.kind).collect();
+            let said: Vec<Tag> = wire.0.iter().map(|mail| mail.tag).collect();
             (done.map_err(|error| error.to_string()), receiver.awaits_sender(), said)
         };
         assert_eq!(receive(&mut mail), (Ok(false), true, vec![]), "nothing has come");
@@ -173,7 +173,7 @@ mod tests {
         assert!(!sender.awaits_sender() && sender.sent == 2);
         let [coming, rows] = <[Mail; 2]>::try_from(wire.0).unwrap();
         mail.receive(0, coming).unwrap();
-        let wanted = vec![Kind::Wanted];
+        let wanted = vec![Tag::Wanted];
         assert_eq!(receive(&mut mail), (Ok(false), false, wanted), "they are on their way");
         assert_eq!(receive(&mut mail), (Ok(false), false, vec![]), "that is said once");
         mail.receive(0, rows).unwrap();

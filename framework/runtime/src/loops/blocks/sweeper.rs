@@ -12,9 +12,9 @@ use super::neighbours::Neighbours;
 use super::orders::{Crossing, Movement, Orders};
 use super::relocation::Relocation;
 use super::strips::Strips;
+use crate::comm::message::Tag;
 use crate::error::Result;
 use crate::loops::checkpoint::Piece;
-use crate::session::letter::Kind;
 
 /// In so many pieces the first row goes to the rank above: the first of them lets it begin its next sweep.
 const SEGMENTS: usize = 4;
@@ -285,7 +285,7 @@ impl<T: Pod + Send> Machine for Sweeper<T> {
 
     fn order(&mut self, orders: Orders, out: &mut dyn Out) -> Result<()> {
         if let Some(below) = self.place.below() {
-            send_told(out, Kind::Orders, below, &orders)?;
+            send_told(out, Tag::Orders, below, &orders)?;
         }
         // Everything that a sweep does differs with these, so they must be here before it begins.
         if orders.sweep != self.sweep || self.column != self.inner.start {

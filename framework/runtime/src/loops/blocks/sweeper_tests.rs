@@ -132,18 +132,18 @@ fn one_row_a_rank_and_one_column_are_enough() {
 
 #[test]
 fn messages_out_of_step_are_refused() {
-    use crate::session::letter::Kind;
+    use crate::comm::message::Tag;
     let block = Block::<f64>::create(5, 4..6, |_, _| Ok(())).unwrap();
     let mut sweeper = Sweeper::new(Place { rank: 1, chain: 3 }, block, 1..4, 2, Strips::new(3, 3, None));
-    let mail = |kind, body: Vec<u8>| Mail { kind, body: body.into(), parts: Vec::new() };
-    let error = sweeper.receive(3, mail(Kind::Border, vec![])).unwrap_err();
+    let mail = |tag, body: Vec<u8>| Mail { tag, body: body.into(), parts: Vec::new() };
+    let error = sweeper.receive(3, mail(Tag::Border, vec![])).unwrap_err();
     assert!(error.to_string().contains("rank 3 sent Border, expected nothing"), "{error}");
     struct Nowhere;
     impl Out for Nowhere {
-        fn begin(&mut self, _: Kind, _: usize) -> Vec<u8> {
+        fn begin(&mut self, _: Tag, _: usize) -> Vec<u8> {
             Vec::new()
         }
-        fn send(&mut self, _: usize, _: Vec<u8>, _: Vec<crate::transport::Part>) -> Result<()> {
+        fn send(&mut self, _: usize, _: Vec<u8>, _: Vec<crate::comm::Part>) -> Result<()> {
             Ok(())
         }
     }
@@ -156,14 +156,14 @@ fn messages_out_of_step_are_refused() {
     let wrong =
         [border(1, 0, 8), border(0, 1, 8), border(0, 0, 48), border(0, 0, 7), border(0, 0, 0), vec![0; 3]];
     for body in wrong {
-        sweeper.receive(0, mail(Kind::Border, body)).unwrap();
+        sweeper.receive(0, mail(Tag::Border, body)).unwrap();
         let error = sweeper.next(&mut Nowhere).unwrap_err();
         assert!(
             error.to_string().contains("rank 0 sent ") && error.to_string().contains("expected"),
             "{error}"
         );
     }
-    sweeper.receive(0, mail(Kind::Units, vec![])).unwrap();
+    sweeper.receive(0, mail(Tag::Units, vec![])).unwrap();
     let error = sweeper.next(&mut Nowhere).unwrap_err();
     assert!(error.to_string().contains("rank 0 sent Units, expected a border or orders"), "{error}");
 }

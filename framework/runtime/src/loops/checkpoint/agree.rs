@@ -9,9 +9,9 @@ use super::book::Book;
 use super::folder::Attempt;
 use super::manifest::{Manifest, Saved};
 use super::write::Writer;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::{Message, Tag};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::letter::{Kind, Letter};
-use crate::session::post::Post;
 use crate::wire;
 
 /// Who tells whom of the checkpoint: whoever sends the first of what comes later.
@@ -46,14 +46,14 @@ struct Told {
 /// # Errors
 /// As [`Book::open`]; if whoever is to tell is silent for longer than `limit`.
 pub(in crate::loops) fn agree(
-    post: &mut Post,
+    endpoint: &mut Endpoint,
     (ranks, route): (usize, Route),
     checkpoint: &Checkpoint,
     name: &str,
     units: u64,
     limit: Duration,
 ) -> Result<Agreed> {
-    let rank = post.rank();
+    let rank = endpoint.rank();
     let (book, told) = if rank == 0 {
         let (book, found) = Book::open(&checkpoint.dir, name, &checkpoint.fingerprint, units)?;
         if let Some(found) = &found {
@@ -62,17 +62,19 @@ pub(in crate::loops) fn agree(
         let attempt = book.attempt().clone();
         (Some(book), Told { attempt, found })
     } else {
-        let heard = |_: &mut Post, letter: Option<Letter>| match letter {
-            Some(letter) if letter.kind == Kind::Welcome => wire::from_bytes::<Told>(&letter.body).map(Some),
-            Some(Letter { from, kind, .. }) => {
-                let text = format!("rank {from} sent {kind:?}, expected which checkpoint counts");
+        let heard = |_: &mut Endpoint, message: Option<Message>| match message {
+            Some(message) if message.tag == Tag::Placement => {
+                wire::from_bytes::<Told>(&message.body).map(Some)
+            }
+            Some(Message { from, tag, .. }) => {
+                let text = format!("rank {from} sent {tag:?}, expected which checkpoint counts");
                 Err(Error::new(ErrorKind::Wire, text))
             }
             None => Ok(None),
         };
         let from = if route == Route::Chain { rank - 1 } else { 0 };
         let why = || format!("for rank {from} to say which checkpoint counts");
-        (None, post.wait_until(limit, heard, why)?)
+        (None, endpoint.wait_until(limit, heard, why)?)
     };
     let to_tell = match route {
         Route::Chain => rank + 1..ranks.min(rank + 2),
@@ -80,10 +82,10 @@ pub(in crate::loops) fn agree(
         Route::Star => 0..0,
     };
     for to in to_tell {
-        post.send(to, Kind::Welcome, &told)?;
+        endpoint.send(to, Tag::Placement, &told)?;
     }
     let Told { attempt, found } = told;
-    let writer = Writer::new(&checkpoint.dir, attempt, rank, !post.clock().is_simulated());
+    let writer = Writer::new(&checkpoint.dir, attempt, rank, !endpoint.clock().is_simulated());
     Ok(Agreed { book, found, writer })
 }
 

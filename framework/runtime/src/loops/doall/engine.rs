@@ -7,19 +7,20 @@ use armature_planner::loops::{LoopBalancer, Reach};
 
 use super::keeping::{Keeping, resume};
 use super::leader::Leader;
-use super::letters::Shipment;
 use super::member::Member;
+use super::messages::Shipment;
 use super::pace::Pace;
 use super::stock::{Block, Segment};
-use crate::clock::Clock;
+use crate::comm::Waiting;
+use crate::comm::clock::Clock;
+use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::note::{Begun, Meter};
 use crate::loops::settings::Settings;
 use crate::loops::steering::Steering;
 use crate::loops::summary::Summary;
 use crate::loops::units::Units;
-use crate::session::post::Post;
-use crate::session::{Announcement, Config, Patience};
+use crate::session::{Announcement, Config};
 
 /// In a block of which user code says how far it is, there is a hook after so much time: what others have said has waited about
 /// as long anyway.
@@ -146,15 +147,20 @@ impl<U: Units> Engine<U> {
     ///
     /// # Errors
     /// If it is not the loop's first run, or the checkpoint is of more passes; and as [`resume`].
-    pub(in crate::loops) fn resume(&mut self, post: &mut Post, config: &Config, passes: u64) -> Result<u64> {
+    pub(in crate::loops) fn resume(
+        &mut self,
+        endpoint: &mut Endpoint,
+        config: &Config,
+        passes: u64,
+    ) -> Result<u64> {
         self.keeping = None;
         let Some(checkpoint) = &self.settings.checkpoint else { return Ok(passes) };
         let refuse = |text: String| Err(Error::new(ErrorKind::Config, text));
-        let rank = post.rank();
-        let Some(range) = self.wants(rank, post.size())? else {
+        let rank = endpoint.rank();
+        let Some(range) = self.wants(rank, endpoint.size())? else {
             return refuse("a checkpoint is of one run of a loop, and this is not its first".into());
         };
-        let (keeping, units) = resume(post, config, checkpoint, (&self.name, self.units), &range)?;
+        let (keeping, units) = resume(endpoint, config, checkpoint, (&self.name, self.units), &range)?;
         let before = keeping.before;
         if before > passes {
             return refuse(format!(
@@ -172,8 +178,13 @@ impl<U: Units> Engine<U> {
     ///
     /// # Errors
     /// If the options cannot be used.
-    pub(in crate::loops) fn begin(&mut self, post: &mut Post, config: &Config, passes: u64) -> Result<()> {
-        let clock = post.clock();
+    pub(in crate::loops) fn begin(
+        &mut self,
+        endpoint: &mut Endpoint,
+        config: &Config,
+        passes: u64,
+    ) -> Result<()> {
+        let clock = endpoint.clock();
         let eager = self.settings.forced.is_some();
         // Passes that need not wait for each other are one, in which units are done so many times, as far as these can be counted. A
         // checkpoint is of a moment in which all units have been done equally often.
@@ -190,17 +201,18 @@ impl<U: Units> Engine<U> {
             current: None,
             moving: Duration::ZERO,
             stirred: true,
-            alone: post.size() == 1,
+            alone: endpoint.size() == 1,
             peer_limit: config.peer_limit,
             join_limit: config.join_limit,
         };
         let mut orders = None;
-        if post.rank() == 0 {
+        if endpoint.rank() == 0 {
             let (learned, held) = match self.learned.take() {
                 Some((balancer, held)) => (Some(balancer), held),
-                None => (None, self.first(post.size())?),
+                None => (None, self.first(endpoint.size())?),
             };
-            let steering = Steering::new(&self.name, &self.settings, config, post, Reach::Anywhere, &held)?;
+            let steering =
+                Steering::new(&self.name, &self.settings, config, endpoint, Reach::Anywhere, &held)?;
             let keeper = self.keeping.as_mut().and_then(|keeping| keeping.keeper.take());
             let mut leader = Leader::new(steering, keeper, &held, (rounds, times), eager);
             if let Some(balancer) = learned {
@@ -209,7 +221,7 @@ impl<U: Units> Engine<U> {
             (run.first, run.leader) = (held, Some(leader));
         }
         self.run = Some(run);
-        orders.map_or(Ok(()), |orders| self.order(post, &orders))
+        orders.map_or(Ok(()), |orders| self.order(endpoint, &orders))
     }
 
     /// The next block to do, when the one before is done; `None` when the run is over.
@@ -217,8 +229,8 @@ impl<U: Units> Engine<U> {
     /// # Errors
     /// [`ErrorKind::Timeout`] if other ranks are silent for too long; what the transport reports; what another rank sent
     /// and makes no sense.
-    pub(in crate::loops) fn next(&mut self, post: &mut Post) -> Result<Option<Block>> {
-        self.hook(post).map_err(|error| self.placed(post, error))
+    pub(in crate::loops) fn next(&mut self, endpoint: &mut Endpoint) -> Result<Option<Block>> {
+        self.hook(endpoint).map_err(|error| self.placed(endpoint, error))
     }
 
     /// What is still to be done of the block that [`next`](Engine::next) has given, where user code has come to the unit `rest` of
@@ -226,19 +238,19 @@ impl<U: Units> Engine<U> {
     ///
     /// # Errors
     /// As [`next`](Engine::next).
-    pub(in crate::loops) fn rest(&mut self, post: &mut Post, rest: u64) -> Result<Option<Block>> {
-        self.hook_within(post, rest).map_err(|error| self.placed(post, error))
+    pub(in crate::loops) fn rest(&mut self, endpoint: &mut Endpoint, rest: u64) -> Result<Option<Block>> {
+        self.hook_within(endpoint, rest).map_err(|error| self.placed(endpoint, error))
     }
 
     /// An error between two blocks, with its loop and rank.
-    fn placed(&self, post: &Post, error: Error) -> Error {
+    fn placed(&self, endpoint: &Endpoint, error: Error) -> Error {
         match error.kind() {
             ErrorKind::Peer => error,
-            _ => error.in_loop(&self.name).at_rank(post.rank()),
+            _ => error.in_loop(&self.name).at_rank(endpoint.rank()),
         }
     }
 
-    fn hook_within(&mut self, post: &mut Post, rest: u64) -> Result<Option<Block>> {
+    fn hook_within(&mut self, endpoint: &mut Endpoint, rest: u64) -> Result<Option<Block>> {
         let Some(run) = &mut self.run else { return Ok(None) };
         let Some((block, begun)) = &run.current else { return Ok(None) };
         let Range { start, end } = block.range;
@@ -252,7 +264,7 @@ impl<U: Units> Engine<U> {
         run.meter.end(begun, done.len() as f64);
         run.current = None;
         self.member.finished(&done);
-        self.converse(post)?;
+        self.converse(endpoint)?;
         // What is left of the block is next, if it is still here. In a synchronous loop it waits for an answer.
         let left = self.take(end - rest).filter(|block| block.range.start == rest);
         self.start(left.clone());
@@ -273,16 +285,16 @@ impl<U: Units> Engine<U> {
         }
     }
 
-    fn hook(&mut self, post: &mut Post) -> Result<Option<Block>> {
+    fn hook(&mut self, endpoint: &mut Endpoint) -> Result<Option<Block>> {
         let Some(run) = &mut self.run else { return Ok(None) };
         if let Some((block, begun)) = run.current.take() {
             let took = run.meter.end(&begun, block.len() as f64);
             self.pace.done(block.len(), took);
             self.member.finished(&block);
         }
-        let mut wait: Option<Patience> = None;
+        let mut wait: Option<Waiting> = None;
         loop {
-            let has_heard = self.converse(post)?;
+            let has_heard = self.converse(endpoint)?;
             let stock = &self.member.stock;
             let most = self.pace.next(stock.undone().min(stock.held()));
             let block = self.take(most);
@@ -295,11 +307,11 @@ impl<U: Units> Engine<U> {
                 return Ok(block);
             }
             let limit = self.limit();
-            let wait = wait.get_or_insert_with(|| Patience::new(post));
+            let wait = wait.get_or_insert_with(|| Waiting::new(endpoint));
             if has_heard {
-                wait.heard(post);
+                wait.heard(endpoint);
             }
-            wait.wait(post, limit, || self.waits_for())?;
+            wait.wait(endpoint, limit, || self.waits_for())?;
         }
     }
 

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use super::letters::Shipment;
+use super::messages::Shipment;
 use super::stock::Segment;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::Tag;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::units::Units;
 use crate::session::Announcement;
-use crate::session::letter::Kind;
-use crate::session::post::Post;
 
 /// Brings together on rank 0 what each rank has of the `units`; `None` on the others. Whoever is not here yet has so long
 /// to come.
@@ -16,19 +16,19 @@ use crate::session::post::Post;
 /// # Errors
 /// If a rank does not come, or the units are not all there, each once.
 pub(in crate::loops) fn gather<U: Units>(
-    post: &mut Post,
+    endpoint: &mut Endpoint,
     name: &str,
     units: u64,
     mine: Shipment<U>,
     limit: Duration,
 ) -> Result<Option<U>> {
     let what = Announcement::new(format!("gathers the loop {name:?}")).with("units", units);
-    let run = post.begin_run(&what.with("storage", std::any::type_name::<U>()), limit)?;
-    let (rank, size) = (post.rank(), post.size());
+    let run = endpoint.begin_run(&what.with("storage", std::any::type_name::<U>()), limit)?;
+    let (rank, size) = (endpoint.rank(), endpoint.size());
     let here = |error: Error| error.in_loop(name).at_rank(rank);
     if rank > 0 {
-        let message = mine.pack(run, Kind::Gather).map_err(here)?;
-        post.send_ready(0, message)?;
+        let message = mine.pack(run, Tag::Gather).map_err(here)?;
+        endpoint.send_ready(0, message)?;
         return Ok(None);
     }
     // What stays here might be on another rank.
@@ -36,27 +36,28 @@ pub(in crate::loops) fn gather<U: Units>(
     let mut all = mine.segments;
     let mut missing: Vec<usize> = (1..size).collect();
     let told = std::cell::RefCell::new(missing.clone());
-    post.wait_until(
-        limit,
-        |_, letter| {
-            if let Some(letter) = letter {
-                let at = missing.iter().position(|&from| from == letter.from);
-                let (Kind::Gather, Some(at)) = (letter.kind, at) else {
-                    let text =
-                        format!("rank {} sent {:?} while units were gathered", letter.from, letter.kind);
-                    return Err(Error::new(ErrorKind::Wire, text));
-                };
-                missing.swap_remove(at);
-                told.borrow_mut().clone_from(&missing);
-                all.extend(Shipment::unpack(letter.body, letter.parts, units)?.segments);
-            }
-            Ok(missing.is_empty().then_some(()))
-        },
-        || format!("for the units of ranks {:?}", told.borrow()),
-    )
-    .and_then(|()| together(all, units))
-    .map(Some)
-    .map_err(|error| if error.kind() == ErrorKind::Peer { error } else { error.in_loop(name).at_rank(0) })
+    endpoint
+        .wait_until(
+            limit,
+            |_, message| {
+                if let Some(message) = message {
+                    let at = missing.iter().position(|&from| from == message.from);
+                    let (Tag::Gather, Some(at)) = (message.tag, at) else {
+                        let text =
+                            format!("rank {} sent {:?} while units were gathered", message.from, message.tag);
+                        return Err(Error::new(ErrorKind::Wire, text));
+                    };
+                    missing.swap_remove(at);
+                    told.borrow_mut().clone_from(&missing);
+                    all.extend(Shipment::unpack(message.body, message.parts, units)?.segments);
+                }
+                Ok(missing.is_empty().then_some(()))
+            },
+            || format!("for the units of ranks {:?}", told.borrow()),
+        )
+        .and_then(|()| together(all, units))
+        .map(Some)
+        .map_err(|error| if error.kind() == ErrorKind::Peer { error } else { error.in_loop(name).at_rank(0) })
 }
 
 /// One storage of all units.

@@ -5,13 +5,13 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use super::stock::Segment;
+use crate::comm::Part;
+use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::checkpoint::{Agreed, Checkpoint, Keeper, Loaded, Piece, Route, Writer, agree, load};
 use crate::loops::freight::{Loading, Unloading};
 use crate::loops::units::Units;
 use crate::session::Config;
-use crate::session::post::Post;
-use crate::transport::Part;
 
 /// A rank writes its units in about so many pieces: what is read again need not be all.
 const PIECES: u64 = 16;
@@ -31,17 +31,17 @@ pub(super) struct Keeping {
 /// # Errors
 /// As [`agree`] and [`load`].
 pub(super) fn resume<U: Units>(
-    post: &mut Post,
+    endpoint: &mut Endpoint,
     config: &Config,
     checkpoint: &Checkpoint,
     (name, units): (&str, u64),
     range: &Range<u64>,
 ) -> Result<(Keeping, Option<U>)> {
-    let ranks = post.size();
+    let ranks = endpoint.size();
     let Agreed { book, found, writer } =
-        agree(post, (ranks, Route::Star), checkpoint, name, units, config.join_limit)?;
+        agree(endpoint, (ranks, Route::Star), checkpoint, name, units, config.join_limit)?;
     let before = found.as_ref().map_or(0, |found| found.pass);
-    let now = post.clock().now();
+    let now = endpoint.clock().now();
     let keeper = book.map(|book| Keeper::new(book, checkpoint, ranks, before, now));
     let mine = found.map(|found| together(&load(&checkpoint.dir, &found, range)?, range)).transpose()?;
     Ok((Keeping { writer, keeper, before }, mine))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use armature_planner::loops::{Ahead, LEAST_PERIOD, LoopBalancer, SOON};
 
-use super::letters::{Orders, Say, Transfer, What};
+use super::messages::{Orders, Say, Transfer, What};
 use crate::error::Result;
 use crate::loops::checkpoint::{Keeper, Saved};
 use crate::loops::note::Note;

@@ -1,27 +1,27 @@
 use std::time::Duration;
 
 use super::*;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::local::{LocalTransport, World};
 use crate::loops::Settings;
 use crate::session::Config;
-use crate::session::post::Post;
-use crate::transport::local::{LocalTransport, World};
 use armature_planner::loops::Reach;
 
 fn leader(held: &[u64], passes: u64) -> Leader {
-    leader_on(&post(), held, passes)
+    leader_on(&endpoint(), held, passes)
 }
 
-fn post() -> Post {
-    Post::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO)
+fn endpoint() -> Endpoint {
+    Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO)
 }
 
-fn leader_on(post: &Post, held: &[u64], passes: u64) -> Leader {
-    leader_of(post, held, (passes, 1))
+fn leader_on(endpoint: &Endpoint, held: &[u64], passes: u64) -> Leader {
+    leader_of(endpoint, held, (passes, 1))
 }
 
-fn leader_of(post: &Post, held: &[u64], passes: (u64, u64)) -> Leader {
+fn leader_of(endpoint: &Endpoint, held: &[u64], passes: (u64, u64)) -> Leader {
     let settings = Settings::new().quantum(Duration::ZERO);
-    let steering = Steering::new("rows", &settings, &Config::new(), post, Reach::Anywhere, held).unwrap();
+    let steering = Steering::new("rows", &settings, &Config::new(), endpoint, Reach::Anywhere, held).unwrap();
     Leader::new(steering, None, held, passes, false)
 }
 
@@ -84,8 +84,8 @@ fn a_rank_that_runs_dry_makes_the_others_report_and_gets_units() {
 
 #[test]
 fn a_pass_is_over_when_all_units_are_done_and_the_next_begins_where_they_are() {
-    let post = post();
-    let mut leader = leader_on(&post, &[50, 50], 2);
+    let endpoint = endpoint();
+    let mut leader = leader_on(&endpoint, &[50, 50], 2);
     leader.hear(0, &say(0, 50, 0, 50.0, 1.0, 0), NOW);
     leader.step(NOW).unwrap();
     leader.hear(1, &say(0, 50, 0, 50.0, 4.0, 0), NOW);
@@ -97,7 +97,7 @@ fn a_pass_is_over_when_all_units_are_done_and_the_next_begins_where_they_are() {
     leader.hear(1, &say(1, 20, 0, 20.0, 1.6, 1), NOW);
     assert_eq!(leader.step(NOW).unwrap().unwrap().what, What::End);
     // The next run begins with what this one has learned, and can move units although it ended with a movement.
-    let mut again = leader_on(&post, &[50, 50], 1);
+    let mut again = leader_on(&endpoint, &[50, 50], 1);
     let orders = again.open(leader.into_balancer()).unwrap().unwrap();
     assert_eq!(orders.moves, [Transfer { from: 1, to: 0, units: 30, of: 50 }]);
 }
@@ -105,7 +105,7 @@ fn a_pass_is_over_when_all_units_are_done_and_the_next_begins_where_they_are() {
 /// Forty passes that need not wait for each other: rank 1 has half of the units, and is three times as slow.
 #[test]
 fn what_is_left_of_passes_that_do_not_wait_is_shared_out() {
-    let mut leader = leader_of(&post(), &[50, 50], (1, 40));
+    let mut leader = leader_of(&endpoint(), &[50, 50], (1, 40));
     assert!(
         leader.waits_for().ends_with("rank 1 (which had 2000 to do), in passes 1 to 40"),
         "{}",

@@ -2,16 +2,16 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::engine::Engine;
 use super::gather::gather;
+use crate::comm::endpoint::Endpoint;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::loops::settings::Settings;
 use crate::loops::summary::Summary;
 use crate::loops::units::Units;
-use crate::session::post::Post;
-use crate::session::{Session, from_user, panic_text, report};
+use crate::session::Session;
+use crate::user_code;
 
 /// A DOALL loop: its units do not depend on each other, so that any rank may do any of them.
 ///
@@ -116,25 +116,25 @@ impl<L: DoAll> DoAllLoop<L> {
     /// # Errors
     /// As [`run`](DoAllLoop::run).
     pub fn passes(&mut self, session: &Session, passes: u64) -> Result<Option<Summary>> {
-        let post = &mut *session.post()?;
-        self.go(session, post, passes).inspect_err(|error| report(post, error))
+        let endpoint = &mut *session.endpoint()?;
+        self.go(session, endpoint, passes).inspect_err(|error| endpoint.report(error))
     }
 
-    fn go(&mut self, session: &Session, post: &mut Post, passes: u64) -> Result<Option<Summary>> {
-        post.begin_run(&self.engine.announcement(passes), session.config().join_limit)?;
+    fn go(&mut self, session: &Session, endpoint: &mut Endpoint, passes: u64) -> Result<Option<Summary>> {
+        endpoint.begin_run(&self.engine.announcement(passes), session.config().join_limit)?;
         if passes == 0 {
-            return self.make(post).map(|()| None);
+            return self.make(endpoint).map(|()| None);
         }
-        let rank = post.rank();
-        let left = self.engine.resume(post, session.config(), passes);
+        let rank = endpoint.rank();
+        let left = self.engine.resume(endpoint, session.config(), passes);
         let passes = left.map_err(|error| error.in_loop(self.engine.name()).at_rank(rank))?;
-        self.make(post)?;
+        self.make(endpoint)?;
         if passes == 0 {
             return Ok(None);
         }
         let DoAllLoop { body, engine } = self;
-        engine.begin(post, session.config(), passes)?;
-        while let Some(block) = engine.next(post)? {
+        engine.begin(endpoint, session.config(), passes)?;
+        while let Some(block) = engine.next(endpoint)? {
             let done = match engine.slices(&block) {
                 Some(units) => caught(rank, || body.compute(block.range.clone(), units)),
                 None => Err(Error::new(ErrorKind::Wire, "the block is not here")),
@@ -145,9 +145,9 @@ impl<L: DoAll> DoAllLoop<L> {
     }
 
     /// Makes this rank's units, if it has none yet.
-    fn make(&mut self, post: &Post) -> Result<()> {
-        let rank = post.rank();
-        let Some(range) = self.engine.wants(rank, post.size())? else { return Ok(()) };
+    fn make(&mut self, endpoint: &Endpoint) -> Result<()> {
+        let rank = endpoint.rank();
+        let Some(range) = self.engine.wants(rank, endpoint.size())? else { return Ok(()) };
         let made = caught(rank, || self.body.create(range.clone())).map_err(|error| {
             let text = format!("{} (in making units {}..{})", error.message(), range.start, range.end);
             Error::new(error.kind(), text).in_loop(self.engine.name()).at_rank(rank)
@@ -160,12 +160,12 @@ impl<L: DoAll> DoAllLoop<L> {
     /// # Errors
     /// As [`run`](DoAllLoop::run).
     pub fn gather(&mut self, session: &Session) -> Result<Option<L::Units>> {
-        let post = &mut *session.post()?;
+        let endpoint = &mut *session.endpoint()?;
         let limit = session.config().join_limit;
-        let gathered = self.make(post).and_then(|()| {
-            gather(post, self.engine.name(), self.engine.units(), self.engine.copies(), limit)
+        let gathered = self.make(endpoint).and_then(|()| {
+            gather(endpoint, self.engine.name(), self.engine.units(), self.engine.copies(), limit)
         });
-        gathered.inspect_err(|error| report(post, error))
+        gathered.inspect_err(|error| endpoint.report(error))
     }
 
     /// What is computed.
@@ -187,8 +187,5 @@ impl<L: DoAll> fmt::Debug for DoAllLoop<L> {
 
 /// User code at the framework's boundary.
 pub(in crate::loops) fn caught<R>(rank: usize, work: impl FnOnce() -> Result<R, BoxError>) -> Result<R> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => result.map_err(|error| from_user(error, rank)),
-        Err(payload) => Err(Error::new(ErrorKind::Panic, panic_text(&*payload)).at_rank(rank)),
-    }
+    user_code::call(work).map_err(|e| e.at_rank(rank))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::letters::{Orders, Shipment, What};
+use super::messages::{Orders, Shipment, What};
 use super::stock::{Block, Stock};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::units::Units;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::loops::doall::letters::Transfer;
+use crate::loops::doall::messages::Transfer;
 use crate::loops::doall::stock::Segment;
 
 /// Rank 1 with the units 10 to 19.

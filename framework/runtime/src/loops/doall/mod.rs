@@ -10,9 +10,9 @@ mod gather;
 mod indices_tests;
 mod keeping;
 mod leader;
-mod letters;
 mod looper;
 mod member;
+mod messages;
 #[cfg(test)]
 mod nowait_tests;
 mod pace;
@@ -23,7 +23,7 @@ mod tests;
 
 pub(super) use engine::Engine;
 pub(super) use gather::gather;
-pub(super) use letters::Shipment;
 pub(super) use looper::caught;
 pub use looper::{DoAll, DoAllLoop};
+pub(super) use messages::Shipment;
 pub(super) use stock::{Block, Segment};

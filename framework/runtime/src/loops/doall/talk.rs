@@ -5,48 +5,48 @@ use std::time::Duration;
 use super::engine::Engine;
 use super::keeping::pieces;
 use super::leader::Leader;
-use super::letters::{Orders, Say, Shipment};
 use super::member::Addressed;
+use super::messages::{Orders, Say, Shipment};
+use crate::comm::Frame;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::{Message, Tag, frame_header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::units::Units;
-use crate::session::letter::{Kind, Letter, envelope};
-use crate::session::post::Post;
-use crate::transport::Message;
 use crate::wire;
 
 impl<U: Units> Engine<U> {
     /// Tells rank 0 of what has been written to a checkpoint.
-    fn tell_saved(&mut self, post: &mut Post) -> Result<()> {
+    fn tell_saved(&mut self, endpoint: &mut Endpoint) -> Result<()> {
         let Some(written) = self.keeping.as_mut().map_or(Ok(None), |keeping| keeping.writer.poll())? else {
             return Ok(());
         };
         match self.run.as_mut().and_then(|run| run.leader.as_mut()) {
             Some(leader) => leader.hear_saved(0, written.0, written.1),
-            None => post.send(0, Kind::Saved, &written),
+            None => endpoint.send(0, Tag::Saved, &written),
         }
     }
 
     /// Takes in what has come and says what is to be said. False if there was nothing.
-    pub(super) fn converse(&mut self, post: &mut Post) -> Result<bool> {
-        self.tell_saved(post)?;
+    pub(super) fn converse(&mut self, endpoint: &mut Endpoint) -> Result<bool> {
+        self.tell_saved(endpoint)?;
         let mut begin = None;
         loop {
-            let letter = post.poll()?;
+            let message = endpoint.poll()?;
             let Some(run) = &mut self.run else { return Ok(false) };
-            let reports = letter.is_none() && self.member.is_to_report(|| run.meter.since_note());
-            if letter.is_none() && !reports && !run.stirred {
+            let reports = message.is_none() && self.member.is_to_report(|| run.meter.since_note());
+            if message.is_none() && !reports && !run.stirred {
                 break;
             }
             begin.get_or_insert_with(|| run.clock.now());
-            if let Some(letter) = letter {
-                self.hear(post, letter)?;
+            if let Some(message) = message {
+                self.hear(endpoint, message)?;
             } else if reports {
-                self.report(post)?;
+                self.report(endpoint)?;
             } else {
                 run.stirred = false;
                 let now = run.clock.now();
                 if let Some(orders) = run.leader.as_mut().map_or(Ok(None), |leader| leader.step(now))? {
-                    self.order(post, &orders)?;
+                    self.order(endpoint, &orders)?;
                 }
             }
         }
@@ -57,50 +57,50 @@ impl<U: Units> Engine<U> {
         Ok(begin.is_some())
     }
 
-    fn hear(&mut self, post: &mut Post, letter: Letter) -> Result<()> {
+    fn hear(&mut self, endpoint: &mut Endpoint, message: Message) -> Result<()> {
         let Some(run) = &mut self.run else { return Ok(()) };
-        match (letter.kind, &mut run.leader) {
-            (Kind::Report, Some(leader)) => {
-                let say: Say = wire::from_bytes(&letter.body)?;
-                leader.hear(letter.from, &say, run.clock.now());
+        match (message.tag, &mut run.leader) {
+            (Tag::Report, Some(leader)) => {
+                let say: Say = wire::from_bytes(&message.body)?;
+                leader.hear(message.from, &say, run.clock.now());
                 run.stirred = true;
                 Ok(())
             }
-            (Kind::Orders, None) if letter.from == 0 => {
-                let orders: Orders = wire::from_bytes(&letter.body)?;
-                self.obey(post, &orders)
+            (Tag::Orders, None) if message.from == 0 => {
+                let orders: Orders = wire::from_bytes(&message.body)?;
+                self.obey(endpoint, &orders)
             }
-            (Kind::Saved, Some(leader)) => {
-                let (pass, saved) = wire::from_bytes(&letter.body)?;
-                leader.hear_saved(letter.from, pass, saved)
+            (Tag::Saved, Some(leader)) => {
+                let (pass, saved) = wire::from_bytes(&message.body)?;
+                leader.hear_saved(message.from, pass, saved)
             }
-            (Kind::Units, _) => {
+            (Tag::Units, _) => {
                 let begin = run.clock.now();
-                let shipment = Shipment::unpack(letter.body, letter.parts, self.units)?;
-                self.member.accept(letter.from, shipment)?;
+                let shipment = Shipment::unpack(message.body, message.parts, self.units)?;
+                self.member.accept(message.from, shipment)?;
                 run.moving += run.clock.now().saturating_sub(begin);
                 self.settle();
                 Ok(())
             }
             (other, _) => {
-                let text = format!("rank {} sent {other:?}, which a loop does not expect here", letter.from);
+                let text = format!("rank {} sent {other:?}, which a loop does not expect here", message.from);
                 Err(Error::new(ErrorKind::Wire, text))
             }
         }
     }
 
     /// Tells all ranks.
-    pub(super) fn order(&mut self, post: &mut Post, orders: &Orders) -> Result<()> {
-        let mut head = envelope(post.run(), Kind::Orders).to_vec();
+    pub(super) fn order(&mut self, endpoint: &mut Endpoint, orders: &Orders) -> Result<()> {
+        let mut head = frame_header(endpoint.run(), Tag::Orders).to_vec();
         head.extend_from_slice(&wire::to_bytes(orders)?);
-        let message = Message::new(head);
-        for rank in 1..post.size() {
-            post.send_ready(rank, message.clone())?;
+        let message = Frame::new(head);
+        for rank in 1..endpoint.size() {
+            endpoint.send_ready(rank, message.clone())?;
         }
-        self.obey(post, orders)
+        self.obey(endpoint, orders)
     }
 
-    fn obey(&mut self, post: &mut Post, orders: &Orders) -> Result<()> {
+    fn obey(&mut self, endpoint: &mut Endpoint, orders: &Orders) -> Result<()> {
         let Some(run) = &mut self.run else { return Ok(()) };
         if let (Some(pass), Some(keeping)) = (orders.save, &mut self.keeping) {
             keeping.writer.save(pass, pieces(self.member.stock.segments())?)?;
@@ -108,7 +108,7 @@ impl<U: Units> Engine<U> {
         let begin = run.clock.now();
         let shipments: Vec<Addressed<U>> = self.member.obey(orders)?;
         for (to, shipment) in shipments {
-            post.send_ready(to, shipment.pack(post.run(), Kind::Units)?)?;
+            endpoint.send_ready(to, shipment.pack(endpoint.run(), Tag::Units)?)?;
         }
         if !orders.moves.is_empty() {
             run.moving += run.clock.now().saturating_sub(begin);
@@ -124,7 +124,7 @@ impl<U: Units> Engine<U> {
         }
     }
 
-    fn report(&mut self, post: &mut Post) -> Result<()> {
+    fn report(&mut self, endpoint: &mut Endpoint) -> Result<()> {
         let Some(run) = &mut self.run else { return Ok(()) };
         let (undone, held) = (self.member.stock.undone(), self.member.stock.held());
         let note = run.meter.note(undone);
@@ -138,7 +138,7 @@ impl<U: Units> Engine<U> {
                 run.stirred = true;
                 Ok(())
             }
-            None => post.send(0, Kind::Report, &say),
+            None => endpoint.send(0, Tag::Report, &say),
         }
     }
 

@@ -8,14 +8,14 @@ use super::super::remaps::Remap;
 use super::super::tuning::{self, Standing};
 use super::{CALIBRATE_ITEMS, CALIBRATE_MOST, CALIBRATE_TIME, Conductor};
 use crate::error::Result;
-use crate::monitor::{Event, Subject};
+use crate::observe::{Event, Subject};
 
 impl<'p: 'scope, 'scope> Conductor<'_, '_, 'scope, '_, 'p> {
     /// What has to be looked at now and then: the display, and whether another mapping is due.
     pub(super) fn look(&mut self) -> Result<()> {
         let Some(standing) = self.standing() else { return Ok(()) };
         let Standing { now, elapsed, items, .. } = standing;
-        self.rank.post().note_done(items);
+        self.rank.endpoint().note_done(items);
         if self.display.is_due(now)
             && let Some(flow) = self.rank.source().map(|s| s.flow())
         {

@@ -43,7 +43,7 @@ impl Machine {
             moving => words.push(format!("{moving} serial stage(s) being handed over")),
         }
         if !self.early.is_empty() {
-            words.push(format!("{} letter(s) of the next mapping", self.early.len()));
+            words.push(format!("{} message(s) of the next mapping", self.early.len()));
         }
         if let Some(s) = &self.source {
             let Flow { batch_items, in_flight, limit } = s.flow();

@@ -9,8 +9,8 @@ use super::parcel::Parcel;
 use super::table::{Route, Table};
 use super::turns::Turns;
 use super::{Machine, Token};
+use crate::comm::message::Tag;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::letter::Kind;
 
 /// Serial stages that are neither here nor away.
 #[derive(Debug, Default)]
@@ -74,8 +74,8 @@ impl Machine {
             self.forward(parcel)?;
         }
         (0..edges).try_for_each(|edge| self.ask(edge))?;
-        for letter in std::mem::take(&mut self.early) {
-            self.on_letter(letter)?;
+        for message in std::mem::take(&mut self.early) {
+            self.on_message(message)?;
         }
         Ok(())
     }
@@ -133,7 +133,7 @@ impl Machine {
             self.traffic.handed_over += 1;
             let bytes = token.state.len();
             self.notes.push(Note::HandOver { stage, to: owner, next: token.next, bytes });
-            return self.mail(owner, Kind::Token, &token);
+            return self.mail(owner, Tag::Token, &token);
         }
         self.moving.restoring.insert(stage, token.next);
         self.moving.coming.push((stage, token.state));

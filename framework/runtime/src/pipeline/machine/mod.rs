@@ -8,7 +8,7 @@ mod describe;
 mod handover;
 mod inbox;
 mod job;
-mod letters;
+mod messages;
 mod pace;
 pub(crate) mod parcel;
 mod routes;
@@ -28,16 +28,16 @@ use self::broker::{Broker, ItemTime, Lot};
 use self::handover::Moving;
 use self::inbox::Inbox;
 pub(crate) use self::job::{Done, Idle, Job, Note, Traffic};
-use self::letters::{Assign, Early, Offer, Request, Token, epoch_of};
+use self::messages::{Assign, Early, Offer, Request, Token, epoch_of};
 use self::parcel::Parcel;
 pub(crate) use self::source::Source;
 use self::table::Table;
 use self::turns::Turns;
 use self::window::WindowPlan;
 use super::erased::Codec;
+use crate::comm::message::{Message, TAG_AT, Tag};
+use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::letter::{KIND, Kind, Letter};
-use crate::transport::{Message, Part};
 use crate::wire;
 
 /// How much older than its other work a replica's batch must be to come first, in batches for each host: about what the
@@ -61,8 +61,8 @@ pub(crate) struct Machine {
     brokers: Vec<Option<Broker>>,
     turns: Turns,
     moving: Moving,
-    /// Letters of a mapping that this rank has not been told to use yet.
-    early: Vec<Letter>,
+    /// Messages of a mapping that this rank has not been told to use yet.
+    early: Vec<Message>,
     /// Present on rank 0.
     source: Option<Source>,
     outbox: Vec<Mail>,
@@ -132,52 +132,52 @@ impl Machine {
     }
 
     /// Takes a message in. One of a mapping that is not in force here yet waits until it is.
-    pub(crate) fn on_letter(&mut self, letter: Letter) -> Result<()> {
-        let from = letter.from;
-        self.read(letter).map_err(|e| match e.kind() {
+    pub(crate) fn on_message(&mut self, message: Message) -> Result<()> {
+        let from = message.from;
+        self.read(message).map_err(|e| match e.kind() {
             ErrorKind::Wire => Error::new(ErrorKind::Wire, format!("from rank {from}: {}", e.message())),
             _ => e,
         })
     }
 
-    fn read(&mut self, letter: Letter) -> Result<()> {
-        let epoch = epoch_of(&letter)?;
+    fn read(&mut self, message: Message) -> Result<()> {
+        let epoch = epoch_of(&message)?;
         if epoch > self.epoch() {
-            self.early.push(letter);
+            self.early.push(message);
             return Ok(());
         }
         let present = epoch == self.epoch();
-        match letter.kind {
-            Kind::Data => {
-                let bytes = letter.body.len() + letter.parts.iter().map(Part::len).sum::<usize>();
-                let (_, parcel) = Parcel::unpack(letter.body, letter.parts)?;
+        match message.tag {
+            Tag::Data => {
+                let bytes = message.body.len() + message.parts.iter().map(Part::len).sum::<usize>();
+                let (_, parcel) = Parcel::unpack(message.body, message.parts)?;
                 self.traffic.received_batches += 1;
                 self.traffic.received_bytes += bytes as u64;
                 if present { self.deliver(parcel) } else { self.forward(parcel) }
             }
-            Kind::Token => self.on_token(letter.from, wire::from_bytes(&letter.body)?),
+            Tag::Token => self.on_token(message.from, wire::from_bytes(&message.body)?),
             // Book-keeping of a mapping that is over: everybody begins his books anew.
             _ if !present => Ok(()),
-            Kind::Request => {
-                let Request { edge, batches, held, pace, deviation, .. } = wire::from_bytes(&letter.body)?;
+            Tag::Request => {
+                let Request { edge, batches, held, pace, deviation, .. } = wire::from_bytes(&message.body)?;
                 let most = self.table.receivers(self.known(edge as usize)?).len() * self.ahead;
                 let (batches, held) = ((batches as usize).min(most), held as usize);
                 let pace = ItemTime { mean: pace, deviation };
-                self.book(edge as usize)?.request(letter.from, batches, held, pace);
+                self.book(edge as usize)?.request(message.from, batches, held, pace);
                 self.decide(edge as usize)
             }
-            Kind::Offer => {
-                let Offer { edge, number, items, behind, .. } = wire::from_bytes(&letter.body)?;
-                self.book(edge as usize)?.offer(number, Lot { sender: letter.from, items, behind });
+            Tag::Offer => {
+                let Offer { edge, number, items, behind, .. } = wire::from_bytes(&message.body)?;
+                self.book(edge as usize)?.offer(number, Lot { sender: message.from, items, behind });
                 self.decide(edge as usize)
             }
-            Kind::Early => {
-                let Early { edge, batches, bytes, .. } = wire::from_bytes(&letter.body)?;
+            Tag::Early => {
+                let Early { edge, batches, bytes, .. } = wire::from_bytes(&message.body)?;
                 let edge = self.known(edge as usize)?;
                 self.note_early(edge, batches as usize, bytes)
             }
             _ => {
-                let Assign { edge, number, receiver, .. } = wire::from_bytes(&letter.body)?;
+                let Assign { edge, number, receiver, .. } = wire::from_bytes(&message.body)?;
                 self.give(self.known(edge as usize)?, number, receiver as usize)
             }
         }
@@ -286,14 +286,14 @@ impl Machine {
 
     /// Messages that have come up since the last call. Batches tell their receiver that they were sent at `sent`, if
     /// that matters to anybody.
-    pub(crate) fn take_mail(&mut self, sent: Option<Duration>) -> impl Iterator<Item = (usize, Message)> {
+    pub(crate) fn take_mail(&mut self, sent: Option<Duration>) -> impl Iterator<Item = (usize, Frame)> {
         self.outbox.drain(..).map(move |Mail { to, mut head, parts }| {
             if let Some(sent) = sent
-                && head[KIND] == Kind::Data as u8
+                && head[TAG_AT] == Tag::Data as u8
             {
                 parcel::stamp(&mut head, sent);
             }
-            (to, Message { head: head.into(), parts })
+            (to, Frame { head: head.into(), parts })
         })
     }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::erased::{Codec, Items, Range};
+use crate::comm::Part;
+use crate::comm::message::{FRAME_HEADER, Tag, frame_header};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::letter::{ENVELOPE, Kind, envelope};
-use crate::transport::Part;
 
 /// A batch with its place in the stream. Its items are looked at by stages only.
 pub(crate) struct Parcel {
@@ -32,16 +32,16 @@ pub(crate) enum Payload {
     Bytes { head: Bytes, parts: Vec<Part> },
 }
 
-/// Bytes of the header behind the envelope, before the places of dropped items.
+/// Bytes of the header behind the message's own, before the places of dropped items.
 const HEADER: usize = 64;
 /// Where in it stands when the message was sent: nanoseconds by the sender's clock, 0 if that does not matter.
 const SENT: usize = 48;
 /// For a stream whose length is not known.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Writes into a data message's head, envelope included, that it is `sent` now.
+/// Writes into a data message's head, message header included, that it is `sent` now.
 pub(crate) fn stamp(head: &mut [u8], sent: Duration) {
-    let at = ENVELOPE + SENT;
+    let at = FRAME_HEADER + SENT;
     if let Some(place) = head.get_mut(at..at + 8) {
         place.copy_from_slice(&(sent.as_nanos() as u64).max(1).to_le_bytes());
     }
@@ -58,7 +58,7 @@ impl Parcel {
     pub(crate) fn pack(self, run: u32, epoch: u32, codec: &dyn Codec) -> Result<(Vec<u8>, Vec<Part>, u64)> {
         let Parcel { number, stage, range, service, widest, behind, payload } = self;
         let mut head = Vec::with_capacity(256);
-        head.extend_from_slice(&envelope(run, Kind::Data));
+        head.extend_from_slice(&frame_header(run, Tag::Data));
         head.extend_from_slice(&epoch.to_le_bytes());
         head.extend_from_slice(&(stage as u32).to_le_bytes());
         head.extend_from_slice(&number.to_le_bytes());
@@ -153,9 +153,9 @@ mod tests {
             payload: Payload::Items(Box::new(vec![1u64, 2, 3])),
         };
         let (mut head, parts, bytes) = parcel.pack(3, 2, codec).unwrap();
-        assert_eq!(sent(&head[ENVELOPE..]), None);
+        assert_eq!(sent(&head[FRAME_HEADER..]), None);
         stamp(&mut head, Duration::from_nanos(u64::MAX));
-        let body = Bytes::from(head).slice(ENVELOPE..);
+        let body = Bytes::from(head).slice(FRAME_HEADER..);
         assert_eq!(sent(&body), Some(Duration::from_nanos(u64::MAX)));
         let (epoch, parcel) = Parcel::unpack(body, parts).unwrap();
         assert_eq!((epoch, parcel.stage, parcel.number), (2, 1, 7));

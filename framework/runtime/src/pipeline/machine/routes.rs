@@ -3,12 +3,12 @@
 use serde::Serialize;
 
 use super::broker::{ItemTime, Lot};
-use super::letters::{Assign, Early, Offer, Request};
+use super::messages::{Assign, Early, Offer, Request};
 use super::parcel::Parcel;
 use super::table::Route;
 use super::{Machine, Mail, end_of};
+use crate::comm::message::{Tag, frame_header};
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::letter::{Kind, envelope};
 use crate::wire;
 
 impl Machine {
@@ -54,7 +54,7 @@ impl Machine {
                     return self.decide(edge);
                 }
                 let offer = Offer { epoch: self.epoch(), edge: edge as u32, number, items, behind };
-                self.mail(broker, Kind::Offer, &offer)
+                self.mail(broker, Tag::Offer, &offer)
             }
         }
     }
@@ -105,7 +105,7 @@ impl Machine {
                 let epoch = self.epoch();
                 let assign =
                     Assign { epoch, edge: edge as u32, number: a.number, receiver: a.receiver as u32 };
-                self.mail(a.sender, Kind::Assign, &assign)?;
+                self.mail(a.sender, Tag::Assign, &assign)?;
             }
         }
         Ok(())
@@ -136,7 +136,7 @@ impl Machine {
         let (batches, held) = (want as u32, have as u32);
         let ItemTime { mean: pace, deviation } = pace;
         let request = Request { epoch: self.epoch(), edge: edge as u32, batches, held, pace, deviation };
-        self.mail(broker, Kind::Request, &request)
+        self.mail(broker, Tag::Request, &request)
     }
 
     /// Tells rank 0 how many batches wait at this edge for an older one, if that is news.
@@ -156,8 +156,8 @@ impl Machine {
         if self.me == 0 {
             return self.note_early(edge, early, bytes);
         }
-        let letter = Early { epoch: self.epoch(), edge: edge as u32, batches: early as u32, bytes };
-        self.mail(0, Kind::Early, &letter)
+        let message = Early { epoch: self.epoch(), edge: edge as u32, batches: early as u32, bytes };
+        self.mail(0, Tag::Early, &message)
     }
 
     /// `batches` batches of `bytes` bytes wait at `edge` for an older one: they keep nobody busy, so more may be drawn.
@@ -169,8 +169,8 @@ impl Machine {
         Ok(())
     }
 
-    pub(super) fn mail<T: Serialize>(&mut self, to: usize, kind: Kind, content: &T) -> Result<()> {
-        let mut head = envelope(self.run, kind).to_vec();
+    pub(super) fn mail<T: Serialize>(&mut self, to: usize, tag: Tag, content: &T) -> Result<()> {
+        let mut head = frame_header(self.run, tag).to_vec();
         head.extend_from_slice(&wire::to_bytes(content)?);
         self.outbox.push(Mail { to, head, parts: Vec::new() });
         Ok(())

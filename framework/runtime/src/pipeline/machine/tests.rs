@@ -1,6 +1,6 @@
 //! Whole pipelines of machines, without ranks: a test network that delivers and computes in any order.
 //!
-//! The machines are the ones that run for real; only what carries their letters and does their jobs is replaced. So
+//! The machines are the ones that run for real; only what carries their messages and does their jobs is replaced. So
 //! every interleaving that a seed can think of is tried, also of changes of mapping, and a run in which nothing can
 //! move any more fails at once.
 
@@ -16,9 +16,9 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use super::parcel::{Parcel, Payload};
 use super::window::WindowPlan;
 use super::*;
+use crate::comm::message::FRAME_HEADER;
 use crate::pipeline::erased::{Items, Range};
 use crate::session::BatchMode;
-use crate::session::letter::ENVELOPE;
 
 /// When all messages are sent.
 const SENT: Duration = Duration::from_nanos(7);
@@ -50,12 +50,12 @@ enum Step {
     Switch(usize),
 }
 
-/// All ranks, the letters between them, and the jobs that they are doing.
+/// All ranks, the messages between them, and the jobs that they are doing.
 struct World {
     setting: Setting,
     machines: Vec<Machine>,
-    /// By sender and receiver: letters on their way, in order.
-    wires: Vec<Vec<VecDeque<Message>>>,
+    /// By sender and receiver: messages on their way, in order.
+    wires: Vec<Vec<VecDeque<Frame>>>,
     /// By rank: what its compute side has been given, in order.
     jobs: Vec<VecDeque<Job>>,
     /// How many mappings may be in force by now.
@@ -104,7 +104,7 @@ impl World {
         }
     }
 
-    fn post(&mut self, rank: usize) {
+    fn endpoint(&mut self, rank: usize) {
         let mail: Vec<_> = self.machines[rank].take_mail(Some(SENT)).collect();
         for (to, message) in mail {
             self.wires[rank][to].push_back(message);
@@ -116,21 +116,21 @@ impl World {
         let mapping = Mapping::new(self.setting.mappings[epoch as usize - 1].clone());
         let table = Table::new(epoch, mapping, self.setting.dispatch, &self.setting.serial, true);
         self.machines[rank].switch(table).unwrap();
-        self.post(rank);
+        self.endpoint(rank);
     }
 
     fn deliver(&mut self, from: usize, to: usize) {
         let message = self.wires[from][to].pop_front().expect("the step was possible");
-        let kind = [Kind::Data, Kind::Request, Kind::Offer, Kind::Assign, Kind::Early, Kind::Token]
+        let tag = [Tag::Data, Tag::Request, Tag::Offer, Tag::Assign, Tag::Early, Tag::Token]
             .into_iter()
             .find(|k| *k as u8 == message.head[4])
             .expect("machines send these six kinds");
-        let letter = Letter { from, kind, body: message.head.slice(ENVELOPE..), parts: message.parts };
-        if kind == Kind::Data {
-            assert_eq!(parcel::sent(&letter.body), Some(SENT));
+        let message = Message { from, tag, body: message.head.slice(FRAME_HEADER..), parts: message.parts };
+        if tag == Tag::Data {
+            assert_eq!(parcel::sent(&message.body), Some(SENT));
         }
-        self.machines[to].on_letter(letter).unwrap();
-        self.post(to);
+        self.machines[to].on_message(message).unwrap();
+        self.endpoint(to);
     }
 
     fn finish_job(&mut self, rank: usize) {
@@ -187,7 +187,7 @@ impl World {
             }
         };
         self.machines[rank].on_done(done, Duration::ZERO).unwrap();
-        self.post(rank);
+        self.endpoint(rank);
     }
 
     fn steps(&self) -> Vec<Step> {
@@ -212,7 +212,7 @@ impl World {
                 while self.jobs[rank].len() < 2 {
                     let Some(job) = self.machines[rank].next_job().unwrap() else { break };
                     self.jobs[rank].push_back(job);
-                    self.post(rank);
+                    self.endpoint(rank);
                 }
             }
             let source = self.machines[0].source().unwrap();
@@ -358,26 +358,26 @@ fn a_letter_that_does_not_fit_is_an_error() {
     };
     let mut world = World::new(&setting);
     (0..3).for_each(|rank| world.switch(rank));
-    let mut refuses = |rank: usize, kind: Kind, body: Vec<u8>| {
-        let letter = Letter { from: 1, kind, body: body.into(), parts: Vec::new() };
-        let error = world.machines[rank].on_letter(letter).unwrap_err();
+    let mut refuses = |rank: usize, tag: Tag, body: Vec<u8>| {
+        let message = Message { from: 1, tag, body: body.into(), parts: Vec::new() };
+        let error = world.machines[rank].on_message(message).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Wire);
         assert!(error.message().starts_with("from rank 1: "), "{error}");
     };
     let bytes = |content: &Assign| wire::to_bytes(content).unwrap();
-    refuses(0, Kind::Assign, bytes(&Assign { epoch: 1, edge: 9, number: 0, receiver: 1 }));
-    refuses(0, Kind::Assign, bytes(&Assign { epoch: 1, edge: 0, number: 7, receiver: 1 }));
-    refuses(0, Kind::Assign, bytes(&Assign { epoch: 1, edge: 0, number: 7, receiver: 0 }));
+    refuses(0, Tag::Assign, bytes(&Assign { epoch: 1, edge: 9, number: 0, receiver: 1 }));
+    refuses(0, Tag::Assign, bytes(&Assign { epoch: 1, edge: 0, number: 7, receiver: 1 }));
+    refuses(0, Tag::Assign, bytes(&Assign { epoch: 1, edge: 0, number: 7, receiver: 0 }));
     refuses(
         2,
-        Kind::Offer,
+        Tag::Offer,
         wire::to_bytes(&Offer { epoch: 1, edge: 0, number: 0, items: 1, behind: None }).unwrap(),
     );
     let token = |stage: u32| wire::to_bytes(&Token { epoch: 1, stage, next: 0, state: vec![] }).unwrap();
-    refuses(1, Kind::Token, token(1)); // it has that stage
-    refuses(0, Kind::Token, token(0)); // nobody owns that one
-    refuses(0, Kind::Token, token(7));
-    refuses(0, Kind::Request, vec![1, 2, 3]);
-    refuses(0, Kind::Data, vec![0; 10]);
-    refuses(0, Kind::Prepare, vec![]);
+    refuses(1, Tag::Token, token(1)); // it has that stage
+    refuses(0, Tag::Token, token(0)); // nobody owns that one
+    refuses(0, Tag::Token, token(7));
+    refuses(0, Tag::Request, vec![1, 2, 3]);
+    refuses(0, Tag::Data, vec![0; 10]);
+    refuses(0, Tag::Prepare, vec![]);
 }

@@ -7,10 +7,10 @@ use super::super::machine::{Note, parcel};
 use super::super::tasks::{Outcome, Task};
 use super::super::watch::Status;
 use super::Rank;
+use crate::comm::Part;
+use crate::comm::message::{Message, Tag};
 use crate::error::Result;
-use crate::monitor::Event;
-use crate::session::letter::{Kind, Letter};
-use crate::transport::Part;
+use crate::observe::Event;
 
 /// Messages taken in before the rank looks at its own work again.
 const BURST: usize = 16;
@@ -46,9 +46,9 @@ impl<'p: 'scope, 'scope> Rank<'_, 'scope, '_, 'p> {
         self.backoff.may_spin(self.engine.is_inline());
         self.backoff.is_beside_work(!self.engine.leaves_the_core());
         if let Some(pause) = self.engine.pause(PATIENCE) {
-            return self.post.transport().wait(Some(pause));
+            return self.endpoint.transport().wait(Some(pause));
         }
-        self.backoff.wait(self.post.transport(), self.clock)
+        self.backoff.wait(self.endpoint.transport(), self.clock)
     }
 
     /// Takes in what has come, starts what can be started, sends what is to be sent. Returns whether there was
@@ -58,11 +58,11 @@ impl<'p: 'scope, 'scope> Rank<'_, 'scope, '_, 'p> {
         // A rank that computes inline takes one message at a time: the others can go on as soon as it has answered.
         let burst = if self.engine.is_inline() { 1 } else { BURST };
         for _ in 0..burst {
-            let Some(letter) = self.post.poll()? else {
+            let Some(message) = self.endpoint.poll()? else {
                 self.looks_late = false;
                 break;
             };
-            self.take_in(letter)?;
+            self.take_in(message)?;
             moved = true;
         }
         moved |= self.work()?;
@@ -70,25 +70,25 @@ impl<'p: 'scope, 'scope> Rank<'_, 'scope, '_, 'p> {
         Ok(moved)
     }
 
-    /// Sorts a letter: items and their book-keeping to the machine, the rest to who runs this rank.
-    fn take_in(&mut self, letter: Letter) -> Result<()> {
-        if letter.kind == Kind::Data && self.meter.watches_links() {
+    /// Sorts a message: items and their book-keeping to the machine, the rest to who runs this rank.
+    fn take_in(&mut self, message: Message) -> Result<()> {
+        if message.tag == Tag::Data && self.meter.watches_links() {
             self.meter.arrived(Arrival {
-                from: letter.from,
-                bytes: letter.body.len() + letter.parts.iter().map(Part::len).sum::<usize>(),
-                sent: parcel::sent(&letter.body),
+                from: message.from,
+                bytes: message.body.len() + message.parts.iter().map(Part::len).sum::<usize>(),
+                sent: parcel::sent(&message.body),
                 now: self.clock.now(),
                 late: self.looks_late,
             });
         }
-        match letter.kind {
-            Kind::Data | Kind::Request | Kind::Offer | Kind::Assign | Kind::Early | Kind::Token => {
-                let taken = self.machine.on_letter(letter);
+        match message.tag {
+            Tag::Data | Tag::Request | Tag::Offer | Tag::Assign | Tag::Early | Tag::Token => {
+                let taken = self.machine.on_message(message);
                 taken.map_err(|e| self.here(e))
             }
-            Kind::Status => self.watch.hear(&letter),
+            Tag::Status => self.watch.hear(&message),
             _ => {
-                self.control.push_back(letter);
+                self.control.push_back(message);
                 Ok(())
             }
         }
@@ -127,7 +127,7 @@ impl<'p: 'scope, 'scope> Rank<'_, 'scope, '_, 'p> {
             self.engine.submit(Task::Job(job))?;
             self.looks_late |= self.engine.is_inline();
             moved = true;
-            if self.engine.is_brisk() {
+            if self.engine.is_tiny() {
                 inline_jobs += 1;
             } else if self.engine.is_inline() {
                 // Nobody knows how long it took, so that the others may have waited for a sign of life.
@@ -144,7 +144,7 @@ impl<'p: 'scope, 'scope> Rank<'_, 'scope, '_, 'p> {
         let sent =
             (watched && (!self.engine.is_inline() || self.clock.is_simulated())).then(|| self.clock.now());
         for (to, message) in self.machine.take_mail(sent) {
-            self.post.send_ready(to, message)?;
+            self.endpoint.send_ready(to, message)?;
         }
         Ok(())
     }
@@ -158,13 +158,13 @@ impl<'p: 'scope, 'scope> Rank<'_, 'scope, '_, 'p> {
         }
         let now = self.clock.now();
         self.events.tick(now);
-        self.post.look(now);
+        self.endpoint.look(now);
         if !self.watch.is_due(now) {
             return Ok(());
         }
         let mine = Status { doing: self.activity.get(), state: self.machine.describe() };
         let flying = self.machine.source().is_some_and(|s| s.flow().in_flight > 0);
-        self.watch.round(self.post, mine, self.idle.is_some() && flying, now)
+        self.watch.round(self.endpoint, mine, self.idle.is_some() && flying, now)
     }
 
     /// Puts into the log what the machine has done that is worth it.

@@ -36,7 +36,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// | `ARMATURE_MONITOR` | [`monitor`](Config::monitor) | `on`, `off`: per-stage service times | `on` |
 /// | `ARMATURE_BALANCE` | [`balance`](Config::balance) | `off`, `once`, `live`: is the mapping, or a farm's number of workers, changed while it runs | `live` for farms and for a mapping that was planned, `off` for one that was given |
 /// | `ARMATURE_EVENTS` | [`events`](Config::events) | directory for the log of events, one file a rank | no log |
-/// | `ARMATURE_VERDICT` | [`verdict`](Config::verdict) | file in which the job says [how it stands](crate::verdict) | none |
+/// | `ARMATURE_JOB_STATUS` | [`job_status`](Config::job_status) | file in which the job says [how it stands](crate::job_status) | none |
 ///
 /// `RUST_LOG` sets what is logged (default `info` for the framework's own start-up and planning lines).
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ pub struct Config {
     pub(crate) balance: Option<Balance>,
     #[allow(dead_code, reason = "pipelines do not read it yet")]
     pub(crate) events: Option<PathBuf>,
-    pub(crate) verdict: Option<PathBuf>,
+    pub(crate) job_status: Option<PathBuf>,
     /// Variables of the environment that look like settings and are none.
     pub(crate) unknown: Vec<String>,
 }
@@ -86,7 +86,7 @@ impl Default for Config {
             monitor: true,
             balance: None,
             events: None,
-            verdict: None,
+            job_status: None,
             unknown: Vec::new(),
         }
     }
@@ -200,16 +200,16 @@ impl Config {
         self
     }
 
-    /// The directory to which each rank writes its [events](crate::monitor), or `None` for no log. It is made
+    /// The directory to which each rank writes its [events](crate::observe), or `None` for no log. It is made
     /// if it is not there; the files of an earlier run in it are replaced.
     pub fn events(mut self, directory: Option<PathBuf>) -> Self {
         self.events = directory;
         self
     }
 
-    /// The file in which the job says how it stands and what came of it, for [whoever started it](crate::verdict).
-    pub fn verdict(mut self, file: Option<PathBuf>) -> Self {
-        self.verdict = file;
+    /// The file in which the job says how it stands and what came of it, for [whoever started it](crate::job_status).
+    pub fn job_status(mut self, file: Option<PathBuf>) -> Self {
+        self.job_status = file;
         self
     }
 

@@ -141,7 +141,7 @@ impl Config {
         if let Some(v) = read("ARMATURE_EVENTS") {
             c.events = Some(directory("ARMATURE_EVENTS", &v)?);
         }
-        c.verdict = read("ARMATURE_VERDICT").map(PathBuf::from);
+        c.job_status = read("ARMATURE_JOB_STATUS").map(PathBuf::from);
         Ok(c)
     }
 }
@@ -200,7 +200,7 @@ mod tests {
         assert!(!with("ARMATURE_MONITOR", "off").unwrap().monitor);
         assert_eq!(with("ARMATURE_BALANCE", "once").unwrap().balance, Some(Balance::Once));
         assert_eq!(with("ARMATURE_EVENTS", "log").unwrap().events, Some(PathBuf::from("log")));
-        assert_eq!(with("ARMATURE_VERDICT", "v").unwrap().verdict, Some(PathBuf::from("v")));
+        assert_eq!(with("ARMATURE_JOB_STATUS", "v").unwrap().job_status, Some(PathBuf::from("v")));
         let c = with("ARMATURE_IDLE_MICROSECONDS", "20").unwrap();
         assert_eq!(c.idle_sleep, Duration::from_micros(20));
         let c = with("ARMATURE_BATCH_MICROSECONDS", "70").unwrap();

@@ -1,15 +1,15 @@
 //! What a rank does while it cannot go on, or must not.
 
 use super::Driver;
+use crate::comm::Waiting;
 use crate::error::Result;
 use crate::loops::blocks::machine::Machine;
-use crate::session::Patience;
 
 /// A rank that cannot go on before something comes.
 pub(super) struct Wait {
     /// For rows that are on their way: that is part of a movement. All else is waiting for others.
     pub(super) is_transfer: bool,
-    patience: Patience,
+    patience: Waiting,
 }
 
 impl Driver<'_> {
@@ -21,17 +21,17 @@ impl Driver<'_> {
         is_transfer: bool,
         what: impl Fn(&M) -> String,
     ) -> Result<()> {
-        if let Some(letter) = self.post.poll()? {
+        if let Some(message) = self.endpoint.poll()? {
             if let Some(wait) = &mut self.wait {
-                wait.patience.heard(self.post);
+                wait.patience.heard(self.endpoint);
             }
-            return self.take(machine, letter);
+            return self.take(machine, message);
         }
         self.end_stretch();
-        let post = &mut *self.post;
-        let wait = self.wait.get_or_insert_with(|| Wait { is_transfer, patience: Patience::new(post) });
+        let endpoint = &mut *self.endpoint;
+        let wait = self.wait.get_or_insert_with(|| Wait { is_transfer, patience: Waiting::new(endpoint) });
         let limit = if self.is_joined { self.peer_limit } else { self.join_limit };
-        wait.patience.wait(post, limit, || what(machine))
+        wait.patience.wait(endpoint, limit, || what(machine))
     }
 
     /// Looks until the rows that rank `to` waits for, and all else that was sent, have left. MPI may pass a large message on
@@ -43,15 +43,15 @@ impl Driver<'_> {
         }
         self.end_stretch();
         self.end_wait();
-        let mut patience = Patience::new(self.post);
-        while !self.post.transport().sends_done()? {
-            if let Some(letter) = self.post.poll()? {
-                self.take(machine, letter)?;
-                patience.heard(self.post);
+        let mut patience = Waiting::new(self.endpoint);
+        while !self.endpoint.transport().sends_done()? {
+            if let Some(message) = self.endpoint.poll()? {
+                self.take(machine, message)?;
+                patience.heard(self.endpoint);
                 continue;
             }
             patience.keep_awake();
-            patience.wait(self.post, self.peer_limit, || format!("for rank {to} to take rows"))?;
+            patience.wait(self.endpoint, self.peer_limit, || format!("for rank {to} to take rows"))?;
         }
         // While it makes its own part of a movement, that is where the time belongs.
         if self.moving.is_none() {

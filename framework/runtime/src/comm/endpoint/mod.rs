@@ -1,0 +1,362 @@
+//! A rank's end of the communicator. Every message carries the number of the run that it belongs to, and its tag.
+//!
+//! Ranks do not stop at the same moment. A message of a run that is over is dropped; one of a run that has
+//! not begun here yet is kept until it has. A failure of another rank ends whatever this rank was doing.
+
+mod alive;
+mod drain;
+mod staying;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::Write;
+use std::time::Duration;
+
+pub(crate) use alive::CHECK;
+use serde::{Deserialize, Serialize};
+
+use super::backoff::Backoff;
+use super::liveness::Liveness;
+use super::message::{FRAME_HEADER, Message, TAG_AT, Tag, frame_header, open, run_of};
+use super::process::Process;
+use crate::comm::clock::Clock;
+use crate::comm::{Frame, Transport};
+use crate::error::{Error, ErrorKind, Result};
+use crate::job_status::writer::{StatusWriter, may_restart};
+use crate::wire;
+
+/// A failure as it travels.
+#[derive(Serialize, Deserialize)]
+struct FailureNote {
+    message: String,
+    /// Whether the job may succeed if it is started again.
+    restart: bool,
+}
+
+/// Sends and receives for one rank.
+pub(crate) struct Endpoint {
+    transport: Box<dyn Transport>,
+    clock: Clock,
+    run: u32,
+    early: VecDeque<(usize, Frame)>,
+    /// The time that silences are measured in, and the silences.
+    liveness: Liveness,
+    spin: Duration,
+    longest_sleep: Duration,
+    failed: bool,
+    job_status: StatusWriter,
+    /// Ranks that have died and without which the job goes on, ascending.
+    lost: Vec<usize>,
+    /// Those of them that are there all the same, and leave with the others.
+    staying: BTreeSet<usize>,
+    /// Whether messages may be on their way to ranks of which only rank 0 knows whether they live.
+    sent_aside: bool,
+    /// The process that this rank is.
+    own: Process,
+    /// Ranks that can be seen to end from here.
+    seen: BTreeMap<usize, Process>,
+}
+
+impl Endpoint {
+    pub(crate) fn new(transport: Box<dyn Transport>, longest_sleep: Duration) -> Self {
+        let clock = transport.clock();
+        Endpoint {
+            clock,
+            run: 0,
+            early: VecDeque::new(),
+            liveness: Liveness::new(transport.size(), clock.now(), longest_sleep),
+            spin: Duration::ZERO,
+            longest_sleep,
+            failed: false,
+            job_status: StatusWriter::default(),
+            lost: Vec::new(),
+            staying: BTreeSet::new(),
+            sent_aside: false,
+            own: Process::own(),
+            seen: BTreeMap::new(),
+            transport,
+        }
+    }
+
+    /// From now on says in a file how the job stands.
+    pub(crate) fn keep(&mut self, job_status: StatusWriter) {
+        self.job_status = job_status;
+    }
+
+    /// On rank 0: all ranks have started and found each other.
+    ///
+    /// # Errors
+    /// When the job status cannot be written.
+    pub(crate) fn started(&mut self) -> Result<()> {
+        self.job_status.started()
+    }
+
+    /// The job has done what it was to do.
+    ///
+    /// # Errors
+    /// When the job status cannot be written.
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.job_status.finish()
+    }
+
+    /// On rank 0: so many tasks or items are done, those that an earlier run has left in a journal included.
+    #[inline]
+    pub(crate) fn note_done(&mut self, tasks: u64) {
+        let clock = self.clock;
+        self.job_status.done(tasks, || clock.now());
+    }
+
+    /// The job goes on without `rank`, which has died; `why` says how that was noticed. Nobody waits for it at the end,
+    /// and MPI is not finalised, because that would.
+    pub(crate) fn lose(&mut self, rank: usize, why: &str) {
+        self.staying.remove(&rank);
+        if let Err(at) = self.lost.binary_search(&rank) {
+            log::warn!("rank {rank} is lost, the job goes on without it: {why}");
+            self.lost.insert(at, rank);
+            self.job_status.lost(rank);
+        }
+    }
+
+    /// From now on this rank sends to others than rank 0, and does not wait for these to receive it before it says that it
+    /// leaves: they may die, and rank 0 notices.
+    pub(crate) fn sends_aside(&mut self) {
+        self.sent_aside = true;
+    }
+
+    /// Whether everything that this rank has sent must have been received before it says that it leaves.
+    pub(crate) fn must_drain(&self) -> bool {
+        self.lost.is_empty() && !self.sent_aside
+    }
+
+    /// Another rank has found that `rank` is dead.
+    pub(crate) fn learn_of(&mut self, rank: usize) {
+        if let Err(at) = self.lost.binary_search(&rank) {
+            self.lost.insert(at, rank);
+        }
+    }
+
+    /// Ranks that have died and without which the job goes on, ascending.
+    pub(crate) fn lost(&self) -> &[usize] {
+        &self.lost
+    }
+
+    /// Whether the job goes on without `rank`.
+    pub(crate) fn is_lost(&self, rank: usize) -> bool {
+        self.lost.binary_search(&rank).is_ok()
+    }
+
+    /// Another rank says that ranks have died: this one does not finalise MPI either.
+    pub(crate) fn learn_lost(&mut self, lost: Vec<usize>) {
+        self.lost = lost;
+    }
+
+    pub(crate) fn rank(&self) -> usize {
+        self.transport.rank()
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.transport.size()
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    pub(crate) fn transport(&mut self) -> &mut dyn Transport {
+        &mut *self.transport
+    }
+
+    /// From now on this rank spins for so long before it sleeps: zero where ranks share cores.
+    pub(crate) fn set_spin(&mut self, spin: Duration) {
+        self.spin = spin;
+    }
+
+    /// A fresh wait for this rank.
+    pub(crate) fn backoff(&self) -> Backoff {
+        Backoff::new(self.spin, self.longest_sleep)
+    }
+
+    /// Takes the number of the next run. Skeletons call [`begin_run`](Endpoint::begin_run), which compares what ranks run.
+    pub(crate) fn next_run(&mut self) -> u32 {
+        self.run += 1;
+        self.run
+    }
+
+    /// The number of the present run.
+    pub(crate) fn run(&self) -> u32 {
+        self.run
+    }
+
+    /// To be called with the clock's time at every look for messages, or so. Returns the time in which this rank has looked:
+    /// whoever waits for others measures their silence in it.
+    pub(crate) fn look(&mut self, now: Duration) -> Duration {
+        self.liveness.look(now)
+    }
+
+    /// How long nothing has come from `rank`, in time in which this rank has [looked](Endpoint::look).
+    pub(crate) fn silence(&self, rank: usize) -> Duration {
+        self.liveness.silence(rank)
+    }
+
+    /// Counts `rank` as heard from just now.
+    pub(crate) fn heard_now(&mut self, rank: usize) {
+        self.liveness.heard(rank);
+    }
+
+    /// Whether this rank is a process of its own, on a real machine.
+    pub(crate) fn is_process(&self) -> bool {
+        !self.clock.is_simulated() && self.transport.describe().starts_with("mpi")
+    }
+
+    /// Sends a control message of the present run.
+    pub(crate) fn send<T: Serialize>(&mut self, to: usize, tag: Tag, content: &T) -> Result<()> {
+        let mut head = frame_header(self.run, tag).to_vec();
+        head.extend_from_slice(&wire::to_bytes(content)?);
+        self.transport.send(to, Frame::new(head))
+    }
+
+    /// Sends a frame that begins with its header already.
+    pub(crate) fn send_ready(&mut self, to: usize, frame: Frame) -> Result<()> {
+        self.transport.send(to, frame)
+    }
+
+    /// The next message of the present run, if one has arrived.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Peer`] when another rank has failed; whatever the transport reports.
+    pub(crate) fn poll(&mut self) -> Result<Option<Message>> {
+        // Early mail first: it was sent before anything that is still on its way from the same rank.
+        let run = self.run;
+        let is_due = |m: &Frame| run_of(m).is_ok_and(|of| of <= run) || is_failure(m).is_ok_and(|yes| yes);
+        let due = self.early.iter().position(|(_, frame)| is_due(frame));
+        if let Some((from, frame)) = due.and_then(|at| self.early.remove(at))
+            && let Some(message) = self.admit(from, frame)?
+        {
+            return Ok(Some(message));
+        }
+        while let Some((from, frame)) = self.transport.poll()? {
+            self.liveness.heard(from);
+            if let Some(message) = self.admit(from, frame)? {
+                return Ok(Some(message));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next message with `tag` from `rank` in the present run, if one has arrived. All others are kept for
+    /// [`poll`](Endpoint::poll).
+    ///
+    /// # Errors
+    /// As [`poll`](Endpoint::poll).
+    pub(crate) fn poll_for(&mut self, rank: usize, tag: Tag) -> Result<Option<Message>> {
+        let is_it = |run: u32, from: usize, frame: &Frame| {
+            from == rank && run_of(frame).is_ok_and(|of| of == run) && frame.head[TAG_AT] == tag as u8
+        };
+        let at = self.early.iter().position(|(from, frame)| is_it(self.run, *from, frame));
+        if let Some((from, frame)) = at.and_then(|at| self.early.remove(at)) {
+            return open(from, frame).map(Some);
+        }
+        while let Some((from, frame)) = self.transport.poll()? {
+            self.liveness.heard(from);
+            if is_it(self.run, from, &frame) {
+                return open(from, frame).map(Some);
+            }
+            if is_failure(&frame)? {
+                return self.admit(from, frame);
+            }
+            self.early.push_back((from, frame));
+        }
+        Ok(None)
+    }
+
+    /// Opens a message of the present run; keeps one of a later run, drops one of an earlier.
+    fn admit(&mut self, from: usize, frame: Frame) -> Result<Option<Message>> {
+        let run = run_of(&frame)?;
+        if is_failure(&frame)? {
+            let note: FailureNote = wire::from_bytes(&frame.head[FRAME_HEADER..])?;
+            // The job is being ended. Whatever user code makes of this error, it is not a failure of this rank.
+            self.failed = true;
+            let error = Error::new(ErrorKind::Peer, note.message);
+            self.job_status.fail(&error, note.restart);
+            return Err(error);
+        }
+        match run.cmp(&self.run) {
+            Ordering::Equal => open(from, frame).map(Some),
+            Ordering::Less => Ok(None),
+            Ordering::Greater => {
+                self.early.push_back((from, frame));
+                Ok(None)
+            }
+        }
+    }
+
+    /// Tells every other rank that this one has failed, as far as that is still possible, and ends the job.
+    /// On a real MPI this does not return.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        self.failed = true;
+        let restart = may_restart(error.kind());
+        // First of all, because this rank may be ended at any moment from here on.
+        self.job_status.fail(error, restart);
+        let note = FailureNote { message: error.to_string(), restart };
+        let me = self.rank();
+        for to in (0..self.size()).filter(|&r| r != me) {
+            // Best effort: the job ends whether or not this gets through.
+            let _ = self.send(to, Tag::Failure, &note);
+        }
+        let _ = self.drain(FLUSH);
+        if self.is_process() {
+            // MPICH's launcher drops what it has not read yet when a job is aborted.
+            std::thread::sleep(READ);
+        }
+        self.transport.abort(error);
+    }
+
+    /// Says what went wrong, unless another rank has said so already, and ends the job.
+    pub(crate) fn report(&mut self, error: &Error) {
+        if error.kind() != ErrorKind::Peer && !self.has_failed() {
+            if self.clock.is_simulated() || self.is_process() {
+                // In one piece, so that what other ranks and the launcher print does not come in between.
+                let text = format!("armature: {error}\n");
+                // If nobody reads it, the exit code still tells.
+                let _ = std::io::stderr().write_all(text.as_bytes());
+            }
+            self.fail(error);
+        }
+    }
+
+    /// Whether this rank has failed, or has heard that another one has.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Leaves the world in good order. Where ranks have died it is left as it is: they would be waited for.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        if self.lost.is_empty() { self.transport.close() } else { Ok(()) }
+    }
+
+    /// Sends what is left for those who still receive, and does not insist: what was sent to the dead never leaves.
+    pub(crate) fn flush(&mut self) {
+        let _ = self.drain(FLUSH);
+    }
+}
+
+/// Whether a frame says that a rank has failed, which counts in every run.
+///
+/// # Errors
+/// If it is no message between ranks.
+fn is_failure(frame: &Frame) -> Result<bool> {
+    run_of(frame).map(|_| frame.head[TAG_AT] == Tag::Failure as u8)
+}
+
+/// How long a failing rank tries to get its message out before it ends the job.
+const FLUSH: Duration = Duration::from_millis(500);
+/// How long the launcher has to read why the job ends.
+const READ: Duration = Duration::from_millis(250);
+
+impl std::fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoint").field("rank", &self.rank()).field("run", &self.run).finish_non_exhaustive()
+    }
+}

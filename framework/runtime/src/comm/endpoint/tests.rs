@@ -1,0 +1,72 @@
+//! Runs that overlap, failures, garbage, and waits that end.
+
+use super::*;
+use crate::comm::local::{LocalTransport, World};
+
+impl Endpoint {
+    /// Looks all the time from second `from` to second `to` after `start`. Returns the last one by the clock.
+    pub(crate) fn look_on(&mut self, start: Duration, (from, to): (u64, u64)) -> Duration {
+        for tenth in from * 10..=to * 10 {
+            self.look(start + Duration::from_millis(100 * tenth));
+        }
+        start + Duration::from_secs(to)
+    }
+}
+
+fn pair() -> (Endpoint, Endpoint) {
+    let world = World::new(2);
+    let endpoint = |rank| {
+        let t = LocalTransport::open(world.clone(), rank);
+        Endpoint::new(Box::new(t), Duration::from_millis(1))
+    };
+    (endpoint(0), endpoint(1))
+}
+
+#[test]
+fn mail_of_a_later_run_waits_and_mail_of_an_earlier_one_is_dropped() {
+    let (mut a, mut b) = pair();
+    a.next_run();
+    a.send(1, Tag::Request, &1u32).unwrap();
+    a.next_run();
+    a.send(1, Tag::Request, &2u32).unwrap();
+    assert!(b.poll().unwrap().is_none(), "b is still in run 0");
+    b.next_run();
+    let message = b.poll().unwrap().unwrap();
+    assert_eq!(wire::from_bytes::<u32>(&message.body).unwrap(), 1);
+    b.next_run();
+    let message = b.poll().unwrap().unwrap();
+    assert_eq!(wire::from_bytes::<u32>(&message.body).unwrap(), 2);
+    b.send(0, Tag::Request, &3u32).unwrap();
+    a.next_run();
+    assert!(a.poll().unwrap().is_none(), "run 2 is over for a");
+}
+
+#[test]
+fn a_failure_is_heard_in_any_run() {
+    let (mut a, mut b) = pair();
+    b.next_run();
+    let note = FailureNote { message: "rank 0: stage seg: item 1: no".into(), restart: false };
+    a.send(1, Tag::Failure, &note).unwrap();
+    let error = b.poll().unwrap_err();
+    assert_eq!((error.kind(), error.message()), (ErrorKind::Peer, "rank 0: stage seg: item 1: no"));
+    assert!(b.has_failed() && !a.has_failed(), "the failure has been told already");
+}
+
+#[test]
+fn garbage_is_an_error_not_a_panic() {
+    let (mut a, mut b) = pair();
+    a.send_ready(1, Frame::new(vec![1, 2, 3])).unwrap();
+    assert_eq!(b.poll().unwrap_err().kind(), ErrorKind::Wire);
+    a.send_ready(1, Frame::new(vec![0, 0, 0, 0, 200, 0, 0, 0])).unwrap();
+    assert_eq!(b.poll().unwrap_err().kind(), ErrorKind::Wire);
+}
+
+#[test]
+fn a_wait_ends_at_its_limit_and_says_for_whom() {
+    let (_a, mut b) = pair();
+    let e = b
+        .wait_until(Duration::from_millis(5), |_, _| Ok(None::<()>), || "for rank 0 to answer".to_string())
+        .unwrap_err();
+    assert_eq!(e.kind(), ErrorKind::Timeout);
+    assert!(e.to_string().ends_with("for rank 0 to answer"), "{e}");
+}

@@ -1,0 +1,195 @@
+//! Ranks as threads of one process.
+//!
+//! No MPI is needed: this is the transport of the documentation's examples, of most tests, and of a first
+//! try on a laptop. Messages still travel as bytes, so a program that works here works under `mpirun`.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::Duration;
+
+use super::{Frame, Transport, Waker};
+use crate::comm::clock::Clock;
+use crate::error::{Error, Result};
+
+/// What the ranks of one local job share.
+#[derive(Debug)]
+pub(crate) struct World {
+    boxes: Vec<Mailbox>,
+    /// Set once, when a rank fails; checked at every poll, so it is an atomic beside the lock.
+    poisoned: AtomicBool,
+    poison: Mutex<Option<Error>>,
+}
+
+#[derive(Debug, Default)]
+struct Mailbox {
+    mail: Mutex<VecDeque<(usize, Frame)>>,
+    /// Length of `mail`, so that an empty poll takes no lock.
+    waiting: AtomicUsize,
+    owner: OnceLock<Thread>,
+}
+
+impl Mailbox {
+    /// Wakes the owner, if it has begun: before that it does not wait.
+    fn wake(&self) {
+        if let Some(owner) = self.owner.get() {
+            owner.unpark();
+        }
+    }
+}
+
+/// A mutex here guards plain queues that are valid at every step, so a panic elsewhere does not spoil them.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl World {
+    pub(crate) fn new(ranks: usize) -> Arc<Self> {
+        let boxes = (0..ranks).map(|_| Mailbox::default()).collect();
+        Arc::new(World { boxes, poisoned: AtomicBool::new(false), poison: Mutex::new(None) })
+    }
+
+    /// The failure that ended this world, if one did.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        if self.poisoned.load(Ordering::Acquire) { lock(&self.poison).clone() } else { None }
+    }
+
+    fn poison(&self, error: &Error) {
+        lock(&self.poison).get_or_insert_with(|| error.clone());
+        self.poisoned.store(true, Ordering::Release);
+        for mailbox in &self.boxes {
+            mailbox.wake();
+        }
+    }
+}
+
+/// One rank's end of a [`World`].
+#[derive(Debug)]
+pub(crate) struct LocalTransport {
+    world: Arc<World>,
+    rank: usize,
+    clock: Clock,
+}
+
+impl LocalTransport {
+    /// Opens the world for `rank`; the calling thread is that rank from now on.
+    pub(crate) fn open(world: Arc<World>, rank: usize) -> Self {
+        world.boxes[rank].owner.get_or_init(std::thread::current);
+        LocalTransport { world, rank, clock: Clock::wall() }
+    }
+}
+
+impl Transport for LocalTransport {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn size(&self) -> usize {
+        self.world.boxes.len()
+    }
+
+    fn describe(&self) -> String {
+        "local: ranks as threads".to_string()
+    }
+
+    fn send(&mut self, to: usize, frame: Frame) -> Result<()> {
+        let mailbox = &self.world.boxes[to];
+        let mut mail = lock(&mailbox.mail);
+        mail.push_back((self.rank, frame));
+        mailbox.waiting.store(mail.len(), Ordering::Release);
+        drop(mail);
+        mailbox.wake();
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<Option<(usize, Frame)>> {
+        if let Some(error) = self.world.failure() {
+            return Err(error);
+        }
+        let mailbox = &self.world.boxes[self.rank];
+        if mailbox.waiting.load(Ordering::Acquire) == 0 {
+            return Ok(None);
+        }
+        let mut mail = lock(&mailbox.mail);
+        let next = mail.pop_front();
+        mailbox.waiting.store(mail.len(), Ordering::Release);
+        Ok(next)
+    }
+
+    fn is_receiving(&self) -> bool {
+        false
+    }
+
+    fn sends_done(&mut self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
+        std::thread::park_timeout(limit.unwrap_or(Duration::from_millis(1)));
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        Waker::for_this_thread()
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn abort(&mut self, error: &Error) {
+        self.world.poison(error);
+    }
+
+    fn leave_now(&mut self) {}
+
+    fn close(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::Part;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn messages_keep_their_order_and_their_sender() {
+        let world = World::new(2);
+        let mut a = LocalTransport::open(world.clone(), 0);
+        let mut b = LocalTransport::open(world, 1);
+        for i in 0..3u8 {
+            a.send(1, Frame::new(vec![i])).unwrap();
+        }
+        for i in 0..3u8 {
+            assert_eq!(b.poll().unwrap(), Some((0, Frame::new(vec![i]))));
+        }
+        assert_eq!(b.poll().unwrap(), None);
+    }
+
+    #[test]
+    fn numbers_arrive_in_the_vector_that_was_sent() {
+        let world = World::new(2);
+        let mut a = LocalTransport::open(world.clone(), 0);
+        let mut b = LocalTransport::open(world, 1);
+        let numbers = vec![1.5_f64; 10_000];
+        let place = numbers.as_ptr();
+        a.send(1, Frame { parts: vec![Part::of(numbers)], ..Frame::default() }).unwrap();
+        let (_, mut frame) = b.poll().unwrap().unwrap();
+        let arrived = frame.parts.remove(0).into_values::<f64>().unwrap();
+        assert_eq!((arrived.as_ptr(), arrived.len()), (place, 10_000));
+    }
+
+    #[test]
+    fn a_failure_reaches_every_rank_and_the_first_one_is_kept() {
+        let world = World::new(3);
+        let mut ranks: Vec<_> = (0..3).map(|r| LocalTransport::open(world.clone(), r)).collect();
+        ranks[1].abort(&Error::new(ErrorKind::User, "first").at_rank(1));
+        ranks[2].abort(&Error::new(ErrorKind::User, "second").at_rank(2));
+        for rank in &mut ranks {
+            assert_eq!(rank.poll().unwrap_err().to_string(), "rank 1: first");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Ranks and messages: a [`Transport`] carries frames between ranks, and an [`Endpoint`](endpoint::Endpoint) is a rank's end of it, which knows
+//! runs, tags and the dead.
+//!
+//! Nothing here knows what a skeleton is, and only [`mpi`] knows MPI.
+
+pub(crate) mod backoff;
+pub(crate) mod clock;
+#[cfg(test)]
+mod conformance;
+pub(crate) mod endpoint;
+mod liveness;
+pub(crate) mod local;
+pub(crate) mod message;
+#[cfg(feature = "mpi")]
+pub(crate) mod mpi;
+mod part;
+pub(crate) mod process;
+mod transport;
+pub(crate) mod waiting;
+
+pub(crate) use backoff::Backoff;
+pub(crate) use part::Part;
+pub(crate) use transport::{Frame, Transport, Waker};
+pub(crate) use waiting::{Reminder, Waiting};

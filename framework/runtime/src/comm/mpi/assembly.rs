@@ -1,0 +1,382 @@
+//! Putting messages together in each sender's order, and receiving their bulk data.
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::ffi::c_int;
+
+use ::mpi::ffi;
+use bytes::Bytes;
+
+use super::call::check;
+use super::envelope::{self, Announced, Kind, Number, Unit, wire};
+use super::mark;
+use super::memory::Landing;
+use super::receive::{Control, count, empty_status};
+use crate::comm::{Frame, Part};
+use crate::error::Result;
+
+/// The tag of all bulk data; it has a communicator of its own.
+pub(super) const BULK_TAG: c_int = 0;
+
+/// Most receives of bulk data that are posted at a time for one sender.
+const POSTED: usize = 64;
+
+/// The same under the simulator. There messages between two ranks share the link, and all of them arrive late, where a
+/// real connection carries one after the other; two suffice to keep it busy.
+const POSTED_SIMULATED: usize = 2;
+
+/// How many receives one look tests.
+const WINDOW: usize = 64;
+
+/// Messages with the rank that sent each, in the order in which they became complete.
+pub(super) type Ready = VecDeque<(usize, Frame)>;
+
+/// What is on its way, by sender, and the receives that are posted for it.
+///
+/// Invariant: `requests[i]` writes to a piece of the message that `owners[i]` names, and that piece's buffer
+/// is neither grown nor freed before the request is complete.
+pub(super) struct Assembly {
+    comm: ffi::MPI_Comm,
+    split: usize,
+    largest: u64,
+    /// Most receives that are posted at a time for one sender.
+    most_posted: usize,
+    /// Under the simulator nothing is tested; buffers are marked instead.
+    marked: bool,
+    senders: Vec<Sender>,
+    requests: Vec<ffi::MPI_Request>,
+    owners: Vec<Owner>,
+    cursor: usize,
+    done: [c_int; WINDOW],
+    statuses: Vec<ffi::MPI_Status>,
+}
+
+/// Whose data a posted receive waits for.
+#[derive(Clone, Copy)]
+struct Owner {
+    from: usize,
+    serial: u64,
+    bytes: usize,
+    /// Where they go, if that is marked.
+    mark: Option<*const u8>,
+}
+
+/// The messages of one sender that are not complete, and those behind them.
+#[derive(Default)]
+struct Sender {
+    /// The number of the next control message.
+    expected: Number,
+    /// Control messages that overtook another in the slots.
+    early: Vec<(Number, Kind, Bytes)>,
+    queue: VecDeque<Arriving>,
+    /// Serial number of the queue's first message.
+    first: u64,
+    /// Serial number of the first message that may have receives left to post.
+    posting: u64,
+    /// Receives posted.
+    posted: usize,
+}
+
+/// A message on its way.
+struct Arriving {
+    pieces: Vec<Piece>,
+    /// True while the one piece is the envelope itself.
+    far: bool,
+    /// The piece and the offset in it from which on receives must still be posted.
+    next: (usize, usize),
+    /// Receives posted and not complete.
+    outstanding: usize,
+}
+
+enum Piece {
+    Here(Bytes),
+    /// `length` bytes are to arrive in a buffer that is allocated when its first receive is posted.
+    Landing {
+        buffer: Landing,
+        length: usize,
+    },
+}
+
+impl Arriving {
+    fn new(announced: Vec<Announced>, far: bool) -> Self {
+        let pieces = announced.into_iter().map(|piece| match piece {
+            Announced::Here(bytes) => Piece::Here(bytes),
+            Announced::Bulk { length, unit } => Piece::Landing { buffer: Landing::empty(unit), length },
+        });
+        let mut message = Arriving { pieces: pieces.collect(), far, next: (0, 0), outstanding: 0 };
+        message.skip();
+        message
+    }
+
+    /// Moves `next` to a piece that has bulk data left to post, or to the end.
+    fn skip(&mut self) {
+        while let Some(piece) = self.pieces.get(self.next.0) {
+            match piece {
+                Piece::Landing { length, .. } if self.next.1 < *length => break,
+                _ => self.next = (self.next.0 + 1, 0),
+            }
+        }
+    }
+
+    fn all_posted(&self) -> bool {
+        self.next.0 == self.pieces.len()
+    }
+
+    fn complete(&self) -> bool {
+        self.all_posted() && self.outstanding == 0
+    }
+
+    /// The pieces of a complete message.
+    fn into_parts(self) -> impl Iterator<Item = Part> {
+        debug_assert!(self.complete());
+        self.pieces.into_iter().map(move |piece| match piece {
+            Piece::Here(bytes) => Part::Bytes(bytes),
+            Piece::Landing { buffer, length } => {
+                // SAFETY: the message is complete, so MPI has written all of the `length` bytes for which
+                // the buffer was allocated (each receive's count was checked), and `envelope::read` lets no
+                // length pass that is not a whole number of units.
+                unsafe { buffer.filled(length) }
+            }
+        })
+    }
+}
+
+/// An envelope of `length` bytes that is itself on its way.
+fn far(length: usize) -> Announced {
+    Announced::Bulk { length, unit: Unit::Byte }
+}
+
+impl Assembly {
+    pub(super) fn new(comm: ffi::MPI_Comm, ranks: usize, split: usize, largest: u64, marked: bool) -> Self {
+        Assembly {
+            comm,
+            split,
+            largest,
+            most_posted: if marked { POSTED_SIMULATED } else { POSTED },
+            marked,
+            senders: (0..ranks).map(|_| Sender::default()).collect(),
+            requests: Vec::new(),
+            owners: Vec::new(),
+            cursor: 0,
+            done: [0; WINDOW],
+            statuses: vec![empty_status(); WINDOW],
+        }
+    }
+
+    /// Takes a control message up; what is complete by it goes to `ready`.
+    #[inline]
+    pub(super) fn accept(&mut self, control: Control, ready: &mut Ready) -> Result<()> {
+        let Control { from, tag, data } = control;
+        let (kind, number) = envelope::read_tag(tag).map_err(|e| e.at_rank(from))?;
+        let ranks = self.senders.len();
+        let Some(sender) = self.senders.get_mut(from) else {
+            return Err(wire(format!("a message arrived from rank {from} of {ranks}")));
+        };
+        if number != sender.expected {
+            sender.early.push((number, kind, data));
+            return Ok(());
+        }
+        sender.expected = number.next();
+        self.in_order(from, kind, data, ready)?;
+        while let Some(sender) = self.senders.get_mut(from)
+            && let Some(at) = sender.early.iter().position(|(number, ..)| *number == sender.expected)
+        {
+            let (number, kind, data) = sender.early.swap_remove(at);
+            sender.expected = number.next();
+            self.in_order(from, kind, data, ready)?;
+        }
+        Ok(())
+    }
+
+    fn in_order(&mut self, from: usize, kind: Kind, data: Bytes, ready: &mut Ready) -> Result<()> {
+        let sender = &mut self.senders[from];
+        let message = match kind {
+            Kind::Head if sender.queue.is_empty() => {
+                ready.push_back((from, Frame { head: data, parts: Vec::new() }));
+                return Ok(());
+            }
+            Kind::Head => Arriving::new(vec![Announced::Here(data)], false),
+            Kind::Envelope => Arriving::new(envelope::read(data, self.largest)?, false),
+            Kind::Far => Arriving::new(vec![far(envelope::read_far(&data)?)], true),
+        };
+        sender.queue.push_back(message);
+        self.post(from)?;
+        self.deliver(from, ready);
+        Ok(())
+    }
+
+    /// Posts receives for `from`'s bulk data in the order in which it is sent, as many as are allowed.
+    fn post(&mut self, from: usize) -> Result<()> {
+        let sender = &mut self.senders[from];
+        while sender.posted < self.most_posted {
+            let serial = sender.posting;
+            let Some(message) = sender.queue.get_mut((serial - sender.first) as usize) else { break };
+            if message.all_posted() {
+                // What follows a far envelope is known only when that has been read.
+                if message.far {
+                    break;
+                }
+                sender.posting += 1;
+                continue;
+            }
+            let (piece, offset) = message.next;
+            let Piece::Landing { buffer, length } = &mut message.pieces[piece] else {
+                message.skip();
+                continue;
+            };
+            if offset == 0 {
+                let no_room = |e| wire(format!("no memory for {length} bytes from rank {from}: {e}"));
+                buffer.reserve(*length).map_err(no_room)?;
+            }
+            let bytes = (*length - offset).min(self.split);
+            let start = buffer.start().wrapping_add(offset);
+            let mark = (self.marked && bytes >= mark::LENGTH).then(|| {
+                // SAFETY: the buffer has room for `bytes` bytes there.
+                unsafe { mark::set(start) };
+                start.cast_const()
+            });
+            // SAFETY: reading a constant of the MPI library after MPI_Init.
+            let mut request = unsafe { ffi::RSMPI_REQUEST_NULL };
+            // SAFETY: the buffer's capacity is at least `length`, `offset + bytes <= length`, `bytes` fits a
+            // C int because `split` does, and no other receive covers the same bytes. The buffer stays as it
+            // is until the request is complete or the transport leaks it.
+            let code = unsafe {
+                ffi::MPI_Irecv(
+                    start.cast(),
+                    bytes as c_int,
+                    ffi::RSMPI_UINT8_T,
+                    from as c_int,
+                    BULK_TAG,
+                    self.comm,
+                    &mut request,
+                )
+            };
+            check(code, "MPI_Irecv of bulk data")?;
+            self.requests.push(request);
+            self.owners.push(Owner { from, serial, bytes, mark });
+            message.outstanding += 1;
+            message.next = (piece, offset + bytes);
+            message.skip();
+            sender.posted += 1;
+        }
+        Ok(())
+    }
+
+    /// Hands over the messages of `from` that are complete, in order.
+    fn deliver(&mut self, from: usize, ready: &mut Ready) {
+        let sender = &mut self.senders[from];
+        while sender.queue.front().is_some_and(|message| message.complete() && !message.far) {
+            let Some(message) = sender.queue.pop_front() else { break };
+            sender.first += 1;
+            sender.posting = sender.posting.max(sender.first);
+            let mut pieces = message.into_parts();
+            let head = pieces.next().map(Part::into_bytes).unwrap_or_default();
+            ready.push_back((from, Frame { head, parts: pieces.collect() }));
+        }
+    }
+
+    /// Looks at some of the posted receives and takes up those that are complete. Returns whether there were any.
+    pub(super) fn look(&mut self, ready: &mut Ready) -> Result<bool> {
+        if self.requests.is_empty() {
+            return Ok(false);
+        }
+        if self.marked {
+            return self.look_at_marks(ready);
+        }
+        if self.cursor >= self.requests.len() {
+            self.cursor = 0;
+        }
+        let from = self.cursor;
+        let window = (self.requests.len() - from).min(WINDOW);
+        let mut found: c_int = 0;
+        // SAFETY: `window` active requests start at the cursor; indices and statuses have room for as many.
+        let code = unsafe {
+            ffi::MPI_Testsome(
+                window as c_int,
+                self.requests.as_mut_ptr().add(from),
+                &mut found,
+                self.done.as_mut_ptr(),
+                self.statuses.as_mut_ptr(),
+            )
+        };
+        check(code, "MPI_Testsome of receives")?;
+        // MPI_UNDEFINED, "none is active", is negative.
+        let found = usize::try_from(found).unwrap_or(0);
+        self.cursor += window - found;
+        if found == 0 {
+            return Ok(false);
+        }
+        let mut done = [(0, 0); WINDOW];
+        for ((done, &index), status) in done.iter_mut().zip(&self.done).zip(&self.statuses).take(found) {
+            *done = (index as usize, count(status)?);
+        }
+        // From the last to the first, so that filling a gap from the end moves no receive that is done.
+        let done = &mut done[..found];
+        done.sort_unstable();
+        for &(index, bytes) in done.iter().rev() {
+            self.arrived(from + index, bytes, ready)?;
+        }
+        Ok(true)
+    }
+
+    /// The same by marks. Receives without one are left to those who wait for any.
+    fn look_at_marks(&mut self, ready: &mut Ready) -> Result<bool> {
+        let is_filled = |owner: &Owner| {
+            // SAFETY: the receive is posted, so its buffer is there, was marked, and only the simulator writes to it.
+            owner.mark.is_some_and(|start| unsafe { mark::is_gone(start) })
+        };
+        let Some(index) = self.owners.iter().position(is_filled) else { return Ok(false) };
+        let mut status = empty_status();
+        // SAFETY: the request is active and the pointers are valid for the call.
+        let code = unsafe { ffi::MPI_Wait(&mut self.requests[index], &mut status) };
+        check(code, "MPI_Wait for bulk data")?;
+        self.arrived(index, count(&status)?, ready)?;
+        Ok(true)
+    }
+
+    /// The receive `index` is complete with `bytes` bytes.
+    pub(super) fn arrived(&mut self, index: usize, bytes: usize, ready: &mut Ready) -> Result<()> {
+        self.requests.swap_remove(index);
+        let owner = self.owners.swap_remove(index);
+        let from = owner.from;
+        if bytes != owner.bytes {
+            return Err(wire(format!(
+                "{bytes} bytes arrived from rank {from}, {} were expected",
+                owner.bytes
+            )));
+        }
+        let sender = &mut self.senders[from];
+        sender.posted -= 1;
+        let Some(message) = sender.queue.get_mut((owner.serial - sender.first) as usize) else {
+            return Err(wire(format!("data arrived from rank {from} for a message that is over")));
+        };
+        message.outstanding -= 1;
+        if message.far && message.complete() {
+            let arrived = std::mem::replace(message, Arriving::new(Vec::new(), false));
+            let envelope = arrived.into_parts().next().map(Part::into_bytes).unwrap_or_default();
+            *message = Arriving::new(envelope::read(envelope, self.largest)?, false);
+        }
+        self.post(from)?;
+        self.deliver(from, ready);
+        Ok(())
+    }
+
+    /// The requests in flight; an index into them is good for [`arrived`](Assembly::arrived).
+    pub(super) fn requests(&self) -> &[ffi::MPI_Request] {
+        &self.requests
+    }
+
+    /// True when nothing is on its way.
+    pub(super) fn is_empty(&self) -> bool {
+        self.senders.iter().all(|sender| sender.queue.is_empty() && sender.early.is_empty())
+    }
+}
+
+impl Drop for Assembly {
+    fn drop(&mut self) {
+        if !self.requests.is_empty() {
+            // MPI may still write to these.
+            std::mem::forget(std::mem::take(&mut self.senders));
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! What is said about a message before its bulk data: tags and envelopes. Pure; `README.md` has the protocol.
+
+use bytes::{BufMut, Bytes};
+
+use crate::comm::{Frame, Part};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Pieces up to this many bytes travel inside the envelope, and so does everything if the whole message fits
+/// a control message: copying is cheaper than one more message.
+pub(super) const INLINE: usize = 4096;
+
+/// All inline pieces of one envelope together are at most this many bytes.
+const INLINE_TOTAL: usize = 16 << 20;
+
+/// Most parts of one message.
+pub(super) const MOST_PARTS: usize = 1 << 20;
+
+/// Frame numbers count modulo this. MPI guarantees tags up to 32767: two bits say the kind, the rest count.
+const NUMBERS: u16 = 1 << 13;
+
+/// Marks the length of a piece that follows as bulk data instead of standing in the envelope.
+const BULK: u64 = 1 << 63;
+
+/// Where the length of a bulk piece holds the code of its [`Unit`]: two bits.
+const UNIT_SHIFT: u32 = 61;
+
+/// What is left of such a length for the number of bytes.
+const LENGTH: u64 = (1 << UNIT_SHIFT) - 1;
+
+/// What the data of a bulk piece consists of. It is received into memory with the alignment of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    Byte = 0,
+    Word32 = 1,
+    Word64 = 2,
+}
+
+impl Unit {
+    fn of(part: &Part) -> Self {
+        match part {
+            Part::Bytes(_) => Unit::Byte,
+            Part::Words32(_) => Unit::Word32,
+            Part::Words64(_) => Unit::Word64,
+        }
+    }
+
+    /// Its number in the length of a piece.
+    fn code(self) -> u64 {
+        (self as u64) << UNIT_SHIFT
+    }
+
+    /// The unit that the length of a bulk piece names.
+    fn read(length: u64) -> Option<Self> {
+        [Unit::Byte, Unit::Word32, Unit::Word64]
+            .into_iter()
+            .find(|unit| unit.code() == length & !BULK & !LENGTH)
+    }
+
+    fn size(self) -> u64 {
+        match self {
+            Unit::Byte => 1,
+            Unit::Word32 => 4,
+            Unit::Word64 => 8,
+        }
+    }
+}
+
+/// What the bytes of a control message are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The head of a message without parts: the whole message.
+    Head = 0,
+    /// An envelope.
+    Envelope = 1,
+    /// The length of an envelope that is itself the first piece of bulk data.
+    Far = 2,
+}
+
+/// Number of a message among those from one rank to another, modulo [`NUMBERS`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Number(u16);
+
+impl Number {
+    /// The number after this one.
+    pub(super) fn next(self) -> Self {
+        Number((self.0 + 1) % NUMBERS)
+    }
+}
+
+/// The MPI tag of a control message.
+pub(super) fn tag(kind: Kind, number: Number) -> i32 {
+    (i32::from(number.0) << 2) | kind as i32
+}
+
+/// Kind and number from a tag.
+pub(super) fn read_tag(tag: i32) -> Result<(Kind, Number)> {
+    let kind = match tag & 3 {
+        0 => Kind::Head,
+        1 => Kind::Envelope,
+        2 => Kind::Far,
+        _ => return Err(wire(format!("tag {tag} is none that armature sends"))),
+    };
+    match u16::try_from(tag >> 2) {
+        Ok(number) if number < NUMBERS => Ok((kind, Number(number))),
+        _ => Err(wire(format!("tag {tag} is none that armature sends"))),
+    }
+}
+
+/// How a message is sent: one control message, then bulk pieces in order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) kind: Kind,
+    pub(super) control: Bytes,
+    pub(super) bulk: Vec<Bytes>,
+}
+
+/// Decides how `message` is sent when control messages hold at most `slot` bytes.
+pub(super) fn plan(message: Frame, slot: usize) -> Result<Plan> {
+    let Frame { head, parts } = message;
+    if parts.is_empty() && head.len() <= slot {
+        return Ok(Plan { kind: Kind::Head, control: head, bulk: Vec::new() });
+    }
+    if parts.len() > MOST_PARTS {
+        let text =
+            format!("a message of {} parts is not sent: at most {MOST_PARTS} are allowed", parts.len());
+        return Err(wire(text));
+    }
+    let rest = || parts.iter().map(|part| (part.bytes(), Unit::of(part)));
+    let pieces = || std::iter::once((&head[..], Unit::Byte)).chain(rest());
+    let count = parts.len() + 1;
+    let bytes: usize = pieces().map(|(piece, _)| piece.len()).sum();
+    if 8 * (count + 1) + bytes <= slot {
+        let control = write(pieces(), count, bytes, |_| true);
+        return Ok(Plan { kind: Kind::Envelope, control, bulk: Vec::new() });
+    }
+    let mut room = INLINE_TOTAL;
+    let places: Vec<bool> = pieces()
+        .map(|(piece, _)| {
+            let fits = piece.len() <= INLINE.min(room);
+            room -= if fits { piece.len() } else { 0 };
+            fits
+        })
+        .collect();
+    let envelope = write(pieces(), count, INLINE_TOTAL - room, |i| places[i]);
+    let mut bulk = Vec::with_capacity(count + 1);
+    let (kind, control) = if envelope.len() > slot {
+        let length = Bytes::copy_from_slice(&(envelope.len() as u64).to_le_bytes());
+        bulk.push(envelope);
+        (Kind::Far, length)
+    } else {
+        (Kind::Envelope, envelope)
+    };
+    let all = std::iter::once(Part::Bytes(head)).chain(parts);
+    bulk.extend(all.zip(places).filter(|(_, inline)| !inline).map(|(piece, _)| piece.into_bytes()));
+    Ok(Plan { kind, control, bulk })
+}
+
+/// The envelope of `count` pieces; those that are `inline` take `bytes` bytes.
+fn write<'a>(
+    pieces: impl Iterator<Item = (&'a [u8], Unit)> + Clone,
+    count: usize,
+    bytes: usize,
+    inline: impl Fn(usize) -> bool,
+) -> Bytes {
+    let mut envelope = Vec::with_capacity(8 * (count + 1) + bytes);
+    envelope.put_u64_le(count as u64);
+    for (i, (piece, unit)) in pieces.clone().enumerate() {
+        envelope.put_u64_le(piece.len() as u64 | if inline(i) { 0 } else { BULK | unit.code() });
+    }
+    for (_, (piece, _)) in pieces.enumerate().filter(|(i, _)| inline(*i)) {
+        envelope.put_slice(piece);
+    }
+    envelope.into()
+}
+
+/// A piece of a message as its envelope announces it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Announced {
+    /// Stood in the envelope.
+    Here(Bytes),
+    /// So many bytes follow as bulk data, a whole number of units.
+    Bulk { length: usize, unit: Unit },
+}
+
+/// Reads an envelope; the first piece is the head. Nothing is allocated that the envelope does not pay for
+/// with bytes of its own.
+///
+/// # Errors
+/// [`ErrorKind::Wire`] if the lengths do not add up or are no multiples of their units, if a unit is unknown, or if
+/// the bulk pieces are more than `largest` bytes together.
+pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> {
+    let size = envelope.len();
+    let broken = |why: String| wire(format!("an envelope of {size} bytes cannot be read: {why}"));
+    if size < 8 {
+        return Err(broken("it is too short for a count of pieces".into()));
+    }
+    let count = word(&envelope.split_to(8));
+    if count == 0 || count > MOST_PARTS as u64 + 1 || count > envelope.len() as u64 / 8 {
+        return Err(broken(format!("it announces {count} pieces")));
+    }
+    // The cast keeps the value: it was just compared with a usize.
+    let words = envelope.split_to(8 * count as usize);
+    let mut total = 0u64;
+    let mut pieces = Vec::with_capacity(count as usize);
+    for chunk in words.chunks_exact(8) {
+        let length = word(chunk);
+        if length & BULK == 0 {
+            if length > envelope.len() as u64 {
+                return Err(broken(format!("a piece of {length} bytes is missing from it")));
+            }
+            pieces.push(Announced::Here(envelope.split_to(length as usize)));
+            continue;
+        }
+        let Some(unit) = Unit::read(length) else {
+            return Err(broken(format!("piece {} has an unknown unit", pieces.len())));
+        };
+        if pieces.is_empty() && unit != Unit::Byte {
+            return Err(broken("its head is announced as numbers".into()));
+        }
+        let length = length & LENGTH;
+        total = total.saturating_add(length);
+        if length == 0 || total > largest {
+            return Err(broken(format!(
+                "it announces {total} bytes of bulk data, where 1 to {largest} are expected"
+            )));
+        }
+        if !length.is_multiple_of(unit.size()) {
+            return Err(broken(format!("{length} bytes are no multiple of {}", unit.size())));
+        }
+        let length =
+            usize::try_from(length).map_err(|_| broken(format!("{length} bytes do not fit memory")))?;
+        pieces.push(Announced::Bulk { length, unit });
+    }
+    if !envelope.is_empty() {
+        return Err(broken(format!("{} bytes are left over", envelope.len())));
+    }
+    Ok(pieces)
+}
+
+/// Reads the length of a far envelope.
+///
+/// # Errors
+/// [`ErrorKind::Wire`] if no envelope that armature writes is that long.
+pub(super) fn read_far(control: &[u8]) -> Result<usize> {
+    const LONGEST: u64 = 8 * (MOST_PARTS as u64 + 2) + INLINE_TOTAL as u64;
+    match control.len() {
+        8 if (1..=LONGEST).contains(&word(control)) => Ok(word(control) as usize),
+        8 => {
+            Err(wire(format!("an envelope of {} bytes is announced; {LONGEST} are possible", word(control))))
+        }
+        n => Err(wire(format!("the length of an envelope takes 8 bytes, not {n}"))),
+    }
+}
+
+/// The first eight bytes as a number; shorter input reads as if followed by zeros.
+fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    let n = bytes.len().min(8);
+    word[..n].copy_from_slice(&bytes[..n]);
+    u64::from_le_bytes(word)
+}
+
+pub(super) fn wire(message: String) -> Error {
+    Error::new(ErrorKind::Wire, message)
+}
+
+#[cfg(test)]
+#[path = "envelope_tests.rs"]
+mod tests;

@@ -1,0 +1,185 @@
+//! Memory for messages: ordinary vectors, so that a received buffer can become an item without a copy.
+//!
+//! By default glibc gives large freed blocks back to the system and gets them anew, page by page, with the next
+//! allocation. For messages of 64 KiB to 1 MiB these page faults cost several times as much as the message itself,
+//! and the items that stages make fare no better. So at start the allocator is asked to keep what is freed.
+#![allow(unsafe_code)]
+
+use std::collections::TryReserveError;
+
+use super::envelope::Unit;
+use crate::comm::Part;
+
+/// An empty buffer with room for `length` bytes.
+pub(super) fn buffer(length: usize) -> Result<Vec<u8>, TryReserveError> {
+    let mut buffer = Vec::new();
+    buffer.try_reserve_exact(length)?;
+    Ok(buffer)
+}
+
+/// Where bulk data is received: a vector of what it will be taken for, so that its memory has the right alignment.
+pub(super) enum Landing {
+    Bytes(Vec<u8>),
+    Words32(Vec<u32>),
+    Words64(Vec<u64>),
+}
+
+impl Landing {
+    /// A buffer without any room.
+    pub(super) fn empty(unit: Unit) -> Self {
+        match unit {
+            Unit::Byte => Landing::Bytes(Vec::new()),
+            Unit::Word32 => Landing::Words32(Vec::new()),
+            Unit::Word64 => Landing::Words64(Vec::new()),
+        }
+    }
+
+    /// Makes room for `length` bytes, which must be a whole number of units, and no more.
+    pub(super) fn reserve(&mut self, length: usize) -> Result<(), TryReserveError> {
+        match self {
+            Landing::Bytes(bytes) => bytes.try_reserve_exact(length),
+            Landing::Words32(words) => words.try_reserve_exact(length / size_of::<u32>()),
+            Landing::Words64(words) => words.try_reserve_exact(length / size_of::<u64>()),
+        }
+    }
+
+    /// Where the room starts.
+    pub(super) fn start(&mut self) -> *mut u8 {
+        match self {
+            Landing::Bytes(bytes) => bytes.as_mut_ptr(),
+            Landing::Words32(words) => words.as_mut_ptr().cast(),
+            Landing::Words64(words) => words.as_mut_ptr().cast(),
+        }
+    }
+
+    /// The data, in the same place.
+    ///
+    /// # Safety
+    /// Room for `length` bytes has been reserved, `length` is a whole number of units, and all the bytes have been
+    /// written.
+    // SAFETY: the caller's part is said above; the vectors themselves do not know what was written through `start`.
+    pub(super) unsafe fn filled(self, length: usize) -> Part {
+        // SAFETY: as the caller promises; every pattern of bits is a value of each of these types.
+        unsafe {
+            match self {
+                Landing::Bytes(mut bytes) => {
+                    bytes.set_len(length);
+                    Part::Bytes(bytes.into())
+                }
+                Landing::Words32(mut words) => {
+                    words.set_len(length / size_of::<u32>());
+                    Part::Words32(words.into())
+                }
+                Landing::Words64(mut words) => {
+                    words.set_len(length / size_of::<u64>());
+                    Part::Words64(words.into())
+                }
+            }
+        }
+    }
+}
+
+/// Asks the allocator to keep freed memory for the next allocation, and the kernel to back the first part of the heap
+/// with huge pages. What the user has set by `MALLOC_…_` variables is left alone; other allocators are not touched.
+///
+/// Huge pages matter for large messages: MPI libraries let the kernel copy from process to process, which looks up
+/// every page. With small pages a message of 1 MiB takes three times as long.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub(super) fn tune_allocator() {
+    if !keep_freed() {
+        return;
+    }
+    // The heap grows by these blocks, is marked, and keeps them as free memory. Nothing is touched, so this costs
+    // address space only, until it is used.
+    let mut blocks: Vec<Vec<u8>> = (0..HUGE_BLOCKS).map(|_| Vec::with_capacity(BLOCK)).collect();
+    for block in &mut blocks {
+        let room = block.spare_capacity_mut();
+        let start = room.as_mut_ptr().addr().next_multiple_of(PAGE);
+        let end = (room.as_mut_ptr().addr() + room.len()) / PAGE * PAGE;
+        let offset = start - room.as_mut_ptr().addr();
+        // SAFETY: the range lies within a block that is ours, and the advice changes no contents.
+        let advised = unsafe {
+            rustix::mm::madvise(
+                room.as_mut_ptr().add(offset).cast(),
+                end.saturating_sub(start),
+                rustix::mm::Advice::LinuxHugepage,
+            )
+        };
+        if let Err(error) = advised {
+            log::debug!("no huge pages for the heap: {error}");
+            return;
+        }
+    }
+}
+
+/// Blocks below this come from the heap, which is the most that glibc takes.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const LARGEST: i32 = 32 << 20;
+/// Free memory that is kept at the end of the heap.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const KEPT: i32 = 256 << 20;
+/// How much of the heap gets huge pages: so many blocks of this size, each below [`LARGEST`].
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const HUGE_BLOCKS: usize = 4;
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const BLOCK: usize = 31 << 20;
+/// The largest page size of the machines that Linux runs on; a multiple of the others.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const PAGE: usize = 64 << 10;
+
+/// Returns whether the allocator will keep what is freed.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn keep_freed() -> bool {
+    use std::ffi::c_int;
+    // SAFETY: this is mallopt of glibc's malloc.h.
+    unsafe extern "C" {
+        fn mallopt(parameter: c_int, value: c_int) -> c_int;
+    }
+    const SETTINGS: [(c_int, c_int, &str); 2] =
+        [(-1, KEPT, "MALLOC_TRIM_THRESHOLD_"), (-3, LARGEST, "MALLOC_MMAP_THRESHOLD_")];
+    SETTINGS.into_iter().all(|(parameter, value, variable)| {
+        // SAFETY: mallopt is part of glibc, may be called at any time, and only changes when memory is given back.
+        std::env::var_os(variable).is_none() && unsafe { mallopt(parameter, value) } == 1
+    })
+}
+
+/// Other systems' allocators are left as they are.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(super) fn tune_allocator() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets `expected` land byte by byte and takes it for values.
+    fn land<P: bytemuck::Pod + PartialEq + std::fmt::Debug>(unit: Unit, expected: &[P]) {
+        let bytes: &[u8] = bytemuck::cast_slice(expected);
+        let mut landing = Landing::empty(unit);
+        landing.reserve(bytes.len()).unwrap();
+        let start = landing.start();
+        // SAFETY: room for as many bytes has just been reserved, and they are all written.
+        let part = unsafe {
+            start.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+            landing.filled(bytes.len())
+        };
+        let values = part.into_values::<P>().unwrap();
+        assert_eq!((values.as_ptr().cast::<u8>(), &values[..]), (start.cast_const(), expected));
+    }
+
+    #[test]
+    fn what_lands_becomes_values_in_the_same_place() {
+        land(Unit::Byte, &[1_u8, 2, 3]);
+        land(Unit::Byte, &[[1_u8, 2], [3, 4]]);
+        land(Unit::Word32, &[1.5_f32, -2.5, 3.5]);
+        land(Unit::Word32, &[[1_i32; 100]; 3]);
+        land(Unit::Word64, &[1_u64, 2, 3]);
+        land(Unit::Word64, &[[0.5_f64; 128]; 64]);
+    }
+
+    #[test]
+    fn room_that_does_not_exist_is_an_error() {
+        for unit in [Unit::Byte, Unit::Word32, Unit::Word64] {
+            assert!(Landing::empty(unit).reserve(usize::MAX & !7).is_err());
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Ranks as MPI processes, or as simulated ones under SimGrid SMPI. The only place that names MPI.
+//!
+//! `README.md` beside this file has the protocol and its invariants.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::io::Write;
+use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
+use std::time::Duration;
+
+use ::mpi::ffi;
+
+use self::assembly::{Assembly, BULK_TAG, Ready};
+use self::call::{check, transport};
+use self::envelope::{Number, Plan};
+use self::receive::{Slots, count, empty_status};
+use self::send::{AtOnce, Outbox};
+use self::start::World;
+use super::{Frame, Transport, Waker};
+use crate::comm::clock::Clock;
+use crate::error::{Error, ErrorKind, Result};
+
+mod assembly;
+mod call;
+mod envelope;
+mod late;
+mod launcher;
+mod mark;
+mod memory;
+mod receive;
+mod send;
+pub(crate) mod simgrid;
+mod start;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use self::launcher::LauncherFacts;
+
+/// How long [`Transport::wait`] sleeps at most where it is given no limit.
+const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+
+/// Of how many polls that found something one also looks at bulk data and sends.
+const LOOK_AROUND: u32 = 16;
+
+/// Sizes and limits of the MPI transport. All ranks must use the same `slot_bytes` and `split`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MpiOptions {
+    /// Messages without parts up to this many bytes travel as one MPI message; receives of this size are
+    /// posted ahead.
+    pub(crate) slot_bytes: usize,
+    /// How many receives are posted ahead.
+    pub(crate) slots: usize,
+    /// Bulk data travels in MPI messages of at most this many bytes.
+    pub(crate) split: usize,
+    /// A message that announces more bulk data than this, in bytes, is taken for garbage.
+    pub(crate) largest: u64,
+    /// How long [`Transport::close`] waits for queued sends.
+    pub(crate) close_limit: Duration,
+}
+
+impl Default for MpiOptions {
+    fn default() -> Self {
+        MpiOptions {
+            slot_bytes: 16 << 10,
+            slots: 16,
+            split: 256 << 20,
+            largest: 64 << 30,
+            close_limit: Duration::from_secs(30),
+        }
+    }
+}
+
+impl MpiOptions {
+    fn check(&self) -> Result<()> {
+        let int = i32::MAX as usize;
+        let range = |name: &str, value: usize, least: usize, most: usize| {
+            let text = format!("MPI transport: {name} is {value}, {least} to {most} is possible");
+            if (least..=most).contains(&value) { Ok(()) } else { Err(Error::new(ErrorKind::Config, text)) }
+        };
+        // An envelope of one piece takes 16 bytes. Frame numbers must not wrap within the slots.
+        range("slot_bytes", self.slot_bytes, 16, int)?;
+        range("slots", self.slots, 1, 1024)?;
+        range("split", self.split, 1, int)
+    }
+}
+
+/// The launcher that started this process, if an MPI launcher did.
+pub(crate) fn launched() -> Option<LauncherFacts> {
+    launcher::read(|name| std::env::var(name).ok(), simgrid::simulated())
+}
+
+/// One rank of an MPI world. See [`Transport`] for what it promises.
+pub(crate) struct MpiTransport {
+    world: World,
+    options: MpiOptions,
+    clock: Clock,
+    waker: Waker,
+    slots: Slots,
+    assembly: Assembly,
+    outbox: Outbox,
+    /// The number of the next message to each rank.
+    numbers: Vec<Number>,
+    ready: Ready,
+    polls: u32,
+    closed: bool,
+    /// Whether the launcher lets the others go on when a rank ends.
+    lets_ranks_end: bool,
+    /// Only the thread that opened the transport may use it.
+    not_send: PhantomData<*const ()>,
+}
+
+impl MpiTransport {
+    /// Initialises MPI and posts the first receives.
+    ///
+    /// # Errors
+    /// - [`ErrorKind::Config`] for options out of range;
+    /// - [`ErrorKind::Transport`] if MPI was in use already, grants too low a thread level, or sees one rank
+    ///   where the launcher promised several.
+    pub(crate) fn open(options: MpiOptions) -> Result<Self> {
+        options.check()?;
+        let simulated = simgrid::simulated();
+        let lets_ranks_end = launcher::lets_ranks_end(|name| std::env::var(name).ok(), simulated);
+        let world = start::start()?;
+        Ok(MpiTransport {
+            slots: Slots::post(world.control, options.slots, options.slot_bytes, simulated)?,
+            assembly: Assembly::new(world.bulk, world.size, options.split, options.largest, simulated),
+            outbox: Outbox::new(if simulated {
+                AtOnce::Wait(simgrid::DETACHED)
+            } else {
+                AtOnce::Test(options.slot_bytes)
+            }),
+            numbers: vec![Number::default(); world.size],
+            ready: Ready::new(),
+            clock: if simulated { Clock::Simulated } else { Clock::wall() },
+            waker: Waker::for_this_thread(),
+            polls: 0,
+            closed: false,
+            lets_ranks_end,
+            not_send: PhantomData,
+            world,
+            options,
+        })
+    }
+
+    /// Takes up what has arrived, and looks at sends from time to time. Returns whether anything has moved.
+    #[inline]
+    fn advance(&mut self) -> Result<bool> {
+        self.polls = self.polls.wrapping_add(1);
+        let found = match self.slots.first()? {
+            Some(control) => {
+                self.assembly.accept(control, &mut self.ready)?;
+                true
+            }
+            None => false,
+        };
+        if found && !self.polls.is_multiple_of(LOOK_AROUND) {
+            return Ok(true);
+        }
+        let landed = self.assembly.look(&mut self.ready)?;
+        self.outbox.look()?;
+        if !found && let Some(control) = self.slots.another()? {
+            self.assembly.accept(control, &mut self.ready)?;
+            return Ok(true);
+        }
+        Ok(found || landed)
+    }
+
+    /// Blocks until any receive or send is complete, and takes it up. For the simulator, where it costs
+    /// nothing and lets simulated time pass.
+    fn wait_any(&mut self) -> Result<()> {
+        let mut requests: Vec<ffi::MPI_Request> = self.slots.requests().collect();
+        let slots = requests.len();
+        requests.extend(self.assembly.requests());
+        let receives = requests.len();
+        requests.extend(self.outbox.requests());
+        let mut index: c_int = -1;
+        let mut status = empty_status();
+        // SAFETY: all requests are active and the pointers are valid for the call. The one that is complete
+        // is taken out of its owner below, before anything else could use it.
+        let code = unsafe {
+            ffi::MPI_Waitany(requests.len() as c_int, requests.as_mut_ptr(), &mut index, &mut status)
+        };
+        check(code, "MPI_Waitany")?;
+        match usize::try_from(index) {
+            Ok(index) if index < slots => {
+                let control = self.slots.take(index, &status)?;
+                self.assembly.accept(control, &mut self.ready)
+            }
+            Ok(index) if index < receives => {
+                self.assembly.arrived(index - slots, count(&status)?, &mut self.ready)
+            }
+            Ok(index) if index < requests.len() => {
+                self.outbox.remove(index - receives);
+                Ok(())
+            }
+            _ => Err(transport("MPI_Waitany found nothing to wait for".into())),
+        }
+    }
+
+    fn open_or_error(&self) -> Result<()> {
+        if self.closed { Err(transport("the MPI transport is closed".into())) } else { Ok(()) }
+    }
+}
+
+impl Transport for MpiTransport {
+    fn rank(&self) -> usize {
+        self.world.rank
+    }
+
+    fn size(&self) -> usize {
+        self.world.size
+    }
+
+    fn describe(&self) -> String {
+        format!("mpi: {}", self.world.library)
+    }
+
+    fn lets_ranks_end(&self) -> bool {
+        self.lets_ranks_end
+    }
+
+    fn send(&mut self, to: usize, message: Frame) -> Result<()> {
+        self.open_or_error()?;
+        if to == self.world.rank {
+            self.ready.push_back((to, message));
+            return Ok(());
+        }
+        let size = self.world.size;
+        let Some(number) = self.numbers.get_mut(to) else {
+            return Err(transport(format!("a message to rank {to} of {size}")));
+        };
+        let Plan { kind, control, bulk } = envelope::plan(message, self.options.slot_bytes)?;
+        let tag = envelope::tag(kind, *number);
+        *number = number.next();
+        self.outbox.push(self.world.control, to, tag, control)?;
+        for mut piece in bulk {
+            while !piece.is_empty() {
+                let chunk = piece.split_to(piece.len().min(self.options.split));
+                self.outbox.push(self.world.bulk, to, BULK_TAG, chunk)?;
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn poll(&mut self) -> Result<Option<(usize, Frame)>> {
+        self.open_or_error()?;
+        // A rank that talks to itself all the time must hear the others, too.
+        if self.ready.is_empty() || self.polls.is_multiple_of(LOOK_AROUND) {
+            // An envelope or a piece of a message is not a message yet, but what completes it may be here too.
+            while self.advance()? && self.ready.is_empty() {}
+        } else {
+            self.polls = self.polls.wrapping_add(1);
+        }
+        Ok(self.ready.pop_front())
+    }
+
+    fn is_receiving(&self) -> bool {
+        !self.assembly.requests().is_empty()
+    }
+
+    fn sends_done(&mut self) -> Result<bool> {
+        self.outbox.look()?;
+        Ok(self.outbox.is_empty())
+    }
+
+    fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
+        self.open_or_error()?;
+        if !self.ready.is_empty() {
+            return Ok(());
+        }
+        match limit {
+            None if self.clock.is_simulated() => self.wait_any()?,
+            Some(limit) if self.clock.is_simulated() => simgrid::sleep(limit),
+            limit => std::thread::park_timeout(limit.unwrap_or(LONGEST_SLEEP)),
+        }
+        Ok(())
+    }
+
+    fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    fn abort(&mut self, _error: &Error) {
+        // Under the simulator MPI_Abort ends the whole simulation with exit code 0: there the caller returns
+        // the error instead.
+        if self.clock.is_simulated() {
+            return;
+        }
+        let _ = std::io::stdout().flush();
+        let _ = std::io::stderr().flush();
+        if !self.closed {
+            // SAFETY: MPI is initialised and not finalised.
+            unsafe { ffi::MPI_Abort(ffi::RSMPI_COMM_WORLD, 1) };
+        }
+        // Only if MPI does not exist any more, or did not do what it promises.
+        std::process::abort();
+    }
+
+    fn leave_now(&mut self) {
+        if self.clock.is_simulated() {
+            return;
+        }
+        let _ = std::io::stdout().flush();
+        let _ = std::io::stderr().flush();
+        // SAFETY: this is `_exit` of the system's C library, which takes any code and does not come back.
+        unsafe extern "C" {
+            fn _exit(code: c_int) -> !;
+        }
+        // Not `exit`: what libraries do at the end may wait for the other ranks.
+        // SAFETY: see above.
+        unsafe { _exit(0) }
+    }
+
+    fn close(&mut self) -> Result<()> {
+        self.open_or_error()?;
+        let start = self.clock.now();
+        while !self.sends_done()? {
+            // Others may send late messages; without receiving them MPI need not move our sends on.
+            self.advance()?;
+            if self.clock.now().saturating_sub(start) > self.options.close_limit {
+                let limit = self.options.close_limit.as_secs_f64();
+                let stuck = self.outbox.stuck();
+                let text = format!("after {limit} s these have not been received: {stuck}");
+                return Err(Error::new(ErrorKind::Timeout, text));
+            }
+            simgrid::sleep(Duration::from_micros(20));
+        }
+        let unread = self.slots.withdraw()? + self.ready.len();
+        if unread > 0 || !self.assembly.is_empty() {
+            log::warn!("{unread} messages arrived after the last one that was expected");
+        }
+        self.closed = true;
+        // SAFETY: both communicators are ours and have no active request; the universe is dropped once, here.
+        unsafe {
+            check(ffi::MPI_Comm_free(&mut self.world.control), "MPI_Comm_free")?;
+            check(ffi::MPI_Comm_free(&mut self.world.bulk), "MPI_Comm_free")?;
+            ManuallyDrop::drop(&mut self.world.universe);
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for MpiTransport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let World { rank, size, library, .. } = &self.world;
+        f.debug_struct("MpiTransport")
+            .field("rank", rank)
+            .field("size", size)
+            .field("library", library)
+            .field("sending", &self.outbox.stuck())
+            .field("ready", &self.ready.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,330 @@
+//! The transport on a real MPI: each test starts this test binary again under `mpirun`, where the ranks run
+//! one of the tests that are marked as ignored.
+//!
+//! `ARMATURE_TEST_MPIRUN` says which launcher to use, with arguments, such as `mpirun.openmpi
+//! --oversubscribe`; by default it is the one that belongs to the library that this binary is linked to.
+
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use super::start::YIELD_WHEN_IDLE;
+use super::*;
+use crate::comm::conformance;
+
+/// What a rank prints when all is well, with its rank, the world's size and the library.
+const MARK: &str = "conforming rank";
+
+/// Time until a run counts as hung.
+const WATCHDOG: Duration = Duration::from_secs(120);
+
+/// Launcher and arguments for `ranks` ranks of the library that this binary is linked to.
+fn launcher(ranks: usize) -> Command {
+    let library = start::library();
+    let from_environment = std::env::var("ARMATURE_TEST_MPIRUN").ok();
+    let default = if library.contains("Open MPI") {
+        first_on_path(&["mpirun.openmpi", "mpirun"]) + " --oversubscribe --bind-to none"
+    } else {
+        first_on_path(&["mpirun.mpich", "mpiexec.hydra", "mpirun"])
+    };
+    let line = from_environment.unwrap_or(default);
+    let mut words = line.split_whitespace();
+    let mut command = Command::new(words.next().expect("a launcher"));
+    command.args(words).args(["-n", &ranks.to_string()]);
+    command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
+    command
+}
+
+fn first_on_path(names: &[&str]) -> String {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = |name: &&&str| std::env::split_paths(&path).any(|dir| dir.join(name).is_file());
+    names.iter().find(found).expect("an MPI launcher on PATH").to_string()
+}
+
+/// Runs the ignored test `name` on `ranks` ranks. A run that takes too long is ended and fails.
+fn run(ranks: usize, name: &str, env: &[(&str, &str)]) -> Output {
+    let this = std::env::current_exe().expect("this binary");
+    let test = format!("{}::{name}", module_path!().split_once("::").expect("a crate").1);
+    let child = launcher(ranks)
+        .arg(this)
+        .args(["--exact", &test, "--ignored", "--nocapture", "--test-threads=1"])
+        .envs(env.iter().copied())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the launcher starts");
+    let start = Instant::now();
+    let id = child.id();
+    let (done, finished) = std::sync::mpsc::channel::<()>();
+    let watchdog = std::thread::spawn(move || {
+        if finished.recv_timeout(WATCHDOG) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+            && let Some(pid) = rustix::process::Pid::from_raw(id as i32)
+        {
+            // The launcher ends its ranks when it is asked to end.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+    });
+    let output = child.wait_with_output().expect("the launcher ends");
+    drop(done);
+    watchdog.join().expect("the watchdog ends");
+    assert!(start.elapsed() < WATCHDOG, "{name} on {ranks} ranks hung\n{}", text(&output));
+    output
+}
+
+fn text(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("{}\nstdout:\n{out}\nstderr:\n{err}", output.status)
+}
+
+/// Runs the conformance tests and checks that they ran on as many ranks of this library as were asked for.
+#[track_caller]
+fn conforms(ranks: usize, env: &[(&str, &str)]) {
+    let output = run(ranks, "as_rank", env);
+    let text = text(&output);
+    assert!(output.status.success(), "{text}");
+    for rank in 0..ranks {
+        let line = format!("{MARK} {rank} of {ranks}, mpi: {}", start::library());
+        assert!(text.contains(&line), "`{line}` is missing\n{text}");
+    }
+}
+
+/// Eager limits of Open MPI as low as it can bear: less than its largest header (ob1's rendezvous header is 56
+/// bytes) breaks it. Shared memory sends up to 256 bytes eagerly all the same. MPICH is for one that uses UCX.
+const NO_EAGER: [(&str, &str); 5] = [
+    ("UCX_RNDV_THRESH", "0"),
+    ("OMPI_MCA_pml", "ob1"),
+    ("OMPI_MCA_btl_vader_eager_limit", "64"),
+    ("OMPI_MCA_btl_tcp_eager_limit", "64"),
+    ("OMPI_MCA_btl_self_eager_limit", "64"),
+];
+
+#[test]
+fn one_rank() {
+    conforms(1, &[]);
+}
+
+#[test]
+fn two_ranks() {
+    conforms(2, &[]);
+}
+
+#[test]
+fn two_ranks_that_yield_because_the_user_wants_it() {
+    conforms(2, &[(YIELD_WHEN_IDLE, "1")]);
+}
+
+#[test]
+fn three_ranks_with_bulk_data_in_tiny_pieces() {
+    conforms(3, &[("TEST_SPLIT", "1009")]);
+}
+
+#[test]
+fn four_ranks_with_few_small_slots() {
+    conforms(4, &[("TEST_SLOTS", "2"), ("TEST_SLOT_BYTES", "64")]);
+}
+
+#[test]
+fn two_ranks_without_eager_sends() {
+    conforms(2, &NO_EAGER);
+}
+
+#[test]
+fn three_ranks_without_eager_sends_over_tcp() {
+    conforms(3, &[&NO_EAGER[..], &[("OMPI_MCA_btl", "self,tcp")]].concat());
+}
+
+#[test]
+fn a_hostile_envelope_is_a_wire_error() {
+    let output = run(2, "as_rank_with_a_hostile_peer", &[]);
+    let text = text(&output);
+    assert!(output.status.success() && text.contains("refused"), "{text}");
+}
+
+#[test]
+fn abort_ends_every_rank_with_a_failure() {
+    let start = Instant::now();
+    let output = run(3, "as_rank_that_aborts", &[]);
+    assert!(!output.status.success(), "{}", text(&output));
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_panic_with_the_transport_open_ends_the_job() {
+    let start = Instant::now();
+    let output = run(2, "as_rank_that_panics", &[]);
+    let text = text(&output);
+    assert!(!output.status.success() && text.contains("on purpose"), "{text}");
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_send_that_nobody_receives_is_named_when_the_transport_closes() {
+    let output = run(2, "as_rank_that_leaves_sends_behind", &NO_EAGER);
+    let text = text(&output);
+    assert!(output.status.success() && text.contains("to rank 1"), "{text}");
+}
+
+#[test]
+fn a_message_of_which_a_part_has_come_is_being_received() {
+    let output = run(2, "as_rank_that_receives_in_parts", &[]);
+    let text = text(&output);
+    assert!(output.status.success() && text.contains("received in parts"), "{text}");
+}
+
+#[test]
+fn a_foreign_launcher_is_named() {
+    // This binary, started as MPICH's mpiexec would start it, if that were another library's.
+    if !start::library().contains("Open MPI") {
+        return;
+    }
+    let this = std::env::current_exe().expect("this binary");
+    let test = format!("{}::as_rank", module_path!().split_once("::").expect("a crate").1);
+    let output = Command::new(this)
+        .args(["--exact", &test, "--ignored", "--nocapture", "--test-threads=1"])
+        .envs([("PMI_SIZE", "4"), ("PMI_RANK", "1")])
+        .output()
+        .expect("it starts");
+    let text = text(&output);
+    assert!(!output.status.success() && text.contains("one of 4 ranks by MPICH's mpiexec"), "{text}");
+}
+
+fn number(name: &str, default: usize) -> usize {
+    std::env::var(name).map_or(default, |value| value.parse().expect("a number"))
+}
+
+fn options() -> MpiOptions {
+    let default = MpiOptions::default();
+    MpiOptions {
+        split: number("TEST_SPLIT", default.split),
+        slots: number("TEST_SLOTS", default.slots),
+        slot_bytes: number("TEST_SLOT_BYTES", default.slot_bytes),
+        ..default
+    }
+}
+
+#[test]
+#[ignore = "runs under mpirun, started by the tests above"]
+fn as_rank() {
+    let asked = std::env::var(YIELD_WHEN_IDLE).ok();
+    let mut transport = MpiTransport::open(options()).expect("open");
+    let ours = transport.describe().contains("Open MPI").then(|| "0".to_string());
+    assert_eq!(
+        std::env::var(YIELD_WHEN_IDLE).ok(),
+        asked.or(ours),
+        "ranks of Open MPI yield only if asked to"
+    );
+    conformance::everything(&mut transport, 100_000);
+    let nobody = transport.size();
+    assert!(transport.send(nobody, Frame::default()).is_err(), "there is no rank {nobody}");
+    let (rank, size, library) = (transport.rank(), transport.size(), transport.describe());
+    transport.close().expect("close");
+    assert!(transport.poll().is_err(), "it is closed");
+    println!("\n{MARK} {rank} of {size}, {library}");
+}
+
+#[test]
+#[ignore = "runs under mpirun, started by the tests above"]
+fn as_rank_with_a_hostile_peer() {
+    let mut transport = MpiTransport::open(options()).expect("open");
+    if transport.rank() == 0 {
+        announce(&mut transport, u64::MAX);
+    } else {
+        let error = loop {
+            match transport.poll() {
+                Ok(None) => transport.wait(None).expect("wait"),
+                Ok(Some(_)) => panic!("a message was made of it"),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::Wire);
+        println!("refused: {error}");
+    }
+    transport.close().expect("close");
+}
+
+#[test]
+#[ignore = "runs under mpirun, started by the tests above"]
+fn as_rank_that_aborts() {
+    let mut transport = MpiTransport::open(options()).expect("open");
+    if transport.rank() == 1 {
+        transport.abort(&Error::new(ErrorKind::User, "on purpose"));
+    }
+    loop {
+        transport.poll().expect("poll");
+        transport.wait(None).expect("wait");
+    }
+}
+
+#[test]
+#[ignore = "runs under mpirun, started by the tests above"]
+fn as_rank_that_panics() {
+    let mut transport = MpiTransport::open(options()).expect("open");
+    if transport.rank() == 1 {
+        // With a receive and a send open: their buffers must outlive the unwinding.
+        transport.send(0, Frame::new(vec![1; 10 << 20])).expect("send");
+        panic!("on purpose");
+    }
+    loop {
+        transport.wait(None).expect("wait");
+    }
+}
+
+#[test]
+#[ignore = "runs under mpirun, started by the tests above"]
+fn as_rank_that_leaves_sends_behind() {
+    let limit = Duration::from_millis(200);
+    let mut transport = MpiTransport::open(MpiOptions { close_limit: limit, ..options() }).expect("open");
+    if transport.rank() == 0 {
+        // Bulk data without an envelope: nobody endpoints a receive for it.
+        let data = bytes::Bytes::from(vec![0; 1 << 22]);
+        transport.outbox.push(transport.world.bulk, 1, BULK_TAG, data).expect("send");
+        let error = transport.close().expect_err("nobody receives it");
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        println!("{error}");
+        // The envelope that was missing: rank 1 takes the data, and everybody can leave in good order.
+        announce(&mut transport, 1 << 22);
+    } else {
+        assert_eq!(receive(&mut transport).head.len(), 1 << 22);
+    }
+    transport.close().expect("close");
+}
+
+#[test]
+#[ignore = "runs under mpirun, started by the tests above"]
+fn as_rank_that_receives_in_parts() {
+    let mut transport = MpiTransport::open(options()).expect("open");
+    if transport.rank() == 0 {
+        announce(&mut transport, 1 << 22);
+        receive(&mut transport);
+        let data = bytes::Bytes::from(vec![0; 1 << 22]);
+        transport.outbox.push(transport.world.bulk, 1, BULK_TAG, data).expect("send");
+    } else {
+        assert!(!transport.is_receiving(), "nothing was sent");
+        while !transport.is_receiving() {
+            assert!(transport.poll().expect("poll").is_none(), "most of the message is missing");
+        }
+        // Only now the rest of it is sent.
+        transport.send(0, Frame::new(vec![1])).expect("send");
+        assert_eq!(receive(&mut transport).head.len(), 1 << 22);
+        assert!(!transport.is_receiving(), "it is here");
+        println!("received in parts");
+    }
+    transport.close().expect("close");
+}
+
+/// Sends rank 1 the envelope of a message that is only its head, of so many bytes, and not the head itself.
+fn announce(transport: &mut MpiTransport, bytes: u64) {
+    let words: [u64; 2] = [1, 1 << 63 | bytes];
+    let envelope: bytes::Bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let tag = envelope::tag(envelope::Kind::Envelope, Number::default());
+    transport.outbox.push(transport.world.control, 1, tag, envelope).expect("send");
+}
+
+fn receive(transport: &mut MpiTransport) -> Frame {
+    loop {
+        match transport.poll().expect("poll") {
+            Some((_, message)) => break message,
+            None => transport.wait(None).expect("wait"),
+        }
+    }
+}

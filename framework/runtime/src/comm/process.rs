@@ -1,0 +1,97 @@
+//! The processes that ranks are: one that has ended can be seen to have, by ranks on the same machine.
+
+use std::io;
+
+use serde::{Deserialize, Serialize};
+
+use crate::job_status::place;
+
+/// The process that a rank is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Process {
+    /// Where its number means something; empty if that is not known.
+    place: String,
+    number: u32,
+    /// When it was started, in ticks since the machine was: numbers are used again.
+    started: u64,
+}
+
+impl Process {
+    /// This one.
+    pub(crate) fn own() -> Self {
+        let number = std::process::id();
+        match look_at(number) {
+            Ok(Some((_, started))) => Process { place: place(), number, started },
+            _ => Process::default(),
+        }
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Whether `other` would be seen to end from here: it is another process of the same machine.
+    pub(crate) fn sees(&self, other: &Process) -> bool {
+        !self.place.is_empty() && self.place == other.place && self.number != other.number
+    }
+
+    /// Whether it has ended; to be asked where it is [seen](Process::sees) only.
+    pub(crate) fn has_ended(&self) -> bool {
+        match look_at(self.number) {
+            // Dead, perhaps not waited for yet, or another one by now.
+            Ok(Some((state, started))) => matches!(state, 'Z' | 'X') || started != self.started,
+            Ok(None) => true,
+            // Nothing is known.
+            Err(_) => false,
+        }
+    }
+}
+
+/// State and start of a process, if there is one with this number.
+fn look_at(number: u32) -> io::Result<Option<(char, u64)>> {
+    let stat = match std::fs::read_to_string(format!("/proc/{number}/stat")) {
+        Ok(stat) => stat,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // It has ended while it was being read.
+        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => return Ok(None),
+        Err(e) => return Err(e),
+    };
+    // Behind the name in parentheses, which may contain anything: the state is the 3rd field, the start the 22nd.
+    let fields = stat.rsplit(')').next().map(str::split_whitespace);
+    let found = fields.and_then(|mut fields| {
+        let state = fields.next()?.chars().next()?;
+        Some((state, fields.nth(18)?.parse().ok()?))
+    });
+    found.map(Some).ok_or_else(|| io::Error::other("not a line of /proc"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_is_seen_to_end() {
+        let own = Process::own();
+        assert!(!own.place.is_empty() && !own.has_ended() && !own.sees(&own));
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let (_, started) = look_at(child.id()).unwrap().unwrap();
+        let other = Process { number: child.id(), started, ..own.clone() };
+        assert!(own.sees(&other) && !other.has_ended());
+        assert!(Process { started: started + 1, ..other.clone() }.has_ended(), "its number was used again");
+        child.kill().unwrap();
+        while !other.has_ended() {
+            std::thread::yield_now();
+        }
+        child.wait().unwrap();
+        assert!(other.has_ended(), "nothing is left of it");
+    }
+
+    #[test]
+    fn a_process_of_another_machine_is_not_seen() {
+        let own = Process::own();
+        let other = Process { place: "elsewhere".into(), number: own.number + 1, ..own.clone() };
+        assert!(!own.sees(&other) && !Process::default().sees(&other));
+    }
+}

@@ -1,0 +1,316 @@
+//! Writing events: one file a rank, or nothing at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use armature_files::regular::{Links, open_with};
+
+use super::event::Event;
+use super::record::Record;
+
+/// What is written stays in memory for so long at most, by the rank's clock.
+const FLUSH_AFTER: Duration = Duration::from_secs(1);
+/// Nor does more than this, in bytes.
+const FLUSH_ABOVE: usize = 64 << 10;
+
+/// A rank's log of events. One that is off costs a test of a pointer: no event is made, nothing is allocated.
+#[derive(Debug)]
+pub(crate) struct EventLog {
+    open: Option<Box<Open>>,
+}
+
+/// Whose log it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// The rank that writes.
+    pub(crate) rank: usize,
+    /// How many ranks there are.
+    pub(crate) size: usize,
+    /// Which of the session's runs is beginning, from 0.
+    pub(crate) run: u32,
+    /// What to add to this rank's clock to have rank 0's, in seconds.
+    pub(crate) offset: f64,
+}
+
+#[derive(Debug)]
+struct Open {
+    place: Place,
+    file: File,
+    path: PathBuf,
+    /// Whole lines that are not in the file yet.
+    lines: Vec<u8>,
+    /// When the first of them came.
+    waiting_since: Duration,
+}
+
+impl EventLog {
+    /// A log that keeps nothing.
+    pub(crate) fn off() -> Self {
+        EventLog { open: None }
+    }
+
+    /// The log of one rank in `dir`, which is made if it is not there. The first run of a session replaces what the
+    /// rank's file held, and rank 0 removes the files of ranks that this job does not have; later runs append.
+    ///
+    /// A log that cannot be written is told of once, as a warning, and is off: it is no reason to end a job. Nor is one written
+    /// where a symbolic link or a FIFO has the file's name.
+    pub(crate) fn open(dir: &Path, place: Place) -> Self {
+        match Open::new(dir, place) {
+            Ok(open) => EventLog { open: Some(Box::new(open)) },
+            Err((path, error)) => {
+                complain(&path, &error);
+                EventLog::off()
+            }
+        }
+    }
+
+    /// Whether events are kept.
+    pub(crate) fn is_on(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Keeps an event that happens `now`, by this rank's clock.
+    #[inline]
+    pub(crate) fn record(&mut self, now: Duration, event: impl FnOnce() -> Event) {
+        if let Some(open) = &mut self.open {
+            let result = open.record(now, event());
+            self.check(result);
+        }
+    }
+
+    /// To be called now and then: writes what has been in memory for a second.
+    #[inline]
+    pub(crate) fn tick(&mut self, now: Duration) {
+        if let Some(open) = &mut self.open {
+            let result = open.tick(now);
+            self.check(result);
+        }
+    }
+
+    /// Writes what is in memory, as dropping it does.
+    #[cfg(test)]
+    pub(crate) fn flush(&mut self) {
+        if let Some(open) = &mut self.open {
+            let result = open.flush();
+            self.check(result);
+        }
+    }
+
+    /// After an error the log is off.
+    #[inline]
+    fn check(&mut self, result: io::Result<()>) {
+        if let Err(error) = result
+            && let Some(mut open) = self.open.take()
+        {
+            complain(&open.path, &error);
+            open.lines.clear();
+        }
+    }
+}
+
+impl Open {
+    fn new(dir: &Path, place: Place) -> Result<Self, (PathBuf, io::Error)> {
+        fs::create_dir_all(dir).map_err(|e| (dir.to_path_buf(), e))?;
+        if place.rank == 0 && place.run == 0 {
+            remove_others(dir, place.size).map_err(|e| (dir.to_path_buf(), e))?;
+        }
+        let path = dir.join(file_name(place.rank));
+        let mut options = OpenOptions::new();
+        match place.run {
+            0 => options.write(true).create(true).truncate(true),
+            _ => options.append(true).create(true),
+        };
+        // Anybody can guess the name.
+        let file = open_with(&path, &mut options, Links::Refused).map_err(|e| (path.clone(), e))?;
+        Ok(Open { place, file, path, lines: Vec::new(), waiting_since: Duration::ZERO })
+    }
+
+    fn record(&mut self, now: Duration, event: Event) -> io::Result<()> {
+        let Place { rank, run, offset, .. } = self.place;
+        if self.lines.is_empty() {
+            self.waiting_since = now;
+        }
+        let record = Record { at: now.as_secs_f64() + offset, rank, run, event };
+        serde_json::to_writer(&mut self.lines, &record)?;
+        self.lines.push(b'\n');
+        if self.lines.len() > FLUSH_ABOVE { self.flush() } else { self.tick(now) }
+    }
+
+    fn tick(&mut self, now: Duration) -> io::Result<()> {
+        if self.lines.is_empty() || now.saturating_sub(self.waiting_since) < FLUSH_AFTER {
+            return Ok(());
+        }
+        self.flush()
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        // In one piece, so that a reader rarely sees half a line.
+        let result = self.file.write_all(&self.lines);
+        self.lines.clear();
+        result
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Err(error) = self.flush() {
+            complain(&self.path, &error);
+        }
+    }
+}
+
+fn complain(path: &Path, error: &io::Error) {
+    log::warn!("no events are logged from here on: cannot write {}: {error}", path.display());
+}
+
+/// The name of a rank's file.
+pub(super) fn file_name(rank: usize) -> String {
+    format!("rank-{rank}.jsonl")
+}
+
+/// The rank whose file has this name.
+pub(super) fn rank_of(name: &str) -> Option<usize> {
+    let rank = name.strip_prefix("rank-")?.strip_suffix(".jsonl")?.parse().ok()?;
+    (file_name(rank) == name).then_some(rank)
+}
+
+/// Removes what a job of more ranks has left.
+fn remove_others(dir: &Path, size: usize) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_str().and_then(rank_of).is_some_and(|rank| rank >= size) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::read;
+
+    const START: Duration = Duration::ZERO;
+
+    fn place(rank: usize, size: usize, run: u32) -> Place {
+        Place { rank, size, run, offset: 0.0 }
+    }
+
+    fn ready(epoch: u32) -> Event {
+        Event::Ready { epoch }
+    }
+
+    fn lines(dir: &Path, rank: usize) -> usize {
+        fs::read_to_string(dir.join(file_name(rank))).unwrap().lines().count()
+    }
+
+    #[test]
+    fn a_log_that_is_off_makes_no_event_and_is_one_empty_pointer() {
+        let mut log = EventLog::off();
+        log.record(START, || panic!("an event was made"));
+        log.tick(START);
+        log.flush();
+        assert!(!log.is_on());
+        assert_eq!(size_of::<EventLog>(), size_of::<usize>());
+    }
+
+    #[test]
+    fn a_directory_is_made_and_times_are_rank_0s() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("deep/down");
+        let mut log = EventLog::open(&dir, Place { offset: -0.5, ..place(3, 4, 0) });
+        log.record(Duration::from_millis(2250), || ready(7));
+        drop(log);
+        let text = fs::read_to_string(dir.join("rank-3.jsonl")).unwrap();
+        assert_eq!(text, "{\"at\":1.75,\"rank\":3,\"run\":0,\"event\":{\"kind\":\"ready\",\"epoch\":7}}\n");
+    }
+
+    #[test]
+    fn the_first_run_replaces_what_was_there_and_the_next_appends() {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        for rank in 0..3 {
+            EventLog::open(dir, place(rank, 3, 0)).record(START, || ready(1));
+        }
+        fs::write(dir.join("notes.txt"), "mine").unwrap();
+        fs::write(dir.join("rank-02.jsonl"), "mine too").unwrap();
+        // A job of two ranks, which runs two pipelines.
+        for run in 0..2 {
+            for rank in 0..2 {
+                EventLog::open(dir, place(rank, 2, run)).record(START, || ready(2));
+            }
+        }
+        assert_eq!((lines(dir, 0), lines(dir, 1)), (2, 2));
+        assert!(!dir.join("rank-2.jsonl").exists());
+        assert!(dir.join("notes.txt").exists() && dir.join("rank-02.jsonl").exists());
+        let runs: Vec<u32> = read(dir).unwrap().records.iter().map(|r| r.run).collect();
+        assert_eq!(runs, [0, 0, 1, 1]);
+    }
+
+    #[test]
+    fn a_line_waits_for_a_second_at_most_if_the_clock_ticks() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = EventLog::open(dir.path(), place(0, 1, 0));
+        let at = Duration::from_millis;
+        log.record(at(5000), || ready(1));
+        log.tick(at(5999));
+        assert_eq!(lines(dir.path(), 0), 0);
+        log.tick(at(6000));
+        assert_eq!(lines(dir.path(), 0), 1);
+        log.record(at(6500), || ready(2));
+        log.record(at(7500), || ready(3));
+        assert_eq!(lines(dir.path(), 0), 3);
+        log.record(at(7600), || ready(4));
+        log.flush();
+        assert_eq!(lines(dir.path(), 0), 4);
+    }
+
+    #[test]
+    fn much_is_written_before_the_second_is_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = EventLog::open(dir.path(), place(0, 1, 0));
+        for _ in 0..3000 {
+            log.record(START, || ready(1));
+        }
+        assert!(lines(dir.path(), 0) > 1000);
+    }
+
+    #[test]
+    fn what_cannot_be_written_ends_the_log_and_not_the_job() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let mut log = EventLog::open(&file, place(0, 1, 0));
+        assert!(!log.is_on());
+        log.record(START, || panic!("an event was made"));
+
+        // What has been planted is neither followed nor waited for.
+        let victim = dir.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        std::os::unix::fs::symlink(&victim, dir.path().join(file_name(0))).unwrap();
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(dir.path().join(file_name(1)))
+                .status()
+                .unwrap()
+                .success()
+        );
+        for (rank, run) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            assert!(!EventLog::open(dir.path(), place(rank, 2, run)).is_on(), "rank {rank}, run {run}");
+        }
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        fs::remove_file(dir.path().join(file_name(0))).unwrap();
+
+        // A disk that is full.
+        let full = Path::new("/dev/full");
+        let mut log = EventLog::open(dir.path(), place(0, 1, 0));
+        if let Some(open) = &mut log.open {
+            open.file = OpenOptions::new().write(true).open(full).unwrap();
+        }
+        log.record(START, || ready(1));
+        log.flush();
+        assert!(!log.is_on());
+    }
+}

@@ -1,0 +1,3 @@
+//! What survives a crash.
+
+pub mod journal;

@@ -1,0 +1,393 @@
+//! The two drivers of user code: on the thread that communicates, or on a thread of its own.
+//!
+//! A rank begins with a compute thread, so that it can answer while user code is being set up, which may load for long. When
+//! jobs turn out to be so short that handing them over costs more than they do, the user_code moves to the
+//! communicating thread; it moves back when they become long.
+//!
+//! The simulator gives a rank one thread. There user code runs inline, but its declared time passes simulated the
+//! communication, as on a real rank with a compute thread.
+
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use crate::comm::Waker;
+use crate::comm::clock::Clock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::{Driver, name_rank};
+use crate::user_code;
+
+/// Jobs shorter than this do not need a thread of their own: the rank answers soon enough between them.
+const INLINE_BELOW: Duration = Duration::from_millis(1);
+/// Jobs longer than this do.
+const THREADED_ABOVE: Duration = Duration::from_millis(5);
+/// Jobs that are looked at before the driver is changed.
+const JOBS_BEFORE_CHANGE: u32 = 16;
+/// Short jobs are handed to the compute thread two at a time, so that it need not wait for the next one. Long
+/// ones are not: a batch that lies in wait here is missed elsewhere.
+const SHORT: Duration = Duration::from_micros(500);
+
+/// Jobs shorter than this cost less than a look at the messages does.
+const TINY: Duration = Duration::from_micros(1);
+
+/// What does the work: user code behind a boundary that catches its panics.
+pub(crate) trait UserCode: Send {
+    /// What it is asked.
+    type Task: Send;
+    /// What it answers.
+    type Outcome: Send;
+
+    /// Does one task. An error ends the rank.
+    fn run(&mut self, task: Self::Task) -> Result<Option<Self::Outcome>>;
+
+    /// Whether such a task is answered.
+    fn answers(task: &Self::Task) -> bool;
+
+    /// Whether the task may take long although the last ones did not.
+    fn may_block(&self, task: &Self::Task) -> bool;
+
+    /// The time that a task took whose outcome this is; `None` if it says nothing about the ones to come.
+    fn took(outcome: &Self::Outcome) -> Option<Duration>;
+}
+
+/// Runs a user_code, here or on a thread.
+pub(crate) struct Executor<'scope, 'env, W: UserCode> {
+    scope: &'scope Scope<'scope, 'env>,
+    rank: usize,
+    choice: Driver,
+    waker: Waker,
+    state: State<'scope, W>,
+    /// The outcome of the last task (inline).
+    ready: Option<Result<W::Outcome>>,
+    /// Under the simulator, which has no second thread.
+    simulated: Option<SimulatedThread>,
+    outstanding: usize,
+    mean: Duration,
+    jobs: u32,
+}
+
+/// The last task of a simulated rank, as if another thread did it.
+struct SimulatedThread {
+    clock: Clock,
+    start: Duration,
+    done: Duration,
+}
+
+/// How long a simulated rank that computes sleeps at least before it looks at its messages: nothing wakes it when one comes.
+const SIMULATED_POLL: Duration = Duration::from_micros(50);
+
+enum State<'scope, W: UserCode> {
+    Inline(Box<W>),
+    Threaded {
+        tasks: Sender<W::Task>,
+        outcomes: Receiver<Result<W::Outcome>>,
+        thread: ScopedJoinHandle<'scope, Box<W>>,
+    },
+    /// Only while the user_code changes places, or after its thread has died.
+    Nowhere,
+}
+
+impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
+    /// Starts a user_code under the chosen driver. `waker` wakes the calling thread when a job is done.
+    pub(crate) fn new(
+        scope: &'scope Scope<'scope, 'env>,
+        rank: usize,
+        choice: Driver,
+        waker: Waker,
+        clock: Clock,
+        user_code: W,
+    ) -> Result<Self> {
+        let simulated = (clock.is_simulated() && choice != Driver::Inline).then_some(SimulatedThread {
+            clock,
+            start: Duration::ZERO,
+            done: Duration::ZERO,
+        });
+        // The simulator's ranks are threads of its own; user code runs on them.
+        let choice = if clock.is_simulated() { Driver::Inline } else { choice };
+        let state = State::Inline(Box::new(user_code));
+        let (mean, jobs) = (Duration::ZERO, 0);
+        let mut engine = Executor {
+            scope,
+            rank,
+            choice,
+            waker,
+            state,
+            ready: None,
+            simulated,
+            outstanding: 0,
+            mean,
+            jobs,
+        };
+        if choice != Driver::Inline {
+            engine.move_to_thread()?;
+        }
+        Ok(engine)
+    }
+
+    /// Whether user code keeps this thread from communicating.
+    pub(crate) fn is_inline(&self) -> bool {
+        matches!(self.state, State::Inline(_)) && self.simulated.is_none()
+    }
+
+    /// Whether user code stays where it is, however long jobs take.
+    pub(crate) fn is_fixed(&self) -> bool {
+        self.choice != Driver::Auto
+    }
+
+    /// Under the simulator, while there is a task in hand: how long the rank may sleep before it looks at its messages.
+    /// Each look costs the simulator as much as a message does, so they become rarer the longer a task takes: a message
+    /// waits for at most one `patience`th of the time that the task has taken so far.
+    pub(crate) fn pause(&self, patience: u32) -> Option<Duration> {
+        let SimulatedThread { clock, start, done } = self.in_hand()?;
+        let now = clock.now();
+        let pause = SIMULATED_POLL.max(now.saturating_sub(*start) / patience);
+        Some(pause.min(done.saturating_sub(now)))
+    }
+
+    fn in_hand(&self) -> Option<&SimulatedThread> {
+        self.simulated.as_ref().filter(|_| self.ready.is_some())
+    }
+
+    /// Whether jobs are done inline and take microseconds each.
+    pub(crate) fn is_tiny(&self) -> bool {
+        self.is_inline() && self.jobs >= JOBS_BEFORE_CHANGE && self.mean < TINY
+    }
+
+    /// Whether another task can be handed over now.
+    pub(crate) fn has_room(&self) -> bool {
+        match self.state {
+            State::Inline(_) => self.ready.is_none(),
+            _ => self.outstanding < if self.mean < SHORT { 2 } else { 1 },
+        }
+    }
+
+    /// Whether nothing is being done and nothing waits to be fetched.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.outstanding == 0 && self.ready.is_none()
+    }
+
+    /// Whether this thread may wait busily: no other thread of the rank has anything to do. A master that only hands out
+    /// has its compute thread at rest for ever, and whoever waits for it would wait for its sleeps.
+    pub(crate) fn leaves_the_core(&self) -> bool {
+        self.is_inline() || self.is_idle()
+    }
+
+    /// Hands a task over; inline, it is done when this returns.
+    pub(crate) fn submit(&mut self, task: W::Task) -> Result<()> {
+        let answers = W::answers(&task);
+        if let (State::Inline(user_code), Driver::Auto) = (&self.state, self.choice)
+            && user_code.may_block(&task)
+        {
+            // The others must hear of this rank meanwhile.
+            self.jobs = 0;
+            self.move_to_thread()?;
+        }
+        match &mut self.state {
+            State::Inline(user_code) => {
+                let outcome = match &mut self.simulated {
+                    Some(SimulatedThread { clock, start, done }) => {
+                        *start = clock.now();
+                        let (outcome, at) = clock.put_off(|| user_code.run(task));
+                        *done = at;
+                        outcome
+                    }
+                    None => user_code.run(task),
+                };
+                if let Some(outcome) = outcome.transpose() {
+                    self.ready = Some(outcome);
+                }
+                return Ok(());
+            }
+            State::Threaded { tasks, .. } => {
+                if tasks.send(task).is_ok() {
+                    self.outstanding += usize::from(answers);
+                    return Ok(());
+                }
+            }
+            State::Nowhere => {}
+        }
+        Err(self.thread_died())
+    }
+
+    /// Fetches what has been finished, if anything has.
+    pub(crate) fn fetch(&mut self) -> Result<Option<W::Outcome>> {
+        let pending = self.in_hand().is_some_and(|task| task.done > task.clock.now());
+        let outcome = match &mut self.state {
+            State::Inline(_) if pending => None,
+            State::Inline(_) => self.ready.take(),
+            State::Threaded { outcomes, .. } => match outcomes.try_recv() {
+                Ok(outcome) => {
+                    self.outstanding -= 1;
+                    Some(outcome)
+                }
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => return Err(self.thread_died()),
+            },
+            State::Nowhere => return Err(self.thread_died()),
+        };
+        let outcome = outcome.transpose()?;
+        if let Some(took) = outcome.as_ref().and_then(W::took) {
+            self.weigh(took)?;
+        }
+        Ok(outcome)
+    }
+
+    /// Changes the driver if jobs have become short or long.
+    fn weigh(&mut self, took: Duration) -> Result<()> {
+        // One eighth of the newest: a single long item does not turn the rank over.
+        self.mean = (self.mean * 7 + took) / 8;
+        self.jobs = self.jobs.saturating_add(1);
+        if self.choice != Driver::Auto || self.jobs < JOBS_BEFORE_CHANGE {
+            return Ok(());
+        }
+        if self.is_inline() && self.mean > THREADED_ABOVE {
+            self.jobs = 0;
+            self.move_to_thread()
+        } else if !self.is_inline() && self.mean < INLINE_BELOW && self.is_idle() {
+            self.jobs = 0;
+            self.move_inline()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether the rank would rather have no job in hand now, so that it can change its driver.
+    pub(crate) fn wants_pause(&self) -> bool {
+        self.choice == Driver::Auto
+            && !self.is_inline()
+            && self.jobs >= JOBS_BEFORE_CHANGE
+            && self.mean < INLINE_BELOW
+            && self.outstanding > 0
+    }
+
+    fn move_to_thread(&mut self) -> Result<()> {
+        let mut user_code = match std::mem::replace(&mut self.state, State::Nowhere) {
+            State::Inline(user_code) => user_code,
+            state => {
+                self.state = state;
+                return Ok(());
+            }
+        };
+        let (tasks, to_do) = channel::<W::Task>();
+        let (finished, outcomes) = channel();
+        let (rank, waker) = (self.rank, self.waker.clone());
+        let compute = move || {
+            name_rank(rank);
+            for task in to_do {
+                let Some(outcome) = user_code.run(task).transpose() else { continue };
+                let failed = outcome.is_err();
+                let gone = finished.send(outcome).is_err();
+                waker.wake();
+                if failed || gone {
+                    break;
+                }
+            }
+            user_code
+        };
+        let thread = std::thread::Builder::new()
+            .name(format!("compute {rank}"))
+            .stack_size(STACK)
+            .spawn_scoped(self.scope, compute)
+            .map_err(|e| {
+                let text =
+                    format!("cannot start the compute thread: {e}; ARMATURE_DRIVER=inline does without");
+                Error::new(ErrorKind::Config, text).at_rank(rank)
+            })?;
+        self.state = State::Threaded { tasks, outcomes, thread };
+        Ok(())
+    }
+
+    fn move_inline(&mut self) -> Result<()> {
+        match std::mem::replace(&mut self.state, State::Nowhere) {
+            State::Threaded { tasks, thread, .. } => {
+                drop(tasks);
+                let user_code =
+                    thread.join().map_err(|panic| user_code::in_framework(&*panic).at_rank(self.rank))?;
+                self.state = State::Inline(user_code);
+            }
+            state => self.state = state,
+        }
+        Ok(())
+    }
+
+    /// The thread has gone: behind an error of user code, or by the framework's own fault, as user code is
+    /// caught.
+    fn thread_died(&mut self) -> Error {
+        match std::mem::replace(&mut self.state, State::Nowhere) {
+            State::Threaded { thread, outcomes, .. } => match thread.join() {
+                Err(panic) => user_code::in_framework(&*panic).at_rank(self.rank),
+                // It ends behind an error of user code, which may not have been fetched yet.
+                Ok(_) => outcomes
+                    .try_iter()
+                    .find_map(Result::err)
+                    .unwrap_or_else(|| self.framework_panic("the compute thread ended early".to_string())),
+            },
+            _ => self.framework_panic("the compute thread is gone".to_string()),
+        }
+    }
+
+    fn framework_panic(&self, text: String) -> Error {
+        Error::new(ErrorKind::Panic, format!("in the framework itself: {text}")).at_rank(self.rank)
+    }
+
+    /// Ends the engine, once it is idle.
+    pub(crate) fn finish(mut self) -> Result<W> {
+        self.move_inline()?;
+        match self.state {
+            State::Inline(user_code) => Ok(*user_code),
+            _ => Err(Error::new(ErrorKind::Panic, "in the framework itself: the user_code is gone")
+                .at_rank(self.rank)),
+        }
+    }
+}
+
+/// Stack of a compute thread, as large as that of a process on most systems: it runs user code.
+const STACK: usize = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A task is a wait for word from outside.
+    struct Waits;
+
+    impl UserCode for Waits {
+        type Task = Receiver<()>;
+        type Outcome = ();
+
+        fn run(&mut self, word: Receiver<()>) -> Result<Option<()>> {
+            Ok(word.recv().ok())
+        }
+
+        fn answers(_: &Receiver<()>) -> bool {
+            true
+        }
+
+        fn may_block(&self, _: &Receiver<()>) -> bool {
+            false
+        }
+
+        fn took((): &()) -> Option<Duration> {
+            None
+        }
+    }
+
+    #[test]
+    fn the_core_is_free_as_long_as_the_compute_thread_rests() {
+        std::thread::scope(|scope| {
+            let waker = Waker::for_this_thread();
+            let mut engine =
+                Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), Waits).expect("a thread");
+            assert!(!engine.is_inline() && engine.leaves_the_core());
+            let (word, waits) = channel();
+            engine.submit(waits).expect("the thread is there");
+            assert!(!engine.leaves_the_core());
+            word.send(()).expect("it is waited for");
+            while engine.fetch().expect("it is done").is_none() {
+                std::thread::park_timeout(Duration::from_millis(10));
+            }
+            assert!(engine.leaves_the_core());
+            engine.finish().map(drop).expect("it ends");
+        });
+    }
+}

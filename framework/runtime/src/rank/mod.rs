@@ -1,0 +1,3 @@
+//! What every rank does, whichever skeleton runs on it.
+
+pub(crate) mod executor;

@@ -1,0 +1,295 @@
+//! Start-up: every rank tells rank 0 where it is; rank 0 tells every rank who shares its node.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use armature_planner::SharedCores;
+use log::Level;
+use serde::{Deserialize, Serialize};
+
+use super::config::{Bind, Config};
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::Tag;
+use crate::comm::process::Process;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::topology::{self, Core, Topology};
+use crate::wire;
+
+/// How long an idle rank spins before it sleeps, where its core is its own.
+const SPIN: Duration = Duration::from_micros(300);
+
+/// What a rank tells of itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Register {
+    version: String,
+    transport: String,
+    /// None of simulated ranks: they are all on this machine, which says nothing about theirs. And what it is called, or
+    /// when the simulation was started, would make the message longer or shorter, and with it simulated time.
+    node: Option<Node>,
+}
+
+/// Where a rank is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Node {
+    topology: Topology,
+    process: Process,
+}
+
+impl Register {
+    fn own(transport: String, simulated: bool) -> Self {
+        let node = || Node { topology: Topology::of_this_node(), process: Process::own() };
+        Register { version: env!("CARGO_PKG_VERSION").to_string(), transport, node: (!simulated).then(node) }
+    }
+}
+
+/// What a rank learns about its node, and where it is bound.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Placement {
+    /// True when the node has fewer cores for its ranks than ranks.
+    shared_cores: bool,
+    /// Processing units to bind this rank to; `None` leaves it as it is.
+    units: Option<Vec<usize>>,
+}
+
+/// Groups of ranks that have fewer cores together than they are.
+pub(crate) type Sharing = Vec<SharedCores>;
+
+/// Runs the exchange on every rank, binds ranks where asked to, and logs the table of ranks on rank 0.
+///
+/// Returns, on rank 0, which ranks share cores.
+pub(super) fn exchange(endpoint: &mut Endpoint, config: &Config) -> Result<Sharing> {
+    let mine = Register::own(endpoint.transport().describe(), endpoint.clock().is_simulated());
+    let (placement, sharing) = match endpoint.rank() {
+        0 => welcome(endpoint, config, mine)?,
+        _ => (introduce(endpoint, config, &mine)?, Sharing::default()),
+    };
+    if let Some(units) = &placement.units {
+        topology::bind_current_thread(units).map_err(|e| e.at_rank(endpoint.rank()))?;
+    }
+    endpoint.set_spin(if placement.shared_cores { Duration::ZERO } else { SPIN });
+    Ok(sharing)
+}
+
+/// The part of rank 0.
+fn welcome(endpoint: &mut Endpoint, config: &Config, mine: Register) -> Result<(Placement, Sharing)> {
+    let size = endpoint.size();
+    let mut registered: Vec<Option<Register>> = vec![None; size];
+    registered[0] = Some(mine);
+    let registered = RefCell::new(registered);
+    endpoint.wait_until(
+        config.peer_limit,
+        |endpoint, message| {
+            let mut registered = registered.borrow_mut();
+            if let Some(message) = message.filter(|l| l.tag == Tag::Register) {
+                let register: Register = wire::from_bytes(&message.body)?;
+                check(message.from, &register)?;
+                if let Some(node) = &register.node {
+                    endpoint.know(message.from, node.process.clone());
+                }
+                registered[message.from] = Some(register);
+            }
+            Ok(registered.iter().all(Option::is_some).then_some(()))
+        },
+        || {
+            let registered = registered.borrow();
+            let silent: Vec<usize> = (0..size).filter(|&r| registered[r].is_none()).collect();
+            format!("for rank(s) {silent:?} to start")
+        },
+    )?;
+    // Before the others go on, and may have something to say themselves.
+    endpoint.started()?;
+    let registered: Vec<Register> = registered.into_inner().into_iter().flatten().collect();
+    let transport = registered[0].transport.clone();
+    let nodes: Vec<Node> = registered.into_iter().filter_map(|register| register.node).collect();
+    let known = nodes.len() == size;
+    let places = if known { places(&nodes, config.bind) } else { vec![Placement::default(); size] };
+    if size > 1 {
+        // Ranks that are threads of one process are all in the same place, which nobody needs to be told.
+        let level = if transport.starts_with("local") { Level::Debug } else { Level::Info };
+        let table = if known { table(&nodes, &places) } else { String::new() };
+        log::log!(level, "{size} ranks, {transport}{table}");
+    }
+    let root = if known { nodes[0].process.clone() } else { Process::default() };
+    for (to, place) in places.iter().enumerate().skip(1) {
+        endpoint.send(to, Tag::Placement, &(place, &root))?;
+    }
+    let sharing = sharing(&nodes, &places);
+    Ok((places[0].clone(), sharing))
+}
+
+/// Groups of ranks of a node that may run on the same cores, where they are more than these cores. Ranks that are bound
+/// to other cores of the node are no concern of theirs.
+fn sharing(nodes: &[Node], places: &[Placement]) -> Sharing {
+    let mut groups: Vec<(&str, BTreeSet<usize>, Vec<usize>)> = Vec::new();
+    for (rank, node) in nodes.iter().enumerate().filter(|&(rank, _)| places[rank].shared_cores) {
+        let host = node.topology.host.as_str();
+        // One processing unit stands for its core: two threads of a core are one core.
+        let allowed =
+            places[rank].units.clone().unwrap_or_else(|| node.topology.processing_units().collect());
+        let core_of = |c: &Core| c.processing_units.iter().any(|u| allowed.contains(u));
+        let mut cores: BTreeSet<usize> =
+            node.topology.cores.iter().filter(|c| core_of(c)).map(|c| c.processing_units[0]).collect();
+        let mut ranks = vec![rank];
+        // All groups that this rank touches become one.
+        groups.retain(|(of, theirs, members)| {
+            let apart = *of != host || theirs.is_disjoint(&cores);
+            if !apart {
+                cores.extend(theirs);
+                ranks.extend(members);
+            }
+            apart
+        });
+        ranks.sort_unstable();
+        groups.push((host, cores, ranks));
+    }
+    groups.retain(|(_, cores, ranks)| ranks.len() > cores.len());
+    let group = |(_, cores, ranks): (&str, BTreeSet<usize>, Vec<usize>)| SharedCores {
+        processors: ranks,
+        cores: cores.len() as f64,
+    };
+    groups.into_iter().map(group).collect()
+}
+
+/// The part of every other rank.
+fn introduce(endpoint: &mut Endpoint, config: &Config, mine: &Register) -> Result<Placement> {
+    endpoint.send(0, Tag::Register, mine)?;
+    let (placement, root) = endpoint.wait_until(
+        config.peer_limit,
+        |_, message| match message.filter(|l| l.tag == Tag::Placement) {
+            Some(message) => wire::from_bytes(&message.body).map(Some),
+            None => Ok(None),
+        },
+        || "for rank 0 to welcome it".to_string(),
+    )?;
+    endpoint.know(0, root);
+    Ok(placement)
+}
+
+/// Ranks built from different versions, or against different MPI libraries, do not understand each other.
+fn check(from: usize, register: &Register) -> Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    if register.version != version {
+        let text = format!(
+            "runs armature {}, rank 0 runs {version}: start the same program on every rank",
+            register.version
+        );
+        return Err(Error::new(ErrorKind::Config, text).at_rank(from));
+    }
+    Ok(())
+}
+
+/// Who shares a node with whom, and which cores each rank gets.
+fn places(nodes: &[Node], bind: Bind) -> Vec<Placement> {
+    let mut hosts: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (rank, node) in nodes.iter().enumerate() {
+        hosts.entry(&node.topology.host).or_default().push(rank);
+    }
+    let mut places = vec![Placement::default(); nodes.len()];
+    for ranks in hosts.values() {
+        let topologies = || ranks.iter().map(|&r| &nodes[r].topology);
+        let masks: Vec<BTreeSet<usize>> = topologies().map(|t| t.processing_units().collect()).collect();
+        let bound = topology::launcher_has_bound(&masks);
+        // All cores that any rank of the node may use, each once.
+        let cores: BTreeMap<usize, &Core> =
+            topologies().flat_map(|t| &t.cores).map(|c| (c.processing_units[0], c)).collect();
+        let cores: Vec<Core> = cores.into_values().cloned().collect();
+        for (local, &rank) in ranks.iter().enumerate() {
+            let units = topology::cores_of_rank(ranks.len(), local, &cores, bound || bind == Bind::None);
+            places[rank] = Placement { shared_cores: ranks.len() > cores.len(), units };
+        }
+    }
+    places
+}
+
+/// The start-up table, from a new line on: host, cores and memory of every rank.
+fn table(nodes: &[Node], places: &[Placement]) -> String {
+    let mut text =
+        format!("\n{:>5}  {:<20} {:<16} {:>6}  {:>10}", "rank", "host", "may run on", "cores", "memory");
+    for (rank, (node, place)) in nodes.iter().zip(places).enumerate() {
+        let t = &node.topology;
+        let units = place.units.clone().unwrap_or_else(|| t.processing_units().collect());
+        text += &format!(
+            "\n{rank:>5}  {:<20} {:<16} {:>6}  {:>6.1} GiB",
+            t.host,
+            ranges(units),
+            t.cores.len(),
+            t.memory_total as f64 / f64::from(1 << 30)
+        );
+    }
+    if places.iter().any(|p| p.shared_cores) {
+        text += "\n       ranks share cores: idle ones sleep instead of spinning";
+    }
+    text
+}
+
+/// Numbers as people write them: `0-3,8`.
+fn ranges(mut units: Vec<usize>) -> String {
+    units.sort_unstable();
+    let runs = units.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [one] => one.to_string(),
+        run => format!("{}-{}", run[0], run[run.len() - 1]),
+    });
+    runs.collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(host: &str) -> Node {
+        let topology = Topology { host: host.into(), ..Topology::of_this_node() };
+        Node { topology, process: Process::own() }
+    }
+
+    #[test]
+    fn ranks_of_a_node_share_its_cores_and_others_do_not_count() {
+        let cores = Topology::of_this_node().cores.len();
+        let mut nodes: Vec<Node> = (0..cores).map(|_| node("a")).collect();
+        nodes.push(node("b"));
+        let places = places(&nodes, Bind::Core);
+        assert!(places.iter().all(|p| !p.shared_cores && p.units.is_some()));
+        nodes.push(node("a"));
+        let places = super::places(&nodes, Bind::Core);
+        assert!(places[0].shared_cores && places[0].units.is_none());
+        assert!(!places[cores].shared_cores);
+        let text = table(&nodes, &places);
+        assert_eq!(text.trim_start().lines().count(), 1 + nodes.len() + 1, "{text}");
+    }
+
+    #[test]
+    fn ranks_bound_to_other_cores_of_a_node_do_not_share() {
+        let on = |core: usize| {
+            let cores = vec![Core { package: 0, processing_units: vec![core] }];
+            let mut node = node("a");
+            node.topology.cores = cores;
+            node
+        };
+        let place = Placement { shared_cores: true, units: None };
+        let nodes = [on(0), on(1), on(0), on(2), on(1)];
+        let groups = sharing(&nodes, &vec![place; 5]);
+        let on_one = |ranks: [usize; 2]| SharedCores { processors: ranks.to_vec(), cores: 1.0 };
+        assert_eq!(groups, [on_one([0, 2]), on_one([1, 4])], "rank 3 has a core of its own");
+    }
+
+    #[test]
+    fn another_version_is_refused() {
+        let other = Register { version: "0.0.0".into(), ..Register::own("local".into(), false) };
+        assert!(check(3, &other).unwrap_err().to_string().starts_with("rank 3: runs armature 0.0.0"));
+    }
+
+    #[test]
+    fn simulated_ranks_tell_nothing_that_depends_on_this_machine_or_the_day() {
+        let told = wire::to_bytes(&Register::own("mpi".into(), true)).unwrap();
+        let same =
+            Register { version: env!("CARGO_PKG_VERSION").into(), transport: "mpi".into(), node: None };
+        assert_eq!(told, wire::to_bytes(&same).unwrap());
+        assert!(Register::own("mpi".into(), false).node.is_some(), "others do");
+    }
+
+    #[test]
+    fn unit_numbers_are_shown_as_ranges() {
+        assert_eq!(ranges(vec![8, 0, 1, 2, 3]), "0-3,8");
+        assert_eq!(ranges(vec![]), "");
+    }
+}

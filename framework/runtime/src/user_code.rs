@@ -1,0 +1,130 @@
+//! The boundary between the framework and user code: the only place where panics are caught.
+//!
+//! A panic becomes an error like any other. Whatever user code hands over on its way out is its own code once more: the text of an
+//! error is made by its `Display`, and the payload of a panic is dropped by its `Drop`. Both happen in here, so that a
+//! panic in them is caught, too.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::{BoxError, Error, ErrorKind, Result};
+
+/// Calls user code. Who calls adds the place: rank, stage, task.
+///
+/// What the closure touches may be left half changed by a panic: the job ends with the error, or what user code owned is made anew.
+///
+/// # Errors
+/// What user code returns, with all its causes in the message ([`ErrorKind::User`], or as it was if it is an [`Error`] already);
+/// [`ErrorKind::Panic`] if it panics.
+pub(crate) fn call<R, E: Into<BoxError>>(work: impl FnOnce() -> Result<R, E>) -> Result<R> {
+    match caught(|| work().map_err(|error| described(error.into()))) {
+        Ok(result) => result,
+        Err(text) => Err(Error::new(ErrorKind::Panic, text)),
+    }
+}
+
+/// An error of user code as ours; one that is ours already keeps what it knows.
+pub(crate) fn described(error: BoxError) -> Error {
+    let error = match error.downcast::<Error>() {
+        Ok(ours) => return *ours,
+        Err(theirs) => theirs,
+    };
+    let text = caught(|| {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text = format!("{text}: {cause}");
+            source = cause.source();
+        }
+        drop(error);
+        text
+    });
+    let failed = |panic| format!("an error of which no text can be made: it panics with {panic:?}");
+    Error::new(ErrorKind::User, text.unwrap_or_else(failed))
+}
+
+/// A panic that got past the boundary, which is the framework's own fault.
+pub(crate) fn in_framework(payload: &(dyn Any + Send)) -> Error {
+    Error::new(ErrorKind::Panic, format!("in the framework itself: {}", panic_text(payload)))
+}
+
+/// What a panic says.
+fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("with a value that is not a text")
+        .to_string()
+}
+
+/// Calls it; the text of its panic if it panics, whose payload is dropped in here.
+fn caught<R>(work: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
+        let text = panic_text(&*payload);
+        if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            // It would go on like this: its memory is a small price.
+            std::mem::forget(another);
+        }
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt;
+
+    use super::*;
+
+    /// Panics whenever it is asked or dropped, as `when` says.
+    #[derive(Debug)]
+    struct Malicious {
+        when_shown: bool,
+        when_dropped: bool,
+    }
+
+    impl fmt::Display for Malicious {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            assert!(!self.when_shown, "no text for you");
+            f.write_str("a bad end")
+        }
+    }
+
+    impl std::error::Error for Malicious {}
+
+    impl Drop for Malicious {
+        fn drop(&mut self) {
+            assert!(!self.when_dropped || std::thread::panicking(), "never drop me");
+        }
+    }
+
+    fn failing(when_shown: bool, when_dropped: bool) -> Error {
+        call(|| Err::<(), BoxError>(Malicious { when_shown, when_dropped }.into())).unwrap_err()
+    }
+
+    #[test]
+    fn what_user_code_returns_comes_through() {
+        assert_eq!(call(|| Ok::<_, BoxError>(7)).unwrap(), 7);
+        let ours = Error::new(ErrorKind::Config, "no").at_rank(3);
+        assert_eq!(call(|| Err::<(), _>(ours)).unwrap_err().rank(), Some(3));
+        assert_eq!(failing(false, false).message(), "a bad end");
+    }
+
+    #[test]
+    fn an_error_that_panics_when_it_is_shown_or_dropped_is_one_error() {
+        let shown = failing(true, false);
+        assert_eq!(shown.kind(), ErrorKind::User);
+        assert!(shown.message().contains("no text for you"), "{shown}");
+        let dropped = failing(false, true);
+        assert!(dropped.message().contains("never drop me"), "{dropped}");
+    }
+
+    #[test]
+    fn a_payload_that_panics_when_it_is_dropped_is_one_panic() {
+        let error = call(|| -> Result<(), BoxError> {
+            std::panic::panic_any(Malicious { when_shown: false, when_dropped: true })
+        });
+        let error = error.unwrap_err();
+        assert_eq!((error.kind(), error.message()), (ErrorKind::Panic, "with a value that is not a text"));
+        let text = call(|| -> Result<(), BoxError> { panic!("{} left", 3) }).unwrap_err();
+        assert_eq!(text.message(), "3 left");
+    }
+}
