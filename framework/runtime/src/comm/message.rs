@@ -5,61 +5,102 @@ use bytes::Bytes;
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a message is. The numbers are on the wire: they are not reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Tag {
-    Register = 1,
-    Placement = 2,
-    Leave = 3,
-    Dismiss = 4,
-    Failure = 5,
-    Announce = 6,
-    Prepare = 16,
-    Ready = 17,
-    Data = 18,
-    Request = 19,
-    Offer = 20,
-    Assign = 21,
-    Token = 22,
-    Finish = 23,
-    Report = 24,
-    Status = 25,
-    Probe = 26,
-    Echo = 27,
-    Switch = 28,
-    Measures = 29,
-    Early = 30,
-    Chunk = 32,
-    Done = 33,
-    Join = 34,
-    Hung = 35,
-    Park = 36,
-    Lead = 37,
-    Attach = 38,
-    Bulk = 39,
-    Bundle = 40,
-    Lost = 41,
-    Retire = 42,
-    Orders = 48,
-    Units = 49,
-    Border = 50,
-    Gather = 51,
-    Saved = 52,
-    Wanted = 53,
+/// What kind of message it is. Each room that sends messages has an enum of its own, which [`tags!`] defines: in a run, which all
+/// ranks have agreed on, only one skeleton's messages are on their way, beside those of the session.
+pub(crate) trait Tagged: Copy + std::fmt::Debug + 'static {
+    /// Whose messages these are, in words that follow "expected a message of".
+    const OF: &'static str;
+
+    /// As it is on the wire.
+    fn byte(self) -> u8;
+
+    /// From the wire; `None` if it is none of these.
+    fn from_byte(byte: u8) -> Option<Self>;
 }
 
-impl Tag {
-    fn from_wire(byte: u8) -> Option<Self> {
-        use Tag::*;
-        [
-            Register, Placement, Leave, Dismiss, Failure, Announce, Prepare, Ready, Data, Request, Offer,
-            Assign, Token, Finish, Report, Status, Probe, Echo, Switch, Measures, Early, Chunk, Done, Join,
-            Hung, Park, Lead, Attach, Bulk, Bundle, Lost, Retire, Orders, Units, Border, Gather, Saved,
-            Wanted,
-        ]
-        .into_iter()
-        .find(|k| *k as u8 == byte)
+/// Defines an enum of tags: `tags! { "the farm"; pub(crate) enum Tag { Chunk = 16, Done = 17 } }`. The session's are below 16.
+macro_rules! tags {
+    ($of:literal; $(#[$meta:meta])* $vis:vis enum $name:ident { $($(#[$doc:meta])* $tag:ident = $byte:literal),* $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $vis enum $name { $($(#[$doc])* $tag = $byte),* }
+
+        impl $crate::comm::message::Tagged for $name {
+            const OF: &'static str = $of;
+
+            fn byte(self) -> u8 {
+                self as u8
+            }
+
+            fn from_byte(byte: u8) -> Option<Self> {
+                match byte {
+                    $($byte => Some($name::$tag),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+#[allow(unused_imports, reason = "rooms that have their own tags take it from here")]
+pub(crate) use tags;
+
+tags! {
+    "the session";
+    /// Messages that are not a skeleton's.
+    pub(crate) enum Control {
+        /// To rank 0: a rank has started.
+        Register = 1,
+        /// From rank 0: all have, and where this one may run.
+        Placement = 2,
+        /// To rank 0: a rank has done what it was to do.
+        Leave = 3,
+        /// From rank 0: all have, end.
+        Dismiss = 4,
+        /// The job ends because of an error.
+        Failure = 5,
+        /// From rank 0: what it is about to run.
+        Announce = 6,
+        /// A sign of life.
+        Heartbeat = 7,
+    }
+}
+
+tags! {
+    "the skeletons";
+    /// Messages of skeletons.
+    pub(crate) enum Tag {
+        Prepare = 16,
+        Ready = 17,
+        Data = 18,
+        Request = 19,
+        Offer = 20,
+        Assign = 21,
+        Token = 22,
+        Finish = 23,
+        Report = 24,
+        Status = 25,
+        Probe = 26,
+        Echo = 27,
+        Switch = 28,
+        Measures = 29,
+        Early = 30,
+        Chunk = 32,
+        Done = 33,
+        Join = 34,
+        Hung = 35,
+        Park = 36,
+        Lead = 37,
+        Attach = 38,
+        Bulk = 39,
+        Bundle = 40,
+        Lost = 41,
+        Retire = 42,
+        Orders = 48,
+        Units = 49,
+        Border = 50,
+        Gather = 51,
+        Saved = 52,
+        Wanted = 53,
     }
 }
 
@@ -70,18 +111,37 @@ pub(crate) const FRAME_HEADER: usize = 8;
 pub(crate) const TAG_AT: usize = 4;
 
 /// The header of a message with `tag` in run number `run`.
-pub(crate) fn frame_header(run: u32, tag: Tag) -> [u8; FRAME_HEADER] {
+pub(crate) fn frame_header(run: u32, tag: impl Tagged) -> [u8; FRAME_HEADER] {
     let [a, b, c, d] = run.to_le_bytes();
-    [a, b, c, d, tag as u8, 0, 0, 0]
+    [a, b, c, d, tag.byte(), 0, 0, 0]
 }
 
 /// A message that has been opened: who sent it, what it is, and its content without the header.
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) from: usize,
-    pub(crate) tag: Tag,
+    pub(crate) code: u8,
     pub(crate) body: Bytes,
     pub(crate) parts: Vec<Part>,
+}
+
+impl Message {
+    /// What it is, for who expects one of these.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if it is none of them.
+    pub(crate) fn tag<T: Tagged>(&self) -> Result<T> {
+        T::from_byte(self.code).ok_or_else(|| {
+            let text =
+                format!("rank {} sent a message of kind {}, expected one of {}", self.from, self.code, T::OF);
+            Error::new(ErrorKind::Wire, text)
+        })
+    }
+
+    /// Whether it is this.
+    pub(crate) fn is(&self, tag: impl Tagged) -> bool {
+        self.code == tag.byte()
+    }
 }
 
 /// The number of the run that a message belongs to.
@@ -99,10 +159,7 @@ pub(super) fn run_of(message: &Frame) -> Result<u32> {
 }
 
 /// Takes a message, of which [`run_of`] has been asked, out of its frame.
-pub(super) fn open(from: usize, message: Frame) -> Result<Message> {
-    let Frame { head, parts } = message;
-    let tag = Tag::from_wire(head[TAG_AT]).ok_or_else(|| {
-        Error::new(ErrorKind::Wire, format!("rank {from} sent a message of unknown tag {}", head[TAG_AT]))
-    })?;
-    Ok(Message { from, tag, body: head.slice(FRAME_HEADER..), parts })
+pub(super) fn open(from: usize, frame: Frame) -> Message {
+    let Frame { head, parts } = frame;
+    Message { from, code: head[TAG_AT], body: head.slice(FRAME_HEADER..), parts }
 }

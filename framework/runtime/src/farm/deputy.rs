@@ -80,7 +80,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'_, 'scope, '_, 'w, 
         let Some(office) = self.deputy.as_mut().filter(|office| office.members().contains(&from)) else {
             return Ok(Some(message));
         };
-        match message.tag {
+        match message.tag::<Tag>()? {
             Tag::Join => {
                 let join: Join = wire::from_bytes(&message.body)?;
                 office.joined(from);

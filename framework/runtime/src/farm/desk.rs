@@ -276,7 +276,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'a, 'scope
         sink: &mut impl FnMut(u64, Result<O, FailedTask>) -> Answer,
     ) -> Result<()> {
         self.hear_again(message.from)?;
-        match message.tag {
+        match message.tag::<Tag>()? {
             Tag::Done => self.result_from(message, sink),
             Tag::Join => self.joined(&message),
             Tag::Status => self.watch.hear(&message),

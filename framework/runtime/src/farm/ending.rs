@@ -59,7 +59,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
             while let Some(message) = self.endpoint.poll()? {
                 moved = true;
                 self.hear_again(message.from)?;
-                match message.tag {
+                match message.tag::<Tag>()? {
                     Tag::Report => self.left(message.from),
                     Tag::Join => self.joined(&message)?,
                     Tag::Status => self.watch.hear(&message)?,

@@ -144,7 +144,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Hand<'a, 'scope
     fn hear(&mut self, message: Message) -> Result<()> {
         let Some(message) = self.member_says(message)? else { return Ok(()) };
         let from = message.from;
-        match message.tag {
+        match message.tag::<Tag>()? {
             Tag::Chunk => {
                 let (giving, load) = parcel::given(message.body, message.parts).map_err(|e| self.here(e))?;
                 self.watch.active(from);

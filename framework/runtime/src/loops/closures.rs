@@ -258,8 +258,9 @@ fn spread<T: Item + Clone>(
     }
     let message =
         endpoint.wait_until(limit, |_, message| Ok(message), || "for the result from rank 0".to_string())?;
-    if message.tag != Tag::Gather || message.from != 0 {
-        let text = format!("rank {} sent {:?} instead of rank 0's result", message.from, message.tag);
+    if !message.is(Tag::Gather) || message.from != 0 {
+        let text =
+            format!("rank {} sent {:?} instead of rank 0's result", message.from, message.tag::<Tag>()?);
         return Err(Error::new(ErrorKind::Wire, text));
     }
     first(Shipment::unpack(message.body, message.parts, 1)?.segments)

@@ -181,7 +181,7 @@ impl<'c, 'a, 'scope, 'env, 'p: 'scope> Conductor<'c, 'a, 'scope, 'env, 'p> {
 
     /// Takes in what another rank says.
     fn hear(&mut self, message: Message) -> Result<()> {
-        match (message.tag, &mut self.change) {
+        match (message.tag()?, &mut self.change) {
             (Tag::Ready, Some(change)) => {
                 let ready: Ready = wire::from_bytes(&message.body)?;
                 change.waiting.retain(|&rank| rank != message.from);
@@ -287,12 +287,14 @@ fn collect_reports<'scope, 'p: 'scope>(mut rank: Rank<'_, 'scope, '_, 'p>) -> Re
     let mut reports: Vec<Option<RankReport>> = vec![None; size];
     while reports.iter().skip(1).any(Option::is_none) {
         match rank.control() {
-            Some(message) if message.tag == Tag::Report => {
+            Some(message) if message.is(Tag::Report) => {
                 reports[message.from] = Some(wire::from_bytes(&message.body)?);
             }
             // The stream was over before the mapping that they prepared was needed.
-            Some(message) if matches!(message.tag, Tag::Ready | Tag::Measures) => {}
-            Some(message) => return Err(out_of_step(message.from, message.tag, "at the end of the stream")),
+            Some(message) if message.is(Tag::Ready) || message.is(Tag::Measures) => {}
+            Some(message) => {
+                return Err(out_of_step(message.from, message.tag()?, "at the end of the stream"));
+            }
             None => rank.turn_or_wait()?,
         }
     }

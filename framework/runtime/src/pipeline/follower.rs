@@ -23,7 +23,7 @@ pub(crate) fn follow<'scope, 'p: 'scope>(mut rank: Rank<'_, 'scope, '_, 'p>, con
             }
             continue;
         };
-        match message.tag {
+        match message.tag::<Tag>()? {
             Tag::Prepare => {
                 let order: Prepare = wire::from_bytes(&message.body)?;
                 rank.log_events(config.events.as_deref(), order.elapsed);

@@ -217,7 +217,7 @@ fn ping(endpoint: &mut Endpoint, to: usize, payload: Bytes) -> Result<()> {
 fn echo<'scope, 'p: 'scope>(rank: &mut Rank<'_, 'scope, '_, 'p>) -> Result<(usize, Answer)> {
     loop {
         if let Some(message) = rank.control() {
-            return match message.tag {
+            return match message.tag::<Tag>()? {
                 Tag::Echo => Ok((message.from, wire::from_bytes(&message.body)?)),
                 other => Err(Error::new(
                     ErrorKind::Wire,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::comm::Waiting;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::Tag;
+use crate::comm::message::Control;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
@@ -103,14 +103,14 @@ impl Endpoint {
 
     /// Rank 0's part. Ranks that are taken for dead are told as well: one that was only slow would wait for it.
     fn announce(&mut self, mine: &Announcement) -> Result<()> {
-        (1..self.size()).try_for_each(|to| self.send(to, Tag::Announce, mine))
+        (1..self.size()).try_for_each(|to| self.send(to, Control::Announce, mine))
     }
 
     /// The part of every other rank.
     fn compare(&mut self, mine: &Announcement, limit: Duration) -> Result<()> {
         let mut patience = Waiting::new(self);
         let message = loop {
-            if let Some(message) = self.poll_for(0, Tag::Announce)? {
+            if let Some(message) = self.poll_for(0, Control::Announce)? {
                 break message;
             }
             patience.wait(self, limit, || format!("for rank 0, before it {}", mine.what))?;
@@ -140,7 +140,7 @@ impl Endpoint {
         let until = clock.now() + TURN.saturating_mul(before).min(LAST_TURN);
         while clock.now() < until {
             // Failures come out of it as errors, and nothing else matters any more.
-            self.poll_for(0, Tag::Announce)?;
+            self.poll_for(0, Control::Announce)?;
             self.transport().wait(Some(TURN / 10))?;
         }
         Ok(())
@@ -151,6 +151,7 @@ impl Endpoint {
 mod tests {
     use super::*;
     use crate::comm::local::{LocalTransport, World};
+    use crate::comm::message::Tag;
 
     fn farm(name: &str, tasks: &str) -> Announcement {
         Announcement::new(format!("runs the farm {name:?}")).with("tasks of type", tasks).with("retries", 2)

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::config::{Bind, Config};
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::Tag;
+use crate::comm::message::Control;
 use crate::comm::process::Process;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::topology::{self, Core, Topology};
@@ -81,7 +81,7 @@ fn welcome(endpoint: &mut Endpoint, config: &Config, mine: Register) -> Result<(
         config.peer_limit,
         |endpoint, message| {
             let mut registered = registered.borrow_mut();
-            if let Some(message) = message.filter(|l| l.tag == Tag::Register) {
+            if let Some(message) = message.filter(|l| l.is(Control::Register)) {
                 let register: Register = wire::from_bytes(&message.body)?;
                 check(message.from, &register)?;
                 if let Some(node) = &register.node {
@@ -112,7 +112,7 @@ fn welcome(endpoint: &mut Endpoint, config: &Config, mine: Register) -> Result<(
     }
     let root = if known { nodes[0].process.clone() } else { Process::default() };
     for (to, place) in places.iter().enumerate().skip(1) {
-        endpoint.send(to, Tag::Placement, &(place, &root))?;
+        endpoint.send(to, Control::Placement, &(place, &root))?;
     }
     let sharing = sharing(&nodes, &places);
     Ok((places[0].clone(), sharing))
@@ -153,10 +153,10 @@ fn sharing(nodes: &[Node], places: &[Placement]) -> Sharing {
 
 /// The part of every other rank.
 fn introduce(endpoint: &mut Endpoint, config: &Config, mine: &Register) -> Result<Placement> {
-    endpoint.send(0, Tag::Register, mine)?;
+    endpoint.send(0, Control::Register, mine)?;
     let (placement, root) = endpoint.wait_until(
         config.peer_limit,
-        |_, message| match message.filter(|l| l.tag == Tag::Placement) {
+        |_, message| match message.filter(|l| l.is(Control::Placement)) {
             Some(message) => wire::from_bytes(&message.body).map(Some),
             None => Ok(None),
         },

@@ -13,7 +13,7 @@ use super::config::Config;
 use crate::comm::Backoff;
 use crate::comm::Reminder;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::Tag;
+use crate::comm::message::Control;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
@@ -54,11 +54,11 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         }
         // Also to those taken for dead: one that was only slow would wait for it.
         for to in 1..endpoint.size() {
-            endpoint.send(to, Tag::Dismiss, &lost)?;
+            endpoint.send(to, Control::Dismiss, &lost)?;
         }
         endpoint.learn_lost(lost);
     } else {
-        endpoint.send(0, Tag::Leave, &())?;
+        endpoint.send(0, Control::Leave, &())?;
         let lost = wait_for_farewell(endpoint, config)?;
         endpoint.learn_lost(lost);
     }
@@ -79,7 +79,7 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     loop {
         while let Some(message) = endpoint.poll()? {
             pulse.heard(endpoint);
-            if message.tag == Tag::Leave {
+            if message.is(Control::Leave) {
                 here[message.from] = true;
                 if endpoint.is_lost(message.from) {
                     endpoint.stays(message.from);
@@ -107,7 +107,7 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
                     return Err(Error::new(ErrorKind::Timeout, text).at_rank(0));
                 }
                 if here || endpoint.is_staying(rank) {
-                    endpoint.send(rank, Tag::Status, &())?;
+                    endpoint.send(rank, Control::Heartbeat, &())?;
                 }
             }
             pulse.check(endpoint, config.join_limit, || format!("for rank(s) {missing:?} to leave"))?;
@@ -123,10 +123,10 @@ fn wait_for_farewell(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usi
     loop {
         while let Some(message) = endpoint.poll()? {
             pulse.heard(endpoint);
-            match message.tag {
-                Tag::Dismiss => return wire::from_bytes(&message.body),
+            match message.tag::<Control>()? {
+                Control::Dismiss => return wire::from_bytes(&message.body),
                 // Rank 0 waits here, too, and says so every second.
-                Tag::Status => limit = config.peer_limit,
+                Control::Heartbeat => limit = config.peer_limit,
                 _ => {}
             }
         }
@@ -135,7 +135,7 @@ fn wait_for_farewell(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usi
                 let text = "rank 0 has died before it let this rank leave";
                 return Err(Error::new(ErrorKind::Timeout, text).at_rank(endpoint.rank()));
             }
-            endpoint.send(0, Tag::Status, &())?;
+            endpoint.send(0, Control::Heartbeat, &())?;
             pulse.check(endpoint, limit, || "for rank 0 to let it leave".to_string())?;
         }
         pulse.wait(endpoint)?;

@@ -99,7 +99,7 @@ fn a_rank_0_that_falls_silent_while_all_leave_is_not_waited_for() {
     let config = Config::new().peer_limit(Duration::from_millis(500));
     let mut root = endpoint(0);
     root.begin_run(&finalize::end(), config.join_limit).unwrap();
-    root.send(1, crate::comm::message::Tag::Status, &()).unwrap();
+    root.send(1, crate::comm::message::Control::Heartbeat, &()).unwrap();
     let error = finalize::leave(&mut endpoint(1), &config).unwrap_err();
     assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(1)));
     assert!(error.message().ends_with("for rank 0 to let it leave"), "{error}");
@@ -114,7 +114,7 @@ fn a_rank_that_falls_silent_while_it_waits_to_leave_fails_the_job() {
     let config = Config::new().peer_limit(Duration::from_millis(1_500));
     let mut silent = endpoint(1);
     silent.next_run();
-    silent.send(0, crate::comm::message::Tag::Leave, &()).unwrap();
+    silent.send(0, crate::comm::message::Control::Leave, &()).unwrap();
     // Rank 2 is busy with something else for longer than ranks that wait may be silent.
     let error = finalize::leave(&mut endpoint(0), &config).unwrap_err();
     assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(0)));

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::backoff::Backoff;
 use super::liveness::Liveness;
-use super::message::{FRAME_HEADER, Message, TAG_AT, Tag, frame_header, open, run_of};
+use super::message::{Control, FRAME_HEADER, Message, TAG_AT, Tagged, frame_header, open, run_of};
 use super::process::Process;
 use crate::comm::clock::Clock;
 use crate::comm::{Frame, Transport};
@@ -211,7 +211,7 @@ impl Endpoint {
     }
 
     /// Sends a control message of the present run.
-    pub(crate) fn send<T: Serialize>(&mut self, to: usize, tag: Tag, content: &T) -> Result<()> {
+    pub(crate) fn send<T: Serialize>(&mut self, to: usize, tag: impl Tagged, content: &T) -> Result<()> {
         let mut head = frame_header(self.run, tag).to_vec();
         head.extend_from_slice(&wire::to_bytes(content)?);
         self.transport.send(to, Frame::new(head))
@@ -250,18 +250,18 @@ impl Endpoint {
     ///
     /// # Errors
     /// As [`poll`](Endpoint::poll).
-    pub(crate) fn poll_for(&mut self, rank: usize, tag: Tag) -> Result<Option<Message>> {
+    pub(crate) fn poll_for(&mut self, rank: usize, tag: impl Tagged) -> Result<Option<Message>> {
         let is_it = |run: u32, from: usize, frame: &Frame| {
-            from == rank && run_of(frame).is_ok_and(|of| of == run) && frame.head[TAG_AT] == tag as u8
+            from == rank && run_of(frame).is_ok_and(|of| of == run) && frame.head[TAG_AT] == tag.byte()
         };
         let at = self.early.iter().position(|(from, frame)| is_it(self.run, *from, frame));
         if let Some((from, frame)) = at.and_then(|at| self.early.remove(at)) {
-            return open(from, frame).map(Some);
+            return Ok(Some(open(from, frame)));
         }
         while let Some((from, frame)) = self.transport.poll()? {
             self.liveness.heard(from);
             if is_it(self.run, from, &frame) {
-                return open(from, frame).map(Some);
+                return Ok(Some(open(from, frame)));
             }
             if is_failure(&frame)? {
                 return self.admit(from, frame);
@@ -283,7 +283,7 @@ impl Endpoint {
             return Err(error);
         }
         match run.cmp(&self.run) {
-            Ordering::Equal => open(from, frame).map(Some),
+            Ordering::Equal => Ok(Some(open(from, frame))),
             Ordering::Less => Ok(None),
             Ordering::Greater => {
                 self.early.push_back((from, frame));
@@ -303,7 +303,7 @@ impl Endpoint {
         let me = self.rank();
         for to in (0..self.size()).filter(|&r| r != me) {
             // Best effort: the job ends whether or not this gets through.
-            let _ = self.send(to, Tag::Failure, &note);
+            let _ = self.send(to, Control::Failure, &note);
         }
         let _ = self.drain(FLUSH);
         if self.is_process() {
@@ -347,7 +347,7 @@ impl Endpoint {
 /// # Errors
 /// If it is no message between ranks.
 fn is_failure(frame: &Frame) -> Result<bool> {
-    run_of(frame).map(|_| frame.head[TAG_AT] == Tag::Failure as u8)
+    run_of(frame).map(|_| frame.head[TAG_AT] == Control::Failure.byte())
 }
 
 /// How long a failing rank tries to get its message out before it ends the job.

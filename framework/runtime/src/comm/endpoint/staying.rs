@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{Endpoint, FLUSH, FRAME_HEADER, TAG_AT, Tag};
+use super::{Control, Endpoint, FLUSH, FRAME_HEADER, TAG_AT, Tagged};
 use crate::error::Result;
 use crate::wire;
 
@@ -52,9 +52,9 @@ impl Endpoint {
             backoff.reset();
             self.liveness.heard(from);
             match frame.head.get(TAG_AT) {
-                Some(&tag) if tag == Tag::Dismiss as u8 => break Some(frame),
+                Some(&tag) if tag == Control::Dismiss.byte() => break Some(frame),
                 // The job is being ended.
-                Some(&tag) if tag == Tag::Failure as u8 => break None,
+                Some(&tag) if tag == Control::Failure.byte() => break None,
                 _ => {}
             }
         };

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::comm::local::{LocalTransport, World};
+use crate::comm::message::Tag;
 
 impl Endpoint {
     /// Looks all the time from second `from` to second `to` after `start`. Returns the last one by the clock.
@@ -46,7 +47,7 @@ fn a_failure_is_heard_in_any_run() {
     let (mut a, mut b) = pair();
     b.next_run();
     let note = FailureNote { message: "rank 0: stage seg: item 1: no".into(), restart: false };
-    a.send(1, Tag::Failure, &note).unwrap();
+    a.send(1, Control::Failure, &note).unwrap();
     let error = b.poll().unwrap_err();
     assert_eq!((error.kind(), error.message()), (ErrorKind::Peer, "rank 0: stage seg: item 1: no"));
     assert!(b.has_failed() && !a.has_failed(), "the failure has been told already");
@@ -58,7 +59,9 @@ fn garbage_is_an_error_not_a_panic() {
     a.send_ready(1, Frame::new(vec![1, 2, 3])).unwrap();
     assert_eq!(b.poll().unwrap_err().kind(), ErrorKind::Wire);
     a.send_ready(1, Frame::new(vec![0, 0, 0, 0, 200, 0, 0, 0])).unwrap();
-    assert_eq!(b.poll().unwrap_err().kind(), ErrorKind::Wire);
+    let unknown = b.poll().unwrap().expect("a message").tag::<Tag>().unwrap_err();
+    assert_eq!(unknown.kind(), ErrorKind::Wire);
+    assert!(unknown.message().contains("rank 0 sent a message of kind 200, expected one of"), "{unknown}");
 }
 
 #[test]

@@ -184,7 +184,7 @@ impl<'d> Driver<'d> {
                 out.send(below, head, Vec::new())?;
                 self.endpoint.wait_until(
                     self.join_limit,
-                    |_, message| match message.map(|message| (message.from, message.tag)) {
+                    |_, message| match message.map(|m| m.tag().map(|tag| (m.from, tag))).transpose()? {
                         Some((from, Tag::Echo)) if from == below => Ok(Some(())),
                         Some((from, tag)) => Err(unexpected(from, &format!("{tag:?}"), "an echo")),
                         None => Ok(None),
@@ -246,7 +246,8 @@ impl<'d> Driver<'d> {
 
     #[inline]
     fn take<M: Machine>(&mut self, machine: &mut M, message: Message) -> Result<()> {
-        let Message { from, tag, body, parts } = message;
+        let tag = message.tag()?;
+        let Message { from, body, parts, .. } = message;
         self.is_joined = true;
         match tag {
             Tag::Border | Tag::Units | Tag::Orders => machine.receive(from, Mail { tag, body, parts }),

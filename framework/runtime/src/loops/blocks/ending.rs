@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::leader::Leader;
 use super::mail::{Place, told, unexpected};
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::{Message, Tag};
+use crate::comm::message::Tag;
 use crate::error::Result;
 
 /// On rank 0, which has done everything: waits until all other ranks have, and tells those that have no rows.
@@ -22,8 +22,8 @@ pub(super) fn all_done(
     endpoint.wait_until(
         limit,
         |_, message| {
-            if let Some(Message { from, tag, body, .. }) = message {
-                hear(Some(&mut leader), from, tag, &body)?;
+            if let Some(message) = message {
+                hear(Some(&mut leader), message.from, message.tag()?, &message.body)?;
             }
             let left = leader.missing();
             *missing.borrow_mut() = format!("{left:?}");
@@ -53,7 +53,7 @@ pub(super) fn hear(leader: Option<&mut Leader>, from: usize, tag: Tag, body: &[u
 pub(super) fn stand_by(endpoint: &mut Endpoint, limit: Duration) -> Result<()> {
     endpoint.wait_until(
         limit,
-        |_, message| match message.map(|message| (message.from, message.tag)) {
+        |_, message| match message.map(|m| m.tag().map(|tag| (m.from, tag))).transpose()? {
             Some((_, Tag::Finish)) => Ok(Some(())),
             Some((_, Tag::Status)) | None => Ok(None),
             Some((from, tag)) => Err(unexpected(from, &format!("{tag:?}"), "the end of the loop")),

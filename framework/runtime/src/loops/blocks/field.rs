@@ -297,7 +297,9 @@ impl<T: Pod + Send> Field<T> {
         endpoint.wait_until(
             session.config().join_limit,
             |_, message| {
-                if let Some(Message { from, tag, body, parts }) = message {
+                if let Some(message) = message {
+                    let tag = message.tag()?;
+                    let Message { from, body, parts, .. } = message;
                     let at = missing.iter().position(|&rank| rank == from);
                     let (Tag::Gather, Some(at)) = (tag, at) else {
                         return Err(unexpected(from, &format!("{tag:?}"), "its rows of the grid"));

@@ -10,7 +10,7 @@ use super::folder::Attempt;
 use super::manifest::{Manifest, Saved};
 use super::write::Writer;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::{Message, Tag};
+use crate::comm::message::{Control, Message, Tag};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
@@ -63,11 +63,12 @@ pub(in crate::loops) fn agree(
         (Some(book), Told { attempt, found })
     } else {
         let heard = |_: &mut Endpoint, message: Option<Message>| match message {
-            Some(message) if message.tag == Tag::Placement => {
+            Some(message) if message.is(Control::Placement) => {
                 wire::from_bytes::<Told>(&message.body).map(Some)
             }
-            Some(Message { from, tag, .. }) => {
-                let text = format!("rank {from} sent {tag:?}, expected which checkpoint counts");
+            Some(message) => {
+                let what = message.tag::<Tag>()?;
+                let text = format!("rank {} sent {what:?}, expected which checkpoint counts", message.from);
                 Err(Error::new(ErrorKind::Wire, text))
             }
             None => Ok(None),
@@ -82,7 +83,7 @@ pub(in crate::loops) fn agree(
         Route::Star => 0..0,
     };
     for to in to_tell {
-        endpoint.send(to, Tag::Placement, &told)?;
+        endpoint.send(to, Control::Placement, &told)?;
     }
     let Told { attempt, found } = told;
     let writer = Writer::new(&checkpoint.dir, attempt, rank, !endpoint.clock().is_simulated());

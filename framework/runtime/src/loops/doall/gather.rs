@@ -42,9 +42,12 @@ pub(in crate::loops) fn gather<U: Units>(
             |_, message| {
                 if let Some(message) = message {
                     let at = missing.iter().position(|&from| from == message.from);
-                    let (Tag::Gather, Some(at)) = (message.tag, at) else {
-                        let text =
-                            format!("rank {} sent {:?} while units were gathered", message.from, message.tag);
+                    let (Tag::Gather, Some(at)) = (message.tag()?, at) else {
+                        let text = format!(
+                            "rank {} sent {:?} while units were gathered",
+                            message.from,
+                            message.tag::<Tag>()?
+                        );
                         return Err(Error::new(ErrorKind::Wire, text));
                     };
                     missing.swap_remove(at);

@@ -59,7 +59,7 @@ impl<U: Units> Engine<U> {
 
     fn hear(&mut self, endpoint: &mut Endpoint, message: Message) -> Result<()> {
         let Some(run) = &mut self.run else { return Ok(()) };
-        match (message.tag, &mut run.leader) {
+        match (message.tag()?, &mut run.leader) {
             (Tag::Report, Some(leader)) => {
                 let say: Say = wire::from_bytes(&message.body)?;
                 leader.hear(message.from, &say, run.clock.now());

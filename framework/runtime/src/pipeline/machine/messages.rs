@@ -61,7 +61,7 @@ pub(super) struct Token {
 
 /// The epoch that a stream message belongs to; all of them begin with it.
 pub(super) fn epoch_of(message: &Message) -> Result<u32> {
-    match message.tag {
+    match message.tag::<Tag>()? {
         Tag::Data => match message.body.first_chunk::<4>() {
             Some(bytes) => Ok(u32::from_le_bytes(*bytes)),
             None => Err(Error::new(ErrorKind::Wire, "a batch's header is cut short")),

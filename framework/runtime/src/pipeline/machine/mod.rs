@@ -147,7 +147,7 @@ impl Machine {
             return Ok(());
         }
         let present = epoch == self.epoch();
-        match message.tag {
+        match message.tag::<Tag>()? {
             Tag::Data => {
                 let bytes = message.body.len() + message.parts.iter().map(Part::len).sum::<usize>();
                 let (_, parcel) = Parcel::unpack(message.body, message.parts)?;

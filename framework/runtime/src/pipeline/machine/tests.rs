@@ -125,7 +125,8 @@ impl World {
             .into_iter()
             .find(|k| *k as u8 == message.head[4])
             .expect("machines send these six kinds");
-        let message = Message { from, tag, body: message.head.slice(FRAME_HEADER..), parts: message.parts };
+        let message =
+            Message { from, code: tag as u8, body: message.head.slice(FRAME_HEADER..), parts: message.parts };
         if tag == Tag::Data {
             assert_eq!(parcel::sent(&message.body), Some(SENT));
         }
@@ -359,7 +360,7 @@ fn a_letter_that_does_not_fit_is_an_error() {
     let mut world = World::new(&setting);
     (0..3).for_each(|rank| world.switch(rank));
     let mut refuses = |rank: usize, tag: Tag, body: Vec<u8>| {
-        let message = Message { from: 1, tag, body: body.into(), parts: Vec::new() };
+        let message = Message { from: 1, code: tag as u8, body: body.into(), parts: Vec::new() };
         let error = world.machines[rank].on_message(message).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Wire);
         assert!(error.message().starts_with("from rank 1: "), "{error}");

@@ -72,7 +72,7 @@ impl<'p: 'scope, 'scope> Rank<'_, 'scope, '_, 'p> {
 
     /// Sorts a message: items and their book-keeping to the machine, the rest to who runs this rank.
     fn take_in(&mut self, message: Message) -> Result<()> {
-        if message.tag == Tag::Data && self.meter.watches_links() {
+        if message.is(Tag::Data) && self.meter.watches_links() {
             self.meter.arrived(Arrival {
                 from: message.from,
                 bytes: message.body.len() + message.parts.iter().map(Part::len).sum::<usize>(),
@@ -81,7 +81,7 @@ impl<'p: 'scope, 'scope> Rank<'_, 'scope, '_, 'p> {
                 late: self.looks_late,
             });
         }
-        match message.tag {
+        match message.tag::<Tag>()? {
             Tag::Data | Tag::Request | Tag::Offer | Tag::Assign | Tag::Early | Tag::Token => {
                 let taken = self.machine.on_message(message);
                 taken.map_err(|e| self.here(e))
