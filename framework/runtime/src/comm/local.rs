@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-use super::{Frame, Transport, Waker};
+use super::{Capabilities, Frame, Transport, Waker};
 use crate::comm::clock::Clock;
 use crate::error::{Error, Result};
 
@@ -91,6 +91,10 @@ impl Transport for LocalTransport {
 
     fn describe(&self) -> String {
         "local: ranks as threads".to_string()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { processes: false, returns_errors: true, real_time: true, ranks_may_end: false }
     }
 
     fn send(&mut self, to: usize, frame: Frame) -> Result<()> {

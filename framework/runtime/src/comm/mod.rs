@@ -20,5 +20,5 @@ pub(crate) mod waiting;
 
 pub(crate) use backoff::Backoff;
 pub(crate) use part::Part;
-pub(crate) use transport::{Frame, Transport, Waker};
+pub(crate) use transport::{Capabilities, Frame, Transport, Waker};
 pub(crate) use waiting::{Reminder, Waiting};

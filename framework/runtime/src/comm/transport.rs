@@ -35,6 +35,19 @@ impl Frame {
     }
 }
 
+/// What the ranks of a transport are and can do. Whoever must know asks for this, not for the transport's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capabilities {
+    /// Each rank is a process of its own on a real machine: it can die alone, be seen to die, and be ended alone.
+    pub(crate) processes: bool,
+    /// Ranks are threads of the process that called [`run`](crate::run), which returns their errors: nobody prints them.
+    pub(crate) returns_errors: bool,
+    /// Time passes by itself, on a real machine, so that a wait can have a limit. A simulator finds its own deadlocks instead.
+    pub(crate) real_time: bool,
+    /// Whoever started the job lets the other ranks go on when one ends without leaving the world in good order.
+    pub(crate) ranks_may_end: bool,
+}
+
 /// The message layer as one rank sees it. See the module's page for what is promised.
 pub(crate) trait Transport {
     /// This rank's number, from 0.
@@ -46,10 +59,8 @@ pub(crate) trait Transport {
     /// `local`, or the MPI library's own name and version: for logs and for tests that check what they run on.
     fn describe(&self) -> String;
 
-    /// Whether whoever started the job lets the other ranks go on when one ends without leaving the world in good order.
-    fn lets_ranks_end(&self) -> bool {
-        false
-    }
+    /// What its ranks are and can do.
+    fn capabilities(&self) -> Capabilities;
 
     /// Queues a frame for another rank (or for this one) and returns at once.
     fn send(&mut self, to: usize, frame: Frame) -> Result<()>;
@@ -85,6 +96,10 @@ pub(crate) trait Transport {
     /// Ends this rank at once, with success and without a farewell, if it is a process; returns if it is a thread or
     /// simulated.
     fn leave_now(&mut self);
+
+    /// Ends this rank with failure after `grace`, if it is a process, whatever its threads do then: user code that computes for
+    /// minutes cannot be stopped. A rank that is a thread or simulated ends when its user code comes back.
+    fn leave_within(&mut self, _grace: Duration) {}
 
     /// Leaves the world in good order: called once, on every rank, after the last frame.
     fn close(&mut self) -> Result<()>;

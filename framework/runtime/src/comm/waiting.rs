@@ -84,8 +84,7 @@ impl Waiting {
         what: impl Fn() -> String,
     ) -> Result<()> {
         let clock = endpoint.clock();
-        // The simulator finds its own deadlocks.
-        if !clock.is_simulated() {
+        if endpoint.capabilities().real_time {
             let now = clock.now();
             let here = endpoint.look(now);
             let silent = here.saturating_sub(self.last);

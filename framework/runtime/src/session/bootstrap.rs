@@ -59,7 +59,7 @@ pub(crate) type Sharing = Vec<SharedCores>;
 ///
 /// Returns, on rank 0, which ranks share cores.
 pub(super) fn exchange(endpoint: &mut Endpoint, config: &Config) -> Result<Sharing> {
-    let mine = Register::own(endpoint.transport().describe(), endpoint.clock().is_simulated());
+    let mine = Register::own(endpoint.transport().describe(), !endpoint.capabilities().real_time);
     let (placement, sharing) = match endpoint.rank() {
         0 => welcome(endpoint, config, mine)?,
         _ => (introduce(endpoint, config, &mine)?, Sharing::default()),
@@ -106,7 +106,7 @@ fn welcome(endpoint: &mut Endpoint, config: &Config, mine: Register) -> Result<(
     let places = if known { places(&nodes, config.bind) } else { vec![Placement::default(); size] };
     if size > 1 {
         // Ranks that are threads of one process are all in the same place, which nobody needs to be told.
-        let level = if transport.starts_with("local") { Level::Debug } else { Level::Info };
+        let level = if endpoint.capabilities().returns_errors { Level::Debug } else { Level::Info };
         let table = if known { table(&nodes, &places) } else { String::new() };
         log::log!(level, "{size} ranks, {transport}{table}");
     }

@@ -41,10 +41,10 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         endpoint.finish()?;
         // Where ranks may end as they like, nothing is risked for those that were lost.
         let back = |rank: usize| {
-            endpoint.is_staying(rank) && !endpoint.has_ended(rank) && !endpoint.lets_ranks_end()
+            endpoint.is_staying(rank) && !endpoint.has_ended(rank) && !endpoint.capabilities().ranks_may_end
         };
         let lost: Vec<usize> = endpoint.lost().iter().copied().filter(|&rank| !back(rank)).collect();
-        if !lost.is_empty() && endpoint.is_process() && !endpoint.lets_ranks_end() {
+        if !lost.is_empty() && endpoint.is_process() && !endpoint.capabilities().ranks_may_end {
             // Not by the log, which may be off: it explains an exit code.
             let text = format!(
                 "armature: rank(s) {lost:?} have not come back, so that MPI cannot be finalised. All that the job was to do \
@@ -86,8 +86,9 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
                 }
             }
         }
-        let patient =
-            endpoint.is_process() && !endpoint.lets_ranks_end() && pulse.waited() <= config.peer_limit;
+        let patient = endpoint.is_process()
+            && !endpoint.capabilities().ranks_may_end
+            && pulse.waited() <= config.peer_limit;
         let may_come = |r: usize| patient && !endpoint.is_staying(r) && !endpoint.has_ended(r);
         let is_missing = |&r: &usize| !here[r] && (!endpoint.is_lost(r) || may_come(r));
         let missing: Vec<usize> = (1..endpoint.size()).filter(is_missing).collect();
@@ -180,11 +181,11 @@ impl Pulse {
         self.here.saturating_sub(self.start)
     }
 
-    /// Whether signs of life are due. The simulator finds its own deadlocks.
+    /// Whether signs of life are due.
     fn is_due(&mut self, endpoint: &mut Endpoint) -> bool {
         let now = endpoint.clock().now();
         self.here = endpoint.look(now);
-        let due = !endpoint.clock().is_simulated() && now >= self.next;
+        let due = endpoint.capabilities().real_time && now >= self.next;
         if due {
             self.next = now + PING;
         }

@@ -19,6 +19,8 @@ use std::time::Duration;
 use crate::comm::Transport;
 use crate::comm::clock::{Clock, Stopwatch};
 use crate::comm::endpoint::Endpoint;
+#[cfg(feature = "mpi")]
+use crate::comm::endpoint::GRACE;
 use crate::comm::local::{LocalTransport, World};
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::job_status::writer::StatusWriter;
@@ -153,10 +155,6 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// How long a rank that was told of another's failure waits for the job to be ended from outside.
-#[cfg(feature = "mpi")]
-const DOOM: Duration = Duration::from_secs(5);
-
 /// Starts the ranks, calls `body` on each, and returns rank 0's result (on MPI: this process's own).
 ///
 /// Where an MPI launcher started the program, the ranks are its processes: `mpirun -n 6 app`. Otherwise they
@@ -247,22 +245,22 @@ fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxE
         let _ = StatusWriter::start(config.job_status.as_deref(), 0, launcher.size.unwrap_or(1));
     }
     let transport = MpiTransport::open(MpiOptions { split: config.split_bytes, ..MpiOptions::default() })?;
-    let simulated = transport.clock().is_simulated();
+    let processes = transport.capabilities().processes;
     logging::start(Some(transport.rank()));
     if transport.rank() == 0 {
         config.remarks(Some(transport.size())).iter().for_each(|remark| log::warn!("{remark}"));
     }
     on_rank(Box::new(transport), config, body).map_err(|(_, error)| {
-        if !simulated {
+        if processes {
             // Another rank failed and is ending the job. If it cannot, this rank ends by itself.
-            std::thread::sleep(DOOM);
+            std::thread::sleep(GRACE);
             std::process::exit(1);
         }
         error
     })
 }
 
-/// One rank from register to bye.
+/// One rank from its start to its end.
 fn on_rank<R>(
     transport: Box<dyn Transport>,
     config: &Config,

@@ -44,7 +44,7 @@ impl Endpoint {
                     format!("waited {:.0} s for its own messages to be received", waited.as_secs_f64());
                 return Err(Error::new(ErrorKind::Timeout, text).at_rank(self.rank()));
             }
-            if !self.clock.is_simulated() {
+            if self.capabilities().real_time {
                 backoff.wait(&mut *self.transport, self.clock)?;
             }
         }

@@ -22,7 +22,7 @@ use super::liveness::Liveness;
 use super::message::{Control, FRAME_HEADER, Message, TAG_AT, Tagged, frame_header, open, run_of};
 use super::process::Process;
 use crate::comm::clock::Clock;
-use crate::comm::{Frame, Transport};
+use crate::comm::{Capabilities, Frame, Transport};
 use crate::error::{Error, ErrorKind, Result};
 use crate::job_status::writer::{StatusWriter, may_restart};
 use crate::wire;
@@ -205,9 +205,14 @@ impl Endpoint {
         self.liveness.heard(rank);
     }
 
+    /// What ranks are and can do here.
+    pub(crate) fn capabilities(&self) -> Capabilities {
+        self.transport.capabilities()
+    }
+
     /// Whether this rank is a process of its own, on a real machine.
     pub(crate) fn is_process(&self) -> bool {
-        !self.clock.is_simulated() && self.transport.describe().starts_with("mpi")
+        self.capabilities().processes
     }
 
     /// Sends a control message of the present run.
@@ -313,10 +318,12 @@ impl Endpoint {
         self.transport.abort(error);
     }
 
-    /// Says what went wrong, unless another rank has said so already, and ends the job.
+    /// Says what went wrong, unless another rank has said so already, and ends the job. A rank that has heard of it from another
+    /// is ended from outside, and where that does not come about ends by itself, whatever its user code does.
     pub(crate) fn report(&mut self, error: &Error) {
+        self.transport.leave_within(GRACE);
         if error.kind() != ErrorKind::Peer && !self.has_failed() {
-            if self.clock.is_simulated() || self.is_process() {
+            if !self.capabilities().returns_errors {
                 // In one piece, so that what other ranks and the launcher print does not come in between.
                 let text = format!("armature: {error}\n");
                 // If nobody reads it, the exit code still tells.
@@ -352,6 +359,9 @@ fn is_failure(frame: &Frame) -> Result<bool> {
 
 /// How long a failing rank tries to get its message out before it ends the job.
 const FLUSH: Duration = Duration::from_millis(500);
+/// How long a rank whose job has failed stays at most. It has to be longer than what the failing rank takes to end the job, which is
+/// [`FLUSH`] and [`READ`]; more would keep a job in which nobody ends the others.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
 /// How long the launcher has to read why the job ends.
 const READ: Duration = Duration::from_millis(250);
 

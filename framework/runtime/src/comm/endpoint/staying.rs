@@ -65,9 +65,4 @@ impl Endpoint {
         self.transport.leave_now();
         Ok(())
     }
-
-    /// Whether whoever started the job lets the other ranks go on when one ends.
-    pub(crate) fn lets_ranks_end(&self) -> bool {
-        self.transport.lets_ranks_end()
-    }
 }

@@ -17,7 +17,7 @@ use self::envelope::{Number, Plan};
 use self::receive::{Slots, count, empty_status};
 use self::send::{AtOnce, Outbox};
 use self::start::World;
-use super::{Frame, Transport, Waker};
+use super::{Capabilities, Frame, Transport, Waker};
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -216,8 +216,14 @@ impl Transport for MpiTransport {
         format!("mpi: {}", self.world.library)
     }
 
-    fn lets_ranks_end(&self) -> bool {
-        self.lets_ranks_end
+    fn capabilities(&self) -> Capabilities {
+        let real = !self.clock.is_simulated();
+        Capabilities {
+            processes: real,
+            returns_errors: false,
+            real_time: real,
+            ranks_may_end: self.lets_ranks_end,
+        }
     }
 
     fn send(&mut self, to: usize, message: Frame) -> Result<()> {
@@ -303,18 +309,15 @@ impl Transport for MpiTransport {
     }
 
     fn leave_now(&mut self) {
-        if self.clock.is_simulated() {
-            return;
+        if !self.clock.is_simulated() {
+            exit(0);
         }
-        let _ = std::io::stdout().flush();
-        let _ = std::io::stderr().flush();
-        // SAFETY: this is `_exit` of the system's C library, which takes any code and does not come back.
-        unsafe extern "C" {
-            fn _exit(code: c_int) -> !;
+    }
+
+    fn leave_within(&mut self, grace: Duration) {
+        if !self.clock.is_simulated() {
+            exit_within(grace);
         }
-        // Not `exit`: what libraries do at the end may wait for the other ranks.
-        // SAFETY: see above.
-        unsafe { _exit(0) }
     }
 
     fn close(&mut self) -> Result<()> {
@@ -357,4 +360,26 @@ impl std::fmt::Debug for MpiTransport {
             .field("ready", &self.ready.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Ends this process at once. Not as [`std::process::exit`] does: what libraries do at the end may wait for the other ranks.
+fn exit(code: c_int) -> ! {
+    let _ = std::io::stdout().flush();
+    let _ = std::io::stderr().flush();
+    // SAFETY: this is `_exit` of the system's C library, which takes any code and does not come back.
+    unsafe extern "C" {
+        fn _exit(code: c_int) -> !;
+    }
+    // SAFETY: see above.
+    unsafe { _exit(code) }
+}
+
+/// Ends this process with code 1 after `grace`, whatever its threads do then.
+fn exit_within(grace: Duration) {
+    let end = move || {
+        std::thread::sleep(grace);
+        exit(1)
+    };
+    // Without a thread for it the rank still ends when user code comes back.
+    let _ = std::thread::Builder::new().name("leaving".to_string()).spawn(end);
 }

@@ -148,6 +148,15 @@ fn abort_ends_every_rank_with_a_failure() {
     assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
 }
 
+/// Nobody ends the job from outside, and the threads of the rank are all in user code.
+#[test]
+fn a_rank_that_computes_leaves_by_itself() {
+    let start = Instant::now();
+    let output = run(1, "as_rank_that_computes_for_long", &[]);
+    assert!(!output.status.success(), "{output:?}");
+    assert!(start.elapsed() < COMPUTES / 2, "it was waited for");
+}
+
 #[test]
 fn a_panic_with_the_transport_open_ends_the_job() {
     let start = Instant::now();
@@ -253,6 +262,17 @@ fn as_rank_that_aborts() {
         transport.poll().expect("poll");
         transport.wait(None).expect("wait");
     }
+}
+
+/// How long user code goes on, as far as the rank lets it: longer than any launcher takes to start and end.
+const COMPUTES: Duration = Duration::from_secs(60);
+
+#[test]
+#[ignore = "runs under mpirun, started by the tests above"]
+fn as_rank_that_computes_for_long() {
+    let mut transport = MpiTransport::open(options()).expect("open");
+    transport.leave_within(Duration::from_millis(200));
+    std::thread::sleep(COMPUTES);
 }
 
 #[test]

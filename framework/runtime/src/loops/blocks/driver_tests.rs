@@ -33,6 +33,14 @@ impl Transport for Slow {
     fn describe(&self) -> String {
         "slow".into()
     }
+    fn capabilities(&self) -> crate::comm::Capabilities {
+        crate::comm::Capabilities {
+            processes: false,
+            returns_errors: true,
+            real_time: true,
+            ranks_may_end: false,
+        }
+    }
     fn send(&mut self, _: usize, _: Frame) -> Result<()> {
         Ok(())
     }
