@@ -37,6 +37,8 @@
 mod comm;
 mod error;
 pub mod farm;
+#[cfg(test)]
+mod golden;
 pub mod job_status;
 pub mod loops;
 pub mod observe;

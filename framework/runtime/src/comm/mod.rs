@@ -8,6 +8,8 @@ pub(crate) mod clock;
 #[cfg(test)]
 mod conformance;
 pub(crate) mod endpoint;
+#[cfg(test)]
+mod golden_tests;
 mod liveness;
 pub(crate) mod local;
 pub(crate) mod message;

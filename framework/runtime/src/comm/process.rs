@@ -10,10 +10,10 @@ use crate::job_status::place;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
     /// Where its number means something; empty if that is not known.
-    place: String,
-    number: u32,
+    pub(crate) place: String,
+    pub(crate) number: u32,
     /// When it was started, in ticks since the machine was: numbers are used again.
-    started: u64,
+    pub(crate) started: u64,
 }
 
 impl Process {

@@ -40,6 +40,8 @@ mod deputy;
 mod desk;
 mod ending;
 mod giving;
+#[cfg(test)]
+mod golden_tests;
 mod hand;
 mod history;
 mod known;

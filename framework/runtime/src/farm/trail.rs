@@ -22,7 +22,7 @@ pub(crate) const NOTED: Duration = Duration::from_micros(200);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Place {
     pub(crate) process: Process,
-    file: i32,
+    pub(super) file: i32,
 }
 
 /// What is noted: the number of a chunk and one, or 0 for none that is known; the same of a task.

@@ -29,7 +29,7 @@ const FASTEST: f64 = 1e12;
 
 /// What rank 0 asks another rank.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-enum Question {
+pub(super) enum Question {
     /// Run the kernel and say how fast it was.
     Speed,
     /// Answer at once; bulk data may come along.
@@ -38,7 +38,7 @@ enum Question {
 
 /// What the other rank answers.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-enum Answer {
+pub(super) enum Answer {
     Speed(Speed),
     Pong,
 }

@@ -21,19 +21,19 @@ const SPIN: Duration = Duration::from_micros(300);
 
 /// What a rank tells of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Register {
-    version: String,
-    transport: String,
+pub(super) struct Register {
+    pub(super) version: String,
+    pub(super) transport: String,
     /// None of simulated ranks: they are all on this machine, which says nothing about theirs. And what it is called, or
     /// when the simulation was started, would make the message longer or shorter, and with it simulated time.
-    node: Option<Node>,
+    pub(super) node: Option<Node>,
 }
 
 /// Where a rank is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Node {
-    topology: Topology,
-    process: Process,
+pub(super) struct Node {
+    pub(super) topology: Topology,
+    pub(super) process: Process,
 }
 
 impl Register {
@@ -45,11 +45,11 @@ impl Register {
 
 /// What a rank learns about its node, and where it is bound.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Placement {
+pub(super) struct Placement {
     /// True when the node has fewer cores for its ranks than ranks.
-    shared_cores: bool,
+    pub(super) shared_cores: bool,
     /// Processing units to bind this rank to; `None` leaves it as it is.
-    units: Option<Vec<usize>>,
+    pub(super) units: Option<Vec<usize>>,
 }
 
 /// Groups of ranks that have fewer cores together than they are.

@@ -8,6 +8,8 @@ mod agreement;
 mod bootstrap;
 mod config;
 mod finalize;
+#[cfg(test)]
+mod golden_tests;
 mod logging;
 #[cfg(test)]
 mod tests;

@@ -29,10 +29,10 @@ use crate::wire;
 
 /// A failure as it travels.
 #[derive(Serialize, Deserialize)]
-struct FailureNote {
-    message: String,
+pub(super) struct FailureNote {
+    pub(super) message: String,
     /// Whether the job may succeed if it is started again.
-    restart: bool,
+    pub(super) restart: bool,
 }
 
 /// Sends and receives for one rank.

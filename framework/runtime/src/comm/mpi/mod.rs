@@ -24,6 +24,8 @@ use crate::error::{Error, ErrorKind, Result};
 mod assembly;
 mod call;
 mod envelope;
+#[cfg(test)]
+mod golden_tests;
 mod late;
 mod launcher;
 mod mark;

@@ -10,6 +10,8 @@ mod doacross;
 mod driver;
 mod ending;
 mod field;
+#[cfg(test)]
+mod golden_tests;
 mod grid;
 mod halo;
 mod leader;

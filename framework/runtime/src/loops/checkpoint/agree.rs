@@ -36,9 +36,9 @@ pub(in crate::loops) struct Agreed {
 
 /// What ranks are told.
 #[derive(Debug, Serialize, Deserialize)]
-struct Told {
-    attempt: Attempt,
-    found: Option<Manifest>,
+pub(super) struct Told {
+    pub(super) attempt: Attempt,
+    pub(super) found: Option<Manifest>,
 }
 
 /// Rank 0 looks for a checkpoint, and the ranks that have units, `0..ranks`, are told of it; all of these call it.

@@ -17,6 +17,8 @@
 mod agree;
 mod book;
 mod folder;
+#[cfg(test)]
+mod golden_tests;
 mod manifest;
 mod read;
 #[cfg(test)]

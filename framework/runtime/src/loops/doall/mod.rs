@@ -7,6 +7,8 @@ mod checkpoint_tests;
 mod engine;
 mod gather;
 #[cfg(test)]
+pub(super) mod golden_tests;
+#[cfg(test)]
 mod indices_tests;
 mod keeping;
 mod leader;

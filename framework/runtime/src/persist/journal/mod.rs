@@ -31,6 +31,8 @@ mod cut;
 #[cfg(test)]
 mod cut_tests;
 mod format;
+#[cfg(test)]
+mod golden_tests;
 mod holes;
 mod open;
 mod pace;

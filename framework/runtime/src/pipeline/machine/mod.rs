@@ -5,6 +5,8 @@
 
 mod broker;
 mod describe;
+#[cfg(test)]
+mod golden_tests;
 mod handover;
 mod inbox;
 mod job;

@@ -1,0 +1,14 @@
+//! The bytes of what all messages have, and of the one that ends a job.
+
+use super::endpoint::FailureNote;
+use super::message::{Control, frame_header};
+use crate::golden::{Messages, RUN};
+
+#[test]
+fn the_message_of_a_failure_is_as_it_was() {
+    let mut messages = Messages::default();
+    messages.bytes("the header of a frame", &frame_header(RUN, Control::Register));
+    let note = FailureNote { message: "rank 1: no".into(), restart: true };
+    messages.value("a rank has failed", Control::Failure, &note);
+    messages.check("comm");
+}

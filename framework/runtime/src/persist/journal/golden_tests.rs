@@ -1,0 +1,30 @@
+//! The bytes of a journal.
+
+use super::{Identity, Journal};
+use crate::golden::{check_file, place};
+
+/// A journal of an earlier version goes on where it ends, and one of the same results has the same bytes.
+#[test]
+fn a_journal_is_read_and_written_as_it_was() {
+    let job = || Identity::new("wörter", "1.2", [0, 255, 7]);
+    let results = [(3_u64, b"nine".to_vec()), (0, vec![]), (u64::MAX - 1, (0..=255).collect())];
+    let dir = tempfile::tempdir().unwrap();
+    let (old, new) = (dir.path().join("old"), dir.path().join("new"));
+
+    let (mut journal, _) = Journal::open(&new, &job(), |_, _| Ok(())).unwrap();
+    for (task, payload) in &results {
+        journal.append(std::time::Duration::ZERO, *task, payload).unwrap();
+    }
+    journal.close().unwrap();
+    check_file("journal", &new);
+
+    std::fs::copy(place("files/journal"), &old).unwrap();
+    let mut found = Vec::new();
+    let (_, recovery) = Journal::open(&old, &job(), |task, payload| {
+        found.push((task, payload.to_vec()));
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!((recovery.tasks, recovery.duplicates, recovery.cut), (3, 0, None));
+    assert_eq!(found, results);
+}

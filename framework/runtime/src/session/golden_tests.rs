@@ -1,0 +1,39 @@
+//! The bytes of messages that belong to no skeleton.
+
+use super::agreement::Announcement;
+use super::bootstrap::{Node, Placement, Register};
+use crate::comm::message::Control;
+use crate::comm::process::Process;
+use crate::golden::Messages;
+use crate::session::topology::{Core, Source, Topology};
+
+#[test]
+fn messages_of_a_session_are_as_they_were() {
+    let process = || Process { place: "host/4026531836".into(), number: 4711, started: 987_654 };
+    let topology = Topology {
+        host: "node-1".into(),
+        packages: 1,
+        cores: vec![Core { package: 0, processing_units: vec![0, 300] }],
+        caches: [Some(32 << 10), Some(1 << 20), None],
+        memory_total: 64 << 30,
+        memory_available: 60 << 30,
+        source: Source::Sysfs,
+    };
+    let register = |node| Register { version: "0.1.0".into(), transport: "mpi".into(), node };
+    let mut messages = Messages::default();
+    messages.value(
+        "a rank starts",
+        Control::Register,
+        &register(Some(Node { topology, process: process() })),
+    );
+    messages.value("a simulated rank starts", Control::Register, &register(None));
+    let place = |units| Placement { shared_cores: true, units };
+    messages.value("a rank's place, bound", Control::Placement, &(place(Some(vec![2, 70_000])), process()));
+    messages.value("a rank's place", Control::Placement, &(place(None), Process::default()));
+    let run = Announcement::new("runs the farm \"a\"").with("policy", "factoring").without_the_dead();
+    messages.value("what is run next", Control::Announce, &run);
+    messages.value("a rank has done its part", Control::Leave, &());
+    messages.value("the job is over, ranks 3 and 300 are lost", Control::Dismiss, &vec![3_usize, 300]);
+    messages.value("a rank is alive", Control::Heartbeat, &());
+    messages.check("session");
+}
