@@ -10,6 +10,7 @@ PARTS=(
   "format   |   5 |   60 | cargo fmt --check"
   "scripts  |  10 |  120 | shellcheck on every script"
   "lint     |  15 |  900 | clippy without warnings, also without MPI and hwloc"
+  "house    |   5 |  300 | measures of the framework's structure, none of which may get worse"
   "docs     |   5 |  600 | the pages of every crate, without warnings"
   "tests    | 785 | 1500 | unit tests, examples in the pages, whole programs on threads and on Open MPI"
   "pictures |  20 |  400 | Ferret reads a sample of 300 pictures that people have drawn with many programs"
@@ -23,7 +24,7 @@ PARTS=(
   "licences |   5 |   60 | the licences of all dependencies against deny.toml"
 )
 # What a person runs while working.
-QUICK=(setup format scripts lint tests)
+QUICK=(setup format scripts lint house tests)
 
 with=$CI_DIR/mpi/with.sh
 
@@ -48,6 +49,8 @@ part_lint() {
   "$with" openmpi cargo clippy --locked --workspace --all-targets -- -D warnings
   "$with" openmpi cargo clippy --locked -p armature --no-default-features --all-targets -- -D warnings
 }
+
+part_house() { "$with" openmpi cargo run --quiet --locked -p armature-house; }
 
 part_docs() { RUSTDOCFLAGS="-D warnings" "$with" openmpi cargo doc --locked --workspace --no-deps; }
 

@@ -1,0 +1,112 @@
+//! Who may know whom.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::imports::Arrows;
+use crate::source::Source;
+
+/// A layer of the house. Its rooms know those below it and each other.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Layer {
+    name: String,
+    /// Files, or directories with all that is in them, below `root`. The longest one that fits a file has it.
+    rooms: Vec<PathBuf>,
+    /// Its rooms do not know each other.
+    #[serde(default)]
+    apart: bool,
+}
+
+/// The arrows that run up, or across where rooms are to be apart: the numbers of two sources, and from which layer to which. Only
+/// files below `root` have layers.
+///
+/// # Errors
+/// If such a file has none.
+pub(crate) fn wrong(
+    root: &Path,
+    layers: &[Layer],
+    sources: &[Source],
+    arrows: &Arrows,
+) -> Result<Vec<(usize, usize, String)>, String> {
+    let mut places = Vec::with_capacity(sources.len());
+    for source in sources {
+        let place = match source.path.strip_prefix(root) {
+            Err(_) => None,
+            Ok(file) => Some(place(layers, file).ok_or_else(|| {
+                format!("{} is in none of the layers; house.toml names them", source.path.display())
+            })?),
+        };
+        places.push(place);
+    }
+    let mut wrong = Vec::new();
+    for &(from, to) in arrows.keys() {
+        let (Some((lower, a)), Some((upper, b))) = (places[from], places[to]) else { continue };
+        if upper > lower || upper == lower && layers[upper].apart && a != b {
+            wrong.push((from, to, format!("{} -> {}", layers[lower].name, layers[upper].name)));
+        }
+    }
+    Ok(wrong)
+}
+
+/// The number of a file's layer, and of its room there.
+fn place(layers: &[Layer], file: &Path) -> Option<(usize, usize)> {
+    let rooms = layers
+        .iter()
+        .enumerate()
+        .flat_map(|(layer, it)| it.rooms.iter().enumerate().map(move |(room, path)| (path, (layer, room))));
+    let fitting = rooms.filter(|(path, _)| file.starts_with(path));
+    fitting.max_by_key(|(path, _)| path.components().count()).map(|(_, place)| place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::code;
+
+    #[test]
+    fn arrows_up_and_across_are_found() {
+        let layer = |name: &str, rooms: &[&str], apart| Layer {
+            name: name.into(),
+            rooms: rooms.iter().map(PathBuf::from).collect(),
+            apart,
+        };
+        let mut layers = vec![
+            layer("ground", &["wire", "farm/ground.rs"], false),
+            layer("top", &["farm", "pipeline"], true),
+        ];
+        let source = |path: &str| Source {
+            path: path.into(),
+            module: Vec::new(),
+            krate: "k".into(),
+            code: code(""),
+            lines: 0,
+        };
+        let paths = [
+            "k/wire/a.rs",
+            "k/wire/b.rs",
+            "k/farm/a.rs",
+            "k/farm/b.rs",
+            "k/pipeline/a.rs",
+            "k/farm/ground.rs",
+            "o/a.rs",
+        ];
+        let sources = paths.map(source);
+        let all: Arrows = (0..7)
+            .flat_map(|a| (0..7).map(move |b| ((a, b), Default::default())))
+            .filter(|((a, b), _)| a != b)
+            .collect();
+        let found = wrong(Path::new("k"), &layers, &sources, &all).unwrap();
+        assert_eq!(found[0].2, "ground -> top");
+        let found: Vec<(usize, usize)> = found.into_iter().map(|(from, to, _)| (from, to)).collect();
+        let up = [0, 1, 5].iter().flat_map(|&a| [2, 3, 4].map(|b| (a, b)));
+        let mut expected: Vec<(usize, usize)> = up.chain([(2, 4), (3, 4), (4, 2), (4, 3)]).collect();
+        expected.sort_unstable();
+        assert_eq!(found, expected);
+        layers.pop();
+        assert!(
+            wrong(Path::new("k"), &layers, &sources, &all).unwrap_err().contains("k/farm/a.rs is in none")
+        );
+    }
+}

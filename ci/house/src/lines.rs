@@ -1,0 +1,41 @@
+//! Lines of code.
+
+use std::collections::BTreeSet;
+
+use proc_macro2::{TokenStream, TokenTree};
+use quote::ToTokens;
+
+/// How many lines have code on them: a token that is neither a comment nor for tests. A text over several lines counts for all of
+/// them.
+pub(crate) fn lines(code: &syn::File) -> usize {
+    let mut lines = BTreeSet::new();
+    collect(code.to_token_stream(), &mut lines);
+    lines.len()
+}
+
+fn collect(tokens: TokenStream, lines: &mut BTreeSet<usize>) {
+    for token in tokens {
+        match token {
+            TokenTree::Group(group) => {
+                lines.insert(group.span_open().start().line);
+                collect(group.stream(), lines);
+                lines.insert(group.span_close().end().line);
+            }
+            token => lines.extend(token.span().start().line..=token.span().end().line),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::code;
+
+    #[test]
+    fn comments_blank_lines_and_tests_do_not_count() {
+        let text = "//! Module.\n\n/// Doc.\nfn a(\n    b: u8, // why\n) {\n    /* and\n    how */\n\n    c(\"x\n\n    y\");\n}\n\
+                    #[cfg(test)]\nmod tests {\n    fn d() {}\n}\n#[inline]\nfn e() {}\n";
+        assert_eq!(lines(&code(text)), 9, "fn a, its three other lines, three of a text, and two of e");
+        assert_eq!(lines(&code("")), 0);
+    }
+}

@@ -1,0 +1,157 @@
+//! All measures of a tree of files.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::calls::calls;
+use crate::config::Config;
+use crate::imports::{arrows, circles};
+use crate::layers::wrong;
+use crate::lines::lines;
+use crate::numbers::{Number, numbers};
+use crate::source::sources;
+
+/// A measure: its value, and where it comes from.
+#[derive(Debug, Default)]
+pub(crate) struct Measure {
+    pub(crate) name: String,
+    pub(crate) value: u64,
+    /// Whether it is only shown, and may rise.
+    pub(crate) may_rise: bool,
+    /// By file: what it adds. Where it adds nothing it is not here.
+    pub(crate) files: BTreeMap<PathBuf, u64>,
+    /// Each thing that was counted, for people.
+    pub(crate) list: Vec<String>,
+}
+
+impl Measure {
+    fn new(name: &str) -> Self {
+        Measure { name: name.to_string(), ..Measure::default() }
+    }
+
+    /// Counts `value` in `file`.
+    fn add(&mut self, file: &Path, value: u64, what: String) {
+        if value > 0 {
+            self.value += value;
+            *self.files.entry(file.to_path_buf()).or_default() += value;
+            self.list.push(what);
+        }
+    }
+}
+
+/// The measures of the house in `root`, in the order in which they are shown.
+///
+/// # Errors
+/// If a file cannot be read, or is nowhere where `config` looks for it.
+pub(crate) fn measure(root: &Path, config: &Config) -> Result<Vec<Measure>, String> {
+    let mut all = Vec::new();
+    for krate in &config.crates {
+        all.extend(sources(root, krate)?);
+    }
+    let mut measures = Vec::new();
+    for wanted in &config.calls {
+        let patterns = wanted.patterns()?;
+        let mut measure = Measure::new(&wanted.name);
+        let is_within = |path: &Path| {
+            wanted.within.is_empty()
+                || wanted.within.iter().any(|room| path.starts_with(config.layered.join(room)))
+        };
+        for source in all.iter().filter(|source| is_within(&source.path)) {
+            let lines = calls(&source.code, &patterns);
+            let value = if wanted.each { lines.len() } else { lines.len().min(1) };
+            measure.add(&source.path, value as u64, format!("{}: lines {lines:?}", source.path.display()));
+        }
+        measures.push(measure);
+    }
+
+    let arrows = arrows(&all);
+    let circles = circles(all.len(), &arrows);
+    // One that is broken open may leave several.
+    let mut round = Measure { may_rise: true, ..Measure::new("import circles") };
+    let mut within = Measure::new("files in import circles");
+    for circle in &circles {
+        round.value += 1;
+        circle.iter().for_each(|&file| within.add(&all[file].path, 1, all[file].path.display().to_string()));
+        let ties = arrows.iter().filter(|((from, to), _)| circle.contains(from) && circle.contains(to));
+        round.list.push(format!("a circle of {} files:", circle.len()));
+        round.list.extend(ties.map(|((from, to), names)| {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            format!("  {} -> {}: {}", all[*from].path.display(), all[*to].path.display(), names.join(", "))
+        }));
+    }
+    let mut up = Measure::new("arrows that run up or across");
+    for (from, to, layers) in wrong(&config.layered, &config.layers, &all, &arrows)? {
+        let names: Vec<&str> = arrows[&(from, to)].iter().map(String::as_str).collect();
+        let what = format!(
+            "{layers}: {} -> {}: {}",
+            all[from].path.display(),
+            all[to].path.display(),
+            names.join(", ")
+        );
+        up.add(&all[from].path, 1, what);
+    }
+    measures.extend([round, within, up]);
+
+    let mut constants = Measure::new("numeric constants");
+    // To give a number a name must not be a fault, so only both together must not rise.
+    let mut named = Measure { may_rise: true, ..Measure::new("  those with a name") };
+    let mut code = Measure::new("lines of code");
+    let mut long = Measure::new("files that are too long");
+    for source in &all {
+        let path = source.path.display();
+        for Number { line, what, has_name } in numbers(&source.code) {
+            let what = format!("{path}:{line}: {what}");
+            named.add(&source.path, u64::from(has_name), what.clone());
+            constants.add(&source.path, 1, what);
+        }
+        let count = lines(&source.code) as u64;
+        code.add(&source.path, count, format!("{path}: {count}"));
+        let is_long = source.lines > config.longest_file;
+        long.add(&source.path, u64::from(is_long), format!("{path}: {} lines", source.lines));
+    }
+    measures.extend([constants, named, code, long]);
+    Ok(measures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_house_is_measured() {
+        let dir = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(dir.path().join("k/src").join(name), text).unwrap();
+        std::fs::create_dir_all(dir.path().join("k/src")).unwrap();
+        write("lib.rs", "mod low;\nmod high;\n");
+        write("low.rs", "use crate::high::B;\npub(crate) const A: u8 = 7;\nfn f() {\n    catch(B)\n}\n");
+        write(
+            "high.rs",
+            "use crate::low::A;\n// Why.\npub(crate) struct B;\nfn g() {\n    catch(A); catch(9)\n}\n",
+        );
+        let config: Config = toml::from_str(
+            "crates = [\"k\"]\nlayered = \"k/src\"\nlongest_file = 5\nby_hand = []\n\
+             layers = [{ name = \"low\", rooms = [\"low.rs\"] }, { name = \"high\", rooms = [\"high.rs\", \"lib.rs\"] }]\n\
+             calls = [{ name = \"caught\", patterns = [\"call catch\"] }, \
+                      { name = \"calls\", patterns = [\"call catch\"], each = true, within = [\"high.rs\"] }]\n\
+             [goals]\n[lowest]\n",
+        )
+        .unwrap();
+        let found = measure(dir.path(), &config).unwrap();
+        let values: Vec<(&str, u64)> = found.iter().map(|m| (m.name.as_str(), m.value)).collect();
+        let expected = [
+            ("caught", 2),
+            ("calls", 2),
+            ("import circles", 1),
+            ("files in import circles", 2),
+            ("arrows that run up or across", 1),
+            ("numeric constants", 2),
+            ("  those with a name", 1),
+            ("lines of code", 12),
+            ("files that are too long", 1),
+        ];
+        assert_eq!(values, expected);
+        assert_eq!(found[4].list, ["low -> high: k/src/low.rs -> k/src/high.rs: B"]);
+        assert_eq!(found[5].list, ["k/src/low.rs:2: A", "k/src/high.rs:5: 9"]);
+    }
+}
