@@ -11,6 +11,8 @@ set -euo pipefail
 . "$CI_DIR/checks.sh"
 # shellcheck source=ci/pictures.sh
 . "$CI_DIR/pictures.sh"
+# shellcheck source=ci/smpi/golden.sh
+. "$CI_DIR/smpi/golden.sh"
 usage="usage: ci/smpi/test.sh FERRET SYNTHETIC_FARM ARMATURE_BURNER"
 ferret=$(realpath "${1:?$usage}") synthetic=$(realpath "${2:?$usage}") burner=$(realpath "${3:?$usage}")
 for program in "$ferret" "$synthetic" "$burner"; do [ -x "$program" ] || die "$program is missing; build it first"; done
@@ -90,6 +92,7 @@ slow_link() {
     "$run" 3 --platform far.xml --hosts far.hosts armature-cases slow-link
 }
 check "a mapping that is balanced live leaves a link that turns out to be slow" slow_link
+check "what is decided there is what was decided before" as_kept pipeline events
 check "the log says which" grep -q '"kind":"link","from":1,"to":2' events/rank-0.jsonl
 
 # Time is what was declared and nothing else. seconds_for MEGAFLOPS: simulated seconds with so much work an item.
@@ -123,4 +126,14 @@ check "it runs again" labour farm-b
 check "in the same simulated time to the last digit" cmp farm-a farm-b
 busy() { awk -v e="$(told efficiency farm-a)" 'BEGIN { exit !(e > 0.9 && e <= 1) }' || { tail -n 1 farm-a; return 1; }; }
 check "its ranks are busy more than nine tenths of the time" busy
+# What the farm and loops decide, on hosts of different speeds.
+unequal_farm() { ARMATURE_EVENTS=farm-events "$run" 4 --speeds "1Gf 2Gf 500Mf" synthetic-farm "${farm[@]}" >/dev/null; }
+check "a farm runs on 4 unequal hosts" unequal_farm
+check "what it decides is what it decided before" as_kept farm farm-events
+# loops EVENTS CASE
+loops() { ARMATURE_BALANCE=live ARMATURE_EVENTS=$1 "$run" 3 --speeds "1Gf 2Gf 500Mf" armature-cases "$2"; }
+check "DOALL loops run on 3 unequal hosts" loops doall-events units
+check "what they decide is what they decided before" as_kept doall doall-events
+check "loops over a grid run there" loops grid-events stencils-moving
+check "what they decide is what they decided before" as_kept grid grid-events
 checks_done smpi
