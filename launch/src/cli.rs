@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::command_line::{Bind, Job, Launcher, command_line};
+use crate::environment::{Environment, search_path};
 use crate::error::LaunchError;
 use crate::execute::Call;
 use crate::hostfile::Hostfile;
-use crate::line::{Bind, Job, Launcher, line};
 use crate::say::say;
-use crate::site::{Site, search_path};
 use crate::supervise::{self, Terms};
 use crate::{Mpi, detect, explain, stage};
 
@@ -152,19 +152,19 @@ fn print(text: &str) -> Result<u8, LaunchError> {
 
 fn start(run: Run) -> Result<u8, LaunchError> {
     let hosts = run.hostfile.as_deref().map(Hostfile::read).transpose()?;
-    let site = Site::survey(hosts.is_some());
+    let environment = Environment::survey(hosts.is_some());
     let name = run.command[0].to_string_lossy().into_owned();
     let program = detect::program(&name, &search_path())?;
     let mpi = match run.mpi {
         Some(mpi) => mpi,
-        None => detect::mpi_of(&program, &site)?,
+        None => detect::mpi_of(&program, &environment)?,
     };
     let ranks = run.ranks.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
     let Run { bind, launcher, recover, restarts, start_limit, .. } = run;
     let job_status = recover || restarts > 0 || run.job_status.is_some() || start_limit.is_some();
     let job = Job::new(program, run.command.into_iter().skip(1));
     let job = Job { ranks, hosts, bind, launcher, recover, job_status, ..job };
-    let line = line(&job, mpi, &site)?;
+    let line = command_line(&job, mpi, &environment)?;
     if let Some(warning) = &line.warning {
         say(warning);
     }
@@ -185,7 +185,7 @@ fn start(run: Run) -> Result<u8, LaunchError> {
         return call.run(run.timeout);
     }
     // Other hosts may see the current directory; the one for temporary files they do not.
-    let alone = job.hosts.is_none() && site.batch.is_none();
+    let alone = job.hosts.is_none() && environment.batch.is_none();
     let place = if alone { std::env::temp_dir() } else { PathBuf::from(".") };
     let doing = format!(
         "make a directory for the job status in {}; --job-status FILE names another place",

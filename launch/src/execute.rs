@@ -12,8 +12,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use tempfile::NamedTempFile;
 
+use crate::command_line::CommandLine;
 use crate::error::LaunchError;
-use crate::line::Line;
 use crate::say::say;
 use crate::stage;
 
@@ -39,7 +39,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(20);
 /// ranks. Ctrl-C does not need to: the terminal sends it to the launcher too.
 #[derive(Debug)]
 pub struct Call<'a> {
-    line: &'a Line,
+    line: &'a CommandLine,
     hostfile: Option<NamedTempFile>,
     signals: Signals,
     from_terminal: bool,
@@ -52,7 +52,7 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     /// When the hostfile cannot be written.
-    pub fn new(line: &'a Line) -> Result<Self, LaunchError> {
+    pub fn new(line: &'a CommandLine) -> Result<Self, LaunchError> {
         let hostfile = match &line.hostfile {
             None => None,
             Some(text) => {

@@ -13,24 +13,24 @@
 //! `armature explain DIR` says what was decided in a run, from its event log: [`mod@explain`].
 //!
 //! ```
-//! use armature_launch::{Mpi, line::{Job, line}, site::Site};
+//! use armature_launch::{Mpi, command_line::{Job, command_line}, environment::Environment};
 //!
-//! let site = Site { cores: 4, openmpi: Some("mpirun".into()), ..Site::default() };
+//! let environment = Environment { cores: 4, openmpi: Some("mpirun".into()), ..Environment::default() };
 //! let job = Job { ranks: Some(6), ..Job::new("ferret", ["query"]) };
-//! let line = line(&job, Mpi::OpenMpi, &site)?;
+//! let line = command_line(&job, Mpi::OpenMpi, &environment)?;
 //! assert_eq!(line.display("hosts"), "mpirun -n 6 --oversubscribe --bind-to none ferret query");
 //! # Ok::<(), armature_launch::LaunchError>(())
 //! ```
 
 pub mod cli;
+pub mod command_line;
 pub mod detect;
+pub mod environment;
 pub mod error;
 pub mod execute;
 pub mod explain;
 pub mod hostfile;
-pub mod line;
 mod say;
-pub mod site;
 mod stage;
 pub mod supervise;
 

@@ -5,8 +5,8 @@ mod elf;
 use std::path::{Path, PathBuf};
 
 use crate::Mpi;
+use crate::environment::Environment;
 use crate::error::LaunchError;
-use crate::site::Site;
 
 /// Finds the file of a program as a launcher would: a name with a slash is a path, any other is looked up in the
 /// directories of `path` and then here (and comes back as `./name`).
@@ -36,8 +36,8 @@ pub fn linked_mpi(file: &Path) -> Option<Mpi> {
 ///
 /// # Errors
 /// [`LaunchError::AmbiguousMpi`] if neither tells, [`LaunchError::NoLauncher`] if none is installed.
-pub fn mpi_of(file: &Path, site: &Site) -> Result<Mpi, LaunchError> {
-    match (linked_mpi(file), &site.openmpi, &site.mpich) {
+pub fn mpi_of(file: &Path, environment: &Environment) -> Result<Mpi, LaunchError> {
+    match (linked_mpi(file), &environment.openmpi, &environment.mpich) {
         (Some(mpi), _, _) => Ok(mpi),
         (None, Some(_), None) => Ok(Mpi::OpenMpi),
         (None, None, Some(_)) => Ok(Mpi::Mpich),
@@ -77,11 +77,11 @@ mod tests {
     fn a_program_without_mpi_is_for_the_only_mpi_there_is() {
         let me = std::env::current_exe().unwrap();
         let (a, b) = (Some("a".into()), Some("b".into()));
-        let site = |openmpi, mpich| Site { openmpi, mpich, ..Site::default() };
-        assert_eq!(mpi_of(&me, &site(a.clone(), None)).unwrap(), Mpi::OpenMpi);
-        assert_eq!(mpi_of(&me, &site(None, b.clone())).unwrap(), Mpi::Mpich);
-        assert!(matches!(mpi_of(&me, &site(a, b)), Err(LaunchError::AmbiguousMpi(_))));
-        assert!(matches!(mpi_of(&me, &site(None, None)), Err(LaunchError::NoLauncher(None))));
+        let environment = |openmpi, mpich| Environment { openmpi, mpich, ..Environment::default() };
+        assert_eq!(mpi_of(&me, &environment(a.clone(), None)).unwrap(), Mpi::OpenMpi);
+        assert_eq!(mpi_of(&me, &environment(None, b.clone())).unwrap(), Mpi::Mpich);
+        assert!(matches!(mpi_of(&me, &environment(a, b)), Err(LaunchError::AmbiguousMpi(_))));
+        assert!(matches!(mpi_of(&me, &environment(None, None)), Err(LaunchError::NoLauncher(None))));
     }
 
     #[test]

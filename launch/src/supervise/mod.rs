@@ -1,11 +1,11 @@
 //! Runs a job whose job status counts, not its launcher's exit code; starts it again if it dies.
 //!
 //! The program writes into a file how it stands ([`armature::job_status`]). When it has ended there, the launcher has a while to
-//! end too, and is then ended with all that it has started. `judge.rs` says what comes next.
+//! end too, and is then ended with all that it has started. `restart_policy.rs` says what comes next.
 
-mod family;
-mod judge;
-mod roll;
+mod process_tree;
+mod restart_policy;
+mod start_watch;
 
 use std::path::Path;
 use std::process::{Child, ExitStatus};
@@ -18,8 +18,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use crate::error::LaunchError;
 use crate::execute::{Call, TICK, code, send};
 use crate::say::say;
-use judge::{Ended, Judge, Next};
-use roll::Roll;
+use restart_policy::{Ended, Next, RestartPolicy};
+use start_watch::StartWatch;
 
 /// Tells the ranks where the job status is; and us which processes are ranks of this job.
 const JOB_STATUS: &str = "ARMATURE_JOB_STATUS";
@@ -63,8 +63,8 @@ pub struct Terms<'a> {
 /// # Errors
 /// When the job status cannot be written and read again, or the launcher not be started.
 pub fn supervise(call: &mut Call<'_>, terms: &Terms<'_>) -> Result<u8, LaunchError> {
-    family::adopt_orphans().map_err(LaunchError::io("take care of the launcher's processes"))?;
-    let (start, mut judge) = (Instant::now(), Judge::new(terms.restarts));
+    process_tree::adopt_orphans().map_err(LaunchError::io("take care of the launcher's processes"))?;
+    let (start, mut policy) = (Instant::now(), RestartPolicy::new(terms.restarts));
     loop {
         // A file from the start on: other machines remember for a while that there was none.
         JobStatus::default().write(terms.job_status).map_err(LaunchError::JobStatus)?;
@@ -72,7 +72,7 @@ pub fn supervise(call: &mut Call<'_>, terms: &Terms<'_>) -> Result<u8, LaunchErr
         JobStatus::read(terms.job_status).map_err(LaunchError::JobStatus)?;
         let limit = terms.limit.map(|limit| limit.saturating_sub(start.elapsed()));
         let ended = attempt(call, &Terms { limit, ..*terms })?;
-        match judge.judge(&ended) {
+        match policy.decide(&ended) {
             Next::Exit(code, text) => {
                 if let Some(text) = text {
                     say(text);
@@ -117,7 +117,7 @@ struct Watch<'a> {
     looked: Instant,
     counted: Instant,
     /// The ranks of this machine, while the job starts.
-    roll: Roll,
+    start_watch: StartWatch,
     /// Why it will never have started.
     missing: Option<String>,
     job_status: Option<JobStatus>,
@@ -138,7 +138,7 @@ impl<'a> Watch<'a> {
             start: now,
             looked: now,
             counted: now,
-            roll: Roll::new(terms.all_here),
+            start_watch: StartWatch::new(terms.all_here),
             missing: None,
             job_status: None,
             signal: None,
@@ -185,7 +185,7 @@ impl<'a> Watch<'a> {
         let here = !self.place.is_empty() && job_status.place == self.place;
         if job_status.state.has_ended() {
             self.within(GRACE);
-        } else if job_status.state == State::Running && here && !family::is_alive(job_status.process) {
+        } else if job_status.state == State::Running && here && !process_tree::is_alive(job_status.process) {
             // Its last words may have come after we looked.
             self.job_status = JobStatus::read(self.terms.job_status).ok().flatten();
             self.within(GRACE);
@@ -211,7 +211,7 @@ impl<'a> Watch<'a> {
                 "not all ranks have started and found each other within {limit} s (--start-limit says how long they may take)"
             ));
             self.within(Duration::ZERO);
-        } else if let Some(why) = self.roll.look(&family::ranks(self.terms.job_status)) {
+        } else if let Some(why) = self.start_watch.look(&process_tree::ranks(self.terms.job_status)) {
             self.missing = Some(why);
             self.within(GRACE_AT_START);
         }
@@ -247,7 +247,7 @@ fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
             return Ok(status);
         }
         if asked.elapsed() >= GRACE_BEFORE_KILL {
-            family::signal(Signal::KILL);
+            process_tree::signal(Signal::KILL);
         }
         std::thread::sleep(TICK);
     }
@@ -257,17 +257,17 @@ fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
 fn clear(child: &Child) {
     for step in [None, Some(Signal::TERM), Some(Signal::KILL)] {
         if let Some(signal) = step {
-            family::signal(signal);
+            process_tree::signal(signal);
         }
         let start = Instant::now();
         while start.elapsed() < GRACE_BEFORE_KILL {
-            family::bury(child.id());
-            if family::living().is_empty() {
+            process_tree::reap(child.id());
+            if process_tree::living().is_empty() {
                 return;
             }
             std::thread::sleep(TICK);
         }
     }
     // Only the kernel can hold them now.
-    say(format_args!("{} processes of the job cannot be ended", family::living().len()));
+    say(format_args!("{} processes of the job cannot be ended", process_tree::living().len()));
 }

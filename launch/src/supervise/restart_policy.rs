@@ -40,20 +40,20 @@ pub(super) enum Next {
 
 /// Judges one attempt after the other.
 #[derive(Clone, Debug)]
-pub(super) struct Judge {
+pub(super) struct RestartPolicy {
     allowed: u32,
     restarts: u32,
     done: u64,
     fruitless: u32,
 }
 
-impl Judge {
+impl RestartPolicy {
     /// Allows so many restarts.
     pub(super) fn new(restarts: u32) -> Self {
-        Judge { allowed: restarts, restarts: 0, done: 0, fruitless: 0 }
+        RestartPolicy { allowed: restarts, restarts: 0, done: 0, fruitless: 0 }
     }
 
-    pub(super) fn judge(&mut self, ended: &Ended) -> Next {
+    pub(super) fn decide(&mut self, ended: &Ended) -> Next {
         let failure = if ended.by_us { 1 } else { ended.code.max(1) };
         let job_status = ended.job_status.clone().unwrap_or_default();
         if job_status.state == State::Finished {
@@ -181,7 +181,7 @@ mod tests {
 
     #[track_caller]
     fn exits(restarts: u32, ended: &Ended, code: u8, text: Option<&str>) {
-        assert_eq!(Judge::new(restarts).judge(ended), Next::Exit(code, text.map(str::to_owned)));
+        assert_eq!(RestartPolicy::new(restarts).decide(ended), Next::Exit(code, text.map(str::to_owned)));
     }
 
     #[test]
@@ -213,15 +213,15 @@ mod tests {
     fn only_the_death_of_a_rank_that_the_job_went_on_without_is_forgiven() {
         for code in [0, 3, 134, 137] {
             let lost = with(ended(code, State::Finished), |v| v.lost = vec![2]);
-            assert!(matches!(Judge::new(0).judge(&lost), Next::Exit(0, _)), "{code}");
+            assert!(matches!(RestartPolicy::new(0).decide(&lost), Next::Exit(0, _)), "{code}");
             // Outside of a farm: the job says that it has failed, or nothing.
             let failed = with(ended(code, State::Failed), |v| (v.code, v.restart) = (1, true));
             for ended in [failed, ended(code, State::Running), ended(code, State::Starting)] {
-                let Next::Exit(exit, _) = Judge::new(0).judge(&ended) else { panic!("{ended:?}") };
+                let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended) else { panic!("{ended:?}") };
                 assert_eq!(exit, code.max(1), "{ended:?}");
             }
             // Behind the session.
-            let Next::Exit(exit, _) = Judge::new(0).judge(&ended(code, State::Finished)) else {
+            let Next::Exit(exit, _) = RestartPolicy::new(0).decide(&ended(code, State::Finished)) else {
                 panic!("{code}")
             };
             assert_eq!(exit, code);
@@ -235,22 +235,22 @@ mod tests {
             by_us,
             ..ended(code, State::Starting)
         };
-        let mut judge = Judge::new(3);
-        let Next::Restart(text) = judge.judge(&missing(0, true)) else { panic!("no restart") };
+        let mut policy = RestartPolicy::new(3);
+        let Next::Restart(text) = policy.decide(&missing(0, true)) else { panic!("no restart") };
         let expected = "the job has died after 3.0 s: the process of rank 1 has ended (its launcher did not end and has been \
                         ended, 0 tasks done); restart 1 of 3";
         assert_eq!(text, expected);
-        let Next::Exit(1, Some(text)) = judge.judge(&missing(0, true)) else { panic!("it goes on") };
+        let Next::Exit(1, Some(text)) = policy.decide(&missing(0, true)) else { panic!("it goes on") };
         assert!(text.contains("died 2 times in a row"), "{text}");
         // The launcher has seen it first; MPICH's says 9.
         for code in [137, 9] {
-            let Next::Restart(_) = Judge::new(1).judge(&ended(code, State::Starting)) else {
+            let Next::Restart(_) = RestartPolicy::new(1).decide(&ended(code, State::Starting)) else {
                 panic!("{code}")
             };
         }
         // The others have failed in MPI_Init before.
         let failed = with(ended(1, State::Starting), |v| v.process = 7);
-        assert!(matches!(Judge::new(1).judge(&failed), Next::Restart(_)));
+        assert!(matches!(RestartPolicy::new(1).decide(&failed), Next::Restart(_)));
         // Who failed has a message of its own.
         let failed =
             Ended { missing: Some("the process of rank 1 has ended".into()), ..ended(1, State::Failed) };
@@ -272,17 +272,17 @@ mod tests {
 
     #[test]
     fn who_died_is_started_again_so_many_times() {
-        let mut judge = Judge::new(2);
+        let mut policy = RestartPolicy::new(2);
         let died = |done| with(ended(137, State::Running), |v| v.done = done);
         let text = |n, restart| {
             format!(
                 "the job has died after 3.0 s (its launcher ended with code 137, {n} tasks done); {restart}"
             )
         };
-        assert_eq!(judge.judge(&died(5)), Next::Restart(text(5, "restart 1 of 2")));
-        assert_eq!(judge.judge(&died(6)), Next::Restart(text(6, "restart 2 of 2")));
+        assert_eq!(policy.decide(&died(5)), Next::Restart(text(5, "restart 1 of 2")));
+        assert_eq!(policy.decide(&died(6)), Next::Restart(text(6, "restart 2 of 2")));
         let last = text(7, "this was the last of 2 restarts");
-        assert_eq!(judge.judge(&died(7)), Next::Exit(137, Some(last)));
+        assert_eq!(policy.decide(&died(7)), Next::Exit(137, Some(last)));
     }
 
     #[test]
@@ -290,24 +290,24 @@ mod tests {
         let silent = with(ended(1, State::Failed), |v| {
             (v.code, v.restart, v.message) = (1, true, "rank 0: rank 1 is silent".into());
         });
-        let Next::Restart(text) = Judge::new(1).judge(&silent) else { panic!("no restart") };
+        let Next::Restart(text) = RestartPolicy::new(1).decide(&silent) else { panic!("no restart") };
         assert!(text.starts_with("the job has died after 3.0 s: rank 0: rank 1 is silent ("), "{text}");
     }
 
     #[test]
     fn restarts_that_do_not_help_end_early() {
-        let mut judge = Judge::new(9);
+        let mut policy = RestartPolicy::new(9);
         let died = |done, seconds| Ended {
             took: Duration::from_secs(seconds),
             ..with(ended(137, State::Running), |v| v.done = done)
         };
         let restarted = |next| matches!(next, Next::Restart(_));
-        assert!(restarted(judge.judge(&died(0, 1))));
-        assert!(restarted(judge.judge(&died(4, 1))), "it did something");
-        assert!(restarted(judge.judge(&died(4, 1))));
-        assert!(restarted(judge.judge(&died(4, 60))), "it took its time");
-        assert!(restarted(judge.judge(&died(4, 1))));
-        let Next::Exit(137, Some(text)) = judge.judge(&died(3, 1)) else { panic!("it goes on") };
+        assert!(restarted(policy.decide(&died(0, 1))));
+        assert!(restarted(policy.decide(&died(4, 1))), "it did something");
+        assert!(restarted(policy.decide(&died(4, 1))));
+        assert!(restarted(policy.decide(&died(4, 60))), "it took its time");
+        assert!(restarted(policy.decide(&died(4, 1))));
+        let Next::Exit(137, Some(text)) = policy.decide(&died(3, 1)) else { panic!("it goes on") };
         assert!(text.contains("died 2 times in a row within 10 s and without another task done"), "{text}");
     }
 }

@@ -1,6 +1,6 @@
 //! Where we are: the machine, its launchers, and the batch job that we may be part of.
 //!
-//! [`Site`] is plain data, so that the decision in [`line`](mod@crate::line) can be tested for places that we are not at.
+//! [`Environment`] is plain data, so that the decision in [`command_line`](mod@crate::command_line) can be tested for places that we are not at.
 
 mod launchers;
 mod slurm;
@@ -16,7 +16,7 @@ pub(crate) const FENCE: &str = "SLURM_PMIX_FENCE";
 
 /// What the choice of a launcher line depends on, apart from the job itself.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Site {
+pub struct Environment {
     /// We are root, which Open MPI refuses unless told otherwise.
     pub root: bool,
     /// Cores of this machine that we may use; two hardware threads of one core count once.
@@ -54,13 +54,13 @@ pub enum Batch {
     },
 }
 
-impl Site {
+impl Environment {
     /// Looks at this machine and the environment of this process. The batch job around it is no concern of a caller
     /// that `has_hosts` of its own: its node file, which need not be there, is not read then.
-    pub fn survey(has_hosts: bool) -> Site {
+    pub fn survey(has_hosts: bool) -> Environment {
         let path = search_path();
         let launchers = launchers::find(&path);
-        Site {
+        Environment {
             root: rustix::process::geteuid().is_root(),
             cores: cores(Path::new("/sys/devices/system/cpu")),
             openmpi: launchers.openmpi,

@@ -1,6 +1,6 @@
 //! The decision: which command starts this job at this place.
 //!
-//! [`line()`] is a pure function. One file for each launcher says how its options are spelt.
+//! [`command_line()`] is a pure function. One file for each launcher says how its options are spelt.
 
 mod mpich;
 mod openmpi;
@@ -11,9 +11,9 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use crate::Mpi;
+use crate::environment::{Batch, Environment};
 use crate::error::LaunchError;
 use crate::hostfile::Hostfile;
-use crate::site::{Batch, Site};
 
 /// What is to be started.
 #[derive(Clone, Debug)]
@@ -76,10 +76,10 @@ pub enum Launcher {
 
 /// A command that starts a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct CommandLine {
     /// The launcher.
     pub program: PathBuf,
-    /// What the hostfile must contain for which [`args`](Line::args) have a place, in the launcher's own form.
+    /// What the hostfile must contain for which [`args`](CommandLine::args) have a place, in the launcher's own form.
     pub hostfile: Option<String>,
     /// Variables that the launcher is started with, beside those of this process.
     pub variables: Vec<(&'static str, &'static str)>,
@@ -100,7 +100,7 @@ enum Word {
     Hostfile,
 }
 
-impl Line {
+impl CommandLine {
     /// The launcher's arguments, the program and its arguments, with the hostfile at `hostfile`.
     pub fn args(&self, hostfile: &Path) -> Vec<OsString> {
         let word = |word: &Word| match word {
@@ -135,27 +135,27 @@ fn quoted(word: &str) -> Cow<'_, str> {
 /// [`LaunchError::NoLauncher`] or [`LaunchError::NoSrun`] when the launcher is not there; [`LaunchError::NoRecovery`] when
 /// it cannot let ranks go on; [`LaunchError::Colon`] when it would see two programs; [`LaunchError::Variable`] when the number
 /// of ranks is not given and the batch job does not tell it either.
-pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
+pub fn command_line(job: &Job, mpi: Mpi, environment: &Environment) -> Result<CommandLine, LaunchError> {
     if job.command.iter().any(|word| word == ":") {
         return Err(LaunchError::Colon);
     }
-    let in_slurm = matches!(site.batch, Some(Batch::Slurm { .. }));
-    let hosts = job.hosts.as_ref().or(match &site.batch {
+    let in_slurm = matches!(environment.batch, Some(Batch::Slurm { .. }));
+    let hosts = job.hosts.as_ref().or(match &environment.batch {
         Some(Batch::Pbs(Ok(hosts))) => Some(hosts),
         _ => None,
     });
-    let slots = match (hosts, &site.batch) {
+    let slots = match (hosts, &environment.batch) {
         (Some(hosts), _) => Ok(hosts.slots()),
         (None, Some(Batch::Slurm { tasks: slots, .. } | Batch::Sge { slots })) => slots.clone(),
         (None, Some(Batch::Pbs(Err(wrong)))) => Err(wrong.clone()),
-        (None, _) => Ok(site.cores.max(1)),
+        (None, _) => Ok(environment.cores.max(1)),
     };
-    let (slots, warning) = match (slots, job.ranks, &site.batch) {
+    let (slots, warning) = match (slots, job.ranks, &environment.batch) {
         (Ok(slots), ..) => (slots, None),
         (Err(wrong), None, _) => return Err(LaunchError::Variable(wrong)),
         // Open MPI and MPICH know nothing of PBS: without its hosts they start all ranks here.
         (Err(wrong), Some(_), Some(Batch::Pbs(_))) => {
-            (site.cores.max(1), Some(format!("{wrong}; all ranks are on this machine")))
+            (environment.cores.max(1), Some(format!("{wrong}; all ranks are on this machine")))
         }
         // The launcher knows the hosts, and whether there are too many ranks for them.
         (Err(wrong), Some(ranks), _) => (ranks, Some(wrong.to_string())),
@@ -165,7 +165,7 @@ pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
     if recover && mpi == Mpi::Mpich {
         return Err(LaunchError::NoRecovery(mpi));
     }
-    let cores_per_task = match site.batch {
+    let cores_per_task = match environment.batch {
         Some(Batch::Slurm { cores_per_task, .. }) => cores_per_task,
         _ => None,
     };
@@ -173,21 +173,21 @@ pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
     let use_srun = match job.launcher {
         Launcher::Srun => true,
         Launcher::Mpirun => false,
-        Launcher::Auto => in_slurm && site.srun.is_some() && job.hosts.is_none(),
+        Launcher::Auto => in_slurm && environment.srun.is_some() && job.hosts.is_none(),
     };
     let mut variables = Vec::new();
     let (program, mut words) = if use_srun {
-        let program = site.srun.as_ref().filter(|_| in_slurm).ok_or(LaunchError::NoSrun)?;
-        variables.extend(srun::variables(mpi, site));
+        let program = environment.srun.as_ref().filter(|_| in_slurm).ok_or(LaunchError::NoSrun)?;
+        variables.extend(srun::variables(mpi, environment));
         (program, srun::options(&needs, mpi))
     } else {
         let missing = || LaunchError::NoLauncher(Some(mpi));
         match mpi {
             Mpi::OpenMpi => {
                 variables.extend(openmpi::variables(hosts));
-                (site.openmpi.as_ref().ok_or_else(missing)?, openmpi::options(&needs, site))
+                (environment.openmpi.as_ref().ok_or_else(missing)?, openmpi::options(&needs, environment))
             }
-            Mpi::Mpich => (site.mpich.as_ref().ok_or_else(missing)?, mpich::options(&needs)),
+            Mpi::Mpich => (environment.mpich.as_ref().ok_or_else(missing)?, mpich::options(&needs)),
         }
     };
     let hostfile = words.contains(&Word::Hostfile).then_some(hosts).flatten().map(|hosts| match mpi {
@@ -195,8 +195,8 @@ pub fn line(job: &Job, mpi: Mpi, site: &Site) -> Result<Line, LaunchError> {
         Mpi::Mpich => hosts.for_mpich(),
     });
     words.extend(job.command.iter().cloned().map(Word::Text));
-    let all_here = !use_srun && hosts.is_none() && matches!(site.batch, None | Some(Batch::Pbs(_)));
-    Ok(Line {
+    let all_here = !use_srun && hosts.is_none() && matches!(environment.batch, None | Some(Batch::Pbs(_)));
+    Ok(CommandLine {
         program: program.clone(),
         hostfile,
         variables,

@@ -1,8 +1,8 @@
 //! Open MPI's `mpirun`.
 
 use super::{Bind, Needs, Word, words};
+use crate::environment::Environment;
 use crate::hostfile::Hostfile;
-use crate::site::Site;
 
 /// Set for the launcher only, see [`Job::job_status`](super::Job::job_status).
 const JOB_STATUS: &str = "ARMATURE_JOB_STATUS";
@@ -17,9 +17,9 @@ pub(super) fn variables(hosts: Option<&Hostfile>) -> impl Iterator<Item = (&'sta
     FULL_NAMES.into_iter().filter(move |_| needed)
 }
 
-pub(super) fn options(needs: &Needs<'_>, site: &Site) -> Vec<Word> {
+pub(super) fn options(needs: &Needs<'_>, environment: &Environment) -> Vec<Word> {
     let mut line = Vec::new();
-    if site.root {
+    if environment.root {
         line.extend(words(["--allow-run-as-root"]));
     }
     line.extend(words(["-n", &needs.ranks.to_string()]));
@@ -39,8 +39,9 @@ pub(super) fn options(needs: &Needs<'_>, site: &Site) -> Vec<Word> {
         line.extend(words(["--enable-recovery"]));
     }
     // Ranks on other hosts get nothing of our environment but what is named.
-    let ours = Some(JOB_STATUS).filter(|&name| needs.job_status && !site.variables.iter().any(|v| v == name));
-    for name in site.variables.iter().map(String::as_str).chain(ours) {
+    let ours =
+        Some(JOB_STATUS).filter(|&name| needs.job_status && !environment.variables.iter().any(|v| v == name));
+    for name in environment.variables.iter().map(String::as_str).chain(ours) {
         line.extend(words(["-x", name]));
     }
     line

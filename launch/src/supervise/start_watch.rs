@@ -11,17 +11,17 @@ const SETTLED: u32 = 6;
 
 /// The ranks that have been seen.
 #[derive(Debug)]
-pub(super) struct Roll {
+pub(super) struct StartWatch {
     all_here: Option<usize>,
     seen: BTreeSet<usize>,
     /// How many looks ago the last one was seen for the first time.
     looks: u32,
 }
 
-impl Roll {
+impl StartWatch {
     /// Nobody has been seen yet of a job that has so many ranks, if all of them are to be on this machine.
     pub(super) fn new(all_here: Option<usize>) -> Self {
-        Roll { all_here, seen: BTreeSet::new(), looks: 0 }
+        StartWatch { all_here, seen: BTreeSet::new(), looks: 0 }
     }
 
     /// These are there now. Returns who is missing, if the job can never start.
@@ -42,27 +42,31 @@ impl Roll {
 mod tests {
     use super::*;
 
-    fn look(roll: &mut Roll, present: &[usize]) -> Option<String> {
-        roll.look(&present.iter().copied().collect())
+    fn look(start_watch: &mut StartWatch, present: &[usize]) -> Option<String> {
+        start_watch.look(&present.iter().copied().collect())
     }
 
     #[test]
     fn a_rank_that_was_there_is_missed() {
-        let mut roll = Roll::new(None);
+        let mut start_watch = StartWatch::new(None);
         assert_eq!(
-            [look(&mut roll, &[]), look(&mut roll, &[0, 1]), look(&mut roll, &[0, 1, 2])],
+            [
+                look(&mut start_watch, &[]),
+                look(&mut start_watch, &[0, 1]),
+                look(&mut start_watch, &[0, 1, 2])
+            ],
             [const { None }; 3]
         );
-        assert!(look(&mut roll, &[0, 2]).unwrap().contains("of rank 1 has ended"));
+        assert!(look(&mut start_watch, &[0, 2]).unwrap().contains("of rank 1 has ended"));
     }
 
     #[test]
     fn a_rank_that_was_never_seen_is_missed_where_all_are_to_be_here() {
         for (all_here, expected) in [(Some(3), true), (Some(2), false), (None, false)] {
-            let mut roll = Roll::new(all_here);
-            assert!((0..100).all(|_| look(&mut roll, &[]).is_none()), "nobody can be seen");
-            assert_eq!(look(&mut roll, &[0]), None);
-            let missed = (0..2 * SETTLED).find_map(|_| look(&mut roll, &[0, 1]));
+            let mut start_watch = StartWatch::new(all_here);
+            assert!((0..100).all(|_| look(&mut start_watch, &[]).is_none()), "nobody can be seen");
+            assert_eq!(look(&mut start_watch, &[0]), None);
+            let missed = (0..2 * SETTLED).find_map(|_| look(&mut start_watch, &[0, 1]));
             assert_eq!(missed.is_some(), expected, "{all_here:?}");
             assert!(missed.is_none_or(|text| text.starts_with("rank 2 has no process")));
         }
@@ -70,11 +74,11 @@ mod tests {
 
     #[test]
     fn a_launcher_that_takes_its_time_is_waited_for() {
-        let mut roll = Roll::new(Some(40));
+        let mut start_watch = StartWatch::new(Some(40));
         for rank in 0..40 {
             let present: Vec<usize> = (0..=rank).collect();
-            assert!((0..SETTLED).all(|_| look(&mut roll, &present).is_none()), "{rank}");
+            assert!((0..SETTLED).all(|_| look(&mut start_watch, &present).is_none()), "{rank}");
         }
-        assert!((0..100).all(|_| look(&mut roll, &(0..40).collect::<Vec<_>>()).is_none()));
+        assert!((0..100).all(|_| look(&mut start_watch, &(0..40).collect::<Vec<_>>()).is_none()));
     }
 }

@@ -2,13 +2,13 @@
 
 use super::{Bind, Needs, Word, words};
 use crate::Mpi;
-use crate::site::{FENCE, Site};
+use crate::environment::{Environment, FENCE};
 
 /// With Slurm's own choice (a tree where ranks wait for each other without data) some ranks were seen to be through
 /// `MPI_Init`, and to write, while others were still on their way there and crashed: Slurm 22.05 with Open MPI 4.1.4 on
 /// busy nodes, 22 of 240 starts. With a ring it was none.
-pub(super) fn variables(mpi: Mpi, site: &Site) -> Option<(&'static str, &'static str)> {
-    (mpi == Mpi::OpenMpi && !site.fence).then_some((FENCE, "ring"))
+pub(super) fn variables(mpi: Mpi, environment: &Environment) -> Option<(&'static str, &'static str)> {
+    (mpi == Mpi::OpenMpi && !environment.fence).then_some((FENCE, "ring"))
 }
 
 pub(super) fn options(needs: &Needs<'_>, mpi: Mpi) -> Vec<Word> {

@@ -1,7 +1,7 @@
 //! The processes that this one has started, and those that they have: found by their parents, ended one by one.
 //!
 //! Launchers put ranks into process groups and sessions of their own, so that no group can be signalled. Instead this
-//! process takes in the orphans among its descendants (it is their "subreaper"), and none gets out of the family.
+//! process takes in the orphans among its descendants (it is their "subreaper"), and none gets out of that tree.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -38,7 +38,7 @@ pub(super) fn signal(signal: Signal) {
 }
 
 /// Takes notice of adopted children that have ended. `launcher` has somebody else who waits for it.
-pub(super) fn bury(launcher: u32) {
+pub(super) fn reap(launcher: u32) {
     let me = getpid().as_raw_nonzero().get();
     let ours = |p: &Process| p.dead && p.parent == me && u32::try_from(p.id) != Ok(launcher);
     for process in processes().into_iter().filter(ours) {

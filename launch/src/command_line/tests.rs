@@ -4,18 +4,18 @@ use super::*;
 use crate::error::Variable;
 
 /// A machine of four cores with everything installed.
-fn here() -> Site {
-    Site {
+fn here() -> Environment {
+    Environment {
         cores: 4,
         openmpi: Some("mpirun.openmpi".into()),
         mpich: Some("mpirun.mpich".into()),
         srun: Some("srun".into()),
-        ..Site::default()
+        ..Environment::default()
     }
 }
 
-fn in_slurm(tasks: usize) -> Site {
-    Site { batch: Some(Batch::Slurm { tasks: Ok(tasks), cores_per_task: None }), ..here() }
+fn in_slurm(tasks: usize) -> Environment {
+    Environment { batch: Some(Batch::Slurm { tasks: Ok(tasks), cores_per_task: None }), ..here() }
 }
 
 fn ferret() -> Job {
@@ -27,8 +27,8 @@ fn hosts() -> Hostfile {
 }
 
 #[track_caller]
-fn check(job: &Job, mpi: Mpi, site: &Site, golden: &str) -> Line {
-    let line = line(job, mpi, site).unwrap();
+fn check(job: &Job, mpi: Mpi, environment: &Environment, golden: &str) -> CommandLine {
+    let line = command_line(job, mpi, environment).unwrap();
     assert_eq!(line.display("HOSTS"), golden);
     line
 }
@@ -58,10 +58,10 @@ fn binding_can_be_asked_for() {
 
 #[test]
 fn open_mpi_allows_root_only_to_root() {
-    let site = Site { root: true, ..here() };
+    let environment = Environment { root: true, ..here() };
     let job = Job { ranks: Some(2), ..Job::new("app", [""; 0]) };
-    check(&job, Mpi::OpenMpi, &site, "mpirun.openmpi --allow-run-as-root -n 2 app");
-    check(&job, Mpi::Mpich, &site, "mpirun.mpich -n 2 app");
+    check(&job, Mpi::OpenMpi, &environment, "mpirun.openmpi --allow-run-as-root -n 2 app");
+    check(&job, Mpi::Mpich, &environment, "mpirun.mpich -n 2 app");
 }
 
 #[test]
@@ -75,10 +75,10 @@ fn a_hostfile_is_written_in_the_launchers_own_form() {
 
 #[test]
 fn open_mpi_is_told_which_variables_to_send() {
-    let site = Site { variables: vec!["ARMATURE_BIND".into(), "RUST_LOG".into()], ..here() };
+    let environment = Environment { variables: vec!["ARMATURE_BIND".into(), "RUST_LOG".into()], ..here() };
     let job = Job { hosts: Some(hosts()), ranks: Some(7), ..Job::new("app", [""; 0]) };
     let golden = "mpirun.openmpi -n 7 --hostfile HOSTS --oversubscribe --bind-to none -x ARMATURE_BIND -x RUST_LOG app";
-    check(&job, Mpi::OpenMpi, &site, golden);
+    check(&job, Mpi::OpenMpi, &environment, golden);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn slurm_starts_by_srun_with_the_wiring_of_the_mpi() {
     let golden =
         "SLURM_PMIX_FENCE=ring srun --mpi=pmix --kill-on-bad-exit=1 -n 9 --overcommit --cpu-bind=none app";
     check(&more, Mpi::OpenMpi, &in_slurm(8), golden);
-    let chosen = Site { fence: true, ..in_slurm(8) };
+    let chosen = Environment { fence: true, ..in_slurm(8) };
     check(&job, Mpi::OpenMpi, &chosen, "srun --mpi=pmix --kill-on-bad-exit=1 -n 8 app");
 }
 
@@ -104,7 +104,7 @@ fn slurm_starts_by_srun_with_the_wiring_of_the_mpi() {
 fn inside_slurm_mpirun_remains_possible() {
     let job = Job { launcher: Launcher::Mpirun, ..Job::new("app", [""; 0]) };
     check(&job, Mpi::OpenMpi, &in_slurm(8), "mpirun.openmpi -n 8 app");
-    let without = Site { srun: None, ..in_slurm(8) };
+    let without = Environment { srun: None, ..in_slurm(8) };
     check(&Job::new("app", [""; 0]), Mpi::OpenMpi, &without, "mpirun.openmpi -n 8 app");
     let named = Job { hosts: Some(hosts()), ..Job::new("app", [""; 0]) };
     check(&named, Mpi::OpenMpi, &in_slurm(8), "mpirun.openmpi -n 6 --hostfile HOSTS app");
@@ -113,29 +113,33 @@ fn inside_slurm_mpirun_remains_possible() {
 #[test]
 fn a_pbs_node_file_becomes_the_hostfile() {
     let nodes = Hostfile::parse("nodes", "a\na\nb\nb\n").unwrap();
-    let site = Site { batch: Some(Batch::Pbs(Ok(nodes))), ..here() };
-    let line =
-        check(&Job::new("app", [""; 0]), Mpi::OpenMpi, &site, "mpirun.openmpi -n 4 --hostfile HOSTS app");
+    let environment = Environment { batch: Some(Batch::Pbs(Ok(nodes))), ..here() };
+    let line = check(
+        &Job::new("app", [""; 0]),
+        Mpi::OpenMpi,
+        &environment,
+        "mpirun.openmpi -n 4 --hostfile HOSTS app",
+    );
     assert_eq!(line.hostfile.as_deref(), Some("a slots=2\nb slots=2\n"));
-    let line = check(&Job::new("app", [""; 0]), Mpi::Mpich, &site, "mpirun.mpich -n 4 -f HOSTS app");
+    let line = check(&Job::new("app", [""; 0]), Mpi::Mpich, &environment, "mpirun.mpich -n 4 -f HOSTS app");
     assert_eq!(line.hostfile.as_deref(), Some("a:2\nb:2\n"));
 }
 
 #[test]
 fn grid_engine_needs_only_the_number() {
-    let site = Site { batch: Some(Batch::Sge { slots: Ok(12) }), ..here() };
-    check(&Job::new("app", [""; 0]), Mpi::OpenMpi, &site, "mpirun.openmpi -n 12 app");
-    check(&Job::new("app", [""; 0]), Mpi::Mpich, &site, "mpirun.mpich -n 12 app");
+    let environment = Environment { batch: Some(Batch::Sge { slots: Ok(12) }), ..here() };
+    check(&Job::new("app", [""; 0]), Mpi::OpenMpi, &environment, "mpirun.openmpi -n 12 app");
+    check(&Job::new("app", [""; 0]), Mpi::Mpich, &environment, "mpirun.mpich -n 12 app");
 }
 
 #[test]
 fn what_is_missing_is_said() {
-    let none = Site { openmpi: None, mpich: None, ..here() };
-    let error = line(&Job::new("app", [""; 0]), Mpi::OpenMpi, &none).unwrap_err();
+    let none = Environment { openmpi: None, mpich: None, ..here() };
+    let error = command_line(&Job::new("app", [""; 0]), Mpi::OpenMpi, &none).unwrap_err();
     assert!(matches!(error, LaunchError::NoLauncher(Some(Mpi::OpenMpi))));
     assert!(error.to_string().contains("openmpi-bin"), "{error}");
     let outside = Job { launcher: Launcher::Srun, ..Job::new("app", [""; 0]) };
-    assert!(matches!(line(&outside, Mpi::OpenMpi, &here()), Err(LaunchError::NoSrun)));
+    assert!(matches!(command_line(&outside, Mpi::OpenMpi, &here()), Err(LaunchError::NoSrun)));
 }
 
 #[test]
@@ -148,16 +152,17 @@ fn words_are_quoted_for_the_shell() {
 #[test]
 fn ranks_may_go_on_with_open_mpi_only() {
     let job = Job { ranks: Some(2), recover: true, job_status: true, ..Job::new("app", [""; 0]) };
-    let site = Site { variables: vec!["ARMATURE_EVENTS".into(), "ARMATURE_JOB_STATUS".into()], ..here() };
+    let environment =
+        Environment { variables: vec!["ARMATURE_EVENTS".into(), "ARMATURE_JOB_STATUS".into()], ..here() };
     let golden = "mpirun.openmpi -n 2 --enable-recovery -x ARMATURE_EVENTS -x ARMATURE_JOB_STATUS app";
-    check(&job, Mpi::OpenMpi, &site, golden);
+    check(&job, Mpi::OpenMpi, &environment, golden);
     check(
         &job,
         Mpi::OpenMpi,
         &in_slurm(4),
         "SLURM_PMIX_FENCE=ring srun --mpi=pmix --kill-on-bad-exit=0 -n 2 app",
     );
-    let error = line(&job, Mpi::Mpich, &here()).unwrap_err();
+    let error = command_line(&job, Mpi::Mpich, &here()).unwrap_err();
     assert_eq!(error.exit_code(), 2);
     let text = "--recover needs Open MPI: the launchers of MPICH end all ranks when one dies. --restarts N starts the job again";
     assert_eq!(error.to_string(), text);
@@ -167,8 +172,9 @@ fn ranks_may_go_on_with_open_mpi_only() {
 fn a_second_program_is_refused_wherever_the_colon_stands() {
     for args in [&[":", "/bin/true"][..], &["-x", ":"], &["--", ":", "b"]] {
         let job = Job { ranks: Some(2), ..Job::new("sor", args.iter().copied()) };
-        for (mpi, site) in [(Mpi::OpenMpi, here()), (Mpi::Mpich, here()), (Mpi::OpenMpi, in_slurm(4))] {
-            let error = line(&job, mpi, &site).unwrap_err();
+        for (mpi, environment) in [(Mpi::OpenMpi, here()), (Mpi::Mpich, here()), (Mpi::OpenMpi, in_slurm(4))]
+        {
+            let error = command_line(&job, mpi, &environment).unwrap_err();
             assert!(matches!(error, LaunchError::Colon) && error.exit_code() == 2, "{error}");
         }
     }
@@ -193,43 +199,43 @@ fn open_mpi_is_to_keep_names_that_differ_only_behind_a_dot() {
         check(&with(text), Mpi::OpenMpi, &here(), "mpirun.openmpi -n 2 --hostfile HOSTS app");
     }
     let nodes = Hostfile::parse("nodes", "w.1\nw.2\n").unwrap();
-    let site = Site { batch: Some(Batch::Pbs(Ok(nodes))), ..here() };
+    let environment = Environment { batch: Some(Batch::Pbs(Ok(nodes))), ..here() };
     let golden = golden.replace("-n 4", "-n 2");
-    check(&Job::new("app", [""; 0]), Mpi::OpenMpi, &site, &golden);
+    check(&Job::new("app", [""; 0]), Mpi::OpenMpi, &environment, &golden);
 }
 
 #[test]
 fn cores_that_slurm_has_promised_are_asked_for_again() {
-    let site = |tasks| {
+    let environment = |tasks| {
         let batch = Batch::Slurm { tasks: Ok(tasks), cores_per_task: Some(4) };
-        Site { batch: Some(batch), fence: true, ..here() }
+        Environment { batch: Some(batch), fence: true, ..here() }
     };
     let job = Job { ranks: Some(2), ..Job::new("app", [""; 0]) };
     let golden = "srun --mpi=pmix --kill-on-bad-exit=1 -n 2 --cpus-per-task=4 app";
-    check(&job, Mpi::OpenMpi, &site(2), golden);
-    check(&job, Mpi::Mpich, &site(2), &golden.replace("pmix", "pmi2"));
+    check(&job, Mpi::OpenMpi, &environment(2), golden);
+    check(&job, Mpi::Mpich, &environment(2), &golden.replace("pmix", "pmi2"));
     let more = Job { ranks: Some(3), ..job };
     let golden = "srun --mpi=pmix --kill-on-bad-exit=1 -n 3 --overcommit --cpu-bind=none app";
-    check(&more, Mpi::OpenMpi, &site(2), golden);
+    check(&more, Mpi::OpenMpi, &environment(2), golden);
 }
 
 #[test]
 fn what_a_batch_job_does_not_tell_is_missed_only_where_it_is_needed() {
     let wrong = |name| Variable { name, wrong: "`x`: expected something else".into() };
-    let pbs = Site { batch: Some(Batch::Pbs(Err(wrong("PBS_NODEFILE")))), ..here() };
-    let sge = Site { batch: Some(Batch::Sge { slots: Err(wrong("NSLOTS")) }), ..here() };
+    let pbs = Environment { batch: Some(Batch::Pbs(Err(wrong("PBS_NODEFILE")))), ..here() };
+    let sge = Environment { batch: Some(Batch::Sge { slots: Err(wrong("NSLOTS")) }), ..here() };
     let slurm = Batch::Slurm { tasks: Err(wrong("SLURM_NTASKS")), cores_per_task: None };
-    let slurm = Site { batch: Some(slurm), fence: true, ..here() };
+    let slurm = Environment { batch: Some(slurm), fence: true, ..here() };
     let some = Job { ranks: Some(3), ..Job::new("app", [""; 0]) };
-    for (name, site, start) in [
+    for (name, environment, start) in [
         ("PBS_NODEFILE", pbs, "mpirun.openmpi"),
         ("NSLOTS", sge, "mpirun.openmpi"),
         ("SLURM_NTASKS", slurm, "srun --mpi=pmix --kill-on-bad-exit=1"),
     ] {
-        let error = line(&Job::new("app", [""; 0]), Mpi::OpenMpi, &site).unwrap_err();
+        let error = command_line(&Job::new("app", [""; 0]), Mpi::OpenMpi, &environment).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(error.to_string().starts_with(&format!("{name} of the batch job: `x`: ")), "{error}");
-        let line = check(&some, Mpi::OpenMpi, &site, &format!("{start} -n 3 app"));
+        let line = check(&some, Mpi::OpenMpi, &environment, &format!("{start} -n 3 app"));
         let warning = line.warning.unwrap();
         assert!(warning.starts_with(name), "{warning}");
         assert_eq!(
@@ -237,7 +243,7 @@ fn what_a_batch_job_does_not_tell_is_missed_only_where_it_is_needed() {
             (name == "PBS_NODEFILE", name == "PBS_NODEFILE")
         );
         let named = Job { hosts: Some(hosts()), launcher: Launcher::Mpirun, ..some.clone() };
-        let line = check(&named, Mpi::OpenMpi, &site, "mpirun.openmpi -n 3 --hostfile HOSTS app");
+        let line = check(&named, Mpi::OpenMpi, &environment, "mpirun.openmpi -n 3 --hostfile HOSTS app");
         assert_eq!((line.warning, line.all_here), (None, false));
     }
 }
