@@ -6,6 +6,8 @@
 
 mod choices;
 mod read;
+#[cfg(test)]
+mod table_tests;
 mod variables;
 
 use std::path::PathBuf;
