@@ -61,6 +61,8 @@ pub use wire::{Item, Plain, raw};
 mod book {
     #[doc = include_str!("../../../README.md")]
     struct Readme;
+    #[doc = include_str!("../../../docs/quick-start.md")]
+    struct QuickStart;
     #[doc = include_str!("../../../docs/pipelines.md")]
     struct Pipelines;
     #[doc = include_str!("../../../docs/balancing.md")]
