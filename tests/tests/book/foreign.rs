@@ -1,0 +1,19 @@
+//! Names in the book that belong to others, so that our sources need not have them.
+
+/// Beginnings of paths and variables of others.
+pub(crate) const BEGINNINGS: [&str; 14] = [
+    "std::", "bytes::", "mpi::", "serde::", "MPI_", "OMPI_", "PMI_", "SLURM_", "SRUN_", "PBS_", "HYDRA_",
+    "UCX_", "RUST_", "orte_",
+];
+
+/// Whole names, by owner.
+pub(crate) const NAMES: &[(&str, &[&str])] = &[
+    ("the standard library", &["ControlFlow::Break"]),
+    ("Cargo", &["--open", "--git"]),
+    ("crates that are not used", &["zune-jpeg"]),
+    ("clang-sys", &["LIBCLANG_PATH"]),
+    ("readers", &["lyapunov", "lyapunov.tsv", "job.sh"]),
+    ("mount options of file systems", &["nolock", "local_lock", "localflock"]),
+    ("files that programs write", &["cut-2", "rank-N", "pass-120-0123456789abcdef"]),
+    ("papers", &["kmin"]),
+];

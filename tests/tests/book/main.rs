@@ -1,0 +1,184 @@
+//! The book is true: each name of code in it exists, each link leads somewhere, and each page is in the table of contents.
+//!
+//! A name that is renamed or goes is named here with its page and line. Put the new one there. A name that belongs to
+//! somebody else (a launcher's option, a crate's function) goes into `foreign.rs`.
+
+mod foreign;
+mod names;
+mod page;
+mod renames;
+mod sources;
+
+use std::path::{Path, PathBuf};
+
+use page::Page;
+use sources::Sources;
+
+/// The pages, besides those in `docs` and `bench/results`.
+const PAGES: [&str; 2] = ["README.md", "bench/README.md"];
+
+/// What was measured once, with the names of its time.
+const HISTORY: &str = "bench/results/";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests is a directory of the repository").into()
+}
+
+/// Every page, with its name from the root of the repository.
+fn pages() -> Vec<(String, Page)> {
+    let root = root();
+    let mut names: Vec<String> = PAGES.map(String::from).into();
+    let mut open = vec![root.join("docs"), root.join(HISTORY)];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).expect("the book can be read") {
+            let path = entry.expect("the book can be read").path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md") {
+                names.push(path.strip_prefix(&root).expect("it is below").to_string_lossy().into_owned());
+            }
+        }
+    }
+    names.sort_unstable();
+    let page = |name: String| (Page::parse(&read(&name)), name);
+    names.into_iter().map(page).map(|(page, name)| (name, page)).collect()
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(root().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+/// The directory of a page.
+fn beside(page: &str) -> &str {
+    page.rsplit_once('/').map_or("", |(directory, _)| directory)
+}
+
+#[track_caller]
+fn none(faults: &[String], what: &str) {
+    assert!(faults.is_empty(), "{what}:\n{}", faults.join("\n"));
+}
+
+#[test]
+fn names_of_code_exist() {
+    let sources = Sources::read(&root());
+    let mut faults = Vec::new();
+    for (name, page) in pages().into_iter().filter(|(name, _)| !name.starts_with(HISTORY)) {
+        let of_spans = page.spans.iter().map(|span| (span.line, names::of_span(&span.text)));
+        let of_blocks = page.blocks.iter().flat_map(|block| {
+            (block.line + 1..)
+                .zip(block.text.lines())
+                .map(|(line, text)| (line, names::of_line(&block.language, text)))
+        });
+        for (line, found) in of_spans.chain(of_blocks) {
+            let missing = found.iter().filter(|found| !found.exists(&sources, beside(&name)));
+            faults.extend(missing.map(|missing| format!("{name}:{line}: {missing}")));
+        }
+    }
+    none(&faults, "the book names what is not in the sources");
+}
+
+#[test]
+fn links_lead_somewhere() {
+    let pages = pages();
+    let mut faults = Vec::new();
+    for (name, page) in &pages {
+        for link in page.links.iter().filter(|link| !link.target.contains("://")) {
+            let (file, anchor) = link.target.split_once('#').unwrap_or((&link.target, ""));
+            let path = if file.is_empty() { PathBuf::from(name) } else { Path::new(beside(name)).join(file) };
+            let path = simplified(&path);
+            let target = pages.iter().find(|(page, _)| *page == path);
+            let has_anchor = || target.is_some_and(|(_, page)| page.anchors.iter().any(|a| a == anchor));
+            if !root().join(&path).exists() || !anchor.is_empty() && !has_anchor() {
+                faults.push(format!("{name}:{}: {}", link.line, link.target));
+            }
+        }
+    }
+    none(&faults, "the book links to what is not there");
+}
+
+/// Without `x/..`.
+fn simplified(path: &Path) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.to_str().expect("names of pages are plain").split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            "." | "" => {}
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[test]
+fn each_page_is_in_the_table_of_contents() {
+    let pages = pages();
+    let (_, contents) = pages.iter().find(|(name, _)| name == "docs/SUMMARY.md").expect("there is one");
+    let is_listed = |name: &str| contents.links.iter().any(|link| format!("docs/{}", link.target) == name);
+    let books = pages
+        .iter()
+        .map(|(name, _)| name)
+        .filter(|name| name.starts_with("docs/") && !name.ends_with("SUMMARY.md"));
+    let faults: Vec<String> = books.filter(|name| !is_listed(name)).cloned().collect();
+    none(&faults, "docs/SUMMARY.md does not list");
+}
+
+/// Rust in the book is compiled and run as documentation tests of the crates that take its pages up.
+#[test]
+fn each_page_with_rust_is_compiled() {
+    let crates = ["framework/runtime/src/lib.rs", "framework/planner/src/lib.rs"].map(read).concat();
+    let has_rust =
+        |page: &Page| page.blocks.iter().any(|block| block.language.split(',').next() == Some("rust"));
+    let mut faults = Vec::new();
+    for (name, page) in pages().iter().filter(|(_, page)| has_rust(page)) {
+        if !crates.contains(&format!("include_str!(\"../../../{name}\")")) {
+            faults.push(name.clone());
+        }
+        // Indented code and fences without a language would be compiled as Rust, too.
+        faults.extend(
+            page.blocks.iter().filter(|b| b.language.is_empty()).map(|b| format!("{name}:{}", b.line)),
+        );
+    }
+    none(&faults, "no crate takes these pages up in its `mod book`, or a fence has no language");
+}
+
+/// The packages that the book has readers install are those that the set-up for building does.
+#[test]
+fn packages_are_those_of_the_setup() {
+    let setup = read("ci/setup.sh");
+    let (_, list) = setup.split_once("\nBUILD=(").expect("ci/setup.sh has the packages for building");
+    let packages = list.split(')').next().unwrap_or_default();
+    for page in ["README.md", "docs/quick-start.md"] {
+        assert!(
+            read(page).contains(&format!("apt-get install {packages}\n")),
+            "{page} does not install {packages}"
+        );
+    }
+}
+
+/// What programs are told to depend on is what the workspace itself depends on.
+#[test]
+fn dependencies_have_the_versions_of_the_workspace() {
+    let workspace = read("Cargo.toml");
+    let version = |line: &str| {
+        line.split('"').find(|text| text.starts_with(|c: char| c.is_ascii_digit())).map(String::from)
+    };
+    let mut faults = Vec::new();
+    let mut seen = 0;
+    for (name, page) in pages() {
+        for block in page.blocks.iter().filter(|block| block.language == "toml") {
+            let Some((_, dependencies)) = block.text.split_once("[dependencies]") else { continue };
+            for line in
+                dependencies.lines().filter(|line| line.contains(" = ") && !line.starts_with("armature"))
+            {
+                let key = line.split(" = ").next().unwrap_or_default();
+                let ours = workspace.lines().find(|ours| ours.starts_with(&format!("{key} = ")));
+                seen += 1;
+                if ours.and_then(version) != version(line) {
+                    faults.push(format!("{name}:{}: {line}; the workspace has {ours:?}", block.line));
+                }
+            }
+        }
+    }
+    none(&faults, "dependencies in the book differ from the workspace's");
+    assert!(seen > 0, "the book shows no dependencies");
+}

@@ -1,0 +1,130 @@
+//! A page of the book: its code spans, code blocks, links and headings, each with its line.
+
+/// Code between backticks.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Span {
+    pub(crate) line: usize,
+    pub(crate) text: String,
+}
+
+/// A fenced block of code.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Block {
+    /// The line of its opening fence.
+    pub(crate) line: usize,
+    /// What stands behind the opening fence: `rust,no_run`, `sh`.
+    pub(crate) language: String,
+    pub(crate) text: String,
+}
+
+/// The target of a link or picture.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Link {
+    pub(crate) line: usize,
+    pub(crate) target: String,
+}
+
+/// A page of Markdown, taken apart.
+#[derive(Debug, Default)]
+pub(crate) struct Page {
+    pub(crate) spans: Vec<Span>,
+    pub(crate) blocks: Vec<Block>,
+    pub(crate) links: Vec<Link>,
+    /// The anchors of its headings.
+    pub(crate) anchors: Vec<String>,
+}
+
+impl Page {
+    pub(crate) fn parse(text: &str) -> Page {
+        let mut page = Page::default();
+        let mut prose = String::new();
+        let mut open: Option<Block> = None;
+        for (number, line) in (1..).zip(text.lines()) {
+            match (line.trim_start().strip_prefix("```"), &mut open) {
+                (Some(language), None) => {
+                    open =
+                        Some(Block { line: number, language: language.trim().into(), text: String::new() });
+                }
+                (Some(_), Some(_)) => page.blocks.extend(open.take()),
+                (None, Some(block)) => {
+                    block.text.push_str(line);
+                    block.text.push('\n');
+                }
+                (None, None) => {
+                    if let Some(title) = line.starts_with('#').then(|| line.trim_start_matches('#').trim()) {
+                        page.anchors.push(anchor(title));
+                    }
+                    prose.push_str(line);
+                }
+            }
+            // Lines of blocks count as empty ones, so that places in the prose keep their line.
+            prose.push('\n');
+        }
+        page.read_prose(&prose);
+        page
+    }
+
+    /// Spans first, because what looks like a link within one is none.
+    fn read_prose(&mut self, prose: &str) {
+        let mut without_spans = String::new();
+        let (mut rest, mut line) = (prose, 1);
+        while let Some(start) = rest.find('`') {
+            let ticks = rest[start..].bytes().take_while(|&b| b == b'`').count();
+            let (before, behind) = rest.split_at(start + ticks);
+            without_spans.push_str(&before[..start]);
+            line += before.matches('\n').count();
+            // A span ends in its paragraph, or is none.
+            let paragraph = &behind[..behind.find("\n\n").unwrap_or(behind.len())];
+            let Some(end) = closing(paragraph, ticks) else {
+                rest = behind;
+                continue;
+            };
+            let inside = &behind[..end];
+            let text = inside.split_whitespace().collect::<Vec<_>>().join(" ").replace("\\|", "|");
+            self.spans.push(Span { line, text });
+            let lines = inside.matches('\n').count();
+            line += lines;
+            without_spans.extend(std::iter::repeat_n('\n', lines));
+            rest = &behind[end + ticks..];
+        }
+        without_spans.push_str(rest);
+        for (number, text) in (1..).zip(without_spans.lines()) {
+            for piece in text.split("](").skip(1) {
+                let target = piece.split(')').next().unwrap_or_default();
+                self.links.push(Link { line: number, target: target.into() });
+            }
+        }
+    }
+}
+
+/// The place of the run of `ticks` backticks that closes a span.
+fn closing(text: &str, ticks: usize) -> Option<usize> {
+    let mut place = 0;
+    while let Some(found) = text[place..].find('`') {
+        let run = text[place + found..].bytes().take_while(|&b| b == b'`').count();
+        if run == ticks {
+            return Some(place + found);
+        }
+        place += found + run;
+    }
+    None
+}
+
+/// The anchor that a heading gets on the web pages of repositories.
+fn anchor(title: &str) -> String {
+    let kept = title.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+#[test]
+fn pages_are_taken_apart() {
+    let text = "# A `b` c, d\n\nSee `Farm::map` and `--bind\ncore` in [x](y.md#z).\n\n```sh\n`no`\n```\n\n\
+                | `a \\| b` | ``c`d`` | ![p](q.svg) |\n";
+    let page = Page::parse(text);
+    let spans: Vec<_> = page.spans.iter().map(|s| (s.line, s.text.as_str())).collect();
+    assert_eq!(spans, [(1, "b"), (3, "Farm::map"), (3, "--bind core"), (10, "a | b"), (10, "c`d")]);
+    assert_eq!(page.blocks, [Block { line: 6, language: "sh".into(), text: "`no`\n".into() }]);
+    let links: Vec<_> = page.links.iter().map(|l| (l.line, l.target.as_str())).collect();
+    assert_eq!(links, [(4, "y.md#z"), (10, "q.svg")]);
+    assert_eq!(page.anchors, ["a-b-c-d"]);
+}
