@@ -9,6 +9,7 @@ use crate::files::{Listing, Skipped};
 use crate::lsh::Settings;
 use crate::pairs::{Key, examine};
 use crate::pipeline::{Found, Root, Search, search};
+use crate::queries::Variants;
 use crate::record::Tape;
 use crate::settings::PipelineArgs;
 use crate::synth::Plan;
@@ -50,6 +51,11 @@ enum Command {
     /// Writes DIR/database (one image a scene), DIR/queries (changed copies: cut, noisy, brighter or darker,
     /// resized) and DIR/truth.tsv (which scene is the right answer to which query).
     Synth(SynthArgs),
+    /// Make changed copies of your own images, as queries whose right answers are known
+    ///
+    /// Writes DIR/queries (cut, noisy, brighter or darker, and resized copies, as JPEG files) and DIR/truth.tsv (which image is the right answer to
+    /// which query).
+    Vary(VaryArgs),
     /// Measure how good the search is
     #[command(subcommand)]
     Eval(EvalCommand),
@@ -131,6 +137,25 @@ struct SynthArgs {
     scenes: SceneArgs,
 }
 
+#[derive(Debug, Args)]
+struct VaryArgs {
+    /// Directory with the images, or a single image
+    #[arg(value_name = "IMAGES")]
+    images: PathBuf,
+    /// Directory to write to
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Copies of each of the four kinds that every image gets
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    copies: u32,
+    /// Enlarge copies until their longer side has so many pixels, as a camera would take the picture
+    #[arg(long, default_value_t = 1, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    side: u32,
+    /// Seed: the same seed makes the same copies
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
 #[derive(Debug, Subcommand)]
 enum EvalCommand {
     /// On synthetic scenes, made in memory: is the scene of a changed copy found?
@@ -175,6 +200,7 @@ fn run(command: Command) -> Result<(), Box<dyn Error>> {
         Command::Query(args) => query(&args),
         Command::Replay(args) => replay::main(&args),
         Command::Synth(args) => synth(&args),
+        Command::Vary(args) => vary(&args),
         Command::Eval(EvalCommand::Synth { scenes, times }) => eval_synth(&scenes.plan(), times),
         Command::Eval(EvalCommand::Pairs { database, queries, truth }) => {
             eval_pairs(&database, &queries, truth.as_deref())
@@ -262,6 +288,18 @@ fn synth(args: &SynthArgs) -> Result<(), Box<dyn Error>> {
     let queries = args.scenes.plan().write(&args.directory)?;
     let (scenes, path) = (args.scenes.scenes, names::path(&args.directory));
     tell(format_args!("{scenes} scenes and {queries} queries in {path}"));
+    Ok(())
+}
+
+fn vary(args: &VaryArgs) -> Result<(), Box<dyn Error>> {
+    let listing = Listing::of(&args.images)?;
+    let variants = Variants { copies: args.copies, side: args.side, seed: args.seed };
+    let (queries, skipped) = variants.write(&listing, &args.output)?;
+    report_skipped(&skipped);
+    if queries == 0 {
+        return Err(format!("no usable PNG or JPEG image below {}", names::path(&args.images)).into());
+    }
+    tell(format_args!("{queries} queries in {}", names::path(&args.output)));
     Ok(())
 }
 

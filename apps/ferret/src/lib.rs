@@ -26,6 +26,7 @@ mod parallel;
 pub mod picture;
 pub mod pipeline;
 pub mod profile;
+pub mod queries;
 pub mod query;
 pub mod rank;
 mod raw;

@@ -1,14 +1,12 @@
 //! Synthetic collections: scenes as the database and changed copies of them as queries, with the right answers.
 
 use crate::parallel;
-use crate::picture::Picture;
+use crate::queries::{ImageFile, Query, write};
 use crate::scene::scene;
 use crate::variant::Variant;
-use armature_apps::names;
 use armature_apps::random::Random;
-use armature_files::regular::{Links, open_with};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::path::Path;
 
 /// What to make.
@@ -24,24 +22,6 @@ pub struct Plan {
     pub height: u32,
     /// All four variants of every scene; otherwise one of each, the kinds in turn.
     pub all_variants: bool,
-}
-
-/// A file of a collection.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ImageFile {
-    /// Name relative to the directory of the database or of the queries.
-    pub name: String,
-    /// Content.
-    pub bytes: Vec<u8>,
-}
-
-/// A query made from a scene.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Query {
-    /// What was done to the scene.
-    pub kind: Variant,
-    /// The changed image.
-    pub file: ImageFile,
 }
 
 /// One scene with its queries.
@@ -67,8 +47,7 @@ impl Plan {
             .map(|(turn, kind)| {
                 // A stream of its own for each variant, away from the scenes' streams.
                 let stream = (1 << 40) + u64::from(number) * Variant::ALL.len() as u64 + turn as u64;
-                let changed = kind.apply(&picture, &mut Random::stream(self.seed, stream));
-                Query { kind, file: encode(&format!("{folder}/{kind}"), &changed, kind) }
+                Query::of(&picture, kind, &format!("{folder}/{kind}"), &mut Random::stream(self.seed, stream))
             })
             .collect();
         let original = ImageFile { name: format!("{folder}/original.png"), bytes: picture.to_png() };
@@ -96,11 +75,11 @@ impl Plan {
         let (database, queries) = (directory.join("database"), directory.join("queries"));
         let lines = parallel::map(self.scenes as usize, |number| -> io::Result<Vec<String>> {
             let made = self.make(number as u32);
-            store(&database, &made.original)?;
+            made.original.store(&database)?;
             made.queries
                 .iter()
                 .map(|query| {
-                    store(&queries, &query.file)?;
+                    query.file.store(&queries)?;
                     Ok(format!("{}\t{}\n", query.file.name, made.original.name))
                 })
                 .collect()
@@ -110,32 +89,6 @@ impl Plan {
         write(&directory.join("truth.tsv"), lines.concat().as_bytes())?;
         Ok(lines.len())
     }
-}
-
-/// Cut and brightened copies are stored as JPEG, as edited photographs usually are, the others as PNG.
-fn encode(stem: &str, picture: &Picture, kind: Variant) -> ImageFile {
-    match kind {
-        Variant::Crop | Variant::Brightness => {
-            ImageFile { name: format!("{stem}.jpg"), bytes: picture.to_jpeg() }
-        }
-        Variant::Noise | Variant::Scale => ImageFile { name: format!("{stem}.png"), bytes: picture.to_png() },
-    }
-}
-
-fn store(directory: &Path, file: &ImageFile) -> io::Result<()> {
-    let path = directory.join(&file.name);
-    if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    write(&path, &file.bytes)
-}
-
-/// Writes a file, also over one of an earlier collection, but neither through a link nor to a device.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    open_with(path, options.write(true).create(true).truncate(true), Links::Refused)
-        .and_then(|mut file| file.write_all(bytes))
-        .map_err(|e| io::Error::new(e.kind(), format!("cannot write {}: {e}", names::path(path))))
 }
 
 #[cfg(test)]

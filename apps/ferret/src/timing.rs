@@ -2,8 +2,8 @@
 
 use crate::cost;
 use crate::index::Index;
+use crate::queries::ImageFile;
 use crate::stages::{ext, ind, load, out, rank, seg};
-use crate::synth::ImageFile;
 use std::fmt;
 use std::time::Instant;
 

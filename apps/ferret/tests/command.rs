@@ -30,6 +30,28 @@ fn from_scenes_to_answers() {
 }
 
 #[test]
+fn changed_copies_of_images_find_them() {
+    let dir = collection();
+    let messages =
+        good(dir.path(), &["vary", "set/database", "-o", "varied", "--copies", "2", "--side", "120"]);
+    assert!(messages.contains("192 queries in varied"), "{messages}");
+    let truth = fs::read_to_string(dir.path().join("varied/truth.tsv")).unwrap();
+    let first = "scene-0001/original.png/crop-1.jpg\tscene-0001/original.png";
+    assert_eq!(truth.lines().next(), Some(first));
+    let pairs = ["--database", "set/database", "--queries", "varied/queries", "--truth", "varied/truth.tsv"];
+    let text = printed(dir.path(), &[&["eval", "pairs"], &pairs[..]].concat());
+    assert!(text.starts_with("192 queries on 24 images"), "{text}");
+    let among = text.lines().find(|l| l.starts_with("right image is among ten")).unwrap();
+    let share: f64 = among.split_whitespace().nth(5).unwrap().parse().unwrap();
+    assert!(share >= 95.0, "{text}");
+    fs::create_dir(dir.path().join("empty")).unwrap();
+    assert!(
+        bad(dir.path(), &["vary", "empty", "-o", "varied"])
+            .contains("no usable PNG or JPEG image below empty")
+    );
+}
+
+#[test]
 fn everything_repeats_to_the_byte() {
     let (first, second) = (collection(), collection());
     for dir in [&first, &second] {

@@ -1,0 +1,176 @@
+//! Queries whose right answers are known: changed copies of the images of a collection.
+
+use crate::files::{Listing, Skipped};
+use crate::parallel;
+use crate::picture::Picture;
+use crate::variant::Variant;
+use armature_apps::names;
+use armature_apps::random::Random;
+use armature_files::regular::{Links, open_with};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// A file of a collection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageFile {
+    /// Name relative to the directory of the database or of the queries.
+    pub name: String,
+    /// Content.
+    pub bytes: Vec<u8>,
+}
+
+impl ImageFile {
+    /// Writes the file below `directory`, with the folders of its name.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn store(&self, directory: &Path) -> io::Result<()> {
+        let path = directory.join(&self.name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        write(&path, &self.bytes)
+    }
+}
+
+/// Writes a file, also over one of an earlier collection, but neither through a link nor to a device.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    open_with(path, options.write(true).create(true).truncate(true), Links::Refused)
+        .and_then(|mut file| file.write_all(bytes))
+        .map_err(|e| io::Error::new(e.kind(), format!("cannot write {}: {e}", names::path(path))))
+}
+
+/// A changed copy of an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// What was done to the image.
+    pub kind: Variant,
+    /// The changed image.
+    pub file: ImageFile,
+}
+
+impl Query {
+    /// A variant of `picture` as the file `stem` with the extension of its format. Cut and brightened copies are stored
+    /// as JPEG, as edited photographs usually are, the others as PNG.
+    pub(crate) fn of(picture: &Picture, kind: Variant, stem: &str, random: &mut Random) -> Self {
+        let changed = kind.apply(picture, random);
+        let (extension, bytes) = match kind {
+            Variant::Crop | Variant::Brightness => ("jpg", changed.to_jpeg()),
+            Variant::Noise | Variant::Scale => ("png", changed.to_png()),
+        };
+        Query { kind, file: ImageFile { name: format!("{stem}.{extension}"), bytes } }
+    }
+}
+
+/// Which changed copies of a collection's images to make: all are JPEG files, as cameras make them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Variants {
+    /// Copies of each kind that every image gets.
+    pub copies: u32,
+    /// Copies are enlarged until their longer side has this length, in pixels.
+    pub side: u32,
+    /// Seed: equal images and settings give equal files.
+    pub seed: u64,
+}
+
+impl Variants {
+    /// Writes the copies of every listed image: `queries/ad.png/crop-1.jpg` … for the image `ad.png`, and `truth.tsv` with a line
+    /// `query<TAB>right image` for each. Returns the number of queries, and the images that could not be used.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write(&self, listing: &Listing, directory: &Path) -> io::Result<(usize, Vec<Skipped>)> {
+        let queries = directory.join("queries");
+        let originals = listing.names();
+        let made = parallel::map(originals.len(), |number| -> io::Result<Result<Vec<String>, Skipped>> {
+            let name = &originals[number];
+            let decoded = listing.read(name).map_err(|e| e.to_string());
+            let decoded = decoded.and_then(|bytes| Picture::decode(&bytes).map_err(|e| e.to_string()));
+            let picture = match decoded {
+                Ok(picture) => picture,
+                Err(reason) => return Ok(Err(Skipped::new(name, reason))),
+            };
+            // A stream for each image, so that it has the same copies whatever else is listed behind it.
+            let mut random = Random::stream(self.seed, number as u64);
+            let mut lines = Vec::new();
+            for kind in Variant::ALL {
+                for copy in 1..=self.copies {
+                    let changed = enlarged(kind.apply(&picture, &mut random), self.side);
+                    let file =
+                        ImageFile { name: format!("{name}/{kind}-{copy}.jpg"), bytes: changed.to_jpeg() };
+                    file.store(&queries)?;
+                    lines.push(format!("{}\t{}\n", names::escaped(&file.name), names::escaped(name)));
+                }
+            }
+            Ok(Ok(lines))
+        });
+        let (mut truth, mut skipped) = (Vec::new(), listing.skipped().to_vec());
+        for image in made {
+            match image? {
+                Ok(lines) => truth.extend(lines),
+                Err(image) => skipped.push(image),
+            }
+        }
+        skipped.sort_unstable();
+        fs::create_dir_all(directory)?;
+        write(&directory.join("truth.tsv"), truth.concat().as_bytes())?;
+        Ok((truth.len(), skipped))
+    }
+}
+
+/// The picture with a longer side of at least `side` pixels, in the same proportions.
+fn enlarged(picture: Picture, side: u32) -> Picture {
+    let longer = picture.width.max(picture.height);
+    if longer >= side {
+        return picture;
+    }
+    let scaled = |length: u32| (length as f32 * side as f32 / longer as f32 + 0.5).max(1.0) as u32;
+    picture.resized(scaled(picture.width), scaled(picture.height))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scene::scene;
+
+    #[test]
+    fn every_image_gets_copies_of_each_kind_and_the_truth_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let images = dir.path().join("images");
+        for number in 0..2 {
+            let bytes = scene(3, number, 48, 32).to_png();
+            ImageFile { name: format!("deep/{number}.png"), bytes }.store(&images).unwrap();
+        }
+        ImageFile { name: "bad.png".into(), bytes: b"no image".to_vec() }.store(&images).unwrap();
+        let listing = Listing::of(&images).unwrap();
+        let write = |to: &str, seed| {
+            Variants { copies: 3, side: 60, seed }.write(&listing, &dir.path().join(to)).unwrap()
+        };
+        let read = |to: &str| {
+            let queries = Listing::of(&dir.path().join(to).join("queries")).unwrap();
+            let files: Vec<_> = queries.names().iter().map(|n| queries.read(n).unwrap()).collect();
+            (queries.names().to_vec(), files)
+        };
+
+        let (queries, skipped) = write("once", 1);
+        assert_eq!((queries, skipped.len()), (2 * 4 * 3, 1));
+        assert_eq!(skipped[0].name, "bad.png");
+        let (names, files) = read("once");
+        assert_eq!(names.len(), queries);
+        assert_eq!(names[3], "deep/0.png/crop-1.jpg");
+        let distinct: std::collections::BTreeSet<_> = files.iter().collect();
+        assert_eq!(distinct.len(), queries, "no two copies are the same");
+        let longer_sides = files.iter().map(|f| Picture::decode(f).unwrap()).map(|p| p.width.max(p.height));
+        assert!(longer_sides.clone().all(|side| side >= 60), "{:?}", longer_sides.collect::<Vec<_>>());
+        let truth = fs::read_to_string(dir.path().join("once/truth.tsv")).unwrap();
+        assert_eq!(truth.lines().next(), Some("deep/0.png/crop-1.jpg\tdeep/0.png"));
+        assert_eq!(truth.lines().count(), queries);
+
+        write("again", 1);
+        write("other", 2);
+        assert_eq!(read("once"), read("again"));
+        assert_ne!(read("once"), read("other"));
+    }
+}
