@@ -1,69 +1,109 @@
 #!/usr/bin/env bash
-# Shows armature at work: image similarity search over MPI on real pictures, the result shown and checked.
+# Shows armature at work: image similarity search over MPI on real pictures. In mid-stream other programs come to the core of one
+# rank, once with the mapping kept and once with armature changing it. The result is shown and checked.
 #
-#   ci/demo.sh       a minute or two, most of it compiling; may be run again at any time
+#   ci/demo.sh       two minutes, and what compiling takes the first time; may be run again at any time
 #
-# RANKS sets the number of ranks (default 6). Everything it makes is in target/demo/.
+# RANKS sets the number of ranks (default: one a core, from two to four), LOADS how many programs come (default 4), COPIES
+# how many queries each picture makes of each kind (default 3). Everything it makes is in target/demo/. It fails if a result is wrong,
+# never because of a time.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=ci/pictures.sh
 . "$CI_DIR/pictures.sh"
-RANKS=${RANKS:-6}
+# shellcheck source=ci/beside.sh
+. "$CI_DIR/beside.sh"
 cd "$ROOT"
 "$CI_DIR/setup.sh" demo
 set -a
 # shellcheck source=ci/mpi/openmpi.env
 . "$CI_DIR/mpi/openmpi.env"
 set +a
+cores=$(usable_cores)
+# With more than four ranks the serial first stage, which is a quarter of the work, is what limits them.
+RANKS=${RANKS:-$((cores < 2 ? 2 : cores > 4 ? 4 : cores))}
+LOADS=${LOADS:-4}
+COPIES=${COPIES:-3}
 
-say "building Ferret (about a minute the first time)"
-cargo build --locked --release -p ferret
+say "building Ferret, the image search, and the command armature (a few minutes the first time)"
+cargo build --locked --release -p ferret -p armature-launch
 ferret=$CARGO_TARGET_DIR/release/ferret
+armature=$CARGO_TARGET_DIR/release/armature
 demo=$ROOT/target/demo
 mkdir -p "$demo"
 cd "$demo"
+trap 'end_all; exit 130' INT TERM HUP
+trap end_all EXIT
 
-say "real pictures: the icons of the Tango theme, 32x32 as the database, 22x22 as the queries"
-tango_pictures pictures queries
-echo "$(find pictures -type f | wc -l) pictures in the database, $(find queries -type f | wc -l) queries"
-
-say "indexing"
+say "real pictures to search in: flags of the world and the icons of the Tango theme"
+flags_and_icons pictures
 "$ferret" index pictures -o pictures.db
+say "and queries: each of them cut, noisy, brighter or darker, and resized, as photographs of 512 pixels"
+rm -rf queries
+"$ferret" vary pictures -o queries --copies "$COPIES" --side 512
+query=("$ferret" query queries/queries --db pictures.db -k 10)
+queries=$(wc -l <queries/truth.tsv)
 
-# timed NAME COMMAND...: runs it, keeps the time in milliseconds as NAME_ms.
-timed() {
-  local name=$1 began
-  shift
-  began=$(date +%s%N)
-  "$@"
-  printf -v "${name}_ms" %d $((($(date +%s%N) - began) / 1000000))
+say "1. One rank"
+began=$(milliseconds)
+"${query[@]}" -o one-rank.tsv --mapping serial >messages 2>&1 || { cat messages; die "the serial program has failed"; }
+one_ms=$(($(milliseconds) - began))
+whole=$(stat -c %s one-rank.tsv)
+figures "$queries" "$one_ms"
+
+# stream NAME N OPTION...: the query on all ranks, beside N others from a third on, checked against one rank. Sets what
+# watch_stream does.
+stream() {
+  local name=$1 loads=$2
+  shift 2
+  rm -rf "$name.tsv" "events-$name"
+  # shellcheck disable=SC2086  # a command and its options
+  ARMATURE_BIND=core ARMATURE_EVENTS=events-$name $ARMATURE_TEST_MPIRUN -n "$RANKS" "${query[@]}" --summary "$@" \
+    >"$name.tsv" 2>"$name.txt" &
+  watch_stream "$name" $! "$whole" "$loads" || { cat "$name.txt"; die "the query on $RANKS ranks has failed"; }
+  cmp one-rank.tsv "$name.tsv" || die "the output of $RANKS ranks differs from that of one: $demo"
 }
-query=("$ferret" query queries --db pictures.db -k 10)
-say "one rank"
-rm -f one-rank.tsv many-ranks.tsv
-timed one "${query[@]}" -o one-rank.tsv --mapping serial
-say "$RANKS ranks under mpirun; the planner chooses which ranks run which stages"
-# shellcheck disable=SC2086  # a command and its options
-timed many $ARMATURE_TEST_MPIRUN -n "$RANKS" "${query[@]}" -o many-ranks.tsv --mapping auto --summary
 
-say "both wrote the same bytes?"
-cmp one-rank.tsv many-ranks.tsv || die "the output of $RANKS ranks differs from that of one: $demo"
-answers=$(wc -l <many-ranks.tsv)
-[ "$answers" -gt 0 ] || die "there is no answer in $demo/many-ranks.tsv"
-echo "yes: $answers lines, $(sha256sum many-ranks.tsv | cut -c1-16)"
+say "2. $RANKS ranks under mpirun, on $cores cores; the planner chooses which ranks run which stages"
+stream alone 0 --mapping auto --balance off
+mapping=$(mappings_of alone | tail -n 1)
+printf '%s\n' "$mapping" >mapping
+alone_ms=$stream_ms
+echo "    $mapping"
+figures "$queries" "$alone_ms" "$one_ms" "one rank"
 
-say "some queries and their three best answers"
-awk -F'\t' '$1 != last { last = $1; n++ } n % 40 == 5 && $2 <= 3 {
-  if ($1 != shown) { print $1; shown = $1 }
-  printf "    %d. %-45s %s\n", $2, $3, $4 }' many-ranks.tsv
+decoder=$(first_rank "$mapping")
+say "3. The same, but after a third of the queries $LOADS other programs come to the core of rank $decoder, which decodes the pictures"
+stream kept "$LOADS" --mapping mapping --balance off
+kept_ms=$stream_ms kept_beside=$beside_ms
+figures "$queries" "$kept_ms"
 
-say "how good are the answers?"
-"$ferret" eval pairs --database pictures --queries queries | tee quality.txt
-found=$(awk '/^right image is among ten/ { print int($6) }' quality.txt)
-[ "${found:-0}" -ge 70 ] || die "the right picture is among ten in ${found:-?} % of the queries, expected at least 70 %"
+say "4. Once more, and armature may change the mapping while the stream runs"
+stream live "$LOADS" --mapping mapping --balance live
+live_ms=$stream_ms live_beside=$beside_ms
+figures "$queries" "$live_ms"
 
-# shellcheck disable=SC2154  # set by timed
-printf '\ntime of the query run, start-up included: %d.%03d s on one rank, %d.%03d s on %d ranks and %d cores\n' \
-  $((one_ms / 1000)) $((one_ms % 1000)) $((many_ms / 1000)) $((many_ms % 1000)) "$RANKS" "$(nproc)"
-say "done; everything is in $demo"
+say "queries a second, as time goes by"
+chart "$queries" alone kept live
+
+say "what was decided, and why (armature explain target/demo/events-live tells more)"
+"$armature" explain events-live | changes live "$decoder"
+changed=$(($(mappings_of live | wc -l) - 1))
+if [ "$changed" -lt 1 ]; then
+  echo "    The mapping was not changed: no other one was better by enough for what was measured."
+fi
+
+say "did everybody write the same bytes, and are the answers right?"
+echo "yes: three runs on $RANKS ranks wrote the $(wc -l <live.tsv) lines of one rank, $(sha256sum live.tsv | cut -c1-16)"
+quality queries/truth.tsv live.tsv
+[ "$found" -ge 70 ] || die "the right picture is among ten in $found % of the queries, expected at least 70 %"
+awk -F'\t' '$1 != last { last = $1; n++ } n % 2000 == 300 && $2 <= 3 {
+  if ($1 != shown) { print "  " $1; shown = $1 }
+  printf "    %d. %-45s %s\n", $2, $3, $4 }' live.tsv
+
+say "in short, on $cores cores"
+printf '    %s ranks do in %s s what one does in %s s: %s times as fast\n' \
+  "$RANKS" "$(decimal "$alone_ms")" "$(decimal "$one_ms")" "$(ratio "$one_ms" "$alone_ms")"
+verdict "$kept_beside" "$live_beside" "$changed"
+say "done; everything is in target/demo"

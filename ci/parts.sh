@@ -20,7 +20,7 @@ PARTS=(
   "slurm    | 140 |  600 | Ferret as a batch job on a real Slurm of four nodes, and a farm whose ranks are killed"
   "hosts    |  30 |  400 | Ferret and a loop on four unequal hosts: network namespaces with their own links and shares of a core"
   "bench    | 255 | 1800 | every experiment in its short form"
-  "demo     |   5 |  900 | the demonstration of the README"
+  "demo     | 125 |  900 | the demonstration of the README"
   "licences |   5 |   60 | the licences of all dependencies against deny.toml"
 )
 # What a person runs while working.

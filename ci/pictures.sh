@@ -1,8 +1,9 @@
 # shellcheck shell=bash disable=SC2034
-# Real pictures: the icons of Debian's tango-icon-theme to search in, and what people have drawn with many programs, of
-# openclipart-png. Sourced after lib.sh.
+# Real pictures: the icons of Debian's tango-icon-theme and the flags of iso-flags-png-320x240 to search in, and what people have
+# drawn with many programs, of openclipart-png. Sourced after lib.sh.
 
 TANGO=${TANGO:-/usr/share/icons/Tango}
+FLAGS=${FLAGS:-/usr/share/iso-flags-png-320x240}
 CLIPART=${CLIPART:-/usr/share/openclipart/png}
 
 # tango_pictures DATABASE_DIR QUERY_DIR [N]: makes both directories anew. The database has the icons at 32x32 pixels, the
@@ -23,6 +24,16 @@ tango_pictures() {
     [ "$count" -lt "$most" ] || break
   done < <(find "$TANGO/32x32" -name '*.png' -type f | LC_ALL=C sort)
   [ "$count" -gt 0 ] || die "$TANGO has no icon in both sizes"
+}
+
+# flags_and_icons DIR: makes the directory anew, with the flags of the world, and the icons of Tango at 32x32 pixels.
+flags_and_icons() {
+  local pictures=$1
+  [ -d "$FLAGS" ] || die "there are no flags in $FLAGS; run ci/setup.sh demo"
+  tango_pictures "$pictures/icons" "$pictures/smaller"
+  rm -r "$pictures/smaller"
+  mkdir "$pictures/flags"
+  cp "$FLAGS"/*.png "$pictures/flags/"
 }
 
 # clipart_sample DIR N SEED: makes the directory anew, with N pictures of openclipart-png, the same ones for the same seed.

@@ -12,8 +12,8 @@ set -euo pipefail
 
 # cc and headers; Open MPI; libclang for the MPI bindings; hwloc for the topology.
 BUILD=(gcc libc6-dev pkg-config libopenmpi-dev openmpi-bin libclang-dev libhwloc-dev)
-# Real pictures to search in.
-DEMO=("${BUILD[@]}" tango-icon-theme)
+# Real pictures to search in (7 MB to download).
+DEMO=("${BUILD[@]}" iso-flags-png-320x240 tango-icon-theme)
 # The simulator, and a peer from PyPI.
 BENCH=("${BUILD[@]}" libsimgrid-dev python3-venv)
 # The second MPI, the simulator, a batch system, links between hosts on one machine, what checks these scripts, and pictures by
