@@ -138,7 +138,7 @@ changes() {
   elapsed=$(awk '/ items in [0-9.]+ s, / { printf "%d", 1000 * $4; exit }' "$name.txt")
   awk -v rank="$rank" -v came="$came" -v at="$(decimal $((came - total + elapsed)))" '
     function others() {
-      if (came > 0 && !told) printf "%9.3f s          Others have come to the core of rank %d.\n", at, rank
+      if (came > 0 && !told) printf "%9.3f s          Others have come to where rank %d runs.\n", at, rank
       told = 1
     }
     /^ *[0-9.]+ s  rank / {
@@ -174,13 +174,21 @@ verdict() {
     echo "    The stream was over before the others could come, so nothing can be said of them."
     return
   fi
-  echo "    beside others the stream took $(decimal "$kept") s with the mapping kept, $(decimal "$live") s where armature could change it:" \
+  echo "    beside the others it took $(decimal "$kept") s with the mapping kept, $(decimal "$live") s where armature could change it:" \
     "$(ratio "$kept" "$live") times as fast"
   # Less than a twentieth is noise in one run.
   if [ $((20 * kept)) -lt $((21 * live)) ]; then
-    echo "    So nothing was gained this time, after $3 changes. That is so where all ranks share one core, and may be so where other" \
-      "programs come and go: load average $(cut -d' ' -f1 /proc/loadavg)."
+    echo "    So nothing was gained this time, with $3 changes of mapping."
+    [ "$RANKS" -le "$cores" ] || echo "    Where ranks share cores, the system moves them away from the others by itself, if it can."
   fi
+}
+
+# had_a_core COMMAND...: runs it with its messages in the file `messages`, and shows them if it fails. Sets took_ms, and core_share: for
+# which part of that time, in per cent, it had a core to itself.
+had_a_core() {
+  local TIMEFORMAT='%R %U %S' times
+  times=$({ time "$@" >messages 2>&1; } 2>&1) || { cat messages; return 1; }
+  read -r took_ms core_share < <(awk '{ printf "%d %d\n", 1000 * $1, 100 * ($2 + $3) / ($1 + 1e-9) }' <<<"$times")
 }
 
 milliseconds() { echo $(($(date +%s%N) / 1000000)); }

@@ -30,6 +30,7 @@ tango_pictures() {
 flags_and_icons() {
   local pictures=$1
   [ -d "$FLAGS" ] || die "there are no flags in $FLAGS; run ci/setup.sh demo"
+  rm -rf "$pictures"
   tango_pictures "$pictures/icons" "$pictures/smaller"
   rm -r "$pictures/smaller"
   mkdir "$pictures/flags"
