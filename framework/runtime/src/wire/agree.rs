@@ -19,8 +19,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::digest::digest;
 use super::shapes::{Shapes, Watch};
-use super::structured::{get, put};
-use super::watched::Watched;
+use super::value::{get, put};
+use super::watched::{REMEDY, Watched};
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
 
@@ -30,11 +30,6 @@ const FIRST: u64 = 64;
 /// Examining items for no other reason than their number takes this time at most, for each type and process; but the first
 /// item is always examined. It bounds what large items cost: a megabyte takes some milliseconds.
 const MOST_TIME: Duration = Duration::from_millis(20);
-
-/// What to do where they do not.
-pub(super) const REMEDY: &str = "Items travel without the names of their fields, and what Serialize writes \
-    must be what Deserialize reads: derive both; put variants with serde's `skip` behind all others; use none \
-    of `flatten`, `untagged`, `tag`, `skip_serializing` and `skip_serializing_if`";
 
 /// What is known of a type in this process.
 #[derive(Debug, Default)]

@@ -93,7 +93,7 @@ pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Re
     macro_rules! try_each {
         ($($scalar:ident)*) => {
             $(if is::<T, $scalar>() {
-                let reader = Reader::open(head, parts, <$scalar as Scalar>::ID, stringify!($scalar))?;
+                let reader = Reader::open(head, parts, (<$scalar as Scalar>::ID, stringify!($scalar)), describe)?;
                 return back(scalar::decode::<$scalar>(reader, count)?);
             })*
             $(if is::<T, Vec<$scalar>>() {
@@ -109,7 +109,10 @@ pub(crate) fn decode<T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Re
     } else if is::<T, BytesMut>() {
         block::<BytesMut, T>(head, parts, count)
     } else {
-        structured::decode(Reader::open(head, parts, structured::ID, std::any::type_name::<T>())?, count)
+        structured::decode(
+            Reader::open(head, parts, (structured::ID, std::any::type_name::<T>()), describe)?,
+            count,
+        )
     }
 }
 
@@ -129,7 +132,7 @@ fn is<A: 'static, B: 'static>() -> bool {
 }
 
 fn block<B: Block + 'static, T: Item>(head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
-    let reader = Reader::open(head, parts, B::ID, std::any::type_name::<T>())?;
+    let reader = Reader::open(head, parts, (B::ID, std::any::type_name::<T>()), describe)?;
     back(blocks::decode::<B>(reader, count)?)
 }
 
@@ -227,7 +230,7 @@ fn encode_plain<T: bytemuck::Pod + Send>(
 
 fn decode_plain<T: bytemuck::Pod>(head: Bytes, parts: Vec<Part>, count: usize) -> Result<Vec<T>> {
     check_count::<T>(count)?;
-    let mut reader = Reader::open(head, parts, PLAIN, std::any::type_name::<T>())?;
+    let mut reader = Reader::open(head, parts, (PLAIN, std::any::type_name::<T>()), describe)?;
     if reader.u32()? != structured::fingerprint::<T>() {
         return Err(reader.error("the sender means another type of item; do all ranks run the same build?"));
     }

@@ -2,7 +2,7 @@
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::structured;
+use super::value;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The longest control message, in bytes. Bulk data travels as items.
@@ -14,7 +14,7 @@ const LONGEST: usize = 64 * 1024 * 1024;
 /// If the value cannot be encoded, or takes more than 64 MiB.
 pub(crate) fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(64);
-    structured::put(value, std::any::type_name::<T>(), &mut bytes)?;
+    value::put(value, std::any::type_name::<T>(), &mut bytes)?;
     check_length::<T>(bytes.len())?;
     Ok(bytes)
 }
@@ -25,7 +25,7 @@ pub(crate) fn to_bytes<T: Serialize>(value: &T) -> Result<Vec<u8>> {
 /// For anything that [`to_bytes`] does not write. Never allocates more than a small multiple of what it got.
 pub(crate) fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     check_length::<T>(bytes.len())?;
-    structured::get(bytes).map_err(|why| {
+    value::get(bytes).map_err(|why| {
         let what = std::any::type_name::<T>();
         Error::new(ErrorKind::Wire, format!("control message {what} of {} bytes: {why}", bytes.len()))
     })

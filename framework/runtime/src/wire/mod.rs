@@ -27,6 +27,7 @@ mod reader;
 mod scalar;
 mod shapes;
 mod structured;
+mod value;
 mod watched;
 mod weigh;
 

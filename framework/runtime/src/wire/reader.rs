@@ -45,8 +45,14 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Checks the start: version, the codec `id` that this rank expects (called `what` in messages), layout.
-    pub(super) fn open(mut head: Bytes, parts: Vec<Part>, id: u8, what: &str) -> Result<Self> {
+    /// Checks the start: version, the codec `id` that this rank expects (called `what` in messages), layout. `describe` says what
+    /// another codec is.
+    pub(super) fn open(
+        mut head: Bytes,
+        parts: Vec<Part>,
+        (id, what): (u8, &str),
+        describe: fn(u8) -> String,
+    ) -> Result<Self> {
         let wrong = |message: String| Err(Error::new(ErrorKind::Wire, message));
         if head.len() < 3 {
             return wrong(format!("batch of {what}: expected at least 3 bytes, got {}", head.len()));
@@ -63,7 +69,7 @@ impl Reader {
             ));
         }
         if found != id {
-            let found = super::codec::describe(found);
+            let found = describe(found);
             return wrong(format!(
                 "expected a batch of {what}, got one of {found}; do all ranks run the same build?"
             ));

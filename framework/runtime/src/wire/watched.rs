@@ -4,8 +4,12 @@ use std::fmt;
 
 use serde::ser::{self, Error, Serialize, Serializer};
 
-use super::agree::REMEDY;
 use super::shapes::{Kind, Watch};
+
+/// What to do with a type whose `Serialize` and `Deserialize` do not agree; ends the error that says so.
+pub(super) const REMEDY: &str = "Items travel without the names of their fields, and what Serialize writes \
+    must be what Deserialize reads: derive both; put variants with serde's `skip` behind all others; use none \
+    of `flatten`, `untagged`, `tag`, `skip_serializing` and `skip_serializing_if`";
 
 /// A value whose writing is seen.
 pub(super) struct Watched<'w, T: ?Sized> {

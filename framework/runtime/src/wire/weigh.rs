@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use bytes::{Bytes, BytesMut};
 
-use super::{Item, blocks::Block, structured};
+use super::{Item, blocks::Block, value};
 
 /// Counts what is written.
 struct Counter(usize);
@@ -74,7 +74,7 @@ fn owned<T: Item>(item: &T) -> usize {
     );
     let mut counter = Counter(0);
     // User code may panic here, which it will do again where the item has to be encoded.
-    match user_code::call(|| structured::write(item, &mut counter)) {
+    match user_code::call(|| value::write(item, &mut counter)) {
         Ok(()) => counter.0,
         Err(_) => 0,
     }

@@ -53,13 +53,13 @@ pub(super) fn remark(name: &str) -> String {
 /// The setting whose name is the most like this one, if one is at all.
 fn nearest(name: &str) -> Option<&'static str> {
     let rest = name.strip_prefix(START)?;
-    // A slip in each four messages, and one in a short name: more, and it may be anything.
+    // A slip in each four letters, and one in a short name: more, and it may be anything.
     let most = rest.chars().count().div_ceil(4);
     let of = |setting: &'static str| (distance(rest, &setting[START.len()..]), setting);
     SETTINGS.into_iter().map(of).min().filter(|(slips, _)| *slips <= most).map(|(_, setting)| setting)
 }
 
-/// How many messages have to be put in, left out or replaced to make one word of the other.
+/// How many letters have to be put in, left out or replaced to make one word of the other.
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

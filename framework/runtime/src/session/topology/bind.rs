@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use super::Core;
+use super::hardware::Core;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The processing units that the calling thread may run on; `None` if the kernel does not tell (more units

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use hwloc2::{ObjectType, Topology, TopologyObject};
 
-use super::{Core, Hardware, Source};
+use super::hardware::{Core, Hardware, Source};
 
 /// The whole node, or `None` if the library fails.
 pub(super) fn hardware() -> Option<Hardware> {

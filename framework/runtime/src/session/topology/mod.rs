@@ -7,6 +7,7 @@
 //! hwloc is named in `hwloc` alone, which keeps to the calls of its binding that are known to be sound.
 
 mod bind;
+mod hardware;
 #[cfg(feature = "hwloc")]
 mod hwloc;
 mod memory;
@@ -17,6 +18,8 @@ use std::{collections::BTreeSet, fmt, path::Path};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use bind::{bind_current_thread, cores_of_rank, current_binding, launcher_has_bound};
+use hardware::Hardware;
+pub use hardware::{Core, Source};
 
 /// What one rank sees of its node.
 ///
@@ -42,34 +45,6 @@ pub struct Topology {
     pub memory_available: u64,
     /// Where `cores` and `caches` come from.
     pub source: Source,
-}
-
-/// A physical core.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Core {
-    /// The operating system's number of the package that it sits in.
-    pub package: usize,
-    /// Its processing units (hardware threads) that this process may use, by the operating system's numbers.
-    pub processing_units: Vec<usize>,
-}
-
-/// Where a [`Topology`] comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum Source {
-    /// The hwloc library.
-    Hwloc,
-    /// The kernel's files below `/sys`.
-    Sysfs,
-}
-
-/// Cores and caches of the whole node, before the part of this process is taken.
-#[derive(Debug, PartialEq, Eq)]
-struct Hardware {
-    cores: Vec<Core>,
-    caches: [Option<u64>; 3],
-    source: Source,
 }
 
 impl Topology {
@@ -121,14 +96,6 @@ impl Topology {
     /// All processing units that this process may use, core by core.
     pub fn processing_units(&self) -> impl Iterator<Item = usize> {
         self.cores.iter().flat_map(|core| core.processing_units.iter().copied())
-    }
-}
-
-impl Core {
-    /// What is left of the core under an affinity mask, if anything.
-    fn within(mut self, allowed: &BTreeSet<usize>) -> Option<Core> {
-        self.processing_units.retain(|unit| allowed.contains(unit));
-        (!self.processing_units.is_empty()).then_some(self)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use super::{Core, Hardware, Source};
+use super::hardware::{Core, Hardware, Source};
 
 /// The whole node. What the kernel does not tell is left out; a processing unit of which nothing is known is
 /// a core of its own.

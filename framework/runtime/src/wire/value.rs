@@ -1,0 +1,64 @@
+//! One value as bytes, by serde and bincode, and back: whatever has no faster way. bincode is named in this file and in `bounded` alone.
+
+use std::marker::PhantomData;
+
+use bincode::error::{DecodeError, EncodeError};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::bounded::{Bounds, Many, One, budget};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How bincode writes: variable-length integers, little-endian. It needs no limit of its own, see `bounded`.
+fn config() -> bincode::config::Configuration {
+    bincode::config::standard()
+}
+
+/// Appends one value to `into`; in an error it is `what`.
+#[inline]
+pub(super) fn put<T: Serialize>(value: &T, what: &str, into: &mut Vec<u8>) -> Result<()> {
+    bincode::serde::encode_into_std_write(value, into, config()).map(drop).map_err(|error| {
+        let why = match error {
+            // What the type's own code says, as it is.
+            EncodeError::OtherString(text) => text,
+            other => other.to_string(),
+        };
+        Error::new(ErrorKind::Wire, format!("{what} could not be encoded: {why}"))
+    })
+}
+
+/// What is wrong with bytes, or with who reads them.
+fn reason(error: DecodeError) -> String {
+    use bincode::serde::DecodeError::{AnyNotSupported, IdentifierNotSupported, IgnoredAnyNotSupported};
+    match error {
+        DecodeError::OtherString(text) => text,
+        DecodeError::Serde(AnyNotSupported | IdentifierNotSupported | IgnoredAnyNotSupported) => {
+            "its Deserialize asks what comes next, as that of types with `untagged` or `tag` does, and the bytes do not \
+             tell"
+                .to_string()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Writes one value, as [`put`] does.
+pub(super) fn write<T: Serialize>(value: &T, into: &mut impl std::io::Write) -> Result<(), String> {
+    bincode::serde::encode_into_std_write(value, into, config()).map(drop).map_err(|e| e.to_string())
+}
+
+/// Reads the one value that `bytes` hold.
+pub(super) fn get<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    let budget = budget(bytes.len());
+    let seed = One(Bounds::new(&budget), PhantomData);
+    let (value, used) = bincode::serde::seed_decode_from_slice(seed, bytes, config()).map_err(reason)?;
+    match bytes.len() - used {
+        0 => Ok(value),
+        more => Err(format!("{more} bytes too many")),
+    }
+}
+
+/// Reads `count` values from the begin of `bytes`; returns them and the number of bytes that they took.
+pub(super) fn get_many<T: DeserializeOwned>(bytes: &[u8], count: usize) -> Result<(Vec<T>, usize), String> {
+    let budget = budget(bytes.len());
+    let seed = Many::<T>(Bounds::new(&budget), count, PhantomData);
+    bincode::serde::seed_decode_from_slice(seed, bytes, config()).map_err(reason)
+}
