@@ -74,31 +74,31 @@ pub enum ErrorKind {
 
 impl Error {
     /// An error of the given kind. The message says what is wrong, where, and what was expected.
-    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let inner =
             Inner { kind, message: message.into(), rank: None, stage: None, item: None, place: Place::Stage };
         Error { inner: Box::new(inner) }
     }
 
     /// The same error, with the rank on which it happened (kept if it is known already).
-    pub fn at_rank(mut self, rank: usize) -> Self {
+    pub(crate) fn at_rank(mut self, rank: usize) -> Self {
         self.inner.rank.get_or_insert(rank);
         self
     }
 
     /// The same error, with the stage in which it happened (kept if it is known already).
-    pub fn in_stage(mut self, stage: &str) -> Self {
+    pub(crate) fn in_stage(mut self, stage: &str) -> Self {
         self.inner.stage.get_or_insert_with(|| stage.to_string());
         self
     }
 
     /// The same error, with the farm in which it happened (kept if a place is known already).
-    pub fn in_farm(self, farm: &str) -> Self {
+    pub(crate) fn in_farm(self, farm: &str) -> Self {
         self.in_place(Place::Farm, farm)
     }
 
     /// The same error, with the loop in which it happened (kept if a place is known already).
-    pub fn in_loop(self, name: &str) -> Self {
+    pub(crate) fn in_loop(self, name: &str) -> Self {
         self.in_place(Place::Loop, name)
     }
 
@@ -110,7 +110,7 @@ impl Error {
     }
 
     /// The same error, with the number of the item, task or unit (from 0, in the source's order) that was processed.
-    pub fn on_item(mut self, item: u64) -> Self {
+    pub(crate) fn on_item(mut self, item: u64) -> Self {
         self.inner.item.get_or_insert(item);
         self
     }
