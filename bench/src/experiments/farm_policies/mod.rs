@@ -100,7 +100,7 @@ impl Setting {
             knowledge.now += run.time;
             choice = chunker.take_choice().or(choice);
         }
-        let choice = choice.map(|choice| choice.candidate.to_string());
+        let choice = choice.map(|choice| choice.policy.to_string());
         Finish { busy, time, workers: self.workers, choice, simulated: chunker.simulated_chunks() }
     }
 

@@ -122,7 +122,6 @@ impl Chunker {
             left,
             workers: &self.workers,
             statistics: &self.statistics,
-            mean: None,
             knowledge,
         };
         let size = match &mut self.decides {
@@ -245,7 +244,6 @@ impl Chunker {
             left,
             workers: &self.workers,
             statistics: &self.statistics,
-            mean: None,
             knowledge,
         };
         match &mut self.decides {

@@ -21,7 +21,7 @@ mod statistics;
 mod stream;
 mod workers;
 
-pub use auto::{Candidate, Choice};
+pub use auto::Choice;
 pub use chunker::Chunker;
 pub use chunking::Chunking;
 pub use fit::FarmFit;

@@ -125,7 +125,6 @@ fn fractions(case: &Case, of_rest: bool) -> Vec<f64> {
         left,
         workers: &workers,
         statistics: &statistics,
-        mean: None,
         knowledge: &knowledge,
     };
     policy.begin(&view(left));

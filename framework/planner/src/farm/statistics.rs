@@ -1,7 +1,5 @@
 //! What is known of the times of tasks.
 
-use std::ops::Range;
-
 use serde::{Deserialize, Serialize};
 
 use super::by_worker::ByWorker;
@@ -29,25 +27,13 @@ pub struct TaskStatistics {
 }
 
 /// Variance of the time of a chunk of k tasks by k σ², where blocks of `block` tasks share one duration.
-pub(super) fn chunk_variance(block: f64, k: f64) -> f64 {
+fn chunk_variance(block: f64, k: f64) -> f64 {
     if block <= k {
         block - (block * block - 1.0) / (3.0 * k)
     } else {
         // k tasks within blocks longer than the chunk.
         k - (k * k - 1.0) / (3.0 * block)
     }
-}
-
-/// Covariance of the times of two chunks by σ², each given by the numbers of its tasks, where blocks of `block` tasks share one
-/// duration, and nothing is known of where they begin.
-pub(super) fn chunk_covariance(block: f64, a: &Range<u64>, b: &Range<u64>) -> f64 {
-    // Two tasks at a distance d are in one block with probability 1 − d/B. The sum of that over all pairs is a second
-    // difference of half of what a chunk with itself has.
-    let half = |x: u64, y: u64| {
-        let tasks = x.abs_diff(y) as f64;
-        0.5 * tasks * chunk_variance(block, tasks)
-    };
-    half(a.end, b.start) + half(a.start, b.end) - half(a.start, b.start) - half(a.end, b.end)
 }
 
 /// Times of the tasks of one worker.
@@ -73,8 +59,6 @@ struct Spread {
     /// Σ T, Σ T²/k, of chunks with total time T and k tasks.
     times: f64,
     squares: f64,
-    /// Σ of the squared deviations within the chunks.
-    within: f64,
 }
 
 impl TaskStatistics {
@@ -95,7 +79,6 @@ impl TaskStatistics {
         self.spread.tasks += k;
         self.spread.times += done.sum;
         self.spread.squares += done.sum * done.sum / k;
-        self.spread.within += (done.squares - done.sum * done.sum / k).max(0.0);
     }
 
     /// A new iteration begins.
@@ -129,17 +112,6 @@ impl TaskStatistics {
         self.spread.chunks
     }
 
-    /// Σ T²/k of chunks of k tasks that took T (s²).
-    pub(super) fn chunk_squares(&self) -> f64 {
-        self.spread.squares
-    }
-
-    /// Variance of single tasks within chunks (s²), over all of them; that of all tasks where chunks have one task.
-    pub(super) fn within(&self) -> f64 {
-        let inside = self.spread.tasks - self.spread.chunks as f64;
-        if inside > 0.0 { self.spread.within / inside } else { self.all.variance() }
-    }
-
     /// Over how many neighbouring tasks times are alike: 1 if tasks are independent, B if blocks of B tasks share
     /// one duration. From the variance between chunks against that of single tasks: a chunk of k independent tasks
     /// has the variance k σ², one of blocks of B the variance σ² (k B − (B² − 1)/3) for k ≥ B, blocks lying anyhow
@@ -169,22 +141,5 @@ impl TaskStatistics {
             if scaled(middle) < ratio { low = middle } else { high = middle }
         }
         0.5 * (low + high)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunks_vary_together_as_far_as_blocks_join_their_tasks() {
-        for block in [1.0, 4.0, 9.0] {
-            for (a, b) in [(0..5, 0..5), (0..5, 5..12), (0..3, 6..8), (2..14, 14..20), (0..4, 30..34)] {
-                let pair = |s: u64, t: u64| f64::max(0.0, 1.0 - s.abs_diff(t) as f64 / block);
-                let expected: f64 = a.clone().flat_map(|s| b.clone().map(move |t| pair(s, t))).sum();
-                let found = chunk_covariance(block, &a, &b);
-                assert!((found - expected).abs() < 1e-9, "{block} {a:?} {b:?}: {found}, not {expected}");
-            }
-        }
     }
 }

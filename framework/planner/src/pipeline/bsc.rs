@@ -6,9 +6,9 @@
 //! is the processor's mean link (to ext after the last stage).
 
 use super::costs::Costs;
+use super::dispatch::Dispatch;
 use super::mapping::Block;
 use super::model;
-use super::plan::Dispatch;
 
 /// Halvings of the interval that holds the period.
 const BISECTIONS: usize = 40;

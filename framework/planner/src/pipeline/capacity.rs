@@ -18,11 +18,9 @@
 //!   downstream starves those that wait for what lies upstream. Planners therefore let replicated blocks share
 //!   all their processors or none ([`overlaps_in_part`](Capacity::overlaps_in_part)).
 //!
-//! Processors that share cores are slowed down until they take no more than there is ([`shared`](super::shared)).
+//! Here every processor has a core to itself; [`production_time`](super::production_time) says what becomes of others.
 
-use super::costs::Costs;
-use super::plan::Dispatch;
-use super::shared::Shared;
+use super::dispatch::Dispatch;
 
 /// One block: its hosts, and the seconds that an item takes on each.
 #[derive(Clone, Copy, Debug)]
@@ -51,8 +49,6 @@ pub(super) struct Capacity {
     /// For each block: the seconds an item that it needs, given what else its hosts do.
     block_times: Vec<f64>,
     order: Vec<(f64, f64)>,
-    /// Where processors share cores.
-    shared: Option<Box<Shared>>,
 }
 
 impl Capacity {
@@ -65,25 +61,12 @@ impl Capacity {
             weight: Vec::new(),
             block_times: Vec::new(),
             order: Vec::new(),
-            shared: None,
         }
-    }
-
-    /// For the processors of `costs`, which may share cores.
-    pub(super) fn of(dispatch: Dispatch, costs: &Costs) -> Self {
-        let groups = costs.shared_cores();
-        let shared = (!groups.is_empty()).then(|| Box::new(Shared::new(groups, costs.processors())));
-        Capacity { shared, ..Capacity::new(dispatch, costs.processors()) }
     }
 
     /// How items are handed to replicas.
     pub(super) fn dispatch(&self) -> Dispatch {
         self.dispatch
-    }
-
-    /// Whether blocks are in each other's way also where they have different hosts.
-    pub(super) fn shares_cores(&self) -> bool {
-        self.shared.is_some()
     }
 
     /// Seconds an item that each block of the last mapping needs.
@@ -102,19 +85,6 @@ impl Capacity {
         }
     }
 
-    /// Production time of blocks that may share processors and cores.
-    pub(super) fn together(&mut self, blocks: &[Hosted<'_>]) -> f64 {
-        let time = self.apart(blocks);
-        match self.shared.take() {
-            None => time,
-            Some(mut shared) => {
-                let time = shared.slow_down(self, blocks, time);
-                self.shared = Some(shared);
-                time
-            }
-        }
-    }
-
     /// No block's time is less than `least`, if it has a host for which `slow` holds.
     pub(super) fn no_faster_than(&mut self, least: f64, blocks: &[Hosted<'_>], slow: impl Fn(usize) -> bool) {
         for (time, block) in self.block_times.iter_mut().zip(blocks) {
@@ -124,8 +94,8 @@ impl Capacity {
         }
     }
 
-    /// The same, where every processor has a core to itself.
-    pub(super) fn apart(&mut self, blocks: &[Hosted<'_>]) -> f64 {
+    /// Production time of blocks that may share processors.
+    pub(super) fn together(&mut self, blocks: &[Hosted<'_>]) -> f64 {
         match self.dispatch {
             Dispatch::RoundRobin => self.round_robin(blocks),
             Dispatch::OnDemand => self.on_demand(blocks),
@@ -279,7 +249,6 @@ impl Capacity {
             (Dispatch::OnDemand, hosts) => {
                 shares.extend(hosts.iter().zip(block.times).map(|(&p, &time)| {
                     let left = f64::max(0.0, pace - self.load[p]);
-                    let time = self.shared.as_ref().map_or(time, |shared| time * shared.slower(p));
                     self.weight[b] / self.weight_on[p] * left / f64::max(time, f64::MIN_POSITIVE)
                 }));
                 let total: f64 = shares[start..].iter().sum();

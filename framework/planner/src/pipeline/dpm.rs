@@ -4,10 +4,10 @@
 //! mean link, where all processors come in rank order. What it proposes is judged on the real platform.
 
 use super::costs::Costs;
+use super::dispatch::Dispatch;
 use super::hedpm::Hedpm;
 use super::ideal::mean_link;
 use super::mapping::Block;
-use super::plan::Dispatch;
 use super::spec::PipelineSpec;
 use crate::error::Result;
 use crate::platform::Platform;

@@ -10,12 +10,12 @@
 use std::collections::BTreeSet;
 
 use super::costs::Costs;
+use super::dispatch::Dispatch;
 use super::mapping::Block;
 use super::model::pace;
-use super::plan::Dispatch;
-use super::refine::seeds::normal_form;
 use super::rules::Rules;
 use super::spec::PipelineSpec;
+use super::starts::normal_form;
 use crate::cores::SharedCores;
 
 /// A flexible mapping may be slower than the plan by this part, which is less than works and speeds are known to.

@@ -9,10 +9,10 @@
 use std::ops::Range;
 
 use super::costs::Costs;
+use super::dispatch::Dispatch;
 use super::ideal::{Remaining, mean_link};
 use super::mapping::Block;
 use super::model;
-use super::plan::Dispatch;
 use super::spec::PipelineSpec;
 use crate::platform::Platform;
 

@@ -7,7 +7,9 @@
 
 mod bsc;
 mod capacity;
+mod core_sharing;
 mod costs;
+mod dispatch;
 mod dpm;
 mod flexible;
 mod hedpm;
@@ -16,14 +18,18 @@ mod mapping;
 mod model;
 mod optimal;
 mod plan;
+mod production_time;
 mod refine;
 mod repair;
 mod rules;
-mod shared;
-mod spec;
 
+mod spec;
+mod starts;
+mod stop;
+
+pub use dispatch::Dispatch;
 pub use mapping::{Block, Mapping};
 pub(crate) use model::item_times_of;
 pub use model::{BlockPrediction, Prediction, production_time};
-pub use plan::{Algorithm, Dispatch, Plan, PlanOptions, plan};
+pub use plan::{Algorithm, Plan, PlanOptions, plan};
 pub use spec::{PipelineSpec, StageSpec};

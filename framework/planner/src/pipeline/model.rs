@@ -7,10 +7,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::capacity::{Capacity, Hosted};
+use super::capacity::Hosted;
 use super::costs::Costs;
+use super::dispatch::Dispatch;
 use super::mapping::{Block, Mapping};
-use super::plan::Dispatch;
+use super::production_time::ProductionTime;
 use super::spec::PipelineSpec;
 use crate::error::Result;
 use crate::platform::Platform;
@@ -87,17 +88,16 @@ pub(super) fn predict(costs: &Costs, mapping: &Mapping, dispatch: Dispatch) -> P
         .zip(&item_times)
         .map(|(block, times)| Hosted { hosts: &block.hosts, times })
         .collect();
-    let mut capacity = Capacity::of(dispatch, costs);
-    let production_time = capacity.together(&hosted);
+    let mut model = ProductionTime::new(dispatch, costs);
+    let production_time = model.together(&hosted);
     let mut utilisation = vec![0.0; costs.processors()];
     let mut blocks = Vec::with_capacity(hosted.len());
     for (b, block) in hosted.iter().enumerate() {
-        let mut shares = Vec::with_capacity(block.hosts.len());
-        capacity.push_shares(b, *block, production_time, &mut shares);
+        let shares = model.shares(b, *block, production_time);
         for ((&p, time), share) in block.hosts.iter().zip(block.times).zip(&shares) {
             utilisation[p] += share * time;
         }
-        let time = capacity.block_times()[b];
+        let time = model.block_times()[b];
         blocks.push(BlockPrediction { time, item_times: block.times.to_vec(), shares });
     }
     if production_time > 0.0 {
@@ -112,7 +112,7 @@ pub(super) fn pace(costs: &Costs, blocks: &[Block], dispatch: Dispatch) -> f64 {
     let item_times = item_times(costs, blocks);
     let hosted: Vec<_> =
         blocks.iter().zip(&item_times).map(|(block, times)| Hosted { hosts: &block.hosts, times }).collect();
-    Capacity::of(dispatch, costs).together(&hosted)
+    ProductionTime::new(dispatch, costs).together(&hosted)
 }
 
 /// For each block and each of its hosts, the seconds that an item takes there between the block's neighbours.

@@ -5,13 +5,15 @@
 
 use std::ops::Range;
 
-use super::capacity::{Capacity, Hosted};
+use super::capacity::Hosted;
 use super::costs::Costs;
+use super::dispatch::Dispatch;
 use super::mapping::Block;
 use super::model;
-use super::plan::{Dispatch, Stop};
+use super::production_time::ProductionTime;
 use super::rules::Rules;
 use super::spec::PipelineSpec;
+use super::stop::Stop;
 
 /// What the search came to.
 #[derive(Debug)]
@@ -43,7 +45,7 @@ pub(super) fn optimal(
         spec,
         costs,
         rules,
-        capacity: Capacity::of(rules.dispatch, costs),
+        model: ProductionTime::new(rules.dispatch, costs),
         budget,
         stop,
         best: start,
@@ -63,7 +65,7 @@ struct Tree<'a> {
     spec: &'a PipelineSpec,
     costs: &'a Costs,
     rules: Rules,
-    capacity: Capacity,
+    model: ProductionTime,
     budget: usize,
     stop: &'a Stop<'a>,
     best: Vec<Block>,
@@ -93,7 +95,7 @@ impl Tree<'_> {
             if self.rules.share && self.rules.dispatch == Dispatch::OnDemand {
                 let hosted: Vec<_> =
                     self.chosen.iter().map(|block| Hosted { hosts: &block.hosts, times: &[] }).collect();
-                if self.capacity.overlaps_in_part(&hosted) {
+                if self.model.overlaps_in_part(&hosted) {
                     return;
                 }
             }
@@ -167,7 +169,7 @@ impl Tree<'_> {
         };
         let mut times = Vec::with_capacity(block.hosts.len());
         self.costs.push_times(&block.stages, &block.hosts, before, after, &mut times);
-        self.capacity.alone(&times)
+        self.model.alone(&times)
     }
 
     /// Least time that the stages from `start` on take, were their work divisible and their links free: on the

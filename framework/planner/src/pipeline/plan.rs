@@ -1,33 +1,24 @@
 //! The one entry to all planners.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
 use super::capacity::{Capacity, Hosted};
 use super::costs::Costs;
+use super::dispatch::Dispatch;
 use super::hedpm::Hedpm;
 use super::mapping::{Block, Mapping};
 use super::model::{Prediction, pace, predict};
-use super::refine::{self, Problem, seeds};
+use super::refine::{self, Problem};
 use super::repair::repair;
 use super::rules::Rules;
 use super::spec::PipelineSpec;
-use super::{bsc, dpm, flexible, optimal};
+use super::stop::Stop;
+use super::{bsc, dpm, flexible, optimal, starts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::platform::Platform;
-
-/// How the items of a replicated block are handed to its hosts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Dispatch {
-    /// In turn, one each, as in the paper: the slowest replica holds up the others.
-    RoundRobin,
-    /// To whichever replica asks for work: unequal replicas get unequal shares.
-    #[default]
-    OnDemand,
-}
 
 /// The planners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -165,7 +156,7 @@ pub fn plan(platform: &Platform, spec: &PipelineSpec, options: &PlanOptions) -> 
     };
     let costs = Costs::new(platform, spec);
     let planner =
-        Planner { platform, spec, options, rules, costs: &costs, stop: Stop(options.stop.as_deref()) };
+        Planner { platform, spec, options, rules, costs: &costs, stop: Stop::new(options.stop.as_deref()) };
     let found = match options.algorithm {
         Algorithm::Hedpm => planner.hedpm()?,
         Algorithm::Dpm => planner.dpm()?,
@@ -192,21 +183,6 @@ fn tidied(blocks: Vec<Block>) -> Vec<Block> {
         }
     }
     tidy
-}
-
-/// Whether a search was asked to end.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stop<'a>(Option<&'a AtomicBool>);
-
-impl Stop<'_> {
-    #[cfg(test)]
-    pub(super) fn never() -> Self {
-        Stop(None)
-    }
-
-    pub(super) fn is_set(&self) -> bool {
-        self.0.is_some_and(|flag| flag.load(Ordering::Relaxed))
-    }
 }
 
 /// What one planner came to.
@@ -287,8 +263,8 @@ impl Planner<'_> {
         let simple = serial_hosts
             .into_iter()
             .flatten()
-            .filter_map(|p| seeds::normal_form(self.spec, self.rules, &all, p))
-            .chain([seeds::on_one(self.costs, self.rules)])
+            .filter_map(|p| starts::normal_form(self.spec, self.rules, &all, p))
+            .chain([starts::on_one(self.costs, self.rules)])
             .filter_map(|blocks| repair(self.spec, self.rules, blocks));
         let given = self.options.starts.iter().filter(|start| self.allows(start));
         let given = given.map(|start| start.blocks.clone());

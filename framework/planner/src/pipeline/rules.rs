@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::plan::Dispatch;
+use super::dispatch::Dispatch;
 use super::spec::{PipelineSpec, StageSpec};
 
 /// The rules of one call of the planner.

@@ -158,12 +158,12 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Desk<'_, 'scope, '_, 'w, 
     fn tell_choice(&mut self) {
         let Some(choice) = self.chunker.take_choice().filter(|_| self.events.is_on()) else { return };
         // What is in force may be chosen again.
-        if choice.candidate == choice.before && self.told_choice {
+        if choice.policy == choice.before && self.told_choice {
             return;
         }
         self.told_choice = true;
         self.tell(|| Event::Chunks {
-            by: choice.candidate.to_string(),
+            by: choice.policy.to_string(),
             before: choice.before.to_string(),
             left: choice.left,
             workers: choice.workers,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::candidates::Candidate;
+use super::super::chunking::Chunking;
 
 /// What [`Chunking::Auto`](super::super::Chunking::Auto) has chosen, and from what. Shown, it is a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -12,9 +12,9 @@ pub struct Choice {
     /// When (s, by the caller's clock).
     pub now: f64,
     /// The policy from now on.
-    pub candidate: Candidate,
+    pub policy: Chunking,
     /// What was in force before.
-    pub before: Candidate,
+    pub before: Chunking,
     /// Tasks not yet handed out.
     pub left: u64,
     /// Workers that take part.
@@ -37,10 +37,10 @@ pub struct Choice {
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Choice { candidate, left, workers, mean, deviation, block, message, predicted, .. } = self;
+        let Choice { policy, left, workers, mean, deviation, block, message, predicted, .. } = self;
         write!(
             f,
-            "{candidate} for {left} tasks on {workers} workers: a task takes {mean:.3e} s ± {:.0} %, about {block:.0} \
+            "{policy} for {left} tasks on {workers} workers: a task takes {mean:.3e} s ± {:.0} %, about {block:.0} \
              neighbours alike, a message {message:.2e} s; {predicted:.3e} s predicted, the best of {}",
             100.0 * deviation / mean,
             self.compared

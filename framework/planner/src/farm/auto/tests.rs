@@ -1,16 +1,11 @@
-//! What is out, and the first chunks.
+//! What is out, the first chunks, and what is chosen.
 
 use super::*;
 use crate::farm::{Knowledge, MessageCosts, TaskStatistics};
 
 /// The beginning of an iteration of so many tasks, for four workers.
-pub(super) fn view<'a>(
-    tasks: u64,
-    mean: Option<f64>,
-    statistics: &'a TaskStatistics,
-    knowledge: &'a Knowledge,
-) -> View<'a> {
-    View { iteration: 1, total: tasks, left: tasks, workers: &[0, 1, 2, 3], statistics, mean, knowledge }
+fn view<'a>(tasks: u64, statistics: &'a TaskStatistics, knowledge: &'a Knowledge) -> View<'a> {
+    View { iteration: 1, total: tasks, left: tasks, workers: &[0, 1, 2, 3], statistics, knowledge }
 }
 
 #[test]
@@ -24,7 +19,6 @@ fn it_keeps_book_of_what_is_out() {
         left: 120,
         workers: &[0, 1, 2],
         statistics: &statistics,
-        mean: None,
         knowledge: &knowledge,
     };
     let held = |auto: &Auto| auto.out.iter().map(|out| (out.worker, out.tasks)).collect::<Vec<_>>();
@@ -51,10 +45,38 @@ fn a_quarter_is_out_while_nothing_is_known_in_however_many_chunks() {
     let probed = |ahead: u32| {
         let knowledge = Knowledge { ahead, ..Knowledge::default() };
         let statistics = TaskStatistics::default();
-        let view = view(800, None, &statistics, &knowledge);
+        let view = view(800, &statistics, &knowledge);
         let mut auto = Auto::default();
         auto.begin(&view);
         (0..4 * (1 + ahead)).map(|chunk| auto.next(chunk as usize % 4, 800, &view)).sum::<u64>()
     };
     assert_eq!([0, 1, 4].map(probed), [200; 3]);
+}
+
+/// What is chosen for an iteration of 4000 tasks like those of the last one, on four workers.
+fn chosen(start_up: f64, times: [f64; 2]) -> Choice {
+    let knowledge = Knowledge { messages: MessageCosts::new(start_up, 0.0), ..Knowledge::default() };
+    let mut statistics = TaskStatistics::default();
+    for chunk in 0..400 {
+        let [a, b] = times.map(|time| 5.0 * time);
+        let squares = (a * a + b * b) / 5.0;
+        statistics.add(&ChunkDone { worker: chunk % 4, tasks: 10, sum: a + b, squares, elapsed: a + b });
+    }
+    let view = View { iteration: 2, ..view(4000, &statistics, &knowledge) };
+    let mut auto = Auto::default();
+    auto.begin(&view);
+    assert!(auto.simulated() > 0);
+    auto.take_choice().expect("something is better than the first policy")
+}
+
+#[test]
+fn even_shares_where_messages_are_dear_and_small_chunks_where_tasks_differ() {
+    let choice = chosen(1.0, [1e-2, 1e-2]);
+    assert_eq!(choice.policy, Chunking::Static, "{choice}");
+    let before = choice.predicted_before.expect("a policy was in force");
+    assert!(choice.predicted < before && before < 2.0 * choice.predicted, "{choice}");
+    let choice = chosen(1e-6, [1e-3, 19e-3]);
+    assert_ne!(choice.policy, Chunking::Static, "{choice}");
+    // Four workers at 10 ms a task.
+    assert!((10.0..10.2).contains(&choice.predicted), "{choice}");
 }

@@ -13,28 +13,19 @@ pub(super) struct Fraction {
     of_rest: bool,
     prepared: Prepared,
     least: Option<u64>,
-    /// Where the master can serve single tasks, chunks go down to these: as DPF is published, what is left when its chunks
-    /// would be single tasks goes out in n chunks, which are larger than the ones before by 1/f.
-    fine: bool,
 }
 
 impl Fraction {
     pub(super) fn new(factor: f64, of_rest: bool) -> Self {
-        Fraction { factor, of_rest, prepared: Prepared::default(), least: Some(1), fine: false }
-    }
-
-    /// The same with chunks that become no larger again where that is not needed.
-    pub(super) fn ending_fine(self) -> Self {
-        Fraction { fine: true, ..self }
+        Fraction { factor, of_rest, prepared: Prepared::default(), least: Some(1) }
     }
 
     fn append(&mut self, view: &View<'_>) {
         let left = view.left.saturating_sub(self.prepared.tasks());
         let (of, parts) = (if self.of_rest { left } else { view.total }, view.n() as f64 / self.factor);
         let size = share(of, parts);
-        let fine = self.fine && self.least == Some(1);
         // FSC has no lower limit.
-        if self.of_rest && !fine && self.least.is_none_or(|least| size <= least) {
+        if self.of_rest && self.least.is_none_or(|least| size <= least) {
             self.prepared.rest(view.n(), left);
         } else {
             self.prepared.batch(view.n(), size, left);
@@ -161,50 +152,5 @@ impl Policy for Predictive {
 
     fn copy(&self) -> Box<dyn Policy> {
         Box::new(self.clone())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::super::{ChunkDone, Knowledge, MessageCosts, TaskStatistics};
-    use super::*;
-
-    /// Sizes of the chunks of 100 tasks of 1 s for four workers, a message keeping the master busy for `start_up`.
-    fn sizes(mut fraction: Fraction, start_up: f64) -> Vec<u64> {
-        let knowledge = Knowledge { messages: MessageCosts::new(start_up, 0.0), ..Knowledge::default() };
-        let mut statistics = TaskStatistics::default();
-        statistics.add(&ChunkDone::timed(0, 10, 10.0));
-        let workers: Vec<usize> = (0..4).collect();
-        let view = |left| View {
-            iteration: 2,
-            total: 100,
-            left,
-            workers: &workers,
-            statistics: &statistics,
-            mean: None,
-            knowledge: &knowledge,
-        };
-        fraction.begin(&view(100));
-        let (mut left, mut sizes) = (100, Vec::new());
-        while left > 0 {
-            let size = fraction.next(0, left, &view(left)).clamp(1, left);
-            left -= size;
-            sizes.push(size);
-        }
-        sizes
-    }
-
-    #[test]
-    fn chunks_grow_no_more_unless_the_master_cannot_serve_smaller_ones() {
-        let shrinks = |sizes: &[u64]| sizes.is_sorted_by(|a, b| a >= b);
-        let published = sizes(Fraction::new(0.25, true), 1e-3);
-        assert!(!shrinks(&published) && published.last() > Some(&1), "{published:?}");
-        let fine = sizes(Fraction::new(0.25, true).ending_fine(), 1e-3);
-        assert!(shrinks(&fine) && fine.ends_with(&[1; 8]), "{fine:?}");
-        // Four workers in turn keep the master busy for longer than a task takes.
-        let dear = |fraction| sizes(fraction, 1.0);
-        let published = dear(Fraction::new(0.25, true));
-        assert_eq!(dear(Fraction::new(0.25, true).ending_fine()), published);
-        assert!(published.last() > Some(&1), "{published:?}");
     }
 }

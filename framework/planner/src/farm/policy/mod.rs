@@ -35,8 +35,6 @@ pub(super) struct View<'a> {
     pub workers: &'a [usize],
     /// Times of tasks so far.
     pub statistics: &'a TaskStatistics,
-    /// Mean time of a task (s), where that of the chunks that have come back is not to be trusted.
-    pub mean: Option<f64>,
     /// What the caller knows.
     pub knowledge: &'a Knowledge,
 }
@@ -52,8 +50,7 @@ impl View<'_> {
         if self.statistics.all().count() == 0 {
             return Some(1);
         }
-        let mean = self.mean.unwrap_or(self.statistics.all().mean());
-        self.knowledge.least_chunk(self.workers.len(), mean)
+        self.knowledge.least_chunk(self.workers.len(), self.statistics.all().mean())
     }
 }
 
@@ -93,16 +90,7 @@ pub(super) fn policy(chunking: Chunking) -> Option<Box<dyn Policy>> {
 }
 
 /// Batches of a part of what is left, or of the whole, whatever was measured.
+#[cfg(test)]
 pub(super) fn fraction(factor: f64, of_rest: bool) -> Box<dyn Policy> {
     Box::new(fractions::Fraction::new(factor, of_rest))
-}
-
-/// Batches of a part of what is left, down to single tasks, if the master can serve these.
-pub(super) fn fine_fraction(factor: f64) -> Box<dyn Policy> {
-    Box::new(fractions::Fraction::new(factor, true).ending_fine())
-}
-
-/// Trapezoid self-scheduling between two sizes.
-pub(super) fn trapezoid(first: u64, last: u64) -> Box<dyn Policy> {
-    Box::new(simple::Tss::between(first, last))
 }

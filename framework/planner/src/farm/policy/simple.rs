@@ -62,8 +62,6 @@ impl Policy for Gss {
 /// max(l, ⌊f − kδ⌋) tasks (Tzen and Ni, 1993).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tss {
-    /// First and last size, if they are given.
-    ends: Option<(u64, u64)>,
     first: f64,
     last: f64,
     step: f64,
@@ -74,18 +72,10 @@ pub(super) struct Tss {
     expected: u64,
 }
 
-impl Tss {
-    /// Other sizes of the first and the last chunk.
-    pub(super) fn between(first: u64, last: u64) -> Self {
-        Tss { ends: Some((first, last)), ..Tss::default() }
-    }
-}
-
 impl Policy for Tss {
     fn begin(&mut self, view: &View<'_>) {
-        let (first, last) = self.ends.unwrap_or((view.left.div_ceil(2 * view.n()), 1));
-        let (first, last) = (first.max(1), last.clamp(1, first.max(1)));
-        (self.first, self.last) = (first as f64, last as f64);
+        let first = view.left.div_ceil(2 * view.n());
+        (self.first, self.last) = (first as f64, 1.0);
         let chunks = (2.0 * view.left as f64 / (self.first + self.last)).ceil();
         self.step = if chunks > 1.0 { (self.first - self.last) / (chunks - 1.0) } else { 0.0 };
         (self.given, self.rest) = (0.0, 0);
@@ -162,7 +152,6 @@ mod tests {
             left,
             workers: &[0, 1],
             statistics: &statistics,
-            mean: None,
             knowledge: &knowledge,
         };
         let mut tss = Tss::default();

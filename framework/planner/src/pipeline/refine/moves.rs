@@ -87,7 +87,7 @@ fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edi
 }
 
 /// `b` gets one more host, which is unused or goes on with what it does.
-pub(super) fn add_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+fn add_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
     let stages = &state.pieces[b].stages;
     if search.may_replicate(stages) {
         for p in 0..state.uses.len() {

@@ -1,15 +1,16 @@
 //! The mapping that the search stands on, and the incremental evaluator that judges edits of it.
 //!
 //! An edit changes a few blocks. Only these and their neighbours (whose links change) get new times; the rest is
-//! looked up. Then all block times go through [`Capacity`], or, while no processor is shared, through a maximum.
+//! looked up. Then all block times go through [`ProductionTime`], or, while no processor is shared, through a maximum.
 
 use std::ops::Range;
 
 use super::edit::Edit;
-use crate::pipeline::capacity::{Capacity, Hosted};
+use crate::pipeline::capacity::Hosted;
 use crate::pipeline::costs::Costs;
+use crate::pipeline::dispatch::Dispatch;
 use crate::pipeline::mapping::Block;
-use crate::pipeline::plan::Dispatch;
+use crate::pipeline::production_time::ProductionTime;
 use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 
@@ -112,7 +113,7 @@ enum Source {
 #[derive(Debug)]
 pub(super) struct Judge<'a> {
     pub(super) problem: Problem<'a>,
-    capacity: Capacity,
+    model: ProductionTime,
     entries: Vec<Entry>,
     fresh: Vec<f64>,
     seen: Vec<u64>,
@@ -126,10 +127,10 @@ pub(super) struct Judge<'a> {
 impl<'a> Judge<'a> {
     pub(super) fn new(problem: Problem<'a>) -> Self {
         let processors = problem.costs.processors();
-        let capacity = Capacity::of(problem.rules.dispatch, problem.costs);
+        let model = ProductionTime::new(problem.rules.dispatch, problem.costs);
         Judge {
             problem,
-            capacity,
+            model,
             entries: Vec::new(),
             fresh: Vec::new(),
             seen: vec![0; processors],
@@ -156,14 +157,14 @@ impl<'a> Judge<'a> {
             let after = blocks.get(b + 1).map_or(&ext[..], |next| &next.1);
             let mut times = Vec::with_capacity(hosts.len());
             costs.push_times(stages, hosts, before, after, &mut times);
-            let alone = self.capacity.alone(&times);
+            let alone = self.model.alone(&times);
             pieces.push(Piece { stages: stages.clone(), hosts: hosts.clone(), times, alone, time: alone });
         }
         let crowded = uses.iter().filter(|&&uses| uses > 1).count();
         let hosted: Vec<_> =
             pieces.iter().map(|piece| Hosted { hosts: &piece.hosts, times: &piece.times }).collect();
-        let time = self.capacity.together(&hosted);
-        for (piece, &time) in pieces.iter_mut().zip(self.capacity.block_times()) {
+        let time = self.model.together(&hosted);
+        for (piece, &time) in pieces.iter_mut().zip(self.model.block_times()) {
             piece.time = time;
         }
         let crowd = pieces.iter().map(|piece| crowding(piece.time, time)).sum();
@@ -206,14 +207,14 @@ impl<'a> Judge<'a> {
         self.lay_out(state, edit);
         self.compute_times(state, edit);
         let scale = state.score.time;
-        if crowded == 0 && !self.capacity.shares_cores() {
+        if crowded == 0 && !self.model.shares_cores() {
             let (mut time, mut crowd) = (0.0, 0.0);
             for entry in &self.entries {
                 let alone = match (entry.source, entry.fresh) {
                     (Source::Old(i), None) => state.pieces[i].alone,
                     (_, fresh) => {
                         let (start, end) = fresh.unwrap_or((0, 0));
-                        self.capacity.alone(&self.fresh[start..end])
+                        self.model.alone(&self.fresh[start..end])
                     }
                 };
                 if alone > scale * (1.0 + 1e-12) {
@@ -234,11 +235,11 @@ impl<'a> Judge<'a> {
                 .collect();
             self.effort +=
                 hosted.iter().map(|block| block.hosts.len()).sum::<usize>() / (WORTH_ONE_MAPPING / 4);
-            if self.problem.rules.dispatch == Dispatch::OnDemand && self.capacity.overlaps_in_part(&hosted) {
+            if self.problem.rules.dispatch == Dispatch::OnDemand && self.model.overlaps_in_part(&hosted) {
                 return None;
             }
-            let time = self.capacity.together(&hosted);
-            let crowd = self.capacity.block_times().iter().map(|&time| crowding(time, scale)).sum();
+            let time = self.model.together(&hosted);
+            let crowd = self.model.block_times().iter().map(|&time| crowding(time, scale)).sum();
             Some(Score { time, crowd })
         }
     }
@@ -258,7 +259,7 @@ impl<'a> Judge<'a> {
     pub(super) fn overlaps_in_part(&mut self, state: &State) -> bool {
         let hosted: Vec<_> =
             state.pieces.iter().map(|piece| Hosted { hosts: &piece.hosts, times: &piece.times }).collect();
-        self.problem.rules.dispatch == Dispatch::OnDemand && self.capacity.overlaps_in_part(&hosted)
+        self.problem.rules.dispatch == Dispatch::OnDemand && self.model.overlaps_in_part(&hosted)
     }
 
     /// Seconds that an item of block `b` would take if `p` alone hosted it.

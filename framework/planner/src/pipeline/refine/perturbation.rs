@@ -21,11 +21,12 @@ impl Sequence {
     }
 }
 
-/// Attempts to find a change that the rules allow.
+/// Attempts to find a change that the rules allow: with pinned stages most are forbidden, and a change that is not found is
+/// left out.
 const ATTEMPTS: usize = 20;
 
 /// The state after `changes` arbitrary changes.
-pub(super) fn kicked(search: &mut Search<'_>, state: &State, changes: usize) -> State {
+pub(super) fn perturbed(search: &mut Search<'_>, state: &State, changes: usize) -> State {
     let mut state = state.clone();
     let mut edit = Edit::default();
     for _ in 0..changes {

@@ -8,9 +8,9 @@ use super::Search;
 use super::edit::Edit;
 use super::state::State;
 
-/// Waits of so many times the pace are covered by what is in flight anyway.
+/// Waits of less than this many times the pace are covered by what is in flight anyway: a window is at least as many items.
 const SHORT: f64 = 4.0;
-/// A wait must become so much shorter to be worth a move.
+/// A wait must be shortened to this part to be worth a move: less is within what item times are known to.
 const WORTH_MOVING: f64 = 0.9;
 
 /// Moves blocks with one host that share it with other blocks to processors where an item is through sooner, if the pace

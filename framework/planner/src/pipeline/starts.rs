@@ -7,7 +7,7 @@ use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
 
 /// Everything on the one processor that does it fastest.
-pub(in crate::pipeline) fn on_one(costs: &Costs, rules: Rules) -> Vec<Block> {
+pub(super) fn on_one(costs: &Costs, rules: Rules) -> Vec<Block> {
     let whole = |p: usize| vec![Block::new(0..costs.stages(), vec![p])];
     let mut best = (whole(0), f64::INFINITY);
     for p in 0..costs.processors() {
@@ -21,7 +21,7 @@ pub(in crate::pipeline) fn on_one(costs: &Costs, rules: Rules) -> Vec<Block> {
 
 /// The normal form: every run of replicable stages fused and replicated on these processors, runs of serial stages
 /// on `serial_host` (or where they are pinned). Needs shared processors unless it is one block.
-pub(in crate::pipeline) fn normal_form(
+pub(super) fn normal_form(
     spec: &PipelineSpec,
     rules: Rules,
     replicas: &[usize],

@@ -8,10 +8,10 @@
 //! On demand, that counts on items going elsewhere. But a replica that finds items takes them, also from the core that
 //! a serial stage needs most of: the stage is sure of its fair part, and of what others leave of theirs. No processor takes
 //! more than all items of its blocks. So one with u seconds an item of its own, which nobody else does, keeps up at
-//! `(u + Σ min(d, u)) / c`, where d is what each of the others could take ([`Shared::sure_pace`]).
+//! `(u + Σ min(d, u)) / c`, where d is what each of the others could take ([`CoreSharing::sure_pace`]).
 
 use super::capacity::{Capacity, Hosted};
-use super::plan::Dispatch;
+use super::dispatch::Dispatch;
 use crate::cores::SharedCores;
 
 /// Most rounds of slowing down.
@@ -21,7 +21,7 @@ const CLOSE: f64 = 0.005;
 
 /// The groups, and how much slower their processors are for each other's sake.
 #[derive(Clone, Debug)]
-pub(super) struct Shared {
+pub(super) struct CoreSharing {
     group_of: Vec<Option<usize>>,
     members: Vec<Vec<usize>>,
     cores: Vec<f64>,
@@ -44,13 +44,13 @@ struct Demand {
     more: f64,
 }
 
-impl Shared {
+impl CoreSharing {
     pub(super) fn new(groups: &[SharedCores], processors: usize) -> Self {
         let mut group_of = vec![None; processors];
         for (g, group) in groups.iter().enumerate() {
             group.processors.iter().for_each(|&p| group_of[p] = Some(g));
         }
-        Shared {
+        CoreSharing {
             group_of,
             members: groups.iter().map(|group| group.processors.clone()).collect(),
             cores: groups.iter().map(|group| group.cores).collect(),
@@ -78,7 +78,7 @@ impl Shared {
         let mut best_slower = self.slower.clone();
         for round in 0..ROUNDS {
             if round > 0 {
-                pace = capacity.apart(&slowed(blocks, &self.times));
+                pace = capacity.together(&slowed(blocks, &self.times));
             }
             self.add_needs(capacity, blocks, pace);
             // With these shares of the items, this is a pace at which every processor and every group keeps up.
@@ -104,7 +104,7 @@ impl Shared {
         self.slower = best_slower;
         self.lay_out(blocks);
         let slow = slowed(blocks, &self.times);
-        pace = capacity.apart(&slow);
+        pace = capacity.together(&slow);
         self.add_needs(capacity, blocks, pace);
         for g in 0..self.cores.len() {
             let sure = self.sure_pace(g);

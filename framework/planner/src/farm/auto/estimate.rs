@@ -1,0 +1,203 @@
+//! What the rest of an iteration is taken to be like, by the chunks that have come back and those that are out.
+
+use super::super::by_worker::ByWorker;
+use super::super::policy::View;
+use super::sample::{Distribution, Sample};
+
+/// While few chunks have come back, tasks are taken to differ by this part of their mean as well; it weighs as much as
+/// so many chunks.
+const PRIOR_SPREAD: f64 = 0.5;
+const PRIOR_WEIGHT: f64 = 4.0;
+
+/// A chunk that is out.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Out {
+    pub(super) worker: usize,
+    pub(super) tasks: u64,
+    /// When it was handed out (s, by the caller's clock).
+    pub(super) given: f64,
+    /// When its worker can begin it, as far as is known: it is there, and the one before it has come back.
+    pub(super) arrives: f64,
+}
+
+/// A worker, and when it has computed what it holds (s from now).
+type Free = (usize, f64);
+
+/// What the tasks ahead will be like, how fast the workers are, and when they will ask.
+#[derive(Debug)]
+pub(super) struct Estimate<'a> {
+    view: &'a View<'a>,
+    out: &'a [Out],
+    distribution: Distribution,
+    slowness: ByWorker<f64>,
+}
+
+impl<'a> Estimate<'a> {
+    pub(super) fn new(view: &'a View<'a>, out: &'a [Out]) -> Self {
+        let distribution = distribution(view);
+        Estimate { slowness: slowness(view, &distribution), distribution, view, out }
+    }
+
+    pub(super) fn distribution(&self) -> &Distribution {
+        &self.distribution
+    }
+
+    /// How many times as long as the mean a worker takes for a task; once, if it is not known.
+    pub(super) fn slowness(&self, worker: usize) -> f64 {
+        self.slowness.get(worker).copied().unwrap_or(1.0)
+    }
+
+    /// Tasks that are out.
+    pub(super) fn out(&self) -> u64 {
+        self.out.iter().fold(0, |tasks, out| tasks.saturating_add(out.tasks))
+    }
+
+    /// When each worker will ask, and when each has computed what it holds (s from now), if tasks take what `sample` says: those
+    /// that are out come in it before those that are left. The worker that asks now is among those that hold nothing.
+    pub(super) fn asks(&self, sample: &Sample) -> (Vec<(f64, usize)>, Vec<Free>) {
+        let knowledge = self.view.knowledge;
+        let mut place = 0_u64;
+        let mut asks = Vec::new();
+        let mut free = Vec::with_capacity(self.view.workers.len());
+        for &worker in self.view.workers {
+            let slow = self.slowness(worker);
+            let (mut at, mut chunks) = (f64::NEG_INFINITY, 0);
+            for out in self.out.iter().filter(|out| out.worker == worker) {
+                let end = place.saturating_add(out.tasks);
+                let computing = slow * (sample.until(end) - sample.until(place));
+                place = end;
+                let end = (out.arrives - knowledge.now).max(at) + computing;
+                // A chunk that is overdue is still somewhere within its last tasks.
+                at = end.max(0.5 * self.distribution.mean * slow);
+                let way_back =
+                    if knowledge.master == Some(worker) { 0.0 } else { knowledge.return_time(out.tasks) };
+                asks.push((at + way_back, worker));
+                chunks += 1;
+            }
+            free.push((worker, at.max(0.0)));
+            asks.extend((chunks..=knowledge.ahead).map(|_| (0.0, worker)));
+        }
+        asks.sort_by(|a, b| a.0.total_cmp(&b.0));
+        (asks, free)
+    }
+}
+
+/// What the tasks ahead will be like.
+fn distribution(view: &View<'_>) -> Distribution {
+    let (all, chunks) = (view.statistics.all(), view.statistics.chunks() as f64);
+    let with_prior =
+        |measured: f64, prior: f64| (measured * chunks + prior * PRIOR_WEIGHT) / (chunks + PRIOR_WEIGHT);
+    let (mean, size) = (all.mean(), all.count() as f64 / chunks);
+    let variance = with_prior(all.variance(), (PRIOR_SPREAD * mean).powi(2));
+    // Tasks of one chunk may well be alike: as long as little is known they are taken for it.
+    let block = with_prior(view.statistics.block(), size.max(1.0));
+    Distribution { mean, deviation: variance.sqrt(), block }
+}
+
+/// How many times as long as the mean each worker takes for a task, as far as workers differ by more than chance: by
+/// the empirical Bayes estimate of normal means.
+fn slowness(view: &View<'_>, distribution: &Distribution) -> ByWorker<f64> {
+    let Distribution { deviation, block, .. } = *distribution;
+    let mean = view.statistics.all().mean();
+    let mut slowness = ByWorker::default();
+    let seen: Vec<(usize, f64, f64)> = view
+        .workers
+        .iter()
+        .filter_map(|&worker| {
+            let times = view.statistics.of(worker)?;
+            let chance = (deviation / mean).powi(2) * block / times.count() as f64;
+            Some((worker, times.mean() / mean - 1.0, chance))
+        })
+        .collect();
+    let (mut differ, mut by_chance) = (0.0, 0.0);
+    for (_, off, chance) in &seen {
+        differ += off * off;
+        by_chance += chance;
+    }
+    // Chance alone makes as many workers differ by little more than this; it is taken twice, since blocks that are
+    // longer than chunks are not seen whole.
+    let real = (differ - by_chance) / seen.len().max(1) as f64;
+    if seen.len() < 2 || differ <= 2.0 * by_chance * (1.0 + 2.0 * (2.0 / seen.len() as f64).sqrt()) {
+        return slowness;
+    }
+    for (worker, off, chance) in seen {
+        slowness.insert(worker, (1.0 + off * real / (real + chance)).max(0.01));
+    }
+    slowness
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::farm::{ChunkDone, Knowledge, TaskStatistics};
+
+    fn with_view(now: f64, done: &[ChunkDone], check: impl FnOnce(&View<'_>)) {
+        let mut statistics = TaskStatistics::default();
+        done.iter().for_each(|done| statistics.add(done));
+        let knowledge = Knowledge { now, ..Knowledge::default() };
+        check(&View {
+            iteration: 2,
+            total: 100,
+            left: 40,
+            workers: &[0, 1, 2],
+            statistics: &statistics,
+            knowledge: &knowledge,
+        });
+    }
+
+    #[test]
+    fn little_is_taken_for_known_of_a_few_chunks() {
+        // Two chunks of 10 equal tasks, then 400 of them.
+        let equal = |chunks: usize| vec![ChunkDone::timed(0, 10, 2.0); chunks];
+        with_view(5.0, &equal(2), |view| {
+            let Distribution { mean, deviation, block } = distribution(view);
+            assert_eq!(mean, 0.2);
+            assert!((0.05..0.1).contains(&deviation) && (5.0..10.0).contains(&block), "{deviation} {block}");
+        });
+        with_view(5.0, &equal(400), |view| {
+            let Distribution { deviation, block, .. } = distribution(view);
+            assert!(deviation < 0.02 && block < 1.2, "{deviation} {block}");
+        });
+    }
+
+    #[test]
+    fn workers_differ_where_it_is_more_than_chance() {
+        // Each has done 40 chunks of 100 tasks, which differ by half of their mean.
+        let chunk = |worker: usize, time: f64| ChunkDone {
+            squares: 125.0 * time * time,
+            ..ChunkDone::timed(worker, 100, 100.0 * time)
+        };
+        let done = |seconds: [f64; 3]| (0..120).map(|i| chunk(i % 3, seconds[i % 3])).collect::<Vec<_>>();
+        let of = |seconds: [f64; 3]| {
+            let mut found = [0.0; 3];
+            with_view(5.0, &done(seconds), |view| {
+                let estimate = Estimate::new(view, &[]);
+                found = [0, 1, 2].map(|worker| estimate.slowness(worker));
+            });
+            found
+        };
+        assert_eq!(of([1.0, 1.0, 1.0]), [1.0; 3]);
+        let [a, b, c] = of([0.5, 1.0, 1.5]);
+        assert!(a < 0.7 && (b - 1.0).abs() < 0.05 && c > 1.3, "{a} {b} {c}");
+    }
+
+    #[test]
+    fn workers_ask_when_what_they_hold_is_done() {
+        let sample = Sample::draw(&Distribution { mean: 0.2, deviation: 0.0, block: 1.0 }, 65, 0);
+        let out = |worker, tasks, arrives| Out { worker, tasks, given: 0.0, arrives };
+        let out = [out(1, 10, 4.0), out(2, 10, 1.0), out(1, 5, 4.5)];
+        let done = [ChunkDone::timed(0, 1000, 200.0), ChunkDone::timed(1, 1000, 200.0)];
+        with_view(5.0, &done, |view| {
+            let estimate = Estimate::new(view, &out);
+            assert_eq!((estimate.out(), estimate.slowness(1)), (25, 1.0));
+            let (asks, free) = estimate.asks(&sample);
+            // Worker 2 is overdue and takes half of a task more; worker 1 has 1 s left, and 1 s after that.
+            let expected = [(0.0, 0), (0.5 * estimate.distribution().mean, 2), (1.0, 1), (2.0, 1)];
+            assert_eq!(asks.len(), expected.len());
+            assert!(free[0] == (0, 0.0) && (free[1].1 - 2.0).abs() < 1e-9, "{free:?}");
+            for (found, expected) in asks.iter().zip(expected) {
+                assert!(found.1 == expected.1 && (found.0 - expected.0).abs() < 1e-9, "{asks:?}");
+            }
+        });
+    }
+}

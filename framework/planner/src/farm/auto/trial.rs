@@ -1,0 +1,85 @@
+//! What the rest of an iteration would take with a policy, in simulation.
+
+use super::super::chunking::Chunking;
+use super::super::knowledge::ChunkDone;
+use super::super::policy::{Policy, View};
+use super::estimate::Estimate;
+use super::sample::Sample;
+use crate::simulate::farm::{Dispatcher, Farm, Standing};
+
+/// A policy that is compared with others on the same samples of tasks.
+#[derive(Debug)]
+pub(super) struct Trial {
+    pub(super) chunking: Chunking,
+    pub(super) policy: Box<dyn Policy>,
+    /// Seconds that the rest of the iteration took with it, in all samples together; None if one of them took more chunks
+    /// than there was time to simulate.
+    pub(super) seconds: Option<f64>,
+}
+
+impl Trial {
+    pub(super) fn new(chunking: Chunking, policy: Box<dyn Policy>) -> Self {
+        Trial { chunking, policy, seconds: Some(0.0) }
+    }
+}
+
+/// Simulates all policies on one sample of tasks, with at most `budget` chunks each; the master's port is busy for `port`
+/// seconds. Returns how many chunks were simulated.
+pub(super) fn simulate(
+    trials: &mut [Trial],
+    view: &View<'_>,
+    estimate: &Estimate<'_>,
+    sample: &Sample,
+    port: f64,
+    budget: u64,
+) -> u64 {
+    let (asks, free) = estimate.asks(sample);
+    let standing = Standing { asks: &asks, port, free: &free };
+    // Chunks that are out come back in any case.
+    let out = asks.iter().map(|&(time, _)| time).fold(0.0, f64::max);
+    let mut simulated = 0;
+    for trial in trials {
+        let Some(seconds) = trial.seconds else { continue };
+        let policy = trial.policy.copy();
+        let mut rest =
+            Rest { view, estimate, sample, policy, left: view.left, chunks: 0, budget, given_up: false };
+        let run = Farm::new(*view.knowledge).run_from(&standing, &mut rest);
+        trial.seconds = (!rest.given_up).then_some(seconds + run.time.max(out));
+        simulated += rest.chunks;
+    }
+    simulated
+}
+
+/// The rest of an iteration, led by a policy.
+struct Rest<'a> {
+    view: &'a View<'a>,
+    estimate: &'a Estimate<'a>,
+    sample: &'a Sample,
+    policy: Box<dyn Policy>,
+    left: u64,
+    chunks: u64,
+    budget: u64,
+    given_up: bool,
+}
+
+impl Dispatcher for Rest<'_> {
+    fn next(&mut self, worker: usize, _now: f64) -> Option<u64> {
+        self.given_up |= self.left > 0 && self.chunks == self.budget;
+        if self.left == 0 || self.given_up {
+            return None;
+        }
+        self.chunks += 1;
+        let view = View { left: self.left, ..*self.view };
+        Some(self.policy.next(worker, self.left, &view).clamp(1, self.left))
+    }
+
+    fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64) {
+        // Tasks that are out come before those that are left.
+        let first = self.estimate.out().saturating_add(self.view.left - self.left);
+        self.left -= tasks;
+        let seconds = self.sample.until(first.saturating_add(tasks)) - self.sample.until(first);
+        (self.estimate.slowness(worker) * seconds, 0.0)
+    }
+
+    fn done(&mut self, _done: &ChunkDone) {}
+}
