@@ -40,7 +40,7 @@ const FIXED: [Chunking; 10] = [
 ];
 const ITERATIONS: usize = 15;
 /// The automatic choice reaches this part of the best fixed policy's efficiency.
-const MARK: f64 = 0.98;
+const MARK: f64 = 0.95;
 
 /// One farm with its tasks.
 #[derive(Clone, Copy, Debug, PartialEq)]

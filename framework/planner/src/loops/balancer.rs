@@ -1,6 +1,6 @@
 //! The balancer itself: one interaction after the other.
 
-mod judge;
+mod decide;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,12 +8,11 @@ use super::check_ranks;
 use super::cost::MovementFit;
 use super::decision::LoopDecision;
 use super::filter::RateFilter;
-use super::hindsight::Hindsight;
 use super::interaction::{Ahead, Interaction, Report};
 use super::moves::{Move, busiest};
 use super::options::LoopOptions;
 use super::period::{PeriodChooser, phases_between};
-use super::regret::Regret;
+use super::realised_gain::RealisedGain;
 use super::stability::Stability;
 use crate::error::Result;
 use crate::range;
@@ -41,7 +40,7 @@ struct Start {
 /// for moves that [pay within the pass](LoopOptions::at_once)); the moves are made out; if they cost more than
 /// [margin](LoopOptions::margin) times what they are expected to save, they are not made. Costs
 /// are fitted to past movements ([`MovementFit`]), and the saving lasts as long as things stay as they are
-/// ([`Stability`]), or until the end of the loop; with [hindsight](LoopOptions::hindsight) as far as the movements before
+/// ([`Stability`]), or until the end of the loop; with the [realised gain](LoopOptions::realised_gain) as far as the movements before
 /// have kept what they promised. Of what is left in the [middle of a pass](Ahead::RestOfPass) moves must save what they cost
 /// before it ends. Where that holds moves back, units may go to the shares that suit the ranks' mean rates
 /// instead, once these would have saved what moving there costs.
@@ -82,8 +81,7 @@ pub struct LoopBalancer {
     stability: Stability,
     costs: MovementFit,
     period: PeriodChooser,
-    hindsight: Hindsight,
-    regret: Regret,
+    realised_gain: RealisedGain,
     /// The moves that are being made.
     under_way: Option<UnderWay>,
     /// Time of the last interaction.
@@ -125,8 +123,7 @@ impl LoopBalancer {
             stability: Stability::default(),
             costs: MovementFit::default(),
             period: PeriodChooser::new(options.period)?,
-            hindsight: Hindsight::default(),
-            regret: Regret::new(ranks),
+            realised_gain: RealisedGain::default(),
             under_way: None,
             last: None,
             free: None,
@@ -163,7 +160,6 @@ impl LoopBalancer {
     pub fn forget_rates(&mut self) {
         self.filters.fill(RateFilter::default());
         self.starts.fill(Start::default());
-        self.regret = Regret::new(self.starts.len());
     }
 
     /// From now on nothing is moved, as with [`enabled`](LoopOptions::enabled) switched off.
@@ -190,7 +186,6 @@ impl LoopBalancer {
         for (rank, raw) in measured.iter().enumerate() {
             if let Some(raw) = raw {
                 self.measure(rank, *raw, &reports[rank]);
-                self.regret.measure(rank, reports[rank].units, reports[rank].seconds);
             }
         }
         let period = self.period.update(now, cost);
@@ -207,7 +202,6 @@ impl LoopBalancer {
             horizon: None,
             kept: 1.0,
             cost: 0.0,
-            foregone: None,
             margin: self.options.margin,
             verdict: Verdict::Keep(Reason::UnderWay),
             moves: Vec::new(),
@@ -219,8 +213,7 @@ impl LoopBalancer {
         if let Some(rates) = rates.as_ref().filter(|_| lasts) {
             let seconds = now - self.free.unwrap_or(now);
             let raw: Vec<f64> = measured.iter().zip(rates).map(|(raw, rate)| raw.unwrap_or(*rate)).collect();
-            self.hindsight.follow(seconds, &decision.held, &raw);
-            self.regret.follow(seconds, &decision.held, &raw, self.options.least);
+            self.realised_gain.follow(seconds, &decision.held, &raw);
         }
         if lasts {
             self.free = Some(now);
@@ -228,8 +221,8 @@ impl LoopBalancer {
         match rates {
             _ if self.under_way.is_some() => {}
             None => decision.verdict = Verdict::Keep(Reason::NotSettled),
-            Some(rates) if lasts => self.judge(&mut decision, rates, ahead)?,
-            Some(rates) => self.judge_rest(&mut decision, rates)?,
+            Some(rates) if lasts => self.decide(&mut decision, rates, ahead)?,
+            Some(rates) => self.decide_rest(&mut decision, rates)?,
         }
         Ok(decision)
     }
@@ -242,8 +235,7 @@ impl LoopBalancer {
         self.period.moved(now, seconds);
         if lasts {
             self.stability.moved();
-            self.hindsight.moved();
-            self.regret.moved();
+            self.realised_gain.moved();
             self.free = Some(now);
         }
     }
@@ -251,7 +243,7 @@ impl LoopBalancer {
     /// The moves that were decided will not be made; units are as they were.
     pub fn abandoned(&mut self) {
         self.under_way = None;
-        self.hindsight.abandoned();
+        self.realised_gain.abandoned();
     }
 
     /// Puts a rank's first reports together, and smooths later ones.

@@ -51,7 +51,7 @@ impl Bench {
 
 /// Rates as they are, so that a single look says all.
 fn raw() -> LoopOptions {
-    LoopOptions { smoothing: Smoothing::Raw, hindsight: false, ..LoopOptions::default() }
+    LoopOptions { smoothing: Smoothing::Raw, realised_gain: false, ..LoopOptions::default() }
 }
 
 const KEEP: fn(Reason) -> Verdict = Verdict::Keep;

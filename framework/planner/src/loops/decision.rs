@@ -37,9 +37,6 @@ pub struct LoopDecision {
     pub kept: f64,
     /// Seconds that the moves are expected to take.
     pub cost: f64,
-    /// Seconds that the target would have saved since the last movement, if that is why units move: it suits the ranks' mean
-    /// rates, and not those that they have at present.
-    pub foregone: Option<f64>,
     /// Costs may be so many times what is saved; `None` if they are not weighed.
     pub margin: Option<f64>,
     /// What is to be done.
@@ -58,11 +55,8 @@ impl LoopDecision {
         self.verdict == Verdict::Act
     }
 
-    /// Seconds saved: those [foregone](LoopDecision::foregone), or gain × horizon × kept; infinite if no end is in sight.
+    /// Seconds saved: gain × horizon × kept; infinite if no end is in sight.
     pub fn benefit(&self) -> f64 {
-        if let Some(foregone) = self.foregone {
-            return foregone;
-        }
         match self.horizon {
             _ if self.gain <= 0.0 || self.kept <= 0.0 => 0.0,
             Some(horizon) => self.gain * horizon * self.kept,
@@ -115,9 +109,6 @@ impl fmt::Display for LoopDecision {
         write!(f, " (gain {:.1} %)", 100.0 * self.gain)?;
         let benefit = Seconds(self.benefit());
         match self.horizon {
-            _ if self.foregone.is_some() => {
-                write!(f, ", which would have saved {benefit} since the last movement")?;
-            }
             Some(horizon) => {
                 write!(f, ", which saves {benefit} of the {} ahead", Seconds(horizon))?;
             }

@@ -13,7 +13,7 @@
 //! | how many iterations between two messages of a pipelined loop? | [`Sweep`] |
 //! | what do barriers cost? | [`Barriers`] |
 //! | how often are rates looked at? | [`PeriodLimits`], [`PeriodChooser`] |
-//! | how fast is a rank? | [`Tally`], [`Smoothing`], [`RateFilter`] |
+//! | how fast is a rank? | [`RateAccumulator`], [`Smoothing`], [`RateFilter`] |
 //! | how many units should each rank have, and what would that save? | [`distribute`], [`reduction`] |
 //! | who sends what to whom? | [`direct_moves`], [`neighbour_moves`], [`rounds`], [`block_moves`] |
 //! | what does moving cost, how long does it pay? | [`MovementFit`], [`Stability`] |
@@ -31,9 +31,6 @@ mod decision;
 mod distribution;
 mod efficiency;
 mod filter;
-mod hindsight;
-#[cfg(test)]
-mod hindsight_tests;
 mod interaction;
 mod moves;
 mod options;
@@ -41,13 +38,15 @@ mod oscillation;
 mod period;
 #[cfg(test)]
 mod property_tests;
+mod rate_accumulator;
+mod realised_gain;
+#[cfg(test)]
+mod realised_gain_tests;
 #[cfg(test)]
 mod reference_tests;
-mod regret;
 mod rounds;
 mod stability;
 mod sweep;
-mod tally;
 
 pub use balancer::LoopBalancer;
 pub use barriers::Barriers;
@@ -61,10 +60,10 @@ pub use moves::{Move, Reach, busiest, direct_moves, neighbour_moves};
 pub use options::LoopOptions;
 pub use oscillation::{Oscillation, Reaction};
 pub use period::{PeriodChooser, PeriodLimits, PeriodOptions, phases_between};
+pub use rate_accumulator::{LEAST_PERIOD, RateAccumulator, SOON, tells_rate};
 pub use rounds::{BlockMove, block_moves, rounds};
 pub use stability::Stability;
 pub use sweep::{Grain, ShiftCost, Sweep, block_of_grain, iteration_time};
-pub use tally::{LEAST_PERIOD, SOON, Tally, tells_rate};
 
 use crate::error::{Error, ErrorKind, Result};
 

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::range::{self, AMOUNT, POSITIVE};
 
 /// How a [`LoopBalancer`](super::LoopBalancer) decides; the defaults are the paper's, but for
-/// [`hindsight`](LoopOptions::hindsight), which it does not have.
+/// [`realised_gain`](LoopOptions::realised_gain), which it does not have.
 ///
 /// ```
 /// use armature_planner::loops::{LoopOptions, Reach, Smoothing};
@@ -48,7 +48,7 @@ pub struct LoopOptions {
     /// for nothing, most of all on two ranks. With this, rates tell afterwards what each movement has saved, or would
     /// have if it was held back; of what the next one promises, the part counts that the last ones have kept, and costs
     /// may not be more than that.
-    pub hindsight: bool,
+    pub realised_gain: bool,
     /// Whatever the threshold, moves are made too that cost no more than this part of what they save in the pass that is
     /// running, once it is known what moves cost; at least 0. The paper has nothing of the kind: the threshold is for moves
     /// that pay by and by, if nothing changes, and these have paid by the end of the pass. `None` is 0, no such moves; in
@@ -72,7 +72,7 @@ impl Default for LoopOptions {
             settling: None,
             threshold: 0.1,
             margin: Some(2.0),
-            hindsight: true,
+            realised_gain: true,
             at_once: None,
             least: 1,
             costs: MovementCosts::default(),

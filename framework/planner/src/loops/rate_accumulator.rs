@@ -26,25 +26,25 @@ pub fn tells_rate(seconds: f64, span: f64, shortest: f64) -> bool {
 /// together until they [tell a rate](tells_rate); the last one holds meanwhile. A first report is told as it is.
 ///
 /// ```
-/// use armature_planner::loops::{Report, Tally};
+/// use armature_planner::loops::{Report, RateAccumulator};
 ///
-/// let mut tally = Tally::default();
-/// tally.add(10.0, 0.1, 0.1);
-/// assert_eq!(tally.report(50, 1.0), Report { units: 10.0, seconds: 0.1, held: 50 });
-/// tally.add(30.0, 0.3, 0.3);
-/// assert_eq!(tally.report(50, 1.0), Report { held: 50, ..Report::default() }, "less than half a second");
-/// tally.add(20.0, 0.2, 0.4);
-/// assert_eq!(tally.report(50, 1.0), Report { units: 50.0, seconds: 0.5, held: 50 });
+/// let mut accumulator = RateAccumulator::default();
+/// accumulator.add(10.0, 0.1, 0.1);
+/// assert_eq!(accumulator.report(50, 1.0), Report { units: 10.0, seconds: 0.1, held: 50 });
+/// accumulator.add(30.0, 0.3, 0.3);
+/// assert_eq!(accumulator.report(50, 1.0), Report { held: 50, ..Report::default() }, "less than half a second");
+/// accumulator.add(20.0, 0.2, 0.4);
+/// assert_eq!(accumulator.report(50, 1.0), Report { units: 50.0, seconds: 0.5, held: 50 });
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Tally {
+pub struct RateAccumulator {
     units: f64,
     seconds: f64,
     span: f64,
     is_told: bool,
 }
 
-impl Tally {
+impl RateAccumulator {
     /// The rank has done so many units in so many seconds of computing, within so many since it last reported. What is
     /// negative, above 1e60 or no number is ignored.
     pub fn add(&mut self, units: f64, seconds: f64, span: f64) {
@@ -58,11 +58,11 @@ impl Tally {
 
     /// What a balancer is told of the rank, which has so many units.
     pub fn report(&mut self, held: u64, shortest: f64) -> Report {
-        let Tally { units, seconds, span, is_told } = *self;
+        let RateAccumulator { units, seconds, span, is_told } = *self;
         if is_told && !tells_rate(seconds, span, shortest) {
             return Report { held, ..Report::default() };
         }
-        *self = Tally { is_told: is_told || seconds > 0.0, ..Tally::default() };
+        *self = RateAccumulator { is_told: is_told || seconds > 0.0, ..RateAccumulator::default() };
         Report { units, seconds, held }
     }
 }

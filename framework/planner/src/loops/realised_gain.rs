@@ -18,7 +18,7 @@ const RECENT: usize = 5;
 /// it. What is promised is that the gain lasts as long as was expected; where loads come and go about as fast as a balancer
 /// can follow, little of it is kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Hindsight {
+pub(super) struct RealisedGain {
     /// Seconds saved, and seconds promised.
     finished: VecDeque<(f64, f64)>,
     running: Option<Trial>,
@@ -75,7 +75,7 @@ impl Trial {
     }
 }
 
-impl Hindsight {
+impl RealisedGain {
     /// `seconds` have passed since the last interaction or movement, in which ranks with these units had these rates.
     pub(super) fn follow(&mut self, seconds: f64, held: &[u64], rates: &[f64]) {
         if let Some(mut trial) = self.running.take()

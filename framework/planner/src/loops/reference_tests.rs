@@ -164,7 +164,6 @@ fn nothing() -> LoopDecision {
         threshold: 0.0,
         horizon: None,
         kept: 1.0,
-        foregone: None,
         cost: 0.0,
         margin: None,
         verdict: Verdict::Keep(Reason::Same),

@@ -43,7 +43,7 @@ fn options() -> impl Strategy<Value = LoopOptions> {
         (mostly_amount(), mostly_amount()).prop_map(|(fixed, per_unit)| MovementCosts { fixed, per_unit });
     let settling = prop::option::of(any::<u32>());
     (numbers, costs, smoothing(), period(), settling, count(), any::<(bool, bool)>()).prop_map(
-        |((threshold, margin, at_once), costs, smoothing, period, settling, least, (hindsight, far))| {
+        |((threshold, margin, at_once), costs, smoothing, period, settling, least, (realised_gain, far))| {
             LoopOptions {
                 enabled: true,
                 reach: if far { Reach::Anywhere } else { Reach::Neighbours },
@@ -51,7 +51,7 @@ fn options() -> impl Strategy<Value = LoopOptions> {
                 settling,
                 threshold,
                 margin,
-                hindsight,
+                realised_gain,
                 at_once,
                 least,
                 costs,

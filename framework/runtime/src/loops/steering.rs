@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use armature_planner::loops::{
-    Ahead, Interaction, LoopBalancer, LoopDecision, Move, Reach, Report, Tally, tells_rate,
+    Ahead, Interaction, LoopBalancer, LoopDecision, Move, Reach, Report, RateAccumulator, tells_rate,
 };
 use armature_planner::tuner::{Reason, Verdict};
 
@@ -57,7 +57,7 @@ struct Account {
     /// What came since the last decision.
     note: Note,
     /// What it did, with what came before and was too little to tell a rate.
-    tally: Tally,
+    tally: RateAccumulator,
 }
 
 impl Account {
@@ -214,7 +214,7 @@ impl Steering {
     pub(super) fn forget_rates(&mut self) {
         self.balancer.forget_rates();
         for account in &mut self.accounts {
-            account.tally = Tally::default();
+            account.tally = RateAccumulator::default();
         }
     }
 

@@ -29,9 +29,6 @@ pub(super) fn event(decision: &LoopDecision) -> Event {
             .collect(),
         acted,
         reason: match decision.verdict {
-            Verdict::Act if decision.foregone.is_some() => {
-                "that would have saved more than it costs since the last movement"
-            }
             Verdict::Act if decision.gain < decision.threshold => "that has paid by the end of the pass",
             Verdict::Act => "that saves more than it costs",
             Verdict::Keep(Reason::Off) => "balancing is switched off",

@@ -4,9 +4,9 @@ use super::{LoopBalancer, UnderWay, shift};
 use crate::error::Result;
 use crate::loops::decision::LoopDecision;
 use crate::loops::distribution::{distribute, pass_time, reduction};
-use crate::loops::hindsight::Trial;
 use crate::loops::interaction::Ahead;
 use crate::loops::moves::{Move, busiest};
+use crate::loops::realised_gain::Trial;
 use crate::tuner::{Reason, Verdict};
 
 impl LoopBalancer {
@@ -28,7 +28,7 @@ impl LoopBalancer {
 
     /// Fills in the verdict on what is left of a pass: what is saved is saved by its end, whatever else may change. Nothing
     /// of this says for how long gains last.
-    pub(super) fn judge_rest(&mut self, decision: &mut LoopDecision, rates: Vec<f64>) -> Result<()> {
+    pub(super) fn decide_rest(&mut self, decision: &mut LoopDecision, rates: Vec<f64>) -> Result<()> {
         self.share_out(decision, rates);
         decision.horizon = decision.current_time;
         decision.margin = decision.margin.map(|margin| margin.min(1.0));
@@ -42,11 +42,16 @@ impl LoopBalancer {
     }
 
     /// Fills in the verdict and what it stands on.
-    pub(super) fn judge(&mut self, decision: &mut LoopDecision, rates: Vec<f64>, ahead: Ahead) -> Result<()> {
+    pub(super) fn decide(
+        &mut self,
+        decision: &mut LoopDecision,
+        rates: Vec<f64>,
+        ahead: Ahead,
+    ) -> Result<()> {
         self.share_out(decision, rates);
-        self.hindsight.compare(&decision.target, &decision.rates, self.options.threshold);
+        self.realised_gain.compare(&decision.target, &decision.rates, self.options.threshold);
         let is_above = self.is_above(decision);
-        let shift = is_above.then(|| if self.options.hindsight { shift(decision) } else { Vec::new() });
+        let shift = is_above.then(|| if self.options.realised_gain { shift(decision) } else { Vec::new() });
         self.stability.observe(decision.now, shift.as_deref());
         let stable = self.stability.expected(decision.now);
         let left = match (ahead, decision.current_time) {
@@ -54,23 +59,17 @@ impl LoopBalancer {
             _ => None,
         };
         decision.horizon = [stable, left].into_iter().flatten().reduce(f64::min);
-        if let Some(kept) = self.hindsight.kept().filter(|_| self.options.hindsight) {
+        if let Some(kept) = self.realised_gain.kept().filter(|_| self.options.realised_gain) {
             decision.kept = kept;
             // What is known need not be given the benefit of the doubt.
             decision.margin = decision.margin.map(|margin| margin.min(1.0));
         }
-        let mut moves = self.moves(decision)?;
+        let moves = self.moves(decision)?;
         decision.verdict = self.verdict(decision, &moves, is_above);
-        if decision.verdict == Verdict::Keep(Reason::NotWorthCost)
-            && self.options.hindsight
-            && let Some(by_mean) = self.by_mean(decision, left)?
-        {
-            (*decision, moves) = by_mean;
-        }
         if is_above && !moves.is_empty() {
             let LoopDecision { held, target, gain, .. } = &*decision;
             // That things stay as they are until the end of the loop is what nobody has promised.
-            self.hindsight.begin(Trial::new(held, target, *gain, stable, decision.is_act()));
+            self.realised_gain.begin(Trial::new(held, target, *gain, stable, decision.is_act()));
         }
         if decision.is_act() {
             self.under_way = Some(UnderWay { units: busiest(&moves), lasts: true });
@@ -91,28 +90,6 @@ impl LoopBalancer {
         let saved = decision.current_time.unwrap_or(0.0) * decision.gain;
         let part = self.options.at_once.unwrap_or(0.0);
         part > 0.0 && saved > 0.0 && self.costs.costs().is_some() && decision.cost <= part * saved
-    }
-
-    /// Moves to the shares of the ranks' mean rates, if these are better at present, too, would have saved since the last
-    /// movement what it costs to move there, and can save it in the seconds that are `left`, if that is known.
-    fn by_mean(
-        &self,
-        decision: &LoopDecision,
-        left: Option<f64>,
-    ) -> Result<Option<(LoopDecision, Vec<Move>)>> {
-        let saved = self.regret.saved();
-        let shares = self.regret.shares(decision.held.iter().sum(), self.options.least);
-        let Some(target) = shares.filter(|_| saved > 0.0) else { return Ok(None) };
-        let mut by_mean =
-            LoopDecision { verdict: Verdict::Act, foregone: Some(saved), target, ..decision.clone() };
-        by_mean.gain = reduction(&by_mean.held, &by_mean.target, &by_mean.rates);
-        let time = pass_time(&by_mean.target, &by_mean.rates);
-        by_mean.target_time = time.is_finite().then_some(time);
-        let moves = self.moves(&mut by_mean)?;
-        let LoopDecision { gain, cost, .. } = by_mean;
-        let is_better = gain > 0.0 && gain >= self.options.threshold && !moves.is_empty();
-        let pays = cost <= saved && left.is_none_or(|left| cost <= gain * left);
-        Ok((is_better && pays).then_some((by_mean, moves)))
     }
 
     fn verdict(&self, decision: &LoopDecision, moves: &[Move], is_above: bool) -> Verdict {

@@ -62,7 +62,7 @@ impl Case {
 
     fn options(&self, smoothing: Smoothing, threshold: f64, margin: Option<f64>) -> LoopOptions {
         let reach = self.moving.reach;
-        LoopOptions { reach, smoothing, threshold, margin, hindsight: false, ..LoopOptions::default() }
+        LoopOptions { reach, smoothing, threshold, margin, realised_gain: false, ..LoopOptions::default() }
     }
 
     /// The default, for this reach.
@@ -146,7 +146,7 @@ fn balancing_gains_under_slow_loads_and_never_loses_much() {
             assert!(balanced - alone >= least, "{case:?}: {balanced:.1} instead of {alone:.1}");
         }
         let gain = case.mean(&case.default()) - case.mean(&Balancing::Off);
-        assert!(gain >= least, "{case:?} with hindsight: {gain:.1}");
+        assert!(gain >= least, "{case:?} with realised_gain: {gain:.1}");
     }
 }
 

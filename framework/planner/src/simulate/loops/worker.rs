@@ -1,7 +1,7 @@
 //! A rank that gets and gives units while it computes.
 
 use super::processor::Processor;
-use crate::loops::{Report, Tally};
+use crate::loops::{RateAccumulator, Report};
 
 /// Part of a unit that is rounding.
 const ROUNDING: f64 = 1e-9;
@@ -25,7 +25,7 @@ pub(super) struct Worker {
     units: f64,
     seconds: f64,
     reported: f64,
-    tally: Tally,
+    tally: RateAccumulator,
 }
 
 impl Worker {
@@ -42,7 +42,7 @@ impl Worker {
             units: 0.0,
             seconds: 0.0,
             reported: 0.0,
-            tally: Tally::default(),
+            tally: RateAccumulator::default(),
         }
     }
 
