@@ -107,7 +107,15 @@ fn half_of(period: f64) -> Load {
 fn rules(scale: f64, smoothing: Smoothing, threshold: f64, margin: Option<f64>) -> LoopOptions {
     let period = PeriodOptions { quantum: QUANTUM, quantum_scale: scale, ..PeriodOptions::default() };
     let reach = Reach::Neighbours;
-    LoopOptions { reach, smoothing, threshold, margin, realised_gain: false, period, ..LoopOptions::default() }
+    LoopOptions {
+        reach,
+        smoothing,
+        threshold,
+        margin,
+        realised_gain: false,
+        period,
+        ..LoopOptions::default()
+    }
 }
 
 fn period(report: &mut Report, extent: &Extent) -> Outcome {

@@ -2,8 +2,8 @@
 
 use armature_planner::loops::{
     Ahead, Barriers, Interaction, LoopBalancer, LoopOptions, Move, MovementCosts, MovementFit, Oscillation,
-    PeriodChooser, PeriodLimits, PeriodOptions, RankTime, RateFilter, Reach, Reaction, Report, ShiftCost,
-    Smoothing, Stability, Sweep, Tally, Trend, TrendTable, block_moves, block_of_grain, busiest,
+    PeriodChooser, PeriodLimits, PeriodOptions, RankTime, RateAccumulator, RateFilter, Reach, Reaction,
+    Report, ShiftCost, Smoothing, Stability, Sweep, Trend, TrendTable, block_moves, block_of_grain, busiest,
     direct_moves, distribute, efficiency, iteration_time, neighbour_moves, pass_time, phases_between,
     reduction, rounds, tells_rate,
 };
@@ -196,11 +196,11 @@ proptest! {
             }
             let limits = PeriodLimits::new(shortest, shortest, shortest, &options);
             let _ = (limits.target(), tells_rate(shortest, shortest, shortest));
-            let (mut tally, mut stability) = (Tally::default(), Stability::default());
+            let (mut accumulator, mut stability) = (RateAccumulator::default(), Stability::default());
             for (units, seconds, span) in added {
-                tally.add(units, seconds, span);
+                accumulator.add(units, seconds, span);
             }
-            let report = tally.report(held, shortest);
+            let report = accumulator.report(held, shortest);
             assert!(report.units.is_finite() && report.seconds.is_finite() && report.held == held, "{report:?}");
             for (now, shift) in &shifts {
                 stability.observe(*now, shift.as_deref());

@@ -151,7 +151,7 @@ fn balancing_gains_under_slow_loads_and_never_loses_much() {
 }
 
 #[test]
-fn hindsight_prevents_the_worst_with_few_ranks() {
+fn the_realised_gain_prevents_the_worst_with_few_ranks() {
     // With two or three ranks each change is worth following by its promise, but the load is gone too soon.
     let (mut promised, mut known) = (Vec::new(), Vec::new());
     for moving in [CHEAP, DEAR, VERY_DEAR] {
