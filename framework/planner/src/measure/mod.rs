@@ -10,11 +10,11 @@
 //! Each is an [`Estimate`]: a value, its [`Source`], and whether it has settled. Until enough was seen, it is the
 //! value that was known before, and says so.
 
-mod cautious;
 mod envelope;
 mod estimate;
 mod fit;
 mod link;
+mod link_confidence;
 mod normal;
 mod service;
 mod share;
