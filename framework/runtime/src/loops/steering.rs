@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use armature_planner::loops::{
-    Ahead, Interaction, LoopBalancer, LoopDecision, Move, Reach, Report, RateAccumulator, tells_rate,
+    Ahead, Interaction, LoopBalancer, LoopDecision, Move, RateAccumulator, Reach, Report, tells_rate,
 };
 use armature_planner::tuner::{Reason, Verdict};
 
