@@ -14,7 +14,7 @@ pub struct Core {
     pub processing_units: Vec<usize>,
 }
 
-/// Where a [`Topology`] comes from.
+/// Where a [`Topology`](super::Topology) comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Source {
