@@ -5,8 +5,8 @@
 //! a running job:
 //!
 //! 1. [`cli`] reads the arguments, [`hostfile`] the hostfile.
-//! 2. [`site`] looks at the machine: cores, launchers, the job that we are in. [`detect`] looks at the program.
-//! 3. [`mod@line`] decides: a pure function from all of that to the command.
+//! 2. [`environment`] looks at the machine: cores, launchers, the job that we are in. [`detect`] looks at the program.
+//! 3. [`mod@command_line`] decides: a pure function from all of that to the command.
 //! 4. [`execute`] runs it, hands signals and the exit code through and keeps the time limit. A job whose job status counts is
 //!    run by [`mod@supervise`].
 //!
