@@ -47,7 +47,7 @@ part_scripts() {
 
 part_lint() {
   "$with" openmpi cargo clippy --locked --workspace --all-targets -- -D warnings
-  "$with" openmpi cargo clippy --locked -p armature --no-default-features --all-targets -- -D warnings
+  "$with" openmpi cargo clippy --locked -p armature-mpi --no-default-features --all-targets -- -D warnings
 }
 
 part_house() { "$with" openmpi cargo run --quiet --locked -p armature-house; }
