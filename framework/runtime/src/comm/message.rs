@@ -41,7 +41,6 @@ macro_rules! tags {
         }
     };
 }
-#[allow(unused_imports, reason = "rooms that have their own tags take it from here")]
 pub(crate) use tags;
 
 tags! {
@@ -95,12 +94,6 @@ tags! {
         Bundle = 40,
         Lost = 41,
         Retire = 42,
-        Orders = 48,
-        Units = 49,
-        Border = 50,
-        Gather = 51,
-        Saved = 52,
-        Wanted = 53,
     }
 }
 

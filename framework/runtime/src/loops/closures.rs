@@ -4,15 +4,15 @@ use std::any::type_name;
 use std::ops::Range;
 use std::time::Duration;
 
-use super::doall::{Segment, Shipment, caught, gather};
+use super::doall::{Segment, UnitMigration, gather};
 use super::ranges::Ranges;
 use super::settings::Settings;
 use super::summary::Summary;
 use super::units::sealed::Storage;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::Tag;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::session::{Announcement, Session};
+use crate::user_code;
 use crate::wire::Item;
 
 /// Does `body` for ranges of these indices, on whichever rank has time; together they are all indices, each once.
@@ -30,7 +30,7 @@ use crate::wire::Item;
 /// let config = armature::Config::new().ranks(2);
 /// let done = std::sync::Mutex::new(vec![]);
 /// armature::run(&config, |session| {
-///     parallel_for(session, "note", 10..20, |range| Ok(done.lock().unwrap().extend(range)))?;
+///     parallel_for(session, "sample", 10..20, |range| Ok(done.lock().unwrap().extend(range)))?;
 ///     Ok(())
 /// })?;
 /// let mut done = done.into_inner().unwrap();
@@ -80,7 +80,7 @@ fn announced(
     let mut ranges = Ranges::announced(session, name, indices, settings, what)?;
     let mut all = || -> Result<()> {
         while let Some(range) = ranges.next()? {
-            caught(session.rank(), || body(range)).map_err(|error| ranges.blame(&error))?;
+            user_code::call(|| body(range)).map_err(|error| ranges.blame(&error))?;
         }
         Ok(())
     };
@@ -139,8 +139,10 @@ pub fn reduce<V: Item + Clone, A: Item + Clone>(
 ) -> Result<A> {
     let values = values(session, name, indices, "reduce", value)?;
     // The fold is the user's own, too.
-    let folded = values.map(|values| caught(0, || Ok(values.into_iter().fold(start, fold)))).transpose();
-    let folded = folded.map_err(|error| error.in_loop(name));
+    let folded = values
+        .map(|values| user_code::call(|| Ok::<_, BoxError>(values.into_iter().fold(start, fold))))
+        .transpose();
+    let folded = folded.map_err(|error| error.in_loop(name).at_rank(0));
     share(session, name, folded?)
 }
 
@@ -181,10 +183,11 @@ pub fn reduce_any_order<A: Item + Clone>(
         Ok(())
     })?;
     let (rank, ranks) = (session.rank() as u64, session.size() as u64);
-    let mine = Shipment { round: 0, segments: vec![Segment::new(rank, 1, Vec::from_iter(mine))] };
+    let mine = UnitMigration { round: 0, segments: vec![Segment::new(rank, 1, Vec::from_iter(mine))] };
     let all = bring_together(session, name, ranks, mine)?;
     let result = all.map(|all| {
-        caught(0, || Ok(all.into_iter().fold(start, combine))).map_err(|error| error.in_loop(name))
+        user_code::call(|| Ok::<_, BoxError>(all.into_iter().fold(start, combine)))
+            .map_err(|error| error.in_loop(name).at_rank(0))
     });
     share(session, name, result.transpose()?)
 }
@@ -213,14 +216,14 @@ fn values<V: Item + Clone>(
         }
         Ok(())
     })?;
-    bring_together(session, name, count, Shipment { round: 0, segments })
+    bring_together(session, name, count, UnitMigration { round: 0, segments })
 }
 
 fn bring_together<V: Item + Clone>(
     session: &Session,
     name: &str,
     units: u64,
-    mine: Shipment<Vec<V>>,
+    mine: UnitMigration<Vec<V>>,
 ) -> Result<Option<Vec<V>>> {
     let endpoint = &mut *session.endpoint()?;
     gather(endpoint, name, units, mine, session.config().join_limit)
@@ -251,19 +254,18 @@ fn spread<T: Item + Clone>(
         only.units.check_travel()?;
         for rank in 1..endpoint.size() {
             let copy = Segment::new(0, 1, only.units.clone());
-            let shipment = Shipment { round: 0, segments: vec![copy] };
-            endpoint.send_ready(rank, shipment.pack(run, Tag::Gather)?)?;
+            let shipment = UnitMigration { round: 0, segments: vec![copy] };
+            endpoint.send_ready(rank, shipment.encode_gathered(run)?)?;
         }
         return first(vec![only]);
     }
     let message =
         endpoint.wait_until(limit, |_, message| Ok(message), || "for the result from rank 0".to_string())?;
-    if !message.is(Tag::Gather) || message.from != 0 {
-        let text =
-            format!("rank {} sent {:?} instead of rank 0's result", message.from, message.tag::<Tag>()?);
+    if message.from != 0 {
+        let text = format!("rank {} sent a message instead of rank 0's result", message.from);
         return Err(Error::new(ErrorKind::Wire, text));
     }
-    first(Shipment::unpack(message.body, message.parts, 1)?.segments)
+    first(UnitMigration::decode_gathered(message, 1)?.segments)
 }
 
 fn first<T>(segments: Vec<Segment<Vec<T>>>) -> Result<T> {

@@ -13,26 +13,25 @@
 //! Rank 0 decides, beside its own share of the work, by the balancer of [`armature_planner::loops`]; nobody waits for a
 //! decision. See [`Settings`] for what can be set; nothing needs to be.
 
-mod blocks;
-mod checkpoint;
 mod closures;
+mod controller;
 mod doall;
-mod freight;
-mod gaps;
-mod lots;
-mod note;
+mod events;
+mod grid;
+mod metrics;
+mod pack;
+mod quantum;
+mod random_moves;
 mod ranges;
 mod settings;
-mod steering;
 mod summary;
-mod telling;
 mod units;
 
+pub use crate::persist::snapshot::Checkpoint;
 pub use armature_planner::loops::{LoopOptions, Smoothing, Trend, TrendTable};
-pub use blocks::{DoAcross, Grid, OldGrid, Shape, Stencil, StencilLoop, SweepLoop};
-pub use checkpoint::Checkpoint;
 pub use closures::{map, parallel_for, parallel_for_with, reduce, reduce_any_order};
 pub use doall::{DoAll, DoAllLoop};
+pub use grid::{DoAcross, Grid, OldGrid, Shape, Stencil, StencilLoop, SweepLoop};
 pub use ranges::Ranges;
 pub use settings::Settings;
 pub use summary::{RankReport, Summary};

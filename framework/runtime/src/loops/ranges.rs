@@ -4,7 +4,7 @@ use std::cell::RefMut;
 use std::fmt;
 use std::ops::Range;
 
-use super::doall::{Block, Engine};
+use super::doall::{RankLoop, UnitBlock};
 use super::settings::Settings;
 use super::summary::Summary;
 use crate::comm::endpoint::Endpoint;
@@ -35,10 +35,10 @@ use crate::session::{Announcement, Session};
 /// meanwhile.
 pub struct Ranges<'s> {
     endpoint: RefMut<'s, Endpoint>,
-    engine: Engine<()>,
+    rank_loop: RankLoop<()>,
     start: u64,
     /// The block that was given out last.
-    block: Option<Block>,
+    block: Option<UnitBlock>,
     summary: Option<Summary>,
 }
 
@@ -76,13 +76,13 @@ impl<'s> Ranges<'s> {
         let mut endpoint = session.endpoint()?;
         let what = settings.announced(what.with("indices", format_args!("{indices:?}")));
         endpoint.begin_run(&what, session.config().join_limit)?;
-        let mut engine = Engine::new(name, indices.end.saturating_sub(indices.start), settings);
+        let mut rank_loop = RankLoop::new(name, indices.end.saturating_sub(indices.start), settings);
         let rank = endpoint.rank();
-        if let Some(range) = engine.wants(rank, endpoint.size())? {
-            engine.give(rank, range, ())?;
+        if let Some(range) = rank_loop.wants(rank, endpoint.size())? {
+            rank_loop.give(rank, range, ())?;
         }
-        engine.begin(&mut endpoint, session.config(), 1)?;
-        Ok(Ranges { endpoint, engine, start: indices.start, block: None, summary: None })
+        rank_loop.begin(&mut endpoint, session.config(), 1)?;
+        Ok(Ranges { endpoint, rank_loop, start: indices.start, block: None, summary: None })
     }
 
     /// The next indices of this rank, to be done before it asks again; `None` when all ranks are done.
@@ -93,11 +93,11 @@ impl<'s> Ranges<'s> {
     // It is no iterator: it can fail, and what it gives must be done before the next is asked for.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Range<u64>>> {
-        self.block = self.engine.next(&mut self.endpoint)?;
+        self.block = self.rank_loop.next(&mut self.endpoint)?;
         match &self.block {
             Some(block) => Ok(Some(self.start + block.range.start..self.start + block.range.end)),
             None => {
-                self.summary = self.engine.finish().or(self.summary.take());
+                self.summary = self.rank_loop.finish().or(self.summary.take());
                 Ok(None)
             }
         }
@@ -137,7 +137,7 @@ impl<'s> Ranges<'s> {
             let text = format!("{rest:?} is not what is left of {given:?}");
             return Err(self.blame(&Error::new(ErrorKind::User, text)));
         }
-        let left = self.engine.rest(&mut self.endpoint, rest.start - self.start)?;
+        let left = self.rank_loop.rest(&mut self.endpoint, rest.start - self.start)?;
         let left = left
             .map_or(rest.end..rest.end, |block| self.start + block.range.start..self.start + block.range.end);
         if let Some(block) = self.block.as_mut() {
@@ -154,7 +154,7 @@ impl<'s> Ranges<'s> {
     /// An error of user code in the block that was given out last.
     pub(super) fn blame(&self, error: &Error) -> Error {
         match &self.block {
-            Some(block) => self.engine.blame(error, block, self.start, self.endpoint.rank()),
+            Some(block) => self.rank_loop.blame(error, block, self.start, self.endpoint.rank()),
             None => error.clone(),
         }
     }
@@ -173,6 +173,6 @@ impl<'s> Ranges<'s> {
 
 impl fmt::Debug for Ranges<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Ranges").field("engine", &self.engine).finish_non_exhaustive()
+        f.debug_struct("Ranges").field("loop", &self.rank_loop).finish_non_exhaustive()
     }
 }

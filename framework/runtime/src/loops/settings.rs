@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use armature_planner::loops::{LoopOptions, Reach, distribute};
 
-use super::checkpoint::Checkpoint;
 use crate::error::{Error, ErrorKind, Result};
+use crate::persist::snapshot::Checkpoint;
 use crate::session::{Announcement, Balance, Config};
 
 /// Reports that ranks begin with in loops over grids. There rows move between sweeps only, at some cost, while in other
-/// loops a rank that has run dry gets units at once.
+/// loops a rank that has run out of units gets units at once.
 const SETTLING: u32 = 4;
 /// In those others a movement that saves ten times its cost before the pass ends needs no threshold. A tenth, because the cost
 /// is that of packing and unpacking, and what is saved is as sure as the rates of ranks are.

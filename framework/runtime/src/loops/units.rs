@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 
-use super::freight::{Loading, Unloading};
+use super::pack::{Packer, Unpacker};
 use crate::error::Result;
 use crate::wire::{Codec, Item};
 
@@ -28,7 +28,7 @@ pub trait Units: sealed::Storage {
 }
 
 pub(super) mod sealed {
-    use super::{Loading, Result, Unloading};
+    use super::{Packer, Result, Unpacker};
 
     /// What the framework does with units.
     pub trait Storage: Sized + Send + 'static {
@@ -47,9 +47,9 @@ pub(super) mod sealed {
         /// Looks at some of the units, whether they could travel.
         fn check_travel(&self) -> Result<()>;
         /// Puts it into a message.
-        fn load(self, into: &mut Loading) -> Result<()>;
+        fn pack(self, into: &mut Packer) -> Result<()>;
         /// Takes so many units out of a message.
-        fn unload(from: &mut Unloading, units: usize) -> Result<Self>;
+        fn unpack(from: &mut Unpacker, units: usize) -> Result<Self>;
     }
 }
 
@@ -155,12 +155,12 @@ impl<T: Pod + Send> Storage for Rows<T> {
         Ok(())
     }
 
-    fn load(self, into: &mut Loading) -> Result<()> {
+    fn pack(self, into: &mut Packer) -> Result<()> {
         into.number(self.width as u64);
         into.items(&Codec::<T>::plain(), self.values)
     }
 
-    fn unload(from: &mut Unloading, units: usize) -> Result<Self> {
+    fn unpack(from: &mut Unpacker, units: usize) -> Result<Self> {
         let width = from.count()?;
         let Some(values) = width.checked_mul(units) else {
             return Err(from.error(format!("{units} rows of {width} values are too many")));
@@ -206,11 +206,11 @@ impl<U: Item + Clone> Storage for Vec<U> {
         Codec::<U>::of_type().check(self).map(drop)
     }
 
-    fn load(self, into: &mut Loading) -> Result<()> {
+    fn pack(self, into: &mut Packer) -> Result<()> {
         into.items(&Codec::<U>::of_type(), self)
     }
 
-    fn unload(from: &mut Unloading, units: usize) -> Result<Self> {
+    fn unpack(from: &mut Unpacker, units: usize) -> Result<Self> {
         from.items(&Codec::<U>::of_type(), units)
     }
 }
@@ -244,11 +244,11 @@ impl Storage for () {
         Ok(())
     }
 
-    fn load(self, _: &mut Loading) -> Result<()> {
+    fn pack(self, _: &mut Packer) -> Result<()> {
         Ok(())
     }
 
-    fn unload(_: &mut Unloading, _: usize) -> Result<Self> {
+    fn unpack(_: &mut Unpacker, _: usize) -> Result<Self> {
         Ok(())
     }
 }
@@ -292,13 +292,13 @@ macro_rules! tuples {
                 Ok(())
             }
 
-            fn load(self, into: &mut Loading) -> Result<()> {
-                $(self.$at.load(into)?;)*
+            fn pack(self, into: &mut Packer) -> Result<()> {
+                $(self.$at.pack(into)?;)*
                 Ok(())
             }
 
-            fn unload(from: &mut Unloading, units: usize) -> Result<Self> {
-                Ok(($($name::unload(from, units)?,)*))
+            fn unpack(from: &mut Unpacker, units: usize) -> Result<Self> {
+                Ok(($($name::unpack(from, units)?,)*))
             }
         }
 
@@ -357,13 +357,13 @@ mod tests {
     #[test]
     fn storage_travels() {
         let send = |units: &Both, count| {
-            let mut loading = Loading::default();
-            units.copy().load(&mut loading).unwrap();
-            ().load(&mut loading).unwrap();
-            let (head, parts) = loading.finish();
-            let mut unloading = Unloading::new(head.into(), parts);
-            let got = Both::unload(&mut unloading, count)?;
-            unloading.end().map(|()| got)
+            let mut packer = Packer::default();
+            units.copy().pack(&mut packer).unwrap();
+            ().pack(&mut packer).unwrap();
+            let (head, parts) = packer.finish();
+            let mut unpacker = Unpacker::new(head.into(), parts);
+            let got = Both::unpack(&mut unpacker, count)?;
+            unpacker.end().map(|()| got)
         };
         for units in [0..0, 4..5, 0..40_000] {
             let count = units.clone().count();

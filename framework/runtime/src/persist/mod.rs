@@ -1,3 +1,4 @@
 //! What survives a crash.
 
 pub mod journal;
+pub(crate) mod snapshot;

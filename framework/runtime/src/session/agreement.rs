@@ -151,7 +151,14 @@ impl Endpoint {
 mod tests {
     use super::*;
     use crate::comm::local::{LocalTransport, World};
-    use crate::comm::message::Tag;
+    use crate::comm::message::tags;
+
+    tags! {
+        "this test";
+        enum Tag {
+            Number = 16,
+        }
+    }
 
     fn farm(name: &str, tasks: &str) -> Announcement {
         Announcement::new(format!("runs the farm {name:?}")).with("tasks of type", tasks).with("retries", 2)
@@ -187,9 +194,9 @@ mod tests {
         root.begin_run(&what, limit).unwrap();
         early.begin_run(&what, limit).unwrap();
         for number in 0..3u8 {
-            early.send(2, Tag::Border, &number).unwrap();
+            early.send(2, Tag::Number, &number).unwrap();
         }
-        root.send(2, Tag::Orders, &9u8).unwrap();
+        root.send(2, Tag::Number, &9u8).unwrap();
         assert_eq!(late.begin_run(&what, limit).unwrap(), 1);
         let mut numbers = Vec::new();
         while let Some(message) = late.poll().unwrap() {

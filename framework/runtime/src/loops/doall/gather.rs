@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::messages::Shipment;
-use super::stock::Segment;
+use super::messages::UnitMigration;
+use super::unit_queue::Segment;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::Tag;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::units::Units;
 use crate::session::Announcement;
@@ -19,7 +18,7 @@ pub(in crate::loops) fn gather<U: Units>(
     endpoint: &mut Endpoint,
     name: &str,
     units: u64,
-    mine: Shipment<U>,
+    mine: UnitMigration<U>,
     limit: Duration,
 ) -> Result<Option<U>> {
     let what = Announcement::new(format!("gathers the loop {name:?}")).with("units", units);
@@ -27,7 +26,7 @@ pub(in crate::loops) fn gather<U: Units>(
     let (rank, size) = (endpoint.rank(), endpoint.size());
     let here = |error: Error| error.in_loop(name).at_rank(rank);
     if rank > 0 {
-        let message = mine.pack(run, Tag::Gather).map_err(here)?;
+        let message = mine.encode_gathered(run).map_err(here)?;
         endpoint.send_ready(0, message)?;
         return Ok(None);
     }
@@ -35,28 +34,24 @@ pub(in crate::loops) fn gather<U: Units>(
     mine.segments.iter().try_for_each(|segment| segment.units.check_travel()).map_err(here)?;
     let mut all = mine.segments;
     let mut missing: Vec<usize> = (1..size).collect();
-    let told = std::cell::RefCell::new(missing.clone());
+    let awaited = std::cell::RefCell::new(missing.clone());
     endpoint
         .wait_until(
             limit,
             |_, message| {
                 if let Some(message) = message {
                     let at = missing.iter().position(|&from| from == message.from);
-                    let (Tag::Gather, Some(at)) = (message.tag()?, at) else {
-                        let text = format!(
-                            "rank {} sent {:?} while units were gathered",
-                            message.from,
-                            message.tag::<Tag>()?
-                        );
+                    let Some(at) = at else {
+                        let text = format!("rank {} sent its units twice", message.from);
                         return Err(Error::new(ErrorKind::Wire, text));
                     };
                     missing.swap_remove(at);
-                    told.borrow_mut().clone_from(&missing);
-                    all.extend(Shipment::unpack(message.body, message.parts, units)?.segments);
+                    awaited.borrow_mut().clone_from(&missing);
+                    all.extend(UnitMigration::decode_gathered(message, units)?.segments);
                 }
                 Ok(missing.is_empty().then_some(()))
             },
-            || format!("for the units of ranks {:?}", told.borrow()),
+            || format!("for the units of ranks {:?}", awaited.borrow()),
         )
         .and_then(|()| together(all, units))
         .map(Some)

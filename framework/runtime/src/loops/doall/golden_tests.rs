@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use super::messages::{Orders, Say, Shipment, Transfer, What};
-use super::stock::Segment;
-use crate::comm::message::Tag;
+use super::messages::{Command, Directive, Report, ToCoordinator, ToWorker, Transfer, UnitMigration};
+use super::unit_queue::Segment;
 use crate::golden::{Messages, RUN};
 use crate::loops::Rows;
-use crate::loops::checkpoint::Saved;
-use crate::loops::note::Note;
+use crate::loops::metrics::Sample;
 use crate::loops::summary::RankReport;
+use crate::loops::units::Units;
+use crate::persist::snapshot::Saved;
 
 /// What a rank measures, each value another.
-pub(in crate::loops) fn note() -> Note {
-    Note {
+pub(in crate::loops) fn sample() -> Sample {
+    Sample {
         units: 1.5,
         seconds: 0.25,
         held: 300,
@@ -51,33 +51,42 @@ pub(in crate::loops) fn saved() -> Saved {
 #[test]
 fn messages_of_a_doall_loop_are_as_they_were() {
     let mut messages = Messages::default();
-    let say = |total| Say { at: 1.25, round: 3, done: 300, held: 70_000, note: note(), total };
-    messages.value("a rank reports", Tag::Report, &say(None));
-    messages.value("a rank reports all that it did", Tag::Report, &say(Some(report())));
+    let mut to_coordinator =
+        |what: &str, message: ToCoordinator| messages.message(what, &message.encode(RUN).unwrap());
+    let say = |total| {
+        ToCoordinator::Report(Report { at: 1.25, round: 3, done: 300, held: 70_000, sample: sample(), total })
+    };
+    to_coordinator("a rank reports", say(None));
+    to_coordinator("a rank reports all that it did", say(Some(report())));
     let transfer = Transfer { from: 1, to: 300, units: 4, of: 70_000 };
-    let whats = [
-        ("go on", What::Go),
-        ("report", What::Hurry),
-        ("begin the next pass", What::Begin),
-        ("end", What::End),
+    let commands = [
+        ("go on", Command::Continue),
+        ("report", Command::ReportSoon),
+        ("begin the next pass", Command::BeginPass),
+        ("end", Command::End),
     ];
-    for (what, order) in whats {
-        let orders = Orders { round: 3, what: order, moves: vec![transfer], period: 0.5, save: None };
-        messages.value(&format!("orders to {what}"), Tag::Orders, &orders);
+    let directive = |what, moves, save| {
+        let directive = Directive { round: 3, what, moves, period: 0.5, save };
+        ToWorker::<()>::Directive(directive).encode(RUN).unwrap()
+    };
+    to_coordinator("units are written", ToCoordinator::Saved(300, vec![saved()]));
+    for (what, command) in commands {
+        messages.message(&format!("orders to {what}"), &directive(command, vec![transfer], None));
     }
-    let save = Orders { round: 3, what: What::Go, moves: vec![], period: 0.5, save: Some(300) };
-    messages.value("orders to write units", Tag::Orders, &save);
-    messages.value("units are written", Tag::Saved, &(300_u64, vec![saved()]));
+    messages.message("orders to write units", &directive(Command::Continue, vec![], Some(300)));
 
     let rows = |first: u64, count: u64| Rows::from_fn(first..first + count, 2, |unit, row| row.fill(unit));
     let segments = || vec![Segment::new(4, 2, rows(4, 2)).due(9), Segment::new(300, 1, rows(300, 1))];
-    let shipment = |tag| Shipment { round: 3, segments: segments() }.pack(RUN, tag).unwrap();
-    messages.message("rows that move", &shipment(Tag::Units));
-    messages.message("rows that are gathered", &shipment(Tag::Gather));
+    let migration = || UnitMigration { round: 3, segments: segments() };
+    messages.message("rows that move", &units(migration()));
+    messages.message("rows that are gathered", &migration().encode_gathered(RUN).unwrap());
     let values = vec![Segment::new(4, 2, vec!["a".to_string(), "b".to_string()])];
-    messages
-        .message("values that move", &Shipment { round: 3, segments: values }.pack(RUN, Tag::Units).unwrap());
-    let none = Shipment::<()> { round: 3, segments: vec![Segment::new(4, 2, ())] };
-    messages.message("units without data that move", &none.pack(RUN, Tag::Units).unwrap());
+    messages.message("values that move", &units(UnitMigration { round: 3, segments: values }));
+    let none = UnitMigration::<()> { round: 3, segments: vec![Segment::new(4, 2, ())] };
+    messages.message("units without data that move", &units(none));
     messages.check("doall");
+}
+
+fn units<U: Units>(migration: UnitMigration<U>) -> crate::comm::Frame {
+    ToWorker::Units(migration).encode(RUN).unwrap()
 }

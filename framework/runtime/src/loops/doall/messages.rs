@@ -3,37 +3,50 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::stock::Segment;
-use crate::comm::message::{Tag, frame_header};
+use super::unit_queue::Segment;
+use crate::comm::message::{Message, frame_header, tags};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
-use crate::loops::freight::{Loading, Unloading};
-use crate::loops::note::Note;
+use crate::loops::metrics::Sample;
+use crate::loops::pack::{Packer, Unpacker};
 use crate::loops::summary::RankReport;
 use crate::loops::units::Units;
+use crate::persist::snapshot::Saved;
+use crate::wire;
+
+tags! {
+    "a DOALL loop";
+    enum Tag {
+        Report = 24,
+        Directive = 48,
+        Units = 49,
+        Gather = 51,
+        Saved = 52,
+    }
+}
 
 /// A rank's report.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Say {
+pub(super) struct Report {
     /// When that was, in seconds of its own clock.
     pub(super) at: f64,
-    /// The orders that it has carried out last.
+    /// The directives that it has carried out last.
     pub(super) round: u64,
     /// Units that it did in this pass; those done several times count as so many.
     pub(super) done: u64,
     /// Units that it has, done or not.
     pub(super) held: u64,
     /// What it did since its last report. What it holds, by that, is what is not done yet, counted in the same way.
-    pub(super) note: Note,
-    /// What it did in the whole run; told when it has run dry.
+    pub(super) sample: Sample,
+    /// What it did in the whole run; told when it has run out of units.
     pub(super) total: Option<RankReport>,
 }
 
 /// What rank 0 has decided; all ranks get the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Orders {
+pub(super) struct Directive {
     pub(super) round: u64,
-    pub(super) what: What,
+    pub(super) what: Command,
     /// Who sends what to whom.
     pub(super) moves: Vec<Transfer>,
     /// Seconds from one report to the next.
@@ -43,13 +56,13 @@ pub(super) struct Orders {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum What {
+pub(super) enum Command {
     /// Go on.
-    Go,
-    /// Report at the next hook: somebody has run dry. The round stays what it is.
-    Hurry,
+    Continue,
+    /// Report at the next hook: somebody has run out of units. The round stays what it is.
+    ReportSoon,
     /// The next pass begins.
-    Begin,
+    BeginPass,
     /// The run is over.
     End,
 }
@@ -77,54 +90,150 @@ impl Transfer {
     }
 }
 
-/// Units on their way, with the number of the orders that sent them. There may be none.
+/// Units on their way, with the number of the directives that sent them. There may be none.
 #[derive(Debug)]
-pub(in crate::loops) struct Shipment<U> {
+pub(in crate::loops) struct UnitMigration<U> {
     pub(in crate::loops) round: u64,
     pub(in crate::loops) segments: Vec<Segment<U>>,
 }
 
-impl<U> Shipment<U> {
+impl<U> UnitMigration<U> {
     /// How many units these are.
     pub(super) fn len(&self) -> u64 {
         self.segments.iter().map(|segment| segment.count).sum()
     }
 }
 
-impl<U: Units> Shipment<U> {
-    /// As a message of this tag, of run number `run`.
-    pub(in crate::loops) fn pack(self, run: u32, tag: Tag) -> Result<Frame> {
-        let mut loading = Loading::behind(frame_header(run, tag).to_vec());
-        loading.number(self.round);
-        loading.number(self.segments.len() as u64);
+impl<U: Units> UnitMigration<U> {
+    fn encode(self, run: u32, tag: Tag) -> Result<Frame> {
+        let mut packer = Packer::behind(frame_header(run, tag).to_vec());
+        packer.number(self.round);
+        packer.number(self.segments.len() as u64);
         for segment in self.segments {
-            loading.number(segment.first);
-            loading.number(segment.count);
-            loading.number(segment.left);
-            segment.units.load(&mut loading)?;
+            packer.number(segment.first);
+            packer.number(segment.count);
+            packer.number(segment.left);
+            segment.units.pack(&mut packer)?;
         }
-        let (head, parts) = loading.finish();
+        let (head, parts) = packer.finish();
         Ok(Frame { head: head.into(), parts })
     }
 
-    /// From the content of such a message. No unit beyond `units` exists.
-    pub(in crate::loops) fn unpack(body: Bytes, parts: Vec<Part>, units: u64) -> Result<Self> {
-        let mut unloading = Unloading::new(body, parts);
-        let round = unloading.number()?;
+    /// No unit beyond `units` exists.
+    fn decode(body: Bytes, parts: Vec<Part>, units: u64) -> Result<Self> {
+        let mut unpacker = Unpacker::new(body, parts);
+        let round = unpacker.number()?;
         let mut segments = Vec::new();
-        for _ in 0..unloading.number()? {
-            let (first, count, left) = (unloading.number()?, unloading.number()?, unloading.number()?);
+        for _ in 0..unpacker.number()? {
+            let (first, count, left) = (unpacker.number()?, unpacker.number()?, unpacker.number()?);
             if first.checked_add(count).is_none_or(|end| end > units) {
                 let text = format!("units from {first} on, {count} of them, where there are {units}");
-                return Err(unloading.error(text));
+                return Err(unpacker.error(text));
             }
             let there = usize::try_from(count)
                 .map_err(|_| Error::new(ErrorKind::Wire, format!("{count} units do not fit into memory")))?;
-            segments.push(Segment::new(first, count, U::unload(&mut unloading, there)?).due(left));
+            segments.push(Segment::new(first, count, U::unpack(&mut unpacker, there)?).due(left));
         }
-        unloading.end()?;
-        Ok(Shipment { round, segments })
+        unpacker.end()?;
+        Ok(UnitMigration { round, segments })
     }
+
+    /// As what rank 0 gets when all units are brought together there, or a rank when a result is shared out; `run` is the number of that
+    /// run.
+    pub(in crate::loops) fn encode_gathered(self, run: u32) -> Result<Frame> {
+        self.encode(run, Tag::Gather)
+    }
+
+    /// From such a message. No unit beyond `units` exists.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if it is another message, or damaged.
+    pub(in crate::loops) fn decode_gathered(message: Message, units: u64) -> Result<Self> {
+        match message.tag()? {
+            Tag::Gather => UnitMigration::decode(message.body, message.parts, units),
+            other => {
+                let text = format!("rank {} sent {other:?} while units were gathered", message.from);
+                Err(Error::new(ErrorKind::Wire, text))
+            }
+        }
+    }
+}
+
+/// To the coordinator, from a worker.
+#[derive(Debug)]
+pub(super) enum ToCoordinator {
+    /// What the worker has done.
+    Report(Report),
+    /// The worker has written its units as they were after so many passes.
+    Saved(u64, Vec<Saved>),
+}
+
+/// To a worker.
+#[derive(Debug)]
+pub(super) enum ToWorker<U> {
+    /// From the coordinator: what all are to do.
+    Directive(Directive),
+    /// From another worker: units that the directive with their round has sent here.
+    Units(UnitMigration<U>),
+}
+
+/// A message that has come while the loop runs.
+#[derive(Debug)]
+pub(super) enum Received<U> {
+    ForCoordinator(ToCoordinator),
+    ForWorker(ToWorker<U>),
+}
+
+impl ToCoordinator {
+    /// As a message of run number `run`.
+    pub(super) fn encode(&self, run: u32) -> Result<Frame> {
+        match self {
+            ToCoordinator::Report(report) => encode(run, Tag::Report, report),
+            ToCoordinator::Saved(pass, pieces) => encode(run, Tag::Saved, &(pass, pieces)),
+        }
+    }
+}
+
+impl<U: Units> ToWorker<U> {
+    /// As a message of run number `run`.
+    pub(super) fn encode(self, run: u32) -> Result<Frame> {
+        match self {
+            ToWorker::Directive(directive) => encode(run, Tag::Directive, &directive),
+            ToWorker::Units(migration) => migration.encode(run, Tag::Units),
+        }
+    }
+}
+
+impl<U: Units> Received<U> {
+    /// Opens a message of a loop with so many units.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if it has no place in a running loop, or is damaged.
+    pub(super) fn decode(message: Message, units: u64) -> Result<Self> {
+        let tag = message.tag()?;
+        let Message { from, body, parts, .. } = message;
+        Ok(match tag {
+            Tag::Report => Received::ForCoordinator(ToCoordinator::Report(wire::from_bytes(&body)?)),
+            Tag::Saved => {
+                let (pass, pieces) = wire::from_bytes(&body)?;
+                Received::ForCoordinator(ToCoordinator::Saved(pass, pieces))
+            }
+            Tag::Directive => Received::ForWorker(ToWorker::Directive(wire::from_bytes(&body)?)),
+            Tag::Units => Received::ForWorker(ToWorker::Units(UnitMigration::decode(body, parts, units)?)),
+            Tag::Gather => return Err(unexpected(from, "units to be gathered")),
+        })
+    }
+}
+
+fn encode(run: u32, tag: Tag, content: &impl Serialize) -> Result<Frame> {
+    let mut head = frame_header(run, tag).to_vec();
+    head.extend_from_slice(&wire::to_bytes(content)?);
+    Ok(Frame::new(head))
+}
+
+/// A rank has sent what it must not send here.
+pub(super) fn unexpected(from: usize, what: &str) -> Error {
+    Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, which a loop does not expect here"))
 }
 
 #[cfg(test)]
@@ -149,21 +258,21 @@ mod tests {
     #[test]
     fn shipments_travel_and_lies_are_refused() {
         let rows = |first: u64, count: u64| Rows::from_fn(first..first + count, 1, |unit, row| row[0] = unit);
-        let shipment = || Shipment {
+        let migration = || UnitMigration {
             round: 3,
             segments: vec![Segment::new(4, 2, rows(4, 2)), Segment::new(90, 10_000, rows(90, 10_000))],
         };
-        assert_eq!(shipment().len(), 10_002);
+        assert_eq!(migration().len(), 10_002);
         let open = |units: u64| {
-            let Frame { head, parts } = shipment().pack(1, Tag::Units)?;
-            Shipment::<Rows<u64>>::unpack(head.slice(FRAME_HEADER..), parts, units)
+            let Frame { head, parts } = migration().encode(1, Tag::Units)?;
+            UnitMigration::<Rows<u64>>::decode(head.slice(FRAME_HEADER..), parts, units)
         };
         let got = open(20_000).unwrap();
         assert_eq!((got.round, got.segments.len(), got.segments[1].first), (3, 2, 90));
         assert_eq!(got.segments[1].units, rows(90, 10_000));
         assert!(open(10_089).unwrap_err().message().contains("units from 90 on"));
-        let empty = Shipment::<()> { round: 1, segments: vec![] }.pack(1, Tag::Units).unwrap();
-        let empty = Shipment::<()>::unpack(empty.head.slice(FRAME_HEADER..), empty.parts, 0).unwrap();
+        let empty = UnitMigration::<()> { round: 1, segments: vec![] }.encode(1, Tag::Units).unwrap();
+        let empty = UnitMigration::<()>::decode(empty.head.slice(FRAME_HEADER..), empty.parts, 0).unwrap();
         assert_eq!((empty.round, empty.len()), (1, 0));
     }
 }

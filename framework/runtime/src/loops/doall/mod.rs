@@ -2,30 +2,29 @@
 //!
 //! The protocol is described in `README.md` beside this module's source.
 
+mod block_size;
+mod checkpoint;
 #[cfg(test)]
 mod checkpoint_tests;
-mod engine;
+mod coordinator;
+mod do_all;
 mod gather;
 #[cfg(test)]
 pub(super) mod golden_tests;
+mod hooks;
 #[cfg(test)]
 mod indices_tests;
-mod keeping;
-mod leader;
-mod looper;
-mod member;
 mod messages;
 #[cfg(test)]
 mod nowait_tests;
-mod pace;
-mod stock;
-mod talk;
+mod rank_loop;
 #[cfg(test)]
 mod tests;
+mod unit_queue;
+mod worker;
 
-pub(super) use engine::Engine;
+pub use do_all::{DoAll, DoAllLoop};
 pub(super) use gather::gather;
-pub(super) use looper::caught;
-pub use looper::{DoAll, DoAllLoop};
-pub(super) use messages::Shipment;
-pub(super) use stock::{Block, Segment};
+pub(super) use messages::UnitMigration;
+pub(super) use rank_loop::RankLoop;
+pub(super) use unit_queue::{Segment, UnitBlock};

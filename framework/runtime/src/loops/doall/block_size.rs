@@ -1,0 +1,381 @@
+//! How many units are done between two hooks.
+
+use std::time::Duration;
+
+/// A hook comes about every so many seconds: it costs microseconds, but caches are of more use in longer blocks; and a rank
+/// that waits for an answer waits for a block, whose part of what is left is bounded anyway.
+const TARGET: f64 = 8e-3;
+/// Blocks may take so many seconds where larger ones are faster.
+const LONGEST: f64 = 16e-3;
+/// No block is made shorter than this many seconds for the sake of the end of a pass: a rank with two such blocks left is not
+/// asked for units any more, and a block reads anew what all units share.
+const SHORTEST: f64 = 1e-3;
+/// A block is at most this part of what is left: units may take longer from here on, and at the end of a pass the last
+/// block of a rank is what the others wait for. A larger part where blocks are dear.
+const PARTS: u64 = 6;
+const FEWEST_PARTS: u64 = 2;
+/// A pass has about so many times as many blocks as a block is parts of what is left.
+const BLOCKS_OF_PARTS: f64 = 3.0;
+/// For that no block is made shorter than this many times what the kernel does once for a block, either.
+const DEAR: f64 = 4.0;
+/// The part of the estimate that a new block replaces.
+const SHARE: f64 = 0.25;
+/// What a kernel does once for a block may take this part of its time.
+const WORTH: f64 = 0.03;
+/// Rounds in which each size is looked at once before the first choice. The fastest block of a size counts: other programs
+/// can only slow one down; and rounds, because a machine that slows down for a while slows all sizes down.
+const ROUNDS: u32 = 3;
+/// Blocks until there is another round after a choice; twice as many after each of these.
+const REVIEW: u64 = 64;
+
+/// Chooses the size of blocks from how long units take.
+///
+/// In a first round sizes double until a block takes [`LONGEST`]. After some rounds the smallest is taken that takes about
+/// [`TARGET`] and in which the work that the kernel has for a block, whatever its size, counts little: a line through the
+/// times of blocks tells how much that is. Now and then, ever more rarely, there is another round, so that a choice that was
+/// made in a bad moment does not stay.
+#[derive(Clone, Debug)]
+pub(super) struct BlockSize {
+    /// What the user has set.
+    set: Option<u64>,
+    size: u64,
+    /// Sizes that were tried, from the smallest.
+    candidates: Vec<Candidate>,
+    /// Which of them is tried now; `None` between rounds.
+    trying: Option<usize>,
+    /// Rounds until the next choice.
+    rounds: u32,
+    /// Blocks since the last choice, and how many there are before the next round.
+    done: u64,
+    review: u64,
+    /// The size that was chosen last.
+    chosen: Option<u64>,
+    /// Seconds of a unit, as last known; not before the first block.
+    unit: Option<f64>,
+    /// Seconds that a block takes beside those of its units, as was seen at the last choice.
+    fixed: f64,
+    /// The most units that were ever left.
+    most: u64,
+}
+
+/// A size of blocks.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    size: u64,
+    /// Seconds of a unit in the last blocks of this size.
+    looks: [f64; ROUNDS as usize],
+    next: usize,
+}
+
+impl Candidate {
+    fn new(size: u64) -> Self {
+        Candidate { size, looks: [f64::INFINITY; ROUNDS as usize], next: 0 }
+    }
+
+    fn look(&mut self, unit: f64) {
+        self.looks[self.next] = unit;
+        self.next = (self.next + 1) % self.looks.len();
+    }
+
+    /// Seconds of a unit in the fastest of these blocks.
+    fn unit(&self) -> f64 {
+        self.looks.into_iter().fold(f64::INFINITY, f64::min)
+    }
+
+    /// Seconds of such a block.
+    fn block(&self) -> f64 {
+        self.size as f64 * self.unit()
+    }
+}
+
+impl BlockSize {
+    /// Blocks of a fixed size, or of one that is chosen.
+    pub(super) fn new(set: Option<u64>) -> Self {
+        BlockSize {
+            set,
+            size: 1,
+            candidates: Vec::new(),
+            trying: Some(0),
+            rounds: ROUNDS,
+            done: 0,
+            review: REVIEW,
+            chosen: None,
+            unit: None,
+            fixed: 0.0,
+            most: 0,
+        }
+    }
+
+    /// The usual size of a block.
+    pub(super) fn usual(&self) -> u64 {
+        self.set.or(self.chosen).unwrap_or(self.size)
+    }
+
+    /// The size of the next block, where so many units are left.
+    pub(super) fn next(&mut self, left: u64) -> u64 {
+        if let Some(size) = self.set {
+            return size;
+        }
+        self.most = self.most.max(left);
+        let parts = self.parts();
+        if self.trying.is_some_and(|at| at > 0) && self.size > self.most.div_ceil(parts) {
+            // No block is ever as large.
+            self.end_round();
+        }
+        let least =
+            self.unit.map_or(1, |unit| units_in(SHORTEST.max(DEAR * self.fixed), unit)).min(self.size);
+        self.size.min(left.div_ceil(parts).max(least)).max(1)
+    }
+
+    /// Into how many blocks what is left is divided: as many as cost no more than they may for the kernel's sake.
+    fn parts(&self) -> u64 {
+        let pass = self.unit.unwrap_or(0.0) * self.most as f64;
+        let blocks = WORTH * pass / self.fixed;
+        // Where a block costs nothing this is infinite or no number at all.
+        if self.fixed > 0.0 { ((blocks / BLOCKS_OF_PARTS) as u64).clamp(FEWEST_PARTS, PARTS) } else { PARTS }
+    }
+
+    /// A block was done.
+    pub(super) fn done(&mut self, units: u64, took: Duration) {
+        if self.set.is_some() || units == 0 {
+            return;
+        }
+        let unit = took.as_secs_f64() / units as f64;
+        if units < self.size {
+            // Smaller ones, at the end of a pass, say little of the usual ones; but units may have become much slower.
+            if unit * self.size as f64 > 2.0 * LONGEST {
+                self.restart(unit);
+            }
+        } else if let Some(at) = self.trying {
+            self.look(at, unit);
+        } else {
+            let mean = self.unit.map_or(unit, |mean| mean + SHARE * (unit - mean));
+            self.unit = Some(mean);
+            let block = mean * self.size as f64;
+            self.done += 1;
+            let may_grow = self.size <= self.most.div_ceil(self.parts()) / 2;
+            if block > 2.0 * LONGEST && self.size > 1 || block < TARGET / 4.0 && may_grow {
+                self.restart(mean);
+            } else if self.done >= self.review {
+                self.rounds = 1;
+                self.begin_round();
+            }
+        }
+    }
+
+    /// A block of the size that is being tried was done.
+    fn look(&mut self, at: usize, unit: f64) {
+        if self.candidates.len() <= at {
+            self.candidates.push(Candidate::new(self.size));
+        }
+        let Some(candidate) = self.candidates.get_mut(at) else { return };
+        candidate.look(unit);
+        self.unit = Some(candidate.unit());
+        let may_grow = 2.0 * candidate.block() <= LONGEST && self.size < u64::MAX / 2;
+        let next = self.candidates.get(at + 1).map(|candidate| candidate.size);
+        match next.or_else(|| may_grow.then(|| 2 * self.size)) {
+            Some(size) => (self.size, self.trying) = (size, Some(at + 1)),
+            None => self.end_round(),
+        }
+    }
+
+    /// Each size was looked at once more.
+    fn end_round(&mut self) {
+        self.rounds = self.rounds.saturating_sub(1);
+        if self.rounds > 0 {
+            self.begin_round();
+        } else {
+            self.settle();
+        }
+    }
+
+    /// Begins with the smallest size that may be chosen, or almost.
+    fn begin_round(&mut self) {
+        let at = self.candidates.iter().position(|candidate| candidate.block() >= TARGET / 8.0);
+        let at = at.unwrap_or(self.candidates.len().saturating_sub(1));
+        self.trying = Some(at);
+        self.size = self.candidates.get(at).map_or(1, |candidate| candidate.size);
+    }
+
+    /// Takes the best of the sizes that were tried.
+    fn settle(&mut self) {
+        let unit = self.candidates.iter().map(Candidate::unit).fold(f64::INFINITY, f64::min);
+        // Block times are a line over their sizes. Where it begins is told by short blocks: of long ones it is a small part, in
+        // which the worker's ups and downs would drown it.
+        let short = self
+            .candidates
+            .iter()
+            .filter(|candidate| candidate.size == 1 || candidate.size as f64 * unit <= TARGET);
+        let mut fixed: Vec<f64> =
+            short.map(|candidate| candidate.block() - unit * candidate.size as f64).collect();
+        fixed.sort_by(f64::total_cmp);
+        let fixed = fixed.get(fixed.len() / 2).copied().unwrap_or(0.0);
+        let wanted = (fixed / WORTH).max(TARGET / 2.0);
+        let is_large = |candidate: &&Candidate| candidate.size as f64 * unit >= wanted;
+        if let Some(candidate) = self.candidates.iter().find(is_large).or(self.candidates.last()) {
+            (self.size, self.unit, self.chosen) =
+                (candidate.size, Some(candidate.unit()), Some(candidate.size));
+        }
+        self.fixed = fixed.max(0.0);
+        self.trying = None;
+        (self.done, self.review) = (0, self.review.saturating_mul(2));
+    }
+
+    /// Units take so many seconds now: sizes are tried anew.
+    fn restart(&mut self, unit: f64) {
+        self.size = units_in(TARGET, unit).min(self.size);
+        (self.unit, self.trying, self.rounds, self.review) = (Some(unit), Some(0), ROUNDS, REVIEW);
+        (self.chosen, self.fixed) = (None, 0.0);
+        self.candidates.clear();
+    }
+}
+
+/// Units of so many seconds each that fill this time, at least 1.
+fn units_in(seconds: f64, unit: f64) -> u64 {
+    // A unit that takes no time gives infinity, and that the largest number.
+    (seconds / unit) as u64 | u64::from(seconds < unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Does so many blocks of a kernel that takes this time for a block and for a unit.
+    fn settle(fixed: f64, unit: f64, blocks: usize) -> BlockSize {
+        let mut block_size = BlockSize::new(None);
+        for _ in 0..blocks {
+            let units = block_size.next(u64::MAX);
+            block_size.done(units, Duration::from_secs_f64(fixed + unit * units as f64));
+        }
+        block_size
+    }
+
+    #[test]
+    fn what_is_left_is_divided_into_fewer_blocks_where_they_are_dear() {
+        // 500 units of 0.16 ms; the kernel has 0.4 ms to do for a block, 0.05 ms, or nothing.
+        let blocks_of = |fixed: f64| {
+            let mut block_size = settle(fixed, 1.6e-4, 200);
+            block_size.trying = None;
+            let (mut left, mut blocks) = (500, 0);
+            block_size.most = left;
+            while left > 0 {
+                left -= block_size.next(left).min(left);
+                blocks += 1;
+            }
+            blocks
+        };
+        let [dear, cheap, free] = [4e-4, 5e-5, 0.0].map(blocks_of);
+        assert!(dear <= 12 && dear < cheap && cheap <= free, "{dear} {cheap} {free}");
+    }
+
+    #[test]
+    fn blocks_take_some_milliseconds() {
+        for unit in [1e-7, 3e-6, 1e-4, 4e-4] {
+            let block = settle(0.0, unit, 60).usual() as f64 * unit;
+            assert!((3.9e-3..=8.1e-3).contains(&block), "units of {unit} s: blocks of {block} s");
+        }
+        assert_eq!(settle(0.0, 0.5, 60).usual(), 1);
+    }
+
+    #[test]
+    fn blocks_grow_while_that_makes_units_faster() {
+        let block_size = settle(0.5e-3, 20e-6, 60);
+        assert!((256..=1024).contains(&block_size.usual()), "{}", block_size.usual());
+    }
+
+    #[test]
+    fn blocks_that_were_disturbed_do_not_count() {
+        let mut block_size = BlockSize::new(None);
+        for n in 0..60 {
+            let units = block_size.next(u64::MAX);
+            let disturbed = if n % 2 == 0 { 4e-3 } else { 0.0 };
+            block_size.done(units, Duration::from_secs_f64(1e-3 + 20e-6 * units as f64 + disturbed));
+        }
+        assert!((256..=1024).contains(&block_size.usual()), "{}", block_size.usual());
+    }
+
+    /// Packing a matrix for each block, on a machine whose speed goes up and down by a third.
+    #[test]
+    fn what_a_block_costs_is_seen_through_noise() {
+        let mut random = 1_u64;
+        for run in 0..200 {
+            let mut block_size = BlockSize::new(None);
+            for _ in 0..400 {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let slower = 1.0 + (random >> 40) as f64 / (1_u64 << 24) as f64 / 3.0;
+                let units = block_size.next(u64::MAX);
+                block_size.done(units, Duration::from_secs_f64(slower * (280e-6 + 180e-6 * units as f64)));
+            }
+            assert!(block_size.chosen.is_some_and(|size| size >= 32), "run {run}: {block_size:?}");
+        }
+    }
+
+    /// The kernel has to pack a matrix from some moment on, but no block takes so long that all is tried anew.
+    #[test]
+    fn a_choice_is_looked_at_again() {
+        let (mut block_size, mut early) = (BlockSize::new(None), None);
+        for block in 0..2_000 {
+            let units = block_size.next(u64::MAX);
+            let packing = if block < 100 { 0.0 } else { 280e-6 };
+            block_size.done(units, Duration::from_secs_f64(packing + 180e-6 * units as f64));
+            early = if block == 99 { block_size.chosen } else { early };
+        }
+        assert_eq!((early, block_size.chosen), (Some(32), Some(64)));
+    }
+
+    #[test]
+    fn small_loops_are_not_tried_anew_for_ever() {
+        let mut block_size = BlockSize::new(None);
+        for left in (1..=40).rev().cycle().take(4_000) {
+            let units = block_size.next(left);
+            block_size.done(units, Duration::from_secs_f64(1e-6 * units as f64));
+        }
+        assert!(block_size.review > REVIEW * 8, "{block_size:?}");
+    }
+
+    #[test]
+    fn no_size_is_waited_for_that_never_comes() {
+        // Blocks that cost little are a sixth of 500 units at most, dear ones a fifth.
+        for (fixed, longest) in [(0.02e-3, 83), (0.1e-3, 100)] {
+            let mut block_size = BlockSize::new(None);
+            for left in (1..=500).rev().cycle().take(5_000) {
+                let units = block_size.next(left);
+                block_size.done(units, Duration::from_secs_f64(fixed + 100e-6 * units as f64));
+            }
+            assert!(
+                block_size.trying.is_none() && (16..=longest).contains(&block_size.usual()),
+                "{block_size:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_left_bounds_a_block_and_slower_units_shrink_it() {
+        let mut block_size = settle(0.0, 1e-6, 60);
+        let usual = block_size.usual();
+        assert_eq!(
+            (block_size.next(u64::MAX), block_size.next(8_000), block_size.next(100), block_size.next(1)),
+            (usual, 1_334, 1_000, 1_000)
+        );
+        block_size.done(100, Duration::from_millis(100));
+        assert_eq!(block_size.usual(), 8, "units of 1 ms");
+        block_size.done(1, Duration::from_secs(1));
+        assert_eq!(block_size.usual(), 1);
+        let mut block_size = settle(0.0, 1e-6, 60);
+        block_size.done(usual, Duration::from_millis(500));
+        assert!(block_size.usual() < usual / 8);
+    }
+
+    #[test]
+    fn a_fixed_size_stays() {
+        let mut block_size = BlockSize::new(Some(7));
+        block_size.done(7, Duration::from_secs(7));
+        assert_eq!((block_size.next(100), block_size.next(3), block_size.usual()), (7, 7, 7));
+        let mut free = BlockSize::new(None);
+        for _ in 0..200 {
+            free.done(free.usual(), Duration::ZERO);
+        }
+        assert!(free.next(64) >= 8, "units that take no time");
+    }
+}

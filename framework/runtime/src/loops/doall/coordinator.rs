@@ -1,0 +1,334 @@
+//! Rank 0's side of a DOALL loop: who has how much to do, when units move, and when a pass is over.
+
+use std::time::Duration;
+
+use armature_planner::loops::{Ahead, LEAST_PERIOD, LoopBalancer, SOON};
+
+use super::messages::{Command, Directive, Report, Transfer};
+use crate::error::Result;
+use crate::loops::controller::{Instruction, LoopController};
+use crate::loops::metrics::Sample;
+use crate::loops::summary::RankReport;
+use crate::persist::snapshot::{Saved, SnapshotCoordinator};
+
+/// What is known of a rank.
+#[derive(Clone, Debug, Default)]
+struct WorkerState {
+    /// The round of its last report.
+    round: Option<u64>,
+    /// Units that it did in this pass; those done several times count as so many.
+    done: u64,
+    /// Those that it has and has not done, as far as is known, counted in the same way.
+    undone: u64,
+    held: u64,
+    /// Units a second.
+    rate: Option<f64>,
+    /// When that was so.
+    at: f64,
+    /// By how many seconds rank 0's clock is ahead of the rank's, as the report says that was heard soonest. Rank 0 hears
+    /// when it has done a block.
+    ahead: Option<f64>,
+    total: RankReport,
+}
+
+impl WorkerState {
+    fn is_idle(&self) -> bool {
+        self.undone == 0 && self.round.is_some()
+    }
+
+    /// Seconds for which it still has to compute.
+    fn left(&self, now: f64) -> f64 {
+        match self.rate {
+            _ if self.undone == 0 => 0.0,
+            Some(rate) if rate > 0.0 => self.undone as f64 / rate - (now - self.at),
+            _ => f64::INFINITY,
+        }
+    }
+
+    /// Takes it that it went on as fast since it reported. Only it can say that it has done all.
+    fn go_on(&mut self, now: f64) {
+        if let Some(rate) = self.rate.filter(|_| self.undone > 0) {
+            let done = ((now - self.at).max(0.0) * rate).round() as u64;
+            (self.undone, self.at) = (self.undone.saturating_sub(done).max(1), now);
+        }
+    }
+}
+
+/// See the module's page. It sends nothing itself.
+pub(super) struct Coordinator {
+    controller: LoopController,
+    workers: Vec<WorkerState>,
+    units: u64,
+    passes: u64,
+    /// How often each unit is done in a pass.
+    times: u64,
+    /// From 1.
+    pass: u64,
+    round: u64,
+    /// Every rank has to answer the last directives, also one that has nothing to do.
+    all_answer: bool,
+    /// A rank has run out of units since the last decision.
+    starved: bool,
+    /// The others were asked to report soon.
+    report_soon: bool,
+    /// Reports come at every hook.
+    eager: bool,
+    snapshots: Option<SnapshotCoordinator>,
+    ended: Option<Duration>,
+}
+
+impl Coordinator {
+    /// For ranks that have these units, and so many passes in each of which a unit is done so many times.
+    pub(super) fn new(
+        controller: LoopController,
+        snapshots: Option<SnapshotCoordinator>,
+        held: &[u64],
+        (passes, times): (u64, u64),
+        eager: bool,
+    ) -> Self {
+        let worker = |&held: &u64| WorkerState { undone: held * times, held, ..WorkerState::default() };
+        Coordinator {
+            controller,
+            workers: held.iter().map(worker).collect(),
+            units: held.iter().sum(),
+            passes,
+            times,
+            pass: 1,
+            round: 0,
+            all_answer: true,
+            starved: false,
+            report_soon: false,
+            eager,
+            snapshots,
+            ended: None,
+        }
+    }
+
+    /// A report has come.
+    pub(super) fn on_report(&mut self, rank: usize, report: &Report, now: Duration) {
+        let Some(worker) = self.workers.get_mut(rank) else { return };
+        if report.sample.seconds > 0.0 && report.sample.units > 0.0 {
+            worker.rate = Some(report.sample.units / report.sample.seconds);
+        }
+        let late = now.as_secs_f64() - report.at;
+        let ahead = worker.ahead.map_or(late, |ahead| ahead.min(late));
+        (worker.ahead, worker.at) = (Some(ahead), report.at + ahead);
+        worker.round = Some(report.round);
+        (worker.done, worker.undone, worker.held) = (report.done, report.sample.held, report.held);
+        if let Some(total) = report.total {
+            worker.total = total;
+        }
+        self.starved |= worker.is_idle();
+        self.controller.on_report(rank, report.sample);
+    }
+
+    /// A rank has written its units to a checkpoint.
+    ///
+    /// # Errors
+    /// If no checkpoint can be made of what ranks have written.
+    pub(super) fn on_saved(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<()> {
+        self.snapshots.as_mut().map_or(Ok(()), |snapshots| snapshots.on_saved(rank, pass, saved))
+    }
+
+    /// What all ranks are to be told now, if anything.
+    ///
+    /// # Errors
+    /// If the balancer cannot use what was measured.
+    pub(super) fn step(&mut self, now: Duration) -> Result<Option<Directive>> {
+        if self.ended.is_some() {
+            return Ok(None);
+        }
+        if self.is_pass_over() {
+            return self.next_pass(now).map(Some);
+        }
+        if self.workers.len() == 1 {
+            return Ok(None);
+        }
+        if self.waited_for().next().is_none() {
+            self.controller.close_movement();
+            self.extrapolate_all(now);
+            let undone = self.undone();
+            let ahead = match undone > u128::from(self.units) {
+                // Who has fewer than others is ahead of them, or has fewer units; to the balancer that is the same.
+                true => Ahead::Passes(undone as f64 / self.units as f64),
+                false => Ahead::RestOfPass,
+            };
+            let instruction = self.decide(ahead)?;
+            return Ok(Some(self.directive(Command::Continue, instruction)));
+        }
+        let now = now.as_secs_f64();
+        if self.starved && !self.report_soon && self.waited_for().any(|(_, worker)| worker.left(now) > SOON) {
+            self.report_soon = true;
+            let (round, period) = (self.round, LEAST_PERIOD);
+            return Ok(Some(Directive {
+                round,
+                what: Command::ReportSoon,
+                moves: Vec::new(),
+                period,
+                save: None,
+            }));
+        }
+        Ok(None)
+    }
+
+    /// Reports are of different moments, up to a block of the slowest rank apart: brings what is left of all to the same one.
+    fn extrapolate_all(&mut self, now: Duration) {
+        self.workers.iter_mut().for_each(|worker| worker.go_on(now.as_secs_f64()));
+    }
+
+    /// What is not done in this pass, over all ranks.
+    fn undone(&self) -> u128 {
+        self.workers.iter().map(|worker| u128::from(worker.undone)).sum()
+    }
+
+    /// What is not done, as units that are to be done equally often; at most all units, and then that is what a unit stands
+    /// for. What movements take goes by how many units move, however often these are still to be done.
+    fn decide(&mut self, ahead: Ahead) -> Result<Instruction> {
+        let (undone, units) = (self.undone(), u128::from(self.units));
+        for (rank, worker) in self.workers.iter().enumerate() {
+            let held = match undone > units {
+                true => (u128::from(worker.undone) * units + undone / 2) / undone,
+                false => worker.undone.into(),
+            };
+            // No more than all units.
+            self.controller.on_report(rank, Sample { held: held as u64, ..Sample::default() });
+        }
+        // A rank without any unit would never be seen to become faster; at the end of a pass a slow one is better without.
+        self.controller.set_least(u64::from(ahead != Ahead::RestOfPass));
+        let mut instruction = self.controller.decide(ahead)?;
+        if undone > units {
+            for transfer in &mut instruction.moves {
+                transfer.units = (u128::from(transfer.units) * undone / units) as u64;
+            }
+        }
+        Ok(instruction)
+    }
+
+    /// Ranks whose report is missing before anything can be decided.
+    fn waited_for(&self) -> impl Iterator<Item = (usize, &WorkerState)> {
+        self.workers
+            .iter()
+            .enumerate()
+            .filter(|(_, worker)| worker.round != Some(self.round) && (self.all_answer || !worker.is_idle()))
+    }
+
+    /// All units are done, and no account of a movement is open.
+    fn is_pass_over(&self) -> bool {
+        let done: u64 = self.workers.iter().map(|worker| worker.done).sum();
+        done == self.units * self.times && (!self.all_answer || self.waited_for().next().is_none())
+    }
+
+    /// Moves units before the first report, by what an earlier run has learned of the ranks.
+    ///
+    /// # Errors
+    /// As [`step`](Coordinator::step).
+    pub(super) fn open(&mut self, learned: LoopBalancer) -> Result<Option<Directive>> {
+        self.controller.resume(learned);
+        if self.workers.len() == 1 {
+            return Ok(None);
+        }
+        let instruction = self.distribute()?;
+        Ok((!instruction.moves.is_empty()).then(|| self.directive(Command::Continue, instruction)))
+    }
+
+    /// Decides where units are to be at the beginning of a pass.
+    fn distribute(&mut self) -> Result<Instruction> {
+        for worker in &mut self.workers {
+            (worker.done, worker.undone) = (0, worker.held * self.times);
+        }
+        self.decide(Ahead::Passes((self.passes - self.pass + 1) as f64 * self.times as f64))
+    }
+
+    fn next_pass(&mut self, now: Duration) -> Result<Directive> {
+        if self.pass == self.passes {
+            self.ended = Some(now);
+            self.controller.close_movement();
+            let instruction = Instruction { moves: Vec::new(), period: 0.0 };
+            return Ok(self.directive(Command::End, instruction));
+        }
+        // Every unit is done, and none is on its way.
+        let save = self.snapshots.as_mut().and_then(|snapshots| snapshots.is_due(self.pass, now));
+        self.pass += 1;
+        self.controller.close_movement();
+        let instruction = if self.workers.len() == 1 {
+            self.workers[0].done = 0;
+            Instruction { moves: Vec::new(), period: f64::MAX }
+        } else {
+            self.distribute()?
+        };
+        Ok(Directive { save, ..self.directive(Command::BeginPass, instruction) })
+    }
+
+    fn directive(&mut self, what: Command, instruction: Instruction) -> Directive {
+        let of = |rank: usize| self.workers.get(rank).map_or(0, |worker| worker.undone);
+        let moves: Vec<Transfer> = instruction
+            .moves
+            .iter()
+            .map(|m| Transfer { from: m.from, to: m.to, units: m.units, of: of(m.from) })
+            .collect();
+        self.round += 1;
+        self.all_answer = what == Command::BeginPass || !moves.is_empty();
+        (self.starved, self.report_soon) = (false, false);
+        if what == Command::BeginPass {
+            // Nobody is idle until he says so.
+            self.workers.iter_mut().for_each(|worker| worker.round = None);
+        }
+        let period = if self.eager { 0.0 } else { instruction.period.max(LEAST_PERIOD) };
+        Directive { round: self.round, what, moves, period, save: None }
+    }
+
+    /// Who is waited for, and how much these have to do.
+    pub(super) fn waits_for(&self) -> String {
+        let list: Vec<String> = self
+            .waited_for()
+            .map(|(rank, worker)| format!("rank {rank} (which had {} to do)", worker.undone))
+            .collect();
+        let pass = match self.times {
+            1 => format!("pass {} of {}", self.pass, self.passes),
+            times => format!("passes 1 to {times}"),
+        };
+        match list.is_empty() {
+            false => format!("for the reports of {}, in {pass}", list.join(", ")),
+            // All have reported, and yet the pass is not over.
+            true => format!("for units that nobody reports, in {pass}"),
+        }
+    }
+
+    /// Whether all ranks have come to the loop.
+    pub(super) fn has_heard_all(&self) -> bool {
+        self.round > 0 || self.workers.iter().all(|worker| worker.round.is_some())
+    }
+
+    /// When the run ended.
+    pub(super) fn ended(&self) -> Option<Duration> {
+        self.ended
+    }
+
+    /// Units that each rank has.
+    pub(super) fn held(&self) -> Vec<u64> {
+        self.workers.iter().map(|worker| worker.held).collect()
+    }
+
+    /// What each rank has done, with the time that it waited for the end.
+    pub(super) fn totals(&self) -> Vec<RankReport> {
+        let end = self.ended.unwrap_or_default().as_secs_f64();
+        let total = |worker: &WorkerState| {
+            let last = Duration::from_secs_f64((end - worker.at).max(0.0));
+            RankReport { waiting: worker.total.waiting + last, held: worker.held, ..worker.total }
+        };
+        self.workers.iter().map(total).collect()
+    }
+
+    pub(super) fn controller(&mut self) -> &mut LoopController {
+        &mut self.controller
+    }
+
+    /// What was learned of the ranks.
+    pub(super) fn into_balancer(self) -> LoopBalancer {
+        self.controller.into_balancer()
+    }
+}
+
+#[cfg(test)]
+#[path = "coordinator_tests.rs"]
+mod tests;

@@ -1,0 +1,157 @@
+use std::time::Duration;
+
+use super::*;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::local::{LocalTransport, World};
+use crate::loops::Settings;
+use crate::session::Config;
+use armature_planner::loops::Reach;
+
+fn coordinator(held: &[u64], passes: u64) -> Coordinator {
+    leader_on(&endpoint(), held, passes)
+}
+
+fn endpoint() -> Endpoint {
+    Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO)
+}
+
+fn leader_on(endpoint: &Endpoint, held: &[u64], passes: u64) -> Coordinator {
+    leader_of(endpoint, held, (passes, 1))
+}
+
+fn leader_of(endpoint: &Endpoint, held: &[u64], passes: (u64, u64)) -> Coordinator {
+    let settings = Settings::new().quantum(Duration::ZERO);
+    let controller =
+        LoopController::new("rows", &settings, &Config::new(), endpoint, Reach::Anywhere, held).unwrap();
+    Coordinator::new(controller, None, held, passes, false)
+}
+
+/// A rank that has `undone` units left and did `done` in this pass, the last `units` in so many seconds.
+fn report(round: u64, done: u64, undone: u64, units: f64, seconds: f64, movements: u64) -> Report {
+    let sample =
+        Sample { units, seconds, held: undone, blocks: 1, span: seconds, movements, ..Sample::default() };
+    let total = (undone == 0).then(RankReport::default);
+    Report { at: 0.0, round, done, held: done + undone, sample, total }
+}
+
+const NOW: Duration = Duration::from_secs(1);
+
+/// Rank 1 has done as much as rank 0 when rank 0 reports, a block later: nothing is to move.
+#[test]
+fn what_ranks_have_done_since_they_reported_counts() {
+    let mut coordinator = coordinator(&[500, 500], 9);
+    let mut on_message = |rank: usize, at: f64, heard: f64, report: Report| {
+        coordinator.on_report(rank, &Report { at, ..report }, Duration::from_secs_f64(heard));
+        coordinator.step(Duration::from_secs_f64(heard)).unwrap()
+    };
+    // The clock of rank 1 was started two seconds before.
+    assert_eq!(on_message(1, 2.1, 0.1, report(0, 100, 400, 100.0, 0.1, 0)), None);
+    assert_eq!(on_message(1, 2.2, 0.3, report(0, 200, 300, 100.0, 0.1, 0)), None);
+    let directive = on_message(0, 0.3, 0.3, report(0, 300, 200, 300.0, 0.3, 0)).unwrap();
+    assert_eq!((directive.what, directive.moves), (Command::Continue, vec![]));
+    // Only rank 1 itself can say that it has run out of units.
+    assert_eq!(on_message(0, 0.45, 2.0, report(1, 450, 50, 150.0, 0.15, 0)), None);
+    assert!(coordinator.waits_for().contains("rank 1 (which had 200 to do)"), "{}", coordinator.waits_for());
+}
+
+#[test]
+fn a_rank_that_runs_dry_makes_the_others_report_and_gets_units() {
+    let mut coordinator = coordinator(&[50, 50], 1);
+    coordinator.on_report(0, &report(0, 50, 0, 50.0, 1.0, 0), NOW);
+    // Nothing is known of rank 1.
+    let directive = coordinator.step(NOW).unwrap().unwrap();
+    assert_eq!((directive.round, directive.what), (0, Command::ReportSoon));
+    assert_eq!(coordinator.step(NOW).unwrap(), None, "once is enough");
+    assert!(coordinator.waits_for().contains("rank 1 (which had 50 to do), in pass 1 of 1"));
+    coordinator.on_report(1, &report(0, 10, 40, 10.0, 1.0, 0), NOW);
+    let directive = coordinator.step(NOW).unwrap().unwrap();
+    assert_eq!((directive.round, directive.what), (1, Command::Continue));
+    let Transfer { from, to, units, of } = directive.moves[0];
+    assert!((from, to, of, directive.moves.len()) == (1, 0, 40, 1) && units > 20, "{directive:?}");
+    // Both have to answer, rank 0 although it was idle.
+    coordinator.on_report(1, &report(1, 12, 38 - units, 2.0, 0.2, 1), NOW);
+    assert_eq!(coordinator.step(NOW).unwrap(), None);
+    coordinator.on_report(0, &report(1, 50 + units, 0, units as f64, 0.5, 1), NOW);
+    // What is left is shared out again.
+    let directive = coordinator.step(NOW).unwrap().unwrap();
+    assert_eq!((directive.round, directive.what, directive.moves.len()), (2, Command::Continue, 1));
+    let units = units + directive.moves[0].units;
+    coordinator.on_report(1, &report(2, 50 - units, 0, 1.0, 0.1, 2), NOW);
+    assert_eq!(coordinator.step(NOW).unwrap(), None);
+    coordinator.on_report(0, &report(2, 50 + units, 0, 3.0, 0.1, 2), NOW);
+    assert_eq!(coordinator.step(NOW).unwrap().unwrap().what, Command::End);
+    assert_eq!((coordinator.step(NOW).unwrap(), coordinator.ended()), (None, Some(NOW)));
+    assert_eq!((coordinator.controller().movements(), coordinator.held()), (2, vec![50 + units, 50 - units]));
+}
+
+#[test]
+fn a_pass_is_over_when_all_units_are_done_and_the_next_begins_where_they_are() {
+    let endpoint = endpoint();
+    let mut coordinator = leader_on(&endpoint, &[50, 50], 2);
+    coordinator.on_report(0, &report(0, 50, 0, 50.0, 1.0, 0), NOW);
+    coordinator.step(NOW).unwrap();
+    coordinator.on_report(1, &report(0, 50, 0, 50.0, 4.0, 0), NOW);
+    let directive = coordinator.step(NOW).unwrap().unwrap();
+    assert_eq!((directive.round, directive.what), (1, Command::BeginPass));
+    assert_eq!(directive.moves, [Transfer { from: 1, to: 0, units: 30, of: 50 }]);
+    coordinator.on_report(0, &report(1, 80, 0, 80.0, 1.6, 1), NOW);
+    assert_eq!(coordinator.step(NOW).unwrap().map(|directive| directive.what), Some(Command::ReportSoon));
+    coordinator.on_report(1, &report(1, 20, 0, 20.0, 1.6, 1), NOW);
+    assert_eq!(coordinator.step(NOW).unwrap().unwrap().what, Command::End);
+    // The next run begins with what this one has learned, and can move units although it ended with a movement.
+    let mut again = leader_on(&endpoint, &[50, 50], 1);
+    let directive = again.open(coordinator.into_balancer()).unwrap().unwrap();
+    assert_eq!(directive.moves, [Transfer { from: 1, to: 0, units: 30, of: 50 }]);
+}
+
+/// Forty passes that need not wait for each other: rank 1 has half of the units, and is three times as slow.
+#[test]
+fn what_is_left_of_passes_that_do_not_wait_is_shared_out() {
+    let mut coordinator = leader_of(&endpoint(), &[50, 50], (1, 40));
+    assert!(
+        coordinator.waits_for().ends_with("rank 1 (which had 2000 to do), in passes 1 to 40"),
+        "{}",
+        coordinator.waits_for()
+    );
+    let mut on_message = |rank: usize, at: Duration, report: Report| {
+        coordinator.on_report(rank, &Report { at: at.as_secs_f64(), ..report }, at);
+        coordinator.step(at).unwrap()
+    };
+    assert_eq!(on_message(0, NOW, report(0, 600, 1_400, 600.0, 1.0, 0)), None);
+    let directive = on_message(1, NOW, report(0, 200, 1_800, 200.0, 1.0, 0)).unwrap();
+    // 3200 times a unit are left, of which rank 1 should have 800: what it has more, in units that are to be done 32 times.
+    assert_eq!(directive.moves, [Transfer { from: 1, to: 0, units: 31 * 32, of: 1_800 }]);
+    assert_eq!(on_message(1, NOW, report(1, 202, 800, 2.0, 0.01, 1)), None);
+    let directive = on_message(0, NOW, report(1, 606, 2_392, 6.0, 0.01, 1)).unwrap();
+    assert_eq!((directive.what, directive.moves), (Command::Continue, vec![]));
+    // At the end what is left is counted as it is, and nothing of it must stay on a slow rank.
+    let late = 2 * NOW;
+    assert_eq!(on_message(1, late, report(2, 1_001, 1, 2.0, 0.5, 1)), None);
+    let directive = on_message(0, late, report(2, 2_998, 0, 6.0, 0.1, 1)).unwrap();
+    assert_eq!(directive.moves, [Transfer { from: 1, to: 0, units: 1, of: 1 }]);
+    assert_eq!(on_message(1, late, report(3, 1_001, 0, 1.0, 0.1, 2)), None);
+    assert_eq!(on_message(0, late, report(3, 2_999, 0, 1.0, 0.1, 2)).unwrap().what, Command::End);
+}
+
+#[test]
+fn nobody_is_hurried_who_is_done_soon() {
+    let mut coordinator = coordinator(&[50, 50, 50], 1);
+    for rank in 0..3 {
+        coordinator.on_report(rank, &report(0, 40, 10, 40.0, 0.04, 0), NOW);
+    }
+    assert!(coordinator.step(NOW).unwrap().unwrap().moves.is_empty());
+    coordinator.on_report(0, &report(1, 50, 0, 10.0, 0.01, 0), NOW);
+    let soon = NOW + Duration::from_micros(8_500);
+    assert_eq!(coordinator.step(soon).unwrap(), None, "the others have 1.5 ms left");
+    assert_eq!(coordinator.step(NOW).unwrap().unwrap().what, Command::ReportSoon);
+}
+
+#[test]
+fn a_loop_without_units_waits_until_all_have_come() {
+    let mut coordinator = coordinator(&[0, 0], 1);
+    assert_eq!(coordinator.step(NOW).unwrap(), None);
+    coordinator.on_report(0, &report(0, 0, 0, 0.0, 0.0, 0), NOW);
+    assert!(!coordinator.has_heard_all() && coordinator.step(NOW).unwrap().is_none());
+    coordinator.on_report(1, &report(0, 0, 0, 0.0, 0.0, 0), NOW);
+    assert_eq!(coordinator.step(NOW).unwrap().unwrap().what, Command::End);
+}

@@ -1,0 +1,148 @@
+use super::*;
+use crate::loops::Rows;
+
+fn segment(units: Range<u64>) -> Segment<Rows<u64>> {
+    let rows = Rows::from_fn(units.clone(), 2, |unit, row| row.fill(unit));
+    Segment::new(units.start, units.end - units.start, rows).due(1)
+}
+
+fn firsts(unit_queue: &UnitQueue<Rows<u64>>) -> Vec<(u64, u64)> {
+    unit_queue.segments().map(|s| (s.first, s.count)).collect()
+}
+
+#[test]
+fn a_few_units_do_not_make_many_be_copied() {
+    let mut unit_queue = UnitQueue::new();
+    unit_queue.receive(segment(100..600));
+    // As if they had come from a rank with lower numbers, and gone to one.
+    unit_queue.receive(segment(90..100));
+    unit_queue.begin(1);
+    assert_eq!(firsts(&unit_queue), [(90, 10), (100, 500)]);
+    let gone = unit_queue.take_back(20);
+    assert_eq!((gone.len(), unit_queue.held()), (1, 490));
+    // What comes back finds its place.
+    gone.into_iter().for_each(|segment| unit_queue.receive(segment));
+    unit_queue.begin(1);
+    assert_eq!(firsts(&unit_queue), [(90, 10), (100, 500)]);
+    // Few units and few become one; …
+    unit_queue.receive(segment(80..90));
+    unit_queue.begin(1);
+    assert_eq!(firsts(&unit_queue), [(80, 20), (100, 500)]);
+    // … and so do all if there are too many pieces of them.
+    let mut first = 600;
+    for count in [1, 50].into_iter().cycle().take(16) {
+        unit_queue.receive(segment(first..first + count));
+        first += count;
+    }
+    unit_queue.begin(1);
+    assert_eq!((firsts(&unit_queue), unit_queue.undone()), (vec![(80, first - 80)], first - 80));
+    let all = unit_queue.next(u64::MAX).unwrap();
+    let values = unit_queue.slices(&all).unwrap().iter().copied().step_by(2);
+    assert!(values.eq(80..first));
+}
+
+#[test]
+fn units_are_done_from_the_front_and_leave_from_the_back() {
+    let mut unit_queue = UnitQueue::new();
+    unit_queue.receive(segment(10..16));
+    unit_queue.receive(segment(0..0));
+    unit_queue.receive(segment(2..5));
+    assert_eq!((unit_queue.held(), unit_queue.undone()), (9, 9));
+    let block = unit_queue.next(4).unwrap();
+    assert_eq!(block.range, 10..14);
+    assert_eq!(unit_queue.slices(&block).unwrap(), [10, 10, 11, 11, 12, 12, 13, 13]);
+    unit_queue.finished(&block);
+    let shipped: Vec<_> =
+        unit_queue.take_back(4).into_iter().map(|s| (s.first, s.units.into_values())).collect();
+    assert_eq!(shipped, [(2, vec![2, 2, 3, 3, 4, 4]), (15, vec![15, 15])]);
+    assert_eq!((unit_queue.held(), unit_queue.undone()), (5, 1));
+    let block = unit_queue.next(4).unwrap();
+    assert_eq!((block.range.clone(), unit_queue.slices(&block).unwrap().to_vec()), (14..15, vec![14, 14]));
+    unit_queue.finished(&block);
+    assert_eq!((unit_queue.next(1), unit_queue.undone()), (None, 0));
+    assert!(unit_queue.take_back(3).is_empty(), "what is done stays in this pass");
+    unit_queue.receive(segment(16..18));
+    assert_eq!(unit_queue.next(9).unwrap().range, 16..18);
+    unit_queue.begin(1);
+    // Unit 15 has gone, so these are not neighbours.
+    assert_eq!((firsts(&unit_queue), unit_queue.undone()), (vec![(10, 5), (16, 2)], 7));
+    unit_queue.receive(segment(15..16));
+    unit_queue.begin(1);
+    assert_eq!((firsts(&unit_queue), unit_queue.undone()), (vec![(10, 8)], 8));
+    let block = unit_queue.next(8).unwrap();
+    assert_eq!(unit_queue.slices(&block).unwrap()[10..], [15, 15, 16, 16, 17, 17]);
+    assert_eq!(unit_queue.take_back(100).len(), 1);
+    assert_eq!((unit_queue.held(), unit_queue.undone(), unit_queue.next(1)), (0, 0, None));
+}
+
+fn times(unit_queue: &UnitQueue<Rows<u64>>) -> Vec<(u64, u64, u64)> {
+    unit_queue.segments().map(|s| (s.first, s.count, s.left)).collect()
+}
+
+#[test]
+fn who_is_behind_is_next() {
+    let mut unit_queue = UnitQueue::new();
+    unit_queue.receive(segment(10..16));
+    unit_queue.begin(3);
+    assert_eq!((unit_queue.held(), unit_queue.undone(), unit_queue.left()), (6, 18, 3));
+    let done = |unit_queue: &mut UnitQueue<Rows<u64>>| {
+        let block = unit_queue.next(4).unwrap();
+        unit_queue.finished(&block);
+        block.range
+    };
+    assert_eq!(
+        [done(&mut unit_queue), done(&mut unit_queue), done(&mut unit_queue)],
+        [10..14, 14..16, 10..14]
+    );
+    // One pass behind. What is begun goes on first.
+    unit_queue.receive(segment(16..19).due(3));
+    assert_eq!((unit_queue.held(), unit_queue.undone(), unit_queue.left()), (9, 17, 2));
+    assert_eq!([done(&mut unit_queue), done(&mut unit_queue)], [14..16, 16..19]);
+    assert_eq!((times(&unit_queue), unit_queue.undone()), (vec![(10, 6, 1), (16, 3, 2)], 12));
+    assert_eq!(done(&mut unit_queue), 16..19);
+    assert_eq!(times(&unit_queue), [(10, 6, 1), (16, 3, 1)]);
+    let rest: Vec<_> = (0..3).map(|_| done(&mut unit_queue)).collect();
+    assert_eq!((rest, unit_queue.undone()), (vec![10..14, 14..16, 16..19], 0));
+    assert_eq!((unit_queue.next(4), unit_queue.held()), (None, 9));
+}
+
+#[test]
+fn neighbours_come_together_when_nobody_is_behind() {
+    let mut unit_queue = UnitQueue::new();
+    unit_queue.receive(segment(10..16));
+    unit_queue.begin(4);
+    unit_queue.receive(segment(16..19).due(3));
+    assert_eq!(unit_queue.next(9).unwrap().range, 10..16);
+    unit_queue.finished(&UnitBlock { range: 10..16 });
+    assert_eq!((unit_queue.next(99).unwrap().range, times(&unit_queue)), (10..19, vec![(10, 9, 3)]));
+}
+
+#[test]
+fn units_that_are_to_be_done_most_often_leave_first() {
+    let mut unit_queue = UnitQueue::new();
+    unit_queue.receive(segment(10..20));
+    unit_queue.begin(5);
+    unit_queue.receive(segment(30..34).due(7));
+    let block = unit_queue.next(99).unwrap();
+    assert_eq!(block.range, 30..34);
+    // None, where that is nearer: three is less than half of seven.
+    assert!(unit_queue.take_back(3).is_empty());
+    let went = |unit_queue: &mut UnitQueue<Rows<u64>>, times: u64| {
+        let all: Vec<_> = unit_queue
+            .take_back(times)
+            .into_iter()
+            .map(|s| (s.first, s.left, s.units.into_values()))
+            .collect();
+        all
+    };
+    assert_eq!(went(&mut unit_queue, 4), [(33, 7, vec![33, 33])]);
+    // The other three, and two of the next: 21 + 10 of 32.
+    let all = went(&mut unit_queue, 32);
+    let firsts: Vec<(u64, u64)> = all.iter().map(|(first, left, _)| (*first, *left)).collect();
+    assert_eq!((firsts, unit_queue.undone(), unit_queue.held()), (vec![(30, 7), (18, 5)], 40, 8));
+    // Of a segment whose pass is begun those leave first that have not had it.
+    let block = unit_queue.next(6).unwrap();
+    unit_queue.finished(&block);
+    assert_eq!(went(&mut unit_queue, 18), [(16, 5, vec![16, 16, 17, 17]), (14, 4, vec![14, 14, 15, 15])]);
+    assert_eq!((times(&unit_queue), unit_queue.undone()), (vec![(10, 4, 4)], 16));
+}

@@ -1,0 +1,126 @@
+use super::*;
+use crate::loops::doall::messages::Transfer;
+use crate::loops::doall::unit_queue::Segment;
+
+/// Rank 1 with the units 10 to 19.
+fn worker() -> Worker<Vec<u64>> {
+    let mut worker = Worker::new(1);
+    worker.unit_queue.receive(Segment::new(10, 10, (10..20).collect()));
+    worker.begin(1, false);
+    worker
+}
+
+fn directive(round: u64, what: Command, moves: &[(usize, usize, u64, u64)]) -> Directive {
+    let moves = moves.iter().map(|&(from, to, units, of)| Transfer { from, to, units, of }).collect();
+    Directive { round, what, moves, period: 1.0, save: None }
+}
+
+fn migration(round: u64, first: u64, count: u64) -> UnitMigration<Vec<u64>> {
+    let units = Segment::new(first, count, (first..first + count).collect());
+    let segments = vec![units.due(1)];
+    UnitMigration { round, segments }
+}
+
+fn work(worker: &mut Worker<Vec<u64>>, most: u64) {
+    let block = worker.next(most).unwrap();
+    worker.finished(&block);
+}
+
+fn at(seconds: u64) -> impl FnOnce() -> Duration {
+    move || Duration::from_secs(seconds)
+}
+
+#[test]
+fn reports_come_once_a_round_and_when_it_runs_dry() {
+    let mut worker = worker();
+    assert!(!worker.is_to_report(at(9)), "nothing was done yet");
+    work(&mut worker, 2);
+    assert!(!worker.is_to_report(at(0)) && worker.is_to_report(at(9)));
+    worker.has_reported();
+    work(&mut worker, 2);
+    assert!(!worker.is_to_report(at(9)), "rank 0 has not answered");
+    assert!(worker.carry_out(&directive(1, Command::ReportSoon, &[])).unwrap().is_empty());
+    assert!(!worker.is_to_report(at(0)), "that is for another round");
+    worker.carry_out(&directive(1, Command::Continue, &[])).unwrap();
+    assert!(!worker.is_to_report(at(0)), "it is not time");
+    worker.carry_out(&directive(1, Command::ReportSoon, &[])).unwrap();
+    assert!(worker.is_to_report(at(0)));
+    worker.has_reported();
+    work(&mut worker, 99);
+    assert!(worker.is_idle() && worker.is_to_report(at(0)));
+    worker.has_reported();
+    assert!(!worker.is_to_report(at(9)));
+    worker.carry_out(&directive(2, Command::Continue, &[])).unwrap();
+    assert!(!worker.is_to_report(at(9)), "nothing is new");
+    worker.carry_out(&directive(3, Command::BeginPass, &[])).unwrap();
+    assert_eq!((worker.pass(), worker.done(), worker.unit_queue.undone()), (2, 0, 10));
+    worker.carry_out(&directive(4, Command::End, &[])).unwrap();
+    assert!(worker.is_over());
+}
+
+#[test]
+fn units_come_and_go_by_orders_only() {
+    let mut worker = worker();
+    work(&mut worker, 4);
+    // Rank 2 has heard the directives before this rank has.
+    worker.accept(2, migration(1, 30, 5)).unwrap();
+    assert_eq!(worker.unit_queue.undone(), 6);
+    let moves = [(1, 0, 8, 10), (2, 1, 5, 20), (3, 1, 4, 20), (0, 3, 1, 1)];
+    let sent = worker.carry_out(&directive(1, Command::Continue, &moves)).unwrap();
+    let sent: Vec<(usize, u64, u64)> = sent.iter().map(|(to, s)| (*to, s.round, s.len())).collect();
+    assert_eq!(sent, [(0, 1, 4)], "it had 10 when that was decided, and has 6");
+    assert_eq!(worker.unit_queue.undone(), 7, "what came early is taken in");
+    assert_eq!(
+        (worker.take_part_done(), worker.is_to_report(at(9))),
+        (None, false),
+        "rank 3 has not sent yet"
+    );
+    assert!(worker.waits_for().contains("from ranks [3]"));
+    assert!(worker.accept(0, migration(1, 0, 1)).unwrap_err().message().contains("rank 0 sent units"));
+    worker.accept(3, UnitMigration { round: 1, segments: vec![] }).unwrap();
+    assert_eq!(worker.take_part_done(), Some(PartDone { sent: 4, received: 5 }));
+    assert!(worker.accept(3, migration(1, 0, 1)).is_err(), "not twice");
+    worker.carry_out(&directive(2, Command::Continue, &[(3, 1, 1, 1)])).unwrap();
+    let done = UnitMigration { round: 2, segments: vec![Segment::new(0, 1, vec![0])] };
+    let error = worker.accept(3, done).unwrap_err();
+    assert!(error.message().ends_with("rank 3 sent unit 0 to be done 0 times of 1"), "{error}");
+    assert!(
+        worker.carry_out(&directive(3, Command::Continue, &[])).is_err(),
+        "directives cannot be left out"
+    );
+}
+
+/// Two passes that need not wait for each other.
+#[test]
+fn units_are_done_again_without_orders_and_say_of_which_pass_they_are() {
+    let mut worker = worker();
+    worker.begin(2, false);
+    work(&mut worker, 10);
+    assert_eq!((worker.pass(), worker.done(), worker.is_idle()), (2, 10, false));
+    work(&mut worker, 4);
+    assert_eq!((worker.pass(), worker.done(), worker.unit_queue.undone()), (2, 14, 6));
+    // Units that come are one pass behind: they are next, but for what is begun.
+    worker.carry_out(&directive(1, Command::Continue, &[(0, 1, 6, 12)])).unwrap();
+    let units = Segment::new(0, 3, vec![0, 1, 2]).due(2);
+    worker.accept(0, UnitMigration { round: 1, segments: vec![units] }).unwrap();
+    assert_eq!(worker.take_part_done(), Some(PartDone { sent: 0, received: 3 }));
+    work(&mut worker, 99);
+    assert_eq!((worker.next(99).unwrap().range, worker.pass()), (0..3, 1));
+    work(&mut worker, 99);
+    work(&mut worker, 99);
+    assert_eq!((worker.pass(), worker.done(), worker.is_idle()), (2, 26, true));
+    assert!(worker.waits_for().contains("pass 2 goes on; all 13 units"), "{}", worker.waits_for());
+}
+
+#[test]
+fn a_rank_without_units_answers_movements_only() {
+    let mut worker: Worker<()> = Worker::new(3);
+    worker.begin(1, false);
+    assert!(worker.is_idle() && worker.is_to_report(at(0)));
+    worker.has_reported();
+    worker.carry_out(&directive(1, Command::Continue, &[])).unwrap();
+    assert!(!worker.is_to_report(at(9)));
+    worker.carry_out(&directive(2, Command::Continue, &[(0, 1, 1, 5)])).unwrap();
+    assert_eq!(worker.take_part_done(), Some(PartDone { sent: 0, received: 0 }));
+    assert!(worker.is_to_report(at(0)));
+}

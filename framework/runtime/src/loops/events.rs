@@ -1,0 +1,52 @@
+//! Decisions about a loop, for the log.
+
+use armature_planner::loops::LoopDecision;
+use armature_planner::tuner::{Reason, Verdict};
+
+use crate::observe::words::figures;
+use crate::observe::{Event, Input, Subject};
+use crate::persist::snapshot::{Checkpoint, Manifest};
+
+/// Says on rank 0 from which checkpoint a loop goes on.
+pub(super) fn log_resumed(rank: usize, name: &str, checkpoint: &Checkpoint, found: Option<&Manifest>) {
+    if let Some(found) = found.filter(|_| rank == 0) {
+        log::info!("loop {name}: goes on after {} passes, from {}", found.pass, checkpoint.dir.display());
+    }
+}
+
+/// A decision as an event.
+pub(super) fn event(decision: &LoopDecision) -> Event {
+    let acted = decision.is_act();
+    Event::Decision {
+        of: Subject::Units,
+        current: figures(&decision.held),
+        candidate: (decision.target != decision.held).then(|| figures(&decision.target)),
+        current_s: decision.current_time.unwrap_or(f64::INFINITY),
+        candidate_s: decision.target_time,
+        gain: decision.gain,
+        threshold: decision.threshold,
+        benefit_s: decision.benefit(),
+        cost_s: decision.cost,
+        works_s: Vec::new(),
+        speeds: Vec::new(),
+        inputs: decision
+            .rates
+            .iter()
+            .enumerate()
+            .map(|(rank, rate)| Input::new(&format!("rank {rank} does"), *rate, "units/s"))
+            .collect(),
+        acted,
+        reason: match decision.verdict {
+            Verdict::Act if decision.gain < decision.threshold => "that has paid by the end of the pass",
+            Verdict::Act => "that saves more than it costs",
+            Verdict::Keep(Reason::Off) => "balancing is switched off",
+            Verdict::Keep(Reason::NotSettled) => "not all ranks have reported a rate yet",
+            Verdict::Keep(Reason::Unsure) => "ranks have reported too few times for such a gain",
+            Verdict::Keep(Reason::Same) => "all ranks have what suits their rates",
+            Verdict::Keep(Reason::GainTooSmall) => "the gain is below the threshold",
+            Verdict::Keep(Reason::NotWorthCost) => "the moves cost too much",
+            Verdict::Keep(_) => "it is not time",
+        }
+        .to_string(),
+    }
+}

@@ -1,0 +1,134 @@
+//! Chains of workers without ranks: messages are delivered, and workers go on, in an order drawn at random.
+
+use std::collections::VecDeque;
+
+use armature_planner::loops::{block_moves, neighbour_moves};
+use bytes::Bytes;
+
+use super::directive::{Directive, Movement};
+use super::messages::{Outgoing, ToNeighbour, delivered};
+use super::neighbours::Position;
+use super::worker::{Step, Worker};
+use crate::error::Result;
+pub(super) use crate::loops::random_moves::SplitMix64;
+
+/// What a machine sends, until it is put on the wires.
+#[derive(Default)]
+struct Sent(Vec<(usize, ToNeighbour<Bytes>)>);
+
+impl Outgoing for Sent {
+    fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()> {
+        // Workers here are never too busy to look.
+        if !matches!(message, ToNeighbour::Wanted) {
+            self.0.push((to, delivered(message)));
+        }
+        Ok(())
+    }
+}
+
+/// How a chain is run.
+pub(super) struct Plan {
+    pub(super) sweeps: u64,
+    /// How many sweeps after the order rows move at the earliest.
+    pub(super) delay: u64,
+    /// Of how many sweeps rank 0 directives a movement before one; 0 for none.
+    pub(super) movements: usize,
+}
+
+/// What came of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub(super) movements: u64,
+    /// Rounds of the movement that took the most.
+    pub(super) rounds: usize,
+    /// Rows that were sent.
+    pub(super) sent: u64,
+    /// How many sweeps rank 0 was ahead of the last rank at most.
+    pub(super) skew: u64,
+}
+
+/// Runs workers to their end; `held` is how many rows each has.
+pub(super) fn run<M: Worker>(
+    workers: &mut [M],
+    mut held: Vec<u64>,
+    plan: &Plan,
+    random: &mut SplitMix64,
+    mut work: impl FnMut(usize, &mut M, &M::Piece),
+) -> Outcome {
+    let ranks = workers.len();
+    let mut wires: Vec<VecDeque<ToNeighbour<Bytes>>> = (0..ranks * ranks).map(|_| VecDeque::new()).collect();
+    let mut done = vec![false; ranks];
+    let mut at = vec![0; ranks];
+    let mut outcome = Outcome::default();
+    // The sweep before which rows move.
+    let mut under_way: Option<u64> = None;
+    let mut idle = 0;
+    while !done.iter().all(|done| *done) {
+        // Ranks of very different speed, in turns.
+        let rank = if random.below(4) == 0 {
+            random.below(ranks)
+        } else {
+            random.below(ranks).min(random.below(ranks))
+        };
+        if random.below(2) == 0 {
+            let from = random.below(ranks);
+            if let Some(message) = wires[from * ranks + rank].pop_front() {
+                workers[rank].receive(from, message).unwrap();
+                idle = 0;
+            }
+        }
+        let worker = &mut workers[rank];
+        let mut out = Sent::default();
+        idle += 1;
+        if !done[rank] {
+            let step = worker.next(&mut out).unwrap();
+            idle = if matches!(step, Step::Wait) { idle } else { 0 };
+            match step {
+                Step::Compute(piece) => {
+                    work(rank, worker, &piece);
+                    worker.computed(&mut out).unwrap();
+                }
+                Step::Boundary(sweep) => {
+                    at[rank] = sweep;
+                    outcome.skew = outcome.skew.max(at[0].saturating_sub(at[ranks - 1]));
+                    if rank == 0 && under_way.is_none_or(|before| before <= sweep) && plan.movements > 0 {
+                        let before = sweep + plan.delay;
+                        under_way = None;
+                        if before < plan.sweeps && random.below(plan.movements) == 0 {
+                            let target = random.shares(held.iter().sum(), ranks);
+                            let moves = neighbour_moves(&held, &target).unwrap();
+                            let rounds = block_moves(&held, &moves).unwrap();
+                            outcome.movements += u64::from(!rounds.is_empty());
+                            outcome.rounds = outcome.rounds.max(rounds.len());
+                            held = target;
+                            under_way = Some(before);
+                            let movement = Some(Movement { before, rounds });
+                            let directive =
+                                Directive { sweep, report_after: before, movement, save_before: None };
+                            worker.carry_out(directive, &mut out).unwrap();
+                        }
+                    }
+                }
+                Step::Moved { sent, .. } => outcome.sent += sent,
+                Step::Done => done[rank] = true,
+                Step::Moving | Step::Wait => {}
+            }
+        }
+        for (to, message) in out.0 {
+            wires[rank * ranks + to].push_back(message);
+        }
+        if idle > 10_000 {
+            let why: Vec<String> = workers.iter().map(Worker::waiting_for).collect();
+            panic!("nothing goes on: {why:?}, at {at:?}");
+        }
+    }
+    assert!(wires.iter().all(VecDeque::is_empty), "messages are left");
+    let has: Vec<u64> = workers.iter().map(Worker::held).collect();
+    assert_eq!(has, held);
+    outcome
+}
+
+/// The places of a chain.
+pub(super) fn positions(ranks: usize) -> impl Iterator<Item = Position> {
+    (0..ranks).map(move |rank| Position { rank, chain: ranks })
+}

@@ -1,0 +1,77 @@
+//! A rank's side of checkpoints: its rows are written beside the computing.
+
+use std::time::Duration;
+
+use super::messages::ToCoordinator;
+use crate::error::Result;
+use crate::persist::snapshot::{Piece, SnapshotWriter};
+
+/// Between two looks at what the writer has done, when there is nothing else to do.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Writes checkpoints of a rank's rows.
+pub(super) struct CheckpointWriter {
+    writer: SnapshotWriter,
+    /// Passes that were done before this run.
+    before: u64,
+}
+
+impl CheckpointWriter {
+    /// For a run before which so many passes were done.
+    pub(super) fn new(writer: SnapshotWriter, before: u64) -> Self {
+        CheckpointWriter { writer, before }
+    }
+
+    /// Begins to write the rows as they are before this sweep of the run.
+    ///
+    /// # Errors
+    /// If the writer's thread cannot be started.
+    pub(super) fn save(&mut self, sweep: u64, rows: Vec<Piece>) -> Result<()> {
+        self.writer.save(self.before + sweep, rows)
+    }
+
+    /// What rank 0 is to be told, if something has been written since the last look.
+    ///
+    /// # Errors
+    /// If it could not be written.
+    pub(super) fn saved(&mut self) -> Result<Option<ToCoordinator>> {
+        Ok(self.writer.poll()?.map(|(pass, saved)| ToCoordinator::Saved(pass, saved)))
+    }
+
+    /// As [`saved`](Scribe::saved), but waits for what is being written; `None` once there is nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the disk takes longer than `limit`.
+    pub(super) fn last(&mut self, limit: Duration) -> Result<Option<ToCoordinator>> {
+        let mut waited = Duration::ZERO;
+        while self.writer.is_busy() {
+            if let Some(saved) = self.saved()? {
+                return Ok(Some(saved));
+            }
+            if waited > limit {
+                return Err(self.writer.give_up(limit));
+            }
+            std::thread::sleep(LOOK);
+            waited += LOOK;
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn a_disk_that_does_not_answer_is_not_waited_for_without_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let (writer, _disk) = SnapshotWriter::stuck(dir.path(), 0);
+        let mut checkpoints = CheckpointWriter::new(writer, 3);
+        checkpoints.save(2, vec![(0, 1, vec![1; 8])]).unwrap();
+        let error = checkpoints.last(Duration::from_millis(50)).unwrap_err();
+        assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(0)));
+        assert!(error.to_string().contains(&*dir.path().to_string_lossy()), "{error}");
+        assert!(checkpoints.last(Duration::ZERO).unwrap().is_none(), "it was given up");
+    }
+}

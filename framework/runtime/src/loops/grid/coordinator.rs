@@ -1,0 +1,228 @@
+//! Rank 0's side of a loop over blocks: reports in, directives out.
+
+use std::time::Duration;
+
+use armature_planner::loops::{Ahead, LoopBalancer, block_moves};
+
+use super::directive::{Directive, Movement};
+use super::messages::ToCoordinator;
+use crate::error::{Error, ErrorKind, Result};
+use crate::loops::controller::{Instruction, LoopController};
+use crate::loops::summary::{RankReport, Summary};
+use crate::observe::Event;
+use crate::persist::snapshot::SnapshotCoordinator;
+
+/// What the next run begins with on rank 0.
+#[derive(Debug)]
+pub(super) struct Learned {
+    /// Rows of each rank that has any.
+    pub(super) held: Vec<u64>,
+    balancer: LoopBalancer,
+}
+
+impl Learned {
+    /// Steers by what was learned.
+    pub(super) fn hand_over(self, controller: &mut LoopController) {
+        controller.resume(self.balancer);
+    }
+}
+
+/// What rank 0 knows of all ranks.
+pub(super) struct Coordinator {
+    controller: LoopController,
+    /// Rows of each rank that has any, once all that was ordered is done.
+    held: Vec<u64>,
+    first: Vec<u64>,
+    sweeps: u64,
+    /// Whether movements are drawn at random, as often as can be.
+    eager: bool,
+    begun: Duration,
+    pub(super) ended: Duration,
+    /// When the last sweep began.
+    sweep_began: Option<Duration>,
+    /// The sweep before which reports were asked for last, and when.
+    asked: (u64, Duration),
+    totals: Vec<Option<RankReport>>,
+    /// From which sweep on, and after which, ranks report next.
+    report_from: u64,
+    report_after: u64,
+    /// The size of blocks in the present sweep, …
+    grain: u64,
+    /// … and sweeps from which on it is another, of which no report has come.
+    regrained: Vec<u64>,
+    snapshots: Option<SnapshotCoordinator>,
+}
+
+impl Coordinator {
+    pub(super) fn new(
+        controller: LoopController,
+        snapshots: Option<SnapshotCoordinator>,
+        held: Vec<u64>,
+        sweeps: u64,
+        eager: bool,
+        now: Duration,
+    ) -> Self {
+        Coordinator {
+            report_from: 0,
+            report_after: 0,
+            grain: 0,
+            regrained: Vec::new(),
+            snapshots,
+            controller,
+            totals: vec![None; held.len()],
+            first: held.clone(),
+            held,
+            sweeps,
+            eager,
+            begun: now,
+            ended: now,
+            sweep_began: None,
+            asked: (0, now),
+        }
+    }
+
+    /// A rank has reported.
+    ///
+    /// # Errors
+    /// If a checkpoint cannot be made of what ranks have written.
+    pub(super) fn on_message(&mut self, rank: usize, message: ToCoordinator) -> Result<()> {
+        match message {
+            ToCoordinator::Saved(pass, saved) => {
+                if let Some(snapshots) = &mut self.snapshots {
+                    snapshots.on_saved(rank, pass, saved)?;
+                }
+            }
+            ToCoordinator::Sample(sample) => self.controller.on_report(rank, sample),
+            ToCoordinator::Total(report) => {
+                if let Some(total) = self.totals.get_mut(rank) {
+                    *total = Some(report);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ranks that have not said that they are done.
+    pub(super) fn missing(&self) -> Vec<usize> {
+        (0..self.totals.len()).filter(|&rank| self.totals[rank].is_none()).collect()
+    }
+
+    /// A sweep begins now; returns the seconds that the one before took.
+    pub(super) fn begin_sweep(&mut self, sweep: u64, now: Duration) -> Option<f64> {
+        let before = self.sweep_began.replace(now).filter(|_| sweep > 0)?;
+        Some(now.saturating_sub(before).as_secs_f64())
+    }
+
+    /// Rows of the rank that has the most.
+    pub(super) fn most(&self) -> u64 {
+        self.held.iter().copied().max().unwrap_or(0)
+    }
+
+    /// `sweep` is done in blocks of this size.
+    pub(super) fn use_grain(&mut self, sweep: u64, grain: u64) {
+        if std::mem::replace(&mut self.grain, grain) != grain && sweep > 0 {
+            self.regrained.push(sweep);
+        }
+    }
+
+    /// In blocks of another size ranks have other rates, and not all by the same factor: rates in both are not put
+    /// together. Where reports are of both, they are left out, and ranks are to report again after the time that is
+    /// returned (s).
+    fn separate_grains(&mut self) -> Option<f64> {
+        let (from, after) = (self.report_from, self.report_after);
+        let (reported, later) = self.regrained.iter().partition::<Vec<u64>, _>(|&&sweep| sweep <= after);
+        self.regrained = later;
+        if reported.is_empty() || self.eager {
+            return None;
+        }
+        self.controller.forget_rates();
+        reported.iter().any(|&sweep| sweep > from).then(|| self.controller.discard_reports())
+    }
+
+    /// A size of blocks was chosen.
+    pub(super) fn chose(&mut self, block: u64, reason: String) {
+        self.controller.record(|| Event::Grain { block, reason });
+    }
+
+    /// Ranks for whose reports rank 0 waits before it begins `sweep`: none but in a synchronous loop, at an interaction. Rows can
+    /// move `delay` sweeps later.
+    pub(super) fn awaited(&self, sweep: u64, delay: u64) -> Vec<usize> {
+        let is_interaction = sweep == self.report_after + 1 && sweep + delay < self.sweeps;
+        if is_interaction && self.controller.is_synchronous() {
+            self.controller.missing().collect()
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Before rank 0 begins `sweep`: directives, if it is time for any. Rows can move `delay` sweeps later.
+    pub(super) fn decide(&mut self, sweep: u64, delay: u64) -> Result<Option<Directive>> {
+        let before = sweep + delay;
+        if before >= self.sweeps {
+            return Ok(None);
+        }
+        let now = self.sweep_began.unwrap_or_default();
+        let save = self.snapshots.as_mut().and_then(|snapshots| snapshots.is_due(before, now));
+        let save_before = save.map(|_| before);
+        if !self.controller.is_due() {
+            let report_after = self.report_after;
+            return Ok(save_before.map(|_| Directive { sweep, report_after, movement: None, save_before }));
+        }
+        // All that was reported is of the rows as they are now.
+        self.controller.close_movement();
+        let postpone = self.separate_grains().or_else(|| self.controller.postpone());
+        let Instruction { moves, period } = match postpone {
+            Some(period) => Instruction { moves: Vec::new(), period },
+            None => self.controller.decide(Ahead::Passes((self.sweeps - before) as f64))?,
+        };
+        let (last, when) = std::mem::replace(&mut self.asked, (sweep, now));
+        let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
+        // At least one sweep, and as many as make up the period.
+        let count = match period / seconds {
+            _ if self.eager => 1,
+            count if count.is_finite() => count.round().clamp(1.0, 1e9) as u64,
+            _ => 1,
+        };
+        // Not before everybody can know.
+        let from = if moves.is_empty() { before - 1 } else { before };
+        let movement = if moves.is_empty() {
+            None
+        } else {
+            let rounds = block_moves(&self.held, &moves)
+                .map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
+            // A rank may pass on more than it has.
+            moves.iter().for_each(|m| self.held[m.to] += m.units);
+            moves.iter().for_each(|m| self.held[m.from] -= m.units);
+            Some(Movement { before, rounds })
+        };
+        self.report_from = self.report_after + 1;
+        self.report_after = from + count - 1;
+        Ok(Some(Directive { sweep, report_after: self.report_after, movement, save_before }))
+    }
+
+    /// How it went, with the size of blocks at the end.
+    pub(super) fn finish(mut self, name: &str, units: u64, block: u64, size: usize) -> (Summary, Learned) {
+        let elapsed = self.ended.saturating_sub(self.begun);
+        self.controller.end(self.sweeps, elapsed);
+        let ranks = (0..size).map(|rank| self.totals.get(rank).copied().flatten().unwrap_or_default());
+        let mut first = self.first;
+        first.resize(size, 0);
+        let summary = Summary {
+            name: name.to_string(),
+            units,
+            passes: self.sweeps,
+            elapsed,
+            interactions: self.controller.interactions(),
+            movements: self.controller.movements(),
+            block,
+            first,
+            change: self.controller.change(),
+            ranks: ranks.collect(),
+        };
+        (summary, Learned { held: self.held, balancer: self.controller.into_balancer() })
+    }
+}
+
+#[cfg(test)]
+#[path = "coordinator_tests.rs"]
+mod tests;

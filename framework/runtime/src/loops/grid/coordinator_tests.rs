@@ -1,0 +1,79 @@
+//! Rank 0's side of a loop over blocks, without ranks.
+
+use armature_planner::loops::{LoopOptions, Reach};
+
+use super::*;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::local::{LocalTransport, World};
+use crate::loops::Settings;
+use crate::loops::metrics::Sample;
+use crate::session::Config;
+
+/// Rows of each of two ranks.
+const HELD: u64 = 50;
+
+/// Sweeps take a tenth of a second, and ranks report after every second one. The first report counts.
+fn coordinator() -> Coordinator {
+    let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
+    let options = LoopOptions { settling: Some(1), ..LoopOptions::default() };
+    let settings = Settings::new().quantum(Duration::from_millis(20)).options(options);
+    let held = [HELD; 2];
+    let controller =
+        LoopController::new("rows", &settings, &Config::new(), &endpoint, Reach::Neighbours, &held).unwrap();
+    Coordinator::new(controller, None, held.to_vec(), 1_000, false, Duration::ZERO)
+}
+
+/// A sweep begins in blocks of this size.
+fn begin(coordinator: &mut Coordinator, sweep: u64, grain: u64) {
+    coordinator.begin_sweep(sweep, Duration::from_millis(100 * sweep));
+    coordinator.use_grain(sweep, grain);
+}
+
+/// The same, when ranks have reported how long it took them to do their rows twice; whether rows are to move.
+fn moves(coordinator: &mut Coordinator, sweep: u64, grain: u64, seconds: [f64; 2]) -> bool {
+    for (rank, seconds) in seconds.into_iter().enumerate() {
+        let units = 2.0 * HELD as f64;
+        let sample = Sample { units, seconds, held: HELD, blocks: 1, span: seconds, ..Sample::default() };
+        coordinator.on_message(rank, ToCoordinator::Sample(sample)).unwrap();
+    }
+    begin(coordinator, sweep, grain);
+    let directive = coordinator.decide(sweep, 1).unwrap().unwrap();
+    let moves = directive.movement.is_some();
+    assert!(moves || directive.report_after == sweep + 1, "ranks report after every second sweep");
+    moves
+}
+
+#[test]
+fn reports_of_blocks_of_two_sizes_are_left_out() {
+    for (at, is_left_out) in [(1, false), (2, true)] {
+        let mut coordinator = coordinator();
+        begin(&mut coordinator, 0, 16);
+        assert!(!moves(&mut coordinator, 1, if at == 1 { 32 } else { 16 }, [0.2, 0.2]));
+        begin(&mut coordinator, 2, 32);
+        assert_eq!(
+            moves(&mut coordinator, 3, 32, [0.2, 0.4]),
+            !is_left_out,
+            "another size from sweep {at} on"
+        );
+        if is_left_out {
+            begin(&mut coordinator, 4, 32);
+            assert!(moves(&mut coordinator, 5, 32, [0.2, 0.4]), "these are of one size");
+        }
+    }
+}
+
+#[test]
+fn rates_of_another_size_of_blocks_are_forgotten() {
+    let mut coordinator = coordinator();
+    begin(&mut coordinator, 0, 16);
+    let seconds = [[0.4, 0.4], [0.39, 0.43], [0.1, 0.1], [0.1, 0.1]];
+    for (round, seconds) in (0..).zip(seconds) {
+        // From sweep 3 on blocks are larger, and both ranks are four times as fast.
+        let (sweep, grain) = (2 * round + 1, if round < 1 { 16 } else { 64 });
+        assert!(
+            !moves(&mut coordinator, sweep, grain, seconds),
+            "sweep {sweep}: ranks are about as fast as each other"
+        );
+        begin(&mut coordinator, sweep + 1, grain);
+    }
+}

@@ -1,0 +1,171 @@
+//! Loops whose rows depend on each other in both directions of the sweep: Gauss-Seidel order.
+
+use std::fmt;
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::grid_loop::{GridLoop, Job};
+use super::prefetch::in_bands;
+use super::shape::Shape;
+use super::strip_width::StripWidth;
+use super::view::Grid;
+use super::wavefront::Wavefront;
+use crate::error::{BoxError, Result};
+use crate::loops::settings::Settings;
+use crate::loops::summary::Summary;
+use crate::session::Session;
+
+/// A loop nest over a grid that is swept again and again, in place: each value depends on those above and to the left
+/// of it, which this sweep has computed already, and on those below and to the right, which it has not.
+///
+/// The rows are the units of the loop, and move. Each rank does its rows in *strips* of some columns, all rows of one strip
+/// before the next strip; so the rank below can begin when the first strip is done. A value may depend on others only so
+/// that this order makes no difference:
+///
+/// - above: on the row before, in its own column and those before it;
+/// - in its own row: on any column;
+/// - below: on the row after, in its own column and those after it within the strip.
+pub trait DoAcross {
+    /// A value of the grid: plain data.
+    type Value: Pod + Send;
+
+    /// Writes the initial values of a row of the whole grid, fixed edges included. It is called for rows that the rank
+    /// has at first, and for one row above and one below them.
+    ///
+    /// # Errors
+    /// Any error ends the job.
+    fn row(&mut self, index: u64, values: &mut [Self::Value]) -> Result<(), BoxError>;
+
+    /// Computes `columns` of all rows of `grid` but its first and last, as the serial loop would. The grid has all rows of the
+    /// rank, or a few neighbouring ones at a time, from top to bottom, while the next are fetched from memory.
+    ///
+    /// What it does for a row must not depend on how many rows there are, or the result does.
+    ///
+    /// # Errors
+    /// Any error ends the job.
+    fn sweep(&mut self, grid: Grid<'_, Self::Value>, columns: Range<usize>) -> Result<(), BoxError>;
+}
+
+/// Runs a [`DoAcross`] loop on all ranks.
+///
+/// Every rank makes the same loop and calls the same methods. The grid stays spread over the ranks from run to run.
+///
+/// ```
+/// use std::ops::Range;
+/// use armature::BoxError;
+/// use armature::loops::{DoAcross, Grid, Shape, SweepLoop};
+///
+/// struct Relax;
+///
+/// impl DoAcross for Relax {
+///     type Value = f64;
+///
+///     fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+///         // The upper edge is hot.
+///         values.fill(if index == 0 { 1.0 } else { 0.0 });
+///         Ok(())
+///     }
+///
+///     fn sweep(&mut self, grid: Grid<'_, f64>, columns: Range<usize>) -> Result<(), BoxError> {
+///         relax(grid.values, grid.width, columns);
+///         Ok(())
+///     }
+/// }
+///
+/// /// The serial loop.
+/// fn relax(b: &mut [f64], width: usize, columns: Range<usize>) {
+///     for row in 1..b.len() / width - 1 {
+///         for i in row * width + columns.start..row * width + columns.end {
+///             b[i] = 0.25 * (b[i - width] + b[i - 1] + b[i + 1] + b[i + width]);
+///         }
+///     }
+/// }
+///
+/// let shape = Shape { rows: 30, columns: 20 };
+/// let config = armature::Config::new().ranks(3);
+/// let grid = armature::run(&config, |session| {
+///     let mut relax = SweepLoop::new("relax", shape, Relax);
+///     relax.run(session, 50)?;
+///     Ok(relax.gather(session)?)
+/// })?;
+///
+/// let mut serial = vec![0.0; 600];
+/// serial[..20].fill(1.0);
+/// (0..50).for_each(|_| relax(&mut serial, 20, 1..19));
+/// assert_eq!(grid, Some(serial));
+/// # Ok::<(), armature::Error>(())
+/// ```
+#[must_use = "a loop does nothing until it is run"]
+pub struct SweepLoop<U: DoAcross> {
+    grid_loop: GridLoop<U::Value>,
+    /// What is known of strips on rank 0.
+    strip_width: Option<StripWidth>,
+    user: U,
+}
+
+impl<U: DoAcross> SweepLoop<U> {
+    /// A loop over a grid of this shape.
+    pub fn new(name: &str, shape: Shape, user: U) -> Self {
+        SweepLoop { grid_loop: GridLoop::new(name, shape), strip_width: None, user }
+    }
+
+    /// How it is run; see [`Settings`]. A [block](Settings::block) is a number of columns here.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.grid_loop.settings = settings;
+        self.strip_width = None;
+        self
+    }
+
+    /// Sweeps so many times over the grid. The first run makes the rows, later ones go on with them. Returns a [`Summary`]
+    /// on rank 0 and `None` on the others.
+    ///
+    /// # Errors
+    /// An error or panic of user code, with the rank and where in the loop it was; settings that cannot be used; other ranks
+    /// that are silent for longer than [`Config::peer_limit`](crate::Config::peer_limit), so no strip may take as long. On
+    /// MPI a failure ends the job instead of returning.
+    pub fn run(&mut self, session: &Session, sweeps: u64) -> Result<Option<Summary>> {
+        let inner = self.grid_loop.shape.inner();
+        let fixed = self.grid_loop.settings.block;
+        let strip_width =
+            self.strip_width.take().unwrap_or_else(|| StripWidth::new(inner.len(), session.size(), fixed));
+        let kept = &mut self.strip_width;
+        // A simulated processor has none, and each call costs the simulator time.
+        let has_caches = !session.is_simulated();
+        self.grid_loop.run(
+            &Job { session, kind: "DOACROSS loop", sweeps },
+            &mut self.user,
+            U::row,
+            |position, block, sweeps| Wavefront::new(position, block, inner, sweeps, strip_width),
+            |user, worker, columns| {
+                if has_caches {
+                    in_bands(&mut worker.local, columns, |grid| user.sweep(grid, columns.clone()))
+                } else {
+                    user.sweep(worker.local.grid(), columns.clone())
+                }
+            },
+            |worker| {
+                let width = worker.strip_width.width();
+                *kept = Some(worker.strip_width);
+                (worker.local, width)
+            },
+        )
+    }
+
+    /// The whole grid on rank 0, row by row, fixed edges included; `None` on the others. The ranks keep their rows.
+    ///
+    /// # Errors
+    /// As [`run`](SweepLoop::run).
+    pub fn gather(&mut self, session: &Session) -> Result<Option<Vec<U::Value>>> {
+        self.grid_loop.gather(session, &mut self.user, U::row)
+    }
+}
+
+impl<U: DoAcross> fmt::Debug for SweepLoop<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SweepLoop")
+            .field("name", &self.grid_loop.name)
+            .field("shape", &self.grid_loop.shape)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,353 @@
+//! A grid that is spread over the ranks in blocks of rows.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::checkpoint::CheckpointWriter;
+use super::coordinator::{Coordinator, Learned};
+use super::local_rows::LocalRows;
+use super::messages::{Rows, unexpected};
+use super::neighbours::Position;
+use super::rank::GridRank;
+use super::shape::Shape;
+use super::shutdown::stand_by;
+use super::worker::Worker;
+use crate::comm::endpoint::Endpoint;
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::loops::controller::LoopController;
+use crate::loops::events::log_resumed;
+use crate::loops::settings::Settings;
+use crate::loops::summary::Summary;
+use crate::persist::snapshot::{
+    LoadedPiece, Route, SnapshotCoordinator, SnapshotWriter, StartingPoint, load, starting_point,
+};
+use crate::session::{Announcement, Config, Session};
+use crate::user_code;
+use armature_planner::loops::Reach;
+
+/// What a loop keeps from run to run.
+#[derive(Debug)]
+pub(super) struct GridLoop<T> {
+    pub(super) name: String,
+    pub(super) shape: Shape,
+    pub(super) settings: Settings,
+    /// Runs so far.
+    runs: u64,
+    /// This rank's rows, once they have been made; none on ranks without rows.
+    local: Option<LocalRows<T>>,
+    /// Rows that a checkpoint has, until they are put into the block.
+    found: Vec<LoadedPiece>,
+    /// On rank 0: rows of each rank that has any.
+    held: Vec<u64>,
+    /// On rank 0: what the run before has learned.
+    learned: Option<Learned>,
+}
+
+/// What a run is to do.
+pub(super) struct Job<'j> {
+    pub(super) session: &'j Session,
+    /// What kind of loop it is.
+    pub(super) kind: &'static str,
+    pub(super) sweeps: u64,
+}
+
+impl<T: Pod + Send> GridLoop<T> {
+    pub(super) fn new(name: &str, shape: Shape) -> Self {
+        let name = name.to_string();
+        GridLoop {
+            name,
+            shape,
+            settings: Settings::default(),
+            runs: 0,
+            local: None,
+            found: Vec::new(),
+            held: Vec::new(),
+            learned: None,
+        }
+    }
+
+    /// A run on all ranks: each makes a machine of its rows, which is driven by `work`, and gets its rows back.
+    pub(super) fn run<U, M: Worker>(
+        &mut self,
+        job: &Job<'_>,
+        user: &mut U,
+        row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
+        make: impl FnOnce(Position, LocalRows<T>, u64) -> M,
+        work: impl FnMut(&mut U, &mut M, &M::Piece) -> Result<(), BoxError>,
+        end: impl FnOnce(M) -> (LocalRows<T>, u64),
+    ) -> Result<Option<Summary>> {
+        let mut endpoint = job.session.endpoint()?;
+        let endpoint = &mut *endpoint;
+        self.runs += 1;
+        let what = self.announcement(&format!("runs the {} {:?}", job.kind, self.name));
+        let what = self.settings.announced(what.with("sweeps", job.sweeps).with("run number", self.runs));
+        endpoint.begin_run(&what, job.session.config().join_limit)?;
+        let rank = endpoint.rank();
+        let result = self.on_rank(endpoint, job, user, row, make, work, end);
+        let result = result.map_err(|error| match error.kind() {
+            ErrorKind::Peer => error,
+            _ => error.in_loop(&self.name).at_rank(rank),
+        });
+        result.inspect_err(|error| endpoint.report(error))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the parts of a run, each used once")]
+    fn on_rank<U, M: Worker>(
+        &mut self,
+        endpoint: &mut Endpoint,
+        job: &Job<'_>,
+        user: &mut U,
+        row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
+        make: impl FnOnce(Position, LocalRows<T>, u64) -> M,
+        mut work: impl FnMut(&mut U, &mut M, &M::Piece) -> Result<(), BoxError>,
+        end: impl FnOnce(M) -> (LocalRows<T>, u64),
+    ) -> Result<Option<Summary>> {
+        let (rank, size, config) = (endpoint.rank(), endpoint.size(), job.session.config());
+        let position = self.position(rank, size);
+        let (snapshots, writer, before) = self.resume(endpoint, position, config, job.sweeps)?;
+        self.create(rank, size, user, row)?;
+        let sweeps = job.sweeps - before;
+        let checkpoints = writer.map(|writer| CheckpointWriter::new(writer, before));
+        let coordinator = if rank == 0 {
+            let name = &self.name;
+            let mut controller =
+                LoopController::new(name, &self.settings, config, endpoint, Reach::Neighbours, &self.held)?;
+            if let Some(learned) = self.learned.take() {
+                learned.hand_over(&mut controller);
+            }
+            let eager = self.settings.forced.is_some();
+            Some(Coordinator::new(
+                controller,
+                snapshots,
+                self.held.clone(),
+                sweeps,
+                eager,
+                endpoint.clock().now(),
+            ))
+        } else {
+            None
+        };
+        let mut block_size = 0;
+        if self.shape.is_empty() || sweeps == 0 {
+            return Ok(
+                coordinator.map(|coordinator| coordinator.finish(&self.name, self.shape.units(), 0, size).0)
+            );
+        }
+        let coordinator = match self.local.take() {
+            Some(local) => {
+                let mut worker = make(position, local, sweeps);
+                let rank = GridRank::new(endpoint, position, config, coordinator, checkpoints);
+                let coordinator = rank.run(&mut worker, |worker, piece| work(user, worker, piece))?;
+                let (local, size) = end(worker);
+                (self.local, block_size) = (Some(local), size);
+                coordinator
+            }
+            None => {
+                stand_by(endpoint, config.join_limit)?;
+                coordinator
+            }
+        };
+        Ok(coordinator.map(|coordinator| {
+            let (summary, learned) = coordinator.finish(&self.name, self.shape.units(), block_size, size);
+            self.held.clone_from(&learned.held);
+            self.learned = Some(learned);
+            summary
+        }))
+    }
+
+    /// What is done with the grid, as all ranks must do it.
+    fn announcement(&self, what: &str) -> Announcement {
+        let Shape { rows, columns } = self.shape;
+        let what = Announcement::new(what).with("shape", format_args!("{rows} x {columns}"));
+        what.with("values of type", std::any::type_name::<T>())
+    }
+
+    /// The ranks that have rows.
+    fn position(&self, rank: usize, size: usize) -> Position {
+        let chain = usize::try_from(self.shape.units()).unwrap_or(usize::MAX).min(size);
+        Position { rank, chain }
+    }
+
+    /// How many rows each rank that has any has at first: one where there are no more rows than ranks.
+    fn first(&self, size: usize) -> Result<Vec<u64>> {
+        self.shape.check::<T>()?;
+        let units = self.shape.units();
+        let first = self.settings.first(units, size)?;
+        let chain = self.position(0, size).chain;
+        Ok(if chain < size { vec![1; chain] } else { first })
+    }
+
+    /// Looks for a checkpoint and reads this rank's rows of it. Returns rank 0's records, the rank's writer, and the
+    /// sweeps that are done.
+    fn resume(
+        &mut self,
+        endpoint: &mut Endpoint,
+        position: Position,
+        config: &Config,
+        sweeps: u64,
+    ) -> Result<(Option<SnapshotCoordinator>, Option<SnapshotWriter>, u64)> {
+        let Some(checkpoint) = &self.settings.checkpoint else { return Ok((None, None, 0)) };
+        let (first, units) = (self.first(endpoint.size())?, self.shape.units());
+        if position.rank >= position.chain {
+            return Ok((None, None, 0));
+        }
+        if self.local.is_some() {
+            let text = "a checkpoint is of one run of a loop, and this is not its first";
+            return Err(Error::new(ErrorKind::Config, text));
+        }
+        let StartingPoint { store, found, writer } = starting_point(
+            endpoint,
+            (position.chain, Route::Chain),
+            checkpoint,
+            &self.name,
+            units,
+            config.join_limit,
+        )?;
+        log_resumed(position.rank, &self.name, checkpoint, found.as_ref());
+        let before = found.as_ref().map_or(0, |found| found.pass);
+        if before > sweeps {
+            let text = format!("the checkpoint is after {before} sweeps, but only {sweeps} are asked for");
+            return Err(Error::new(ErrorKind::Config, text));
+        }
+        if let Some(manifest) = found {
+            let start = first[..position.rank].iter().sum::<u64>();
+            // With the rows of the neighbours, which are the halo rows.
+            let wanted = start.saturating_sub(1)..(start + first[position.rank] + 1).min(units);
+            let found = load(&checkpoint.dir, &manifest, &wanted)?;
+            let bytes = self.shape.columns * size_of::<T>();
+            found.iter().try_for_each(|piece| piece.check(checkpoint, bytes))?;
+            self.found = found;
+        }
+        let now = endpoint.clock().now();
+        let snapshots =
+            store.map(|store| SnapshotCoordinator::new(store, checkpoint, position.chain, before, now));
+        Ok((snapshots, Some(writer), before))
+    }
+
+    /// Makes this rank's rows, if that was not done before.
+    fn create<U>(
+        &mut self,
+        rank: usize,
+        size: usize,
+        user: &mut U,
+        mut row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
+    ) -> Result<()> {
+        let first = self.first(size)?;
+        if self.local.is_some() || rank >= first.len() {
+            return Ok(());
+        }
+        let start = 1 + first[..rank].iter().sum::<u64>();
+        let rows = start..start + first[rank];
+        let found = std::mem::take(&mut self.found);
+        let make = |index: u64, values: &mut [T]| match kept(&found, index) {
+            Some(kept) => {
+                bytemuck::cast_slice_mut(values).copy_from_slice(kept);
+                Ok(())
+            }
+            None => make_row(rank, index, || row(user, index, values)),
+        };
+        self.local = Some(LocalRows::create(self.shape.columns, rows, make)?);
+        if rank == 0 {
+            self.held = first;
+        }
+        Ok(())
+    }
+
+    /// The whole grid, row by row, on rank 0; `None` on the others.
+    pub(super) fn gather<U>(
+        &mut self,
+        session: &Session,
+        user: &mut U,
+        row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
+    ) -> Result<Option<Vec<T>>> {
+        let mut endpoint = session.endpoint()?;
+        let endpoint = &mut *endpoint;
+        let what = self.announcement(&format!("gathers the grid of {:?}", self.name));
+        let run = endpoint.begin_run(&what, session.config().join_limit)?;
+        let rank = endpoint.rank();
+        let result = self.collect(endpoint, run, session, user, row).map_err(|error| match error.kind() {
+            ErrorKind::Peer => error,
+            _ => error.in_loop(&self.name).at_rank(rank),
+        });
+        result.inspect_err(|error| endpoint.report(error))
+    }
+
+    fn collect<U>(
+        &mut self,
+        endpoint: &mut Endpoint,
+        run: u32,
+        session: &Session,
+        user: &mut U,
+        mut row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
+    ) -> Result<Option<Vec<T>>> {
+        let (rank, size, width) = (endpoint.rank(), endpoint.size(), self.shape.columns);
+        self.create(rank, size, user, &mut row)?;
+        let position = self.position(rank, size);
+        if rank > 0 {
+            if let Some(local) = &self.local {
+                // The last rank has the lower edge, too.
+                let values = local.all(position.below().is_none()).to_vec();
+                endpoint.send_ready(0, Rows::new(local.rows().start, values).encode_gathered(run))?;
+            }
+            return Ok(None);
+        }
+        let rows = usize::try_from(self.shape.rows).unwrap_or(usize::MAX);
+        let mut all = bytemuck::allocation::zeroed_vec(rows * width);
+        let Some(local) = &mut self.local else {
+            if width > 0 {
+                for (index, values) in (0..).zip(all.chunks_exact_mut(width)) {
+                    make_row(rank, index, || row(user, index, values))?;
+                }
+            }
+            return Ok(Some(all));
+        };
+        let own = local.grid().values;
+        all[..own.len()].copy_from_slice(own);
+        let mut missing: Vec<usize> = (1..position.chain).collect();
+        let awaited = std::cell::RefCell::new(missing.clone());
+        let mut starts = vec![1_u64];
+        for units in &self.held {
+            starts.push(starts[starts.len() - 1] + units);
+        }
+        endpoint.wait_until(
+            session.config().join_limit,
+            |_, message| {
+                if let Some(message) = message {
+                    let from = message.from;
+                    let sent = Rows::decode_gathered(message)?;
+                    let Some(at) = missing.iter().position(|&rank| rank == from) else {
+                        return Err(unexpected(from, "rows of the grid", "nothing more"));
+                    };
+                    missing.swap_remove(at);
+                    awaited.borrow_mut().clone_from(&missing);
+                    let edge = u64::from(from + 1 == position.chain);
+                    let rows: Range<u64> = starts[from]..starts[from + 1] + edge;
+                    let values: Vec<T> = sent.into_values(&rows, width, from)?;
+                    let begin = rows.start as usize * width;
+                    all[begin..begin + values.len()].copy_from_slice(&values);
+                }
+                Ok(missing.is_empty().then_some(()))
+            },
+            || format!("for the rows of ranks {:?}", awaited.borrow()),
+        )?;
+        Ok(Some(all))
+    }
+}
+
+/// A row that a checkpoint has, as bytes.
+fn kept(found: &[LoadedPiece], row: u64) -> Option<&[u8]> {
+    let unit = row.checked_sub(1)?;
+    let piece = found.iter().find(|piece| piece.units.contains(&unit))?;
+    let bytes = piece.data.len() / (piece.units.end - piece.units.start) as usize;
+    let at = (unit - piece.units.start) as usize * bytes;
+    Some(&piece.data[at..at + bytes])
+}
+
+/// Calls user code that fills a row.
+fn make_row(rank: usize, index: u64, row: impl FnOnce() -> Result<(), BoxError>) -> Result<()> {
+    let position = |error: Error| {
+        Error::new(error.kind(), format!("{} (in row {index})", error.message())).at_rank(rank)
+    };
+    user_code::call(row).map_err(position)
+}

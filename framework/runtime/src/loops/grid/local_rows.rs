@@ -1,0 +1,336 @@
+//! The rows of a rank, with a row of each neighbour.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::huge_pages::HugePages;
+use super::view::{Grid, OldGrid};
+use crate::error::Result;
+use crate::persist::snapshot::Piece;
+
+/// Spare rows at either end of new memory, as a part of the rows, but at least as many as have just come: movements go
+/// back and forth.
+const SPARE: usize = 8;
+
+/// The same for the memory that a block begins with: what nobody writes to takes none.
+const ROOM: usize = 2;
+
+/// Bytes of a piece of a checkpoint, about.
+const PIECE: usize = 1 << 20;
+
+/// Neighbouring rows of the whole grid in one piece of memory, between two *halo rows*: a row above and a row below them that
+/// belong to neighbours or are fixed edges.
+///
+/// The rows lie somewhere in the memory, so that they can be given away without copying those that stay, and taken in
+/// mostly so.
+#[derive(Debug)]
+pub(super) struct LocalRows<T> {
+    width: usize,
+    /// Which rows of the whole grid, without the halo rows.
+    rows: Range<u64>,
+    memory: HugePages<T>,
+    /// Rows of memory before the upper halo row.
+    spare: usize,
+}
+
+impl<T: Pod> LocalRows<T> {
+    /// These rows and their halo rows, each as `make` fills it.
+    pub(super) fn create(
+        width: usize,
+        rows: Range<u64>,
+        mut make: impl FnMut(u64, &mut [T]) -> Result<()>,
+    ) -> Result<Self> {
+        let count = (rows.end - rows.start) as usize + 2;
+        let spare = count / ROOM;
+        let mut memory = HugePages::zeroed((count + 2 * spare) * width);
+        if width > 0 {
+            let all = memory[spare * width..(spare + count) * width].chunks_exact_mut(width);
+            for (row, values) in (rows.start - 1..).zip(all) {
+                make(row, values)?;
+            }
+        }
+        Ok(LocalRows { width, rows, memory, spare })
+    }
+
+    /// Which rows these are, without the halo rows.
+    pub(super) fn rows(&self) -> Range<u64> {
+        self.rows.clone()
+    }
+
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Number of rows without the halo rows.
+    pub(super) fn len(&self) -> usize {
+        (self.rows.end - self.rows.start) as usize
+    }
+
+    /// Where a row lies in memory; the upper halo row is number 0.
+    fn position(&self, row: usize) -> Range<usize> {
+        let begin = (self.spare + row) * self.width;
+        begin..begin + self.width
+    }
+
+    /// Some rows; the upper halo row is number 0.
+    fn several(&self, rows: Range<usize>) -> Range<usize> {
+        (self.spare + rows.start) * self.width..(self.spare + rows.end) * self.width
+    }
+
+    /// Bytes of all rows with the halo rows.
+    pub(super) fn bytes(&self) -> usize {
+        (self.len() + 2) * self.width * size_of::<T>()
+    }
+
+    /// All rows with the halo rows.
+    #[inline]
+    pub(super) fn grid(&mut self) -> Grid<'_, T> {
+        self.grid_of(&(0..self.len()))
+    }
+
+    /// Some rows with the one above and the one below them, to be written; `rows` counts from the first row after the upper
+    /// halo row.
+    #[inline]
+    pub(super) fn grid_of(&mut self, rows: &Range<usize>) -> Grid<'_, T> {
+        let position = self.several(rows.start..rows.end + 2);
+        let first = self.rows.start - 1 + rows.start as u64;
+        Grid { values: &mut self.memory[position], width: self.width, first }
+    }
+
+    /// Some rows with the one above and the one below them; counted as in [`grid_of`](Block::grid_of).
+    pub(super) fn around(&self, rows: &Range<usize>) -> OldGrid<'_, T> {
+        let position = self.several(rows.start..rows.end + 2);
+        OldGrid {
+            values: &self.memory[position],
+            width: self.width,
+            first: self.rows.start - 1 + rows.start as u64,
+        }
+    }
+
+    /// Some rows, to be written; counted as in [`grid_of`](Block::grid_of).
+    pub(super) fn band(&mut self, rows: &Range<usize>) -> &mut [T] {
+        let position = self.several(rows.start + 1..rows.end + 1);
+        &mut self.memory[position]
+    }
+
+    /// All rows without the halo rows, and with the lower one if it is asked for.
+    pub(super) fn all(&self, with_lower: bool) -> &[T] {
+        &self.memory[self.several(1..self.len() + 1 + usize::from(with_lower))]
+    }
+
+    /// The rows without the halo rows as units, in pieces of moderate size: what is read again need not be all.
+    pub(super) fn pieces(&self) -> Vec<Piece> {
+        let rows = (PIECE / (self.width * size_of::<T>()).max(1)).max(1);
+        let all = self.all(false).chunks(rows * self.width.max(1));
+        let mut first = self.rows.start - 1;
+        all.map(|values| {
+            let count = (values.len() / self.width.max(1)) as u64;
+            first += count;
+            (first - count, count, bytemuck::cast_slice(values).to_vec())
+        })
+        .collect()
+    }
+
+    /// Some rows to be looked at; the upper halo row is number 0.
+    #[inline]
+    pub(super) fn some(&self, rows: Range<usize>) -> &[T] {
+        &self.memory[self.several(rows)]
+    }
+
+    /// The upper halo row.
+    pub(super) fn upper(&mut self) -> &mut [T] {
+        let position = self.position(0);
+        &mut self.memory[position]
+    }
+
+    /// The lower halo row.
+    pub(super) fn lower(&mut self) -> &mut [T] {
+        let position = self.position(self.len() + 1);
+        &mut self.memory[position]
+    }
+
+    /// A row; the upper halo row is number 0.
+    pub(super) fn row(&self, row: usize) -> &[T] {
+        &self.memory[self.position(row)]
+    }
+
+    /// The first row.
+    pub(super) fn first(&self) -> &[T] {
+        self.row(1)
+    }
+
+    /// The last row.
+    pub(super) fn last(&self) -> &[T] {
+        self.row(self.len())
+    }
+
+    /// Gives away the first rows. The last of them is the upper halo row then.
+    pub(super) fn take_front(&mut self, rows: usize) -> Vec<T> {
+        let taken = self.memory[self.several(1..rows + 1)].to_vec();
+        self.rows.start += rows as u64;
+        self.spare += rows;
+        taken
+    }
+
+    /// Gives away the last rows. The first of them is the lower halo row then.
+    pub(super) fn take_back(&mut self, rows: usize) -> Vec<T> {
+        let len = self.len();
+        let taken = self.memory[self.several(len + 1 - rows..len + 1)].to_vec();
+        self.rows.end -= rows as u64;
+        taken
+    }
+
+    /// Takes in rows before the first. What is in the upper halo row then is not defined.
+    pub(super) fn put_front(&mut self, values: &[T]) {
+        let rows = values.len() / self.width;
+        if rows > self.spare {
+            self.make_room(rows, 0);
+        }
+        self.spare -= rows;
+        self.rows.start -= rows as u64;
+        let position = self.several(1..rows + 1);
+        self.memory[position].copy_from_slice(values);
+    }
+
+    /// Takes in rows after the last. What is in the lower halo row then is not defined.
+    pub(super) fn put_back(&mut self, values: &[T]) {
+        let rows = values.len() / self.width;
+        if (self.spare + self.len() + 2 + rows) * self.width > self.memory.len() {
+            self.make_room(0, rows);
+        }
+        let len = self.len();
+        let position = self.several(len + 1..len + 1 + rows);
+        self.memory[position].copy_from_slice(values);
+        self.rows.end += rows as u64;
+    }
+
+    /// Moves the rows to new memory with room for so many more before and after them.
+    fn make_room(&mut self, front: usize, back: usize) {
+        let count = self.len() + 2;
+        let spare = ((count + front + back) / SPARE).max(front + back);
+        let mut memory = HugePages::zeroed((front + back + count + 2 * spare) * self.width);
+        let before = (front + spare) * self.width;
+        memory[before..before + count * self.width].copy_from_slice(&self.memory[self.several(0..count)]);
+        self.memory = memory;
+        self.spare = front + spare;
+    }
+}
+
+/// With as much room, which takes no memory in the copy either; and a row further on in it: large pages begin at multiples of
+/// their size, and where the same place of both is in use at the same time, as in a step from one to the other, each would
+/// push the other's lines out of the caches, and loads would wait for stores of the other.
+impl<T: Pod> Clone for LocalRows<T> {
+    fn clone(&self) -> Self {
+        let mut memory = HugePages::zeroed(self.memory.len() + self.width);
+        let all = self.several(0..self.len() + 2);
+        memory[self.width..][all.clone()].copy_from_slice(&self.memory[all]);
+        LocalRows { width: self.width, rows: self.rows.clone(), memory, spare: self.spare + 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows whose values say where they are.
+    fn local(rows: Range<u64>) -> LocalRows<u64> {
+        LocalRows::create(3, rows, |row, values| {
+            values.copy_from_slice(&[row, row + 100, row + 200]);
+            Ok(())
+        })
+        .unwrap()
+    }
+
+    fn check(local: &LocalRows<u64>, rows: Range<u64>) {
+        assert_eq!((local.rows(), local.len() as u64), (rows.clone(), rows.end - rows.start));
+        let expected: Vec<u64> = rows.flat_map(|row| [row, row + 100, row + 200]).collect();
+        assert_eq!(local.all(false), expected);
+    }
+
+    #[test]
+    fn rows_lie_between_ghosts() {
+        let mut local = local(5..8);
+        check(&local, 5..8);
+        assert_eq!((local.upper()[0], local.lower()[0], local.first()[0], local.last()[0]), (4, 8, 5, 7));
+        let grid = local.grid();
+        assert_eq!((grid.rows(), grid.width, grid.first, grid.values[0]), (5, 3, 4, 4));
+        let around = local.around(&(1..2));
+        assert_eq!((around.rows(), around.first, around.values[0], around.values[8]), (3, 5, 5, 207));
+        assert_eq!(local.band(&(1..3))[..2], [6, 106]);
+    }
+
+    #[test]
+    fn what_is_given_away_stays_as_a_ghost() {
+        let mut local = local(5..12);
+        assert_eq!(local.take_front(2), [5, 105, 205, 6, 106, 206]);
+        check(&local, 7..12);
+        assert_eq!(local.upper()[0], 6);
+        assert_eq!(local.take_back(3).len(), 9);
+        check(&local, 7..9);
+        assert_eq!(local.lower(), [9, 109, 209]);
+    }
+
+    #[test]
+    fn a_block_may_become_empty_and_full_again() {
+        let mut b = local(5..8);
+        let back = b.take_back(2);
+        let front = b.take_front(1);
+        assert_eq!((b.len(), b.rows()), (0, 6..6));
+        b.put_front(&front);
+        check(&b, 5..6);
+        b.put_back(&back);
+        check(&b, 5..8);
+        assert_eq!(b.lower()[0], 8, "no row was written beyond those that came");
+    }
+
+    #[test]
+    fn rows_that_come_find_room() {
+        let mut b = local(50..60);
+        let memory = b.memory.as_ptr();
+        // Half as many as there are, at either end, …
+        b.put_back(local(60..66).all(false));
+        b.put_front(local(44..50).all(false));
+        assert_eq!(b.memory.as_ptr(), memory);
+        // … and after that as many again as have come.
+        b.put_back(local(66..72).all(false));
+        let memory = b.memory.as_ptr();
+        b.put_back(local(72..78).all(false));
+        b.put_front(local(38..44).all(false));
+        check(&b, 38..78);
+        assert_eq!(b.memory.as_ptr(), memory);
+        let copy = b.clone();
+        b.band(&(0..40)).fill(0);
+        check(&copy, 38..78);
+        assert_eq!(copy.spare, b.spare + 1);
+    }
+
+    #[test]
+    fn rows_come_and_go_at_both_ends() {
+        let mut b = local(500..510);
+        let mut rows = 500..510;
+        for step in 0..300_u64 {
+            let n = step * 7 % 5 + 1;
+            match step * 13 % 4 {
+                0 => {
+                    rows.start -= n;
+                    b.put_front(local(rows.start..rows.start + n).all(false));
+                }
+                1 => {
+                    b.put_back(local(rows.end..rows.end + n).all(false));
+                    rows.end += n;
+                }
+                2 if rows.end - rows.start >= n => {
+                    b.take_front(n as usize);
+                    rows.start += n;
+                }
+                3 if rows.end - rows.start >= n => {
+                    b.take_back(n as usize);
+                    rows.end -= n;
+                }
+                _ => {}
+            }
+            check(&b, rows.clone());
+        }
+    }
+}

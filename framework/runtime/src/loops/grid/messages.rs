@@ -1,0 +1,380 @@
+//! What ranks of a loop over a grid send each other, and how it lies in frames.
+
+use std::ops::Range;
+
+use bytemuck::{AnyBitPattern, NoUninit, Pod};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::directive::Directive;
+use crate::comm::message::{FRAME_HEADER, Message, frame_header, tags};
+use crate::comm::{Frame, Part};
+use crate::error::{Error, ErrorKind, Result};
+use crate::loops::metrics::Sample;
+use crate::loops::summary::RankReport;
+use crate::persist::snapshot::Saved;
+use crate::wire;
+
+tags! {
+    "a loop over a grid";
+    enum Tag {
+        Finish = 23,
+        Report = 24,
+        Alive = 25,
+        Probe = 26,
+        Echo = 27,
+        Directive = 48,
+        Rows = 49,
+        HaloRow = 50,
+        Gather = 51,
+        Wanted = 53,
+    }
+}
+
+/// To a rank from one with the rows beside its own. `V` holds bulk data: borrowed on the way out, and on the way in as it came.
+#[derive(Debug)]
+pub(super) enum ToNeighbour<V> {
+    /// A part of the sender's row that faces the receiver.
+    HaloRow(HaloRow<V>),
+    /// From the coordinator, passed on from rank to rank.
+    Directive(Directive),
+    /// Rows that move follow.
+    RowsComing,
+    /// Rows that move.
+    Rows(Rows),
+    /// The sender waits for rows that were announced to it, and can do nothing else.
+    Wanted,
+    /// To be sent back: the way there and back is timed.
+    Probe(V),
+    /// A probe that comes back.
+    Echo(V),
+}
+
+/// To the coordinator.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum ToCoordinator {
+    /// What the rank has measured since it reported last.
+    Sample(Sample),
+    /// It has written its rows as they were after so many passes.
+    Saved(u64, Vec<Saved>),
+    /// What it did in all, and that it has done everything.
+    Total(RankReport),
+}
+
+/// From the coordinator to a rank without rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToSpare {
+    /// The others are alive.
+    Alive,
+    /// The run is over.
+    Finish,
+}
+
+/// A message that has come while the loop runs.
+#[derive(Debug)]
+pub(super) enum Received {
+    FromNeighbour(ToNeighbour<Bytes>),
+    ForCoordinator(ToCoordinator),
+    ForSpare(ToSpare),
+}
+
+/// Where a worker's messages to its neighbours go.
+pub(super) trait Outgoing {
+    fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()>;
+}
+
+/// Bytes before the values of a halo row: sweep (8), first column (8).
+const HALO_ROW: usize = 16;
+
+/// Some columns of a row, as they are after a sweep.
+#[derive(Debug)]
+pub(super) struct HaloRow<V> {
+    pub(super) sweep: u64,
+    pub(super) start: usize,
+    values: V,
+}
+
+impl<'r> HaloRow<&'r [u8]> {
+    /// These columns of `row`.
+    #[inline]
+    pub(super) fn of<T: NoUninit>(sweep: u64, columns: Range<usize>, row: &'r [T]) -> Self {
+        HaloRow { sweep, start: columns.start, values: bytemuck::cast_slice(&row[columns]) }
+    }
+}
+
+impl HaloRow<Bytes> {
+    fn decode(body: Bytes) -> Option<Self> {
+        let (sweep, rest) = body.split_first_chunk::<8>()?;
+        let start = rest.first_chunk::<8>()?;
+        let (sweep, start) = (u64::from_le_bytes(*sweep), u64::from_le_bytes(*start));
+        Some(HaloRow { sweep, start: usize::try_from(start).ok()?, values: body.slice(HALO_ROW..) })
+    }
+
+    /// Copies the values to where they belong in `row`; returns the column after the last. They must be of this sweep and
+    /// begin at this column.
+    #[inline]
+    pub(super) fn write<T: Pod>(
+        &self,
+        row: &mut [T],
+        sweep: u64,
+        start: usize,
+        from: usize,
+    ) -> Result<usize> {
+        let count = self.values.len() / size_of::<T>();
+        let fits = count > 0 && self.values.len() == count * size_of::<T>() && count <= row.len() - start;
+        if self.sweep != sweep || self.start != start || !fits {
+            return Err(Error::new(
+                ErrorKind::Wire,
+                format!(
+                    "rank {from} sent {} bytes of sweep {} from column {} on, expected those of sweep {sweep} from column \
+                     {start} on, {} values of {} bytes at most",
+                    self.values.len(),
+                    self.sweep,
+                    self.start,
+                    row.len() - start,
+                    size_of::<T>()
+                ),
+            ));
+        }
+        let target: &mut [u8] = bytemuck::cast_slice_mut(&mut row[start..start + count]);
+        target.copy_from_slice(&self.values);
+        Ok(start + count)
+    }
+}
+
+/// Rows of the whole grid, one after the other.
+#[derive(Debug)]
+pub(super) struct Rows {
+    /// Which row is the first.
+    first: u64,
+    values: Part,
+}
+
+impl Rows {
+    /// Rows from `first` on.
+    pub(super) fn new<T: NoUninit + Send>(first: u64, values: Vec<T>) -> Self {
+        Rows { first, values: Part::of(values) }
+    }
+
+    fn encode(self, run: u32, tag: Tag) -> Frame {
+        let mut head = framed(run, tag, 8);
+        head.extend_from_slice(&self.first.to_le_bytes());
+        Frame { head: head.into(), parts: vec![self.values] }
+    }
+
+    fn decode(from: usize, body: &Bytes, mut parts: Vec<Part>) -> Result<Self> {
+        let first = body.first_chunk::<8>().map(|first| u64::from_le_bytes(*first));
+        match (first, parts.pop()) {
+            (Some(first), Some(values)) if parts.is_empty() => Ok(Rows { first, values }),
+            _ => Err(unexpected(from, "what is no rows", "where they begin, and their values")),
+        }
+    }
+
+    /// As what the coordinator gets when the whole grid is brought together; `run` is the number of that run.
+    pub(super) fn encode_gathered(self, run: u32) -> Frame {
+        self.encode(run, Tag::Gather)
+    }
+
+    /// From such a message.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if it is another message, or damaged.
+    pub(super) fn decode_gathered(message: Message) -> Result<Self> {
+        let (from, tag) = (message.from, message.tag::<Tag>()?);
+        match tag {
+            Tag::Gather => Rows::decode(from, &message.body, message.parts),
+            other => Err(unexpected(from, &format!("{other:?}"), "its rows of the grid")),
+        }
+    }
+
+    /// The values, which must be those of `rows`, of `width` columns each.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if rank `from` has sent others.
+    pub(super) fn into_values<T: AnyBitPattern>(
+        self,
+        rows: &Range<u64>,
+        width: usize,
+        from: usize,
+    ) -> Result<Vec<T>> {
+        let (length, wanted) = (self.values.len(), (rows.end - rows.start) as usize * width * size_of::<T>());
+        if self.first != rows.start || length != wanted {
+            let sent = format!("{length} bytes of the rows from {} on", self.first);
+            return Err(unexpected(from, &sent, &format!("{wanted} bytes of the rows {rows:?}")));
+        }
+        // Values whose alignment the transport does not keep are copied.
+        Ok(self.values.into_values().unwrap_or_else(|part| copied(&part)))
+    }
+}
+
+fn copied<T: AnyBitPattern>(part: &Part) -> Vec<T> {
+    part.bytes().chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
+}
+
+/// The beginning of a frame's head, with room for so many bytes more.
+fn framed(run: u32, tag: Tag, room: usize) -> Vec<u8> {
+    let mut head = Vec::with_capacity(FRAME_HEADER + room);
+    head.extend_from_slice(&frame_header(run, tag));
+    head
+}
+
+fn encode(run: u32, tag: Tag, content: &impl Serialize) -> Result<Frame> {
+    let bytes = wire::to_bytes(content)?;
+    Ok(bulk(run, tag, &bytes))
+}
+
+fn bulk(run: u32, tag: Tag, bytes: &[u8]) -> Frame {
+    let mut head = framed(run, tag, bytes.len());
+    head.extend_from_slice(bytes);
+    Frame::new(head)
+}
+
+impl ToNeighbour<&[u8]> {
+    /// As a message of run number `run`.
+    #[inline]
+    pub(super) fn encode(self, run: u32) -> Result<Frame> {
+        Ok(match self {
+            ToNeighbour::HaloRow(HaloRow { sweep, start, values }) => {
+                let mut head = framed(run, Tag::HaloRow, HALO_ROW + values.len());
+                head.extend_from_slice(&sweep.to_le_bytes());
+                head.extend_from_slice(&(start as u64).to_le_bytes());
+                head.extend_from_slice(values);
+                Frame::new(head)
+            }
+            ToNeighbour::Directive(directive) => encode(run, Tag::Directive, &directive)?,
+            ToNeighbour::RowsComing => Frame::new(framed(run, Tag::Rows, 0)),
+            ToNeighbour::Rows(rows) => rows.encode(run, Tag::Rows),
+            ToNeighbour::Wanted => Frame::new(framed(run, Tag::Wanted, 0)),
+            ToNeighbour::Probe(bytes) => bulk(run, Tag::Probe, bytes),
+            ToNeighbour::Echo(bytes) => bulk(run, Tag::Echo, bytes),
+        })
+    }
+}
+
+impl<V> ToNeighbour<V> {
+    /// An error: rank `from` has sent this where `expected` was.
+    pub(super) fn unexpected(&self, from: usize, expected: &str) -> Error {
+        let what = match self {
+            ToNeighbour::HaloRow(_) => "a halo row",
+            ToNeighbour::Directive(_) => "a directive",
+            ToNeighbour::RowsComing => "that rows follow",
+            ToNeighbour::Rows(_) => "rows",
+            ToNeighbour::Wanted => "that rows are wanted",
+            ToNeighbour::Probe(_) => "a probe",
+            ToNeighbour::Echo(_) => "an echo",
+        };
+        unexpected(from, what, expected)
+    }
+}
+
+impl ToCoordinator {
+    /// As a message of run number `run`.
+    pub(super) fn encode(&self, run: u32) -> Result<Frame> {
+        encode(run, Tag::Report, self)
+    }
+}
+
+impl ToSpare {
+    /// As a message of run number `run`.
+    pub(super) fn encode(self, run: u32) -> Frame {
+        let tag = match self {
+            ToSpare::Alive => Tag::Alive,
+            ToSpare::Finish => Tag::Finish,
+        };
+        Frame::new(framed(run, tag, 0))
+    }
+}
+
+impl Received {
+    /// Opens a message.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if it has no place in a running loop, or is damaged.
+    #[inline]
+    pub(super) fn decode(message: Message) -> Result<Self> {
+        let tag = message.tag()?;
+        let Message { from, body, parts, .. } = message;
+        let message = match tag {
+            Tag::HaloRow => {
+                let length = body.len();
+                let row = HaloRow::decode(body).ok_or_else(|| {
+                    let expected = format!("at least {HALO_ROW}");
+                    unexpected(from, &format!("a halo row of {length} bytes"), &expected)
+                })?;
+                ToNeighbour::HaloRow(row)
+            }
+            Tag::Directive => ToNeighbour::Directive(wire::from_bytes(&body)?),
+            Tag::Rows if body.is_empty() && parts.is_empty() => ToNeighbour::RowsComing,
+            Tag::Rows => ToNeighbour::Rows(Rows::decode(from, &body, parts)?),
+            Tag::Wanted => ToNeighbour::Wanted,
+            Tag::Probe => ToNeighbour::Probe(body),
+            Tag::Echo => ToNeighbour::Echo(body),
+            Tag::Report => return Ok(Received::ForCoordinator(wire::from_bytes(&body)?)),
+            Tag::Alive => return Ok(Received::ForSpare(ToSpare::Alive)),
+            Tag::Finish => return Ok(Received::ForSpare(ToSpare::Finish)),
+            Tag::Gather => return Err(unexpected(from, "rows to be gathered", "messages of a running loop")),
+        };
+        Ok(Received::FromNeighbour(message))
+    }
+
+    /// An error: rank `from` has sent this where `expected` was.
+    pub(super) fn unexpected(&self, from: usize, expected: &str) -> Error {
+        match self {
+            Received::FromNeighbour(message) => message.unexpected(from, expected),
+            Received::ForCoordinator(_) => unexpected(from, "a report", expected),
+            Received::ForSpare(_) => unexpected(from, "what is for ranks without rows", expected),
+        }
+    }
+}
+
+pub(super) fn unexpected(from: usize, what: &str, expected: &str) -> Error {
+    Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, expected {expected}"))
+}
+
+/// What a neighbour gets of a message, for workers that are tested without ranks.
+#[cfg(test)]
+pub(super) fn delivered(message: ToNeighbour<&[u8]>) -> ToNeighbour<Bytes> {
+    let Frame { head, parts } = message.encode(1).unwrap();
+    let code = head[crate::comm::message::TAG_AT];
+    match Received::decode(Message { from: 0, code, body: head.slice(FRAME_HEADER..), parts }).unwrap() {
+        Received::FromNeighbour(message) => message,
+        other => panic!("{other:?} is for no neighbour"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_halo_row_is_refused() {
+        let frame = bulk(1, Tag::HaloRow, &[0; 3]);
+        let message = Message {
+            from: 2,
+            code: Tag::HaloRow as u8,
+            body: frame.head.slice(FRAME_HEADER..),
+            parts: Vec::new(),
+        };
+        let error = Received::decode(message).unwrap_err();
+        assert_eq!(error.message(), "rank 2 sent a halo row of 3 bytes, expected at least 16");
+    }
+
+    #[test]
+    fn rows_are_refused_that_are_others() {
+        let rows = |count: u64| delivered(ToNeighbour::Rows(Rows::new(5, vec![1.5_f64; 3 * count as usize])));
+        let ToNeighbour::Rows(two) = rows(2) else { panic!("they are rows") };
+        assert_eq!(two.into_values::<f64>(&(5..7), 3, 1).unwrap(), [1.5; 6]);
+        for wrong in [4..6, 5..8] {
+            let ToNeighbour::Rows(two) = rows(2) else { panic!("they are rows") };
+            let error = two.into_values::<f64>(&wrong, 3, 1).unwrap_err();
+            assert!(
+                error.message().starts_with("rank 1 sent 48 bytes of the rows from 5 on, expected "),
+                "{error}"
+            );
+        }
+        assert!(
+            Rows::decode(1, &Bytes::new(), vec![]).is_err()
+                && Rows::decode(1, &Bytes::from_static(&[0; 8]), vec![]).is_err()
+        );
+    }
+}

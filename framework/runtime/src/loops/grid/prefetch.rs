@@ -1,0 +1,118 @@
+//! A strip a few rows at a time, while the rows after them are on their way from memory.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+use prefetch_index::prefetch_index;
+
+use super::local_rows::LocalRows;
+use super::view::Grid;
+
+/// Bytes of a strip that user code computes at a time: enough that the call does not count, and few enough that the lines of
+/// as many more can be on their way to the first cache.
+const BAND: usize = 1 << 10;
+/// So many bands ahead, lines are asked for: by then they are there.
+const AHEAD: usize = 2;
+/// Bytes of a row within a strip from which on the processor sees by itself what comes next.
+const WIDE: usize = 2 << 10;
+/// A block of so many bytes stays in a core's cache from sweep to sweep.
+const SMALL: usize = 128 << 10;
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// Calls `work` for all rows of the block, some neighbouring ones at a time and from top to bottom, where that makes these
+/// `columns` of them faster.
+///
+/// The parts that rows have in a strip lie far from each other in memory. No processor guesses that the next row follows
+/// after so few values, so each row begins with waiting for memory, and what processors fetch instead, the values after
+/// those of the strip, is gone from the cache before the next strip if there are many rows: the time of a value would
+/// depend on the rows that a rank holds, and so each movement would promise more than it keeps.
+pub(super) fn in_bands<T: Pod, E>(
+    local: &mut LocalRows<T>,
+    columns: &Range<usize>,
+    mut work: impl FnMut(Grid<'_, T>) -> Result<(), E>,
+) -> Result<(), E> {
+    let rows = local.len();
+    let part = columns.len() * size_of::<T>();
+    if part == 0 || part > WIDE || local.bytes() <= SMALL {
+        return work(local.grid());
+    }
+    let band = BAND.div_ceil(part);
+    for first in (0..rows).step_by(band) {
+        // The lower halo row, too: row `rows`, counted without the upper one.
+        let ahead = |from: usize| (from + AHEAD * band).min(rows + 1);
+        fetch(local, ahead(first)..ahead(first + band), columns);
+        work(local.grid_of(&(first..(first + band).min(rows))))?;
+    }
+    Ok(())
+}
+
+/// Asks for the lines of these columns and the one after them.
+fn fetch<T: Pod>(local: &LocalRows<T>, rows: Range<usize>, columns: &Range<usize>) {
+    let step = (LINE / size_of::<T>()).max(1);
+    for values in local.some(rows.start + 1..rows.end + 1).chunks_exact(local.width()) {
+        columns.clone().step_by(step).for_each(|column| prefetch_index(values, column));
+        prefetch_index(values, columns.end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WIDTH: usize = 300;
+
+    fn local(rows: u64) -> LocalRows<u64> {
+        LocalRows::create(WIDTH, 5..5 + rows, |row, values| {
+            values.fill(row);
+            Ok(())
+        })
+        .unwrap()
+    }
+
+    /// The rows of each call, the one above and the one below included, after a check that they are what they should be.
+    fn calls(rows: u64, columns: Range<usize>) -> Vec<Range<u64>> {
+        let mut calls = Vec::new();
+        in_bands(&mut local(rows), &columns, |grid| {
+            let rows = grid.first..grid.first + grid.rows() as u64;
+            let firsts: Vec<u64> = grid.values.iter().step_by(WIDTH).copied().collect();
+            assert_eq!((grid.width, firsts), (WIDTH, rows.clone().collect()));
+            calls.push(rows);
+            Ok::<(), ()>(())
+        })
+        .unwrap();
+        calls
+    }
+
+    #[test]
+    fn bands_are_all_rows_from_top_to_bottom() {
+        for (rows, width, band) in [(100, 16, 8), (101, 16, 8), (99, 10, 13), (77, 128, 1), (60, 256, 1)] {
+            let calls = calls(rows, 1..1 + width);
+            assert_eq!(calls.len() as u64, rows.div_ceil(band), "{width} columns");
+            let mut next = 5;
+            for call in calls {
+                assert_eq!(call.start + 1, next);
+                next = call.end - 1;
+                assert!(next <= call.start + 1 + band);
+            }
+            assert_eq!(next, 5 + rows);
+        }
+    }
+
+    #[test]
+    fn small_blocks_and_wide_strips_are_done_at_once() {
+        assert_eq!(calls(50, 1..17), [Range { start: 4, end: 56 }], "fits into a cache");
+        assert_eq!(calls(100, 1..258), [Range { start: 4, end: 106 }], "a long part of a row");
+        assert_eq!(calls(100, 7..7), [Range { start: 4, end: 106 }], "nothing to do");
+    }
+
+    #[test]
+    fn the_first_error_ends_the_strip() {
+        let mut calls = 0;
+        let result = in_bands(&mut local(100), &(1..17), |grid| {
+            calls += 1;
+            if grid.first == 20 { Err("here") } else { Ok(()) }
+        });
+        assert_eq!((result, calls), (Err("here"), 3));
+    }
+}

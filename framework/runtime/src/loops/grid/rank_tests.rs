@@ -1,0 +1,153 @@
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+use super::super::directive::Directive;
+use super::*;
+use crate::comm::{Frame, Transport, Waker};
+use crate::persist::snapshot::Piece;
+
+/// What a rank does, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Did {
+    Computed,
+    Looked,
+}
+
+type Diary = Rc<RefCell<Vec<Did>>>;
+
+/// Brings some messages, and says that sends have left when it was asked so many times.
+struct Slow {
+    queues: VecDeque<(usize, Frame)>,
+    looks: usize,
+    diary: Diary,
+}
+
+impl Transport for Slow {
+    fn rank(&self) -> usize {
+        1
+    }
+    fn size(&self) -> usize {
+        2
+    }
+    fn describe(&self) -> String {
+        "slow".into()
+    }
+    fn capabilities(&self) -> crate::comm::Capabilities {
+        crate::comm::Capabilities {
+            processes: false,
+            returns_errors: true,
+            real_time: true,
+            ranks_may_end: false,
+        }
+    }
+    fn send(&mut self, _: usize, _: Frame) -> Result<()> {
+        Ok(())
+    }
+    fn poll(&mut self) -> Result<Option<(usize, Frame)>> {
+        Ok(self.queues.pop_front())
+    }
+    fn is_receiving(&self) -> bool {
+        false
+    }
+    fn sends_done(&mut self) -> Result<bool> {
+        self.diary.borrow_mut().push(Did::Looked);
+        self.looks = self.looks.saturating_sub(1);
+        Ok(self.looks == 0)
+    }
+    fn wait(&mut self, limit: Option<Duration>) -> Result<()> {
+        std::thread::sleep(limit.unwrap_or_default());
+        Ok(())
+    }
+    fn waker(&self) -> Waker {
+        Waker::for_this_thread()
+    }
+    fn clock(&self) -> Clock {
+        Clock::wall()
+    }
+    fn abort(&mut self, _: &Error) {}
+    fn leave_now(&mut self) {}
+    fn close(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Computes so many pieces.
+struct Pieces(u32);
+
+impl Worker for Pieces {
+    type Piece = ();
+
+    fn next(&mut self, _: &mut dyn Outgoing) -> Result<Step<()>> {
+        Ok(if self.0 == 0 { Step::Done } else { Step::Compute(()) })
+    }
+    fn computed(&mut self, _: &mut dyn Outgoing) -> Result<()> {
+        self.0 -= 1;
+        Ok(())
+    }
+    fn receive(&mut self, _: usize, _: ToNeighbour<Bytes>) -> Result<()> {
+        Ok(())
+    }
+    fn carry_out(&mut self, _: Directive, _: &mut dyn Outgoing) -> Result<()> {
+        Ok(())
+    }
+    fn awaits_sender(&self) -> bool {
+        false
+    }
+    fn report_after(&self) -> u64 {
+        0
+    }
+    fn delay(&self) -> u64 {
+        1
+    }
+    fn save_before(&self) -> Option<u64> {
+        None
+    }
+    fn pieces(&self) -> Vec<Piece> {
+        Vec::new()
+    }
+    fn held(&self) -> u64 {
+        1
+    }
+    fn units(&self, (): &()) -> f64 {
+        1.0
+    }
+    fn whereabouts(&self, (): &()) -> String {
+        "piece".into()
+    }
+    fn waiting_for(&self) -> String {
+        "for nothing".into()
+    }
+}
+
+/// Rank 1 has sent rows to rank 0, which says that it waits for them; they leave in so many looks. What rank 1 does until it has
+/// computed two pieces.
+fn awaited(looks: usize, config: &Config) -> Result<Vec<Did>> {
+    let diary = Diary::default();
+    let wanted = ToNeighbour::Wanted.encode(0)?;
+    let transport = Slow { queues: [(0, wanted)].into(), looks, diary: diary.clone() };
+    let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));
+    let rank = GridRank::new(&mut endpoint, Position { rank: 1, chain: 2 }, config, None, None);
+    rank.run(&mut Pieces(2), |_, ()| {
+        diary.borrow_mut().push(Did::Computed);
+        Ok(())
+    })?;
+    Ok(diary.take())
+}
+
+#[test]
+fn rows_that_are_waited_for_leave_before_anything_else_is_computed() {
+    use Did::{Computed, Looked};
+    let did = awaited(4, &Config::default()).unwrap();
+    assert_eq!(did, [Computed, Looked, Looked, Looked, Looked, Computed]);
+}
+
+#[test]
+fn a_rank_that_does_not_take_its_rows_is_named() {
+    let config = Config { peer_limit: Duration::from_millis(20), ..Config::default() };
+    let error = awaited(usize::MAX, &config).unwrap_err();
+    assert_eq!((error.kind(), error.rank()), (crate::ErrorKind::Timeout, Some(1)));
+    assert_eq!(error.message(), "waited 0 s for rank 0 to take rows");
+}

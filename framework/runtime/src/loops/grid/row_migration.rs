@@ -1,0 +1,182 @@
+//! A rank's part of a movement.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+
+use super::directive::Movement;
+use super::local_rows::LocalRows;
+use super::messages::{Outgoing, Rows, ToNeighbour, unexpected};
+use super::neighbours::{Neighbours, Position};
+use crate::error::Result;
+
+/// What a rank does in a round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Task {
+    Send { to: usize, units: Range<u64> },
+    Receive { from: usize, units: Range<u64> },
+}
+
+/// Sends and receives rows, round by round, as far as it can.
+#[derive(Debug)]
+pub(super) struct RowMigration {
+    /// In order; in a round sends come first.
+    tasks: Vec<Task>,
+    next: usize,
+    /// The rows that are to be received next are on their way.
+    coming: bool,
+    pub(super) sent: u64,
+    pub(super) received: u64,
+}
+
+impl RowMigration {
+    pub(super) fn new(movement: &Movement, position: Position) -> Self {
+        let mut tasks = Vec::new();
+        for round in &movement.rounds {
+            let sends = round.iter().filter(|m| m.from == position.rank);
+            tasks.extend(sends.map(|m| Task::Send { to: m.to, units: m.units.clone() }));
+            let receives = round.iter().filter(|m| m.to == position.rank);
+            tasks.extend(receives.map(|m| Task::Receive { from: m.from, units: m.units.clone() }));
+        }
+        RowMigration { tasks, next: 0, coming: false, sent: 0, received: 0 }
+    }
+
+    /// Goes on; true when the rank has done its part.
+    pub(super) fn advance<T: Pod + Send>(
+        &mut self,
+        position: Position,
+        local: &mut LocalRows<T>,
+        queues: &mut Neighbours,
+        out: &mut dyn Outgoing,
+    ) -> Result<bool> {
+        while let Some(task) = self.tasks.get(self.next) {
+            match task {
+                Task::Send { to, units } => {
+                    let (rows, count) = (row_range(units), (units.end - units.start) as usize);
+                    let has = local.rows();
+                    let is_up = *to < position.rank;
+                    let is_there = if is_up {
+                        rows.start == has.start && rows.end <= has.end
+                    } else {
+                        rows.end == has.end && rows.start >= has.start
+                    };
+                    if !is_there {
+                        let what = format!("an order to send rows {rows:?}");
+                        return Err(unexpected(0, &what, &format!("some at an end of {has:?}")));
+                    }
+                    let values = if is_up { local.take_front(count) } else { local.take_back(count) };
+                    // The receiver takes what follows this for the time that the rows need.
+                    out.send(*to, ToNeighbour::RowsComing)?;
+                    out.send(*to, ToNeighbour::Rows(Rows::new(rows.start, values)))?;
+                    self.sent += count as u64;
+                }
+                Task::Receive { from, units } => {
+                    let is_above = *from < position.rank;
+                    let queue = if is_above { &mut queues.above } else { &mut queues.below };
+                    let sent = match queue.pop_front() {
+                        None => return Ok(false),
+                        Some(ToNeighbour::RowsComing) if !self.coming => {
+                            self.coming = true;
+                            if queue.is_empty() {
+                                out.send(*from, ToNeighbour::Wanted)?;
+                            }
+                            continue;
+                        }
+                        Some(ToNeighbour::Rows(rows)) if self.coming => rows,
+                        Some(other) => {
+                            let expected = if self.coming { "rows" } else { "that rows are announced first" };
+                            return Err(other.unexpected(*from, expected));
+                        }
+                    };
+                    let values = sent.into_values(&row_range(units), local.width(), *from)?;
+                    if is_above {
+                        local.put_front(&values);
+                    } else {
+                        local.put_back(&values);
+                    }
+                    self.received += units.end - units.start;
+                    self.coming = false;
+                }
+            }
+            self.next += 1;
+        }
+        Ok(true)
+    }
+
+    /// Whether it waits for a rank that has not begun to send.
+    pub(super) fn awaits_sender(&self) -> bool {
+        !self.coming && matches!(self.tasks.get(self.next), Some(Task::Receive { .. }))
+    }
+
+    /// Whom it waits for.
+    pub(super) fn waiting_for(&self) -> String {
+        match self.tasks.get(self.next) {
+            Some(Task::Receive { from, units }) => {
+                format!("for rows {:?} that move here from rank {from}", row_range(units))
+            }
+            _ => "to send rows".to_string(),
+        }
+    }
+}
+
+/// The rows that are these units.
+fn row_range(units: &Range<u64>) -> Range<u64> {
+    units.start + 1..units.end + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use armature_planner::loops::BlockMove;
+
+    use bytes::Bytes;
+
+    use super::super::messages::delivered;
+    use super::*;
+
+    /// What a rank sends.
+    #[derive(Default)]
+    struct Wire(Vec<ToNeighbour<Bytes>>);
+
+    impl Outgoing for Wire {
+        fn send(&mut self, _: usize, message: ToNeighbour<&[u8]>) -> Result<()> {
+            self.0.push(delivered(message));
+            Ok(())
+        }
+    }
+
+    /// Waiting for the sender is told from waiting for what it has sent, and the sender hears of that.
+    #[test]
+    fn a_receiver_knows_whether_rows_are_on_their_way() {
+        let movement = Movement { before: 1, rounds: vec![vec![BlockMove { from: 0, to: 1, units: 2..4 }]] };
+        let position = |rank| Position { rank, chain: 2 };
+        let local = |rows: Range<u64>| {
+            LocalRows::<f64>::create(3, rows, |row, all| {
+                all.fill(row as f64);
+                Ok(())
+            })
+        };
+        let (mut upper, mut lower) = (local(1..5).unwrap(), local(5..6).unwrap());
+        let (mut wire, mut queues) = (Wire::default(), Neighbours::of(position(1)));
+        let mut receiver = RowMigration::new(&movement, position(1));
+        let mut receive = |queues: &mut Neighbours| {
+            let mut wire = Wire::default();
+            let done = receiver.advance(position(1), &mut lower, queues, &mut wire);
+            let says_wanted = matches!(wire.0[..], [ToNeighbour::Wanted]);
+            assert!(says_wanted || wire.0.is_empty());
+            (done.map_err(|error| error.to_string()), receiver.awaits_sender(), says_wanted)
+        };
+        assert_eq!(receive(&mut queues), (Ok(false), true, false), "nothing has come");
+        let mut sender = RowMigration::new(&movement, position(0));
+        assert!(
+            sender.advance(position(0), &mut upper, &mut Neighbours::of(position(0)), &mut wire).unwrap()
+        );
+        assert!(!sender.awaits_sender() && sender.sent == 2);
+        let [coming, rows] = <[ToNeighbour<Bytes>; 2]>::try_from(wire.0).unwrap();
+        queues.receive(0, coming).unwrap();
+        assert_eq!(receive(&mut queues), (Ok(false), false, true), "they are on their way");
+        assert_eq!(receive(&mut queues), (Ok(false), false, false), "that is said once");
+        queues.receive(0, rows).unwrap();
+        assert_eq!(receive(&mut queues), (Ok(true), false, false));
+        assert_eq!((lower.rows(), lower.first()), (3..6, &[3.0; 3][..]));
+    }
+}

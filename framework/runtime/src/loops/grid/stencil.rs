@@ -1,0 +1,152 @@
+//! Loops that make a new grid of an old one: stencils.
+
+use std::fmt;
+
+use bytemuck::Pod;
+
+use super::grid_loop::{GridLoop, Job};
+use super::shape::Shape;
+use super::stencil_step::StencilStep;
+use super::view::OldGrid;
+use crate::error::{BoxError, Result};
+use crate::loops::settings::Settings;
+use crate::loops::summary::Summary;
+use crate::session::Session;
+
+/// A grid that is made anew in each step, from its values before: each value depends on those above, below and beside it.
+///
+/// The rows are the units of the loop, and move. Each rank holds two copies of its rows, as they were and as they will be.
+/// The rows at the ends of its block are made first, and go to the neighbours while those between are made.
+pub trait Stencil {
+    /// A value of the grid: plain data.
+    type Value: Pod + Send;
+
+    /// Writes the initial values of a row of the whole grid, fixed edges included. It is called for rows that the rank
+    /// has at first, and for one row above and one below them.
+    ///
+    /// # Errors
+    /// Any error ends the job.
+    fn row(&mut self, index: u64, values: &mut [Self::Value]) -> Result<(), BoxError>;
+
+    /// Makes `new`, the rows of `old` but its first and last, one step later. It is called several times a step, for
+    /// some rows each.
+    ///
+    /// Columns that it never writes keep their initial values: fixed edges, say. What it does for a row must not depend on
+    /// how many rows there are, or the result does.
+    ///
+    /// # Errors
+    /// Any error ends the job.
+    fn step(&mut self, old: OldGrid<'_, Self::Value>, new: &mut [Self::Value]) -> Result<(), BoxError>;
+}
+
+/// Runs a [`Stencil`] on all ranks.
+///
+/// Every rank makes the same loop and calls the same methods. The grid stays spread over the ranks from run to run.
+///
+/// ```
+/// use armature::BoxError;
+/// use armature::loops::{OldGrid, Shape, Stencil, StencilLoop};
+///
+/// struct Heat;
+///
+/// impl Stencil for Heat {
+///     type Value = f64;
+///
+///     fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+///         // The upper edge is hot.
+///         values.fill(if index == 0 { 1.0 } else { 0.0 });
+///         Ok(())
+///     }
+///
+///     fn step(&mut self, old: OldGrid<'_, f64>, new: &mut [f64]) -> Result<(), BoxError> {
+///         step(old.values, new, old.width);
+///         Ok(())
+///     }
+/// }
+///
+/// /// The serial loop: `new` is the inner rows of `b`.
+/// fn step(b: &[f64], new: &mut [f64], width: usize) {
+///     for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
+///         for column in 1..width - 1 {
+///             let i = row * width + column;
+///             new[column] = 0.25 * (b[i - width] + b[i - 1] + b[i + 1] + b[i + width]);
+///         }
+///     }
+/// }
+///
+/// let shape = Shape { rows: 30, columns: 20 };
+/// let config = armature::Config::new().ranks(3);
+/// let grid = armature::run(&config, |session| {
+///     let mut heat = StencilLoop::new("heat", shape, Heat);
+///     heat.run(session, 50)?;
+///     Ok(heat.gather(session)?)
+/// })?;
+///
+/// let mut serial = vec![0.0; 600];
+/// serial[..20].fill(1.0);
+/// for _ in 0..50 {
+///     let old = serial.clone();
+///     step(&old, &mut serial[20..580], 20);
+/// }
+/// assert_eq!(grid, Some(serial));
+/// # Ok::<(), armature::Error>(())
+/// ```
+#[must_use = "a loop does nothing until it is run"]
+pub struct StencilLoop<U: Stencil> {
+    grid_loop: GridLoop<U::Value>,
+    user: U,
+}
+
+impl<U: Stencil> StencilLoop<U> {
+    /// A loop over a grid of this shape.
+    pub fn new(name: &str, shape: Shape, user: U) -> Self {
+        StencilLoop { grid_loop: GridLoop::new(name, shape), user }
+    }
+
+    /// How it is run; see [`Settings`]. There are no blocks to be set: a step is one.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.grid_loop.settings = settings;
+        self
+    }
+
+    /// Goes so many steps on. The first run makes the rows, later ones go on with them. Returns a [`Summary`] on rank 0
+    /// and `None` on the others.
+    ///
+    /// # Errors
+    /// An error or panic of user code, with the rank and where in the loop it was; settings that cannot be used; other ranks
+    /// that are silent for longer than [`Config::peer_limit`](crate::Config::peer_limit), so no step may take as long. On
+    /// MPI a failure ends the job instead of returning.
+    pub fn run(&mut self, session: &Session, steps: u64) -> Result<Option<Summary>> {
+        self.grid_loop.run(
+            &Job { session, kind: "stencil", sweeps: steps },
+            &mut self.user,
+            U::row,
+            StencilStep::new,
+            |user, worker, rows| {
+                let (old, new) = worker.band(rows);
+                user.step(old, new)
+            },
+            |worker| {
+                let rows = worker.old.len() as u64;
+                (worker.old, rows)
+            },
+        )
+    }
+
+    /// The whole grid on rank 0, row by row, fixed edges included; `None` on the others. The ranks keep their rows.
+    ///
+    /// # Errors
+    /// As [`run`](StencilLoop::run).
+    pub fn gather(&mut self, session: &Session) -> Result<Option<Vec<U::Value>>> {
+        self.grid_loop.gather(session, &mut self.user, U::row)
+    }
+}
+
+impl<U: Stencil> fmt::Debug for StencilLoop<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StencilLoop")
+            .field("name", &self.grid_loop.name)
+            .field("shape", &self.grid_loop.shape)
+            .finish_non_exhaustive()
+    }
+}

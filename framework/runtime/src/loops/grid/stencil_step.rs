@@ -1,0 +1,311 @@
+//! The engine of a stencil loop: what a rank does when, without clock and transport. `README.md` has the protocol.
+
+use std::ops::Range;
+
+use bytemuck::Pod;
+use bytes::Bytes;
+
+use super::directive::{Directive, Movement};
+use super::local_rows::LocalRows;
+use super::messages::{HaloRow, Outgoing, ToNeighbour, unexpected};
+use super::neighbours::{Neighbours, Position};
+use super::row_migration::RowMigration;
+use super::worker::{Step, Worker};
+use crate::error::Result;
+use crate::persist::snapshot::Piece;
+
+/// Where a rank is in its sweep.
+#[derive(Debug)]
+enum Phase {
+    /// Before the sweep.
+    Between,
+    /// Rows move before it.
+    Moving(RowMigration),
+    /// Rows have moved; the next step is the boundary.
+    Moved,
+    /// Which of its bands is next: the first row, the last, those between.
+    Band(usize),
+    /// After the last sweep.
+    Closing,
+}
+
+/// One rank's part of a stencil loop.
+#[derive(Debug)]
+pub(super) struct StencilStep<T> {
+    position: Position,
+    /// The rows as they are, with halo rows.
+    pub(super) old: LocalRows<T>,
+    /// The same rows after the sweep; its halo rows mean nothing.
+    new: LocalRows<T>,
+    sweeps: u64,
+    sweep: u64,
+    phase: Phase,
+    /// Whether the halo rows of `old` are as the rows are.
+    above_ready: bool,
+    below_ready: bool,
+    queues: Neighbours,
+    movement: Option<Movement>,
+    report_after: u64,
+    save_before: Option<u64>,
+}
+
+impl<T: Pod + Send> StencilStep<T> {
+    /// Both halo rows of `block` are as its rows.
+    pub(super) fn new(position: Position, local: LocalRows<T>, sweeps: u64) -> Self {
+        StencilStep {
+            position,
+            new: local.clone(),
+            old: local,
+            sweeps,
+            sweep: 0,
+            phase: Phase::Between,
+            above_ready: true,
+            below_ready: true,
+            queues: Neighbours::of(position),
+            movement: None,
+            report_after: 0,
+            save_before: None,
+        }
+    }
+
+    /// The rows as they were, around a band, and the band as it is to be.
+    pub(super) fn band(&mut self, rows: &Range<usize>) -> (super::view::OldGrid<'_, T>, &mut [T]) {
+        (self.old.around(rows), self.new.band(rows))
+    }
+
+    /// Takes the rows of both neighbours as they are after the sweep before; false if they have not come.
+    fn take_halo(&mut self, out: &mut dyn Outgoing) -> Result<bool> {
+        while let Some(from) = self.position.above()
+            && !self.above_ready
+        {
+            match self.queues.above.pop_front() {
+                Some(ToNeighbour::HaloRow(row)) => self.above_ready = self.fill(&row, from, true)?,
+                Some(ToNeighbour::Directive(directive)) => self.carry_out(directive, out)?,
+                Some(other) => return Err(other.unexpected(from, "a halo row or a directive")),
+                None => return Ok(false),
+            }
+        }
+        if let Some(from) = self.position.below()
+            && !self.below_ready
+        {
+            match self.queues.below.pop_front() {
+                Some(ToNeighbour::HaloRow(row)) => self.below_ready = self.fill(&row, from, false)?,
+                Some(other) => return Err(other.unexpected(from, "a halo row from below")),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Writes a border, which must be a whole row, to its halo row.
+    fn fill(&mut self, row: &HaloRow<Bytes>, from: usize, is_above: bool) -> Result<bool> {
+        let width = self.old.width();
+        let halo = if is_above { self.old.upper() } else { self.old.lower() };
+        let end = row.write(halo, self.sweep.wrapping_sub(1), 0, from)?;
+        if end != width {
+            return Err(unexpected(from, &format!("{end} values of a row"), &format!("{width}")));
+        }
+        Ok(true)
+    }
+
+    /// Sends the rows at the ends of `rows` to those who need them, where `to` says so.
+    fn send_ends(
+        &self,
+        rows: &LocalRows<T>,
+        sweep: u64,
+        crossed: bool,
+        out: &mut dyn Outgoing,
+    ) -> Result<()> {
+        let moves = |lower: usize| {
+            self.movement
+                .as_ref()
+                .is_some_and(|movement| movement.before == sweep + 1 && movement.direction(lower).is_some())
+        };
+        let width = rows.width();
+        if let Some(above) = self.position.above()
+            && moves(above) == crossed
+        {
+            out.send(above, ToNeighbour::HaloRow(HaloRow::of(sweep, 0..width, rows.first())))?;
+        }
+        if let Some(below) = self.position.below()
+            && moves(self.position.rank) == crossed
+        {
+            out.send(below, ToNeighbour::HaloRow(HaloRow::of(sweep, 0..width, rows.last())))?;
+        }
+        Ok(())
+    }
+
+    /// Which rows a band has.
+    fn rows_of(&self, band: usize) -> Range<usize> {
+        let len = self.old.len();
+        match band {
+            0 => 0..1,
+            1 => len - 1..len,
+            _ => 1..len - 1,
+        }
+    }
+
+    /// Goes on with the part in a movement; `None` if something has to come first.
+    fn migrate(&mut self, out: &mut dyn Outgoing) -> Result<Option<(u64, u64)>> {
+        // Directives may come before rows.
+        while matches!(self.queues.above.front(), Some(ToNeighbour::Directive(_))) {
+            if let Some(ToNeighbour::Directive(directive)) = self.queues.above.pop_front() {
+                self.carry_out(directive, out)?;
+            }
+        }
+        let Phase::Moving(migration) = &mut self.phase else { return Ok(None) };
+        if !migration.advance(self.position, &mut self.old, &mut self.queues, out)? {
+            return Ok(None);
+        }
+        let told = (migration.sent, migration.received);
+        // Borders that were not sent, because they would have been of other rows.
+        self.send_ends(&self.old, self.sweep - 1, true, out)?;
+        self.movement = None;
+        self.new.clone_from(&self.old);
+        Ok(Some(told))
+    }
+}
+
+impl<T: Pod + Send> Worker for StencilStep<T> {
+    /// Rows, counted from the first of the block.
+    type Piece = Range<usize>;
+
+    fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step<Range<usize>>> {
+        match &mut self.phase {
+            Phase::Band(band) => {
+                let band = *band;
+                if band == 0 && !self.take_halo(out)? {
+                    return Ok(Step::Wait);
+                }
+                Ok(Step::Compute(self.rows_of(band)))
+            }
+            Phase::Between if self.sweep == self.sweeps => {
+                self.phase = Phase::Closing;
+                self.next(out)
+            }
+            Phase::Between => {
+                if let Some(movement) = self.movement.as_ref().filter(|m| m.before == self.sweep) {
+                    self.phase = Phase::Moving(RowMigration::new(movement, self.position));
+                    return Ok(Step::Moving);
+                }
+                self.phase = Phase::Band(0);
+                Ok(Step::Boundary(self.sweep))
+            }
+            Phase::Moving(_) => match self.migrate(out)? {
+                Some((sent, received)) => {
+                    self.phase = Phase::Moved;
+                    Ok(Step::Moved { sent, received })
+                }
+                None => Ok(Step::Wait),
+            },
+            Phase::Moved => {
+                self.phase = Phase::Band(0);
+                Ok(Step::Boundary(self.sweep))
+            }
+            Phase::Closing => Ok(if self.take_halo(out)? { Step::Done } else { Step::Wait }),
+        }
+    }
+
+    fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()> {
+        let Phase::Band(band) = self.phase else { return Ok(()) };
+        let len = self.old.len();
+        // The ends are done: with fewer than two rows after the first band.
+        if band == 1 || len == 1 {
+            self.send_ends(&self.new, self.sweep, false, out)?;
+        }
+        if band + 1 < len.min(3) {
+            self.phase = Phase::Band(band + 1);
+            return Ok(());
+        }
+        // Fixed rows at the ends of the grid are halo rows of the old rows only.
+        if self.position.above().is_none() {
+            self.new.upper().copy_from_slice(self.old.upper());
+        }
+        if self.position.below().is_none() {
+            self.new.lower().copy_from_slice(self.old.lower());
+        }
+        std::mem::swap(&mut self.old, &mut self.new);
+        self.sweep += 1;
+        self.above_ready = self.position.above().is_none();
+        self.below_ready = self.position.below().is_none();
+        self.phase = Phase::Between;
+        Ok(())
+    }
+
+    #[inline]
+    fn receive(&mut self, from: usize, message: ToNeighbour<Bytes>) -> Result<()> {
+        self.queues.receive(from, message)
+    }
+
+    fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()> {
+        if let Some(below) = self.position.below() {
+            out.send(below, ToNeighbour::Directive(directive.clone()))?;
+        }
+        self.report_after = directive.report_after;
+        self.save_before = directive.save_before.or(self.save_before);
+        if let Some(movement) = directive.movement {
+            if movement.before <= self.sweep || self.movement.is_some() {
+                let text = format!(
+                    "a directive to move rows before sweep {} in sweep {}",
+                    movement.before, self.sweep
+                );
+                return Err(unexpected(0, &text, "a later sweep, and one movement at a time"));
+            }
+            self.movement = Some(movement);
+        }
+        Ok(())
+    }
+
+    fn awaits_sender(&self) -> bool {
+        matches!(&self.phase, Phase::Moving(migration) if migration.awaits_sender())
+    }
+
+    fn report_after(&self) -> u64 {
+        self.report_after
+    }
+
+    fn delay(&self) -> u64 {
+        // Each rank can be a sweep ahead of the one above it, from which it has its directives.
+        self.position.chain as u64
+    }
+
+    fn save_before(&self) -> Option<u64> {
+        self.save_before
+    }
+
+    fn pieces(&self) -> Vec<Piece> {
+        self.old.pieces()
+    }
+
+    fn held(&self) -> u64 {
+        self.old.len() as u64
+    }
+
+    fn units(&self, piece: &Range<usize>) -> f64 {
+        piece.len() as f64
+    }
+
+    fn whereabouts(&self, piece: &Range<usize>) -> String {
+        let first = self.old.rows().start;
+        let rows = first + piece.start as u64..first + piece.end as u64;
+        format!("sweep {}, rows {rows:?}", self.sweep)
+    }
+
+    fn waiting_for(&self) -> String {
+        match &self.phase {
+            Phase::Moving(migration) => migration.waiting_for(),
+            _ => {
+                let from = if self.above_ready { self.position.below() } else { self.position.above() };
+                format!(
+                    "for the border of sweep {}{}",
+                    self.sweep.saturating_sub(1),
+                    from.map_or(String::new(), |rank| format!(" from rank {rank}"))
+                )
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "stencil_step_tests.rs"]
+mod tests;

@@ -1,0 +1,285 @@
+//! How wide strips are.
+
+use armature_planner::loops::{ShiftCost, Sweep};
+
+/// Columns of the strips of the first sweep. Strips about as narrow suit kernels in which each value has to wait for the one before:
+/// several rows of such a strip are on their way in the processor at the same time, which no model knows.
+const NARROW: u64 = 16;
+/// A width is judged by at least so many sweeps, the fewest of which the median leaves a slow one out, …
+const LEAST: usize = 3;
+/// … at most so many, as very short sweeps would be sorted by the thousand, …
+const MOST: usize = 48;
+/// … and as many as take this long (s): in experiments widths that differ by a hundredth or two could be told apart by then …
+const LONG: f64 = 24e-3;
+/// … unless they take so many times as long as in another width, further than any median of three was off: then it is out anyway.
+const HOPELESS: f64 = 1.15;
+/// Widths in which sweeps take up to so many times as long as in the best, less than medians tell apart, are as good. The narrowest of
+/// them is chosen: with more rows, wide strips are the first that the cache does not hold.
+const ALIKE: f64 = 1.01;
+/// The factor between two widths that are compared at last.
+const FINE: f64 = std::f64::consts::SQRT_2;
+/// Widths that are tried are multiples of so many columns, a vector of doubles, but for the narrowest, and for all columns at once.
+const STEP: f64 = 4.0;
+
+/// Tries widths of strips in real sweeps, each once, and keeps the best: around what the model (10) of Siegell and Steenkiste (1997)
+/// finds for the measured costs of messages, and around a narrow one.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct StripWidth {
+    /// Columns that are computed.
+    columns: u64,
+    ranks: usize,
+    shift: Option<ShiftCost>,
+    width: u64,
+    candidates: Vec<Candidate>,
+    /// Seconds of sweeps in the present width.
+    sweeps: Vec<f64>,
+    /// The next sweep does not count: it begins with what the one before has left.
+    skips: bool,
+    settled: bool,
+}
+
+/// A width that was tried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Candidate {
+    width: u64,
+    /// Of a sweep: the median.
+    seconds: f64,
+}
+
+impl StripWidth {
+    /// For so many columns on so many ranks; of a fixed width, if one is given.
+    pub(super) fn new(columns: usize, ranks: usize, fixed: Option<u64>) -> Self {
+        let columns = (columns as u64).max(1);
+        StripWidth {
+            columns,
+            ranks,
+            shift: None,
+            width: fixed.unwrap_or(NARROW).clamp(1, columns),
+            candidates: Vec::new(),
+            sweeps: Vec::new(),
+            skips: true,
+            settled: fixed.is_some() || columns == 1,
+        }
+    }
+
+    /// The width of the strips of the next sweep.
+    pub(super) fn width(&self) -> u64 {
+        self.width
+    }
+
+    /// Whether the costs of messages are asked for.
+    pub(super) fn wants_shift(&self) -> bool {
+        !self.settled && self.ranks > 1 && self.shift.is_none()
+    }
+
+    /// What a message to the next rank costs, by its number of elements.
+    pub(super) fn know_shift(&mut self, shift: ShiftCost) {
+        self.shift = Some(shift);
+    }
+
+    /// The sweeps up to the next do not count: something else happened in them.
+    pub(super) fn disturb(&mut self) {
+        self.sweeps.clear();
+        self.skips = true;
+    }
+
+    /// Things have changed: other widths are tried again, beginning with those around the present one.
+    pub(super) fn restart(&mut self) {
+        if self.candidates.len() > 1 {
+            self.disturb();
+            self.candidates.clear();
+            self.settled = false;
+        }
+    }
+
+    /// A sweep has taken so many seconds. Says why, when a width is chosen for good.
+    pub(super) fn on_sweep(&mut self, seconds: f64) -> Option<String> {
+        if self.settled {
+            return None;
+        }
+        if std::mem::take(&mut self.skips) {
+            return None;
+        }
+        self.sweeps.push(seconds);
+        if self.sweeps.len() < LEAST {
+            return None;
+        }
+        self.sweeps.sort_by(f64::total_cmp);
+        let median = self.sweeps[self.sweeps.len() / 2];
+        let is_hopeless = self.candidates.iter().any(|other| median > HOPELESS * other.seconds);
+        let is_long = self.sweeps.len() >= MOST || self.sweeps.iter().sum::<f64>() >= LONG;
+        if !is_hopeless && !is_long {
+            return None;
+        }
+        self.candidates.push(Candidate { width: self.width, seconds: median });
+        self.disturb();
+        let best = self.best();
+        if let Some(next) = self.candidate(best) {
+            self.width = next;
+            return None;
+        }
+        let alike = self.candidates.iter().filter(|other| other.seconds <= ALIKE * best.seconds);
+        let chosen = alike.copied().min_by_key(|other| other.width).unwrap_or(best);
+        self.width = chosen.width;
+        self.settled = true;
+        Some(format!(
+            "of {} widths of strips that were tried this is the narrowest of the fastest, with {:.3} ms a sweep",
+            self.candidates.len(),
+            1e3 * chosen.seconds
+        ))
+    }
+
+    fn best(&self) -> Candidate {
+        let none = Candidate { width: self.width, seconds: 0.0 };
+        self.candidates.iter().copied().min_by(|a, b| a.seconds.total_cmp(&b.seconds)).unwrap_or(none)
+    }
+
+    /// The width that is to be tried next: one around the best that has not been; `None` if all have.
+    fn candidate(&self, best: Candidate) -> Option<u64> {
+        let scaled = |factor: f64| best.width as f64 * factor;
+        let model = self.shift.filter(|_| self.candidates.len() == 1).map(|shift| {
+            let sequential = self.ranks as f64 * best.seconds;
+            Sweep { ranks: self.ranks, iterations: self.columns, sequential, shift }.grain().block as f64
+        });
+        let around = [scaled(2.0), scaled(0.5), scaled(FINE), scaled(1.0 / FINE)];
+        let is_new = |width: &u64| self.candidates.iter().all(|candidate| candidate.width != *width);
+        let all = model.into_iter().chain(around);
+        all.map(|width| even(width).clamp(1, self.columns)).find(is_new)
+    }
+}
+
+/// About as many columns, and those that begin a strip at the same places of cache lines and vectors in all strips.
+fn even(width: f64) -> u64 {
+    let step = if width < 2.0 * STEP { 1.0 } else { STEP };
+    ((width / step).round() * step) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets widths be tried where a sweep takes what `seconds` says; returns the chosen one and after how many sweeps.
+    fn choose(strip_width: &mut StripWidth, seconds: impl Fn(u64) -> f64) -> (u64, usize) {
+        for sweep in 0..2_000 {
+            if strip_width.on_sweep(seconds(strip_width.width())).is_some() {
+                return (strip_width.width(), sweep + 1);
+            }
+        }
+        panic!("no end: {strip_width:?}");
+    }
+
+    /// Seconds of a sweep over 2000 columns by two ranks, 3 ms of computing each, 1.5 µs a message, where strips beyond 12
+    /// columns are slower by up to twice.
+    fn sor(width: u64) -> f64 {
+        let strip_width = 2_000_f64 / width as f64;
+        let slow = 1.0 + (1.0 - 12.0 / width as f64).max(0.0);
+        3e-3 * slow * (1.0 + 1.0 / strip_width) + strip_width * 1.5e-6
+    }
+
+    #[test]
+    fn the_best_width_is_found_within_three_per_cent() {
+        let costs: [fn(u64) -> f64; 4] = [
+            sor,
+            // Messages are dear.
+            |width| 3e-3 * (1.0 + width as f64 / 2_000.0) + 2_000.0 / width as f64 * 50e-6,
+            // Nothing matters.
+            |_| 1e-3,
+            // A long sweep, and the fewer strips the better.
+            |width| 0.1 + 1e-4 * 2_000.0 / width as f64,
+        ];
+        for cost in costs {
+            let mut strip_width = StripWidth::new(2_000, 2, None);
+            assert!(strip_width.wants_shift());
+            strip_width.know_shift(ShiftCost { fixed: 2e-6, per_element: 1e-9 });
+            let (width, sweeps) = choose(&mut strip_width, cost);
+            let best = (1..=2_000).map(cost).fold(f64::INFINITY, f64::min);
+            assert!(cost(width) <= 1.03 * best, "{width}: {} instead of {best}", cost(width));
+            // Ten looks of 24 ms, with a sweep before each that does not count, where nothing matters.
+            assert!(sweeps <= 10 * 25, "{sweeps}");
+            assert_eq!(strip_width.on_sweep(1.0), None, "chosen for good");
+        }
+    }
+
+    #[test]
+    fn single_slow_sweeps_change_nothing() {
+        let mut strip_width = StripWidth::new(2_000, 1, None);
+        assert!(!strip_width.wants_shift());
+        let count = std::cell::Cell::new(0);
+        let (width, _) = choose(&mut strip_width, |width| {
+            count.set(count.get() + 1);
+            sor(width) * if count.get() % 5 == 0 { 3.0 } else { 1.0 }
+        });
+        assert!(sor(width) <= 1.03 * (1..=2_000).map(sor).fold(f64::INFINITY, f64::min), "{width}");
+    }
+
+    #[test]
+    fn strips_begin_at_even_places() {
+        let mut strip_width = StripWidth::new(2_000, 2, None);
+        let shift = ShiftCost { fixed: 2e-6, per_element: 1e-9 };
+        strip_width.know_shift(shift);
+        choose(&mut strip_width, sor);
+        let sequential = 2.0 * sor(NARROW);
+        let model = Sweep { ranks: 2, iterations: 2_000, sequential, shift }.grain().block;
+        assert_eq!(model, 45, "what the model proposes is no multiple of four itself");
+        let mut tried: Vec<u64> = strip_width.candidates.iter().map(|candidate| candidate.width).collect();
+        tried.sort_unstable();
+        assert_eq!(tried, [4, 6, 8, 12, 16, 24, 32, 44]);
+    }
+
+    #[test]
+    fn a_width_that_is_far_worse_is_left_soon() {
+        let mut strip_width = StripWidth::new(2_000, 1, None);
+        let (width, sweeps) = choose(&mut strip_width, |width| if width == NARROW { 1e-3 } else { 2e-3 });
+        // The first one takes 24 sweeps and one that does not count, each of the others three and one.
+        assert_eq!((width, sweeps), (NARROW, 25 + 4 * (strip_width.candidates.len() - 1)), "{strip_width:?}");
+    }
+
+    #[test]
+    fn a_long_sweep_is_timed_three_times() {
+        let mut strip_width = StripWidth::new(2_000, 1, None);
+        let (width, sweeps) = choose(&mut strip_width, |width| if width == NARROW { 0.015 } else { 0.012 });
+        // And once more, which does not count, for each width.
+        assert!(
+            width != NARROW && sweeps == 4 * strip_width.candidates.len(),
+            "{width} {sweeps} {strip_width:?}"
+        );
+    }
+
+    #[test]
+    fn of_widths_that_are_as_good_the_narrowest_is_chosen() {
+        let mut strip_width = StripWidth::new(2_000, 1, None);
+        // From 20 columns on each doubling gains a thousandth, and narrower strips lose.
+        let flat =
+            |width: u64| 1e-3 * if width < 20 { 2.0 } else { 1.0 - 0.001 * (width as f64 / 20.0).log2() };
+        let (width, _) = choose(&mut strip_width, flat);
+        let narrowest =
+            strip_width.candidates.iter().map(|candidate| candidate.width).filter(|&width| width >= 20).min();
+        assert_eq!((Some(width), width < 100), (narrowest, true), "{strip_width:?}");
+    }
+
+    #[test]
+    fn a_width_that_is_set_stays() {
+        let mut strip_width = StripWidth::new(50, 3, Some(80));
+        assert_eq!(
+            (strip_width.width(), strip_width.wants_shift(), strip_width.on_sweep(1.0)),
+            (50, false, None)
+        );
+        strip_width.restart();
+        assert_eq!(
+            (strip_width.on_sweep(1.0), strip_width.on_sweep(2.0), strip_width.width()),
+            (None, None, 50)
+        );
+        assert_eq!(StripWidth::new(1, 3, None).on_sweep(1.0), None, "one column needs no choice");
+        assert_eq!(StripWidth::new(0, 3, None).width(), 1);
+    }
+
+    #[test]
+    fn after_a_change_the_widths_around_are_tried_again() {
+        let mut strip_width = StripWidth::new(2_000, 1, None);
+        let (before, _) = choose(&mut strip_width, sor);
+        strip_width.restart();
+        let dear = |width: u64| sor(width) + 2_000.0 / width as f64 * 100e-6;
+        let (after, _) = choose(&mut strip_width, dear);
+        assert!(after > 4 * before, "{before} {after}");
+    }
+}

@@ -1,0 +1,394 @@
+//! The engine of a DOACROSS loop: what a rank does when, without clock and transport. `README.md` has the protocol.
+
+use std::ops::Range;
+
+use armature_planner::loops::ShiftCost;
+use bytemuck::Pod;
+use bytes::Bytes;
+
+use super::directive::{Direction, Directive, Movement};
+use super::local_rows::LocalRows;
+use super::messages::{HaloRow, Outgoing, ToNeighbour, unexpected};
+use super::neighbours::{Neighbours, Position};
+use super::row_migration::RowMigration;
+use super::strip_width::StripWidth;
+use super::worker::{Step, Worker};
+use crate::error::Result;
+use crate::persist::snapshot::Piece;
+
+/// In so many pieces the first row goes to the rank above: the first of them lets it begin its next sweep.
+const SEGMENTS: usize = 4;
+/// A longest block that changes by more than this factor may be done best in strips of another width.
+const MUCH: f64 = 1.5;
+
+/// Where a rank is in its sweep.
+#[derive(Debug)]
+enum Phase {
+    /// Before the sweep: nothing is known of it.
+    Between,
+    /// Rows move before it.
+    Moving(RowMigration),
+    /// Rows have moved; the next step is the boundary.
+    Moved,
+    /// In the sweep.
+    Sweeping,
+    /// After the last.
+    Closing,
+}
+
+/// One rank's part of a DOACROSS loop.
+#[derive(Debug)]
+pub(super) struct Wavefront<T> {
+    position: Position,
+    pub(super) local: LocalRows<T>,
+    /// Columns that are computed.
+    inner: Range<usize>,
+    sweeps: u64,
+    /// The sweep that is being done.
+    sweep: u64,
+    phase: Phase,
+    /// On rank 0: how wide strips are.
+    pub(super) strip_width: StripWidth,
+    /// Rows of the rank with the most, when the width was chosen; 0 before.
+    most: u64,
+    /// Rows have moved since the last tuning.
+    has_moved: bool,
+    /// Strips done of this sweep.
+    done: u64,
+    /// First column that is not computed in this sweep.
+    column: usize,
+    /// Where the strip ends that is being computed.
+    end: usize,
+    /// First column of the upper halo row that is not of this sweep.
+    above_until: usize,
+    /// First column of the lower halo row that is not of the sweep before.
+    below_until: usize,
+    /// First column of the first row that has not gone to the rank above in this sweep.
+    sent_until: usize,
+    queues: Neighbours,
+    movement: Option<Movement>,
+    save_before: Option<u64>,
+    report_after: u64,
+}
+
+impl<T: Pod + Send> Wavefront<T> {
+    /// Both halo rows of `block` are as after the sweep before the first.
+    pub(super) fn new(
+        position: Position,
+        local: LocalRows<T>,
+        inner: Range<usize>,
+        sweeps: u64,
+        strip_width: StripWidth,
+    ) -> Self {
+        let width = local.width();
+        Wavefront {
+            position,
+            inner,
+            sweeps,
+            sweep: 0,
+            phase: Phase::Between,
+            strip_width,
+            most: 0,
+            has_moved: false,
+            done: 0,
+            column: 0,
+            end: 0,
+            above_until: 0,
+            below_until: width,
+            sent_until: 0,
+            queues: Neighbours::of(position),
+            movement: None,
+            save_before: None,
+            report_after: 0,
+            local,
+        }
+    }
+
+    /// Columns that borders of these computed columns have: the fixed ones at either end go along.
+    fn with_edges(&self, columns: Range<usize>) -> Range<usize> {
+        let start = if columns.start == self.inner.start { 0 } else { columns.start };
+        let end = if columns.end == self.inner.end { self.local.width() } else { columns.end };
+        start..end
+    }
+
+    /// Before sweep `self.sweep`.
+    fn begin_sweep(&mut self) {
+        self.column = self.inner.start;
+        self.done = 0;
+        self.sent_until = 0;
+        self.above_until = if self.position.above().is_some() { 0 } else { self.local.width() };
+        self.phase = Phase::Sweeping;
+    }
+
+    /// Rows have moved: what is true of the halo rows now, and what the rank above has to be sent.
+    fn end_movement(&mut self, out: &mut dyn Outgoing) -> Result<()> {
+        let Some(movement) = self.movement.take() else { return Ok(()) };
+        self.has_moved = true;
+        if self.position.below().is_some() {
+            self.below_until = match movement.direction(self.position.rank) {
+                // The first row that went down is the halo row, and it is as after the sweep before.
+                Some(Direction::Down) => self.local.width(),
+                Some(Direction::Up) | None => 0,
+            };
+        }
+        if let Some(above) = self.position.above()
+            && movement.direction(above) == Some(Direction::Up)
+        {
+            let width = self.local.width();
+            out.send(above, ToNeighbour::HaloRow(HaloRow::of(self.sweep - 1, 0..width, self.local.first())))?;
+        }
+        Ok(())
+    }
+
+    /// Whether the border to the rank above changes before the next sweep, so that it need not be told of it now.
+    fn is_above_moving(&self) -> bool {
+        self.movement.as_ref().is_some_and(|movement| {
+            movement.before == self.sweep + 1
+                && self.position.above().is_some_and(|above| movement.direction(above).is_some())
+        })
+    }
+
+    /// Takes the upper border of the strip; false if it has not come. Directives that come before it are passed on.
+    #[inline]
+    fn take_above(&mut self, from: usize, out: &mut dyn Outgoing) -> Result<bool> {
+        loop {
+            match self.queues.above.pop_front() {
+                Some(ToNeighbour::HaloRow(row)) => {
+                    let start = self.above_until;
+                    self.above_until = row.write(self.local.upper(), self.sweep, start, from)?;
+                    return Ok(true);
+                }
+                Some(ToNeighbour::Directive(directive)) => self.carry_out(directive, out)?,
+                Some(other) => return Err(other.unexpected(from, "a halo row or a directive")),
+                None => return Ok(false),
+            }
+        }
+    }
+
+    /// Takes lower borders of the sweep before until the halo row is known up to this column; false if they have not come.
+    #[inline]
+    fn take_below(&mut self, until: usize) -> Result<bool> {
+        let Some(from) = self.position.below() else { return Ok(true) };
+        while self.below_until < until {
+            match self.queues.below.pop_front() {
+                Some(ToNeighbour::HaloRow(row)) => {
+                    let start = self.below_until;
+                    self.below_until = row.write(self.local.lower(), self.sweep - 1, start, from)?;
+                }
+                Some(other) => return Err(other.unexpected(from, "a halo row from below")),
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Where the strip ends that begins at `self.column`: the rank above has done the same one.
+    fn strip_end(&self) -> usize {
+        let end = match self.position.above() {
+            Some(_) => self.above_until,
+            None => self.column.saturating_add(self.strip_width.width() as usize),
+        };
+        end.min(self.inner.end)
+    }
+
+    /// Before the sweep, when all of the one before is done.
+    fn between(&mut self) -> Step<Range<usize>> {
+        if let Some(movement) = self.movement.as_ref().filter(|m| m.before == self.sweep) {
+            self.phase = Phase::Moving(RowMigration::new(movement, self.position));
+            return Step::Moving;
+        }
+        self.begin_sweep();
+        Step::Boundary(self.sweep)
+    }
+}
+
+impl<T: Pod + Send> Worker for Wavefront<T> {
+    /// Columns.
+    type Piece = Range<usize>;
+
+    #[inline]
+    fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step<Range<usize>>> {
+        match &mut self.phase {
+            Phase::Sweeping => {
+                if let Some(above) = self.position.above()
+                    && self.above_until <= self.column
+                    && !self.take_above(above, out)?
+                {
+                    return Ok(Step::Wait);
+                }
+                let end = self.strip_end();
+                if end <= self.column {
+                    let text = format!("a border that ends at column {}", self.above_until);
+                    let from = self.position.above().unwrap_or(0);
+                    return Err(unexpected(from, &text, &format!("one beyond {}", self.column)));
+                }
+                if self.below_until < end && !self.take_below(end)? {
+                    return Ok(Step::Wait);
+                }
+                self.end = end;
+                Ok(Step::Compute(self.column..end))
+            }
+            Phase::Between if self.sweep == self.sweeps => {
+                self.phase = Phase::Closing;
+                self.next(out)
+            }
+            Phase::Between => Ok(self.between()),
+            Phase::Moving(migration) => {
+                if !migration.advance(self.position, &mut self.local, &mut self.queues, out)? {
+                    return Ok(Step::Wait);
+                }
+                let (sent, received) = (migration.sent, migration.received);
+                self.end_movement(out)?;
+                self.phase = Phase::Moved;
+                Ok(Step::Moved { sent, received })
+            }
+            Phase::Moved => {
+                self.begin_sweep();
+                Ok(Step::Boundary(self.sweep))
+            }
+            Phase::Closing => {
+                // What the next run begins with.
+                let width = self.local.width();
+                Ok(if self.take_below(width)? { Step::Done } else { Step::Wait })
+            }
+        }
+    }
+
+    #[inline]
+    fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()> {
+        let strip = self.column..self.end;
+        self.column = strip.end;
+        self.done += 1;
+        let is_last = strip.end == self.inner.end;
+        if let Some(below) = self.position.below() {
+            let columns = self.with_edges(strip.clone());
+            let row = HaloRow::of(self.sweep, columns, self.local.last());
+            out.send(below, ToNeighbour::HaloRow(row))?;
+        }
+        if let Some(above) = self.position.above()
+            && (is_last || strip.end - self.sent_until >= self.inner.len().div_ceil(SEGMENTS))
+            && !self.is_above_moving()
+        {
+            let end = if is_last { self.local.width() } else { strip.end };
+            let row = HaloRow::of(self.sweep, self.sent_until..end, self.local.first());
+            out.send(above, ToNeighbour::HaloRow(row))?;
+            self.sent_until = end;
+        }
+        if is_last {
+            self.sweep += 1;
+            self.below_until = if self.position.below().is_some() { 0 } else { self.local.width() };
+            self.phase = Phase::Between;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn receive(&mut self, from: usize, message: ToNeighbour<Bytes>) -> Result<()> {
+        self.queues.receive(from, message)
+    }
+
+    fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()> {
+        if let Some(below) = self.position.below() {
+            out.send(below, ToNeighbour::Directive(directive.clone()))?;
+        }
+        // Everything that a sweep does differs with these, so they must be here before it begins.
+        if directive.sweep != self.sweep || self.column != self.inner.start {
+            let text = format!("a directive for sweep {} in sweep {}", directive.sweep, self.sweep);
+            return Err(unexpected(0, &text, "them before it begins"));
+        }
+        self.report_after = directive.report_after;
+        if directive.movement.is_some() {
+            self.movement = directive.movement;
+        }
+        self.save_before = directive.save_before.or(self.save_before);
+        Ok(())
+    }
+
+    fn awaits_sender(&self) -> bool {
+        matches!(&self.phase, Phase::Moving(migration) if migration.awaits_sender())
+    }
+
+    fn report_after(&self) -> u64 {
+        self.report_after
+    }
+
+    fn asks_for_costs(&self) -> Option<usize> {
+        self.strip_width.wants_shift().then(|| self.local.width() * size_of::<T>())
+    }
+
+    fn know_costs(&mut self, empty: f64, full: f64) {
+        self.strip_width.know_shift(ShiftCost::measured(empty, self.local.width() as u64, full));
+    }
+
+    fn tune(&mut self, seconds: Option<f64>, most: u64) -> Option<(u64, String)> {
+        let has_moved = std::mem::take(&mut self.has_moved);
+        let chosen = match seconds {
+            Some(seconds) if !has_moved => self.strip_width.on_sweep(seconds),
+            _ => {
+                self.strip_width.disturb();
+                None
+            }
+        };
+        if chosen.is_some() || self.most == 0 {
+            self.most = most;
+        } else if most.max(self.most) as f64 > MUCH * most.min(self.most) as f64 {
+            self.most = most;
+            self.strip_width.restart();
+        }
+        chosen.map(|why| (self.strip_width.width(), why))
+    }
+
+    fn grain(&self) -> u64 {
+        self.strip_width.width()
+    }
+
+    fn delay(&self) -> u64 {
+        // Nobody begins a sweep before it has the border that rank 0 sends in it, after its directives.
+        1
+    }
+
+    fn save_before(&self) -> Option<u64> {
+        self.save_before
+    }
+
+    fn pieces(&self) -> Vec<Piece> {
+        self.local.pieces()
+    }
+
+    fn held(&self) -> u64 {
+        self.local.len() as u64
+    }
+
+    #[inline]
+    fn units(&self, piece: &Range<usize>) -> f64 {
+        self.local.len() as f64 * piece.len() as f64 / self.inner.len() as f64
+    }
+
+    fn whereabouts(&self, piece: &Range<usize>) -> String {
+        format!("sweep {}, rows {:?}, columns {piece:?}", self.sweep, self.local.rows())
+    }
+
+    fn waiting_for(&self) -> String {
+        let from = |rank: Option<usize>| rank.map_or(String::new(), |rank| format!(" from rank {rank}"));
+        match &self.phase {
+            Phase::Moving(migration) => migration.waiting_for(),
+            Phase::Sweeping if self.above_until <= self.column => {
+                format!("for strip {} of sweep {}{}", self.done, self.sweep, from(self.position.above()))
+            }
+            Phase::Sweeping => format!(
+                "for columns {}.. of sweep {}{}",
+                self.below_until,
+                self.sweep.saturating_sub(1),
+                from(self.position.below())
+            ),
+            Phase::Closing => {
+                format!("for columns {}.. of the last sweep{}", self.below_until, from(self.position.below()))
+            }
+            Phase::Between | Phase::Moved => "for nothing".to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "wavefront_tests.rs"]
+mod tests;

@@ -1,0 +1,159 @@
+//! Units in a message: pieces behind each other, each with its lengths, bulk data in parts of their own.
+
+use bytes::{Buf, Bytes};
+
+use crate::comm::Part;
+use crate::error::{Error, ErrorKind, Result};
+use crate::wire::Codec;
+
+/// The most values in a piece; more are sent as several.
+const MOST: usize = 1 << 24;
+
+/// A message that is being filled.
+#[derive(Debug, Default)]
+pub struct Packer {
+    head: Vec<u8>,
+    parts: Vec<Part>,
+}
+
+impl Packer {
+    /// A message whose head begins with this.
+    pub(super) fn behind(head: Vec<u8>) -> Self {
+        Packer { head, parts: Vec::new() }
+    }
+
+    pub(super) fn number(&mut self, number: u64) {
+        self.head.extend_from_slice(&number.to_le_bytes());
+    }
+
+    /// Appends values. Their number is not told: whoever unloads them knows it.
+    pub(super) fn items<T>(&mut self, codec: &Codec<T>, mut items: Vec<T>) -> Result<()> {
+        loop {
+            let rest = if items.len() > MOST { items.split_off(MOST) } else { Vec::new() };
+            // Where the lengths of the piece stand.
+            let at = self.head.len();
+            let parts = self.parts.len();
+            self.number(0);
+            self.number(0);
+            let start = self.head.len();
+            codec.encode(items, &mut self.head, &mut self.parts)?;
+            let length = (self.head.len() - start) as u64;
+            let parts = (self.parts.len() - parts) as u64;
+            self.head[at..at + 8].copy_from_slice(&length.to_le_bytes());
+            self.head[at + 8..start].copy_from_slice(&parts.to_le_bytes());
+            if rest.is_empty() {
+                return Ok(());
+            }
+            items = rest;
+        }
+    }
+
+    /// The message: its head and its parts.
+    pub(super) fn finish(self) -> (Vec<u8>, Vec<Part>) {
+        (self.head, self.parts)
+    }
+}
+
+/// A message that is being emptied. It trusts nothing that it reads.
+#[derive(Debug)]
+pub struct Unpacker {
+    head: Bytes,
+    parts: std::vec::IntoIter<Part>,
+}
+
+impl Unpacker {
+    pub(super) fn new(head: Bytes, parts: Vec<Part>) -> Self {
+        Unpacker { head, parts: parts.into_iter() }
+    }
+
+    pub(super) fn error(&self, text: impl std::fmt::Display) -> Error {
+        Error::new(ErrorKind::Wire, format!("units of a loop: {text}"))
+    }
+
+    pub(super) fn number(&mut self) -> Result<u64> {
+        if self.head.len() < 8 {
+            return Err(self.error(format!("expected 8 more bytes, got {}", self.head.len())));
+        }
+        Ok(self.head.get_u64_le())
+    }
+
+    /// A number that counts things in memory.
+    pub(super) fn count(&mut self) -> Result<usize> {
+        let number = self.number()?;
+        usize::try_from(number).map_err(|_| self.error(format!("{number} is more than there can be")))
+    }
+
+    /// Takes out so many values.
+    pub(super) fn items<T>(&mut self, codec: &Codec<T>, count: usize) -> Result<Vec<T>> {
+        let mut items = self.piece(codec, count.min(MOST))?;
+        while items.len() < count {
+            items.append(&mut self.piece(codec, (count - items.len()).min(MOST))?);
+        }
+        Ok(items)
+    }
+
+    fn piece<T>(&mut self, codec: &Codec<T>, count: usize) -> Result<Vec<T>> {
+        let (length, parts) = (self.count()?, self.count()?);
+        if length > self.head.len() || parts > self.parts.len() {
+            return Err(self.error(format!(
+                "expected {length} more bytes and {parts} parts, got {} and {}",
+                self.head.len(),
+                self.parts.len()
+            )));
+        }
+        codec.decode(self.head.split_to(length), self.parts.by_ref().take(parts).collect(), count)
+    }
+
+    /// Nothing may be left.
+    pub(super) fn end(&self) -> Result<()> {
+        if self.head.is_empty() && self.parts.len() == 0 {
+            return Ok(());
+        }
+        Err(self.error(format!("{} bytes and {} parts too many", self.head.len(), self.parts.len())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_out_as_they_went_in() {
+        let numbers: Vec<f64> = (0..10_000).map(f64::from).collect();
+        let mut packer = Packer::behind(vec![7]);
+        packer.number(3);
+        packer.items(&Codec::plain(), vec![1_u8, 2, 3]).unwrap();
+        packer.items(&Codec::plain(), numbers.clone()).unwrap();
+        packer.items(&Codec::<String>::of_type(), vec![]).unwrap();
+        let (head, parts) = packer.finish();
+        assert_eq!((head[0], parts.len()), (7, 1), "what is large is a part of its own");
+        let open =
+            |cut: usize| Unpacker::new(Bytes::copy_from_slice(&head[1..head.len() - cut]), parts.clone());
+        let mut unpacker = open(0);
+        assert_eq!(unpacker.count().unwrap(), 3);
+        assert_eq!(unpacker.items::<u8>(&Codec::plain(), 3).unwrap(), [1, 2, 3]);
+        assert!(unpacker.end().is_err());
+        assert_eq!(unpacker.items::<f64>(&Codec::plain(), 10_000).unwrap(), numbers);
+        assert!(unpacker.items::<String>(&Codec::of_type(), 0).unwrap().is_empty());
+        unpacker.end().unwrap();
+        for cut in 1..head.len() {
+            let mut unpacker = open(cut);
+            let got =
+                unpacker.count().and_then(|n| unpacker.items::<u8>(&Codec::plain(), n)).and_then(|_| {
+                    unpacker.items::<f64>(&Codec::plain(), 10_000)?;
+                    unpacker.items::<String>(&Codec::of_type(), 0)
+                });
+            assert_eq!(got.unwrap_err().kind(), ErrorKind::Wire, "{cut} bytes missing");
+        }
+    }
+
+    #[test]
+    fn lengths_that_lie_are_refused() {
+        let mut packer = Packer::default();
+        packer.number(u64::MAX);
+        packer.number(1);
+        let (head, parts) = packer.finish();
+        let error = Unpacker::new(head.into(), parts).items::<u8>(&Codec::plain(), 1).unwrap_err();
+        assert!(error.message().contains("more bytes and 1 parts"), "{error}");
+    }
+}

@@ -1,0 +1,138 @@
+//! How ranks learn at their start which checkpoint they go on from, and how rank 0 keeps its records in a run.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Checkpoint;
+use super::folder::Attempt;
+use super::manifest::{Manifest, Saved};
+use super::store::SnapshotStore;
+use super::writer::SnapshotWriter;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::{Message, tags};
+use crate::error::Result;
+use crate::wire;
+
+tags! {
+    "what a rank begins with";
+    pub(super) enum Tag {
+        /// Which checkpoint counts.
+        StartingPoint = 2,
+    }
+}
+
+/// Who tells whom of the checkpoint: whoever sends the first of what comes later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// Rank 0 tells all.
+    Star,
+    /// Each rank tells the next.
+    Chain,
+}
+
+/// What a rank begins with.
+#[derive(Debug)]
+pub(crate) struct StartingPoint {
+    /// Rank 0's records.
+    pub(crate) store: Option<SnapshotStore>,
+    /// The checkpoint that the job goes on from, if there is one.
+    pub(crate) found: Option<Manifest>,
+    /// Writes this rank's part of the next ones.
+    pub(crate) writer: SnapshotWriter,
+}
+
+/// What ranks are told.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Resume {
+    pub(super) attempt: Attempt,
+    pub(super) found: Option<Manifest>,
+}
+
+/// Rank 0 looks for a checkpoint, and the ranks that have units, `0..ranks`, are told of it; all of these call it.
+///
+/// # Errors
+/// As [`SnapshotStore::open`]; if whoever is to tell is silent for longer than `limit`.
+pub(crate) fn starting_point(
+    endpoint: &mut Endpoint,
+    (ranks, route): (usize, Route),
+    checkpoint: &Checkpoint,
+    name: &str,
+    units: u64,
+    limit: Duration,
+) -> Result<StartingPoint> {
+    let rank = endpoint.rank();
+    let (store, resume) = if rank == 0 {
+        let (store, found) = SnapshotStore::open(&checkpoint.dir, name, &checkpoint.fingerprint, units)?;
+        let attempt = store.attempt().clone();
+        (Some(store), Resume { attempt, found })
+    } else {
+        let on_message = |_: &mut Endpoint, message: Option<Message>| {
+            let Some(message) = message else { return Ok(None) };
+            match message.tag()? {
+                Tag::StartingPoint => wire::from_bytes::<Resume>(&message.body).map(Some),
+            }
+        };
+        let from = if route == Route::Chain { rank - 1 } else { 0 };
+        let why = || format!("for rank {from} to say which checkpoint counts");
+        (None, endpoint.wait_until(limit, on_message, why)?)
+    };
+    let to_tell = match route {
+        Route::Chain => rank + 1..ranks.min(rank + 2),
+        Route::Star if rank == 0 => 1..ranks,
+        Route::Star => 0..0,
+    };
+    for to in to_tell {
+        endpoint.send(to, Tag::StartingPoint, &resume)?;
+    }
+    let Resume { attempt, found } = resume;
+    let writer = SnapshotWriter::new(&checkpoint.dir, attempt, rank, !endpoint.clock().is_simulated());
+    Ok(StartingPoint { store, found, writer })
+}
+
+/// Rank 0's records in a run.
+#[derive(Debug)]
+pub(crate) struct SnapshotCoordinator {
+    store: SnapshotStore,
+    every: Duration,
+    /// When the last checkpoint began.
+    last: Duration,
+    ranks: usize,
+    /// Passes that were done before this run.
+    before: u64,
+}
+
+impl SnapshotCoordinator {
+    /// The run begins `now`, with `ranks` that have units, after so many passes in earlier ones.
+    pub(crate) fn new(
+        store: SnapshotStore,
+        checkpoint: &Checkpoint,
+        ranks: usize,
+        before: u64,
+        now: Duration,
+    ) -> Self {
+        SnapshotCoordinator { store, every: checkpoint.every, last: now, ranks, before }
+    }
+
+    /// Whether units are to be written as they are after `pass` passes of this run, which none has gone beyond yet; then how
+    /// many passes these are, those of earlier runs included.
+    pub(crate) fn is_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
+        if now.saturating_sub(self.last) < self.every || self.store.is_open() {
+            return None;
+        }
+        self.last = now;
+        let pass = self.before + pass;
+        self.store.begin(pass, self.ranks).then_some(pass)
+    }
+
+    /// A rank has written its part of a checkpoint.
+    ///
+    /// # Errors
+    /// As [`SnapshotStore::add`].
+    pub(crate) fn on_saved(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<()> {
+        if self.store.add(rank, pass, saved)? {
+            log::debug!("the checkpoint after {pass} passes is whole");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! The bytes of checkpoints, and of what ranks send each other about them.
+
+use std::fs;
+use std::path::Path;
+
+use super::coordinator::{Resume, Tag};
+use super::folder::{Attempt, Folder};
+use super::manifest::{Manifest, Owner, Saved};
+use super::store::SnapshotStore;
+use super::{LoadedPiece, Piece, SnapshotWriter, load};
+use crate::golden::{Messages, check_file, place};
+
+/// The start of the job that has written the kept checkpoint.
+const ATTEMPT: &str = "0123456789abcdef";
+const UNITS: u64 = 10;
+const PASS: u64 = 120;
+const FINGERPRINT: &[u8] = b"seed 7";
+
+fn attempt() -> Attempt {
+    ATTEMPT.to_string().try_into().unwrap()
+}
+
+/// The data of units: two bytes each.
+fn data(units: std::ops::Range<u64>) -> Vec<u8> {
+    units.flat_map(|unit| [unit as u8, 200 + unit as u8]).collect()
+}
+
+/// What each of two ranks writes.
+fn parts() -> [Vec<Piece>; 2] {
+    let piece = |first: u64, end: u64| (first, end - first, data(first..end));
+    [vec![piece(3, 7)], vec![piece(7, 10), piece(0, 3)]]
+}
+
+fn manifest(ranks: Vec<Vec<Saved>>) -> Manifest {
+    let fingerprint = FINGERPRINT.iter().map(|byte| format!("{byte:02x}")).collect();
+    let owner = Owner { name: "golden \"rows\"".into(), fingerprint, units: UNITS };
+    Manifest::new(owner, &Folder { pass: PASS, attempt: attempt() }, ranks).unwrap()
+}
+
+fn write(dir: &Path) -> Manifest {
+    let written = (0..).zip(parts()).map(|(rank, pieces)| {
+        let mut writer = SnapshotWriter::new(dir, attempt(), rank, false);
+        writer.save(PASS, pieces).unwrap();
+        writer.poll().unwrap().unwrap().1
+    });
+    let manifest = manifest(written.collect());
+    manifest.write(dir).unwrap();
+    manifest
+}
+
+/// The files of a checkpoint.
+fn files() -> [String; 3] {
+    let folder = format!("pass-{PASS}-{ATTEMPT}");
+    ["manifest".to_string(), format!("{folder}/rank-0"), format!("{folder}/rank-1")]
+}
+
+#[test]
+fn a_checkpoint_is_read_and_written_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let (old, new) = (dir.path().join("old"), dir.path().join("new"));
+    fs::create_dir(&new).unwrap();
+    let written = write(&new);
+    // A job writes to the directory that it goes on with, so the kept one is copied.
+    for name in files() {
+        check_file(&format!("checkpoint/{name}"), &new.join(&name));
+        fs::create_dir_all(old.join(&name).parent().unwrap()).unwrap();
+        fs::copy(place("files/checkpoint").join(&name), old.join(&name)).unwrap();
+    }
+    let (_store, found) = SnapshotStore::open_within(&old, "golden \"rows\"", FINGERPRINT, UNITS, 1).unwrap();
+    let found = found.unwrap();
+    assert_eq!(found, written);
+    let units = |range| load(&old, &found, &range).unwrap();
+    let pieces = [0..3, 3..7, 7..10].map(|units| LoadedPiece { data: data(units.clone()), units });
+    assert_eq!(units(0..UNITS), pieces);
+    assert_eq!(units(4..5), pieces[1..2]);
+}
+
+#[test]
+fn messages_about_checkpoints_are_as_they_were() {
+    let saved = |first, count| Saved { first, count, at: 300, bytes: 70_000, sum: 0x0403_0201 };
+    let found = manifest(vec![vec![saved(3, 7)], vec![saved(0, 3)]]);
+    let mut messages = Messages::default();
+    let resume = |found| Resume { attempt: attempt(), found };
+    messages.value("there is no checkpoint", Tag::StartingPoint, &resume(None));
+    messages.value("there is a checkpoint", Tag::StartingPoint, &resume(Some(found)));
+    messages.check("checkpoints");
+}

@@ -1,0 +1,79 @@
+//! Reading units back.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::Path;
+
+use armature_files::regular;
+
+use super::manifest::{Manifest, Saved};
+use super::{Checkpoint, io_error, refused};
+use crate::error::Result;
+
+/// Neighbouring units from a checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LoadedPiece {
+    /// Which units.
+    pub(crate) units: Range<u64>,
+    /// Their data.
+    pub(crate) data: Vec<u8>,
+}
+
+impl LoadedPiece {
+    /// Whether each unit has so many bytes.
+    ///
+    /// # Errors
+    /// If not: the checkpoint is of another program.
+    pub(crate) fn check(&self, checkpoint: &Checkpoint, bytes: usize) -> Result<()> {
+        let LoadedPiece { units, data } = self;
+        let expected = (units.end - units.start) as usize * bytes;
+        if data.len() == expected {
+            return Ok(());
+        }
+        let text = format!("units {units:?} have {} bytes, expected {expected}", data.len());
+        Err(refused(&checkpoint.dir, &text))
+    }
+}
+
+/// All pieces with units of `range`, which is not empty, in their order. The first and the last may have units outside it.
+///
+/// # Errors
+/// If a file is shorter than the manifest says or a checksum is wrong; errors of the file system.
+pub(crate) fn load(dir: &Path, manifest: &Manifest, range: &Range<u64>) -> Result<Vec<LoadedPiece>> {
+    let mut loaded = Vec::new();
+    for (rank, pieces) in manifest.ranks.iter().enumerate() {
+        let mut wanted =
+            pieces.iter().filter(|p| p.first < range.end && p.first + p.count > range.start).peekable();
+        if wanted.peek().is_none() {
+            continue;
+        }
+        let path = manifest.file(dir, rank);
+        let mut file = regular::open(&path).map_err(|error| io_error("open", &path, &error))?;
+        for piece in wanted {
+            loaded.push(read(dir, &path, &mut file, piece)?);
+        }
+    }
+    loaded.sort_by_key(|piece| piece.units.start);
+    Ok(loaded)
+}
+
+fn read(dir: &Path, path: &Path, file: &mut File, piece: &Saved) -> Result<LoadedPiece> {
+    let io = |error| io_error("read", path, &error);
+    let Saved { first, count, at, bytes, sum } = *piece;
+    let damaged = |why: &str| {
+        let text = format!("units {first}..{} in {} {why}", first + count, path.display());
+        Err(refused(dir, &text))
+    };
+    file.seek(SeekFrom::Start(at)).map_err(io)?;
+    // Not reserved in advance: the file may be shorter than it should be.
+    let mut data = Vec::new();
+    file.by_ref().take(bytes).read_to_end(&mut data).map_err(io)?;
+    if data.len() as u64 != bytes {
+        return damaged(&format!("have {} bytes, expected {bytes}", data.len()));
+    }
+    if crc32fast::hash(&data) != sum {
+        return damaged("are damaged: their checksum is wrong");
+    }
+    Ok(LoadedPiece { units: first..first + count, data })
+}

@@ -1,0 +1,147 @@
+//! The manifest: which checkpoint counts, and what is in it.
+
+use std::io::ErrorKind as IoKind;
+use std::path::{Path, PathBuf};
+
+use armature_files::{output, regular};
+use serde::{Deserialize, Serialize};
+
+use super::folder::{Attempt, Folder};
+use super::{io_error, refused};
+use crate::error::Result;
+
+/// The version of the format that we read and write.
+const VERSION: u32 = 2;
+/// No manifest is longer than this, in bytes: a rank's pieces take some two kilobytes in it.
+const LONGEST: u64 = 256 << 20;
+/// The manifest's name.
+pub(super) const NAME: &str = "manifest";
+
+/// A piece of a rank's file: neighbouring units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Saved {
+    /// The first unit.
+    pub(crate) first: u64,
+    /// How many there are.
+    pub(crate) count: u64,
+    /// Where in the file their data begin.
+    pub(crate) at: u64,
+    /// Bytes of the data.
+    pub(crate) bytes: u64,
+    /// CRC-32 of the data.
+    pub(crate) sum: u32,
+}
+
+/// Whose units a checkpoint holds: it is of no use to others.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Owner {
+    /// Whose they are.
+    pub(super) name: String,
+    /// What else the units depend on, as hexadecimal digits.
+    pub(super) fingerprint: String,
+    /// Its units.
+    pub(super) units: u64,
+}
+
+/// A checkpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Manifest {
+    version: u32,
+    pub(super) owner: Owner,
+    /// Passes that have been done.
+    pub(crate) pass: u64,
+    /// The start of the job that has written it.
+    attempt: Attempt,
+    /// By rank: what it has written.
+    pub(super) ranks: Vec<Vec<Saved>>,
+}
+
+impl Manifest {
+    /// The manifest of a checkpoint whose ranks have written these pieces.
+    ///
+    /// # Errors
+    /// If the pieces are not all units, each once.
+    pub(super) fn new(owner: Owner, folder: &Folder, ranks: Vec<Vec<Saved>>) -> Result<Self, String> {
+        let (pass, attempt) = (folder.pass, folder.attempt.clone());
+        let manifest = Manifest { version: VERSION, owner, pass, attempt, ranks };
+        manifest.check().map(|()| manifest)
+    }
+
+    /// Where its data are.
+    pub(super) fn folder(&self) -> Folder {
+        Folder { pass: self.pass, attempt: self.attempt.clone() }
+    }
+
+    /// The file of a rank.
+    pub(super) fn file(&self, dir: &Path, rank: usize) -> PathBuf {
+        self.folder().file(dir, rank)
+    }
+
+    /// Whether the pieces are all units, each once.
+    fn check(&self) -> Result<(), String> {
+        let mut pieces: Vec<&Saved> = self.ranks.iter().flatten().collect();
+        pieces.sort_by_key(|piece| piece.first);
+        let mut next = 0;
+        for piece in pieces.iter().filter(|piece| piece.count > 0) {
+            if piece.first != next {
+                return Err(format!(
+                    "units from {next} on should follow, but units from {} on do",
+                    piece.first
+                ));
+            }
+            let Some(end) = piece.first.checked_add(piece.count) else {
+                return Err(format!(
+                    "{} units from {} on are more than there can be",
+                    piece.count, piece.first
+                ));
+            };
+            next = end;
+        }
+        match self.owner.units {
+            units if units == next => Ok(()),
+            units => Err(format!("it has {next} units, expected {units}")),
+        }
+    }
+
+    /// Puts it in the place of the one before, in one step. It is on the disk then.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(super) fn write(&self, dir: &Path) -> std::io::Result<()> {
+        let mut text = serde_json::to_string(self)?;
+        let sum = crc32fast::hash(text.as_bytes());
+        text += &format!("\n{sum:08x}\n");
+        output::replace(&dir.join(NAME), text.as_bytes())
+    }
+
+    /// The manifest in a directory, if there is one.
+    ///
+    /// # Errors
+    /// If it is damaged; errors of the file system.
+    pub(super) fn read(dir: &Path) -> Result<Option<Manifest>> {
+        let path = dir.join(NAME);
+        let damaged = || refused(dir, "its manifest is damaged");
+        let text = match regular::read_text_at_most(&path, LONGEST) {
+            Ok(text) => text,
+            Err(error) if error.kind() == IoKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == IoKind::InvalidData => return Err(damaged()),
+            Err(error) => return Err(io_error("read the manifest", &path, &error)),
+        };
+        let (json, sum) = text.trim_end().split_once('\n').ok_or_else(damaged)?;
+        if u32::from_str_radix(sum, 16) != Ok(crc32fast::hash(json.as_bytes())) {
+            return Err(damaged());
+        }
+        let manifest: Manifest = serde_json::from_str(json)
+            .map_err(|error| refused(dir, &format!("its manifest is not of version {VERSION}: {error}")))?;
+        if manifest.version != VERSION {
+            let text =
+                format!("it is in version {} of the format, expected version {VERSION}", manifest.version);
+            return Err(refused(dir, &text));
+        }
+        manifest.check().map_err(|why| refused(dir, &why))?;
+        Ok(Some(manifest))
+    }
+}

@@ -1,0 +1,147 @@
+//! Rank 0's records: what ranks have written, when a checkpoint is whole, and whose the directory is meanwhile.
+
+use std::fs;
+use std::io::ErrorKind as IoKind;
+use std::path::{Path, PathBuf};
+
+use armature_files::lock::{LockFile, TRIES};
+use armature_files::output::is_left_over;
+
+use super::folder::{Attempt, Folder};
+use super::manifest::{self, Manifest, Owner, Saved};
+use super::{io_error, refused};
+use crate::error::Result;
+
+/// The name of the file whose lock the job has.
+const LOCK: &str = "lock";
+
+/// Collects what ranks have written, and says when a checkpoint is whole. The directory is this job's until it is dropped.
+#[derive(Debug)]
+pub(crate) struct SnapshotStore {
+    dir: PathBuf,
+    owner: Owner,
+    attempt: Attempt,
+    /// The checkpoint that counts.
+    last: Option<Folder>,
+    /// The one that is being written.
+    next: Option<(u64, Vec<Option<Vec<Saved>>>)>,
+    _lock: LockFile,
+}
+
+impl SnapshotStore {
+    /// The directory of an owner's checkpoints, which is made if it is not there; with the checkpoint in it. What a job that died
+    /// has left behind beside that is removed.
+    ///
+    /// # Errors
+    /// If it holds one of another owner, or one that is damaged, or another job has it for ten seconds; errors of the file
+    /// system.
+    pub(crate) fn open(
+        dir: &Path,
+        name: &str,
+        fingerprint: &[u8],
+        units: u64,
+    ) -> Result<(Self, Option<Manifest>)> {
+        SnapshotStore::open_within(dir, name, fingerprint, units, TRIES)
+    }
+
+    pub(super) fn open_within(
+        dir: &Path,
+        name: &str,
+        fingerprint: &[u8],
+        units: u64,
+        tries: u32,
+    ) -> Result<(Self, Option<Manifest>)> {
+        fs::create_dir_all(dir).map_err(|error| io_error("make the directory", dir, &error))?;
+        let lock = lock(dir, tries)?;
+        let fingerprint = fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
+        let owner = Owner { name: name.to_string(), fingerprint, units };
+        let found = Manifest::read(dir)?;
+        if let Some(Manifest { owner: theirs, .. }) = found.as_ref().filter(|found| found.owner != owner) {
+            let text = format!(
+                "it belongs to another job: it is of {} with {} units and fingerprint {}; expected {} with {} \
+                 units and fingerprint {}",
+                theirs.name, theirs.units, theirs.fingerprint, owner.name, owner.units, owner.fingerprint
+            );
+            return Err(refused(dir, &text));
+        }
+        let last = found.as_ref().map(Manifest::folder);
+        tidy(dir, last.as_ref());
+        let (dir, attempt) = (dir.to_path_buf(), Attempt::new());
+        Ok((SnapshotStore { dir, owner, attempt, last, next: None, _lock: lock }, found))
+    }
+
+    /// This start of the job.
+    pub(super) fn attempt(&self) -> &Attempt {
+        &self.attempt
+    }
+
+    /// Whether a checkpoint is being written.
+    pub(crate) fn is_open(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// A checkpoint of the units after `pass` passes begins, of `ranks` ranks. False, and nothing begins, if that is the pass
+    /// of the one that counts.
+    pub(crate) fn begin(&mut self, pass: u64, ranks: usize) -> bool {
+        if self.last.as_ref().is_some_and(|last| last.pass == pass) {
+            return false;
+        }
+        self.next = Some((pass, vec![None; ranks]));
+        true
+    }
+
+    /// A rank has written its part. True if with that the checkpoint is whole, and counts from now on.
+    ///
+    /// # Errors
+    /// If the pieces are not all units, each once; errors of the file system.
+    pub(crate) fn add(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<bool> {
+        let Some((open, ranks)) = &mut self.next else { return Ok(false) };
+        if *open != pass || rank >= ranks.len() {
+            return Ok(false);
+        }
+        ranks[rank] = Some(saved);
+        if ranks.iter().any(Option::is_none) {
+            return Ok(false);
+        }
+        let ranks: Vec<Vec<Saved>> = ranks.iter_mut().map(|saved| saved.take().unwrap_or_default()).collect();
+        self.next = None;
+        let folder = Folder { pass, attempt: self.attempt.clone() };
+        let manifest =
+            Manifest::new(self.owner.clone(), &folder, ranks).map_err(|why| refused(&self.dir, &why))?;
+        manifest.write(&self.dir).map_err(|error| io_error("write the manifest", &self.dir, &error))?;
+        if let Some(before) = self.last.replace(folder) {
+            before.remove(&self.dir);
+        }
+        Ok(true)
+    }
+}
+
+/// Locks the directory.
+fn lock(dir: &Path, tries: u32) -> Result<LockFile> {
+    let waiting = |holder: &str| {
+        log::info!("the checkpoint in {} is in use by {holder}; waiting for its lock", dir.display());
+    };
+    let path = dir.join(LOCK);
+    LockFile::acquire(&path, tries, waiting).map_err(|error| match error.kind() {
+        IoKind::ResourceBusy => {
+            let text = format!("{error}. Each job needs a directory of its own");
+            super::config_error(dir, &text)
+        }
+        _ => io_error("lock", &path, &error),
+    })
+}
+
+/// Removes what jobs that died have left behind: data of checkpoints that never were whole, or count no more, and manifests that
+/// were not finished. All else in the directory is somebody else's.
+fn tidy(dir: &Path, last: Option<&Folder>) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        if is_left_over(name, manifest::NAME) {
+            // It takes room and nothing else.
+            let _ = fs::remove_file(entry.path());
+        } else if let Some(folder) = Folder::named(name).filter(|folder| Some(folder) != last) {
+            folder.remove(dir);
+        }
+    }
+}
