@@ -18,7 +18,4 @@ pub(crate) const UNTIL_RENAMED: &[(&str, &str)] = &[
     ("farm/task_source", "farm/supply.rs"),
     ("farm/dispatch", "farm/giving.rs"),
     ("farm/replay", "farm/history.rs"),
-    ("loops/row_migration", "loops/blocks/relocation.rs"),
-    ("loops/unit_queue", "loops/doall/stock.rs"),
-    ("loops/checkpoint_writer", "loops/blocks/scribe.rs"),
 ];

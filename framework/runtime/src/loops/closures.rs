@@ -30,7 +30,7 @@ use crate::wire::Item;
 /// let config = armature::Config::new().ranks(2);
 /// let done = std::sync::Mutex::new(vec![]);
 /// armature::run(&config, |session| {
-///     parallel_for(session, "sample", 10..20, |range| Ok(done.lock().unwrap().extend(range)))?;
+///     parallel_for(session, "note", 10..20, |range| Ok(done.lock().unwrap().extend(range)))?;
 ///     Ok(())
 /// })?;
 /// let mut done = done.into_inner().unwrap();

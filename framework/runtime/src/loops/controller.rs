@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Place};
 use crate::session::{Balance, Config};
 
-/// What ranks are told after an interaction.
+/// What ranks are to do after an interaction.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Instruction {
     /// Who sends how many units to whom; empty if nothing moves.
@@ -50,7 +50,7 @@ pub(super) struct LoopController {
 /// What is known of a rank.
 #[derive(Clone, Debug, Default)]
 struct RankState {
-    /// How much of the loop it has, as it last said.
+    /// How much of the loop it has, as it last reported.
     held: u64,
     /// Whether it has reported since it was asked to last.
     has_reported: bool,
@@ -61,7 +61,7 @@ struct RankState {
 }
 
 impl RankState {
-    /// What the balancer is told, after which a new sample begins.
+    /// What the balancer gets, after which a new sample begins.
     fn report(&mut self, shortest: f64) -> Report {
         let Sample { units, seconds, span, .. } = std::mem::take(&mut self.sample);
         self.has_reported = false;
@@ -159,7 +159,7 @@ impl LoopController {
         self.balancer
     }
 
-    /// From now on each rank keeps so many units at least, where there are enough.
+    /// From now on each rank keeps at least `units` units, where there are enough.
     pub(super) fn set_least(&mut self, units: u64) {
         self.balancer.set_least(units);
     }
@@ -227,7 +227,7 @@ impl LoopController {
         self.balancer.shortest_period()
     }
 
-    /// Tells the balancer for how long other processes have a core at a time, as the rank that has met most of it sees it.
+    /// Gives the balancer the time for which other processes have a core in one turn, as the rank that has met most of it sees it.
     fn know_quantum(&mut self) {
         let seen = self.ranks.iter().map(|rank| rank.sample.quantum).fold(0.0, f64::max);
         if self.measures_quantum && self.clock.is_simulated() {
@@ -238,7 +238,7 @@ impl LoopController {
         }
     }
 
-    /// Decides, with what has been reported; `ahead` says what is still to be done. Where [not all](Steering::is_due) have
+    /// Decides, with what has been reported; `ahead` says what is still to be done. Where [not all](LoopController::is_due) have
     /// reported, the others are taken to have done nothing new.
     ///
     /// # Errors
@@ -253,7 +253,7 @@ impl LoopController {
         let shortest = self.balancer.shortest_period();
         let reports: Vec<Report> = self.ranks.iter_mut().map(|rank| rank.report(shortest)).collect();
         let held: Vec<u64> = reports.iter().map(|report| report.held).collect();
-        // Ranks are told after how many seconds to report, not after how many phases.
+        // Ranks are to report after some seconds, not after how many phases.
         let decided =
             self.balancer.interact(&Interaction { now, reports: &reports, phase: 0.0, cost, ahead });
         let decision = decided.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?;
@@ -301,7 +301,7 @@ impl LoopController {
     }
 
     fn record_decision(&mut self, at: Duration, decision: &LoopDecision) {
-        // Interactions while units are on their way say nothing.
+        // Interactions while units are on their way mean nothing.
         if decision.verdict == Verdict::Keep(Reason::UnderWay) {
             return;
         }
@@ -309,12 +309,12 @@ impl LoopController {
         self.events.record(at, || event(decision));
     }
 
-    /// The run has ended, after so many passes and so much time.
+    /// The run has ended, after `passes` and this time.
     pub(super) fn end(&mut self, passes: u64, elapsed: Duration) {
         self.record(|| Event::LoopEnd { passes, seconds: elapsed.as_secs_f64() });
     }
 
-    /// Notes an event of the engine's own.
+    /// Records an event of the loop's own.
     pub(super) fn record(&mut self, event: impl FnOnce() -> Event) {
         self.events.record(self.clock.now(), event);
     }

@@ -11,7 +11,7 @@ fn controller(settings: &Settings, held: &[u64]) -> LoopController {
     LoopController::new("rows", &settings, &Config::new(), &endpoint, Reach::Neighbours, held).unwrap()
 }
 
-/// What a rank reports that did its units once, in so many seconds.
+/// What a rank reports that did its units once, in `seconds`.
 fn sample(held: u64, seconds: f64, movements: u64) -> Sample {
     Sample {
         units: held as f64,

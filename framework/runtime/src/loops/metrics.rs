@@ -8,10 +8,10 @@ use super::quantum::QuantumEstimate;
 use super::summary::RankReport;
 use crate::comm::clock::Clock;
 
-/// Blocks that take longer than this have their CPU time read as well; for shorter ones that costs too much.
+/// Blocks that take longer than this have their CPU time read as well, which takes a microsecond or two: more than a hundredth of shorter ones.
 const LONG: Duration = Duration::from_micros(200);
-/// The part of the usual time of a unit that a new block replaces.
-const SHARE: f64 = 0.0625;
+/// The part of the usual time of a unit that a new block replaces: one slow block of sixteen does not change it.
+const SHARE: f64 = 1.0 / 16.0;
 
 /// What a rank reports: what it did since its last sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -112,7 +112,7 @@ impl Metrics {
         self.clock.now().saturating_sub(begun.wall)
     }
 
-    /// The block of so many units is done; returns how long it took.
+    /// The block, of `units` units, is done; returns how long it took.
     #[inline]
     pub(super) fn end(&mut self, begun: &Begun, units: f64) -> Duration {
         let cpu = begun.cpu.map(|cpu| self.clock.cpu().saturating_sub(cpu).as_secs_f64());
@@ -135,21 +135,21 @@ impl Metrics {
         took
     }
 
-    /// An interaction took so long.
+    /// An interaction took this time.
     #[inline]
     pub(super) fn interaction(&mut self, took: Duration) {
         self.recent.hooks += took.as_secs_f64();
         self.total.interacting += took;
     }
 
-    /// The rank waited so long for others.
+    /// The rank waited for others.
     #[inline]
     pub(super) fn waited(&mut self, took: Duration) {
         self.recent.waiting += took.as_secs_f64();
         self.total.waiting += took;
     }
 
-    /// The rank has made its part of a movement, in which it sent and received so many units.
+    /// The rank has made its part of a movement, in which it sent and received units.
     pub(super) fn moved(&mut self, took: Duration, sent: u64, received: u64) {
         self.recent.movements += 1;
         self.recent.moving += took.as_secs_f64();
@@ -163,7 +163,7 @@ impl Metrics {
         self.clock.now().saturating_sub(self.sampled)
     }
 
-    /// What is to be reported now, by a rank that has so many units. The next sample begins here.
+    /// What is to be reported now, by a rank that has `held` units. The next sample begins here.
     pub(super) fn sample(&mut self, held: u64) -> Sample {
         let now = self.clock.now();
         let span = now.saturating_sub(self.sampled).as_secs_f64();
@@ -175,7 +175,7 @@ impl Metrics {
         sample
     }
 
-    /// All that this rank did, at the end; it has so many units then.
+    /// All that this rank did, at the end, when it has `held` units.
     pub(super) fn report(&mut self, held: u64) -> RankReport {
         self.fold();
         let Sample { movements, .. } = self.recent;

@@ -26,7 +26,7 @@ impl Packer {
         self.head.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// Appends values. Their number is not told: whoever unloads them knows it.
+    /// Appends values. Their number is not sent along: the receiver knows it.
     pub(super) fn items<T>(&mut self, codec: &Codec<T>, mut items: Vec<T>) -> Result<()> {
         loop {
             let rest = if items.len() > MOST { items.split_off(MOST) } else { Vec::new() };
@@ -83,7 +83,7 @@ impl Unpacker {
         usize::try_from(number).map_err(|_| self.error(format!("{number} is more than there can be")))
     }
 
-    /// Takes out so many values.
+    /// Takes out `count` values.
     pub(super) fn items<T>(&mut self, codec: &Codec<T>, count: usize) -> Result<Vec<T>> {
         let mut items = self.piece(codec, count.min(MOST))?;
         while items.len() < count {

@@ -1,14 +1,14 @@
 //! How long other processes have the core at a time, from blocks that took longer than their computing.
 
-/// A shorter gap is an interrupt, or a clock's grain (s).
+/// Seconds below which a gap is an interrupt, or a clock's grain, and no turn of another process.
 const SHORTEST: f64 = 0.5e-3;
-/// What is taken for the scheduler's quantum while nothing was seen of it (s).
+/// Seconds that are taken for the scheduler's quantum while nothing was seen of it: what Linux gives on a few cores.
 const USUAL: f64 = 4e-3;
-/// The quantum is taken to be no shorter than this (s) …
+/// Seconds below which no quantum is taken to be, as Linux gives no shorter turns; with less, rates are taken from too short a time …
 const LEAST: f64 = 3e-3;
-/// … and no longer: the paper's workers had 0.1 s. A longer gap is several turns.
+/// … and above which none is: the paper's machines had 0.1 s. A longer gap is several turns.
 const MOST: f64 = 0.1;
-/// So much time off the core is remembered (s).
+/// Seconds off the core until a turn counts for 1/e: long enough for some pauses of a quota, short enough to forget a load that has gone.
 const MEMORY: f64 = 1.0;
 
 /// An estimate of the scheduler's quantum, from the times for which a rank was off its core: the length of the turn in which a
@@ -23,7 +23,7 @@ pub(super) struct QuantumEstimate {
 }
 
 impl QuantumEstimate {
-    /// A block took so many seconds longer than its computing. Returns the part that counts as time off the core.
+    /// A block took `gap` seconds longer than its computing. Returns the part that counts as time off the core.
     pub(super) fn add(&mut self, gap: f64) -> f64 {
         if gap.is_nan() || gap < SHORTEST {
             return 0.0;

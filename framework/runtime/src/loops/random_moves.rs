@@ -16,7 +16,7 @@ impl SplitMix64 {
         x ^ (x >> 31)
     }
 
-    /// Shares of so many units, some far smaller than others, at least one each where there are enough.
+    /// Random shares of `units` units, some far smaller than others, at least one each where there are enough.
     pub(super) fn shares(&mut self, units: u64, ranks: usize) -> Vec<u64> {
         let shares: Vec<f64> =
             (0..ranks).map(|_| ((self.draw() >> 11) as f64 / (1_u64 << 53) as f64).powi(3) + 1e-6).collect();

@@ -159,7 +159,7 @@ impl<'s> Ranges<'s> {
         }
     }
 
-    /// The end of a loop whose errors are told to the other ranks.
+    /// The end of a loop whose errors are reported to the other ranks.
     pub(super) fn end(mut self, ended: Result<()>) -> Result<Option<Summary>> {
         match ended {
             Ok(()) => Ok(self.summary),

@@ -129,7 +129,7 @@ impl Settings {
         options
     }
 
-    /// How many of so many units each of `ranks` has at first. Each has at least one, where there are enough.
+    /// How many of `units` each of `ranks` has at first. Each has at least one, where there are enough.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if shares were given that are not one positive number for each rank.

@@ -1,4 +1,4 @@
-//! What a loop's run tells at its end.
+//! The summary of a loop's run.
 
 use std::fmt;
 use std::time::Duration;

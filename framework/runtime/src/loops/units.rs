@@ -34,13 +34,13 @@ pub(super) mod sealed {
     pub trait Storage: Sized + Send + 'static {
         /// No units.
         fn empty() -> Self;
-        /// What is wrong with it as the storage of so many units.
+        /// What is wrong with it as the storage of `units` units.
         fn check(&self, units: usize) -> Result<(), String>;
         /// Takes the units from this one on away.
         fn split_off(&mut self, at: usize) -> Self;
         /// Puts units behind these.
         fn append(&mut self, other: Self);
-        /// Whether so many units can be put behind these without moving them in memory.
+        /// Whether `more` units can be put behind these without moving them in memory.
         fn has_room(&self, more: usize) -> bool;
         /// A copy to send, while the units stay.
         fn copy(&self) -> Self;
@@ -48,7 +48,7 @@ pub(super) mod sealed {
         fn check_travel(&self) -> Result<()>;
         /// Puts it into a message.
         fn pack(self, into: &mut Packer) -> Result<()>;
-        /// Takes so many units out of a message.
+        /// Takes `units` units out of a message.
         fn unpack(from: &mut Unpacker, units: usize) -> Result<Self>;
     }
 }
@@ -114,7 +114,7 @@ impl<T: Pod> Rows<T> {
     }
 }
 
-/// Whether so many values can be put behind these where they lie.
+/// Whether `more` values can be put behind these where they lie.
 fn has_room<T>(values: &Vec<T>, more: usize) -> bool {
     values.capacity() - values.len() >= more
 }

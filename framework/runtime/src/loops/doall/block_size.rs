@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-/// A hook comes about every so many seconds: it costs microseconds, but caches are of more use in longer blocks; and a rank
-/// that waits for an answer waits for a block, whose part of what is left is bounded anyway.
+/// Seconds between two hooks: a hook costs microseconds, but caches are of more use in longer blocks (matmul 1000² takes a seventh longer in
+/// blocks of 2 ms); and a rank that waits for an answer waits for a block, whose part of what is left is bounded anyway.
 const TARGET: f64 = 8e-3;
-/// Blocks may take so many seconds where larger ones are faster.
-const LONGEST: f64 = 16e-3;
-/// No block is made shorter than this many seconds for the sake of the end of a pass: a rank with two such blocks left is not
-/// asked for units any more, and a block reads anew what all units share.
-const SHORTEST: f64 = 1e-3;
+/// Seconds that a block may take where larger ones are faster, the next size up.
+const LONGEST: f64 = 2.0 * TARGET;
+/// Seconds below which no block is made for the sake of the end of a pass: a rank with two such blocks left is not asked for units any more
+/// (`SOON` of the planner), and a block reads anew what all units share.
+const SHORTEST: f64 = TARGET / 8.0;
 /// A block is at most this part of what is left: units may take longer from here on, and at the end of a pass the last
 /// block of a rank is what the others wait for. A larger part where blocks are dear.
 const PARTS: u64 = 6;
 const FEWEST_PARTS: u64 = 2;
-/// A pass has about so many times as many blocks as a block is parts of what is left.
+/// Blocks of a pass, for each part into which what is left is divided: the logarithm of the units over the smallest block.
 const BLOCKS_OF_PARTS: f64 = 3.0;
 /// For that no block is made shorter than this many times what the kernel does once for a block, either.
 const DEAR: f64 = 4.0;
@@ -111,7 +111,7 @@ impl BlockSize {
         self.set.or(self.chosen).unwrap_or(self.size)
     }
 
-    /// The size of the next block, where so many units are left.
+    /// The size of the next block, where `left` units are left.
     pub(super) fn next(&mut self, left: u64) -> u64 {
         if let Some(size) = self.set {
             return size;
@@ -142,7 +142,7 @@ impl BlockSize {
         }
         let unit = took.as_secs_f64() / units as f64;
         if units < self.size {
-            // Smaller ones, at the end of a pass, say little of the usual ones; but units may have become much slower.
+            // Smaller ones, at the end of a pass, mean little for the usual ones; but units may have become much slower.
             if unit * self.size as f64 > 2.0 * LONGEST {
                 self.restart(unit);
             }
@@ -191,7 +191,7 @@ impl BlockSize {
 
     /// Begins with the smallest size that may be chosen, or almost.
     fn begin_round(&mut self) {
-        let at = self.candidates.iter().position(|candidate| candidate.block() >= TARGET / 8.0);
+        let at = self.candidates.iter().position(|candidate| candidate.block() >= SHORTEST);
         let at = at.unwrap_or(self.candidates.len().saturating_sub(1));
         self.trying = Some(at);
         self.size = self.candidates.get(at).map_or(1, |candidate| candidate.size);
@@ -200,8 +200,8 @@ impl BlockSize {
     /// Takes the best of the sizes that were tried.
     fn settle(&mut self) {
         let unit = self.candidates.iter().map(Candidate::unit).fold(f64::INFINITY, f64::min);
-        // Block times are a line over their sizes. Where it begins is told by short blocks: of long ones it is a small part, in
-        // which the worker's ups and downs would drown it.
+        // Block times are a line over their sizes. Where it begins is seen in short blocks: of long ones it is a small part, in
+        // which the machine's ups and downs would drown it.
         let short = self
             .candidates
             .iter()
@@ -221,7 +221,7 @@ impl BlockSize {
         (self.done, self.review) = (0, self.review.saturating_mul(2));
     }
 
-    /// Units take so many seconds now: sizes are tried anew.
+    /// A unit takes `unit` seconds now: sizes are tried anew.
     fn restart(&mut self, unit: f64) {
         self.size = units_in(TARGET, unit).min(self.size);
         (self.unit, self.trying, self.rounds, self.review) = (Some(unit), Some(0), ROUNDS, REVIEW);
@@ -230,7 +230,7 @@ impl BlockSize {
     }
 }
 
-/// Units of so many seconds each that fill this time, at least 1.
+/// How many units of `unit` seconds each fill this time, at least 1.
 fn units_in(seconds: f64, unit: f64) -> u64 {
     // A unit that takes no time gives infinity, and that the largest number.
     (seconds / unit) as u64 | u64::from(seconds < unit)
@@ -240,7 +240,7 @@ fn units_in(seconds: f64, unit: f64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Does so many blocks of a kernel that takes this time for a block and for a unit.
+    /// Does some blocks of a kernel that takes `fixed` seconds for a block and `unit` for each unit.
     fn settle(fixed: f64, unit: f64, blocks: usize) -> BlockSize {
         let mut block_size = BlockSize::new(None);
         for _ in 0..blocks {

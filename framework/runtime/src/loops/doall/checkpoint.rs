@@ -17,7 +17,7 @@ use crate::persist::snapshot::{
 };
 use crate::session::Config;
 
-/// A rank writes its units in about so many pieces: what is read again need not be all.
+/// Pieces in which a rank writes its units, about: a job that goes on with more ranks reads a piece too much at either end of its range.
 const PIECES: u64 = 16;
 
 /// This rank's side of a loop's checkpoints.
@@ -101,7 +101,7 @@ fn bytes_of<U: Units>(units: U) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// So many units from such bytes. They are trusted no further than their checksum: a program may have changed.
+/// `count` units from such bytes. They are trusted no further than their checksum: a program may have changed.
 fn open<U: Units>(bytes: &[u8], count: u64) -> Result<U> {
     let wrong = || Error::new(ErrorKind::Wire, "the units of a checkpoint are not those of this loop");
     let mut rest = bytes;

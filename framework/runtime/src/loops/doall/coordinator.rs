@@ -1,4 +1,4 @@
-//! Rank 0's side of a DOALL loop: who has how much to do, when units move, and when a pass is over.
+//! The coordinator of a DOALL loop, on rank 0: who has how much to do, when units move, and when a pass is over.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::persist::snapshot::{Saved, SnapshotCoordinator};
 struct WorkerState {
     /// The round of its last report.
     round: Option<u64>,
-    /// Units that it did in this pass; those done several times count as so many.
+    /// Units that it did in this pass; one that was done several times counts as often.
     done: u64,
     /// Those that it has and has not done, as far as is known, counted in the same way.
     undone: u64,
@@ -25,7 +25,7 @@ struct WorkerState {
     rate: Option<f64>,
     /// When that was so.
     at: f64,
-    /// By how many seconds rank 0's clock is ahead of the rank's, as the report says that was heard soonest. Rank 0 hears
+    /// By how many seconds rank 0's clock is ahead of the rank's, by the report that came soonest. Rank 0 takes one in
     /// when it has done a block.
     ahead: Option<f64>,
     total: RankReport,
@@ -45,7 +45,7 @@ impl WorkerState {
         }
     }
 
-    /// Takes it that it went on as fast since it reported. Only it can say that it has done all.
+    /// Assumes that it has gone on as fast since it reported. Only the rank itself can report that it has done all.
     fn go_on(&mut self, now: f64) {
         if let Some(rate) = self.rate.filter(|_| self.undone > 0) {
             let done = ((now - self.at).max(0.0) * rate).round() as u64;
@@ -65,7 +65,7 @@ pub(super) struct Coordinator {
     /// From 1.
     pass: u64,
     round: u64,
-    /// Every rank has to answer the last directives, also one that has nothing to do.
+    /// Every rank has to answer the last directive, also one that has nothing to do.
     all_answer: bool,
     /// A rank has run out of units since the last decision.
     starved: bool,
@@ -78,7 +78,7 @@ pub(super) struct Coordinator {
 }
 
 impl Coordinator {
-    /// For ranks that have these units, and so many passes in each of which a unit is done so many times.
+    /// For ranks that have the units `held`, and for `passes`, in each of which a unit is done `times` times.
     pub(super) fn new(
         controller: LoopController,
         snapshots: Option<SnapshotCoordinator>,
@@ -130,7 +130,7 @@ impl Coordinator {
         self.snapshots.as_mut().map_or(Ok(()), |snapshots| snapshots.on_saved(rank, pass, saved))
     }
 
-    /// What all ranks are to be told now, if anything.
+    /// The directive that is due now, if one is.
     ///
     /// # Errors
     /// If the balancer cannot use what was measured.
@@ -270,7 +270,7 @@ impl Coordinator {
         self.all_answer = what == Command::BeginPass || !moves.is_empty();
         (self.starved, self.report_soon) = (false, false);
         if what == Command::BeginPass {
-            // Nobody is idle until he says so.
+            // No rank is idle until it reports so.
             self.workers.iter_mut().for_each(|worker| worker.round = None);
         }
         let period = if self.eager { 0.0 } else { instruction.period.max(LEAST_PERIOD) };

@@ -26,7 +26,7 @@ fn leader_of(endpoint: &Endpoint, held: &[u64], passes: (u64, u64)) -> Coordinat
     Coordinator::new(controller, None, held, passes, false)
 }
 
-/// A rank that has `undone` units left and did `done` in this pass, the last `units` in so many seconds.
+/// A rank that has `undone` units left and did `done` in this pass, the last `units` in `seconds`.
 fn report(round: u64, done: u64, undone: u64, units: f64, seconds: f64, movements: u64) -> Report {
     let sample =
         Sample { units, seconds, held: undone, blocks: 1, span: seconds, movements, ..Sample::default() };
@@ -49,7 +49,7 @@ fn what_ranks_have_done_since_they_reported_counts() {
     assert_eq!(on_message(1, 2.2, 0.3, report(0, 200, 300, 100.0, 0.1, 0)), None);
     let directive = on_message(0, 0.3, 0.3, report(0, 300, 200, 300.0, 0.3, 0)).unwrap();
     assert_eq!((directive.what, directive.moves), (Command::Continue, vec![]));
-    // Only rank 1 itself can say that it has run out of units.
+    // Only rank 1 itself can report that it has run out of units.
     assert_eq!(on_message(0, 0.45, 2.0, report(1, 450, 50, 150.0, 0.15, 0)), None);
     assert!(coordinator.waits_for().contains("rank 1 (which had 200 to do)"), "{}", coordinator.waits_for());
 }

@@ -83,7 +83,7 @@ pub struct DoAllLoop<L: DoAll> {
 }
 
 impl<L: DoAll> DoAllLoop<L> {
-    /// A loop over so many units.
+    /// A loop over `units` units.
     pub fn new(name: &str, units: u64, body: L) -> Self {
         let rank_loop = RankLoop { nowait: L::NOWAIT, ..RankLoop::new(name, units, Settings::new()) };
         DoAllLoop { body, rank_loop }
@@ -104,7 +104,7 @@ impl<L: DoAll> DoAllLoop<L> {
     /// # Errors
     /// An error or a panic of [`create`](DoAll::create) or [`compute`](DoAll::compute), with the rank, the loop and the
     /// units; settings that cannot be used; a rank that is silent for longer than
-    /// [`Config::peer_limit`](crate::Config::peer_limit), which a unit that takes so long makes it. On MPI a failure ends the
+    /// [`Config::peer_limit`](crate::Config::peer_limit), as one is during a unit that takes as long. On MPI a failure ends the
     /// job instead of returning.
     pub fn run(&mut self, session: &Session) -> Result<Option<Summary>> {
         self.passes(session, 1)

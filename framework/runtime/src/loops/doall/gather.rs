@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loops::units::Units;
 use crate::session::Announcement;
 
-/// Brings together on rank 0 what each rank has of the `units`; `None` on the others. Whoever is not here yet has so long
+/// Brings together on rank 0 what each rank has of the `units`; `None` on the others. A rank that is not here yet has `limit`
 /// to come.
 ///
 /// # Errors

@@ -122,7 +122,7 @@ impl<U: Units> RankLoop<U> {
         Ok(())
     }
 
-    /// Notes the movement of which this rank has made its part.
+    /// Measures the movement of which this rank has made its part.
     fn settle(&mut self) {
         if let (Some(part_done), Some(run)) = (self.worker.take_part_done(), &mut self.run) {
             run.metrics.moved(std::mem::take(&mut run.moving), part_done.sent, part_done.received);
@@ -145,7 +145,7 @@ impl<U: Units> RankLoop<U> {
         let Some(run) = &self.run else { return Duration::MAX };
         match &run.coordinator {
             Some(coordinator) if coordinator.has_heard_all() => run.peer_limit,
-            // Rank 0 knows more, so it is the one to say so.
+            // Rank 0 knows more, so it is the one to report it.
             None if self.worker.round() > 0 => run.peer_limit + run.peer_limit / 4,
             _ => run.join_limit,
         }

@@ -1,4 +1,4 @@
-//! What ranks tell each other while a DOALL loop runs.
+//! What ranks of a DOALL loop send each other, and how it lies in frames.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -30,15 +30,15 @@ tags! {
 pub(super) struct Report {
     /// When that was, in seconds of its own clock.
     pub(super) at: f64,
-    /// The directives that it has carried out last.
+    /// The number of the directive that it has carried out last.
     pub(super) round: u64,
-    /// Units that it did in this pass; those done several times count as so many.
+    /// Units that it did in this pass; one that was done several times counts as often.
     pub(super) done: u64,
     /// Units that it has, done or not.
     pub(super) held: u64,
     /// What it did since its last report. What it holds, by that, is what is not done yet, counted in the same way.
     pub(super) sample: Sample,
-    /// What it did in the whole run; told when it has run out of units.
+    /// What it did in the whole run, once it has run out of units.
     pub(super) total: Option<RankReport>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Directive {
     pub(super) moves: Vec<Transfer>,
     /// Seconds from one report to the next.
     pub(super) period: f64,
-    /// Before anything else, units are written to a checkpoint, as they are after so many passes.
+    /// Before anything else, units are written to a checkpoint of this number of passes.
     pub(super) save: Option<u64>,
 }
 
@@ -72,7 +72,7 @@ pub(super) enum Command {
 pub(super) struct Transfer {
     pub(super) from: usize,
     pub(super) to: usize,
-    /// So many, counted by how often they are to be done, …
+    /// How many, counted by how often they are to be done, …
     pub(super) units: u64,
     /// … of these that the sender had. If it has fewer by now, fewer go, in proportion.
     pub(super) of: u64,
@@ -90,7 +90,7 @@ impl Transfer {
     }
 }
 
-/// Units on their way, with the number of the directives that sent them. There may be none.
+/// Units on their way, with the number of the directive that sent them. There may be none.
 #[derive(Debug)]
 pub(in crate::loops) struct UnitMigration<U> {
     pub(in crate::loops) round: u64,
@@ -164,7 +164,7 @@ impl<U: Units> UnitMigration<U> {
 pub(super) enum ToCoordinator {
     /// What the worker has done.
     Report(Report),
-    /// The worker has written its units as they were after so many passes.
+    /// After how many passes the units were so that the worker has written, and the pieces.
     Saved(u64, Vec<Saved>),
 }
 
@@ -173,7 +173,7 @@ pub(super) enum ToCoordinator {
 pub(super) enum ToWorker<U> {
     /// From the coordinator: what all are to do.
     Directive(Directive),
-    /// From another worker: units that the directive with their round has sent here.
+    /// From another worker: units that the directive of their round has sent here.
     Units(UnitMigration<U>),
 }
 
@@ -205,7 +205,7 @@ impl<U: Units> ToWorker<U> {
 }
 
 impl<U: Units> Received<U> {
-    /// Opens a message of a loop with so many units.
+    /// Opens a message of a loop over `units` units.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if it has no place in a running loop, or is damaged.

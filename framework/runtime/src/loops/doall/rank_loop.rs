@@ -1,4 +1,4 @@
-//! A rank while a DOALL loop runs: gives out blocks. What is said and heard between them is in `talk.rs`.
+//! A rank while a DOALL loop runs: gives out blocks. What happens between two of them is in `hooks.rs`.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -22,8 +22,8 @@ use crate::loops::summary::Summary;
 use crate::loops::units::Units;
 use crate::session::{Announcement, Config};
 
-/// In a block of which user code says how far it is, there is a hook after so much time: what others have said has waited about
-/// as long anyway.
+/// The time between two hooks within a block of which user code says how far it is: messages have waited about as long anyway, and a hook
+/// costs a thousandth of it.
 const HOOK: Duration = Duration::from_millis(1);
 
 /// A loop on this rank, through all its runs.
@@ -56,7 +56,7 @@ pub(super) struct Run {
     pub(super) current: Option<(UnitBlock, Begun)>,
     /// Time that the movement in hand has taken so far.
     pub(super) moving: Duration,
-    /// Rank 0: something was heard that may lead to directives.
+    /// Rank 0: a report has come that may lead to a directive.
     pub(super) dirty: bool,
     pub(super) alone: bool,
     pub(super) peer_limit: Duration,
@@ -64,7 +64,7 @@ pub(super) struct Run {
 }
 
 impl<U: Units> RankLoop<U> {
-    /// A loop over so many units.
+    /// A loop over `units` units.
     pub(in crate::loops) fn new(name: &str, units: u64, settings: Settings) -> Self {
         RankLoop {
             name: name.to_string(),
@@ -115,7 +115,7 @@ impl<U: Units> RankLoop<U> {
     /// The data of the units that it [wants](RankLoop::wants).
     ///
     /// # Errors
-    /// If they are not the data of so many units.
+    /// If they are not the data of as many units.
     pub(in crate::loops) fn give(&mut self, rank: usize, range: Range<u64>, units: U) -> Result<()> {
         let count = range.end - range.start;
         let fits = match usize::try_from(count) {
@@ -142,7 +142,7 @@ impl<U: Units> RankLoop<U> {
         self.settings.announced(what)
     }
 
-    /// Before a run of so many passes: looks for a checkpoint, if they are asked for, and takes this rank's units out of it.
+    /// Before a run of `passes` passes: looks for a checkpoint, if they are asked for, and takes this rank's units out of it.
     /// Returns the passes that are left.
     ///
     /// # Errors
@@ -174,7 +174,7 @@ impl<U: Units> RankLoop<U> {
         Ok(passes - before)
     }
 
-    /// Begins a run of so many passes, at least one.
+    /// Begins a run of `passes` passes, at least one.
     ///
     /// # Errors
     /// If the options cannot be used.
@@ -186,7 +186,7 @@ impl<U: Units> RankLoop<U> {
     ) -> Result<()> {
         let clock = endpoint.clock();
         let eager = self.settings.forced.is_some();
-        // Passes that need not wait for each other are one, in which units are done so many times, as far as these can be counted. A
+        // Passes that need not wait for each other are one, in which units are done as many times, as far as these can be counted. A
         // checkpoint is of a moment in which all units have been done equally often.
         let is_one = self.nowait && self.checkpoints.is_none() && self.units.checked_mul(passes).is_some();
         let (rounds, times) = if is_one { (1, passes) } else { (passes, 1) };
@@ -271,7 +271,7 @@ impl<U: Units> RankLoop<U> {
         Ok(left)
     }
 
-    /// The units that may be done now, at most so many.
+    /// The units that may be done now, at most `most`.
     fn take(&mut self, most: u64) -> Option<UnitBlock> {
         let alone = self.run.as_ref().is_none_or(|run| run.alone);
         let waits = self.settings.synchronous && !alone && self.worker.is_unanswered();
@@ -367,6 +367,9 @@ impl<U: Units> RankLoop<U> {
 
 impl<U> std::fmt::Debug for RankLoop<U> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("name", &self.name).field("units", &self.units).finish_non_exhaustive()
+        f.debug_struct("RankLoop")
+            .field("name", &self.name)
+            .field("units", &self.units)
+            .finish_non_exhaustive()
     }
 }

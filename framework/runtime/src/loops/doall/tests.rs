@@ -30,7 +30,7 @@ struct Marked<const NOWAIT: bool> {
     work: fn(u64),
 }
 
-/// The data of a unit after so many passes.
+/// The data of a unit after some passes.
 fn mark(unit: u64, passes: u64) -> u64 {
     (0..passes).fold(unit, |x, _| noise(x))
 }
@@ -64,7 +64,7 @@ impl<const NOWAIT: bool> DoAll for Marked<NOWAIT> {
     }
 }
 
-/// Runs a loop of so many passes, twice, and checks what is gathered after each.
+/// Runs a loop of some passes, twice, and checks what is gathered after each.
 fn check(ranks: usize, units: u64, passes: u64, settings: &Settings, work: fn(u64)) -> Vec<Summary> {
     check_as::<false>(ranks, units, passes, settings, work)
 }

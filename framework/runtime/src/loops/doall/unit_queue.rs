@@ -1,12 +1,12 @@
-//! The units that a rank has, in segments of neighbouring ones.
+//! The queue of the units that a rank has, in segments of neighbouring ones.
 
 use std::ops::Range;
 
 use crate::loops::units::Units;
 
-/// Segments are put together if at most so many times as many units are copied as the smaller one has. …
+/// Segments are put together if at most this many times the units of the smaller one are copied: a copy costs less than one more block a pass. …
 const CHEAP: u64 = 4;
-/// … But more than so many pairs of neighbours are not left: each costs a block that is shorter than it could be.
+/// … But no more than this number of pairs of neighbours is left: each costs a block that is shorter than it could be.
 const MOST_JOINTS: usize = 16;
 
 /// Neighbouring units. Those from the front are done first and those from the back leave first, so that the ones that have been
@@ -17,7 +17,7 @@ pub(in crate::loops) struct Segment<U> {
     pub(in crate::loops) count: u64,
     /// How often its units are still to be done, …
     pub(super) left: u64,
-    /// … but for so many from the front, which are to be done once less.
+    /// … but for this number from the front, which are to be done once less.
     done: u64,
     pub(in crate::loops) units: U,
 }
@@ -28,7 +28,7 @@ impl<U> Segment<U> {
         Segment { first, count, left: 0, done: 0, units }
     }
 
-    /// Units that are to be done so often.
+    /// The same units, each to be done `left` times.
     pub(super) fn due(self, left: u64) -> Self {
         Segment { left, done: 0, ..self }
     }
@@ -38,7 +38,7 @@ impl<U> Segment<U> {
         self.left * self.count - self.done
     }
 
-    /// So many units more were done; when all have been, they are to be done once less.
+    /// `units` more were done; when all have been, they are to be done once less.
     fn go_on(&mut self, units: u64) {
         self.done += units;
         if self.done == self.count && self.left > 0 {
@@ -118,7 +118,7 @@ impl<U: Units> UnitQueue<U> {
         }
     }
 
-    /// Every unit is to be done so often.
+    /// Every unit is to be done `times` times.
     pub(super) fn begin(&mut self, times: u64) {
         self.segments.iter_mut().for_each(|segment| (segment.left, segment.done) = (times, 0));
         self.undone = self.held * times;
@@ -180,7 +180,7 @@ impl<U: Units> UnitQueue<U> {
         }
     }
 
-    /// Takes units out that have been done least often, off the back, until they are so many times; fewer if there are no
+    /// Takes units out that have been done least often, off the back, until they make up `times` times; fewer if there are no
     /// more, and up to half a unit more or less.
     pub(super) fn take_back(&mut self, mut times: u64) -> Vec<Segment<U>> {
         let mut shipped = Vec::new();

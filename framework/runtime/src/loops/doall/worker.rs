@@ -1,4 +1,4 @@
-//! What every rank does in a DOALL loop: its units, the directives that it has carried out, and when it reports.
+//! What every rank does in a DOALL loop: its units, the directives that it carries out, and when it reports.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) struct PartDone {
     pub(super) received: u64,
 }
 
-/// A shipment and whom it is for.
+/// Units that move, and their receiver.
 pub(super) type Addressed<U> = (usize, UnitMigration<U>);
 
 /// One rank's state. It has no clock and sends nothing.
@@ -34,15 +34,15 @@ pub(super) type Addressed<U> = (usize, UnitMigration<U>);
 pub(super) struct Worker<U> {
     rank: usize,
     pub(super) unit_queue: UnitQueue<U>,
-    /// The directives that were carried out last.
+    /// The number of the directive that was carried out last.
     round: u64,
     /// From 1.
     pass: u64,
     /// How often a unit is done in each pass: once, or as often as in all the passes that this one stands for.
     times: u64,
-    /// Units done in this pass; those done several times count as so many.
+    /// Units done in this pass; one that was done several times counts as often.
     done: u64,
-    /// Has reported since these directives.
+    /// Has reported since that directive.
     reported: bool,
     /// Has done a block since its last report.
     worked: bool,
@@ -52,7 +52,7 @@ pub(super) struct Worker<U> {
     period: f64,
     open: Option<OpenMovement>,
     part_done: Option<PartDone>,
-    /// Shipments of directives that have not come here yet, and who sent them.
+    /// Units whose directive has not come here yet, and who sent them.
     early: Vec<(usize, UnitMigration<U>)>,
     over: bool,
 }
@@ -78,7 +78,7 @@ impl<U: Units> Worker<U> {
         }
     }
 
-    /// A run begins: all units are to be done, so many times in each pass. With `eager` it reports at every hook.
+    /// A run begins: all units are to be done, `times` times in each pass. With `eager` it reports at every hook.
     pub(super) fn begin(&mut self, times: u64, eager: bool) {
         let unit_queue = std::mem::replace(&mut self.unit_queue, UnitQueue::new());
         *self = Worker { unit_queue, times, ..Worker::new(self.rank) };
@@ -88,7 +88,7 @@ impl<U: Units> Worker<U> {
         self.unit_queue.begin(times);
     }
 
-    /// Carries directives out; returns what is to be sent.
+    /// Carries a directive out; returns what is to be sent.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if they do not follow those before.
@@ -115,7 +115,7 @@ impl<U: Units> Worker<U> {
             Command::Continue | Command::ReportSoon => {}
         }
         let changes = directive.what == Command::BeginPass || !directive.moves.is_empty();
-        // Who has nothing to do and is not told anything new has nothing to say either.
+        // A rank that has nothing to do and gets nothing new has nothing to report either.
         self.reported = !changes && self.reported_idle.is_some() && self.is_idle();
         if changes {
             self.reported_idle = None;
@@ -147,10 +147,10 @@ impl<U: Units> Worker<U> {
     /// Units have come.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if they were not ordered, or have nothing to do.
+    /// [`ErrorKind::Wire`] if no directive has sent them, or they have nothing to do.
     pub(super) fn accept(&mut self, from: usize, migration: UnitMigration<U>) -> Result<()> {
         if migration.round == self.round + 1 {
-            // The directives are still on their way from rank 0.
+            // The directive is still on its way from rank 0.
             self.early.push((from, migration));
             return Ok(());
         }
@@ -161,7 +161,8 @@ impl<U: Units> Worker<U> {
             Some(open)
         });
         let Some(open) = expected else {
-            let text = format!("rank {from} sent units by directive number {round}, which do not say so");
+            let text =
+                format!("rank {from} sent units by directive number {round}, which does not order that");
             return Err(Error::new(ErrorKind::Wire, text));
         };
         if let Some(segment) = migration.segments.iter().find(|s| !(1..=self.times).contains(&s.left)) {
@@ -200,7 +201,7 @@ impl<U: Units> Worker<U> {
     }
 
     /// Whether a report is due, `since` after the last one. Ranks that compute report once a round, so that rank 0 is never
-    /// flooded; who runs idle says so at once, but not before the units have come that are on their way here.
+    /// flooded; a rank that becomes idle reports at once, but not before the units have come that are on their way here.
     pub(super) fn is_to_report(&self, since: impl FnOnce() -> Duration) -> bool {
         if self.open.is_some() {
             return false;
@@ -208,7 +209,7 @@ impl<U: Units> Worker<U> {
         if self.is_idle() {
             return !self.over && self.reported_idle != Some(self.done);
         }
-        // Without a block in between, ranks could report and be told to move units for ever, and nothing would be done.
+        // Without a block in between, ranks could report and move units for ever, and nothing would be done.
         !self.reported && self.worked && (self.report_soon || since().as_secs_f64() >= self.period)
     }
 
@@ -234,7 +235,7 @@ impl<U: Units> Worker<U> {
         self.over
     }
 
-    /// The directives that were carried out last.
+    /// The number of the directive that was carried out last.
     pub(super) fn round(&self) -> u64 {
         self.round
     }
@@ -244,7 +245,7 @@ impl<U: Units> Worker<U> {
         self.pass + self.times - self.unit_queue.left().clamp(1, self.times)
     }
 
-    /// Units done in this pass; those done several times count as so many.
+    /// Units done in this pass; one that was done several times counts as often.
     pub(super) fn done(&self) -> u64 {
         self.done
     }
@@ -256,7 +257,7 @@ impl<U: Units> Worker<U> {
                 format!("for units from ranks {:?}, by directive number {}", open.senders, self.round)
             }
             None => format!(
-                "for rank 0 to say how pass {} goes on; all {} units that were here are done",
+                "for rank 0 to decide how pass {} goes on; all {} units that were here are done",
                 self.pass(),
                 self.unit_queue.held()
             ),

@@ -62,7 +62,7 @@ fn reports_come_once_a_round_and_when_it_runs_dry() {
 fn units_come_and_go_by_orders_only() {
     let mut worker = worker();
     work(&mut worker, 4);
-    // Rank 2 has heard the directives before this rank has.
+    // Rank 2 has got the directive before this rank has.
     worker.accept(2, migration(1, 30, 5)).unwrap();
     assert_eq!(worker.unit_queue.undone(), 6);
     let moves = [(1, 0, 8, 10), (2, 1, 5, 20), (3, 1, 4, 20), (0, 3, 1, 1)];

@@ -12,7 +12,7 @@ use super::worker::{Step, Worker};
 use crate::error::Result;
 pub(super) use crate::loops::random_moves::SplitMix64;
 
-/// What a machine sends, until it is put on the wires.
+/// What a worker sends, until it is put on the wires.
 #[derive(Default)]
 struct Sent(Vec<(usize, ToNeighbour<Bytes>)>);
 
@@ -31,7 +31,7 @@ pub(super) struct Plan {
     pub(super) sweeps: u64,
     /// How many sweeps after the order rows move at the earliest.
     pub(super) delay: u64,
-    /// Of how many sweeps rank 0 directives a movement before one; 0 for none.
+    /// Rank 0 orders a movement before one sweep of this many on the mean; 0 for none.
     pub(super) movements: usize,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct CheckpointWriter {
 }
 
 impl CheckpointWriter {
-    /// For a run before which so many passes were done.
+    /// For a run before which `before` passes were done.
     pub(super) fn new(writer: SnapshotWriter, before: u64) -> Self {
         CheckpointWriter { writer, before }
     }
@@ -30,7 +30,7 @@ impl CheckpointWriter {
         self.writer.save(self.before + sweep, rows)
     }
 
-    /// What rank 0 is to be told, if something has been written since the last look.
+    /// What rank 0 is to know, if something has been written since the last look.
     ///
     /// # Errors
     /// If it could not be written.
@@ -38,7 +38,7 @@ impl CheckpointWriter {
         Ok(self.writer.poll()?.map(|(pass, saved)| ToCoordinator::Saved(pass, saved)))
     }
 
-    /// As [`saved`](Scribe::saved), but waits for what is being written; `None` once there is nothing.
+    /// As [`saved`](CheckpointWriter::saved), but waits for what is being written; `None` once there is nothing.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the disk takes longer than `limit`.

@@ -1,4 +1,4 @@
-//! Rank 0's side of a loop over blocks: reports in, directives out.
+//! The coordinator of a loop over a grid, on rank 0: reports in, directives out.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ impl Learned {
 /// What rank 0 knows of all ranks.
 pub(super) struct Coordinator {
     controller: LoopController,
-    /// Rows of each rank that has any, once all that was ordered is done.
+    /// Rows of each rank that has any, once all movements are made.
     held: Vec<u64>,
     first: Vec<u64>,
     sweeps: u64,
@@ -102,7 +102,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Ranks that have not said that they are done.
+    /// Ranks that have not reported that they are done.
     pub(super) fn missing(&self) -> Vec<usize> {
         (0..self.totals.len()).filter(|&rank| self.totals[rank].is_none()).collect()
     }
@@ -155,7 +155,7 @@ impl Coordinator {
         }
     }
 
-    /// Before rank 0 begins `sweep`: directives, if it is time for any. Rows can move `delay` sweeps later.
+    /// Before rank 0 begins `sweep`: a directive, if it is time for one. Rows can move `delay` sweeps later.
     pub(super) fn decide(&mut self, sweep: u64, delay: u64) -> Result<Option<Directive>> {
         let before = sweep + delay;
         if before >= self.sweeps {

@@ -1,9 +1,9 @@
-//! What rank 0 directives, and how rows move.
+//! Directives of rank 0, and how rows move.
 
 use armature_planner::loops::BlockMove;
 use serde::{Deserialize, Serialize};
 
-/// What rank 0 tells the ranks, one after the other, before it begins a sweep.
+/// What all ranks are to do. Rank 0 sends it down the chain before it begins a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Directive {
     /// The sweep that rank 0 has not begun yet.

@@ -117,7 +117,7 @@ impl<U: DoAcross> SweepLoop<U> {
         self
     }
 
-    /// Sweeps so many times over the grid. The first run makes the rows, later ones go on with them. Returns a [`Summary`]
+    /// Sweeps over the grid, `sweeps` times. The first run makes the rows, later ones go on with them. Returns a [`Summary`]
     /// on rank 0 and `None` on the others.
     ///
     /// # Errors

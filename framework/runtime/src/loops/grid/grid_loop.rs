@@ -67,7 +67,7 @@ impl<T: Pod + Send> GridLoop<T> {
         }
     }
 
-    /// A run on all ranks: each makes a machine of its rows, which is driven by `work`, and gets its rows back.
+    /// A run on all ranks: each makes a worker of its rows, whose pieces `work` computes, and gets its rows back.
     pub(super) fn run<U, M: Worker>(
         &mut self,
         job: &Job<'_>,

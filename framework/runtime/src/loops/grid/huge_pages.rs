@@ -7,7 +7,7 @@ use bytemuck::Pod;
 use bytemuck::allocation::zeroed_vec;
 use memmap2::{Advice, MmapMut};
 
-/// Bytes of a large page, on most workers.
+/// Bytes of a large page, on most machines.
 const PAGE: usize = 2 << 20;
 
 /// Values in one piece of memory, zero at first; in large pages if they fill one, where the system has such for who asks.
@@ -21,12 +21,12 @@ pub(super) struct HugePages<T>(Held<T>);
 #[derive(Debug)]
 enum Held<T> {
     Few(Vec<T>),
-    /// Values in the first so many bytes.
+    /// Values in the first bytes, of this number.
     Many(MmapMut, usize, PhantomData<T>),
 }
 
 impl<T: Pod> HugePages<T> {
-    /// So many values.
+    /// `count` values.
     pub(super) fn zeroed(count: usize) -> Self {
         let many = count.checked_mul(size_of::<T>()).filter(|&bytes| bytes >= PAGE).and_then(large);
         HugePages(match many {
@@ -36,7 +36,7 @@ impl<T: Pod> HugePages<T> {
     }
 }
 
-/// At least so many bytes, in whole large pages. `None` if there is no memory.
+/// At least `bytes` bytes, in whole large pages. `None` if there is no memory.
 fn large(bytes: usize) -> Option<MmapMut> {
     // Memory in whole large pages is put where such a page can be.
     let memory = MmapMut::map_anon(bytes.checked_next_multiple_of(PAGE)?).ok()?;

@@ -205,7 +205,7 @@ impl<T: Pod> LocalRows<T> {
         self.rows.end += rows as u64;
     }
 
-    /// Moves the rows to new memory with room for so many more before and after them.
+    /// Moves the rows to new memory with room for `front` more before and `back` after them.
     fn make_room(&mut self, front: usize, back: usize) {
         let count = self.len() + 2;
         let spare = ((count + front + back) / SPARE).max(front + back);

@@ -55,7 +55,7 @@ pub(super) enum ToNeighbour<V> {
 pub(super) enum ToCoordinator {
     /// What the rank has measured since it reported last.
     Sample(Sample),
-    /// It has written its rows as they were after so many passes.
+    /// After how many passes the rows were so that it has written, and the pieces.
     Saved(u64, Vec<Saved>),
     /// What it did in all, and that it has done everything.
     Total(RankReport),
@@ -211,7 +211,7 @@ fn copied<T: AnyBitPattern>(part: &Part) -> Vec<T> {
     part.bytes().chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()
 }
 
-/// The beginning of a frame's head, with room for so many bytes more.
+/// The beginning of a frame's head, with room for `room` bytes more.
 fn framed(run: u32, tag: Tag, room: usize) -> Vec<u8> {
     let mut head = Vec::with_capacity(FRAME_HEADER + room);
     head.extend_from_slice(&frame_header(run, tag));

@@ -1,4 +1,4 @@
-//! Loops over blocks of neighbouring rows. `README.md` beside this file has the protocol.
+//! Loops over grids: each rank has a block of neighbouring rows. `README.md` beside this file has the protocol.
 
 #[cfg(test)]
 mod chain_tests;

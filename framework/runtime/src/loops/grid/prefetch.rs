@@ -11,11 +11,11 @@ use super::view::Grid;
 /// Bytes of a strip that user code computes at a time: enough that the call does not count, and few enough that the lines of
 /// as many more can be on their way to the first cache.
 const BAND: usize = 1 << 10;
-/// So many bands ahead, lines are asked for: by then they are there.
+/// Bands ahead for which lines are asked: by then they are there.
 const AHEAD: usize = 2;
 /// Bytes of a row within a strip from which on the processor sees by itself what comes next.
 const WIDE: usize = 2 << 10;
-/// A block of so many bytes stays in a core's cache from sweep to sweep.
+/// Bytes of a rank's rows that stay in a core's cache from sweep to sweep.
 const SMALL: usize = 128 << 10;
 /// Bytes of a cache line.
 const LINE: usize = 64;

@@ -1,4 +1,4 @@
-//! Runs a machine on a rank: user code, messages, time.
+//! Runs a worker on a rank: user code, messages, time.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use crate::loops::metrics::{Begun, Metrics};
 use crate::session::Config;
 use crate::user_code;
 
-/// So long a rank computes between two looks at its messages, if none has to come before.
+/// The time that a rank computes between two looks at its messages, if none has to come before: a look costs a thousandth of it.
 const LOOK: Duration = Duration::from_millis(1);
-/// Pieces between two looks at most.
+/// Pieces between two looks, at most, however short the clock says that they are.
 const MOST: u32 = 1 << 14;
-/// How often ranks without rows are told that the others are alive.
+/// The time between two messages to ranks without rows that the others are alive: far below any `peer_limit`.
 const PING: Duration = Duration::from_secs(1);
-/// How often a message there and back is timed; the shortest time counts.
+/// How many messages there and back are timed; the shortest time counts, as other load only makes them longer.
 const PROBES: u32 = 4;
 
 /// A worker's messages go to the endpoint.
@@ -57,7 +57,7 @@ pub(super) struct GridRank<'d> {
     endpoint: &'d mut Endpoint,
     clock: Clock,
     position: Position,
-    /// How long other ranks may be silent once they have been heard …
+    /// How long other ranks may be silent once a message of theirs has come …
     peer_limit: Duration,
     /// … and before: they may be busy with the program's own work.
     join_limit: Duration,
@@ -105,7 +105,7 @@ impl<'d> GridRank<'d> {
         }
     }
 
-    /// Does all sweeps. Returns the coordinator on rank 0, which has then heard that all ranks are done.
+    /// Does all sweeps. Returns the coordinator on rank 0, where all ranks have reported then that they are done.
     pub(super) fn run<M: Worker>(
         mut self,
         worker: &mut M,
@@ -279,7 +279,7 @@ impl<'d> GridRank<'d> {
     }
 
     /// At an interaction of a synchronous loop rank 0 waits until all ranks have reported. The others cannot go on without its
-    /// next border, which comes after its directives.
+    /// next border, which comes after its directive.
     fn await_reports<M: Worker>(&mut self, worker: &mut M, sweep: u64) -> Result<()> {
         loop {
             let delay = worker.delay();
@@ -297,7 +297,7 @@ impl<'d> GridRank<'d> {
         }
     }
 
-    /// Begins to write the rows if they are to be written before this sweep, and tells what has been written.
+    /// Begins to write the rows if they are to be written before this sweep, and reports what has been written.
     fn save<M: Worker>(&mut self, worker: &mut M, sweep: u64) -> Result<()> {
         let Some(checkpoints) = &mut self.checkpoints else { return Ok(()) };
         if worker.save_before() == Some(sweep) {

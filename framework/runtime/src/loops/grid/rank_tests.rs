@@ -18,7 +18,7 @@ enum Did {
 
 type Diary = Rc<RefCell<Vec<Did>>>;
 
-/// Brings some messages, and says that sends have left when it was asked so many times.
+/// Brings some messages, and says that sends have left when it was asked `looks` times.
 struct Slow {
     queues: VecDeque<(usize, Frame)>,
     looks: usize,
@@ -74,7 +74,7 @@ impl Transport for Slow {
     }
 }
 
-/// Computes so many pieces.
+/// Computes some pieces.
 struct Pieces(u32);
 
 impl Worker for Pieces {
@@ -122,7 +122,7 @@ impl Worker for Pieces {
     }
 }
 
-/// Rank 1 has sent rows to rank 0, which says that it waits for them; they leave in so many looks. What rank 1 does until it has
+/// Rank 1 has sent rows to rank 0, which wants them; they leave in `looks` looks. What rank 1 does until it has
 /// computed two pieces.
 fn awaited(looks: usize, config: &Config) -> Result<Vec<Did>> {
     let diary = Diary::default();

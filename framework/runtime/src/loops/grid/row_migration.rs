@@ -144,7 +144,7 @@ mod tests {
         }
     }
 
-    /// Waiting for the sender is told from waiting for what it has sent, and the sender hears of that.
+    /// Waiting for the sender differs from waiting for what it has sent, and the sender gets to know of the latter.
     #[test]
     fn a_receiver_knows_whether_rows_are_on_their_way() {
         let movement = Movement { before: 1, rounds: vec![vec![BlockMove { from: 0, to: 1, units: 2..4 }]] };
@@ -174,7 +174,7 @@ mod tests {
         let [coming, rows] = <[ToNeighbour<Bytes>; 2]>::try_from(wire.0).unwrap();
         queues.receive(0, coming).unwrap();
         assert_eq!(receive(&mut queues), (Ok(false), false, true), "they are on their way");
-        assert_eq!(receive(&mut queues), (Ok(false), false, false), "that is said once");
+        assert_eq!(receive(&mut queues), (Ok(false), false, false), "it is asked once");
         queues.receive(0, rows).unwrap();
         assert_eq!(receive(&mut queues), (Ok(true), false, false));
         assert_eq!((lower.rows(), lower.first()), (3..6, &[3.0; 3][..]));

@@ -8,7 +8,7 @@ use super::neighbours::Position;
 use crate::comm::endpoint::Endpoint;
 use crate::error::Result;
 
-/// On rank 0, which has done everything: waits until all other ranks have, and tells those that have no rows.
+/// On rank 0, which has done everything: waits until all other ranks have, and lets those that have no rows go.
 ///
 /// # Errors
 /// If ranks that are not done are silent for longer than `limit`.

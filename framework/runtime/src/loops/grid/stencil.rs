@@ -109,7 +109,7 @@ impl<U: Stencil> StencilLoop<U> {
         self
     }
 
-    /// Goes so many steps on. The first run makes the rows, later ones go on with them. Returns a [`Summary`] on rank 0
+    /// Goes `steps` steps on. The first run makes the rows, later ones go on with them. Returns a [`Summary`] on rank 0
     /// and `None` on the others.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The engine of a stencil loop: what a rank does when, without clock and transport. `README.md` has the protocol.
+//! The worker of a stencil loop: what a rank does when, without clock and transport. `README.md` has the protocol.
 
 use std::ops::Range;
 
@@ -265,7 +265,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
     }
 
     fn delay(&self) -> u64 {
-        // Each rank can be a sweep ahead of the one above it, from which it has its directives.
+        // Each rank can be a sweep ahead of the one above it, which passes directives on to it.
         self.position.chain as u64
     }
 

@@ -71,7 +71,7 @@ fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
         let position = (rows.start - 1) as usize * shape.columns..(rows.end + 1) as usize * shape.columns;
         let is_same =
             local.grid().values.iter().zip(&expected[position]).all(|(a, b)| a.to_bits() == b.to_bits());
-        assert!(is_same, "rows {rows:?} with ghosts, {ranks} ranks, seed {seed}");
+        assert!(is_same, "rows {rows:?} with halo rows, {ranks} ranks, seed {seed}");
     }
     all
 }

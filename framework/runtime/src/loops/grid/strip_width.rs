@@ -5,20 +5,20 @@ use armature_planner::loops::{ShiftCost, Sweep};
 /// Columns of the strips of the first sweep. Strips about as narrow suit kernels in which each value has to wait for the one before:
 /// several rows of such a strip are on their way in the processor at the same time, which no model knows.
 const NARROW: u64 = 16;
-/// A width is judged by at least so many sweeps, the fewest of which the median leaves a slow one out, …
+/// Sweeps by which a width is judged, at least: the fewest whose median leaves a slow one out, …
 const LEAST: usize = 3;
-/// … at most so many, as very short sweeps would be sorted by the thousand, …
+/// … at most, as very short sweeps would be sorted by the thousand, …
 const MOST: usize = 48;
 /// … and as many as take this long (s): in experiments widths that differ by a hundredth or two could be told apart by then …
 const LONG: f64 = 24e-3;
-/// … unless they take so many times as long as in another width, further than any median of three was off: then it is out anyway.
+/// … unless they take this many times as long as in another width, which no median of three was off by: then it is out anyway.
 const HOPELESS: f64 = 1.15;
-/// Widths in which sweeps take up to so many times as long as in the best, less than medians tell apart, are as good. The narrowest of
+/// Widths in which sweeps take up to this many times as long as in the best, which medians do not tell apart, are as good. The narrowest of
 /// them is chosen: with more rows, wide strips are the first that the cache does not hold.
 const ALIKE: f64 = 1.01;
 /// The factor between two widths that are compared at last.
 const FINE: f64 = std::f64::consts::SQRT_2;
-/// Widths that are tried are multiples of so many columns, a vector of doubles, but for the narrowest, and for all columns at once.
+/// Widths that are tried are multiples of this number of columns, a vector of doubles, but for the narrowest, and for all columns at once.
 const STEP: f64 = 4.0;
 
 /// Tries widths of strips in real sweeps, each once, and keeps the best: around what the model (10) of Siegell and Steenkiste (1997)
@@ -47,7 +47,7 @@ struct Candidate {
 }
 
 impl StripWidth {
-    /// For so many columns on so many ranks; of a fixed width, if one is given.
+    /// For `columns` columns on `ranks` ranks; of a fixed width, if one is given.
     pub(super) fn new(columns: usize, ranks: usize, fixed: Option<u64>) -> Self {
         let columns = (columns as u64).max(1);
         StripWidth {
@@ -92,7 +92,7 @@ impl StripWidth {
         }
     }
 
-    /// A sweep has taken so many seconds. Says why, when a width is chosen for good.
+    /// A sweep has taken `seconds`. Says why, when a width is chosen for good.
     pub(super) fn on_sweep(&mut self, seconds: f64) -> Option<String> {
         if self.settled {
             return None;

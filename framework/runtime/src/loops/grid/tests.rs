@@ -1,4 +1,4 @@
-//! Loops over blocks on ranks as threads, against the serial loop.
+//! Loops over grids on ranks as threads, against the serial loop.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,7 +73,7 @@ pub(super) fn same(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 
-/// Sweeps in runs of so many, and compares with the serial loop.
+/// Sweeps in `runs`, and compares with the serial loop.
 fn check(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> Vec<Summary> {
     let (grid, summaries) = run(&Config::new().ranks(ranks), |session| {
         let mut sor = SweepLoop::new("sor", shape, Sor::new()).settings(settings.clone());
@@ -109,7 +109,7 @@ fn any_number_of_ranks_gives_the_serial_result() {
     }
 }
 
-/// Over-relaxation that samples the most rows it has got at a time.
+/// Over-relaxation that notes the most rows it has got at a time.
 struct Watched<'w> {
     sor: Sor,
     most: &'w AtomicUsize,
@@ -317,7 +317,7 @@ impl Stencil for Heat {
     }
 }
 
-/// Steps in runs of so many, and compares with the serial loop.
+/// Steps in `runs`, and compares with the serial loop.
 fn check_heat(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> Vec<Summary> {
     let (grid, summaries) = run(&Config::new().ranks(ranks), |session| {
         let mut heat = StencilLoop::new("heat", shape, Heat).settings(settings.clone());

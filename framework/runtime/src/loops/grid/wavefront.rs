@@ -1,4 +1,4 @@
-//! The engine of a DOACROSS loop: what a rank does when, without clock and transport. `README.md` has the protocol.
+//! The worker of a DOACROSS loop: what a rank does when, without clock and transport. `README.md` has the protocol.
 
 use std::ops::Range;
 
@@ -16,9 +16,9 @@ use super::worker::{Step, Worker};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// In so many pieces the first row goes to the rank above: the first of them lets it begin its next sweep.
+/// Pieces in which the first row goes to the rank above: with the first of them it begins its next sweep, and each costs a message.
 const SEGMENTS: usize = 4;
-/// A longest block that changes by more than this factor may be done best in strips of another width.
+/// A rank with the most rows whose number changes by more than this factor may be best in strips of another width.
 const MUCH: f64 = 1.5;
 
 /// Where a rank is in its sweep.
@@ -63,7 +63,7 @@ pub(super) struct Wavefront<T> {
     above_until: usize,
     /// First column of the lower halo row that is not of the sweep before.
     below_until: usize,
-    /// First column of the first row that has not gone to the rank above in this sweep.
+    /// First column of the first row that has not been sent to the rank above in this sweep.
     sent_until: usize,
     queues: Neighbours,
     movement: Option<Movement>,
@@ -140,7 +140,7 @@ impl<T: Pod + Send> Wavefront<T> {
         Ok(())
     }
 
-    /// Whether the border to the rank above changes before the next sweep, so that it need not be told of it now.
+    /// Whether the border to the rank above changes before the next sweep, so that it does not need the present one.
     fn is_above_moving(&self) -> bool {
         self.movement.as_ref().is_some_and(|movement| {
             movement.before == self.sweep + 1
@@ -343,7 +343,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
     }
 
     fn delay(&self) -> u64 {
-        // Nobody begins a sweep before it has the border that rank 0 sends in it, after its directives.
+        // Nobody begins a sweep before it has the border that rank 0 sends in it, after its directive.
         1
     }
 

@@ -1,4 +1,4 @@
-//! Chains of sweepers against the serial loop.
+//! Chains of wavefront workers against the serial loop.
 
 use super::super::chain_tests::{Outcome, Plan, SplitMix64, positions, run};
 use super::super::messages::delivered;
@@ -80,7 +80,10 @@ fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
     for local in &mut locals {
         let rows = local.rows();
         let position = (rows.start - 1) as usize * shape.columns..(rows.end + 1) as usize * shape.columns;
-        assert!(is_same(local.grid().values, &expected[position]), "rows {rows:?} with ghosts, seed {seed}");
+        assert!(
+            is_same(local.grid().values, &expected[position]),
+            "rows {rows:?} with halo rows, seed {seed}"
+        );
     }
     all
 }

@@ -16,7 +16,7 @@ pub(super) enum Step<P> {
     Boundary(u64),
     /// The rank begins its part of a movement.
     Moving,
-    /// The rank has made its part of a movement, and has sent and received so many rows.
+    /// The rank has made its part of a movement, and how many rows it has sent and received.
     Moved { sent: u64, received: u64 },
     /// Nothing can be done before a message comes.
     Wait,
@@ -35,10 +35,10 @@ pub(super) trait Worker {
     /// The piece is computed.
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()>;
 
-    /// A border, rows or directives have come.
+    /// A halo row, rows or a directive has come.
     fn receive(&mut self, from: usize, message: ToNeighbour<Bytes>) -> Result<()>;
 
-    /// Rank 0, before it begins a sweep: these directives are for all.
+    /// Rank 0, before it begins a sweep: this directive is for all.
     fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()>;
 
     /// Whether it makes its part of a movement and the rank that is to send rows has not begun to: that is waiting, as for a
@@ -56,8 +56,8 @@ pub(super) trait Worker {
     /// What a message costs without content, and with as many bytes as were asked for (s).
     fn know_costs(&mut self, _empty: f64, _full: f64) {}
 
-    /// On rank 0, before a sweep: the one before took so many seconds, if there was one, and the rank with the most rows has
-    /// so many of them. Returns the size of blocks from now on and why, when one is chosen for good.
+    /// On rank 0, before a sweep: the one before took `seconds`, if there was one, and the rank with the most rows has
+    /// `most` of them. Returns the size of blocks from now on and why, when one is chosen for good.
     fn tune(&mut self, _seconds: Option<f64>, _most: u64) -> Option<(u64, String)> {
         None
     }

@@ -1,4 +1,4 @@
-//! How ranks learn at their start which checkpoint they go on from, and how rank 0 keeps its records in a run.
+//! How ranks learn at their start which checkpoint they go on from, and how rank 0 keeps account of those of a run.
 
 use std::time::Duration;
 
@@ -22,19 +22,19 @@ tags! {
     }
 }
 
-/// Who tells whom of the checkpoint: whoever sends the first of what comes later.
+/// How ranks learn of the checkpoint: from the rank that also sends the first of what comes later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Rank 0 tells all.
+    /// From rank 0.
     Star,
-    /// Each rank tells the next.
+    /// From the rank before.
     Chain,
 }
 
 /// What a rank begins with.
 #[derive(Debug)]
 pub(crate) struct StartingPoint {
-    /// Rank 0's records.
+    /// Rank 0's store of checkpoints.
     pub(crate) store: Option<SnapshotStore>,
     /// The checkpoint that the job goes on from, if there is one.
     pub(crate) found: Option<Manifest>,
@@ -42,17 +42,17 @@ pub(crate) struct StartingPoint {
     pub(crate) writer: SnapshotWriter,
 }
 
-/// What ranks are told.
+/// What ranks learn.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Resume {
     pub(super) attempt: Attempt,
     pub(super) found: Option<Manifest>,
 }
 
-/// Rank 0 looks for a checkpoint, and the ranks that have units, `0..ranks`, are told of it; all of these call it.
+/// Rank 0 looks for a checkpoint, and the ranks that have units, `0..ranks`, learn of it; all of these call it.
 ///
 /// # Errors
-/// As [`SnapshotStore::open`]; if whoever is to tell is silent for longer than `limit`.
+/// As [`SnapshotStore::open`]; if the rank that is to send it is silent for longer than `limit`.
 pub(crate) fn starting_point(
     endpoint: &mut Endpoint,
     (ranks, route): (usize, Route),
@@ -77,12 +77,12 @@ pub(crate) fn starting_point(
         let why = || format!("for rank {from} to say which checkpoint counts");
         (None, endpoint.wait_until(limit, on_message, why)?)
     };
-    let to_tell = match route {
+    let receivers = match route {
         Route::Chain => rank + 1..ranks.min(rank + 2),
         Route::Star if rank == 0 => 1..ranks,
         Route::Star => 0..0,
     };
-    for to in to_tell {
+    for to in receivers {
         endpoint.send(to, Tag::StartingPoint, &resume)?;
     }
     let Resume { attempt, found } = resume;
@@ -90,7 +90,7 @@ pub(crate) fn starting_point(
     Ok(StartingPoint { store, found, writer })
 }
 
-/// Rank 0's records in a run.
+/// Rank 0's part in a run: when checkpoints are due, and who has written.
 #[derive(Debug)]
 pub(crate) struct SnapshotCoordinator {
     store: SnapshotStore,
@@ -103,7 +103,7 @@ pub(crate) struct SnapshotCoordinator {
 }
 
 impl SnapshotCoordinator {
-    /// The run begins `now`, with `ranks` that have units, after so many passes in earlier ones.
+    /// The run begins `now`, with `ranks` that have units, after `before` passes in earlier ones.
     pub(crate) fn new(
         store: SnapshotStore,
         checkpoint: &Checkpoint,

@@ -25,7 +25,7 @@ impl Attempt {
     }
 }
 
-/// What a manifest says becomes part of a path, so it is looked at.
+/// What a manifest says becomes part of a path, so it is checked.
 impl TryFrom<String> for Attempt {
     type Error = String;
 

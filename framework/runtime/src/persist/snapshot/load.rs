@@ -21,7 +21,7 @@ pub(crate) struct LoadedPiece {
 }
 
 impl LoadedPiece {
-    /// Whether each unit has so many bytes.
+    /// Whether each unit has `bytes` bytes.
     ///
     /// # Errors
     /// If not: the checkpoint is of another program.

@@ -1,6 +1,6 @@
 //! Checkpoints: units as they are at the end of a pass, in files, from which a job that is started again goes on.
 //!
-//! Every rank writes its own units, on a thread beside the one that computes, and tells rank 0; when all have, rank 0
+//! Every rank writes its own units, on a thread beside the one that computes, and reports that to rank 0; when all have, rank 0
 //! replaces the manifest, and with that the checkpoint before. So there is always one whole checkpoint, or none. What is
 //! read again may be shared out to any number of ranks. The directory must be one that all ranks see.
 //!
@@ -50,7 +50,7 @@ impl Checkpoint {
         Checkpoint { dir: dir.into(), every: Duration::from_secs(60), fingerprint: fingerprint.into() }
     }
 
-    /// A checkpoint begins when so much time has passed since the one before began; none while one is being written.
+    /// A checkpoint begins when this time has passed since the one before began; none while one is being written.
     pub fn every(mut self, every: Duration) -> Self {
         self.every = every;
         self

@@ -12,7 +12,7 @@ use super::io_error;
 use super::manifest::Saved;
 use crate::error::{Error, ErrorKind, Result};
 
-/// So long a writer that is dropped waits for each checkpoint that is being written.
+/// The time that a writer that is dropped waits for each checkpoint that is being written: a slow disk gets that, a dead one ends the job no later.
 const LAST: Duration = Duration::from_secs(30);
 
 /// Neighbouring units to be written: the first, how many, and their data.
@@ -60,7 +60,7 @@ impl SnapshotWriter {
         (writer, (to_do, finished))
     }
 
-    /// Begins to write the units of this rank as they are after so many passes, and returns.
+    /// Begins to write the units of this rank as they are after `pass` passes, and returns.
     ///
     /// # Errors
     /// If a thread cannot be started.
@@ -125,7 +125,7 @@ impl Drop for SnapshotWriter {
     fn drop(&mut self) {
         if let Some(Thread { jobs, outcomes, handle }) = self.thread.take() {
             drop(jobs);
-            // It drops its end when it is done, and what it says till then is of no use any more.
+            // It drops its end when it is done, and what it reports till then is of no use any more.
             loop {
                 match outcomes.recv_timeout(LAST) {
                     Ok(_) => {}
