@@ -57,7 +57,7 @@ struct RankState {
     /// What came since the last decision.
     sample: Sample,
     /// What it did, with what came before and was too little to tell a rate.
-    tally: RateAccumulator,
+    rate: RateAccumulator,
 }
 
 impl RankState {
@@ -65,8 +65,8 @@ impl RankState {
     fn report(&mut self, shortest: f64) -> Report {
         let Sample { units, seconds, span, .. } = std::mem::take(&mut self.sample);
         self.has_reported = false;
-        self.tally.add(units, seconds, span);
-        self.tally.report(self.held, shortest)
+        self.rate.add(units, seconds, span);
+        self.rate.report(self.held, shortest)
     }
 }
 
@@ -215,7 +215,7 @@ impl LoopController {
     pub(super) fn forget_rates(&mut self) {
         self.balancer.forget_rates();
         for rank in &mut self.ranks {
-            rank.tally = RateAccumulator::default();
+            rank.rate = RateAccumulator::default();
         }
     }
 
