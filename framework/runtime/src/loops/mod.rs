@@ -28,6 +28,10 @@ mod summary;
 mod units;
 
 pub use crate::persist::snapshot::Checkpoint;
+/// The time between two looks at messages while a rank has something to compute, and between two looks at a disk that it waits for:
+/// messages wait about as long anyway for ranks that sleep, and a look costs a thousandth of it.
+const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
+
 pub use armature_planner::loops::{LoopOptions, Smoothing, Trend, TrendTable};
 pub use closures::{map, parallel_for, parallel_for_with, reduce, reduce_any_order};
 pub use doall::{DoAll, DoAllLoop};

@@ -2,9 +2,7 @@
 
 /// Seconds below which a gap is an interrupt, or a clock's grain, and no turn of another process.
 const SHORTEST: f64 = 0.5e-3;
-/// Seconds that are taken for the scheduler's quantum while nothing was seen of it: what Linux gives on a few cores.
-const USUAL: f64 = 4e-3;
-/// Seconds below which no quantum is taken to be, as Linux gives no shorter turns; with less, rates are taken from too short a time …
+/// Seconds below which no quantum is taken to be, as Linux gives no shorter turns, and which are taken while nothing was seen of it; with less, rates are of too short a time …
 const LEAST: f64 = 3e-3;
 /// … and above which none is: the paper's machines had 0.1 s. A longer gap is several turns.
 const MOST: f64 = 0.1;
@@ -37,7 +35,7 @@ impl QuantumEstimate {
 
     /// The quantum in seconds.
     pub(super) fn seconds(&self) -> f64 {
-        if self.off > 0.0 { (self.squares / self.off).clamp(LEAST, MOST) } else { USUAL }
+        if self.off > 0.0 { (self.squares / self.off).clamp(LEAST, MOST) } else { LEAST }
     }
 }
 
@@ -48,9 +46,9 @@ mod tests {
     #[test]
     fn turns_of_another_process_are_seen() {
         let mut quantum = QuantumEstimate::default();
-        assert_eq!(quantum.seconds(), USUAL);
+        assert_eq!(quantum.seconds(), LEAST);
         assert_eq!((quantum.add(1e-5), quantum.add(-1.0), quantum.add(f64::NAN)), (0.0, 0.0, 0.0));
-        assert_eq!(quantum.seconds(), USUAL, "interrupts say nothing");
+        assert_eq!(quantum.seconds(), LEAST, "interrupts say nothing");
         for _ in 0..50 {
             assert_eq!(quantum.add(0.02), 0.02);
         }

@@ -15,16 +15,13 @@ use crate::comm::Waiting;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
+use crate::loops::LOOK;
 use crate::loops::controller::LoopController;
 use crate::loops::metrics::{Begun, Metrics};
 use crate::loops::settings::Settings;
 use crate::loops::summary::Summary;
 use crate::loops::units::Units;
 use crate::session::{Announcement, Config};
-
-/// The time between two hooks within a block of which user code says how far it is: messages have waited about as long anyway, and a hook
-/// costs a thousandth of it.
-const HOOK: Duration = Duration::from_millis(1);
 
 /// A loop on this rank, through all its runs.
 pub(in crate::loops) struct RankLoop<U> {
@@ -257,7 +254,7 @@ impl<U: Units> RankLoop<U> {
         if rest >= end {
             return Ok(None);
         }
-        if rest <= start || run.metrics.since(begun) < HOOK {
+        if rest <= start || run.metrics.since(begun) < LOOK {
             return Ok(Some(UnitBlock { range: rest..end }));
         }
         let done = UnitBlock { range: start..rest };

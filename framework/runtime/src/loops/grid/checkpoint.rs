@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use super::messages::ToCoordinator;
 use crate::error::Result;
+use crate::loops::LOOK;
 use crate::persist::snapshot::{Piece, SnapshotWriter};
-
-/// Between two looks at what the writer has done, when there is nothing else to do.
-const LOOK: Duration = Duration::from_millis(1);
 
 /// Writes checkpoints of a rank's rows.
 pub(super) struct CheckpointWriter {

@@ -177,10 +177,10 @@ impl Coordinator {
         };
         let (last, when) = std::mem::replace(&mut self.asked, (sweep, now));
         let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
-        // At least one sweep, and as many as make up the period.
+        // At least one sweep, and as many as make up the period, or as there are.
         let count = match period / seconds {
             _ if self.eager => 1,
-            count if count.is_finite() => count.round().clamp(1.0, 1e9) as u64,
+            count if count.is_finite() => count.round().clamp(1.0, self.sweeps as f64) as u64,
             _ => 1,
         };
         // Not before everybody can know.

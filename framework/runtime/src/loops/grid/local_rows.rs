@@ -9,11 +9,8 @@ use super::view::{Grid, OldGrid};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// Spare rows at either end of new memory, as a part of the rows, but at least as many as have just come: movements go
-/// back and forth.
-const SPARE: usize = 8;
-
-/// The same for the memory that a block begins with: what nobody writes to takes none.
+/// Spare rows at either end of new memory are the rows over this number, but at least as many as have just come: movements go
+/// back and forth, and memory that nobody writes to is never had from the system.
 const ROOM: usize = 2;
 
 /// Bytes of a piece of a checkpoint, about.
@@ -208,7 +205,7 @@ impl<T: Pod> LocalRows<T> {
     /// Moves the rows to new memory with room for `front` more before and `back` after them.
     fn make_room(&mut self, front: usize, back: usize) {
         let count = self.len() + 2;
-        let spare = ((count + front + back) / SPARE).max(front + back);
+        let spare = ((count + front + back) / ROOM).max(front + back);
         let mut memory = HugePages::zeroed((front + back + count + 2 * spare) * self.width);
         let before = (front + spare) * self.width;
         memory[before..before + count * self.width].copy_from_slice(&self.memory[self.several(0..count)]);

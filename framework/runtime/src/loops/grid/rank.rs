@@ -15,12 +15,11 @@ use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
 use crate::error::{BoxError, Error, Result};
+use crate::loops::LOOK;
 use crate::loops::metrics::{Begun, Metrics};
 use crate::session::Config;
 use crate::user_code;
 
-/// The time that a rank computes between two looks at its messages, if none has to come before: a look costs a thousandth of it.
-const LOOK: Duration = Duration::from_millis(1);
 /// Pieces between two looks, at most, however short the clock says that they are.
 const MOST: u32 = 1 << 14;
 /// The time between two messages to ranks without rows that the others are alive: far below any `peer_limit`.

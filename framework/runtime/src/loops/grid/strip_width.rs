@@ -2,6 +2,8 @@
 
 use armature_planner::loops::{ShiftCost, Sweep};
 
+use crate::observe::words::seconds;
+
 /// Columns of the strips of the first sweep. Strips about as narrow suit kernels in which each value has to wait for the one before:
 /// several rows of such a strip are on their way in the processor at the same time, which no model knows.
 const NARROW: u64 = 16;
@@ -92,15 +94,15 @@ impl StripWidth {
         }
     }
 
-    /// A sweep has taken `seconds`. Says why, when a width is chosen for good.
-    pub(super) fn on_sweep(&mut self, seconds: f64) -> Option<String> {
+    /// A sweep has taken `took` seconds. Says why, when a width is chosen for good.
+    pub(super) fn on_sweep(&mut self, took: f64) -> Option<String> {
         if self.settled {
             return None;
         }
         if std::mem::take(&mut self.skips) {
             return None;
         }
-        self.sweeps.push(seconds);
+        self.sweeps.push(took);
         if self.sweeps.len() < LEAST {
             return None;
         }
@@ -123,9 +125,9 @@ impl StripWidth {
         self.width = chosen.width;
         self.settled = true;
         Some(format!(
-            "of {} widths of strips that were tried this is the narrowest of the fastest, with {:.3} ms a sweep",
+            "of {} widths of strips that were tried this is the narrowest of the fastest, with {} a sweep",
             self.candidates.len(),
-            1e3 * chosen.seconds
+            seconds(chosen.seconds)
         ))
     }
 
