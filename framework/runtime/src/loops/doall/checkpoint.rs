@@ -33,7 +33,7 @@ pub(super) struct Checkpoints {
 /// Looks for a checkpoint. Returns the units of `range`, if there is one.
 ///
 /// # Errors
-/// As [`agree`] and [`load`].
+/// As [`starting_point`] and [`load`].
 pub(super) fn resume<U: Units>(
     endpoint: &mut Endpoint,
     config: &Config,

@@ -95,7 +95,7 @@ impl<T: Pod> LocalRows<T> {
         Grid { values: &mut self.memory[position], width: self.width, first }
     }
 
-    /// Some rows with the one above and the one below them; counted as in [`grid_of`](Block::grid_of).
+    /// Some rows with the one above and the one below them; counted as in [`grid_of`](LocalRows::grid_of).
     pub(super) fn around(&self, rows: &Range<usize>) -> OldGrid<'_, T> {
         let position = self.several(rows.start..rows.end + 2);
         OldGrid {
@@ -105,7 +105,7 @@ impl<T: Pod> LocalRows<T> {
         }
     }
 
-    /// Some rows, to be written; counted as in [`grid_of`](Block::grid_of).
+    /// Some rows, to be written; counted as in [`grid_of`](LocalRows::grid_of).
     pub(super) fn band(&mut self, rows: &Range<usize>) -> &mut [T] {
         let position = self.several(rows.start + 1..rows.end + 1);
         &mut self.memory[position]
