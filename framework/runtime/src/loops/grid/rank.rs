@@ -22,7 +22,7 @@ use crate::user_code;
 
 /// Pieces between two looks, at most, however short the clock says that they are.
 const MOST: u32 = 1 << 14;
-/// The time between two messages to ranks without rows that the others are alive: far below any `peer_limit`.
+/// The time between two messages to ranks without rows that the others are alive: far below the `join_limit`, until which these wait.
 const PING: Duration = Duration::from_secs(1);
 /// How many messages there and back are timed; the shortest time counts, as other load only makes them longer.
 const PROBES: u32 = 4;
@@ -152,9 +152,10 @@ impl<'d> GridRank<'d> {
         };
         let mut best = [f64::INFINITY; 2];
         for (bytes, best) in [0, bytes].into_iter().zip(&mut best) {
+            let content = vec![0; bytes];
             for _ in 0..PROBES {
                 let start = self.clock.now();
-                ToEndpoint(self.endpoint).send(below, ToNeighbour::Probe(&vec![0; bytes]))?;
+                ToEndpoint(self.endpoint).send(below, ToNeighbour::Probe(&content))?;
                 self.endpoint.wait_until(
                     self.join_limit,
                     |_, message| {
