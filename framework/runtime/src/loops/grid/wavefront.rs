@@ -291,10 +291,10 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         if let Some(below) = self.position.below() {
             out.send(below, ToNeighbour::Directive(directive.clone()))?;
         }
-        // Everything that a sweep does differs with these, so they must be here before it begins.
+        // Everything that a sweep does differs with it, so it must be here before the sweep begins.
         if directive.sweep != self.sweep || self.column != self.inner.start {
             let text = format!("a directive for sweep {} in sweep {}", directive.sweep, self.sweep);
-            return Err(unexpected(0, &text, "them before it begins"));
+            return Err(unexpected(0, &text, "one before it begins"));
         }
         self.report_after = directive.report_after;
         if directive.movement.is_some() {
