@@ -34,6 +34,7 @@
 //! - `mpi` (default): ranks as MPI processes. Without it, ranks are threads of one process.
 //! - `hwloc` (default): cores, caches and memory from hwloc. Without it, from `/sys`.
 
+mod balance;
 mod comm;
 mod error;
 pub mod farm;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use armature_planner::pipeline::Dispatch;
 
 use super::choice::MappingChoice;
-use super::ends::{ErasedSink, ErasedSource, SinkOf, SourceOf, TrySinkOf, TrySourceOf};
 use super::erased::{Codec, ErasedStage, Function, Update};
+use super::source_sink::{ErasedSink, ErasedSource, SinkOf, SourceOf, TrySinkOf, TrySourceOf};
 use super::stage::{Closure, Stage, StageResult};
 use crate::error::{BoxError, Result};
 use crate::wire::{self, Item};

@@ -12,12 +12,12 @@ use std::time::Duration;
 use armature_planner::measure::{LinkEstimate, LinkTraffic, Source};
 use armature_planner::{Link, Platform};
 
-use super::probe;
+use crate::balance::probe;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 
 /// A link is told of when so many more messages came over it, or twice as many as before.
-const NEWS: u64 = 64;
+const REPORT_AFTER: u64 = 64;
 /// Over so many messages it is counted what a link carries.
 const SPAN: u64 = 64;
 /// Fewer messages than this say nothing.
@@ -28,13 +28,13 @@ const STALE_AFTER: Duration = Duration::from_secs(60);
 
 /// The links into one rank.
 #[derive(Debug)]
-pub(crate) struct LinkMeter {
+pub(crate) struct LinkMonitor {
     /// By sender.
     traffic: Vec<LinkTraffic>,
     /// By sender: what has come since a while ago.
     spans: Vec<Span>,
     /// By sender: messages when it was told of last.
-    told: Vec<u64>,
+    reported: Vec<u64>,
 }
 
 /// Messages that came one behind the other.
@@ -59,13 +59,13 @@ pub(crate) struct Arrival {
     pub(crate) late: bool,
 }
 
-impl LinkMeter {
+impl LinkMonitor {
     /// `known` are the links from every rank, as they were probed.
     pub(crate) fn new(known: &[Link]) -> Self {
-        LinkMeter {
+        LinkMonitor {
             traffic: known.iter().map(|&link| LinkTraffic::new(link)).collect(),
             spans: vec![Span::default(); known.len()],
-            told: vec![0; known.len()],
+            reported: vec![0; known.len()],
         }
     }
 
@@ -98,22 +98,22 @@ impl LinkMeter {
     }
 
     /// Links that have something new to say, with their senders.
-    pub(crate) fn news(&mut self) -> Vec<(usize, LinkTraffic)> {
-        let mut news = Vec::new();
-        for (from, (traffic, told)) in self.traffic.iter().zip(&mut self.told).enumerate() {
+    pub(crate) fn updates(&mut self) -> Vec<(usize, LinkTraffic)> {
+        let mut updates = Vec::new();
+        for (from, (traffic, reported)) in self.traffic.iter().zip(&mut self.reported).enumerate() {
             let count = traffic.count();
-            if count >= LEAST && (count >= *told + NEWS || count >= *told * 2) {
-                *told = count;
-                news.push((from, traffic.clone()));
+            if count >= LEAST && (count >= *reported + REPORT_AFTER || count >= *reported * 2) {
+                *reported = count;
+                updates.push((from, traffic.clone()));
             }
         }
-        news
+        updates
     }
 }
 
 /// Rank 0's book of all links.
 #[derive(Debug)]
-pub(crate) struct LinkBook {
+pub(crate) struct LinkTable {
     ranks: usize,
     /// What every rank's clock is ahead of every other's, if that is known: nothing, where time is simulated.
     offset: Option<f64>,
@@ -121,15 +121,20 @@ pub(crate) struct LinkBook {
     links: BTreeMap<(usize, usize), (Duration, LinkTraffic)>,
 }
 
-impl LinkBook {
+impl LinkTable {
     /// The book of so many ranks; `same_clock` if they all have the same.
     pub(crate) fn new(ranks: usize, same_clock: bool) -> Self {
-        LinkBook { ranks, offset: same_clock.then_some(0.0), links: BTreeMap::new() }
+        LinkTable { ranks, offset: same_clock.then_some(0.0), links: BTreeMap::new() }
     }
 
     /// Rank `to` has told, `now`, of links into it.
-    pub(crate) fn told(&mut self, to: usize, news: Vec<(usize, LinkTraffic)>, now: Duration) -> Result<()> {
-        for (from, traffic) in news {
+    pub(crate) fn reported(
+        &mut self,
+        to: usize,
+        updates: Vec<(usize, LinkTraffic)>,
+        now: Duration,
+    ) -> Result<()> {
+        for (from, traffic) in updates {
             if from >= self.ranks || to >= self.ranks {
                 let text = format!("measured a link from rank {from}, but there are {} ranks", self.ranks);
                 return Err(Error::new(ErrorKind::Wire, text).at_rank(to));
@@ -142,8 +147,8 @@ impl LinkBook {
     /// Links of whose traffic something is believed `now`.
     pub(crate) fn estimates(&self, now: Duration) -> Vec<(usize, usize, LinkEstimate)> {
         let fresh = |link: (usize, usize)| {
-            let (told, traffic) = self.links.get(&link)?;
-            (now.saturating_sub(*told) <= STALE_AFTER).then_some(traffic)
+            let (reported, traffic) = self.links.get(&link)?;
+            (now.saturating_sub(*reported) <= STALE_AFTER).then_some(traffic)
         };
         let estimate = |&(from, to): &(usize, usize)| {
             let estimate = fresh((from, to))?.cautious(self.offset, fresh((to, from)));
@@ -202,77 +207,77 @@ mod tests {
     const SLOW: Link = Link { bandwidth: 1e6, setup: 20e-6 };
 
     /// What `to` tells after `messages` of 100 kB over `link` from `from`; its clock is `ahead` seconds ahead.
-    fn tell(book: &mut LinkBook, (from, to): (usize, usize), link: Link, bytes: usize, ahead: f64) {
-        let mut meter = LinkMeter::new(&[PROBED; 3]);
+    fn report(table: &mut LinkTable, (from, to): (usize, usize), link: Link, bytes: usize, ahead: f64) {
+        let mut metrics = LinkMonitor::new(&[PROBED; 3]);
         for n in 0..200u64 {
             let sent = Duration::from_secs(100 + n);
             let now = sent.as_secs_f64() + ahead + link.time(bytes as f64);
             let now = Duration::from_secs_f64(now);
-            meter.arrived(Arrival { from, bytes, sent: Some(sent), now, late: false });
+            metrics.arrived(Arrival { from, bytes, sent: Some(sent), now, late: false });
             // What was found late says nothing, nor what was sent by somebody who looked away.
             let long = now + Duration::from_secs(1);
-            meter.arrived(Arrival { from, bytes: 1, sent: Some(sent), now: long, late: true });
-            meter.arrived(Arrival { from, bytes: 1, sent: None, now: long, late: false });
+            metrics.arrived(Arrival { from, bytes: 1, sent: Some(sent), now: long, late: true });
+            metrics.arrived(Arrival { from, bytes: 1, sent: None, now: long, late: false });
         }
-        let news = wire::to_bytes(&meter.news()).unwrap();
-        book.told(to, wire::from_bytes(&news).unwrap(), Duration::from_secs(1)).unwrap();
+        let updates = wire::to_bytes(&metrics.updates()).unwrap();
+        table.reported(to, wire::from_bytes(&updates).unwrap(), Duration::from_secs(1)).unwrap();
     }
 
-    fn corrected(book: &LinkBook, now: u64) -> Platform {
+    fn corrected(table: &LinkTable, now: u64) -> Platform {
         let mut platform = Platform::uniform(3, 1.0, PROBED).unwrap().with_ext_on(0).unwrap();
-        book.correct(&mut platform, Duration::from_secs(now)).unwrap();
+        table.correct(&mut platform, Duration::from_secs(now)).unwrap();
         platform
     }
 
     #[test]
     fn a_link_is_told_of_when_there_is_news() {
-        let mut meter = LinkMeter::new(&[PROBED; 2]);
-        let mut told = Vec::new();
+        let mut metrics = LinkMonitor::new(&[PROBED; 2]);
+        let mut reported = Vec::new();
         for n in 1..=300 {
             let sent = Some(Duration::from_secs(9));
             let arrival =
                 Arrival { from: 1, bytes: 1_000_000, sent, now: Duration::from_secs(8), late: false };
-            meter.arrived(arrival);
-            meter.arrived(Arrival { from: 7, ..arrival }); // There is no rank 7.
-            if meter.news().iter().any(|(from, traffic)| *from == 1 && traffic.count() == n) {
-                told.push(n);
+            metrics.arrived(arrival);
+            metrics.arrived(Arrival { from: 7, ..arrival }); // There is no rank 7.
+            if metrics.updates().iter().any(|(from, traffic)| *from == 1 && traffic.count() == n) {
+                reported.push(n);
             }
         }
-        assert_eq!(told, [8, 16, 32, 64, 128, 192, 256]);
+        assert_eq!(reported, [8, 16, 32, 64, 128, 192, 256]);
     }
 
     #[test]
     fn traffic_both_ways_corrects_the_probe_whatever_the_clocks_say() {
-        let mut book = LinkBook::new(3, false);
-        tell(&mut book, (1, 2), SLOW, 100_000, 3.0);
-        assert_eq!(corrected(&book, 1).link(1, 2), PROBED, "clocks may differ");
-        tell(&mut book, (2, 1), SLOW, 100, -3.0);
-        let slow = corrected(&book, 1).link(1, 2);
+        let mut table = LinkTable::new(3, false);
+        report(&mut table, (1, 2), SLOW, 100_000, 3.0);
+        assert_eq!(corrected(&table, 1).link(1, 2), PROBED, "clocks may differ");
+        report(&mut table, (2, 1), SLOW, 100, -3.0);
+        let slow = corrected(&table, 1).link(1, 2);
         assert!((slow.bandwidth / SLOW.bandwidth - 1.0).abs() < 0.01, "{slow:?}");
-        assert_eq!(corrected(&book, 1).link(0, 2), PROBED);
-        assert_eq!(book.estimates(Duration::from_secs(1)).len(), 2);
-        assert_eq!(corrected(&book, 100).link(1, 2), PROBED, "long ago");
+        assert_eq!(corrected(&table, 1).link(0, 2), PROBED);
+        assert_eq!(table.estimates(Duration::from_secs(1)).len(), 2);
+        assert_eq!(corrected(&table, 100).link(1, 2), PROBED, "long ago");
     }
 
     #[test]
     fn one_way_is_enough_where_all_ranks_have_one_clock_and_others_follow_rank_0() {
-        let mut book = LinkBook::new(3, true);
-        tell(&mut book, (0, 2), SLOW, 100_000, 0.0);
-        let platform = corrected(&book, 1);
+        let mut table = LinkTable::new(3, true);
+        report(&mut table, (0, 2), SLOW, 100_000, 0.0);
+        let platform = corrected(&table, 1);
         for (from, to) in [(0, 2), (1, 2)] {
             let slow = platform.link(from, to);
             assert!((slow.bandwidth / SLOW.bandwidth - 1.0).abs() < 0.01, "{from}→{to}: {slow:?}");
         }
         // Nothing was seen of the way back.
         assert_eq!((platform.link(2, 0), platform.link(0, 1)), (PROBED, PROBED));
-        tell(&mut book, (1, 2), PROBED, 100_000, 0.0);
-        assert!(corrected(&book, 1).link(1, 2).bandwidth > 0.9 * PROBED.bandwidth);
+        report(&mut table, (1, 2), PROBED, 100_000, 0.0);
+        assert!(corrected(&table, 1).link(1, 2).bandwidth > 0.9 * PROBED.bandwidth);
     }
 
     #[test]
     fn a_rank_that_does_not_exist_is_an_error() {
-        let mut book = LinkBook::new(2, false);
-        let error = book.told(1, vec![(2, LinkTraffic::new(PROBED))], Duration::ZERO).unwrap_err();
+        let mut table = LinkTable::new(2, false);
+        let error = table.reported(1, vec![(2, LinkTraffic::new(PROBED))], Duration::ZERO).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Wire);
     }
 }

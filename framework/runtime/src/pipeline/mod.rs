@@ -36,41 +36,43 @@
 //!
 //! The protocol is described in `machine/README.md` beside this module's source.
 
-mod balancer;
 mod builder;
 mod choice;
 #[cfg(doctest)]
 mod compile_fail;
-mod conductor;
-mod core_time;
-mod cores;
-mod cost;
-mod ends;
+mod controller;
+mod coordinator;
+mod core_sharing;
 mod erased;
-mod follower;
-mod ledger;
 mod links;
 mod machine;
-mod meter;
-mod orders;
-mod probe;
-mod rank;
+mod messages;
+mod metrics;
+mod participant;
+mod performance_model;
+mod remap_cost;
 mod remaps;
 mod run;
-mod score;
+mod run_spec;
 mod sizes;
+mod source_sink;
 mod stage;
+mod stage_host;
+mod stats;
+mod steal_time;
 mod summary;
 mod tasks;
-mod tuning;
-mod watch;
-mod workshop;
+mod worker;
+
+/// What ranks wait for each other to come to, in words.
+const NAME: &str = "the pipeline";
+/// Requests and offers want an answer while a long job lasts.
+const LOOKS_PER_SIMULATED_JOB: u32 = 64;
 
 pub use armature_planner::pipeline::{Block, Dispatch, Mapping};
 pub use builder::{Pipeline, Runnable};
 pub use choice::MappingChoice;
-pub use ledger::{RankReport, StageStats};
-pub(crate) use probe::Probed;
 pub use remaps::Remap;
 pub use stage::{Context, Stage, StageResult};
+pub use stats::{RankReport, StageStats};
 pub use summary::Summary;

@@ -1,14 +1,17 @@
 //! Running a pipeline on a session.
 
+use super::NAME;
 use super::builder::Runnable;
 use super::choice::MappingChoice;
-use super::conductor::conduct;
-use super::follower::follow;
-use super::rank::Rank;
-use super::score::Score;
+use super::coordinator::Coordinator;
+use super::messages::frame;
+use super::participant::Participant;
+use super::run_spec::RunSpec;
+use super::stage_host::StageHost;
 use super::summary::Summary;
-use super::workshop::Workshop;
+use super::worker::Worker;
 use crate::error::Result;
+use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Balance, Session};
 
@@ -27,20 +30,24 @@ impl Runnable<'_> {
         let run = endpoint.begin_run(&self.announcement(), config.join_limit)?;
         let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
-        let score = if rank == 0 { Some(Score::of(&mut self, size, session)?) } else { None };
+        let run_spec = if rank == 0 { Some(RunSpec::of(&mut self, size, session)?) } else { None };
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
-        let workshop = Workshop::new(self, rank, clock, config.monitor || balanced);
-        let (codecs, activity) = (workshop.codecs(), workshop.activity());
+        let stage_host = StageHost::new(self, rank, clock, config.monitor || balanced);
+        let (codecs, activity) = (stage_host.codecs(), stage_host.activity());
         let waker = endpoint.transport().waker();
         std::thread::scope(|scope| {
-            let engine = Executor::new(scope, rank, config.driver, waker, clock, workshop)?;
-            let me = Rank::new(&mut *endpoint, engine, run, codecs, activity, &names, config);
-            let result = match score {
-                Some(score) => {
-                    let me = me.with_source(score.first_window(config));
-                    conduct(me, score, config).map(Some)
+            let executor = Executor::new(scope, rank, config.driver, waker, clock, stage_host)?;
+            let participant = Participant::new((rank, size, run), codecs, activity, names, config);
+            let driver = Driver::new(&mut *endpoint, executor, config, NAME);
+            let result = match run_spec {
+                Some(run_spec) => {
+                    let coordinator = Coordinator::new(participant, run_spec, config, &clock);
+                    coordinator.and_then(|coordinator| coordinator.run(driver)).map(Some)
                 }
-                None => follow(me, config).map(|()| None),
+                None => Worker::new(participant, config.events.clone()).run(driver).and_then(|report| {
+                    endpoint.send_ready(0, frame(run, &report)?)?;
+                    Ok(None)
+                }),
             };
             // The scope waits for the compute thread, which may be in user code for long. The others must not
             // wait for that, so a failure is told before.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::ledger::RankReport;
 use super::remaps::Remap;
+use super::stats::RankReport;
 pub(crate) use crate::observe::words::{seconds, short};
 
 /// What rank 0 knows after a pipeline has run: how it was mapped and where the time went. Its `Display` is the
@@ -175,7 +175,7 @@ impl fmt::Display for Summary {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ledger::StageStats;
+    use super::super::stats::StageStats;
     use super::*;
 
     #[test]

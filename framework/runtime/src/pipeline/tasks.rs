@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::machine::{Done, Job};
-use super::workshop::{SetUp, Work, Workshop};
+use super::stage_host::{JobCost, SetUp, StageHost};
+use crate::balance::probe::{self, Speed};
 use crate::error::Result;
 use crate::rank::executor::UserCode;
 
@@ -18,26 +19,30 @@ pub(crate) enum Task {
     Measure {
         batches: usize,
     },
+    /// Measure how fast the rank is.
+    Probe,
 }
 
 /// What it answers.
 pub(crate) enum Outcome {
-    Job(Done, Work),
+    Job(Done, JobCost),
     SetUp(SetUp),
+    Probed(Speed),
 }
 
-impl UserCode for Workshop<'_> {
+impl UserCode for StageHost<'_> {
     type Task = Task;
     type Outcome = Outcome;
 
     fn run(&mut self, task: Task) -> Result<Option<Outcome>> {
         match task {
-            Task::Job(job) => self.run(job).map(|(done, work)| Some(Outcome::Job(done, work))),
+            Task::Job(job) => self.run(job).map(|(done, cost)| Some(Outcome::Job(done, cost))),
             Task::SetUp { hosted } => self.set_up(&hosted).map(|set_up| Some(Outcome::SetUp(set_up))),
             Task::Measure { batches } => {
                 self.measure_sizes(batches);
                 Ok(None)
             }
+            Task::Probe => Ok(Some(Outcome::Probed(probe::speed(self.clock())))),
         }
     }
 
@@ -52,8 +57,8 @@ impl UserCode for Workshop<'_> {
 
     fn took(outcome: &Outcome) -> Option<Duration> {
         match outcome {
-            Outcome::Job(_, work) => Some(work.took),
-            Outcome::SetUp(_) => None,
+            Outcome::Job(_, cost) => Some(cost.took),
+            Outcome::SetUp(_) | Outcome::Probed(_) => None,
         }
     }
 }
@@ -65,7 +70,7 @@ mod tests {
     use crate::comm::clock::Clock;
     use crate::error::BoxError;
     use crate::pipeline::Pipeline;
-    use crate::pipeline::ends::Fill;
+    use crate::pipeline::source_sink::Fill;
     use crate::rank::executor::Executor;
     use crate::session::Driver;
 
@@ -73,15 +78,15 @@ mod tests {
     fn an_error_of_user_code_is_told_also_when_the_next_task_comes_before_it_is_fetched() {
         let items = || [Err::<u8, BoxError>("torn".into())];
         let pipeline = Pipeline::try_source("numbers", items).for_each("out", drop);
-        let workshop = Workshop::new(pipeline, 0, Clock::wall(), true);
+        let stage_host = StageHost::new(pipeline, 0, Clock::wall(), true);
         let draw = || Task::Job(Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None } });
         let error = std::thread::scope(|scope| {
             let waker = Waker::for_this_thread();
-            let mut engine =
-                Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), workshop).unwrap();
+            let mut executor =
+                Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), stage_host).unwrap();
             loop {
                 // Refused as soon as the thread has gone.
-                if let Err(error) = engine.submit(draw()) {
+                if let Err(error) = executor.submit(draw()) {
                     break error;
                 }
                 std::thread::sleep(std::time::Duration::from_millis(1));

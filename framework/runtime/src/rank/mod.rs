@@ -1,3 +1,6 @@
-//! What every rank does, whichever skeleton runs on it.
+//! What every rank does, whichever skeleton runs on it. See the README beside this file.
 
+pub(crate) mod driver;
 pub(crate) mod executor;
+pub(crate) mod heartbeat;
+pub(crate) mod protocol;

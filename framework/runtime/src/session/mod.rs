@@ -48,7 +48,7 @@ pub struct Session {
 }
 
 /// Speeds and links of the ranks, and when they were probed.
-pub(crate) type Probed = RefCell<Option<(Duration, crate::pipeline::Probed)>>;
+pub(crate) type Probed = RefCell<Option<(Duration, crate::balance::probe::Probed)>>;
 
 impl Session {
     /// This rank's number, from 0.

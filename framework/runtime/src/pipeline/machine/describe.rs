@@ -1,6 +1,6 @@
 //! A machine's state in words.
 
-use super::broker::Broker;
+use super::dispatcher::Dispatcher;
 use super::source::Flow;
 use super::{Machine, end_of};
 
@@ -8,14 +8,14 @@ impl Machine {
     /// What this rank holds and waits for, in words: for the message when a run stands still.
     pub(crate) fn describe(&self) -> String {
         let mut words = Vec::new();
-        for (edge, inbox) in self.inboxes.iter().enumerate() {
-            let Some(inbox) = inbox else { continue };
+        for (edge, input) in self.inputs.iter().enumerate() {
+            let Some(input) = input else { continue };
             let name = self.edge_name(edge);
-            let mut text = format!("{} batch(es) before {name}, {} asked for", inbox.queued().0, inbox.asked);
-            if let Some(first) = inbox.first() {
+            let mut text = format!("{} batch(es) before {name}, {} asked for", input.queued().0, input.asked);
+            if let Some(first) = input.first() {
                 let stages = first.stage..end_of(&self.table, edge);
-                if !self.turns.admit(stages.clone(), first.number) {
-                    text += &match self.turns.awaited(stages) {
+                if !self.resequencer.admit(stages.clone(), first.number) {
+                    text += &match self.resequencer.awaited(stages) {
                         Some(gap) => format!(", waiting for batch {gap}"),
                         None => ", waiting for a serial stage to be handed over".to_string(),
                     };
@@ -23,27 +23,27 @@ impl Machine {
             }
             words.push(text);
         }
-        for (edge, shelf) in self.shelves.iter().enumerate().filter(|(_, s)| !s.is_empty()) {
+        for (edge, shelf) in self.output_buffers.iter().enumerate().filter(|(_, s)| !s.is_empty()) {
             words.push(format!(
                 "{} batch(es) finished, not asked for by {}",
                 shelf.len(),
                 self.edge_name(edge)
             ));
         }
-        for (edge, broker) in self.brokers.iter().enumerate() {
-            if let Some((offers, requests)) = broker.as_ref().map(Broker::open) {
+        for (edge, dispatcher) in self.dispatchers.iter().enumerate() {
+            if let Some((offers, requests)) = dispatcher.as_ref().map(Dispatcher::open) {
                 words.push(format!(
-                    "book of {}: {offers} offer(s), {requests} request(s)",
+                    "dispatcher of {}: {offers} offer(s), {requests} request(s)",
                     self.edge_name(edge)
                 ));
             }
         }
-        match self.moving.len() {
+        match self.migration.len() {
             0 => {}
-            moving => words.push(format!("{moving} serial stage(s) being handed over")),
+            migration => words.push(format!("{migration} serial stage(s) being handed over")),
         }
-        if !self.early.is_empty() {
-            words.push(format!("{} message(s) of the next mapping", self.early.len()));
+        if !self.of_later_mapping.is_empty() {
+            words.push(format!("{} message(s) of the next mapping", self.of_later_mapping.len()));
         }
         if let Some(s) = &self.source {
             let Flow { batch_items, in_flight, limit } = s.flow();

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::ends::Fill;
-use super::parcel::Parcel;
+use super::super::source_sink::Fill;
+use super::batch::Batch;
 
 /// What the compute side is asked to do.
 #[derive(Debug)]
@@ -14,9 +14,9 @@ pub(crate) enum Job {
     /// Draw a batch from the source.
     Draw { number: u64, first: u64, fill: Fill },
     /// Run these stages on a batch.
-    Process { stages: Range<usize>, parcel: Parcel },
+    Process { stages: Range<usize>, batch: Batch },
     /// Give a batch to the sink.
-    Consume { parcel: Parcel },
+    Consume { batch: Batch },
     /// Save the state of a serial stage, and let go of it.
     Release { stage: usize },
     /// Go on with a serial stage from its saved state.
@@ -28,9 +28,9 @@ pub(crate) enum Job {
 pub(crate) enum Done {
     /// A batch was drawn (none at the very end); whether the stream ended behind it, and how many items are left
     /// if the source knows.
-    Drawn { parcel: Option<Parcel>, ended: bool, left: Option<u64> },
-    /// Stages have been through, which took so long; the parcel knows which comes next.
-    Processed { parcel: Parcel, took: Duration },
+    Drawn { batch: Option<Batch>, ended: bool, left: Option<u64> },
+    /// Stages have been through, which took so long; the batch knows which comes next.
+    Processed { batch: Batch, took: Duration },
     /// The sink has taken a batch.
     Consumed { count: usize, service: Duration, bytes: u64 },
     /// What a serial stage remembers.
@@ -65,7 +65,7 @@ pub(crate) struct Traffic {
 
 /// Something that the machine has done which a log of events wants to know.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Note {
+pub(crate) enum StreamEvent {
     /// A serial stage went to another rank.
     HandOver { stage: usize, to: usize, next: u64, bytes: usize },
     /// A serial stage came from another rank.

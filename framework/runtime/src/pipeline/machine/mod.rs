@@ -3,22 +3,19 @@
 //! It has no clock, no thread and no transport of its own (the time of an event is handed in), so the same
 //! machine runs under both drivers and on every transport. See the README beside it for states and invariants.
 
-mod broker;
+pub(crate) mod batch;
 mod describe;
-#[cfg(test)]
-mod golden_tests;
-mod handover;
-mod inbox;
+mod dispatcher;
+mod input_queue;
 mod job;
-mod messages;
-mod pace;
-pub(crate) mod parcel;
+mod migration;
+mod resequencer;
 mod routes;
+mod service_time;
 mod source;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
-mod turns;
 pub(crate) mod window;
 
 use std::collections::BTreeMap;
@@ -26,21 +23,20 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::broker::{Broker, ItemTime, Lot};
-use self::handover::Moving;
-use self::inbox::Inbox;
-pub(crate) use self::job::{Done, Idle, Job, Note, Traffic};
-use self::messages::{Assign, Early, Offer, Request, Token, epoch_of};
-use self::parcel::Parcel;
+use self::batch::Batch;
+use self::dispatcher::{Dispatcher, ItemTime, Offered};
+use self::input_queue::InputQueue;
+pub(crate) use self::job::{Done, Idle, Job, StreamEvent, Traffic};
+use self::migration::Migration;
+use self::resequencer::Resequencer;
 pub(crate) use self::source::Source;
 use self::table::Table;
-use self::turns::Turns;
 use self::window::WindowPlan;
 use super::erased::Codec;
-use crate::comm::message::{Message, TAG_AT, Tag};
+use super::messages::batch::stamp;
+use super::messages::{Arrived, Assign, Offer, OutOfOrder, Request, StreamMessage};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
-use crate::wire;
 
 /// How much older than its other work a replica's batch must be to come first, in batches for each host: about what the
 /// window holds at least.
@@ -56,19 +52,19 @@ pub(crate) struct Machine {
     names: Vec<String>,
     ahead: usize,
     /// By edge: present where this rank receives.
-    inboxes: Vec<Option<Inbox>>,
+    inputs: Vec<Option<InputQueue>>,
     /// By edge: finished batches that have been offered and wait for a receiver.
-    shelves: Vec<BTreeMap<u64, Parcel>>,
+    output_buffers: Vec<BTreeMap<u64, Batch>>,
     /// By edge: present where this rank keeps the book.
-    brokers: Vec<Option<Broker>>,
-    turns: Turns,
-    moving: Moving,
+    dispatchers: Vec<Option<Dispatcher>>,
+    resequencer: Resequencer,
+    migration: Migration,
     /// Messages of a mapping that this rank has not been told to use yet.
-    early: Vec<Message>,
+    of_later_mapping: Vec<(usize, StreamMessage)>,
     /// Present on rank 0.
     source: Option<Source>,
-    outbox: Vec<Mail>,
-    notes: Vec<Note>,
+    outgoing: Vec<Outgoing>,
+    events: Vec<StreamEvent>,
     traffic: Traffic,
     /// By edge between stages: bytes and items that this rank has sent over it.
     volumes: Vec<(u64, u64)>,
@@ -79,7 +75,7 @@ pub(crate) struct Machine {
 }
 
 /// A message that waits to be sent.
-struct Mail {
+struct Outgoing {
     to: usize,
     head: Vec<u8>,
     parts: Vec<Part>,
@@ -94,15 +90,15 @@ impl Machine {
             table: Table::none(),
             names: Vec::new(),
             ahead,
-            inboxes: Vec::new(),
-            shelves: Vec::new(),
-            brokers: Vec::new(),
-            turns: Turns::default(),
-            moving: Moving::default(),
-            early: Vec::new(),
+            inputs: Vec::new(),
+            output_buffers: Vec::new(),
+            dispatchers: Vec::new(),
+            resequencer: Resequencer::default(),
+            migration: Migration::default(),
+            of_later_mapping: Vec::new(),
             source: None,
-            outbox: Vec::new(),
-            notes: Vec::new(),
+            outgoing: Vec::new(),
+            events: Vec::new(),
             traffic: Traffic::default(),
             volumes: vec![(0, 0); codecs.len()],
             busy: Duration::ZERO,
@@ -134,52 +130,45 @@ impl Machine {
     }
 
     /// Takes a message in. One of a mapping that is not in force here yet waits until it is.
-    pub(crate) fn on_message(&mut self, message: Message) -> Result<()> {
-        let from = message.from;
-        self.read(message).map_err(|e| match e.kind() {
+    pub(crate) fn on_message(&mut self, from: usize, message: StreamMessage) -> Result<()> {
+        self.take_in(from, message).map_err(|e| match e.kind() {
             ErrorKind::Wire => Error::new(ErrorKind::Wire, format!("from rank {from}: {}", e.message())),
             _ => e,
         })
     }
 
-    fn read(&mut self, message: Message) -> Result<()> {
-        let epoch = epoch_of(&message)?;
+    fn take_in(&mut self, from: usize, message: StreamMessage) -> Result<()> {
+        let epoch = message.epoch();
         if epoch > self.epoch() {
-            self.early.push(message);
+            self.of_later_mapping.push((from, message));
             return Ok(());
         }
         let present = epoch == self.epoch();
-        match message.tag::<Tag>()? {
-            Tag::Data => {
-                let bytes = message.body.len() + message.parts.iter().map(Part::len).sum::<usize>();
-                let (_, parcel) = Parcel::unpack(message.body, message.parts)?;
+        match message {
+            StreamMessage::Batch(Arrived { batch, bytes, .. }) => {
                 self.traffic.received_batches += 1;
                 self.traffic.received_bytes += bytes as u64;
-                if present { self.deliver(parcel) } else { self.forward(parcel) }
+                if present { self.deliver(batch) } else { self.forward(batch) }
             }
-            Tag::Token => self.on_token(message.from, wire::from_bytes(&message.body)?),
-            // Book-keeping of a mapping that is over: everybody begins his books anew.
+            StreamMessage::Token(token) => self.on_token(from, token),
+            // Who has what to give under a mapping that is over does not matter: everybody begins anew.
             _ if !present => Ok(()),
-            Tag::Request => {
-                let Request { edge, batches, held, pace, deviation, .. } = wire::from_bytes(&message.body)?;
+            StreamMessage::Request(Request { edge, batches, held, service_time, deviation, .. }) => {
                 let most = self.table.receivers(self.known(edge as usize)?).len() * self.ahead;
                 let (batches, held) = ((batches as usize).min(most), held as usize);
-                let pace = ItemTime { mean: pace, deviation };
-                self.book(edge as usize)?.request(message.from, batches, held, pace);
+                let item_time = ItemTime { mean: service_time, deviation };
+                self.dispatcher(edge as usize)?.request(from, batches, held, item_time);
                 self.decide(edge as usize)
             }
-            Tag::Offer => {
-                let Offer { edge, number, items, behind, .. } = wire::from_bytes(&message.body)?;
-                self.book(edge as usize)?.offer(number, Lot { sender: message.from, items, behind });
+            StreamMessage::Offer(Offer { edge, number, items, behind, .. }) => {
+                self.dispatcher(edge as usize)?.offer(number, Offered { sender: from, items, behind });
                 self.decide(edge as usize)
             }
-            Tag::Early => {
-                let Early { edge, batches, bytes, .. } = wire::from_bytes(&message.body)?;
+            StreamMessage::OutOfOrder(OutOfOrder { edge, batches, bytes, .. }) => {
                 let edge = self.known(edge as usize)?;
-                self.note_early(edge, batches as usize, bytes)
+                self.note_out_of_order(edge, batches as usize, bytes)
             }
-            _ => {
-                let Assign { edge, number, receiver, .. } = wire::from_bytes(&message.body)?;
+            StreamMessage::Assign(Assign { edge, number, receiver, .. }) => {
                 self.give(self.known(edge as usize)?, number, receiver as usize)
             }
         }
@@ -188,20 +177,23 @@ impl Machine {
     /// Takes the result of a job in.
     pub(crate) fn on_done(&mut self, done: Done, now: Duration) -> Result<()> {
         match done {
-            Done::Drawn { parcel, ended, left } => {
+            Done::Drawn { batch, ended, left } => {
                 if let Some(source) = &mut self.source {
-                    source.drawn(parcel.as_ref().map(|p| p.range.count), ended, left);
+                    source.drawn(batch.as_ref().map(|p| p.range.count), ended, left);
                 }
-                parcel.map_or(Ok(()), |parcel| self.send_on(parcel))
+                batch.map_or(Ok(()), |batch| self.send_on(batch))
             }
-            Done::Processed { parcel, took } => {
+            Done::Processed { batch, took } => {
                 self.busy += took;
-                for edge in 0..self.inboxes.len() {
-                    if self.inboxes[edge].as_mut().is_some_and(|inbox| inbox.pace.ends(self.busy)) {
+                for edge in 0..self.inputs.len() {
+                    if self.inputs[edge]
+                        .as_mut()
+                        .is_some_and(|input| input.service_time.source_sink(self.busy))
+                    {
                         self.ask(edge)?;
                     }
                 }
-                self.send_on(parcel)
+                self.send_on(batch)
             }
             Done::Consumed { count, service, bytes } => {
                 if let Some(source) = &mut self.source {
@@ -225,21 +217,21 @@ impl Machine {
         if self.epoch() == 0 {
             return Ok(None);
         }
-        if let Some(job) = self.moving.next_job() {
+        if let Some(job) = self.migration.next_job() {
             return Ok(Some(job));
         }
         let last = self.table.last_edge();
         let overdue = self.overdue();
         for edge in (0..=last).rev() {
-            let number = |inbox: &Inbox| inbox.first().map(|parcel| parcel.number);
-            let first = self.inboxes[edge].as_ref().and_then(number);
+            let number = |input: &InputQueue| input.first().map(|batch| batch.number);
+            let first = self.inputs[edge].as_ref().and_then(number);
             let must_wait = edge < last && overdue.is_some_and(|overdue| first > Some(overdue));
             if self.table.receivers(edge).len() == 1
                 && !must_wait
-                && let Some((stages, parcel)) = self.take(edge)?
+                && let Some((stages, batch)) = self.take(edge)?
             {
                 let consume = edge == last;
-                let job = if consume { Job::Consume { parcel } } else { Job::Process { stages, parcel } };
+                let job = if consume { Job::Consume { batch } } else { Job::Process { stages, batch } };
                 return Ok(Some(job));
             }
         }
@@ -249,9 +241,9 @@ impl Machine {
         for block in (0..last).rev() {
             // A block that has one host has been looked at.
             if self.table.receivers(block).len() > 1
-                && let Some((stages, parcel)) = self.take(block)?
+                && let Some((stages, batch)) = self.take(block)?
             {
-                return Ok(Some(Job::Process { stages, parcel }));
+                return Ok(Some(Job::Process { stages, batch }));
             }
         }
         Ok(None)
@@ -260,48 +252,46 @@ impl Machine {
     /// Own blocks do not go on with batches behind this one while one that another replica could have had waits here.
     fn overdue(&self) -> Option<u64> {
         let replicated = (0..self.table.last_edge()).filter(|&edge| self.table.receivers(edge).len() > 1);
-        let oldest = replicated.filter_map(|edge| self.inboxes[edge].as_ref()?.first()).map(|p| p.number);
+        let oldest = replicated.filter_map(|edge| self.inputs[edge].as_ref()?.first()).map(|p| p.number);
         oldest.min().map(|number| number + (LAG * self.table.host_count()) as u64)
     }
 
-    /// Takes the oldest batch of an edge out of its inbox, if it is its turn, with the stages that it goes through
+    /// Takes the oldest batch of an edge out of its input queue, if it is its turn, with the stages that it goes through
     /// here; asks for another one in its place.
-    fn take(&mut self, edge: usize) -> Result<Option<(Range<usize>, Parcel)>> {
-        let Some(inbox) = &mut self.inboxes[edge] else { return Ok(None) };
-        let Some(first) = inbox.first() else { return Ok(None) };
+    fn take(&mut self, edge: usize) -> Result<Option<(Range<usize>, Batch)>> {
+        let Some(input) = &mut self.inputs[edge] else { return Ok(None) };
+        let Some(first) = input.first() else { return Ok(None) };
         let stages = first.stage..end_of(&self.table, edge);
-        if !self.turns.admit(stages.clone(), first.number) {
+        if !self.resequencer.admit(stages.clone(), first.number) {
             return Ok(None);
         }
-        let Some(parcel) = inbox.take() else { return Ok(None) };
-        inbox.pace.begins(parcel.range.live() as u32, self.busy);
-        self.turns.pass(stages.clone(), parcel.number);
+        let Some(batch) = input.take() else { return Ok(None) };
+        input.service_time.begins(batch.range.live() as u32, self.busy);
+        self.resequencer.pass(stages.clone(), batch.number);
         self.ask(edge)?;
-        self.tell_early(edge)?;
-        Ok(Some((stages, parcel)))
+        self.report_out_of_order(edge)?;
+        Ok(Some((stages, batch)))
     }
 
     /// Whether messages have come up since they were taken last.
-    pub(crate) fn has_mail(&self) -> bool {
-        !self.outbox.is_empty()
+    pub(crate) fn has_messages(&self) -> bool {
+        !self.outgoing.is_empty()
     }
 
     /// Messages that have come up since the last call. Batches tell their receiver that they were sent at `sent`, if
     /// that matters to anybody.
-    pub(crate) fn take_mail(&mut self, sent: Option<Duration>) -> impl Iterator<Item = (usize, Frame)> {
-        self.outbox.drain(..).map(move |Mail { to, mut head, parts }| {
-            if let Some(sent) = sent
-                && head[TAG_AT] == Tag::Data as u8
-            {
-                parcel::stamp(&mut head, sent);
+    pub(crate) fn take_messages(&mut self, sent: Option<Duration>) -> impl Iterator<Item = (usize, Frame)> {
+        self.outgoing.drain(..).map(move |Outgoing { to, mut head, parts }| {
+            if let Some(sent) = sent {
+                stamp(&mut head, sent);
             }
             (to, Frame { head: head.into(), parts })
         })
     }
 
     /// What has happened since the last call that is worth telling.
-    pub(crate) fn take_notes(&mut self) -> Vec<Note> {
-        std::mem::take(&mut self.notes)
+    pub(crate) fn take_events(&mut self) -> Vec<StreamEvent> {
+        std::mem::take(&mut self.events)
     }
 
     /// Rank 0's end of the stream; `None` on other ranks.
@@ -335,32 +325,32 @@ impl Machine {
     }
 
     fn note_queues(&mut self) {
-        for (block, inbox) in self.inboxes.iter().take(self.table.last_edge()).enumerate() {
-            if let Some(inbox) = inbox {
+        for (block, input) in self.inputs.iter().take(self.table.last_edge()).enumerate() {
+            if let Some(input) = input {
                 let longest = &mut self.longest[self.table.stages(block).start];
-                *longest = inbox.queued().1.max(*longest);
+                *longest = input.queued().1.max(*longest);
             }
         }
     }
 
     /// Why there is nothing to compute.
     pub(crate) fn idle_reason(&self) -> Idle {
-        let shelved = self.shelves.iter().any(|s| !s.is_empty());
+        let buffered = self.output_buffers.iter().any(|s| !s.is_empty());
         let closed = self.source.as_ref().is_some_and(Source::is_held_up);
-        if shelved || closed { Idle::Downstream } else { Idle::Input }
+        if buffered || closed { Idle::Downstream } else { Idle::Input }
     }
 
     fn known(&self, edge: usize) -> Result<usize> {
-        if edge < self.inboxes.len() {
+        if edge < self.inputs.len() {
             return Ok(edge);
         }
-        Err(Error::new(ErrorKind::Wire, format!("names edge {edge}, but there are {}", self.inboxes.len())))
+        Err(Error::new(ErrorKind::Wire, format!("names edge {edge}, but there are {}", self.inputs.len())))
     }
 
-    fn book(&mut self, edge: usize) -> Result<&mut Broker> {
+    fn dispatcher(&mut self, edge: usize) -> Result<&mut Dispatcher> {
         self.known(edge)?;
-        self.brokers[edge].as_mut().ok_or_else(|| {
-            Error::new(ErrorKind::Wire, format!("asks about edge {edge}, whose book is kept elsewhere"))
+        self.dispatchers[edge].as_mut().ok_or_else(|| {
+            Error::new(ErrorKind::Wire, format!("asks about edge {edge}, whose dispatcher is elsewhere"))
         })
     }
 }

@@ -1,20 +1,16 @@
 //! How a batch finds its receiver under the mapping in force.
 
-use serde::Serialize;
-
-use super::broker::{ItemTime, Lot};
-use super::messages::{Assign, Early, Offer, Request};
-use super::parcel::Parcel;
+use super::batch::Batch;
+use super::dispatcher::{ItemTime, Offered};
 use super::table::Route;
-use super::{Machine, Mail, end_of};
-use crate::comm::message::{Tag, frame_header};
+use super::{Machine, Outgoing, end_of};
 use crate::error::{Error, ErrorKind, Result};
-use crate::wire;
+use crate::pipeline::messages::{Assign, Content, Offer, OutOfOrder, Request, encode};
 
 impl Machine {
     /// A batch arrives here to be worked on.
-    pub(super) fn deliver(&mut self, parcel: Parcel) -> Result<()> {
-        let (number, stage) = (parcel.number, parcel.stage);
+    pub(super) fn deliver(&mut self, batch: Batch) -> Result<()> {
+        let (number, stage) = (batch.number, batch.stage);
         let wrong = |what: &str| {
             Err(Error::new(ErrorKind::Wire, format!("batch {number} for stage {stage} came {what}")))
         };
@@ -22,12 +18,12 @@ impl Machine {
             return wrong("although there is no such stage");
         }
         let edge = self.table.edge_of(stage);
-        let over = self.turns.is_over(stage..end_of(&self.table, edge), number);
-        match &mut self.inboxes[edge] {
+        let over = self.resequencer.is_over(stage..end_of(&self.table, edge), number);
+        match &mut self.inputs[edge] {
             None => wrong("to a rank that does not take it"),
-            Some(inbox) => {
-                if !over && inbox.put(parcel) {
-                    self.tell_early(edge)
+            Some(input) => {
+                if !over && input.put(batch) {
+                    self.report_out_of_order(edge)
                 } else {
                     wrong("twice")
                 }
@@ -36,40 +32,40 @@ impl Machine {
     }
 
     /// A batch is ready for its next stage: find out who gets it.
-    pub(super) fn send_on(&mut self, parcel: Parcel) -> Result<()> {
-        let edge = self.table.edge_of(parcel.stage);
+    pub(super) fn send_on(&mut self, batch: Batch) -> Result<()> {
+        let edge = self.table.edge_of(batch.stage);
         match self.table.route(edge) {
-            Route::Push(to) => self.hand(parcel, to),
+            Route::Push(to) => self.hand(batch, to),
             Route::RoundRobin => {
                 let receivers = self.table.receivers(edge);
-                let to = receivers[(parcel.number % receivers.len() as u64) as usize];
-                self.hand(parcel, to)
+                let to = receivers[(batch.number % receivers.len() as u64) as usize];
+                self.hand(batch, to)
             }
-            Route::Pull { broker } => {
-                let (number, behind, items) = (parcel.number, parcel.behind, parcel.range.live() as u32);
-                self.shelves[edge].insert(number, parcel);
-                if broker == self.me {
+            Route::Pull { dispatcher } => {
+                let (number, behind, items) = (batch.number, batch.behind, batch.range.live() as u32);
+                self.output_buffers[edge].insert(number, batch);
+                if dispatcher == self.me {
                     let me = self.me;
-                    self.book(edge)?.offer(number, Lot { sender: me, items, behind });
+                    self.dispatcher(edge)?.offer(number, Offered { sender: me, items, behind });
                     return self.decide(edge);
                 }
                 let offer = Offer { epoch: self.epoch(), edge: edge as u32, number, items, behind };
-                self.mail(broker, Tag::Offer, &offer)
+                self.post(dispatcher, &offer)
             }
         }
     }
 
     /// Hands a batch to `to`, which may be this rank.
-    fn hand(&mut self, mut parcel: Parcel, to: usize) -> Result<()> {
+    fn hand(&mut self, mut batch: Batch, to: usize) -> Result<()> {
         if to == self.me {
-            parcel.weigh(&*self.codecs[parcel.stage]);
-            return self.deliver(parcel);
+            batch.weigh(&*self.codecs[batch.stage]);
+            return self.deliver(batch);
         }
-        let (epoch, stage) = (self.epoch(), parcel.stage);
-        let (items, live) = (parcel.range.count as usize, parcel.range.live());
+        let (epoch, stage) = (self.epoch(), batch.stage);
+        let (items, live) = (batch.range.count as usize, batch.range.live());
         // Items that cannot be sent are the fault of the stage that made them.
         let made_by = stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
-        let packed = parcel.pack(self.run, epoch, &*self.codecs[stage]);
+        let packed = batch.pack(self.run, epoch, &*self.codecs[stage]);
         let (head, parts, bytes) = packed.map_err(|e| e.in_stage(made_by))?;
         self.traffic.sent_batches += 1;
         self.traffic.sent_bytes += bytes;
@@ -78,18 +74,18 @@ impl Machine {
         if let Some(source) = &mut self.source {
             source.sent(items, bytes);
         }
-        self.outbox.push(Mail { to, head, parts });
+        self.outgoing.push(Outgoing { to, head, parts });
         Ok(())
     }
 
-    /// A broker's decision reaches the sender, which is this rank.
+    /// A dispatcher's decision reaches the sender, which is this rank.
     pub(super) fn give(&mut self, edge: usize, number: u64, receiver: usize) -> Result<()> {
         if !self.table.receivers(edge).contains(&receiver) {
             let text = format!("assigns batch {number} to rank {receiver}, which does not take edge {edge}");
             return Err(Error::new(ErrorKind::Wire, text));
         }
-        match self.shelves[edge].remove(&number) {
-            Some(parcel) => self.hand(parcel, receiver),
+        match self.output_buffers[edge].remove(&number) {
+            Some(batch) => self.hand(batch, receiver),
             None => {
                 Err(Error::new(ErrorKind::Wire, format!("assigns batch {number} of edge {edge}, not here")))
             }
@@ -98,14 +94,14 @@ impl Machine {
 
     /// Brings offers and requests together, as far as there are both.
     pub(super) fn decide(&mut self, edge: usize) -> Result<()> {
-        while let Some(a) = self.book(edge)?.decide() {
+        while let Some(a) = self.dispatcher(edge)?.decide() {
             if a.sender == self.me {
                 self.give(edge, a.number, a.receiver)?;
             } else {
                 let epoch = self.epoch();
                 let assign =
                     Assign { epoch, edge: edge as u32, number: a.number, receiver: a.receiver as u32 };
-                self.mail(a.sender, Tag::Assign, &assign)?;
+                self.post(a.sender, &assign)?;
             }
         }
         Ok(())
@@ -113,66 +109,70 @@ impl Machine {
 
     /// Asks for as many batches over a pulled edge as there is room for.
     pub(super) fn ask(&mut self, edge: usize) -> Result<()> {
-        let Route::Pull { broker } = self.table.route(edge) else { return Ok(()) };
-        let Some(inbox) = &mut self.inboxes[edge] else { return Ok(()) };
-        let have = inbox.asked + inbox.queued().0;
+        let Route::Pull { dispatcher } = self.table.route(edge) else { return Ok(()) };
+        let Some(input) = &mut self.inputs[edge] else { return Ok(()) };
+        let have = input.asked + input.queued().0;
         // What waits behind a long batch could be done elsewhere meanwhile.
-        let ahead = match &inbox.pace {
-            pace if pace.is_at_first() => 0,
-            pace if pace.is_brisk() => self.ahead,
+        let ahead = match &input.service_time {
+            service_time if service_time.is_at_first() => 0,
+            service_time if service_time.is_brisk() => self.ahead,
             _ => usize::max(self.ahead - 1, 1),
         };
         let want = ahead.saturating_sub(have);
         if want == 0 {
             return Ok(());
         }
-        inbox.asked += want;
-        let pace = ItemTime { mean: inbox.pace.nanos(), deviation: inbox.pace.deviation() };
-        if broker == self.me {
+        input.asked += want;
+        let service_time =
+            ItemTime { mean: input.service_time.nanos(), deviation: input.service_time.deviation() };
+        if dispatcher == self.me {
             let me = self.me;
-            self.book(edge)?.request(me, want, have, pace);
+            self.dispatcher(edge)?.request(me, want, have, service_time);
             return self.decide(edge);
         }
         let (batches, held) = (want as u32, have as u32);
-        let ItemTime { mean: pace, deviation } = pace;
-        let request = Request { epoch: self.epoch(), edge: edge as u32, batches, held, pace, deviation };
-        self.mail(broker, Tag::Request, &request)
+        let ItemTime { mean: service_time, deviation } = service_time;
+        let request =
+            Request { epoch: self.epoch(), edge: edge as u32, batches, held, service_time, deviation };
+        self.post(dispatcher, &request)
     }
 
     /// Tells rank 0 how many batches wait at this edge for an older one, if that is news.
-    pub(super) fn tell_early(&mut self, edge: usize) -> Result<()> {
-        let Some(inbox) = &mut self.inboxes[edge] else { return Ok(()) };
-        let is_early =
-            |first: &Parcel| !self.turns.admit(first.stage..end_of(&self.table, edge), first.number);
-        let (early, bytes) =
-            if inbox.first().is_some_and(is_early) { (inbox.queued().0, inbox.bytes()) } else { (0, 0) };
+    pub(super) fn report_out_of_order(&mut self, edge: usize) -> Result<()> {
+        let Some(input) = &mut self.inputs[edge] else { return Ok(()) };
+        let is_out_of_order =
+            |first: &Batch| !self.resequencer.admit(first.stage..end_of(&self.table, edge), first.number);
+        let (count, bytes) = if input.first().is_some_and(is_out_of_order) {
+            (input.queued().0, input.bytes())
+        } else {
+            (0, 0)
+        };
         // Each of them is not worth a message; that there are none is.
         let step = if self.me == 0 { 1 } else { self.table.host_count() };
-        let told = inbox.early_told;
-        if early.abs_diff(told) < step && (early > 0 || told == 0) {
+        let reported = input.out_of_order_reported;
+        if count.abs_diff(reported) < step && (count > 0 || reported == 0) {
             return Ok(());
         }
-        inbox.early_told = early;
+        input.out_of_order_reported = count;
         if self.me == 0 {
-            return self.note_early(edge, early, bytes);
+            return self.note_out_of_order(edge, count, bytes);
         }
-        let message = Early { epoch: self.epoch(), edge: edge as u32, batches: early as u32, bytes };
-        self.mail(0, Tag::Early, &message)
+        let message = OutOfOrder { epoch: self.epoch(), edge: edge as u32, batches: count as u32, bytes };
+        self.post(0, &message)
     }
 
     /// `batches` batches of `bytes` bytes wait at `edge` for an older one: they keep nobody busy, so more may be drawn.
-    pub(super) fn note_early(&mut self, edge: usize, batches: usize, bytes: u64) -> Result<()> {
+    pub(super) fn note_out_of_order(&mut self, edge: usize, batches: usize, bytes: u64) -> Result<()> {
         let Some(source) = &mut self.source else {
             return Err(Error::new(ErrorKind::Wire, "tells of waiting batches a rank that draws none"));
         };
-        source.early(edge, batches, bytes);
+        source.out_of_order(edge, batches, bytes);
         Ok(())
     }
 
-    pub(super) fn mail<T: Serialize>(&mut self, to: usize, tag: Tag, content: &T) -> Result<()> {
-        let mut head = frame_header(self.run, tag).to_vec();
-        head.extend_from_slice(&wire::to_bytes(content)?);
-        self.outbox.push(Mail { to, head, parts: Vec::new() });
+    pub(super) fn post<C: Content>(&mut self, to: usize, content: &C) -> Result<()> {
+        let head = encode(self.run, content)?;
+        self.outgoing.push(Outgoing { to, head, parts: Vec::new() });
         Ok(())
     }
 }

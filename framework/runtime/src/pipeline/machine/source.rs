@@ -39,13 +39,13 @@ impl Source {
     }
 
     /// `batches` batches of `bytes` bytes wait in front of edge `edge` for an older one.
-    pub(super) fn early(&mut self, edge: usize, batches: usize, bytes: u64) {
-        self.window.early(edge, batches, bytes);
+    pub(super) fn out_of_order(&mut self, edge: usize, batches: usize, bytes: u64) {
+        self.window.out_of_order(edge, batches, bytes);
     }
 
     /// Nothing is known of batches that wait for older ones: another mapping is in force.
-    pub(super) fn forget_early(&mut self) {
-        self.window.forget_early();
+    pub(super) fn forget_out_of_order(&mut self) {
+        self.window.forget_out_of_order();
     }
 
     /// The next batch to draw, if there is one and the window is open.

@@ -13,7 +13,7 @@ pub(crate) enum Route {
     /// Batch number n goes to receiver n modulo their number.
     RoundRobin,
     /// Receivers ask this rank, senders tell it what they have, and it brings the two together.
-    Pull { broker: usize },
+    Pull { dispatcher: usize },
 }
 
 /// Which rank runs what, in one epoch of a run. Edge `e` leads into block `e`; the last edge leads to the sink.
@@ -94,9 +94,9 @@ impl Table {
             (_, Dispatch::RoundRobin) => Route::RoundRobin,
             (_, Dispatch::OnDemand) => Route::Pull {
                 // A single sender knows what there is to give. Of several, none does: then a receiver keeps the book.
-                broker: match self.senders(edge) {
+                dispatcher: match self.senders(edge) {
                     &[only] => only,
-                    _ => self.bookkeeper(edge),
+                    _ => self.dispatcher_of(edge),
                 },
             },
         }
@@ -105,7 +105,7 @@ impl Table {
     /// The receiver that keeps the book of an edge with several senders: the lowest, so that all agree without a word, of
     /// those from which nothing comes to the senders. What a rank sends arrives in order, and where there may be a whole window
     /// of items on the way from rank 0 or a serial stage to a sender, a decision would come behind them.
-    fn bookkeeper(&self, edge: usize) -> usize {
+    fn dispatcher_of(&self, edge: usize) -> usize {
         let receivers = || self.receivers(edge).iter().copied();
         let upstream = |rank: &usize| {
             *rank == 0 || self.blocks()[..edge.saturating_sub(1)].iter().any(|b| b.hosts.contains(rank))
@@ -134,22 +134,26 @@ mod tests {
     }
 
     #[test]
-    fn the_broker_is_the_only_sender_or_else_the_lowest_receiver_that_feeds_no_sender() {
+    fn the_dispatcher_is_the_only_sender_or_else_the_lowest_receiver_that_feeds_no_sender() {
         let t = table(
             vec![(0..1, vec![2]), (1..2, vec![1, 3]), (2..3, vec![3, 0]), (3..4, vec![1])],
             Dispatch::OnDemand,
         );
         assert_eq!(t.route(0), Route::Push(2));
-        assert_eq!(t.route(1), Route::Pull { broker: 2 });
-        assert_eq!(t.route(2), Route::Pull { broker: 3 }, "rank 0 sends what it reads");
+        assert_eq!(t.route(1), Route::Pull { dispatcher: 2 });
+        assert_eq!(t.route(2), Route::Pull { dispatcher: 3 }, "rank 0 sends what it reads");
         assert_eq!(t.route(3), Route::Push(1));
         assert_eq!(t.route(4), Route::Push(0), "the sink is on rank 0");
         let all = |hosts: Vec<usize>| {
             let blocks = vec![(0..1, vec![2]), (1..2, vec![1, 3]), (2..4, hosts)];
             table(blocks, Dispatch::OnDemand).route(2)
         };
-        assert_eq!(all(vec![2, 0, 4, 3]), Route::Pull { broker: 3 }, "nothing comes from rank 3 to rank 1");
-        assert_eq!(all(vec![2, 0]), Route::Pull { broker: 0 }, "one of them must");
+        assert_eq!(
+            all(vec![2, 0, 4, 3]),
+            Route::Pull { dispatcher: 3 },
+            "nothing comes from rank 3 to rank 1"
+        );
+        assert_eq!(all(vec![2, 0]), Route::Pull { dispatcher: 0 }, "one of them must");
     }
 
     #[test]

@@ -13,12 +13,14 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{TestCaseError, TestRunner};
 
-use super::parcel::{Parcel, Payload};
+use super::batch::{Batch, Payload};
 use super::window::WindowPlan;
 use super::*;
-use crate::comm::message::FRAME_HEADER;
+use crate::comm::message::{FRAME_HEADER, Message, TAG_AT};
 use crate::pipeline::erased::{Items, Range};
+use crate::pipeline::messages::{Received, Tag, Token};
 use crate::session::BatchMode;
+use crate::wire;
 
 /// When all messages are sent.
 const SENT: Duration = Duration::from_nanos(7);
@@ -105,8 +107,8 @@ impl World {
     }
 
     fn endpoint(&mut self, rank: usize) {
-        let mail: Vec<_> = self.machines[rank].take_mail(Some(SENT)).collect();
-        for (to, message) in mail {
+        let post: Vec<_> = self.machines[rank].take_messages(Some(SENT)).collect();
+        for (to, message) in post {
             self.wires[rank][to].push_back(message);
         }
     }
@@ -121,16 +123,15 @@ impl World {
 
     fn deliver(&mut self, from: usize, to: usize) {
         let message = self.wires[from][to].pop_front().expect("the step was possible");
-        let tag = [Tag::Data, Tag::Request, Tag::Offer, Tag::Assign, Tag::Early, Tag::Token]
-            .into_iter()
-            .find(|k| *k as u8 == message.head[4])
-            .expect("machines send these six kinds");
-        let message =
-            Message { from, code: tag as u8, body: message.head.slice(FRAME_HEADER..), parts: message.parts };
-        if tag == Tag::Data {
-            assert_eq!(parcel::sent(&message.body), Some(SENT));
+        let (code, body) = (message.head[TAG_AT], message.head.slice(FRAME_HEADER..));
+        let message = Message { from, code, body, parts: message.parts };
+        let Received::Stream(message) = Received::decode(message).unwrap() else {
+            panic!("machines send messages of the stream")
+        };
+        if let StreamMessage::Batch(arrived) = &message {
+            assert_eq!(arrived.sent, Some(SENT));
         }
-        self.machines[to].on_message(message).unwrap();
+        self.machines[to].on_message(from, message).unwrap();
         self.endpoint(to);
     }
 
@@ -141,7 +142,7 @@ impl World {
                 let last = (first + fill.items as u64).min(total);
                 let count = (last - first) as u32;
                 let items: Items = Box::new((first..last).collect::<Vec<u64>>());
-                let parcel = (count > 0).then(|| Parcel {
+                let batch = (count > 0).then(|| Batch {
                     number,
                     stage: 0,
                     range: Range { first, count, dropped: Vec::new() },
@@ -150,32 +151,32 @@ impl World {
                     behind: total.is_multiple_of(2).then_some(total - last),
                     payload: Payload::Items(items),
                 });
-                Done::Drawn { parcel, ended: last == total, left: Some(total - last) }
+                Done::Drawn { batch, ended: last == total, left: Some(total - last) }
             }
-            Job::Process { stages, mut parcel } => {
-                assert_eq!(stages.start, parcel.stage);
+            Job::Process { stages, mut batch } => {
+                assert_eq!(stages.start, batch.stage);
                 for stage in stages.clone() {
-                    self.seen[stage].push(parcel.number);
+                    self.seen[stage].push(batch.number);
                     if self.setting.serial[stage] {
                         let memory =
                             self.memory[rank][stage].as_mut().expect("a serial stage runs where it is");
-                        assert_eq!(*memory, parcel.number, "stage {stage} on rank {rank}");
+                        assert_eq!(*memory, batch.number, "stage {stage} on rank {rank}");
                         *memory += 1;
                     }
                 }
-                parcel.stage = stages.end;
-                Done::Processed { parcel, took: Duration::from_millis(1 + rank as u64) }
+                batch.stage = stages.end;
+                Done::Processed { batch, took: Duration::from_millis(1 + rank as u64) }
             }
-            Job::Consume { parcel } => {
-                let items = match parcel.payload {
+            Job::Consume { batch } => {
+                let items = match batch.payload {
                     Payload::Items(items) => items,
                     Payload::Bytes { head, parts } => wire::Codec::<u64>::of_type()
-                        .decode(head, parts, parcel.range.live())
+                        .decode(head, parts, batch.range.live())
                         .map(|items| Box::new(items) as Items)
                         .unwrap(),
                 };
                 self.out.extend(items.downcast_ref::<Vec<u64>>().unwrap());
-                Done::Consumed { count: parcel.range.count as usize, service: Duration::ZERO, bytes: 0 }
+                Done::Consumed { count: batch.range.count as usize, service: Duration::ZERO, bytes: 0 }
             }
             Job::Release { stage } => {
                 let memory = self.memory[rank][stage].take().expect("it is saved where it is");
@@ -209,7 +210,7 @@ impl World {
     fn run(mut self, mut choose: impl FnMut(usize) -> usize) -> Self {
         for step in 0.. {
             for rank in 0..self.setting.ranks {
-                // As the engine does, the compute side may have the next job before the last one is fetched.
+                // As the executor does, the compute side may have the next job before the last one is fetched.
                 while self.jobs[rank].len() < 2 {
                     let Some(job) = self.machines[rank].next_job().unwrap() else { break };
                     self.jobs[rank].push_back(job);
@@ -267,8 +268,8 @@ fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
         let mappings = prop::collection::vec(blocks(ranks, serial.clone()), 1..=mappings);
         let numbers =
             (0u64..200, 1usize..8, prop::option::weighted(0.7, 1usize..12), 1usize..4, any::<bool>());
-        (mappings, numbers).prop_map(move |(mappings, (items, batch, window, ahead, turns))| {
-            let dispatch = if turns { Dispatch::RoundRobin } else { Dispatch::OnDemand };
+        (mappings, numbers).prop_map(move |(mappings, (items, batch, window, ahead, resequencer))| {
+            let dispatch = if resequencer { Dispatch::RoundRobin } else { Dispatch::OnDemand };
             Setting { ranks, mappings, dispatch, serial: serial.clone(), items, batch, window, ahead }
         })
     })
@@ -346,7 +347,7 @@ fn changes_of_mapping_forward_batches_hand_stages_over_and_overtake_each_other()
 }
 
 #[test]
-fn a_letter_that_does_not_fit_is_an_error() {
+fn a_message_that_does_not_fit_is_an_error() {
     let setting = Setting {
         ranks: 3,
         mappings: vec![vec![Block::new(0..1, vec![1, 2]), Block::new(1..2, vec![1])]],
@@ -361,7 +362,10 @@ fn a_letter_that_does_not_fit_is_an_error() {
     (0..3).for_each(|rank| world.switch(rank));
     let mut refuses = |rank: usize, tag: Tag, body: Vec<u8>| {
         let message = Message { from: 1, code: tag as u8, body: body.into(), parts: Vec::new() };
-        let error = world.machines[rank].on_message(message).unwrap_err();
+        let error = match Received::decode(message) {
+            Ok(Received::Stream(message)) => world.machines[rank].on_message(1, message).unwrap_err(),
+            other => other.expect_err("it is cut short"),
+        };
         assert_eq!(error.kind(), ErrorKind::Wire);
         assert!(error.message().starts_with("from rank 1: "), "{error}");
     };
@@ -379,6 +383,6 @@ fn a_letter_that_does_not_fit_is_an_error() {
     refuses(0, Tag::Token, token(0)); // nobody owns that one
     refuses(0, Tag::Token, token(7));
     refuses(0, Tag::Request, vec![1, 2, 3]);
-    refuses(0, Tag::Data, vec![0; 10]);
+    refuses(0, Tag::Batch, vec![0; 10]);
     refuses(0, Tag::Prepare, vec![]);
 }

@@ -1,7 +1,7 @@
 //! What the source may have in flight, and how many items it puts into a batch.
 //!
 //! The window is the only bound on memory: sending never waits, so whatever is in flight lies in somebody's
-//! inbox, on somebody's shelf or in the resequencer. By Little's law a pipeline needs as much in flight as it
+//! input queue, on somebody's output buffer or in the resequencer. By Little's law a pipeline needs as much in flight as it
 //! delivers during the time that the slowest way through it takes; more only fills queues. Batches that wait in front of a
 //! serial stage or the sink for an older one keep nobody busy and are not counted, as long as all together stay below the
 //! bound in bytes: otherwise one slow replica would hold up all the others.
@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::ends::Fill;
+use super::super::source_sink::Fill;
 use crate::session::BatchMode;
 
 /// Largest batch in items; beyond it a batch gains nothing.
@@ -59,7 +59,7 @@ pub(crate) struct Window {
     /// Bytes of one item on its widest edge, decayed maximum.
     item_bytes: f64,
     /// By edge: batches that wait there for an older one, and their bytes.
-    early: BTreeMap<usize, (usize, u64)>,
+    out_of_order: BTreeMap<usize, (usize, u64)>,
     rate: Rate,
 }
 
@@ -87,7 +87,7 @@ impl Window {
             slowest: 0.0,
             mean_service: 0.0,
             item_bytes: 0.0,
-            early: BTreeMap::new(),
+            out_of_order: BTreeMap::new(),
             rate: Rate { since: now, ..Rate::default() },
         }
     }
@@ -105,8 +105,8 @@ impl Window {
         let floor = self.plan.hosts * (self.plan.ahead + 1) * ROOM;
         let useful = self.little.max(floor);
         let (waiting, waiting_bytes) = self.waiting();
-        let early = waiting.min((MOST_BATCHES as usize).saturating_sub(useful)).min(self.in_flight());
-        let wanted = self.plan.fixed.unwrap_or(useful + early);
+        let out_of_order = waiting.min((MOST_BATCHES as usize).saturating_sub(useful)).min(self.in_flight());
+        let wanted = self.plan.fixed.unwrap_or(useful + out_of_order);
         // Of the others each is expected to become as wide as the widest, of those that wait, too.
         let mean_early = waiting_bytes as f64 / waiting.max(1) as f64;
         let batch_bytes = (self.item_bytes * self.batch as f64).max(mean_early).max(1.0);
@@ -117,17 +117,19 @@ impl Window {
 
     /// Batches that wait for older ones, and their bytes.
     fn waiting(&self) -> (usize, u64) {
-        self.early.values().fold((0, 0), |(batches, bytes), early| (batches + early.0, bytes + early.1))
+        self.out_of_order
+            .values()
+            .fold((0, 0), |(batches, bytes), out_of_order| (batches + out_of_order.0, bytes + out_of_order.1))
     }
 
     /// `batches` batches of `bytes` bytes wait in front of edge `edge` for an older one.
-    pub(crate) fn early(&mut self, edge: usize, batches: usize, bytes: u64) {
-        self.early.insert(edge, (batches, bytes));
+    pub(crate) fn out_of_order(&mut self, edge: usize, batches: usize, bytes: u64) {
+        self.out_of_order.insert(edge, (batches, bytes));
     }
 
     /// What was said of waiting batches is not true any more.
-    pub(crate) fn forget_early(&mut self) {
-        self.early.clear();
+    pub(crate) fn forget_out_of_order(&mut self) {
+        self.out_of_order.clear();
     }
 
     pub(crate) fn in_flight(&self) -> usize {
@@ -279,14 +281,14 @@ mod tests {
     fn batches_that_wait_count_with_their_bytes() {
         let mut window = Window::new(plan(), Duration::ZERO);
         (0..20).for_each(|_| window.produced());
-        window.early(1, 10, 200 << 10);
+        window.out_of_order(1, 10, 200 << 10);
         assert!(window.limit() > 30, "they keep nobody busy: {}", window.limit());
-        window.early(1, 10, 900 << 10);
+        window.out_of_order(1, 10, 900 << 10);
         assert_eq!(window.limit(), 11, "124 KiB are left, and others may become as wide as these");
-        window.early(2, 9, 200 << 10);
+        window.out_of_order(2, 9, 200 << 10);
         assert_eq!(window.limit(), 19, "nothing is left");
         assert!(!window.is_open());
-        window.forget_early();
+        window.forget_out_of_order();
         assert!(window.limit() > 20);
     }
 

@@ -6,19 +6,17 @@ use armature_planner::measure::{Estimate, LinkTraffic, Source};
 use armature_planner::pipeline::{Block, Dispatch, Mapping};
 use armature_planner::{Link, Platform};
 
-use super::messages::{Assign, Early, Offer, Request, Token};
-use super::parcel::{Parcel, Payload, stamp};
-use super::table::Table;
+use super::batch::stamp;
+use super::{Assign, Content, Finish, Offer, OutOfOrder, Prepare, Ready, Request, Switch, Token, encode};
+use crate::balance::probe::{Answer, Question, Speed};
 use crate::comm::Part;
-use crate::comm::message::Tag;
 use crate::golden::{Messages, RUN};
 use crate::pipeline::RankReport;
 use crate::pipeline::erased::{Codec, Range};
-use crate::pipeline::ledger::{Doing, StageStats};
-use crate::pipeline::meter::{Measures, Service};
-use crate::pipeline::orders::{Prepare, Ready, Switch};
-use crate::pipeline::probe::{Answer, Question, Speed};
-use crate::pipeline::watch::Status;
+use crate::pipeline::machine::batch::{Batch, Payload};
+use crate::pipeline::machine::table::Table;
+use crate::pipeline::metrics::{Measurements, Service};
+use crate::pipeline::stats::StageStats;
 use crate::wire;
 
 const MS: Duration = Duration::from_millis(1);
@@ -26,7 +24,7 @@ const MS: Duration = Duration::from_millis(1);
 #[test]
 fn batches_are_as_they_were() {
     let mut messages = Messages::default();
-    let parcel = |dropped, behind, payload| Parcel {
+    let batch = |dropped, behind, payload| Batch {
         number: 0x0706_0504_0302_0100,
         stage: 0x0403_0201,
         range: Range { first: 40, count: 5, dropped },
@@ -36,31 +34,35 @@ fn batches_are_as_they_were() {
         payload,
     };
     let codec: &dyn Codec = &wire::Codec::<u64>::of_type();
-    let small = parcel(vec![1, 4], Some(11), Payload::Items(Box::new(vec![1_u64, 2, 3])));
+    let small = batch(vec![1, 4], Some(11), Payload::Items(Box::new(vec![1_u64, 2, 3])));
     let (mut head, parts, _) = small.pack(RUN, 2, codec).unwrap();
     messages.head_and_parts("a batch of three numbers without two that were dropped", &head, &parts);
     stamp(&mut head, 7 * MS);
     messages.head_and_parts("the same, sent after seven milliseconds", &head, &parts);
     let forwarded = Payload::Bytes { head: vec![1, 2].into(), parts: vec![Part::of(vec![3_u8, 4])] };
-    let (head, parts, _) = parcel(vec![], None, forwarded).pack(RUN, 2, codec).unwrap();
+    let (head, parts, _) = batch(vec![], None, forwarded).pack(RUN, 2, codec).unwrap();
     messages.head_and_parts("a batch that is sent on, of a stream of unknown length", &head, &parts);
     messages.check("pipeline-batches");
+}
+
+fn add(messages: &mut Messages, what: &str, content: &impl Content) {
+    messages.bytes(what, &encode(RUN, content).unwrap());
 }
 
 #[test]
 fn messages_of_a_pipeline_are_as_they_were() {
     let mut messages = Messages::default();
-    let request = Request { epoch: 2, edge: 1, batches: 3, held: 4, pace: 1_000_000, deviation: 300 };
-    messages.value("a replica has room for batches", Tag::Request, &request);
-    let early = Early { epoch: 2, edge: 1, batches: 300, bytes: 70_000 };
-    messages.value("batches wait for an older one", Tag::Early, &early);
+    let request = Request { epoch: 2, edge: 1, batches: 3, held: 4, service_time: 1_000_000, deviation: 300 };
+    add(&mut messages, "a replica has room for batches", &request);
+    let waiting = OutOfOrder { epoch: 2, edge: 1, batches: 300, bytes: 70_000 };
+    add(&mut messages, "batches wait for an older one", &waiting);
     let offer = |behind| Offer { epoch: 2, edge: 1, number: 300, items: 5, behind };
-    messages.value("a batch is offered", Tag::Offer, &offer(Some(70_000)));
-    messages.value("a batch of a stream of unknown length is offered", Tag::Offer, &offer(None));
+    add(&mut messages, "a batch is offered", &offer(Some(70_000)));
+    add(&mut messages, "a batch of a stream of unknown length is offered", &offer(None));
     let assign = Assign { epoch: 2, edge: 1, number: 300, receiver: 5 };
-    messages.value("a batch gets a receiver", Tag::Assign, &assign);
+    add(&mut messages, "a batch gets a receiver", &assign);
     let token = Token { epoch: 2, stage: 3, next: 300, state: vec![1, 2, 255] };
-    messages.value("a serial stage changes hands", Tag::Token, &token);
+    add(&mut messages, "a serial stage changes hands", &token);
 
     let blocks = vec![Block::new(0..1, vec![0]), Block::new(1..3, vec![1, 300])];
     let table = |dispatch| Table::new(2, Mapping::new(blocks.clone()), dispatch, &[true, false, false], true);
@@ -71,18 +73,18 @@ fn messages_of_a_pipeline_are_as_they_were() {
         measure_every: Some(100 * MS),
         links: vec![Link::FREE, Link { bandwidth: 1e9, setup: 1e-6 }],
     };
-    messages.value("a mapping is to be prepared", Tag::Prepare, &prepare);
+    add(&mut messages, "a mapping is to be prepared", &prepare);
     let unmeasured =
         Prepare { table: table(Dispatch::RoundRobin), measure_every: None, links: vec![], ..prepare };
-    messages.value("a mapping is to be prepared, without measuring", Tag::Prepare, &unmeasured);
+    add(&mut messages, "a mapping is to be prepared, without measuring", &unmeasured);
     let ready = Ready { epoch: 2, movable: vec![0, 300], warm_up: vec![(1, 20 * MS)] };
-    messages.value("a mapping is prepared", Tag::Ready, &ready);
-    messages.value("a mapping is used from now on", Tag::Switch, &Switch { epoch: 2 });
-    messages.value("the stream is over", Tag::Finish, &());
+    add(&mut messages, "a mapping is prepared", &ready);
+    add(&mut messages, "a mapping is used from now on", &Switch { epoch: 2 });
+    add(&mut messages, "the stream is over", &Finish);
 
     let mut seconds = Estimate::declared(0.25);
     (seconds.settled, seconds.count, seconds.source) = (true, 12, Source::RobustMean);
-    let measures = Measures {
+    let measurements = Measurements {
         services: vec![None, Some(Service { seconds, items: 300 })],
         volumes: vec![(0, 0), (70_000, 300)],
         speed: Some(1e9),
@@ -91,25 +93,16 @@ fn messages_of_a_pipeline_are_as_they_were() {
         computed: (0.25, 0.125),
         links: vec![(300, LinkTraffic::new(Link { bandwidth: 1e9, setup: 1e-6 }))],
     };
-    messages.value("what a rank has measured", Tag::Measures, &measures);
+    add(&mut messages, "what a rank has measured", &measurements);
     let platform = Platform::with_speeds(&[1.0, 2.0], Link { bandwidth: 1e9, setup: 1e-6 }).unwrap();
     messages.bytes("a platform", &wire::to_bytes(&platform).unwrap());
-    messages.value("a rank is asked for its speed", Tag::Probe, &Question::Speed);
-    messages.value("a rank is asked for an echo", Tag::Probe, &Question::Ping);
+    add(&mut messages, "a rank is asked for its speed", &Question::Speed);
+    add(&mut messages, "a rank is asked for an echo", &Question::Ping);
+    add(&mut messages, "a rank is asked for an echo of a large message", &Question::Bulk);
     let speed = Speed { alone: 1e9, took: 0.02, lost: 0.005 };
-    messages.value("a rank's speed", Tag::Echo, &Answer::Speed(speed));
-    messages.value("an echo", Tag::Echo, &Answer::Pong);
+    add(&mut messages, "a rank's speed", &Answer::Speed(speed));
+    add(&mut messages, "an echo", &Answer::Pong);
 
-    let doing = [
-        ("nothing", Doing::Nothing),
-        ("the source", Doing::Drawing { item: 300 }),
-        ("the sink", Doing::Feeding { item: 300 }),
-        ("a stage", Doing::Stage { stage: 1, item: 300 }),
-    ];
-    for (what, doing) in doing {
-        let status = Status { doing, state: "2 batches wait".into() };
-        messages.value(&format!("a rank is alive, in {what}"), Tag::Status, &status);
-    }
     let stage = StageStats {
         items: 1,
         dropped: 2,
@@ -132,6 +125,6 @@ fn messages_of_a_pipeline_are_as_they_were() {
         handed_over: 11,
         overtaken: 12,
     };
-    messages.value("what a rank did", Tag::Report, &report);
+    add(&mut messages, "what a rank did", &report);
     messages.check("pipeline");
 }

@@ -8,13 +8,13 @@ use armature_planner::measure::{CoreShare, Estimate, LinkTraffic};
 use armature_planner::rate::ServiceMonitor;
 use serde::{Deserialize, Serialize};
 
-use super::links::{Arrival, LinkMeter};
-use super::probe::Speed;
-use super::workshop::Work;
+use super::links::{Arrival, LinkMonitor};
+use super::stage_host::JobCost;
+use crate::balance::probe::Speed;
 
 /// What one rank has measured so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Measures {
+pub(crate) struct Measurements {
     /// By stage, for those that have run here.
     pub(crate) services: Vec<Option<Service>>,
     /// By edge (the number of stages before it): bytes and items.
@@ -43,7 +43,7 @@ pub(crate) struct Service {
 
 /// Takes up what jobs tell.
 #[derive(Debug)]
-pub(crate) struct Meter {
+pub(crate) struct Metrics {
     services: Vec<(ServiceMonitor, u64)>,
     /// By edge: bytes and items of batches that were weighed without being sent.
     weighed: Vec<(u64, u64)>,
@@ -52,16 +52,16 @@ pub(crate) struct Meter {
     ready: f64,
     computed: (f64, f64),
     /// Present where somebody wants to know.
-    links: Option<LinkMeter>,
+    links: Option<LinkMonitor>,
     /// How often measurements are told, and when next.
-    telling: Option<(Duration, Duration)>,
+    reporting: Option<(Duration, Duration)>,
     /// Whether anything has come since they were told last.
-    news: bool,
+    is_changed: bool,
 }
 
-impl Meter {
+impl Metrics {
     pub(crate) fn new(stages: usize) -> Self {
-        Meter {
+        Metrics {
             services: (0..stages).map(|_| (ServiceMonitor::default(), 0)).collect(),
             weighed: vec![(0, 0); stages + 1],
             speed: None,
@@ -69,32 +69,32 @@ impl Meter {
             ready: 0.0,
             computed: (0.0, 0.0),
             links: None,
-            telling: None,
-            news: false,
+            reporting: None,
+            is_changed: false,
         }
     }
 
     /// From `now` on, measurements are to be told so often, or not at all.
-    pub(crate) fn tell_every(&mut self, every: Option<Duration>, now: Duration) {
-        self.telling = every.map(|every| (every, now + every));
+    pub(crate) fn report_every(&mut self, every: Option<Duration>, now: Duration) {
+        self.reporting = every.map(|every| (every, now + every));
     }
 
     /// Takes up what a job has cost.
-    pub(crate) fn note(&mut self, work: &Work) {
+    pub(crate) fn note(&mut self, cost: &JobCost) {
         let mut waited = Duration::ZERO;
-        for lap in work.laps.iter().filter(|lap| lap.items > 0) {
-            let (service, items) = &mut self.services[lap.stage];
-            let (took, lost) = (lap.took.as_secs_f64(), lap.lost.as_secs_f64());
-            service.add(lap.items as u64, took - lost);
-            self.share.add(lap.cpu.as_secs_f64() + lost, lost);
-            self.computed.0 += lap.cpu.as_secs_f64();
+        for stage_time in cost.stage_times.iter().filter(|stage_time| stage_time.items > 0) {
+            let (service, items) = &mut self.services[stage_time.stage];
+            let (took, lost) = (stage_time.took.as_secs_f64(), stage_time.lost.as_secs_f64());
+            service.add(stage_time.items as u64, took - lost);
+            self.share.add(stage_time.cpu.as_secs_f64() + lost, lost);
+            self.computed.0 += stage_time.cpu.as_secs_f64();
             self.computed.1 += took - lost;
-            waited += lap.took.saturating_sub(lap.cpu + lap.lost);
-            *items += lap.items as u64;
-            self.news = true;
+            waited += stage_time.took.saturating_sub(stage_time.cpu + stage_time.lost);
+            *items += stage_time.items as u64;
+            self.is_changed = true;
         }
-        self.ready += work.took.saturating_sub(waited).as_secs_f64();
-        for weight in &work.weights {
+        self.ready += cost.took.saturating_sub(waited).as_secs_f64();
+        for weight in &cost.edge_sizes {
             let (bytes, items) = &mut self.weighed[weight.edge];
             *bytes += weight.bytes as u64;
             *items += weight.items as u64;
@@ -105,7 +105,7 @@ impl Meter {
     /// there are none, nobody wants to know.
     pub(crate) fn watch_links(&mut self, known: &[Link]) {
         if self.links.is_none() && !known.is_empty() {
-            self.links = Some(LinkMeter::new(known));
+            self.links = Some(LinkMonitor::new(known));
         }
     }
 
@@ -125,63 +125,66 @@ impl Meter {
     pub(crate) fn probed(&mut self, probed: Speed) {
         self.speed = Some(probed.alone);
         self.share.restart(probed.took, probed.lost);
-        self.news = true;
+        self.is_changed = true;
     }
 
     /// Whether there is something to tell, and it is time to.
     pub(crate) fn is_due(&mut self, now: Duration) -> bool {
-        let Some((every, next)) = &mut self.telling else { return false };
-        if !self.news || now < *next {
+        let Some((every, next)) = &mut self.reporting else { return false };
+        if !self.is_changed || now < *next {
             return false;
         }
         *next = now + *every;
-        self.news = false;
+        self.is_changed = false;
         true
     }
 
     /// All that is known now, of links only the news; `sent` is what went over each edge.
-    pub(crate) fn measures(&mut self, sent: &[(u64, u64)]) -> Measures {
+    pub(crate) fn measurements(&mut self, sent: &[(u64, u64)]) -> Measurements {
         let service = |(service, items): &(ServiceMonitor, u64)| {
             service.estimate().map(|seconds| Service { seconds, items: *items })
         };
         let volume = |(&(b, n), &(sent_b, sent_n)): (&(u64, u64), &(u64, u64))| (b + sent_b, n + sent_n);
-        Measures {
+        Measurements {
             services: self.services.iter().map(service).collect(),
             volumes: self.weighed.iter().zip(sent).map(volume).collect(),
             speed: self.speed,
             share: self.share.value(),
             ready: self.ready,
             computed: self.computed,
-            links: self.links.as_mut().map(LinkMeter::news).unwrap_or_default(),
+            links: self.links.as_mut().map(LinkMonitor::updates).unwrap_or_default(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::workshop::{Lap, Weight};
+    use super::super::stage_host::{EdgeSize, StageTime};
     use super::*;
 
     #[test]
     fn measurements_are_told_when_there_are_new_ones() {
-        let mut meter = Meter::new(2);
+        let mut metrics = Metrics::new(2);
         let at = Duration::from_millis;
-        let lap = Lap { stage: 1, items: 4, took: at(8), cpu: at(5), lost: at(2) };
-        let weight = Weight { edge: 1, items: 4, bytes: 400 };
-        let work = Work { took: at(80), laps: vec![lap; 10], weights: vec![weight] };
-        meter.note(&work);
-        assert!(!meter.is_due(at(1000)), "nobody wants to know");
-        meter.tell_every(Some(at(50)), at(1000));
-        assert!(!meter.is_due(at(1040)) && meter.is_due(at(1050)) && !meter.is_due(at(2000)));
-        let early = meter.measures(&[(0, 0); 3]);
+        let stage_time = StageTime { stage: 1, items: 4, took: at(8), cpu: at(5), lost: at(2) };
+        let weight = EdgeSize { edge: 1, items: 4, bytes: 400 };
+        let cost = JobCost { took: at(80), stage_times: vec![stage_time; 10], edge_sizes: vec![weight] };
+        metrics.note(&cost);
+        assert!(!metrics.is_due(at(1000)), "nobody wants to know");
+        metrics.report_every(Some(at(50)), at(1000));
+        assert!(!metrics.is_due(at(1040)) && metrics.is_due(at(1050)) && !metrics.is_due(at(2000)));
+        let early = metrics.measurements(&[(0, 0); 3]);
         assert!((early.share.unwrap() - 5.0 / 7.0).abs() < 1e-9, "{early:?}");
-        assert!((early.ready - 0.070).abs() < 1e-9, "a millisecond of each lap it waited: {early:?}");
-        meter.probed(Speed { alone: 2e9, took: 0.010, lost: 0.004 });
-        assert!(meter.is_due(at(2000)));
-        let told = meter.measures(&[(0, 0), (600, 6), (0, 0)]);
-        let service = told.services[1].unwrap();
+        assert!((early.ready - 0.070).abs() < 1e-9, "a millisecond of each stage_time it waited: {early:?}");
+        metrics.probed(Speed { alone: 2e9, took: 0.010, lost: 0.004 });
+        assert!(metrics.is_due(at(2000)));
+        let reported = metrics.measurements(&[(0, 0), (600, 6), (0, 0)]);
+        let service = reported.services[1].unwrap();
         assert!((service.seconds.value - 0.0015).abs() < 1e-9 && service.items == 40, "{service:?}");
-        assert_eq!((told.services[0], told.speed, told.volumes[1]), (None, Some(2e9), (1000, 10)));
-        assert!((told.share.unwrap() - 0.6).abs() < 1e-9, "{told:?}");
+        assert_eq!(
+            (reported.services[0], reported.speed, reported.volumes[1]),
+            (None, Some(2e9), (1000, 10))
+        );
+        assert!((reported.share.unwrap() - 0.6).abs() < 1e-9, "{reported:?}");
     }
 }

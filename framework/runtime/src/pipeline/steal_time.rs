@@ -17,7 +17,7 @@ const WAITING_PART: u32 = 8;
 /// What passes on a clock and not in CPU time was either lost to others or spent on waiting for something, a disk or a
 /// server; only Linux's own account of how long a thread was ready and had no core tells which.
 #[derive(Debug)]
-pub(crate) struct CoreTime {
+pub(crate) struct StealTime {
     clock: Clock,
     account: Option<Account>,
 }
@@ -30,9 +30,9 @@ struct Account {
     waited: Duration,
 }
 
-impl CoreTime {
+impl StealTime {
     pub(crate) fn new(clock: Clock) -> Self {
-        CoreTime { clock, account: None }
+        StealTime { clock, account: None }
     }
 
     /// Of the last `took` on this thread, of which it has computed for `cpu`, the part in which others had the core.
@@ -96,14 +96,14 @@ mod tests {
     #[test]
     fn a_thread_that_waits_for_something_itself_has_lost_nothing_to_others() {
         let clock = Clock::wall();
-        let mut core = CoreTime::new(clock);
+        let mut core = StealTime::new(clock);
         let (mut took, mut lost) = (Duration::ZERO, Duration::ZERO);
         for _ in 0..5 {
             let (start, cpu) = (clock.now(), clock.cpu());
             std::thread::sleep(Duration::from_millis(20));
-            let lap = clock.now().saturating_sub(start);
-            took += lap;
-            lost += core.lost(lap, clock.cpu().saturating_sub(cpu));
+            let stage_time = clock.now().saturating_sub(start);
+            took += stage_time;
+            lost += core.lost(stage_time, clock.cpu().saturating_sub(cpu));
         }
         // A busy machine may be late to wake it, but not for as long as it slept.
         assert!(took >= Duration::from_millis(100) && lost < took / 2, "{lost:?} of {took:?}");
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_short_gap_is_nobodys_turn() {
-        let mut core = CoreTime::new(Clock::wall());
+        let mut core = StealTime::new(Clock::wall());
         let us = Duration::from_micros;
         assert_eq!(core.lost(us(100), us(90)), Duration::ZERO);
         assert_eq!(core.lost(us(10_000), us(9_900)), Duration::ZERO);

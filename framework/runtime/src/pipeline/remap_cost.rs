@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use super::tuning::Standing;
+use super::controller::Progress;
 
 /// A pace is measured over so many windows of items,
 const WINDOWS: u64 = 4;
@@ -31,41 +31,41 @@ pub(crate) struct Cost {
 
 /// Something that has become known of the last change.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum News {
+pub(crate) enum CostUpdate {
     /// The last batch drawn before it has arrived. Against going on as before the stream has lost so many seconds;
     /// less than nothing if it goes faster already.
-    Landed { loss: f64 },
+    Drained { loss: f64 },
     /// The pace after it is known, and with it what it has cost.
     Settled(Cost),
 }
 
 /// So many items had arrived by then.
 #[derive(Clone, Copy, Debug)]
-struct Mark {
+struct Point {
     at: Duration,
     items: u64,
 }
 
-impl Mark {
-    fn of(s: Standing) -> Self {
-        Mark { at: s.now, items: s.items }
+impl Point {
+    fn of(s: Progress) -> Self {
+        Point { at: s.now, items: s.items }
     }
 
-    fn items_to(self, later: Mark) -> u64 {
+    fn items_to(self, later: Point) -> u64 {
         later.items.saturating_sub(self.items)
     }
 
-    fn seconds_to(self, later: Mark) -> f64 {
+    fn seconds_to(self, later: Point) -> f64 {
         later.at.saturating_sub(self.at).as_secs_f64()
     }
 
     /// Seconds lost until `later`, if an item ought to take `pace`.
-    fn loss_to(self, later: Mark, pace: f64) -> f64 {
+    fn loss_to(self, later: Point, pace: f64) -> f64 {
         self.seconds_to(later) - self.items_to(later) as f64 * pace
     }
 
     /// Seconds for an item, if there were at least so many.
-    fn pace_to(self, later: Mark, least: u64) -> Option<f64> {
+    fn pace_to(self, later: Point, least: u64) -> Option<f64> {
         let items = self.items_to(later);
         (items >= least.max(1)).then(|| self.seconds_to(later) / items as f64)
     }
@@ -76,11 +76,11 @@ enum Phase {
     /// Nothing changes.
     Steady,
     /// A change was ordered.
-    Preparing { ordered: Mark, before: Option<f64> },
+    Preparing { ordered: Point, before: Option<f64> },
     /// It is in force, while batches drawn before it are on their way.
-    Landing { ordered: Mark, in_force: Mark, before: Option<f64>, first_batch: u64, window: u64 },
+    Draining { ordered: Point, in_force: Point, before: Option<f64>, first_batch: u64, window: u64 },
     /// All have arrived, and the pace is being measured.
-    Settling { landed: Mark, account: Option<Account>, window: u64 },
+    Measuring { drained: Point, account: Option<Account>, window: u64 },
 }
 
 /// What is known of a change that has landed, if the pace before it was known.
@@ -89,13 +89,13 @@ struct Account {
     before: f64,
     preparing: f64,
     /// Seconds and items from its coming into force to its landing.
-    landing: (f64, f64),
+    draining: (f64, f64),
 }
 
 impl Account {
     fn settle(self, after: f64, window: u64) -> Cost {
         let better = self.before.min(after);
-        let (took, items) = self.landing;
+        let (took, items) = self.draining;
         let seconds = self.preparing + took - items * better;
         let window = window as f64 * better;
         Cost { seconds, windows: (window > 0.0).then(|| seconds / window) }
@@ -104,75 +104,75 @@ impl Account {
 
 /// See the module's page.
 #[derive(Debug)]
-pub(crate) struct CostMeter {
+pub(crate) struct RemapCostMeter {
     phase: Phase,
     /// Marks of the stream on its present mapping, at most a span of items old, and at most two.
-    marks: Option<(Mark, Mark)>,
+    points: Option<(Point, Point)>,
 }
 
-impl CostMeter {
+impl RemapCostMeter {
     pub(crate) fn new() -> Self {
-        CostMeter { phase: Phase::Steady, marks: None }
+        RemapCostMeter { phase: Phase::Steady, points: None }
     }
 
-    /// Nothing needs to be [seen](CostMeter::see) before so many items have arrived.
+    /// Nothing needs to be [seen](RemapCostMeter::see) before so many items have arrived.
     pub(crate) fn next(&self, in_flight: u64) -> u64 {
-        match (self.phase, self.marks) {
+        match (self.phase, self.points) {
             (Phase::Preparing { .. }, _) => u64::MAX,
-            (Phase::Landing { .. }, _) => 0,
-            (Phase::Settling { landed, window, .. }, _) => landed.items + span(window),
+            (Phase::Draining { .. }, _) => 0,
+            (Phase::Measuring { drained, window, .. }, _) => drained.items + span(window),
             (Phase::Steady, Some((_, newer))) => newer.items + span(in_flight),
             (Phase::Steady, None) => 1,
         }
     }
 
     /// The stream stands so.
-    pub(crate) fn see(&mut self, s: Standing) -> Option<News> {
-        let now = Mark::of(s);
+    pub(crate) fn see(&mut self, s: Progress) -> Option<CostUpdate> {
+        let now = Point::of(s);
         match self.phase {
             Phase::Preparing { .. } => None,
             Phase::Steady => {
-                let (_, newer) = *self.marks.get_or_insert((now, now));
+                let (_, newer) = *self.points.get_or_insert((now, now));
                 if newer.items_to(now) >= span(s.in_flight()) {
-                    self.marks = Some((newer, now));
+                    self.points = Some((newer, now));
                 }
                 None
             }
-            Phase::Landing { ordered, in_force, before, first_batch, window } => {
+            Phase::Draining { ordered, in_force, before, first_batch, window } => {
                 if s.batches.0 < first_batch {
                     return None;
                 }
                 let account = before.map(|before| Account {
                     before,
                     preparing: ordered.loss_to(in_force, before),
-                    landing: (in_force.seconds_to(now), in_force.items_to(now) as f64),
+                    draining: (in_force.seconds_to(now), in_force.items_to(now) as f64),
                 });
-                self.phase = Phase::Settling { landed: now, account, window };
-                self.marks = Some((now, now));
-                Some(News::Landed { loss: before.map_or(0.0, |before| ordered.loss_to(now, before)) })
+                self.phase = Phase::Measuring { drained: now, account, window };
+                self.points = Some((now, now));
+                Some(CostUpdate::Drained { loss: before.map_or(0.0, |before| ordered.loss_to(now, before)) })
             }
-            Phase::Settling { window, .. } => self.settle(now, span(window)),
+            Phase::Measuring { window, .. } => self.settle(now, span(window)),
         }
     }
 
     /// Another mapping is being prepared. The pace after the last one has to be known by now, or stays unknown.
-    pub(crate) fn ordered(&mut self, s: Standing) -> Option<News> {
-        let now = Mark::of(s);
-        let news = self.end(s);
+    pub(crate) fn ordered(&mut self, s: Progress) -> Option<CostUpdate> {
+        let now = Point::of(s);
+        let update = self.end(s);
         // Under a change that has not landed there is no pace that belongs to one mapping.
-        let marks = self.marks.take_if(|_| !matches!(self.phase, Phase::Landing { .. }));
-        let before = marks.and_then(|(older, _)| older.pace_to(now, s.in_flight()));
+        let points = self.points.take_if(|_| !matches!(self.phase, Phase::Draining { .. }));
+        let before = points.and_then(|(older, _)| older.pace_to(now, s.in_flight()));
         self.phase = Phase::Preparing { ordered: now, before };
-        news
+        update
     }
 
     /// The mapping that was ordered is in force.
-    pub(crate) fn in_force(&mut self, s: Standing) {
-        self.marks = None;
+    pub(crate) fn in_force(&mut self, s: Progress) {
+        self.points = None;
         self.phase = match self.phase {
-            Phase::Preparing { ordered, before } => Phase::Landing {
+            Phase::Preparing { ordered, before } => Phase::Draining {
                 ordered,
-                in_force: Mark::of(s),
+                in_force: Point::of(s),
                 before,
                 first_batch: s.batches.1,
                 window: s.in_flight(),
@@ -182,19 +182,19 @@ impl CostMeter {
     }
 
     /// The stream is over; a window of items after the last change is enough now.
-    pub(crate) fn end(&mut self, s: Standing) -> Option<News> {
+    pub(crate) fn end(&mut self, s: Progress) -> Option<CostUpdate> {
         match self.phase {
-            Phase::Settling { window, .. } => self.settle(Mark::of(s), window),
+            Phase::Measuring { window, .. } => self.settle(Point::of(s), window),
             _ => None,
         }
     }
 
     /// Closes the account of the last change, if there are enough items since it landed.
-    fn settle(&mut self, now: Mark, least: u64) -> Option<News> {
-        let Phase::Settling { landed, account, window } = self.phase else { return None };
-        let after = landed.pace_to(now, least)?;
+    fn settle(&mut self, now: Point, least: u64) -> Option<CostUpdate> {
+        let Phase::Measuring { drained, account, window } = self.phase else { return None };
+        let after = drained.pace_to(now, least)?;
         self.phase = Phase::Steady;
-        account.map(|account| News::Settled(account.settle(after, window)))
+        account.map(|account| CostUpdate::Settled(account.settle(after, window)))
     }
 }
 
@@ -204,5 +204,5 @@ fn span(in_flight: u64) -> u64 {
 }
 
 #[cfg(test)]
-#[path = "cost_tests.rs"]
+#[path = "remap_cost_tests.rs"]
 mod tests;

@@ -9,7 +9,7 @@ use super::table::Table;
 /// Exactly one rank owns a serial stage at any time, or its token is on its way. The sink is the last stage; rank 0
 /// owns it for ever.
 #[derive(Debug, Default)]
-pub(crate) struct Turns {
+pub(crate) struct Resequencer {
     /// By stage, the sink last: the next batch where the stage is serial and owned here.
     next: Vec<Option<u64>>,
     /// By stage, the sink last: whether the stage is serial.
@@ -17,14 +17,14 @@ pub(crate) struct Turns {
     ordered: bool,
 }
 
-impl Turns {
+impl Resequencer {
     /// At the beginning of a run, every owner has its stages, and they have seen nothing.
     pub(crate) fn first(table: &Table, me: usize) -> Self {
         let sink = table.stage_count();
         // Without order the sink takes what comes, and need not be owned.
         let serial: Vec<bool> = table.serial.iter().copied().chain([table.ordered]).collect();
         let next = (0..=sink).map(|s| (serial[s] && table.owner(s) == me).then_some(0)).collect();
-        Turns { next, serial, ordered: table.ordered }
+        Resequencer { next, serial, ordered: table.ordered }
     }
 
     fn serial_in(&self, stages: Range<usize>) -> impl Iterator<Item = usize> + use<'_> {
@@ -95,17 +95,20 @@ mod tests {
 
     #[test]
     fn a_batch_waits_for_its_turn_at_every_serial_stage_before_it() {
-        let mut turns = Turns::first(&table(0, true), 0);
-        assert!(turns.admit(0..2, 0) && !turns.admit(0..2, 1) && turns.admit(2..3, 7));
-        turns.pass(0..2, 0);
-        assert!(turns.admit(0..2, 1) && turns.is_over(0..2, 0) && !turns.is_over(2..3, 0));
-        assert_eq!((turns.awaited(0..2), turns.awaited(2..3), turns.awaited(3..4)), (Some(1), None, Some(0)));
+        let mut resequencer = Resequencer::first(&table(0, true), 0);
+        assert!(resequencer.admit(0..2, 0) && !resequencer.admit(0..2, 1) && resequencer.admit(2..3, 7));
+        resequencer.pass(0..2, 0);
+        assert!(resequencer.admit(0..2, 1) && resequencer.is_over(0..2, 0) && !resequencer.is_over(2..3, 0));
+        assert_eq!(
+            (resequencer.awaited(0..2), resequencer.awaited(2..3), resequencer.awaited(3..4)),
+            (Some(1), None, Some(0))
+        );
     }
 
     #[test]
     fn a_stage_that_moves_takes_its_turn_along() {
         let (here, there) = (table(0, true), table(1, true));
-        let (mut old, mut new) = (Turns::first(&here, 0), Turns::first(&here, 1));
+        let (mut old, mut new) = (Resequencer::first(&here, 0), Resequencer::first(&here, 1));
         old.pass(0..2, 4);
         assert_eq!((old.to_leave(&here, 0), old.to_leave(&there, 0)), (vec![], vec![1]));
         assert!(!new.admit(0..2, 5));
@@ -116,7 +119,7 @@ mod tests {
 
     #[test]
     fn without_order_a_stage_takes_what_comes_but_only_where_it_is() {
-        let (here, away) = (Turns::first(&table(0, false), 0), Turns::first(&table(0, false), 1));
+        let (here, away) = (Resequencer::first(&table(0, false), 0), Resequencer::first(&table(0, false), 1));
         assert!(here.admit(0..2, 9) && !away.admit(0..2, 9) && away.admit(3..4, 9));
         assert!(!here.is_over(0..2, 0));
     }

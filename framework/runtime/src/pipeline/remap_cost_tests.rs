@@ -6,21 +6,21 @@ const WINDOW: u64 = 10;
 
 /// A stream of batches of one item with a full window.
 struct Stream {
-    meter: CostMeter,
+    metrics: RemapCostMeter,
     ms: f64,
     items: u64,
-    news: Vec<News>,
+    update: Vec<CostUpdate>,
 }
 
 impl Stream {
     fn new() -> Self {
-        Stream { meter: CostMeter::new(), ms: 0.0, items: 0, news: Vec::new() }
+        Stream { metrics: RemapCostMeter::new(), ms: 0.0, items: 0, update: Vec::new() }
     }
 
-    fn standing(&self) -> Standing {
+    fn progress(&self) -> Progress {
         let now = Duration::from_secs_f64(self.ms * 1e-3);
         let drawn = self.items + WINDOW;
-        Standing { now, elapsed: now, items: self.items, drawn, left: None, batches: (self.items, drawn) }
+        Progress { now, elapsed: now, items: self.items, drawn, left: None, batches: (self.items, drawn) }
     }
 
     /// So many items arrive, one every `ms`.
@@ -28,8 +28,8 @@ impl Stream {
         for _ in 0..items {
             self.ms += ms;
             self.items += 1;
-            if self.items >= self.meter.next(WINDOW) {
-                self.news.extend(self.meter.see(self.standing()));
+            if self.items >= self.metrics.next(WINDOW) {
+                self.update.extend(self.metrics.see(self.progress()));
             }
         }
         self
@@ -41,36 +41,36 @@ impl Stream {
     }
 
     fn order(&mut self) -> &mut Self {
-        self.news.extend(self.meter.ordered(self.standing()));
+        self.update.extend(self.metrics.ordered(self.progress()));
         self
     }
 
     fn switch(&mut self) -> &mut Self {
-        self.meter.in_force(self.standing());
+        self.metrics.in_force(self.progress());
         self
     }
 
     fn end(&mut self) -> &mut Self {
-        self.news.extend(self.meter.end(self.standing()));
+        self.update.extend(self.metrics.end(self.progress()));
         self
     }
 
     /// Costs in ms and windows.
     fn costs(&self) -> Vec<(f64, f64)> {
-        let cost = |news: &News| match news {
-            News::Settled(cost) => Some((1e3 * cost.seconds, cost.windows.unwrap())),
-            News::Landed { .. } => None,
+        let cost = |update: &CostUpdate| match update {
+            CostUpdate::Settled(cost) => Some((1e3 * cost.seconds, cost.windows.unwrap())),
+            CostUpdate::Drained { .. } => None,
         };
-        self.news.iter().filter_map(cost).collect()
+        self.update.iter().filter_map(cost).collect()
     }
 
     /// Losses at landing in ms.
     fn losses(&self) -> Vec<f64> {
-        let loss = |news: &News| match news {
-            News::Landed { loss } => Some(1e3 * loss),
-            News::Settled(_) => None,
+        let loss = |update: &CostUpdate| match update {
+            CostUpdate::Drained { loss } => Some(1e3 * loss),
+            CostUpdate::Settled(_) => None,
         };
-        self.news.iter().filter_map(loss).collect()
+        self.update.iter().filter_map(loss).collect()
     }
 }
 
@@ -89,7 +89,7 @@ fn a_change_without_disturbance_costs_nothing_whatever_the_pace_becomes() {
         stream.flow(200, 2.0).order().flow(5, 2.0).switch().flow(WINDOW, after).flow(60, after);
         assert_costs(&stream, &[(0.0, 0.0)]);
         let gained = (WINDOW as f64) * (2.0 - after);
-        assert!((stream.losses()[0] + gained).abs() < 1e-6, "{:?}", stream.news);
+        assert!((stream.losses()[0] + gained).abs() < 1e-6, "{:?}", stream.update);
     }
 }
 
@@ -137,7 +137,7 @@ fn a_change_during_a_change_leaves_the_cost_of_both_unknown() {
     // The second is ordered, or in force, before the first has landed.
     stream.flow(200, 1.0).order().switch().flow(3, 1.0).order().flow(2, 1.0).switch().flow(80, 1.0);
     assert_costs(&stream, &[]);
-    assert_eq!(stream.losses(), [0.0], "one landing, of the second");
+    assert_eq!(stream.losses(), [0.0], "one draining, of the second");
     // The third comes after them and is known.
     stream.order().switch().stall(4.0).flow(80, 1.0);
     assert_costs(&stream, &[(4.0, 0.4)]);
@@ -174,17 +174,17 @@ fn a_stream_that_ends_inside_a_change_or_begins_with_one_leaves_its_cost_unknown
 
 #[test]
 fn where_nothing_is_in_flight_a_change_lands_at_once() {
-    let mut meter = CostMeter::new();
+    let mut metrics = RemapCostMeter::new();
     let at = |ms: u64, items: u64| {
         let now = Duration::from_millis(ms);
-        Standing { now, elapsed: now, items, drawn: items, left: None, batches: (items, items) }
+        Progress { now, elapsed: now, items, drawn: items, left: None, batches: (items, items) }
     };
-    (1..100).for_each(|n| assert_eq!(meter.see(at(n, n)), None));
-    assert_eq!(meter.ordered(at(99, 99)), None);
-    meter.in_force(at(109, 99));
-    assert_eq!(meter.next(0), 0);
-    let Some(News::Landed { loss }) = meter.see(at(109, 99)) else { panic!("it has landed") };
+    (1..100).for_each(|n| assert_eq!(metrics.see(at(n, n)), None));
+    assert_eq!(metrics.ordered(at(99, 99)), None);
+    metrics.in_force(at(109, 99));
+    assert_eq!(metrics.next(0), 0);
+    let Some(CostUpdate::Drained { loss }) = metrics.see(at(109, 99)) else { panic!("it has drained") };
     assert!((loss - 0.010).abs() < 1e-9, "{loss}");
-    let Some(News::Settled(cost)) = meter.see(at(149, 139)) else { panic!("it is known") };
+    let Some(CostUpdate::Settled(cost)) = metrics.see(at(149, 139)) else { panic!("it is known") };
     assert!((cost.seconds - 0.010).abs() < 1e-9 && cost.windows.is_none(), "{cost:?}");
 }

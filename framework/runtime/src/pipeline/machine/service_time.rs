@@ -10,7 +10,7 @@ const LONG: Duration = Duration::from_millis(10);
 /// What a rank spends between beginning one batch of a block and the next one, per item: with what its other blocks
 /// take of its time, but without waiting. The machine has no clock; its compute side says what each job took.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct ServiceTime {
     /// What the rank had spent when it began the last batch, and the items of that.
     last: Option<(Duration, u32)>,
     mean: f64,
@@ -22,7 +22,7 @@ pub(super) struct Pace {
     first_done: bool,
 }
 
-impl Pace {
+impl ServiceTime {
     /// Another batch of `items` is begun, after the rank has spent `busy` on everything so far.
     pub(super) fn begins(&mut self, items: u32, busy: Duration) {
         self.batches += 1;
@@ -45,7 +45,7 @@ impl Pace {
 
     /// Something is done, after the rank has spent `busy` on everything so far. Returns whether this was what had to be
     /// waited for: the end of the first batch, before which nobody knows how slow this rank is.
-    pub(super) fn ends(&mut self, busy: Duration) -> bool {
+    pub(super) fn source_sink(&mut self, busy: Duration) -> bool {
         let Some((then, items)) = self.last.filter(|_| self.is_at_first()) else { return false };
         self.mean = busy.saturating_sub(then).as_secs_f64() / f64::from(items.max(1));
         self.first_done = true;
@@ -80,36 +80,41 @@ mod tests {
 
     #[test]
     fn other_work_counts_and_waiting_does_not() {
-        let mut pace = Pace::default();
+        let mut service_time = ServiceTime::default();
         let ms = Duration::from_millis;
-        pace.begins(2, ms(0));
-        assert!(pace.nanos() == 0 && !pace.is_brisk());
+        service_time.begins(2, ms(0));
+        assert!(service_time.nanos() == 0 && !service_time.is_brisk());
         // 4 ms on its two items, 6 ms on another block.
-        pace.begins(1, ms(10));
-        assert_eq!(pace.nanos(), 5_000_000);
-        pace.begins(1, ms(11));
-        assert_eq!(pace.nanos(), 3_000_000);
+        service_time.begins(1, ms(10));
+        assert_eq!(service_time.nanos(), 5_000_000);
+        service_time.begins(1, ms(11));
+        assert_eq!(service_time.nanos(), 3_000_000);
         for n in 0..100 {
-            pace.begins(1, ms(11 + 7 * (n + 1)));
+            service_time.begins(1, ms(11 + 7 * (n + 1)));
         }
-        assert!(pace.nanos().abs_diff(7_000_000) < 10 && pace.is_brisk(), "{pace:?}");
-        pace.begins(1, ms(2000));
-        assert!(!pace.is_brisk(), "{pace:?}");
+        assert!(service_time.nanos().abs_diff(7_000_000) < 10 && service_time.is_brisk(), "{service_time:?}");
+        service_time.begins(1, ms(2000));
+        assert!(!service_time.is_brisk(), "{service_time:?}");
     }
 
     #[test]
     fn the_first_batch_tells_as_soon_as_it_is_done() {
-        let mut pace = Pace::default();
-        assert!(!pace.is_at_first() && !pace.ends(Duration::ZERO));
-        pace.begins(1, Duration::ZERO);
-        assert!(pace.is_at_first() && pace.ends(Duration::from_millis(3)));
-        assert!(!pace.is_at_first() && pace.is_brisk() && !pace.ends(Duration::from_millis(4)));
-        assert_eq!(pace.nanos(), 3_000_000);
+        let mut service_time = ServiceTime::default();
+        assert!(!service_time.is_at_first() && !service_time.source_sink(Duration::ZERO));
+        service_time.begins(1, Duration::ZERO);
+        assert!(service_time.is_at_first() && service_time.source_sink(Duration::from_millis(3)));
+        assert!(
+            !service_time.is_at_first()
+                && service_time.is_brisk()
+                && !service_time.source_sink(Duration::from_millis(4))
+        );
+        assert_eq!(service_time.nanos(), 3_000_000);
     }
 
     #[test]
     fn items_that_differ_are_told_from_items_that_do_not() {
-        let (mut even, mut uneven, mut batches) = (Pace::default(), Pace::default(), Pace::default());
+        let (mut even, mut uneven, mut batches) =
+            (ServiceTime::default(), ServiceTime::default(), ServiceTime::default());
         for n in 0..200 {
             even.begins(1, Duration::from_millis(4 * n));
             uneven.begins(1, Duration::from_millis(4 * n - 2 * (n % 2)));
@@ -117,17 +122,17 @@ mod tests {
         }
         assert_eq!(even.deviation(), 0);
         // 2 ms and 6 ms in turn; the newest counts most. Four items together take 12 ms and 20 ms.
-        for pace in [uneven, batches] {
-            assert!(pace.deviation().abs_diff(2_000_000) < 100_000, "{pace:?}");
+        for service_time in [uneven, batches] {
+            assert!(service_time.deviation().abs_diff(2_000_000) < 100_000, "{service_time:?}");
         }
     }
 
     #[test]
     fn batches_handed_over_together_do_not_look_free() {
-        let mut pace = Pace::default();
-        pace.begins(1, Duration::ZERO);
-        pace.begins(1, Duration::ZERO);
-        pace.begins(1, Duration::from_millis(4));
-        assert_eq!(pace.nanos(), 4_000_000);
+        let mut service_time = ServiceTime::default();
+        service_time.begins(1, Duration::ZERO);
+        service_time.begins(1, Duration::ZERO);
+        service_time.begins(1, Duration::from_millis(4));
+        assert_eq!(service_time.nanos(), 4_000_000);
     }
 }

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::broker::Broker;
-use super::inbox::Inbox;
-use super::job::{Job, Note};
-use super::parcel::Parcel;
+use super::Machine;
+use super::batch::Batch;
+use super::dispatcher::Dispatcher;
+use super::input_queue::InputQueue;
+use super::job::{Job, StreamEvent};
+use super::resequencer::Resequencer;
 use super::table::{Route, Table};
-use super::turns::Turns;
-use super::{Machine, Token};
-use crate::comm::message::Tag;
 use crate::error::{Error, ErrorKind, Result};
+use crate::pipeline::messages::Token;
 
 /// Serial stages that are neither here nor away.
 #[derive(Debug, Default)]
-pub(super) struct Moving {
+pub(super) struct Migration {
     /// Given up here, and not yet saved.
     leaving: Vec<usize>,
     /// By stage: the batch that the next owner takes first, while the stage is being saved.
@@ -25,7 +25,7 @@ pub(super) struct Moving {
     restoring: BTreeMap<usize, u64>,
 }
 
-impl Moving {
+impl Migration {
     /// The next stage to save or restore.
     pub(super) fn next_job(&mut self) -> Option<Job> {
         if let Some(stage) = self.leaving.pop() {
@@ -54,72 +54,73 @@ impl Machine {
         }
         self.note_queues();
         if table.epoch == 1 {
-            self.turns = Turns::first(&table, self.me);
-        } else if !self.moving.is_empty() {
+            self.resequencer = Resequencer::first(&table, self.me);
+        } else if !self.migration.is_empty() {
             self.traffic.overtaken += 1;
         }
-        let waiting: Vec<Parcel> = self.clear();
+        let waiting: Vec<Batch> = self.clear();
         if let Some(source) = &mut self.source {
-            source.forget_early();
+            source.forget_out_of_order();
         }
         self.table = table;
         let (me, edges) = (self.me, self.table.last_edge() + 1);
-        let receives = |edge: usize| self.table.receivers(edge).contains(&me).then(Inbox::default);
-        let keeps_book = |edge| (self.table.route(edge) == Route::Pull { broker: me }).then(Broker::default);
-        self.inboxes = (0..edges).map(receives).collect();
-        self.brokers = (0..edges).map(keeps_book).collect();
-        self.shelves = (0..edges).map(|_| BTreeMap::new()).collect();
+        let receives = |edge: usize| self.table.receivers(edge).contains(&me).then(InputQueue::default);
+        let dispatches =
+            |edge| (self.table.route(edge) == Route::Pull { dispatcher: me }).then(Dispatcher::default);
+        self.inputs = (0..edges).map(receives).collect();
+        self.dispatchers = (0..edges).map(dispatches).collect();
+        self.output_buffers = (0..edges).map(|_| BTreeMap::new()).collect();
         self.leave();
-        for parcel in waiting {
-            self.forward(parcel)?;
+        for batch in waiting {
+            self.forward(batch)?;
         }
         (0..edges).try_for_each(|edge| self.ask(edge))?;
-        for message in std::mem::take(&mut self.early) {
-            self.on_message(message)?;
+        for (from, message) in std::mem::take(&mut self.of_later_mapping) {
+            self.on_message(from, message)?;
         }
         Ok(())
     }
 
     /// All batches that wait here, oldest first.
-    fn clear(&mut self) -> Vec<Parcel> {
-        let mut waiting: Vec<Parcel> = self.inboxes.iter_mut().flatten().flat_map(Inbox::clear).collect();
-        waiting.extend(std::mem::take(&mut self.shelves).into_iter().flat_map(BTreeMap::into_values));
-        waiting.sort_unstable_by_key(|parcel| parcel.number);
+    fn clear(&mut self) -> Vec<Batch> {
+        let mut waiting: Vec<Batch> = self.inputs.iter_mut().flatten().flat_map(InputQueue::clear).collect();
+        waiting.extend(std::mem::take(&mut self.output_buffers).into_iter().flat_map(BTreeMap::into_values));
+        waiting.sort_unstable_by_key(|batch| batch.number);
         waiting
     }
 
     /// A batch that came, or waited here, under an older mapping goes where the present one says.
-    pub(super) fn forward(&mut self, parcel: Parcel) -> Result<()> {
-        if parcel.stage > self.table.stage_count() {
-            let text = format!("batch {} is for stage {}, which does not exist", parcel.number, parcel.stage);
+    pub(super) fn forward(&mut self, batch: Batch) -> Result<()> {
+        if batch.stage > self.table.stage_count() {
+            let text = format!("batch {} is for stage {}, which does not exist", batch.number, batch.stage);
             return Err(Error::new(ErrorKind::Wire, text));
         }
-        let edge = self.table.edge_of(parcel.stage);
+        let edge = self.table.edge_of(batch.stage);
         if !self.table.receivers(edge).contains(&self.me) {
             self.traffic.forwarded += 1;
             let epoch = self.epoch();
-            match self.notes.last_mut() {
-                Some(Note::Forwarded { epoch: last, batches }) if *last == epoch => *batches += 1,
-                _ => self.notes.push(Note::Forwarded { epoch, batches: 1 }),
+            match self.events.last_mut() {
+                Some(StreamEvent::Forwarded { epoch: last, batches }) if *last == epoch => *batches += 1,
+                _ => self.events.push(StreamEvent::Forwarded { epoch, batches: 1 }),
             }
         }
-        self.send_on(parcel)
+        self.send_on(batch)
     }
 
     /// Gives up the serial stages that belong elsewhere now. Their last batches have been handed to the compute side,
     /// which saves them behind these.
     fn leave(&mut self) {
-        for stage in self.turns.to_leave(&self.table, self.me) {
-            if let Some(next) = self.turns.give_up(stage) {
-                self.moving.leaving.push(stage);
-                self.moving.saving.insert(stage, next);
+        for stage in self.resequencer.to_leave(&self.table, self.me) {
+            if let Some(next) = self.resequencer.give_up(stage) {
+                self.migration.leaving.push(stage);
+                self.migration.saving.insert(stage, next);
             }
         }
     }
 
     /// A stage has been saved here: it goes to its owner, who may have changed since.
     pub(super) fn released(&mut self, stage: usize, state: Vec<u8>) -> Result<()> {
-        let Some(next) = self.moving.saving.remove(&stage) else {
+        let Some(next) = self.migration.saving.remove(&stage) else {
             return Err(Error::new(ErrorKind::Wire, format!("stage {stage} was saved, but not asked for")));
         };
         let token = Token { epoch: self.epoch(), stage: stage as u32, next, state };
@@ -132,32 +133,32 @@ impl Machine {
         if owner != self.me {
             self.traffic.handed_over += 1;
             let bytes = token.state.len();
-            self.notes.push(Note::HandOver { stage, to: owner, next: token.next, bytes });
-            return self.mail(owner, Tag::Token, &token);
+            self.events.push(StreamEvent::HandOver { stage, to: owner, next: token.next, bytes });
+            return self.post(owner, &token);
         }
-        self.moving.restoring.insert(stage, token.next);
-        self.moving.coming.push((stage, token.state));
+        self.migration.restoring.insert(stage, token.next);
+        self.migration.coming.push((stage, token.state));
         Ok(())
     }
 
     /// A serial stage comes here, perhaps on its way to somebody else.
     pub(super) fn on_token(&mut self, from: usize, token: Token) -> Result<()> {
         let stage = token.stage as usize;
-        let held = self.turns.owns(stage)
-            || self.moving.saving.contains_key(&stage)
-            || self.moving.restoring.contains_key(&stage);
-        if held || !self.turns.is_serial(stage) {
+        let held = self.resequencer.owns(stage)
+            || self.migration.saving.contains_key(&stage)
+            || self.migration.restoring.contains_key(&stage);
+        if held || !self.resequencer.is_serial(stage) {
             let text = format!("rank {from} hands over stage {stage}, which it cannot have had");
             return Err(Error::new(ErrorKind::Wire, text));
         }
-        self.notes.push(Note::TakeOver { stage, from, next: token.next });
+        self.events.push(StreamEvent::TakeOver { stage, from, next: token.next });
         self.pass_on(Token { epoch: self.epoch(), ..token })
     }
 
     /// A stage that came here is ready; if it belongs elsewhere by now, it moves on.
     pub(super) fn restored(&mut self, stage: usize) {
-        if let Some(next) = self.moving.restoring.remove(&stage) {
-            self.turns.receive(stage, next);
+        if let Some(next) = self.migration.restoring.remove(&stage) {
+            self.resequencer.receive(stage, next);
             self.leave();
         }
     }

@@ -1,36 +1,15 @@
-//! A batch on its way, and the header with which it travels.
+//! A batch as it lies on the wire: a header of its own behind the message's, the places of dropped items, the items.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::super::erased::{Codec, Items, Range};
+use super::Tag;
 use crate::comm::Part;
-use crate::comm::message::{FRAME_HEADER, Tag, frame_header};
+use crate::comm::message::{FRAME_HEADER, TAG_AT, Tagged, frame_header};
 use crate::error::{Error, ErrorKind, Result};
-
-/// A batch with its place in the stream. Its items are looked at by stages only.
-pub(crate) struct Parcel {
-    /// Which batch of the stream this is, from 0.
-    pub(crate) number: u64,
-    /// The stage that comes next; the number of stages where that is the sink. What it holds are that stage's
-    /// inputs.
-    pub(crate) stage: usize,
-    pub(crate) range: Range,
-    /// Time that stages have spent on it so far.
-    pub(crate) service: Duration,
-    /// Bytes that it had at its widest edge so far, on a wire or from a block to the next on the same rank; 0 before.
-    pub(crate) widest: u64,
-    /// Items of the stream that come behind it, if the source knew.
-    pub(crate) behind: Option<u64>,
-    pub(crate) payload: Payload,
-}
-
-/// What a parcel holds: items, or the bytes that they travel as.
-pub(crate) enum Payload {
-    Items(Items),
-    Bytes { head: Bytes, parts: Vec<Part> },
-}
+use crate::pipeline::erased::{Codec, Range};
+use crate::pipeline::machine::batch::{Batch, Payload};
 
 /// Bytes of the header behind the message's own, before the places of dropped items.
 const HEADER: usize = 64;
@@ -39,26 +18,28 @@ const SENT: usize = 48;
 /// For a stream whose length is not known.
 const UNKNOWN: u64 = u64::MAX;
 
-/// Writes into a data message's head, message header included, that it is `sent` now.
+/// Writes into a message's head, message header included, that it is `sent` now, if it is a batch's.
 pub(crate) fn stamp(head: &mut [u8], sent: Duration) {
     let at = FRAME_HEADER + SENT;
-    if let Some(place) = head.get_mut(at..at + 8) {
+    if head.get(TAG_AT) == Some(&Tag::Batch.byte())
+        && let Some(place) = head.get_mut(at..at + 8)
+    {
         place.copy_from_slice(&(sent.as_nanos() as u64).max(1).to_le_bytes());
     }
 }
 
-/// When a data message was sent, by its sender's clock, if it says so.
+/// When a batch was sent, by its sender's clock, if it says so.
 pub(crate) fn sent(body: &[u8]) -> Option<Duration> {
     let stamp = u64::from_le_bytes(*body.get(SENT..)?.first_chunk()?);
     (stamp > 0).then(|| Duration::from_nanos(stamp))
 }
 
-impl Parcel {
-    /// The parcel as head and parts of a message, and how many bytes these have.
+impl Batch {
+    /// The batch as head and parts of a message, and how many bytes these have.
     pub(crate) fn pack(self, run: u32, epoch: u32, codec: &dyn Codec) -> Result<(Vec<u8>, Vec<Part>, u64)> {
-        let Parcel { number, stage, range, service, widest, behind, payload } = self;
+        let Batch { number, stage, range, service, widest, behind, payload } = self;
         let mut head = Vec::with_capacity(256);
-        head.extend_from_slice(&frame_header(run, Tag::Data));
+        head.extend_from_slice(&frame_header(run, Tag::Batch));
         head.extend_from_slice(&epoch.to_le_bytes());
         head.extend_from_slice(&(stage as u32).to_le_bytes());
         head.extend_from_slice(&number.to_le_bytes());
@@ -88,15 +69,8 @@ impl Parcel {
         Ok((head, parts, bytes))
     }
 
-    /// It stays on this rank: what it holds is weighed instead of packed.
-    pub(crate) fn weigh(&mut self, codec: &dyn Codec) {
-        if let Payload::Items(items) = &self.payload {
-            self.widest = self.widest.max(codec.weigh(items));
-        }
-    }
-
-    /// Reads the header of a data message's body; returns epoch and parcel.
-    pub(crate) fn unpack(body: Bytes, parts: Vec<Part>) -> Result<(u32, Parcel)> {
+    /// Reads the header of a batch's body; returns epoch and batch.
+    pub(crate) fn unpack(body: Bytes, parts: Vec<Part>) -> Result<(u32, Batch)> {
         let short =
             || Error::new(ErrorKind::Wire, format!("a batch's header is cut short at {} bytes", body.len()));
         let header = body.first_chunk::<HEADER>().ok_or_else(short)?;
@@ -111,7 +85,7 @@ impl Parcel {
         if !dropped.is_sorted_by(|a, b| a < b) || dropped.last().is_some_and(|&last| last >= count) {
             return Err(Error::new(ErrorKind::Wire, "a batch's list of dropped items is not in order"));
         }
-        let parcel = Parcel {
+        let batch = Batch {
             number: u64_at(8),
             stage: u32_at(4) as usize,
             range: Range { first: u64_at(16), count, dropped },
@@ -120,17 +94,7 @@ impl Parcel {
             behind: Some(u64_at(56)).filter(|&items| items != UNKNOWN),
             payload: Payload::Bytes { head: body.slice(end..), parts },
         };
-        Ok((u32_at(0), parcel))
-    }
-}
-
-impl std::fmt::Debug for Parcel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Parcel")
-            .field("number", &self.number)
-            .field("stage", &self.stage)
-            .field("range", &self.range)
-            .finish_non_exhaustive()
+        Ok((u32_at(0), batch))
     }
 }
 
@@ -140,10 +104,10 @@ mod tests {
     use crate::wire;
 
     #[test]
-    fn a_parcel_survives_its_journey() {
+    fn a_batch_survives_its_journey() {
         let codec: &dyn Codec = &wire::Codec::<u64>::of_type();
         let range = Range { first: 40, count: 5, dropped: vec![1, 4] };
-        let parcel = Parcel {
+        let batch = Batch {
             number: 7,
             stage: 1,
             range: range.clone(),
@@ -152,18 +116,18 @@ mod tests {
             behind: Some(11),
             payload: Payload::Items(Box::new(vec![1u64, 2, 3])),
         };
-        let (mut head, parts, bytes) = parcel.pack(3, 2, codec).unwrap();
+        let (mut head, parts, bytes) = batch.pack(3, 2, codec).unwrap();
         assert_eq!(sent(&head[FRAME_HEADER..]), None);
         stamp(&mut head, Duration::from_nanos(u64::MAX));
         let body = Bytes::from(head).slice(FRAME_HEADER..);
         assert_eq!(sent(&body), Some(Duration::from_nanos(u64::MAX)));
-        let (epoch, parcel) = Parcel::unpack(body, parts).unwrap();
-        assert_eq!((epoch, parcel.stage, parcel.number), (2, 1, 7));
+        let (epoch, batch) = Batch::unpack(body, parts).unwrap();
+        assert_eq!((epoch, batch.stage, batch.number), (2, 1, 7));
         assert_eq!(
-            (parcel.range.clone(), parcel.service, parcel.widest, parcel.behind),
+            (batch.range.clone(), batch.service, batch.widest, batch.behind),
             (range, Duration::from_nanos(1234), bytes, Some(11))
         );
-        let Payload::Bytes { head, parts } = parcel.payload else { panic!("bytes came in") };
+        let Payload::Bytes { head, parts } = batch.payload else { panic!("bytes came in") };
         let items = codec.decode(head, parts, 3).unwrap();
         assert_eq!(*items.downcast_ref::<Vec<u64>>().unwrap(), [1, 2, 3]);
     }
@@ -172,17 +136,17 @@ mod tests {
     fn hostile_headers_are_errors() {
         let mut good = vec![0u8; HEADER];
         good[24] = 2; // count
-        assert!(Parcel::unpack(good.clone().into(), vec![]).is_ok());
+        assert!(Batch::unpack(good.clone().into(), vec![]).is_ok());
         for cut in 0..HEADER {
-            assert!(Parcel::unpack(good[..cut].to_vec().into(), vec![]).is_err());
+            assert!(Batch::unpack(good[..cut].to_vec().into(), vec![]).is_err());
             assert_eq!(sent(&good[..cut]), None);
         }
         let mut many = good.clone();
         many[28..32].copy_from_slice(&u32::MAX.to_le_bytes());
-        assert!(Parcel::unpack(many.into(), vec![]).is_err(), "more dropped items than bytes");
+        assert!(Batch::unpack(many.into(), vec![]).is_err(), "more dropped items than bytes");
         let mut outside = good;
         outside[28] = 1;
         outside.extend_from_slice(&2u32.to_le_bytes());
-        assert!(Parcel::unpack(outside.into(), vec![]).is_err(), "place 2 of 2 items");
+        assert!(Batch::unpack(outside.into(), vec![]).is_err(), "place 2 of 2 items");
     }
 }

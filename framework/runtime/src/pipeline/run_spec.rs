@@ -12,9 +12,9 @@ use super::remaps::Script;
 use crate::error::Result;
 use crate::session::{BatchMode, Config, Probed, Session};
 
-/// What rank 0 needs to know of the pipeline, whose stages are in the workshop by now.
+/// What rank 0 needs to know of the pipeline, whose stages are in the stage host by now.
 #[derive(Debug)]
-pub(crate) struct Score<'s> {
+pub(crate) struct RunSpec<'s> {
     pub(crate) outline: PipelineSpec,
     pub(crate) mapping: Option<Mapping>,
     pub(crate) dispatch: Dispatch,
@@ -26,11 +26,11 @@ pub(crate) struct Score<'s> {
     pub(crate) script: Script,
 }
 
-impl<'s> Score<'s> {
+impl<'s> RunSpec<'s> {
     /// Reads the pipeline, and its mapping if that is not to be planned.
     pub(crate) fn of(pipeline: &mut Runnable<'_>, ranks: usize, session: &'s Session) -> Result<Self> {
         let choice: &MappingChoice = &pipeline.mapping;
-        Ok(Score {
+        Ok(RunSpec {
             outline: outline(&pipeline.stages),
             mapping: choice.resolve(&pipeline.stages, ranks)?,
             dispatch: pipeline.dispatch,

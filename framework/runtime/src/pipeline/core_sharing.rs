@@ -11,8 +11,8 @@ use std::time::Duration;
 use armature_planner::SharedCores;
 use armature_planner::measure::load_of_others;
 
-use super::meter::Measures;
-use super::probe;
+use super::metrics::Measurements;
+use crate::balance::probe;
 
 /// Seconds after which a rank's activity counts half.
 const HALF_LIFE: f64 = 0.3;
@@ -25,7 +25,7 @@ const LEAST_COMPUTING: f64 = 0.01;
 
 /// What one rank has told of its core.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Reported {
     share: f64,
     /// Which part of the time it was ready to compute, lately.
     active: f64,
@@ -37,58 +37,62 @@ struct Told {
 
 /// See the module's page.
 #[derive(Debug)]
-pub(crate) struct Cores {
+pub(crate) struct CoreSharing {
     groups: Vec<SharedCores>,
-    told: Vec<Told>,
+    reported: Vec<Reported>,
     /// By group: how many threads of others competed with its ranks when that was last seen.
     loads: Vec<f64>,
 }
 
-impl Cores {
+impl CoreSharing {
     pub(crate) fn new(groups: &[SharedCores], ranks: usize) -> Self {
-        let nothing = Told { share: 1.0, active: 0.0, ready: 0.0, at: None, computed: (0.0, 0.0) };
-        Cores { groups: groups.to_vec(), told: vec![nothing; ranks], loads: vec![0.0; groups.len()] }
+        let nothing = Reported { share: 1.0, active: 0.0, ready: 0.0, at: None, computed: (0.0, 0.0) };
+        CoreSharing {
+            groups: groups.to_vec(),
+            reported: vec![nothing; ranks],
+            loads: vec![0.0; groups.len()],
+        }
     }
 
     /// All ranks were probed at the same time, and had `shares`.
     pub(crate) fn probed(&mut self, shares: &[f64]) {
-        for (told, &share) in self.told.iter_mut().zip(shares) {
-            told.share = share;
+        for (reported, &share) in self.reported.iter_mut().zip(shares) {
+            reported.share = share;
         }
         for (load, group) in self.loads.iter_mut().zip(&self.groups) {
-            let shares: Vec<f64> = group.processors.iter().map(|&r| self.told[r].share).collect();
+            let shares: Vec<f64> = group.processors.iter().map(|&r| self.reported[r].share).collect();
             *load = load_of_others(&shares, &vec![1.0; shares.len()], group.cores);
         }
     }
 
     /// A rank has told, `now`, what it measured.
-    pub(crate) fn measured(&mut self, rank: usize, measures: &Measures, now: Duration) {
-        let told = &mut self.told[rank];
+    pub(crate) fn measured(&mut self, rank: usize, measurements: &Measurements, now: Duration) {
+        let reported = &mut self.reported[rank];
         // A frame may say anything.
-        if let Some(share) = measures.share.filter(|share| *share > 0.0 && *share <= 1.0) {
-            told.share = share;
+        if let Some(share) = measurements.share.filter(|share| *share > 0.0 && *share <= 1.0) {
+            reported.share = share;
         }
-        let passed = now.saturating_sub(told.at.unwrap_or(Duration::ZERO)).as_secs_f64();
-        let active = (measures.ready - told.ready) / passed;
+        let passed = now.saturating_sub(reported.at.unwrap_or(Duration::ZERO)).as_secs_f64();
+        let active = (measurements.ready - reported.ready) / passed;
         if passed > 0.0 && active >= 0.0 {
             let keep = (-passed / HALF_LIFE).exp2();
-            told.active = told.active * keep + active.min(1.0) * (1.0 - keep);
-            (told.ready, told.at) = (measures.ready, Some(now));
+            reported.active = reported.active * keep + active.min(1.0) * (1.0 - keep);
+            (reported.ready, reported.at) = (measurements.ready, Some(now));
         }
-        told.computed = measures.computed;
+        reported.computed = measurements.computed;
     }
 
     /// Speeds that can be expected of ranks that are as fast as `alone` with a core to themselves; `hosts` says which of
     /// them have stages.
     pub(crate) fn speeds(&mut self, mut alone: Vec<f64>, hosts: impl Fn(usize) -> bool) -> Vec<f64> {
         probe::even_out(&mut alone, &self.groups);
-        let mut left: Vec<f64> = self.told.iter().map(|told| told.share).collect();
+        let mut left: Vec<f64> = self.reported.iter().map(|reported| reported.share).collect();
         for (load, group) in self.loads.iter_mut().zip(&self.groups) {
-            let heard = || group.processors.iter().filter(|&&r| self.told[r].at.is_some());
+            let heard = || group.processors.iter().filter(|&&r| self.reported[r].at.is_some());
             // One that has no stage tells nothing, and does nothing.
-            let active = |r: usize| if hosts(r) { self.told[r].active } else { 0.0 };
+            let active = |r: usize| if hosts(r) { self.reported[r].active } else { 0.0 };
             let (shares, activity): (Vec<f64>, Vec<f64>) =
-                heard().map(|&r| (self.told[r].share, active(r))).unzip();
+                heard().map(|&r| (self.reported[r].share, active(r))).unzip();
             if activity.iter().sum::<f64>() > LEAST_ACTIVITY {
                 *load = load_of_others(&shares, &activity, group.cores);
             } else if heard().count() > 0 && heard().all(|&r| !hosts(r)) {
@@ -99,7 +103,7 @@ impl Cores {
             group.processors.iter().for_each(|&r| left[r] = part_of_core(1, group.cores, *load));
         }
         // What an item waits for outside takes no longer where less of the core is left.
-        let part = computing(&self.told);
+        let part = computing(&self.reported);
         alone.iter().zip(&left).map(|(speed, left)| speed / (1.0 - part + part / left)).collect()
     }
 
@@ -107,7 +111,8 @@ impl Cores {
     /// something outside, another one has the core.
     pub(crate) fn groups(&self) -> Vec<SharedCores> {
         let of = |(group, &load): (&SharedCores, &f64)| {
-            let part = f64::max(computing(group.processors.iter().map(|&r| &self.told[r])), LEAST_COMPUTING);
+            let part =
+                f64::max(computing(group.processors.iter().map(|&r| &self.reported[r])), LEAST_COMPUTING);
             let ranks = group.processors.len();
             let together = ranks as f64 * part_of_core(ranks, group.cores, load);
             SharedCores { cores: together / part_of_core(1, group.cores, load) / part, ..group.clone() }
@@ -122,9 +127,9 @@ fn part_of_core(ranks: usize, cores: f64, load: f64) -> f64 {
 }
 
 /// Which part of the time that stages had for themselves they computed; the rest they waited for something outside.
-fn computing<'a>(told: impl IntoIterator<Item = &'a Told>) -> f64 {
-    let add = |(a, b): (f64, f64), told: &Told| (a + told.computed.0, b + told.computed.1);
-    let (cpu, own) = told.into_iter().fold((0.0, 0.0), add);
+fn computing<'a>(reported: impl IntoIterator<Item = &'a Reported>) -> f64 {
+    let add = |(a, b): (f64, f64), reported: &Reported| (a + reported.computed.0, b + reported.computed.1);
+    let (cpu, own) = reported.into_iter().fold((0.0, 0.0), add);
     if own > 0.0 && cpu < COMPUTING * own { f64::max(cpu / own, 0.0) } else { 1.0 }
 }
 
@@ -133,16 +138,17 @@ mod tests {
     use super::*;
 
     /// Ranks 0 and 1 on one core, rank 2 on another.
-    fn cores() -> Cores {
-        let mut cores = Cores::new(&[SharedCores { processors: vec![0, 1], cores: 1.0 }], 3);
-        cores.probed(&[0.5, 0.5, 1.0]);
-        cores
+    fn core_sharing() -> CoreSharing {
+        let mut core_sharing = CoreSharing::new(&[SharedCores { processors: vec![0, 1], cores: 1.0 }], 3);
+        core_sharing.probed(&[0.5, 0.5, 1.0]);
+        core_sharing
     }
 
     /// Rank `rank` has been ready for `active` of the time until `seconds`, and got `share` of its core.
-    fn tell(cores: &mut Cores, rank: usize, active: f64, share: f64, seconds: u64) {
-        let measures = Measures { share: Some(share), ready: active * seconds as f64, ..Measures::default() };
-        cores.measured(rank, &measures, Duration::from_secs(seconds));
+    fn tell(core_sharing: &mut CoreSharing, rank: usize, active: f64, share: f64, seconds: u64) {
+        let measurements =
+            Measurements { share: Some(share), ready: active * seconds as f64, ..Measurements::default() };
+        core_sharing.measured(rank, &measurements, Duration::from_secs(seconds));
     }
 
     #[track_caller]
@@ -156,45 +162,45 @@ mod tests {
 
     #[test]
     fn what_two_of_ours_take_from_each_other_is_no_load() {
-        let mut cores = cores();
-        assert_near(&cores.speeds(vec![2.0; 3], |_| true), &[2.0; 3]);
-        tell(&mut cores, 0, 1.0, 0.5, 9);
-        tell(&mut cores, 1, 1.0, 0.5, 9);
-        assert_near(&cores.speeds(vec![2.0; 3], |_| true), &[2.0; 3]);
+        let mut core_sharing = core_sharing();
+        assert_near(&core_sharing.speeds(vec![2.0; 3], |_| true), &[2.0; 3]);
+        tell(&mut core_sharing, 0, 1.0, 0.5, 9);
+        tell(&mut core_sharing, 1, 1.0, 0.5, 9);
+        assert_near(&core_sharing.speeds(vec![2.0; 3], |_| true), &[2.0; 3]);
         // A third one that is none of ours, and one on rank 2's core.
-        tell(&mut cores, 0, 1.0, 1.0 / 3.0, 18);
-        tell(&mut cores, 1, 1.0, 1.0 / 3.0, 18);
-        tell(&mut cores, 2, 1.0, 0.5, 18);
-        assert_near(&cores.speeds(vec![1.0; 3], |_| true), &[0.5; 3]);
+        tell(&mut core_sharing, 0, 1.0, 1.0 / 3.0, 18);
+        tell(&mut core_sharing, 1, 1.0, 1.0 / 3.0, 18);
+        tell(&mut core_sharing, 2, 1.0, 0.5, 18);
+        assert_near(&core_sharing.speeds(vec![1.0; 3], |_| true), &[0.5; 3]);
         // Of the core, one gets half and both get two thirds.
-        assert_near(&[cores.groups()[0].cores], &[4.0 / 3.0]);
+        assert_near(&[core_sharing.groups()[0].cores], &[4.0 / 3.0]);
     }
 
     #[test]
     fn a_parked_partner_takes_nothing_and_a_load_beside_it_is_seen() {
-        let mut cores = cores();
-        tell(&mut cores, 0, 1.0, 1.0, 9);
-        assert_near(&cores.speeds(vec![1.0; 3], |r| r != 1), &[1.0; 3]);
-        tell(&mut cores, 0, 1.0, 0.5, 18);
-        assert_near(&cores.speeds(vec![1.0; 3], |r| r != 1), &[0.5, 0.5, 1.0]);
+        let mut core_sharing = core_sharing();
+        tell(&mut core_sharing, 0, 1.0, 1.0, 9);
+        assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[1.0; 3]);
+        tell(&mut core_sharing, 0, 1.0, 0.5, 18);
+        assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r != 1), &[0.5, 0.5, 1.0]);
         // Both parked, rank 1 has looked at its core: the load has gone.
-        tell(&mut cores, 0, 0.5, 1.0, 20);
-        tell(&mut cores, 1, 0.0, 1.0, 20);
-        assert_near(&cores.speeds(vec![1.0; 3], |r| r == 2), &[1.0; 3]);
+        tell(&mut core_sharing, 0, 0.5, 1.0, 20);
+        tell(&mut core_sharing, 1, 0.0, 1.0, 20);
+        assert_near(&core_sharing.speeds(vec![1.0; 3], |r| r == 2), &[1.0; 3]);
     }
 
     #[test]
     fn where_ranks_wait_for_something_outside_more_of_them_fit_on_a_core() {
-        let mut cores = cores();
-        let measures = Measures { computed: (0.2, 1.0), ..Measures::default() };
-        cores.measured(0, &measures, Duration::from_secs(1));
-        assert_near(&[cores.groups()[0].cores], &[5.0]);
+        let mut core_sharing = core_sharing();
+        let measurements = Measurements { computed: (0.2, 1.0), ..Measurements::default() };
+        core_sharing.measured(0, &measurements, Duration::from_secs(1));
+        assert_near(&[core_sharing.groups()[0].cores], &[5.0]);
         // Of 1 s, 0.8 s of waiting stay as they are and 0.2 s take twice as long beside a load.
-        tell(&mut cores, 2, 1.0, 0.5, 9);
-        cores.measured(0, &measures, Duration::from_secs(9));
-        assert_near(&cores.speeds(vec![1.0; 3], |_| true)[2..], &[1.0 / 1.2]);
-        let measures = Measures { computed: (0.95, 1.0), ..Measures::default() };
-        cores.measured(0, &measures, Duration::from_secs(1));
-        assert_near(&[cores.groups()[0].cores], &[1.0]);
+        tell(&mut core_sharing, 2, 1.0, 0.5, 9);
+        core_sharing.measured(0, &measurements, Duration::from_secs(9));
+        assert_near(&core_sharing.speeds(vec![1.0; 3], |_| true)[2..], &[1.0 / 1.2]);
+        let measurements = Measurements { computed: (0.95, 1.0), ..Measurements::default() };
+        core_sharing.measured(0, &measurements, Duration::from_secs(1));
+        assert_near(&[core_sharing.groups()[0].cores], &[1.0]);
     }
 }

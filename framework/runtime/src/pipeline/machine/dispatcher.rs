@@ -20,7 +20,7 @@ pub(crate) struct Assignment {
 
 /// A batch that a sender holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lot {
+pub(crate) struct Offered {
     pub(crate) sender: usize,
     pub(crate) items: u32,
     /// Items of the stream that come behind this batch, if the source knew.
@@ -41,9 +41,9 @@ pub(crate) struct ItemTime {
 /// A batch goes to the receiver that is likely to finish it first. One that has asked may yet get none: where the end of the
 /// stream is near, a slow receiver would still be at its batch when all the others have finished everything else.
 #[derive(Debug, Default)]
-pub(crate) struct Broker {
+pub(crate) struct Dispatcher {
     /// Batches that senders hold, by number: the oldest goes first, which keeps the resequencer short.
-    offers: BTreeMap<u64, Lot>,
+    offers: BTreeMap<u64, Offered>,
     /// Receivers that have asked at least once.
     receivers: BTreeMap<usize, Receiver>,
 }
@@ -58,7 +58,7 @@ struct Receiver {
     /// Items of the batch that it was at when it asked last.
     working: u32,
     /// Seconds that an item keeps it busy, whatever else it does in between; `None` before it has done one.
-    pace: Option<f64>,
+    service_time: Option<f64>,
     /// The standard deviation of that, as a part of it; `None` before it is known.
     spread: Option<f64>,
 }
@@ -70,10 +70,10 @@ impl Receiver {
     }
 }
 
-impl Broker {
+impl Dispatcher {
     /// A sender has batch `number` to give.
-    pub(crate) fn offer(&mut self, number: u64, lot: Lot) {
-        self.offers.insert(number, lot);
+    pub(crate) fn offer(&mut self, number: u64, offered: Offered) {
+        self.offers.insert(number, offered);
     }
 
     /// `receiver` has room for `batches` more, beside `held` that it has asked for before and not begun. An item keeps
@@ -90,7 +90,7 @@ impl Broker {
         entry.open += batches;
         let (mean, deviation) = (time.mean as f64 * 1e-9, time.deviation as f64 * 1e-9);
         if mean > 0.0 {
-            entry.pace = Some(mean);
+            entry.service_time = Some(mean);
             entry.spread = Some(deviation / mean).filter(|spread| *spread > 0.0).or(entry.spread);
         }
     }
@@ -98,44 +98,44 @@ impl Broker {
     /// The next decision, if there is an offer and somebody who asked and should have it. A receiver that is the sender
     /// itself, has no other batch waiting and is not much later comes before those that finish earlier: nothing has to be sent.
     pub(crate) fn decide(&mut self) -> Option<Assignment> {
-        let (&number, &lot) = self.offers.first_key_value()?;
+        let (&number, &offered) = self.offers.first_key_value()?;
         let usual = self.usual_pace();
         let finish = |receiver: &Receiver| {
-            (receiver.backlog() + f64::from(lot.items)) * receiver.pace.unwrap_or(usual)
+            (receiver.backlog() + f64::from(offered.items)) * receiver.service_time.unwrap_or(usual)
         };
         // It gets the batch now, or else it has its hands full and will ask again.
         let (&first, _) = self.receivers.iter().min_by(|(_, a), (_, b)| finish(a).total_cmp(&finish(b)))?;
         let asked = self.receivers.iter().filter(|(_, r)| r.open > 0);
         let spread = self.usual_spread();
         let surely = |receiver: &Receiver| {
-            let items = receiver.backlog() + f64::from(lot.items);
-            (items + SURE * spread * items.sqrt()) * receiver.pace.unwrap_or(usual)
+            let items = receiver.backlog() + f64::from(offered.items);
+            (items + SURE * spread * items.sqrt()) * receiver.service_time.unwrap_or(usual)
         };
-        let useful =
-            asked.filter(|(rank, r)| **rank == first || !self.others_are_done(**rank, surely(r), lot, usual));
+        let useful = asked
+            .filter(|(rank, r)| **rank == first || !self.others_are_done(**rank, surely(r), offered, usual));
         let soon = KEEP * finish(self.receivers.get(&first)?);
         let (&receiver, _) = useful.min_by(|(a, first), (b, second)| {
             let keeps = |r: &Receiver| r.waiting.is_empty() && finish(r) <= soon;
-            let sent = |rank: usize, r: &Receiver| rank != lot.sender || !keeps(r);
+            let sent = |rank: usize, r: &Receiver| rank != offered.sender || !keeps(r);
             sent(**a, first).cmp(&sent(**b, second)).then(finish(first).total_cmp(&finish(second)))
         })?;
         self.offers.remove(&number);
         let entry = self.receivers.get_mut(&receiver)?;
         entry.open -= 1;
-        entry.waiting.push_back(lot.items);
-        Some(Assignment { sender: lot.sender, number, receiver })
+        entry.waiting.push_back(offered.items);
+        Some(Assignment { sender: offered.sender, number, receiver })
     }
 
     /// Whether the other receivers will have done this batch and all that come behind it before `by`, in seconds from
     /// now.
-    fn others_are_done(&self, receiver: usize, by: f64, lot: Lot, usual: f64) -> bool {
-        let Some(behind) = lot.behind else { return false };
-        let left = behind as f64 + f64::from(lot.items);
-        let batch = f64::from(lot.items.max(1));
+    fn others_are_done(&self, receiver: usize, by: f64, offered: Offered, usual: f64) -> bool {
+        let Some(behind) = offered.behind else { return false };
+        let left = behind as f64 + f64::from(offered.items);
+        let batch = f64::from(offered.items.max(1));
         let others = self.receivers.iter().filter(|(rank, _)| **rank != receiver);
         let done = others.map(|(_, other)| {
             // Whole batches that are finished before then.
-            let items = by / other.pace.unwrap_or(usual) - other.backlog();
+            let items = by / other.service_time.unwrap_or(usual) - other.backlog();
             ((items / batch).ceil() - 1.0).max(0.0) * batch
         });
         done.sum::<f64>() >= left
@@ -143,7 +143,7 @@ impl Broker {
 
     /// What stands in for the pace of a receiver that has not done anything yet.
     fn usual_pace(&self) -> f64 {
-        mean(self.receivers.values().filter_map(|r| r.pace)).unwrap_or(1.0)
+        mean(self.receivers.values().filter_map(|r| r.service_time)).unwrap_or(1.0)
     }
 
     /// How much items differ, as a part of what they take: the same on all receivers, but slow ones have seen few.
@@ -171,42 +171,42 @@ mod tests {
         ItemTime { mean, deviation: 0 }
     }
 
-    fn lot(sender: usize) -> Lot {
-        Lot { sender, items: 1, behind: None }
+    fn offered(sender: usize) -> Offered {
+        Offered { sender, items: 1, behind: None }
     }
 
     #[test]
     fn the_oldest_batch_goes_first() {
-        let mut broker = Broker::default();
-        broker.offer(2, lot(7));
-        broker.offer(1, lot(8));
-        assert_eq!(broker.decide(), None);
-        broker.request(4, 1, 0, even(0));
-        broker.request(5, 2, 0, even(0));
-        assert_eq!(broker.decide(), Some(Assignment { sender: 8, number: 1, receiver: 4 }));
-        assert_eq!(broker.decide(), Some(Assignment { sender: 7, number: 2, receiver: 5 }));
-        assert_eq!(broker.decide(), None);
-        assert_eq!(broker.open(), (0, 1));
+        let mut dispatcher = Dispatcher::default();
+        dispatcher.offer(2, offered(7));
+        dispatcher.offer(1, offered(8));
+        assert_eq!(dispatcher.decide(), None);
+        dispatcher.request(4, 1, 0, even(0));
+        dispatcher.request(5, 2, 0, even(0));
+        assert_eq!(dispatcher.decide(), Some(Assignment { sender: 8, number: 1, receiver: 4 }));
+        assert_eq!(dispatcher.decide(), Some(Assignment { sender: 7, number: 2, receiver: 5 }));
+        assert_eq!(dispatcher.decide(), None);
+        assert_eq!(dispatcher.open(), (0, 1));
     }
 
     #[test]
     fn a_sender_that_asked_keeps_its_batch() {
-        let mut broker = Broker::default();
-        broker.request(4, 1, 0, even(100));
-        broker.request(7, 1, 0, even(200));
-        broker.offer(0, lot(7));
-        assert_eq!(broker.decide(), Some(Assignment { sender: 7, number: 0, receiver: 7 }));
+        let mut dispatcher = Dispatcher::default();
+        dispatcher.request(4, 1, 0, even(100));
+        dispatcher.request(7, 1, 0, even(200));
+        dispatcher.offer(0, offered(7));
+        assert_eq!(dispatcher.decide(), Some(Assignment { sender: 7, number: 0, receiver: 7 }));
     }
 
     #[test]
     fn who_finishes_first_gets_a_batch_before_who_asked_first() {
-        let mut broker = Broker::default();
-        broker.request(4, 2, 0, even(1000));
-        broker.request(5, 2, 0, even(400));
+        let mut dispatcher = Dispatcher::default();
+        dispatcher.request(4, 2, 0, even(1000));
+        dispatcher.request(5, 2, 0, even(400));
         let receivers: Vec<usize> = (0..4)
             .map(|number| {
-                broker.offer(number, lot(9));
-                broker.decide().unwrap().receiver
+                dispatcher.offer(number, offered(9));
+                dispatcher.decide().unwrap().receiver
             })
             .collect();
         // After 400 ns and 800 ns on rank 5, or after 1000 ns and 2000 ns on rank 4.
@@ -216,27 +216,27 @@ mod tests {
     #[test]
     fn near_the_end_nothing_goes_to_who_would_finish_last() {
         let behind = |number: u64| Some(9 - number);
-        let mut broker = Broker::default();
-        broker.request(4, 1, 0, even(8000));
-        broker.request(5, 1, 0, even(1000));
+        let mut dispatcher = Dispatcher::default();
+        dispatcher.request(4, 1, 0, even(8000));
+        dispatcher.request(5, 1, 0, even(1000));
         let mut receivers = Vec::new();
         for number in 0..10 {
-            broker.offer(number, Lot { sender: 9, items: 1, behind: behind(number) });
+            dispatcher.offer(number, Offered { sender: 9, items: 1, behind: behind(number) });
         }
         for _ in 0..10 {
-            while let Some(a) = broker.decide() {
+            while let Some(a) = dispatcher.decide() {
                 receivers.push(a.receiver);
             }
-            broker.request(5, 1, 0, even(1000));
+            dispatcher.request(5, 1, 0, even(1000));
         }
         // Rank 5 alone takes 10 µs, rank 4 eight for one. When rank 4 asks again, seven are left, or fewer.
         assert_eq!(receivers.iter().filter(|&&r| r == 4).count(), 1, "{receivers:?}");
         assert_eq!(receivers.len(), 10);
-        let mut late = Broker::default();
+        let mut late = Dispatcher::default();
         late.request(4, 1, 0, even(8000));
         late.request(5, 1, 0, even(1000));
-        late.offer(0, Lot { sender: 9, items: 1, behind: Some(1) });
-        late.offer(1, Lot { sender: 9, items: 1, behind: Some(0) });
+        late.offer(0, Offered { sender: 9, items: 1, behind: Some(1) });
+        late.offer(1, Offered { sender: 9, items: 1, behind: Some(0) });
         assert_eq!(late.decide().map(|a| a.receiver), Some(5));
         assert_eq!(late.decide(), None, "the second one waits for rank 5, too");
         late.request(5, 1, 0, even(1000));
@@ -247,11 +247,11 @@ mod tests {
     fn near_the_end_nothing_goes_to_who_may_take_much_longer_than_usual() {
         // Rank 5 does eight items while rank 4 does one.
         let given = |deviation: u64, behind: u64| {
-            let mut broker = Broker::default();
-            broker.request(4, 1, 0, ItemTime { mean: 8000, deviation: 8 * deviation });
-            broker.request(5, 0, 0, ItemTime { mean: 1000, deviation });
-            broker.offer(0, Lot { sender: 9, items: 1, behind: Some(behind) });
-            broker.decide().is_some()
+            let mut dispatcher = Dispatcher::default();
+            dispatcher.request(4, 1, 0, ItemTime { mean: 8000, deviation: 8 * deviation });
+            dispatcher.request(5, 0, 0, ItemTime { mean: 1000, deviation });
+            dispatcher.offer(0, Offered { sender: 9, items: 1, behind: Some(behind) });
+            dispatcher.decide().is_some()
         };
         assert_eq!([5, 7, 14, 16].map(|behind| given(0, behind)), [false, true, true, true]);
         // An item that takes twice as long as usual would still be on rank 4 when rank 5 has done fifteen.
@@ -260,9 +260,9 @@ mod tests {
 
     #[test]
     fn who_has_asked_alone_gets_everything() {
-        let mut broker = Broker::default();
-        broker.request(4, 2, 0, even(8000));
-        broker.offer(0, Lot { sender: 9, items: 3, behind: Some(0) });
-        assert_eq!(broker.decide().map(|a| a.receiver), Some(4));
+        let mut dispatcher = Dispatcher::default();
+        dispatcher.request(4, 2, 0, even(8000));
+        dispatcher.offer(0, Offered { sender: 9, items: 3, behind: Some(0) });
+        assert_eq!(dispatcher.decide().map(|a| a.receiver), Some(4));
     }
 }

@@ -3,37 +3,37 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::pace::Pace;
-use super::parcel::Parcel;
+use super::batch::Batch;
+use super::service_time::ServiceTime;
 
 /// Batches that have arrived over one edge and are not yet being worked on.
 ///
 /// The oldest is given out first. Where order matters it is also the resequencer: the machine takes the oldest only
-/// when it is its turn. What an inbox holds is bounded by the source's window.
+/// when it is its turn. What an input queue holds is bounded by the source's window.
 #[derive(Debug, Default)]
-pub(crate) struct Inbox {
-    waiting: BTreeMap<u64, Parcel>,
+pub(crate) struct InputQueue {
+    waiting: BTreeMap<u64, Batch>,
     /// Bytes of these.
     bytes: u64,
     most: usize,
     /// Batches asked for and not yet delivered (pull only).
     pub(crate) asked: usize,
     /// How fast this rank is at what comes in here.
-    pub(super) pace: Pace,
+    pub(super) service_time: ServiceTime,
     /// Batches that wait for an older one, as rank 0 was told last.
-    pub(super) early_told: usize,
+    pub(super) out_of_order_reported: usize,
 }
 
-impl Inbox {
+impl InputQueue {
     /// Takes a batch in. Returns false for one that is here already, which cannot happen unless a rank is out of
     /// step.
     #[must_use]
-    pub(crate) fn put(&mut self, parcel: Parcel) -> bool {
+    pub(crate) fn put(&mut self, batch: Batch) -> bool {
         self.asked = self.asked.saturating_sub(1);
-        let bytes = parcel.widest;
-        match self.waiting.entry(parcel.number) {
+        let bytes = batch.widest;
+        match self.waiting.entry(batch.number) {
             Entry::Occupied(_) => return false,
-            Entry::Vacant(place) => place.insert(parcel),
+            Entry::Vacant(place) => place.insert(batch),
         };
         self.bytes += bytes;
         self.most = self.most.max(self.waiting.len());
@@ -41,19 +41,19 @@ impl Inbox {
     }
 
     /// The oldest batch.
-    pub(crate) fn first(&self) -> Option<&Parcel> {
-        self.waiting.first_key_value().map(|(_, parcel)| parcel)
+    pub(crate) fn first(&self) -> Option<&Batch> {
+        self.waiting.first_key_value().map(|(_, batch)| batch)
     }
 
     /// Gives the oldest batch out.
-    pub(crate) fn take(&mut self) -> Option<Parcel> {
-        let (_, parcel) = self.waiting.pop_first()?;
-        self.bytes -= parcel.widest;
-        Some(parcel)
+    pub(crate) fn take(&mut self) -> Option<Batch> {
+        let (_, batch) = self.waiting.pop_first()?;
+        self.bytes -= batch.widest;
+        Some(batch)
     }
 
     /// Gives out all batches, and forgets what was asked for.
-    pub(crate) fn clear(&mut self) -> impl Iterator<Item = Parcel> + use<> {
+    pub(crate) fn clear(&mut self) -> impl Iterator<Item = Batch> + use<> {
         (self.asked, self.bytes) = (0, 0);
         std::mem::take(&mut self.waiting).into_values()
     }
@@ -74,12 +74,12 @@ mod tests {
     use std::time::Duration;
 
     use super::super::super::erased::Range;
-    use super::super::parcel::Payload;
+    use super::super::batch::Payload;
     use super::*;
 
-    fn parcel(number: u64) -> Parcel {
+    fn batch(number: u64) -> Batch {
         let payload = Payload::Items(Box::new(Vec::<u8>::new()));
-        Parcel {
+        Batch {
             number,
             stage: 0,
             range: Range::default(),
@@ -92,22 +92,22 @@ mod tests {
 
     #[test]
     fn the_oldest_comes_out_first() {
-        let mut inbox = Inbox { asked: 2, ..Inbox::default() };
+        let mut input = InputQueue { asked: 2, ..InputQueue::default() };
         for n in [7, 6, 9] {
-            assert!(inbox.put(parcel(n)));
+            assert!(input.put(batch(n)));
         }
-        assert_eq!((inbox.asked, inbox.queued(), inbox.bytes()), (0, (3, 3), 220));
-        assert_eq!(inbox.first().map(|p| p.number), Some(6));
-        assert_eq!(inbox.take().map(|p| p.number), Some(6));
-        assert_eq!(inbox.bytes(), 160);
-        assert!(inbox.put(parcel(5)));
-        assert_eq!(inbox.clear().map(|p| p.number).collect::<Vec<_>>(), [5, 7, 9]);
-        assert_eq!((inbox.take().map(|p| p.number), inbox.queued(), inbox.bytes()), (None, (0, 3), 0));
+        assert_eq!((input.asked, input.queued(), input.bytes()), (0, (3, 3), 220));
+        assert_eq!(input.first().map(|p| p.number), Some(6));
+        assert_eq!(input.take().map(|p| p.number), Some(6));
+        assert_eq!(input.bytes(), 160);
+        assert!(input.put(batch(5)));
+        assert_eq!(input.clear().map(|p| p.number).collect::<Vec<_>>(), [5, 7, 9]);
+        assert_eq!((input.take().map(|p| p.number), input.queued(), input.bytes()), (None, (0, 3), 0));
     }
 
     #[test]
     fn a_batch_that_comes_twice_is_noticed() {
-        let mut inbox = Inbox::default();
-        assert!(inbox.put(parcel(1)) && !inbox.put(parcel(1)));
+        let mut input = InputQueue::default();
+        assert!(input.put(batch(1)) && !input.put(batch(1)));
     }
 }

@@ -9,8 +9,8 @@ use armature_planner::tuner::{
     Candidate, Decision, Outcome, Reason, Situation, Tuner, TunerOptions, Verdict,
 };
 
-use super::balancer::{Balancer, Inputs, Model};
-use super::cost::News;
+use super::performance_model::{Inputs, Model, PerformanceModel};
+use super::remap_cost::CostUpdate;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Subject};
 use crate::session::Balance;
@@ -41,7 +41,7 @@ const FIRST_COST_ITEMS: f64 = 8.0;
 
 /// A stream as it stands.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct Progress {
     pub(crate) now: Duration,
     /// Since the run began.
     pub(crate) elapsed: Duration,
@@ -55,7 +55,7 @@ pub(crate) struct Standing {
     pub(crate) batches: (u64, u64),
 }
 
-impl Standing {
+impl Progress {
     /// Items drawn that have not reached the sink.
     pub(crate) fn in_flight(&self) -> u64 {
         self.drawn.saturating_sub(self.items)
@@ -91,7 +91,7 @@ impl Search {
 
 /// See the module's page.
 #[derive(Debug)]
-pub(crate) struct Tuning {
+pub(crate) struct Controller {
     tuner: Tuner<Mapping>,
     once: bool,
     /// Time and items at the last look.
@@ -106,16 +106,16 @@ pub(crate) struct Tuning {
     /// Whether it pays if that lasts: then nothing else is searched for until it fails.
     persisting: bool,
     /// Whether a change has been made, and all that was drawn before it is through.
-    landed: bool,
+    drained: bool,
     /// Whether a change is in force, while batches drawn before it are on their way.
-    landing: bool,
+    draining: bool,
     /// What the stream lost by the last change against going on as before, in seconds.
     last_cost: f64,
     /// Works and speeds of the last look; none where they are not known.
     inputs: Inputs,
 }
 
-impl Tuning {
+impl Controller {
     /// A tuner for a stream whose mapping may change, `None` for one whose mapping stays.
     pub(crate) fn new(balance: Balance, ranks: usize) -> Result<Option<Self>> {
         if balance == Balance::Off || ranks == 1 {
@@ -129,7 +129,7 @@ impl Tuning {
         };
         let tuner = Tuner::new(options)
             .map_err(|e| Error::new(ErrorKind::Config, format!("the tuner's options: {e}")))?;
-        Ok(Some(Tuning {
+        Ok(Some(Controller {
             tuner,
             once: balance == Balance::Once,
             last: None,
@@ -138,18 +138,18 @@ impl Tuning {
             searched_with: Inputs::default(),
             candidate: None,
             persisting: false,
-            landed: false,
-            landing: false,
+            drained: false,
+            draining: false,
             last_cost: 0.0,
             inputs: Inputs::default(),
         }))
     }
 
     /// Whether it is time for a look.
-    pub(crate) fn is_due(&self, s: Standing) -> bool {
+    pub(crate) fn is_due(&self, s: Progress) -> bool {
         let Some((time, items)) = self.last else { return true };
         let period = s.now.saturating_sub(time);
-        !self.landing
+        !self.draining
             && period >= LEAST_PERIOD.max(self.searched.took * SEARCHES_PER_COMPARISON)
             && (self.candidate.is_some() || self.searched.is_paid_off(s.now))
             && (s.items >= items + ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && s.items > items))
@@ -201,9 +201,9 @@ impl Tuning {
     /// to decide.
     pub(crate) fn look(
         &mut self,
-        s: Standing,
+        s: Progress,
         mapping: &Mapping,
-        balancer: &mut Balancer,
+        performance_model: &mut PerformanceModel,
         clock: impl Fn() -> Duration,
     ) -> Result<Option<Decision<Mapping>>> {
         let since = self.last.replace((s.now, s.items));
@@ -211,10 +211,10 @@ impl Tuning {
         let period = s.now.saturating_sub(time).as_secs_f64();
         let done = s.items.saturating_sub(items);
         let measured = (done > 0).then(|| period / done as f64);
-        let settled = balancer.is_settled(mapping);
+        let settled = performance_model.is_settled(mapping);
         self.inputs = Inputs::default();
         let (current_time, candidate) = if settled && !self.is_over() {
-            let model = balancer.model(mapping, s.now)?;
+            let model = performance_model.model(mapping, s.now)?;
             self.inputs = model.inputs();
             let current_time = model.production_time(mapping)?;
             let (arrangement, time) = match self.candidate.take() {
@@ -232,7 +232,7 @@ impl Tuning {
             let disturbance = self.last_cost.max(FIRST_COST_ITEMS * current_time);
             // What is in flight still takes the time that it does now.
             let delay = s.in_flight() as f64 * (current_time - time).max(0.0);
-            let cost = balancer.warm_up_cost(&arrangement) + disturbance + delay;
+            let cost = performance_model.warm_up_cost(&arrangement) + disturbance + delay;
             (current_time, Some(Candidate { arrangement, time, cost }))
         } else {
             (measured.unwrap_or(0.0), None)
@@ -259,22 +259,22 @@ impl Tuning {
 
     /// A change is in force now, whoever asked for it.
     pub(crate) fn changed(&mut self) {
-        self.landing = true;
+        self.draining = true;
     }
 
     /// Something has become known of the last change.
-    pub(crate) fn hear(&mut self, s: Standing, news: News) {
-        match news {
-            News::Landed { loss } => self.landed(s, loss),
+    pub(crate) fn cost_known(&mut self, s: Progress, update: CostUpdate) {
+        match update {
+            CostUpdate::Drained { loss } => self.drained(s, loss),
             // Most of what a change costs beside the better pace is that items in flight keep the old one. How slow that was
             // says nothing of the next change.
-            News::Settled(_) => {}
+            CostUpdate::Settled(_) => {}
         }
     }
 
     /// The last batch of the old mapping is through. Against going on as before the stream has lost so many seconds.
-    fn landed(&mut self, s: Standing, loss: f64) {
-        (self.landing, self.landed) = (false, true);
+    fn drained(&mut self, s: Progress, loss: f64) {
+        (self.draining, self.drained) = (false, true);
         self.candidate = None;
         // Looks measure from now on.
         self.last = Some((s.now, s.items));
@@ -284,7 +284,7 @@ impl Tuning {
 
     /// Whether the one change that may be made has been made: then looks only go on to see what came of it.
     fn is_over(&self) -> bool {
-        self.once && self.landed
+        self.once && self.drained
     }
 
     /// What the last decision stands on.
@@ -346,5 +346,5 @@ pub(crate) fn why(decision: &Decision<Mapping>) -> String {
 }
 
 #[cfg(test)]
-#[path = "tuning_tests.rs"]
+#[path = "controller_tests.rs"]
 mod tests;

@@ -8,12 +8,12 @@ use armature_planner::pipeline::{
 };
 use armature_planner::{Link, Platform};
 
-use super::cores::Cores;
-use super::links::LinkBook;
-use super::meter::{Measures, Service};
-use super::probe::Probed;
-use super::score::Score;
+use super::core_sharing::CoreSharing;
+use super::links::LinkTable;
+use super::metrics::{Measurements, Service};
+use super::run_spec::RunSpec;
 use super::summary::seconds;
+use crate::balance::probe::Probed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Balance;
 
@@ -37,19 +37,19 @@ struct Shown {
 
 /// See the module's page.
 #[derive(Debug)]
-pub(crate) struct Balancer {
+pub(crate) struct PerformanceModel {
     outline: PipelineSpec,
     dispatch: Dispatch,
     balance: Balance,
     planned: bool,
     /// As it was probed, links too; a parked rank's speed as it was probed last. Every rank has its core to itself.
     platform: Platform,
-    cores: Cores,
+    core_sharing: CoreSharing,
     /// Whether measurements tell what others take of a core: not under a simulator, where a rank's host slows down.
     of_core_time: bool,
-    links: LinkBook,
+    links: LinkTable,
     /// By rank: what it has told.
-    told: Vec<Measures>,
+    reported: Vec<Measurements>,
     /// By rank, for those that have run stages.
     shown: Vec<Option<Shown>>,
     /// By stage: its work, as last fitted. Where a service time has changed, it is likelier that a rank is loaded, and
@@ -88,22 +88,27 @@ impl Inputs {
     }
 }
 
-impl Balancer {
+impl PerformanceModel {
     /// `simulated` where the clocks of all ranks agree, and no rank shares its core with others. There may be more ranks
     /// than a planner can look at.
-    pub(crate) fn new(score: &Score<'_>, ranks: usize, balance: Balance, simulated: bool) -> Result<Self> {
-        let stages = score.outline.len();
+    pub(crate) fn new(
+        run_spec: &RunSpec<'_>,
+        ranks: usize,
+        balance: Balance,
+        simulated: bool,
+    ) -> Result<Self> {
+        let stages = run_spec.outline.len();
         let platform = Platform::with_speeds(&vec![1.0; ranks], Link::FREE);
-        Ok(Balancer {
-            outline: score.outline.clone(),
-            dispatch: score.dispatch,
+        Ok(PerformanceModel {
+            outline: run_spec.outline.clone(),
+            dispatch: run_spec.dispatch,
             balance,
-            planned: score.mapping.is_none(),
+            planned: run_spec.mapping.is_none(),
             platform: platform.map_err(|error| Error::new(ErrorKind::Config, error.to_string()))?,
-            cores: Cores::new(score.sharing, ranks),
+            core_sharing: CoreSharing::new(run_spec.sharing, ranks),
             of_core_time: !simulated,
-            links: LinkBook::new(ranks, simulated),
-            told: vec![Measures::default(); ranks],
+            links: LinkTable::new(ranks, simulated),
+            reported: vec![Measurements::default(); ranks],
             shown: vec![None; ranks],
             works: vec![None; stages],
             movable: vec![false; stages],
@@ -117,7 +122,7 @@ impl Balancer {
         self.balance != Balance::Off
     }
 
-    pub(crate) fn wants_measures(&self) -> bool {
+    pub(crate) fn wants_measurements(&self) -> bool {
         self.planned || self.is_live()
     }
 
@@ -127,7 +132,7 @@ impl Balancer {
 
     /// The links into `rank` as they were probed, by sender, if its traffic is to be watched.
     pub(crate) fn links_into(&self, rank: usize) -> Vec<Link> {
-        let senders = if self.is_live() { self.told.len() } else { 0 };
+        let senders = if self.is_live() { self.reported.len() } else { 0 };
         (0..senders).map(|from| self.platform.link(from, rank)).collect()
     }
 
@@ -138,7 +143,7 @@ impl Balancer {
 
     /// The platform was probed.
     pub(crate) fn probed(&mut self, Probed { platform, shares }: Probed) {
-        self.cores.probed(&shares);
+        self.core_sharing.probed(&shares);
         self.platform = platform;
     }
 
@@ -158,17 +163,22 @@ impl Balancer {
     }
 
     /// A rank has told, `now`, what it measured.
-    pub(crate) fn measured(&mut self, rank: usize, mut measures: Measures, now: Duration) -> Result<()> {
-        self.links.told(rank, std::mem::take(&mut measures.links), now)?;
+    pub(crate) fn measured(
+        &mut self,
+        rank: usize,
+        mut measurements: Measurements,
+        now: Duration,
+    ) -> Result<()> {
+        self.links.reported(rank, std::mem::take(&mut measurements.links), now)?;
         // A frame may say anything; there are no more stages than these.
-        measures.services.truncate(self.outline.len());
-        if let Some(speed) = measures.speed {
+        measurements.services.truncate(self.outline.len());
+        if let Some(speed) = measurements.speed {
             let mut speeds = self.platform.speeds().to_vec();
             speeds[rank] = speed;
             self.platform = self.platform.with_other_speeds(&speeds).map_err(nonsense)?;
         }
-        self.cores.measured(rank, &measures, now);
-        self.told[rank] = measures;
+        self.core_sharing.measured(rank, &measurements, now);
+        self.reported[rank] = measurements;
         Ok(())
     }
 
@@ -177,7 +187,7 @@ impl Balancer {
         let fit = self.fit(present, now)?;
         let alone = fit.speeds.iter().map(|speed| speed.value).collect();
         let is_host = |rank: usize| present.blocks.iter().any(|b| b.hosts.contains(&rank));
-        let speeds = self.cores.speeds(alone, is_host);
+        let speeds = self.core_sharing.speeds(alone, is_host);
         let owner = |stage| present.block_of(stage).and_then(|b| present.blocks[b].hosts.first().copied());
         let stage = |(n, stage): (usize, &StageSpec)| StageSpec {
             work: fit.works[n].map_or(0.0, |work| work.value),
@@ -189,7 +199,7 @@ impl Balancer {
         let stages = self.outline.stages.iter().enumerate().map(stage).collect();
         let spec = PipelineSpec { input: self.bytes(0), stages };
         let platform = self.platform.with_other_speeds(&speeds).map_err(nonsense)?;
-        let mut platform = platform.with_shared_cores(self.cores.groups()).map_err(nonsense)?;
+        let mut platform = platform.with_shared_cores(self.core_sharing.groups()).map_err(nonsense)?;
         self.links.correct(&mut platform, now)?;
         self.works = fit.works.iter().map(|work| work.map(|work| work.value)).collect();
         Ok(Model { platform, spec, dispatch: self.dispatch })
@@ -197,11 +207,11 @@ impl Balancer {
 
     /// All estimates of service times: rank, stage, estimate.
     pub(crate) fn services(&self) -> Vec<(usize, usize, Service)> {
-        let on = |(rank, told): (usize, &Measures)| {
-            let known = told.services.iter().enumerate();
+        let on = |(rank, reported): (usize, &Measurements)| {
+            let known = reported.services.iter().enumerate();
             known.filter_map(|(stage, s)| s.map(|s| (rank, stage, s))).collect::<Vec<_>>()
         };
-        self.told.iter().enumerate().flat_map(on).collect()
+        self.reported.iter().enumerate().flat_map(on).collect()
     }
 
     /// Seconds that ranks spend on making the stages which `mapping` puts on them for the first time: the longest of
@@ -218,7 +228,7 @@ impl Balancer {
     /// Whether enough is known to judge `mapping` and others: every stage has been measured on one of its hosts.
     pub(crate) fn is_settled(&self, mapping: &Mapping) -> bool {
         let known = |rank: usize, stage: usize| {
-            let service = self.told[rank].services.get(stage).copied().flatten();
+            let service = self.reported[rank].services.get(stage).copied().flatten();
             service.is_some_and(|s| s.items >= ENOUGH_ITEMS)
         };
         mapping.blocks.iter().all(|b| b.stages.clone().all(|stage| b.hosts.iter().any(|&r| known(r, stage))))
@@ -260,9 +270,9 @@ impl Balancer {
 
     /// Bytes of an item on an edge.
     fn bytes(&self, edge: usize) -> f64 {
-        let volume = |told: &Measures| told.volumes.get(edge).copied().unwrap_or_default();
+        let volume = |reported: &Measurements| reported.volumes.get(edge).copied().unwrap_or_default();
         let (bytes, items) =
-            self.told.iter().map(volume).fold((0, 0), |(b, n), (bytes, items)| (b + bytes, n + items));
+            self.reported.iter().map(volume).fold((0, 0), |(b, n), (bytes, items)| (b + bytes, n + items));
         if items > 0 { bytes as f64 / items as f64 } else { 0.0 }
     }
 }

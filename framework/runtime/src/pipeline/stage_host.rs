@@ -1,20 +1,20 @@
 //! The compute side of a rank: the stages it hosts, and on rank 0 the source and the sink.
 //!
-//! A workshop does one job after the other on whichever thread it is on. It knows nothing of other ranks.
+//! A stage host does one job after the other on whichever thread it is on. It knows nothing of other ranks.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::builder::{Runnable, StageDef};
-use super::core_time::CoreTime;
-use super::ends::{ErasedSink, ErasedSource};
 use super::erased::{Codec, ErasedStage, Items};
-use super::ledger::{Activity, Doing, Sampler, StageStats};
-use super::machine::parcel::{Parcel, Payload};
+use super::machine::batch::{Batch, Payload};
 use super::machine::{Done, Job};
 use super::sizes::Sizes;
+use super::source_sink::{ErasedSink, ErasedSource};
 use super::stage::Context;
+use super::stats::{Activity, Doing, Sampler, StageStats};
+use super::steal_time::StealTime;
 use crate::comm::Part;
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
@@ -31,18 +31,18 @@ pub(crate) struct SetUp {
 
 /// What a job has cost.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Work {
+pub(crate) struct JobCost {
     /// Its time, an estimate where it was not taken.
     pub(crate) took: Duration,
     /// By stage, where times were taken.
-    pub(crate) laps: Vec<Lap>,
+    pub(crate) stage_times: Vec<StageTime>,
     /// Sizes, where they were taken.
-    pub(crate) weights: Vec<Weight>,
+    pub(crate) edge_sizes: Vec<EdgeSize>,
 }
 
 /// The time of one stage for one batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Lap {
+pub(crate) struct StageTime {
     pub(crate) stage: usize,
     pub(crate) items: usize,
     pub(crate) took: Duration,
@@ -54,16 +54,16 @@ pub(crate) struct Lap {
 
 /// The size of a batch on the edge before a stage.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Weight {
+pub(crate) struct EdgeSize {
     pub(crate) edge: usize,
     pub(crate) items: usize,
     pub(crate) bytes: usize,
 }
 
 /// See the module's page.
-pub(crate) struct Workshop<'p> {
+pub(crate) struct StageHost<'p> {
     clock: Clock,
-    core: CoreTime,
+    core: StealTime,
     monitor: bool,
     cx: Context,
     defs: Vec<StageDef<'p>>,
@@ -74,7 +74,7 @@ pub(crate) struct Workshop<'p> {
     sink: Box<dyn ErasedSink + 'p>,
     sink_name: String,
     /// By first stage of a run of stages: which batches are timed, and the time per item when it was last taken.
-    runs: Vec<Times>,
+    stage_runs: Vec<Times>,
     stats: Vec<StageStats>,
     source_times: Times,
     sink_times: Times,
@@ -103,13 +103,13 @@ impl Timing {
     }
 }
 
-impl<'p> Workshop<'p> {
-    /// Takes a pipeline apart; returns the workshop and its codecs, one for each edge between stages.
+impl<'p> StageHost<'p> {
+    /// Takes a pipeline apart; returns the stage host and its codecs, one for each edge between stages.
     pub(crate) fn new(pipeline: Runnable<'p>, rank: usize, clock: Clock, monitor: bool) -> Self {
         let count = pipeline.stages.len();
-        Workshop {
+        StageHost {
             clock,
-            core: CoreTime::new(clock),
+            core: StealTime::new(clock),
             monitor,
             cx: Context { rank, item: 0 },
             live: (0..count).map(|_| None).collect(),
@@ -119,7 +119,7 @@ impl<'p> Workshop<'p> {
             source_name: pipeline.source_name,
             sink: pipeline.sink,
             sink_name: pipeline.sink_name,
-            runs: vec![Times::default(); count],
+            stage_runs: vec![Times::default(); count],
             stats: vec![StageStats::default(); count],
             source_times: Times::default(),
             sink_times: Times::default(),
@@ -134,6 +134,10 @@ impl<'p> Workshop<'p> {
 
     pub(crate) fn activity(&self) -> Arc<Activity> {
         self.activity.clone()
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// Counters of all stages.
@@ -152,7 +156,7 @@ impl<'p> Workshop<'p> {
         edge: usize,
         items: Items,
         range: &super::erased::Range,
-        weights: &mut Vec<Weight>,
+        edge_sizes: &mut Vec<EdgeSize>,
     ) -> Result<Items> {
         let live = range.live();
         if live == 0 || !self.sizes.is_due(edge) {
@@ -163,7 +167,7 @@ impl<'p> Workshop<'p> {
         let place = |e: Error| self.made_by(edge, range, e);
         self.codecs[edge].encode(items, &mut head, &mut parts).map_err(place)?;
         let bytes = head.len() + parts.iter().map(Part::len).sum::<usize>();
-        weights.push(Weight { edge, items: live, bytes });
+        edge_sizes.push(EdgeSize { edge, items: live, bytes });
         let items = self.codecs[edge].decode(head.into(), parts, live).map_err(place);
         self.sizes.weighed(self.clock.now().saturating_sub(begin));
         items
@@ -247,7 +251,7 @@ impl<'p> Workshop<'p> {
     }
 
     /// Does one job; returns its result and what it cost.
-    pub(crate) fn run(&mut self, job: Job) -> Result<(Done, Work)> {
+    pub(crate) fn run(&mut self, job: Job) -> Result<(Done, JobCost)> {
         let result = match job {
             Job::Draw { number, first, fill } => {
                 self.activity.set(Doing::Drawing { item: first });
@@ -260,7 +264,7 @@ impl<'p> Workshop<'p> {
                 let took = timing.end(&mut self.source_times, self.clock);
                 let range = super::erased::Range { first, count: drawn.count as u32, dropped: Vec::new() };
                 self.check(0, &drawn.items, &range)?;
-                let parcel = (drawn.count > 0).then(|| Parcel {
+                let batch = (drawn.count > 0).then(|| Batch {
                     number,
                     stage: 0,
                     range,
@@ -269,12 +273,12 @@ impl<'p> Workshop<'p> {
                     behind: drawn.left,
                     payload: Payload::Items(drawn.items),
                 });
-                let done = Done::Drawn { parcel, ended: drawn.ended, left: drawn.left };
+                let done = Done::Drawn { batch, ended: drawn.ended, left: drawn.left };
                 (done, took.into())
             }
-            Job::Process { stages, parcel } => self.process(stages, parcel)?,
-            Job::Consume { parcel } => {
-                let Parcel { range, service, widest, payload, .. } = parcel;
+            Job::Process { stages, batch } => self.process(stages, batch)?,
+            Job::Consume { batch } => {
+                let Batch { range, service, widest, payload, .. } = batch;
                 self.activity.set(Doing::Feeding { item: range.first });
                 let timing = Timing::begin(&mut self.sink_times, self.clock);
                 let place = |e: Error| e.in_stage(&self.sink_name).at_rank(self.cx.rank);
@@ -285,11 +289,11 @@ impl<'p> Workshop<'p> {
                 (done, timing.end(&mut self.sink_times, self.clock).into())
             }
             Job::Release { stage } => {
-                (Done::Released { stage, state: self.release(stage)? }, Work::default())
+                (Done::Released { stage, state: self.release(stage)? }, JobCost::default())
             }
             Job::Restore { stage, state } => {
                 self.restore(stage, &state)?;
-                (Done::Restored { stage }, Work::default())
+                (Done::Restored { stage }, JobCost::default())
             }
         };
         self.activity.set(Doing::Nothing);
@@ -297,73 +301,73 @@ impl<'p> Workshop<'p> {
     }
 
     /// Runs stages on a batch.
-    fn process(&mut self, stages: Range<usize>, mut parcel: Parcel) -> Result<(Done, Work)> {
+    fn process(&mut self, stages: Range<usize>, mut batch: Batch) -> Result<(Done, JobCost)> {
         let (begin, end) = (stages.start, stages.end);
-        let timed = self.runs[begin].0.due();
+        let timed = self.stage_runs[begin].0.due();
         let per_stage = timed && self.monitor;
-        let mut work = Work::default();
-        let first = parcel.range.first;
+        let mut cost = JobCost::default();
+        let first = batch.range.first;
         let start = timed.then(|| self.clock.now());
-        let mut lap = start;
+        let mut stage_time = start;
         let mut cpu = if per_stage { self.clock.cpu() } else { Duration::ZERO };
-        let mut items = unpack(self.codecs.get(begin).map(Arc::as_ref), parcel.payload, &parcel.range)
+        let mut items = unpack(self.codecs.get(begin).map(Arc::as_ref), batch.payload, &batch.range)
             .map_err(|e| self.in_stage(begin, e))?;
-        items = self.weigh(begin, items, &parcel.range, &mut work.weights)?;
+        items = self.weigh(begin, items, &batch.range, &mut cost.edge_sizes)?;
         for stage in stages {
             self.activity.set(Doing::Stage { stage, item: first });
             let Some(live) = &mut self.live[stage] else {
-                let text = format!("batch {} came to a rank that does not host the stage", parcel.number);
+                let text = format!("batch {} came to a rank that does not host the stage", batch.number);
                 return Err(self.in_stage(stage, Error::new(ErrorKind::Wire, text)));
             };
-            let coming = parcel.range.live();
-            let ran = live.run(items, &mut parcel.range, &mut self.cx);
+            let coming = batch.range.live();
+            let ran = live.run(items, &mut batch.range, &mut self.cx);
             items = ran.map_err(|e| self.in_stage(stage, e))?;
             let stats = &mut self.stats[stage];
             stats.items += coming as u64;
             stats.batches += 1;
-            stats.dropped += (coming - parcel.range.live()) as u64;
+            stats.dropped += (coming - batch.range.live()) as u64;
             if per_stage {
                 let cpu_now = self.clock.cpu();
                 let now = self.clock.now();
-                let took = now.saturating_sub(lap.unwrap_or(now));
+                let took = now.saturating_sub(stage_time.unwrap_or(now));
                 let spent = cpu_now.saturating_sub(cpu).min(took);
                 let lost = self.core.lost(took, spent);
                 stats.timed += took;
                 stats.lost += lost;
                 stats.timed_items += coming as u64;
-                work.laps.push(Lap { stage, items: coming, took, cpu: spent, lost });
-                (lap, cpu) = (Some(now), cpu_now);
+                cost.stage_times.push(StageTime { stage, items: coming, took, cpu: spent, lost });
+                (stage_time, cpu) = (Some(now), cpu_now);
             }
-            let checked = self.check(stage + 1, &items, &parcel.range)?;
-            let weighed = work.weights.len();
-            items = self.weigh(stage + 1, items, &parcel.range, &mut work.weights)?;
-            if per_stage && (checked || work.weights.len() > weighed) {
+            let checked = self.check(stage + 1, &items, &batch.range)?;
+            let weighed = cost.edge_sizes.len();
+            items = self.weigh(stage + 1, items, &batch.range, &mut cost.edge_sizes)?;
+            if per_stage && (checked || cost.edge_sizes.len() > weighed) {
                 // The measuring is not the next stage's work.
-                (lap, cpu) = (Some(self.clock.now()), self.clock.cpu());
+                (stage_time, cpu) = (Some(self.clock.now()), self.clock.cpu());
             }
         }
-        let count = parcel.range.count.max(1);
-        work.took = match start {
+        let count = batch.range.count.max(1);
+        cost.took = match start {
             Some(start) => {
-                let now = lap.filter(|_| per_stage).unwrap_or_else(|| self.clock.now());
+                let now = stage_time.filter(|_| per_stage).unwrap_or_else(|| self.clock.now());
                 let took = now.saturating_sub(start);
-                self.runs[begin].0.timed(took / work.laps.len().max(1) as u32);
-                self.runs[begin].1 = took / count;
+                self.stage_runs[begin].0.timed(took / cost.stage_times.len().max(1) as u32);
+                self.stage_runs[begin].1 = took / count;
                 took
             }
-            None => self.runs[begin].1 * count,
+            None => self.stage_runs[begin].1 * count,
         };
-        self.sizes.computed(work.took);
-        parcel.service += work.took;
-        parcel.stage = end;
-        parcel.payload = Payload::Items(items);
-        Ok((Done::Processed { parcel, took: work.took }, work))
+        self.sizes.computed(cost.took);
+        batch.service += cost.took;
+        batch.stage = end;
+        batch.payload = Payload::Items(items);
+        Ok((Done::Processed { batch, took: cost.took }, cost))
     }
 }
 
-impl From<Duration> for Work {
+impl From<Duration> for JobCost {
     fn from(took: Duration) -> Self {
-        Work { took, ..Work::default() }
+        JobCost { took, ..JobCost::default() }
     }
 }
 
@@ -380,8 +384,8 @@ fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &super::erased::Ra
     }
 }
 
-impl std::fmt::Debug for Workshop<'_> {
+impl std::fmt::Debug for StageHost<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Workshop").field("rank", &self.cx.rank).field("doing", &self.activity.get()).finish()
+        f.debug_struct("StageHost").field("rank", &self.cx.rank).field("doing", &self.activity.get()).finish()
     }
 }

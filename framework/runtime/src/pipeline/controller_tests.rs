@@ -6,22 +6,22 @@ use armature_planner::measure::Estimate;
 use armature_planner::pipeline::{Block, Dispatch, PipelineSpec, StageSpec};
 use armature_planner::{Link, Platform};
 
-use super::super::cost::Cost;
-use super::super::meter::{Measures, Service};
-use super::super::probe::Probed;
+use super::super::metrics::{Measurements, Service};
+use super::super::remap_cost::Cost;
 use super::super::remaps::Script;
-use super::super::score::Score;
+use super::super::run_spec::RunSpec;
 use super::*;
+use crate::balance::probe::Probed;
 
 const RANKS: usize = 2;
 
 /// Two ranks, two stages of 4 ms, one on each: as good as it gets.
-fn subject(balance: Balance) -> (Tuning, Balancer, Mapping) {
+fn subject(balance: Balance) -> (Controller, PerformanceModel, Mapping) {
     let spec =
         PipelineSpec::new(0.0).stage(StageSpec::new("a", 0.0, 0.0)).stage(StageSpec::new("b", 0.0, 0.0));
     let mapping = Mapping::new(vec![Block::new(0..1, vec![0]), Block::new(1..2, vec![1])]);
     let probed = RefCell::new(None);
-    let score = Score {
+    let run_spec = RunSpec {
         outline: spec,
         mapping: Some(mapping.clone()),
         dispatch: Dispatch::OnDemand,
@@ -30,19 +30,26 @@ fn subject(balance: Balance) -> (Tuning, Balancer, Mapping) {
         probed: &probed,
         script: Script::default(),
     };
-    let mut balancer = Balancer::new(&score, RANKS, balance, false).unwrap();
+    let mut performance_model = PerformanceModel::new(&run_spec, RANKS, balance, false).unwrap();
     let platform = Platform::with_speeds(&[1.0; RANKS], Link::FREE).unwrap().with_ext_on(0).unwrap();
-    balancer.probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] });
-    (Tuning::new(balance, RANKS).unwrap().unwrap(), balancer, mapping)
+    performance_model.probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] });
+    (Controller::new(balance, RANKS).unwrap().unwrap(), performance_model, mapping)
 }
 
-fn tell(balancer: &mut Balancer, rank: usize, stage: usize, ms: f64, items: u64, now: Duration) {
-    tell_share(balancer, rank, stage, (ms, 1.0), items, now);
+fn tell(
+    performance_model: &mut PerformanceModel,
+    rank: usize,
+    stage: usize,
+    ms: f64,
+    items: u64,
+    now: Duration,
+) {
+    tell_share(performance_model, rank, stage, (ms, 1.0), items, now);
 }
 
 /// The stage takes `ms` on the rank, which gets `share` of its core.
 fn tell_share(
-    balancer: &mut Balancer,
+    performance_model: &mut PerformanceModel,
     rank: usize,
     stage: usize,
     (ms, share): (f64, f64),
@@ -51,24 +58,25 @@ fn tell_share(
 ) {
     let mut services = vec![None; 2];
     services[stage] = Some(Service { seconds: Estimate::declared(ms * 1e-3), items });
-    let measures = Measures { services, share: Some(share), ..Measures::default() };
-    balancer.measured(rank, measures, now).unwrap();
+    let measurements = Measurements { services, share: Some(share), ..Measurements::default() };
+    performance_model.measured(rank, measurements, now).unwrap();
 }
 
 /// Both stages run on the rank, which has its core for itself, and take `ms`.
-fn tell_both(balancer: &mut Balancer, rank: usize, ms: [f64; 2], items: u64, now: Duration) {
+fn tell_both(performance_model: &mut PerformanceModel, rank: usize, ms: [f64; 2], items: u64, now: Duration) {
     let services = ms.map(|ms| Some(Service { seconds: Estimate::declared(ms * 1e-3), items }));
-    let measures = Measures { services: services.to_vec(), share: Some(1.0), ..Measures::default() };
-    balancer.measured(rank, measures, now).unwrap();
+    let measurements =
+        Measurements { services: services.to_vec(), share: Some(1.0), ..Measurements::default() };
+    performance_model.measured(rank, measurements, now).unwrap();
 }
 
 /// What the model expects of each stage alone on each rank, in ms: stage a on 0 and 1, stage b on 0 and 1.
-fn expected(balancer: &mut Balancer, mapping: &Mapping) -> [f64; 4] {
-    expected_at(balancer, mapping, Duration::from_secs(1))
+fn expected(performance_model: &mut PerformanceModel, mapping: &Mapping) -> [f64; 4] {
+    expected_at(performance_model, mapping, Duration::from_secs(1))
 }
 
-fn expected_at(balancer: &mut Balancer, mapping: &Mapping, now: Duration) -> [f64; 4] {
-    let model = balancer.model(mapping, now).unwrap();
+fn expected_at(performance_model: &mut PerformanceModel, mapping: &Mapping, now: Duration) -> [f64; 4] {
+    let model = performance_model.model(mapping, now).unwrap();
     [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(stage, rank)| 1e3 * model.seconds(stage, rank))
 }
 
@@ -80,61 +88,61 @@ fn assert_near(found: [f64; 4], expected: [f64; 4]) {
 
 #[test]
 fn a_load_beside_a_rank_slows_all_stages_there_and_another_phase_slows_one_stage_everywhere() {
-    let (_, mut balancer, mapping) = subject(Balance::Live);
-    tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
-    tell(&mut balancer, 1, 1, 4.0, 50, Duration::ZERO);
-    assert_near(expected(&mut balancer, &mapping), [4.0; 4]);
+    let (_, mut performance_model, mapping) = subject(Balance::Live);
+    tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
+    tell(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
+    assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
     // Rank 1 has half of its core: 8 ms pass while stage b computes for 4.
-    tell_share(&mut balancer, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
-    assert_near(expected(&mut balancer, &mapping), [4.0, 8.0, 4.0, 8.0]);
+    tell_share(&mut performance_model, 1, 1, (4.0, 0.5), 60, Duration::ZERO);
+    assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 4.0, 8.0]);
     // The load goes, and the data become harder for stage b.
-    tell_share(&mut balancer, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
-    assert_near(expected(&mut balancer, &mapping), [4.0, 4.0, 8.0, 8.0]);
+    tell_share(&mut performance_model, 1, 1, (8.0, 1.0), 70, Duration::ZERO);
+    assert_near(expected(&mut performance_model, &mapping), [4.0, 4.0, 8.0, 8.0]);
     // Both at once.
-    tell_share(&mut balancer, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
-    assert_near(expected(&mut balancer, &mapping), [4.0, 8.0, 6.0, 12.0]);
+    tell_share(&mut performance_model, 1, 1, (6.0, 0.5), 80, Duration::ZERO);
+    assert_near(expected(&mut performance_model, &mapping), [4.0, 8.0, 6.0, 12.0]);
 }
 
 #[test]
 fn what_a_rank_took_for_a_stage_that_has_left_it_is_not_held_against_what_others_take_now() {
-    let (_, mut balancer, mapping) = subject(Balance::Live);
-    tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
-    tell(&mut balancer, 1, 1, 4.0, 50, Duration::ZERO);
-    assert_near(expected(&mut balancer, &mapping), [4.0; 4]);
+    let (_, mut performance_model, mapping) = subject(Balance::Live);
+    tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
+    tell(&mut performance_model, 1, 1, 4.0, 50, Duration::ZERO);
+    assert_near(expected(&mut performance_model, &mapping), [4.0; 4]);
     // Stage b goes to rank 0, and its data become harder there: rank 1, which knew the easy ones, is no faster for that.
     let gathered = Mapping::new(vec![Block::new(0..2, vec![0])]);
-    tell_both(&mut balancer, 0, [4.0, 8.0], 60, Duration::from_secs(1));
-    assert_near(expected(&mut balancer, &gathered), [4.0, 4.0, 8.0, 8.0]);
+    tell_both(&mut performance_model, 0, [4.0, 8.0], 60, Duration::from_secs(1));
+    assert_near(expected(&mut performance_model, &gathered), [4.0, 4.0, 8.0, 8.0]);
 }
 
 #[test]
 fn the_speed_that_a_rank_has_shown_is_believed_for_a_while_when_it_has_nothing_to_do() {
-    let (_, mut balancer, _) = subject(Balance::Live);
+    let (_, mut performance_model, _) = subject(Balance::Live);
     let replicated = Mapping::new(vec![Block::new(0..1, vec![0, 1]), Block::new(1..2, vec![1])]);
-    tell_both(&mut balancer, 1, [8.0, 8.0], 50, Duration::ZERO);
-    tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
+    tell_both(&mut performance_model, 1, [8.0, 8.0], 50, Duration::ZERO);
+    tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
     let slow = [4.0, 8.0, 4.0, 8.0];
-    assert_near(expected(&mut balancer, &replicated), slow);
+    assert_near(expected(&mut performance_model, &replicated), slow);
     let alone = Mapping::new(vec![Block::new(0..2, vec![0])]);
-    assert_near(expected_at(&mut balancer, &alone, Duration::from_secs(5)), slow);
-    assert_near(expected_at(&mut balancer, &alone, Duration::from_secs(7)), [4.0; 4]);
+    assert_near(expected_at(&mut performance_model, &alone, Duration::from_secs(5)), slow);
+    assert_near(expected_at(&mut performance_model, &alone, Duration::from_secs(7)), [4.0; 4]);
 }
 
 /// Looks for six seconds, at stage b's time on rank 1 as `ms` gives it by the second; returns when it acted.
 fn looks(ms: impl Fn(u64) -> f64) -> Option<(f64, Mapping)> {
-    let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
+    let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let mut items = 0;
     for step in 0..120u64 {
         let now = Duration::from_millis(50 * step);
         items += 12;
-        tell(&mut balancer, 0, 0, 4.0, items, now);
-        tell(&mut balancer, 1, 1, ms(step / 20), items, now);
-        let standing =
-            Standing { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
-        if !tuning.is_due(standing) {
+        tell(&mut performance_model, 0, 0, 4.0, items, now);
+        tell(&mut performance_model, 1, 1, ms(step / 20), items, now);
+        let progress =
+            Progress { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
+        if !controller.is_due(progress) {
             continue;
         }
-        let decision = tuning.look(standing, &mapping, &mut balancer, || now).unwrap();
+        let decision = controller.look(progress, &mapping, &mut performance_model, || now).unwrap();
         if let Some(decision) = decision.filter(Decision::is_act) {
             return decision.candidate.map(|c| (now.as_secs_f64(), c.arrangement));
         }
@@ -158,16 +166,16 @@ fn a_rank_that_becomes_slow_gets_less_within_half_a_second() {
 
 /// The first decisions for a stream that begins on rank 1 alone, beside a rank 0 that is so many times as fast.
 fn first_decisions(times: f64) -> [Decision<Mapping>; 3] {
-    let (mut tuning, mut balancer, _) = subject(Balance::Live);
+    let (mut controller, mut performance_model, _) = subject(Balance::Live);
     let platform = Platform::with_speeds(&[times, 1.0], Link::FREE).unwrap().with_ext_on(0).unwrap();
-    balancer.probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] });
+    performance_model.probed(Probed { platform: platform.with_overlap(true), shares: vec![1.0; RANKS] });
     let mapping = Mapping::new(vec![Block::new(0..2, vec![1])]);
     let mut look = |step: u64| {
         let (now, items) = (Duration::from_millis(100 * step), 10 * step);
-        tell_both(&mut balancer, 1, [5.0, 5.0], 10 + items, now);
-        let standing =
-            Standing { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
-        tuning.look(standing, &mapping, &mut balancer, || now).unwrap()
+        tell_both(&mut performance_model, 1, [5.0, 5.0], 10 + items, now);
+        let progress =
+            Progress { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
+        controller.look(progress, &mapping, &mut performance_model, || now).unwrap()
     };
     assert!(look(0).is_none());
     [1, 2, 3].map(|step| look(step).expect("a decision"))
@@ -193,22 +201,22 @@ fn a_mapping_to_begin_with_that_is_far_off_is_left_at_the_second_look() {
 /// Looks that plan for a tenth of a second, with stage b's time on rank 1 as `ms` before the first second and 12 ms after
 /// it. Returns when it acted, and after how many looks.
 fn slow_looks(ms: f64) -> (f64, usize) {
-    let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
+    let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let planning = Cell::new(Duration::ZERO);
     let mut looks = 0;
     for step in 0..600u64 {
         let now = Duration::from_millis(50 * step);
-        tell(&mut balancer, 0, 0, 4.0, 12 * (step + 1), now);
-        tell(&mut balancer, 1, 1, if step < 20 { ms } else { 12.0 }, 12 * (step + 1), now);
+        tell(&mut performance_model, 0, 0, 4.0, 12 * (step + 1), now);
+        tell(&mut performance_model, 1, 1, if step < 20 { ms } else { 12.0 }, 12 * (step + 1), now);
         let items = 12 * step;
-        let standing =
-            Standing { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
-        if !tuning.is_due(standing) {
+        let progress =
+            Progress { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
+        if !controller.is_due(progress) {
             continue;
         }
         looks += 1;
         let clock = || planning.replace(planning.get() + Duration::from_millis(100));
-        let decision = tuning.look(standing, &mapping, &mut balancer, clock).unwrap();
+        let decision = controller.look(progress, &mapping, &mut performance_model, clock).unwrap();
         if decision.is_some_and(|d| d.is_act()) {
             return (now.as_secs_f64(), looks);
         }
@@ -233,20 +241,20 @@ fn a_mapping_that_nearly_paid_is_compared_until_the_next_search() {
 /// Looks for half a minute, of which a search takes 10 ms, with stage b's time on rank 1 as `ms` gives it by the second.
 /// Returns the searches, by the second.
 fn searches(ms: impl Fn(u64) -> f64) -> Vec<u64> {
-    let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
+    let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     let mut seconds = Vec::new();
     for step in 0..600u64 {
         let (now, items) = (Duration::from_millis(50 * step), 12 * step);
-        tell(&mut balancer, 0, 0, 4.0, items + 12, now);
-        tell(&mut balancer, 1, 1, ms(step / 20), items + 12, now);
-        let standing =
-            Standing { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
-        if !tuning.is_due(standing) {
+        tell(&mut performance_model, 0, 0, 4.0, items + 12, now);
+        tell(&mut performance_model, 1, 1, ms(step / 20), items + 12, now);
+        let progress =
+            Progress { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
+        if !controller.is_due(progress) {
             continue;
         }
         let planning = Cell::new(Duration::ZERO);
         let clock = || planning.replace(planning.get() + Duration::from_millis(10));
-        tuning.look(standing, &mapping, &mut balancer, clock).unwrap();
+        controller.look(progress, &mapping, &mut performance_model, clock).unwrap();
         if planning.get() > Duration::ZERO {
             seconds.push(step / 20);
         }
@@ -265,34 +273,39 @@ fn searches_are_rare_while_nothing_changes() {
 
 #[test]
 fn a_link_that_becomes_slow_is_news_though_works_and_speeds_are_not() {
-    let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
+    let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
     for rank in 0..RANKS {
-        tell(&mut balancer, rank, rank, 4.0, 50, Duration::ZERO);
+        tell(&mut performance_model, rank, rank, 4.0, 50, Duration::ZERO);
     }
     let now = Duration::from_secs(2);
-    tuning.inputs = balancer.model(&mapping, now).unwrap().inputs();
-    tuning.searched_with = tuning.inputs.clone();
-    tuning.searched =
+    controller.inputs = performance_model.model(&mapping, now).unwrap().inputs();
+    controller.searched_with = controller.inputs.clone();
+    controller.searched =
         Search { at: Duration::from_millis(500), took: Duration::from_millis(10), current_time: 4e-3 };
-    assert!(!tuning.may_search(now, 4.1e-3));
-    assert!(tuning.may_search(now, 4.3e-3));
+    assert!(!controller.may_search(now, 4.1e-3));
+    assert!(controller.may_search(now, 4.3e-3));
 }
 
 #[test]
 fn nothing_is_decided_before_every_stage_was_measured() {
-    let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
-    let standing = |ms: u64| {
+    let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
+    let progress = |ms: u64| {
         let now = Duration::from_millis(ms);
-        Standing { now, elapsed: now, items: ms, drawn: ms, left: None, batches: (ms, ms) }
+        Progress { now, elapsed: now, items: ms, drawn: ms, left: None, batches: (ms, ms) }
     };
-    tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
-    assert!(tuning.look(standing(0), &mapping, &mut balancer, || Duration::ZERO).unwrap().is_none());
-    let decision = tuning.look(standing(100), &mapping, &mut balancer, || Duration::ZERO).unwrap().unwrap();
+    tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
+    assert!(
+        controller.look(progress(0), &mapping, &mut performance_model, || Duration::ZERO).unwrap().is_none()
+    );
+    let decision =
+        controller.look(progress(100), &mapping, &mut performance_model, || Duration::ZERO).unwrap().unwrap();
     assert_eq!((decision.is_act(), decision.candidate), (false, None));
-    assert_eq!(tuning.inputs(), &Inputs::default(), "nothing is known yet");
-    tell(&mut balancer, 1, 1, 8.0, 50, Duration::ZERO);
-    let decision = tuning.look(standing(200), &mapping, &mut balancer, || Duration::ZERO).unwrap().unwrap();
-    let Event::Decision { works_s, speeds, acted, .. } = event(&decision, tuning.inputs(), |_| String::new())
+    assert_eq!(controller.inputs(), &Inputs::default(), "nothing is known yet");
+    tell(&mut performance_model, 1, 1, 8.0, 50, Duration::ZERO);
+    let decision =
+        controller.look(progress(200), &mapping, &mut performance_model, || Duration::ZERO).unwrap().unwrap();
+    let Event::Decision { works_s, speeds, acted, .. } =
+        event(&decision, controller.inputs(), |_| String::new())
     else {
         panic!("a decision")
     };
@@ -305,58 +318,61 @@ fn nothing_is_decided_before_every_stage_was_measured() {
 
 #[test]
 fn the_next_change_is_expected_to_cost_what_the_last_one_disturbed_and_a_delay_for_what_is_in_flight() {
-    let (mut tuning, mut balancer, mapping) = subject(Balance::Live);
-    tell(&mut balancer, 0, 0, 4.0, 50, Duration::ZERO);
-    tell(&mut balancer, 1, 1, 12.0, 50, Duration::ZERO);
-    let standing = |step: u64| {
+    let (mut controller, mut performance_model, mapping) = subject(Balance::Live);
+    tell(&mut performance_model, 0, 0, 4.0, 50, Duration::ZERO);
+    tell(&mut performance_model, 1, 1, 12.0, 50, Duration::ZERO);
+    let progress = |step: u64| {
         let (now, items) = (Duration::from_millis(50 * step), 12 * step);
-        Standing { now, elapsed: now, items, drawn: items + 10, left: Some(1000), batches: (items, items) }
+        Progress { now, elapsed: now, items, drawn: items + 10, left: Some(1000), batches: (items, items) }
     };
-    let cost = |tuning: &mut Tuning, balancer: &mut Balancer, step: u64| {
-        let decision = tuning.look(standing(step), &mapping, balancer, || Duration::ZERO).unwrap();
+    let cost = |controller: &mut Controller, performance_model: &mut PerformanceModel, step: u64| {
+        let decision =
+            controller.look(progress(step), &mapping, performance_model, || Duration::ZERO).unwrap();
         let candidate = decision.unwrap().candidate.unwrap();
         assert!((candidate.time - 0.008).abs() < 1e-4, "{candidate:?}");
         1e3 * candidate.cost
     };
-    assert!(tuning.look(standing(0), &mapping, &mut balancer, || Duration::ZERO).unwrap().is_none());
+    assert!(
+        controller.look(progress(0), &mapping, &mut performance_model, || Duration::ZERO).unwrap().is_none()
+    );
     // Eight items at least, and ten that are in flight at 12 ms instead of 8 ms.
-    let at_first = cost(&mut tuning, &mut balancer, 1);
+    let at_first = cost(&mut controller, &mut performance_model, 1);
     assert!((at_first - (96.0 + 40.0)).abs() < 1.0, "{at_first} ms");
     // It went twice as fast while what was in flight kept a pace of long ago.
-    tuning.changed();
-    tuning.hear(standing(2), News::Landed { loss: -0.5 });
-    tuning.hear(standing(2), News::Settled(Cost { seconds: 3.0, windows: Some(0.9) }));
-    let after_a_good_one = cost(&mut tuning, &mut balancer, 3);
+    controller.changed();
+    controller.cost_known(progress(2), CostUpdate::Drained { loss: -0.5 });
+    controller.cost_known(progress(2), CostUpdate::Settled(Cost { seconds: 3.0, windows: Some(0.9) }));
+    let after_a_good_one = cost(&mut controller, &mut performance_model, 3);
     assert!((after_a_good_one - (96.0 + 40.0)).abs() < 1.0, "{after_a_good_one} ms");
-    tuning.changed();
-    tuning.hear(standing(4), News::Landed { loss: 0.2 });
-    let after_a_loss = cost(&mut tuning, &mut balancer, 5);
+    controller.changed();
+    controller.cost_known(progress(4), CostUpdate::Drained { loss: 0.2 });
+    let after_a_loss = cost(&mut controller, &mut performance_model, 5);
     assert!((after_a_loss - (200.0 + 40.0)).abs() < 1.0, "{after_a_loss} ms");
 }
 
 #[test]
 fn after_the_one_change_of_once_looks_only_tell_what_came_of_it() {
-    let (mut tuning, mut balancer, mut mapping) = subject(Balance::Once);
+    let (mut controller, mut performance_model, mut mapping) = subject(Balance::Once);
     let (mut acts, mut outcomes, mut items) = (0, 0, 0);
     for step in 0..120u64 {
         let now = Duration::from_millis(50 * step);
         // Rank 1 is slow at first, and after the change rank 0 is.
         let (a, b) = if acts == 0 { (4.0, 12.0) } else { (40.0, 4.0) };
         items += 12;
-        tell(&mut balancer, 0, 0, a, items, now);
-        tell(&mut balancer, 1, 1, b, items, now);
-        let standing =
-            Standing { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
-        if !tuning.is_due(standing) {
+        tell(&mut performance_model, 0, 0, a, items, now);
+        tell(&mut performance_model, 1, 1, b, items, now);
+        let progress =
+            Progress { now, elapsed: now, items, drawn: items, left: Some(100_000), batches: (items, items) };
+        if !controller.is_due(progress) {
             continue;
         }
-        let decision = tuning.look(standing, &mapping, &mut balancer, || now).unwrap();
-        outcomes += usize::from(tuning.outcome().is_some());
+        let decision = controller.look(progress, &mapping, &mut performance_model, || now).unwrap();
+        outcomes += usize::from(controller.outcome().is_some());
         if let Some(candidate) = decision.filter(Decision::is_act).and_then(|d| d.candidate) {
             acts += 1;
             mapping = candidate.arrangement;
-            tuning.changed();
-            tuning.hear(standing, News::Landed { loss: 0.0 });
+            controller.changed();
+            controller.cost_known(progress, CostUpdate::Drained { loss: 0.0 });
         }
     }
     assert_eq!((acts, outcomes), (1, 1));
@@ -364,10 +380,10 @@ fn after_the_one_change_of_once_looks_only_tell_what_came_of_it() {
 
 #[test]
 fn a_rank_that_tells_of_more_stages_than_there_are_does_no_harm() {
-    let (_, mut balancer, mapping) = subject(Balance::Live);
+    let (_, mut performance_model, mapping) = subject(Balance::Live);
     let service = Some(Service { seconds: Estimate::declared(1e-3), items: 9 });
-    let measures = Measures { services: vec![service; 9], ..Measures::default() };
-    balancer.measured(1, measures, Duration::ZERO).unwrap();
-    assert_eq!(balancer.services().len(), 2);
-    balancer.model(&mapping, Duration::ZERO).unwrap();
+    let measurements = Measurements { services: vec![service; 9], ..Measurements::default() };
+    performance_model.measured(1, measurements, Duration::ZERO).unwrap();
+    assert_eq!(performance_model.services().len(), 2);
+    performance_model.model(&mapping, Duration::ZERO).unwrap();
 }

@@ -1,0 +1,3 @@
+//! What all balancing stands on, whichever skeleton balances.
+
+pub(crate) mod probe;

@@ -1,0 +1,326 @@
+//! How fast the ranks are, and what their links to rank 0 cost: measured in some tens of milliseconds before
+//! a first plan is made.
+//!
+//! Here is what is asked, and what follows from the answers. Who carries them, and runs the kernel, is the skeleton's rank.
+
+use std::time::Duration;
+
+use armature_planner::measure::CoreShare;
+use armature_planner::{Link, Platform, SharedCores};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::comm::clock::Clock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::observe::Event;
+
+/// Operations of the speed kernel: some ten milliseconds, several turns of the scheduler, so that a rank that has to
+/// share its core is seen to be as slow as it will be.
+const KERNEL_OPERATIONS: u64 = 20_000_000;
+/// Bytes of the messages that measure bandwidth: enough that the time for their setup hardly matters on any network.
+const BULK: usize = 256 << 10;
+/// What such a message holds.
+static ZEROS: [u8; BULK] = [0; BULK];
+/// Messages there and back without content, and with it; the shortest time of each counts, which others disturbed least.
+const ROUNDS: [u32; 2] = [5, 3];
+/// Bytes per second. A link cannot be seen to be faster than this; it keeps the model's numbers finite.
+const FASTEST: f64 = 1e12;
+
+/// What rank 0 asks another rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Question {
+    /// Run the kernel and say how fast it was.
+    Speed,
+    /// Answer at once.
+    Ping,
+    /// The same, with [content](Question::payload).
+    Bulk,
+}
+
+impl Question {
+    /// What is sent along.
+    pub(crate) fn payload(self) -> Option<Bytes> {
+        (self == Question::Bulk).then(|| Bytes::from_static(&ZEROS))
+    }
+}
+
+/// What the other rank answers.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Speed(Speed),
+    Pong,
+}
+
+/// How fast a rank ran the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Speed {
+    /// Operations per second while it had its core.
+    pub(crate) alone: f64,
+    /// Seconds that it took.
+    pub(crate) took: f64,
+    /// Seconds of these in which others had the core.
+    pub(crate) lost: f64,
+}
+
+impl Speed {
+    fn is_usable(&self) -> bool {
+        let usable = |x: f64| x > 0.0 && x.is_finite();
+        usable(self.alone) && usable(self.took) && self.lost >= 0.0
+    }
+
+    /// The part of its core that the rank had.
+    fn share(&self) -> f64 {
+        let mut share = CoreShare::default();
+        share.add(self.took, self.lost);
+        share.value().unwrap_or(1.0)
+    }
+}
+
+/// The ranks and their links, as they were probed.
+#[derive(Clone, Debug)]
+pub(crate) struct Probed {
+    /// Every rank with its core to itself.
+    pub(crate) platform: Platform,
+    /// By rank: the part of its core that it had.
+    pub(crate) shares: Vec<f64>,
+}
+
+/// Rank 0's questions, one after the other, while nothing is in flight.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    /// By rank; the ranks answer at the same time, so that those that share a core are seen to be slower.
+    speeds: Vec<Option<Speed>>,
+    to_root: Vec<Link>,
+    ping: Ping,
+}
+
+/// The link that is being measured.
+#[derive(Clone, Copy, Debug)]
+struct Ping {
+    to: usize,
+    begun: Duration,
+    /// Messages there and back so far, without content and with it, and the shortest time of each.
+    rounds: [u32; 2],
+    best: [Duration; 2],
+}
+
+impl Ping {
+    fn new(to: usize) -> Self {
+        Ping { to, begun: Duration::ZERO, rounds: [0; 2], best: [Duration::MAX; 2] }
+    }
+
+    /// Whether the messages have content by now; `None` if there have been all.
+    fn has_content(&self) -> Option<usize> {
+        (0..2).find(|&content| self.rounds[content] < ROUNDS[content])
+    }
+
+    fn link(&self) -> Link {
+        let [empty, bulk] = self.best.map(|best| best.as_secs_f64());
+        let bandwidth = (BULK as f64 / (bulk - empty).max(BULK as f64 / FASTEST)).min(FASTEST);
+        Link { bandwidth, setup: empty / 2.0 }
+    }
+}
+
+/// How a probe goes on.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Further answers are to come.
+    Wait,
+    /// Rank 0 asks a rank this.
+    Ask(usize, Question),
+    Done(Probed),
+}
+
+impl Probe {
+    /// Begins with all ranks being asked for their [`Speed`](Question::Speed), rank 0 itself included.
+    pub(crate) fn new(size: usize) -> Self {
+        let unknown = Link { bandwidth: FASTEST, setup: 0.0 };
+        Probe { speeds: vec![None; size], to_root: vec![unknown; size], ping: Ping::new(1) }
+    }
+
+    /// A rank has answered, `now`; `sharing` are groups of ranks that share cores.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if that is no answer to what it was asked.
+    pub(crate) fn on_answer(
+        &mut self,
+        from: usize,
+        answer: Answer,
+        now: Duration,
+        sharing: &[SharedCores],
+    ) -> Result<Step> {
+        let all_known = |speeds: &[Option<Speed>]| speeds.iter().all(Option::is_some);
+        let was_known = all_known(&self.speeds);
+        match answer {
+            Answer::Speed(speed) if speed.is_usable() && self.speeds[from].is_none() => {
+                self.speeds[from] = Some(speed);
+                if !all_known(&self.speeds) {
+                    return Ok(Step::Wait);
+                }
+            }
+            Answer::Pong if was_known && from == self.ping.to => self.on_pong(now),
+            answer => {
+                let text = format!("rank {from} answered a probe with {answer:?}");
+                return Err(Error::new(ErrorKind::Wire, text));
+            }
+        }
+        if self.ping.to == self.speeds.len() {
+            return self.probed(sharing).map(Step::Done);
+        }
+        self.ping.begun = now;
+        let question = if self.ping.has_content() == Some(1) { Question::Bulk } else { Question::Ping };
+        Ok(Step::Ask(self.ping.to, question))
+    }
+
+    fn on_pong(&mut self, now: Duration) {
+        let ping = &mut self.ping;
+        if let Some(content) = ping.has_content() {
+            ping.rounds[content] += 1;
+            ping.best[content] = ping.best[content].min(now.saturating_sub(ping.begun));
+        }
+        if ping.has_content().is_none() {
+            self.to_root[ping.to] = ping.link();
+            *ping = Ping::new(ping.to + 1);
+        }
+    }
+
+    fn probed(&self, sharing: &[SharedCores]) -> Result<Probed> {
+        let of = |part: fn(&Speed) -> f64| self.speeds.iter().flatten().map(part).collect::<Vec<f64>>();
+        let mut speeds = of(|speed| speed.alone);
+        even_out(&mut speeds, sharing);
+        Ok(Probed { platform: describe(&speeds, &self.to_root)?, shares: of(Speed::share) })
+    }
+}
+
+/// The probed platform for the log of events.
+pub(crate) fn event(Probed { platform, shares }: &Probed, sharing: &[SharedCores]) -> Event {
+    let speeds: Vec<f64> = platform.speeds().iter().zip(shares).map(|(speed, share)| speed * share).collect();
+    let fastest = speeds.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    let links = || (1..platform.processors()).map(|rank| platform.link(0, rank));
+    Event::Probe {
+        speeds: speeds.iter().map(|s| s / fastest).collect(),
+        slowest_link: links().map(|l| l.bandwidth).reduce(f64::min),
+        longest_delay: links().map(|l| l.setup).reduce(f64::max),
+        sharing: sharing.iter().map(|group| (group.processors.clone(), group.cores)).collect(),
+    }
+}
+
+/// Ranks that share cores are equally fast while they have one.
+pub(crate) fn even_out(speeds: &mut [f64], sharing: &[SharedCores]) {
+    for SharedCores { processors: group, .. } in sharing {
+        let mean = group.iter().map(|&r| speeds[r]).sum::<f64>() / group.len() as f64;
+        group.iter().for_each(|&r| speeds[r] = mean);
+    }
+}
+
+/// Every pair of ranks is taken to be as far apart as the farther of the two is from rank 0.
+fn describe(speeds: &[f64], to_root: &[Link]) -> Result<Platform> {
+    let wrong = |e: armature_planner::Error| {
+        Error::new(ErrorKind::Config, format!("the probe measured nonsense: {e}"))
+    };
+    let mut platform = Platform::with_speeds(speeds, Link::FREE).map_err(wrong)?;
+    for (a, x) in to_root.iter().enumerate() {
+        for (b, y) in to_root.iter().enumerate().filter(|&(b, _)| b != a) {
+            let link = match (a, b) {
+                (0, _) => *y,
+                (_, 0) => *x,
+                _ => farther(*x, *y),
+            };
+            platform.set_link(a, b, link).map_err(wrong)?;
+        }
+    }
+    // What is sent and received goes on beside the thread that computes.
+    Ok(platform.with_ext_on(0).map_err(wrong)?.with_overlap(true))
+}
+
+/// The farther of two ways, in both respects.
+pub(crate) fn farther(x: Link, y: Link) -> Link {
+    Link { bandwidth: x.bandwidth.min(y.bandwidth), setup: x.setup.max(y.setup) }
+}
+
+/// Runs a fixed kernel on this rank. It waits for nothing, so that what it does not compute for is lost to others.
+pub(crate) fn speed(clock: Clock) -> Speed {
+    let (start, cpu) = (clock.now(), clock.cpu());
+    crate::declare(KERNEL_OPERATIONS as f64, || std::hint::black_box(kernel(KERNEL_OPERATIONS)));
+    let cpu = clock.cpu().saturating_sub(cpu);
+    let took = clock.now().saturating_sub(start);
+    let seconds = |t: Duration| t.as_secs_f64().max(1e-9);
+    Speed {
+        alone: KERNEL_OPERATIONS as f64 / seconds(cpu),
+        took: seconds(took),
+        lost: took.saturating_sub(cpu).as_secs_f64(),
+    }
+}
+
+/// A chain of integer operations that no compiler shortens and no cache speeds up.
+fn kernel(operations: u64) -> u64 {
+    let mut x = 0x9E37_79B9_7F4A_7C15u64;
+    for _ in 0..operations / 3 {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+    }
+    x
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_rank_is_asked_for_its_speed_and_then_every_link_is_measured() {
+        let mut probe = Probe::new(3);
+        let ms = Duration::from_millis;
+        let speed = |alone| Answer::Speed(Speed { alone, took: 1.0, lost: 0.25 });
+        let mut answer = |from, answer, at| probe.on_answer(from, answer, ms(at), &[]);
+        assert!(matches!(answer(1, speed(2.0), 0), Ok(Step::Wait)));
+        assert!(answer(1, speed(2.0), 0).is_err() && answer(1, Answer::Pong, 0).is_err());
+        assert!(matches!(answer(0, speed(1.0), 0), Ok(Step::Wait)));
+        let mut step = answer(2, speed(4.0), 0).unwrap();
+        let (mut asked, mut now) = (Vec::new(), 0);
+        let probed = loop {
+            match step {
+                Step::Ask(to, question) => {
+                    asked.push((to, question));
+                    // Rank 2 is ten times as far away as rank 1, and one message without content is late.
+                    let late = if asked.len() == 2 { 100 } else { 0 };
+                    now +=
+                        late + if to == 1 { 2 } else { 20 } * if question == Question::Bulk { 2 } else { 1 };
+                    step = answer(to, Answer::Pong, now).unwrap();
+                }
+                Step::Done(probed) => break probed,
+                Step::Wait => panic!("rank 0 asks the next question"),
+            }
+        };
+        let of = |to, question, count: u32| (0..count).map(move |_| (to, question));
+        let expected = (1..3).flat_map(|to| of(to, Question::Ping, 5).chain(of(to, Question::Bulk, 3)));
+        assert_eq!(asked, expected.collect::<Vec<_>>());
+        let (near, far) = (probed.platform.link(0, 1), probed.platform.link(0, 2));
+        assert!((near.setup - 0.001).abs() < 1e-9 && (far.setup - 0.01).abs() < 1e-9, "{near:?} {far:?}");
+        assert!((near.bandwidth / far.bandwidth - 10.0).abs() < 1e-6, "{near:?} {far:?}");
+        assert_eq!((probed.platform.speeds(), probed.shares), (&[1.0, 2.0, 4.0][..], vec![0.75; 3]));
+    }
+
+    #[test]
+    fn pairs_are_as_far_apart_as_the_farther_is_from_rank_0() {
+        let link = |bandwidth, setup| Link { bandwidth, setup };
+        let near = link(1e9, 1e-6);
+        let far = link(1e6, 1e-3);
+        let p = describe(&[1.0, 2.0, 3.0], &[Link::FREE, near, far]).unwrap();
+        assert_eq!((p.link(0, 1), p.link(2, 0), p.link(1, 2)), (near, far, far));
+        assert_eq!(p.ext_on(), Some(0));
+    }
+
+    #[test]
+    fn ranks_that_share_cores_count_as_equal() {
+        let mut speeds = [4.0, 1.0, 8.0, 1.0];
+        even_out(&mut speeds, &[SharedCores { processors: vec![0, 1, 3], cores: 1.0 }]);
+        assert_eq!(speeds, [2.0, 2.0, 8.0, 2.0]);
+    }
+
+    #[test]
+    fn the_kernel_takes_time() {
+        let speed = speed(Clock::wall());
+        assert!(speed.is_usable() && speed.alone > 1e6 && speed.lost < speed.took, "{speed:?}");
+    }
+}

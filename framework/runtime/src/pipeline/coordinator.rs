@@ -1,0 +1,426 @@
+//! Rank 0's part of a run: choose a mapping, start everybody, see the stream through, collect the reports.
+
+mod replanning;
+
+use std::time::Duration;
+
+use armature_planner::pipeline::Mapping;
+
+use super::controller::{Controller, Progress};
+use super::machine::Done;
+use super::machine::table::Table;
+use super::messages::{Finish, Prepare, Ready, Received, Report, Switch, Tag, encode, frame};
+use super::participant::Participant;
+use super::performance_model::PerformanceModel;
+use super::remap_cost::RemapCostMeter;
+use super::remaps::Remap;
+use super::run_spec::RunSpec;
+use super::stage_host::StageHost;
+use super::stats::RankReport;
+use super::summary::Summary;
+use super::tasks::Outcome;
+use crate::balance::probe::{self, Answer, Probe, Probed, Question, Step};
+use crate::comm::Frame;
+use crate::comm::clock::Clock;
+use crate::comm::message::Message;
+use crate::error::{Error, ErrorKind, Result};
+use crate::observe::{Display, Event};
+use crate::rank::driver::Driver;
+use crate::rank::heartbeat::Sign;
+use crate::rank::protocol::{Moment, Next, Outgoing, Protocol, Task};
+use crate::session::{Balance, Config};
+
+/// Batches on which the sizes of items are taken at least: one may be the first, or the last, and unlike the others.
+const SIZED_BATCHES: usize = 3;
+/// For so long what was probed is taken to be true in the next run, too; measurements correct it.
+const PROBE_LASTS: Duration = Duration::from_secs(5);
+
+/// What the ranks do.
+#[derive(Debug)]
+enum Phase {
+    /// They answer a probe.
+    Probing(Probe),
+    Streaming,
+    /// They end; their reports by rank.
+    Ending(Vec<Option<RankReport>>),
+}
+
+/// A mapping that is being prepared.
+struct Change {
+    mapping: Mapping,
+    remap: Remap,
+    /// Ranks that have not said that they are ready.
+    waiting: Vec<usize>,
+}
+
+/// Rank 0's protocol: it coordinates, and takes part in the stream like all others.
+pub(crate) struct Coordinator<'c, 'p> {
+    participant: Participant,
+    run_spec: RunSpec<'c>,
+    config: &'c Config,
+    display: Display,
+    performance_model: PerformanceModel,
+    controller: Option<Controller>,
+    cost: RemapCostMeter,
+    balance: Balance,
+    start: Duration,
+    phase: Phase,
+    /// The mapping in force.
+    mapping: Mapping,
+    change: Option<Change>,
+    remaps: Vec<Remap>,
+    is_calibrating: bool,
+    /// When the calibration was over, and items drawn by then.
+    calibrated: Option<(Duration, u64)>,
+    predicted: Option<f64>,
+    /// When to look next whether something is due, while the stream runs as planned.
+    next_look: Duration,
+    /// When the stream was over.
+    ended: Duration,
+    code: std::marker::PhantomData<StageHost<'p>>,
+}
+
+impl<'c, 'p> Coordinator<'c, 'p> {
+    /// Rank 0 of a run that begins now, by its clock.
+    pub(crate) fn new(
+        participant: Participant,
+        run_spec: RunSpec<'c>,
+        config: &'c Config,
+        clock: &Clock,
+    ) -> Result<Self> {
+        let (now, simulated) = (clock.now(), clock.is_simulated());
+        let planned = run_spec.mapping.is_none();
+        let balance = config.balance.unwrap_or(if planned { Balance::Live } else { Balance::Off });
+        let size = participant.size();
+        Ok(Coordinator {
+            performance_model: PerformanceModel::new(&run_spec, size, balance, simulated)?,
+            controller: Controller::new(balance, size)?,
+            cost: RemapCostMeter::new(),
+            balance,
+            mapping: run_spec.first(),
+            is_calibrating: planned,
+            participant: participant.with_source(run_spec.first_window(config), now),
+            run_spec,
+            config,
+            display: Display::new(config.progress, now),
+            start: now,
+            phase: Phase::Streaming,
+            change: None,
+            remaps: Vec::new(),
+            calibrated: None,
+            predicted: None,
+            next_look: now,
+            ended: now,
+            code: std::marker::PhantomData,
+        })
+    }
+
+    /// Begins a probe, unless the platform was probed a moment ago.
+    fn probe(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let last = self.run_spec.probed.borrow().clone();
+        if let Some((when, probed)) = last
+            && at.now().saturating_sub(when) < PROBE_LASTS
+        {
+            return self.probed(probed, at, out);
+        }
+        self.phase = Phase::Probing(Probe::new(self.participant.size()));
+        for to in 1..self.participant.size() {
+            out.send(to, frame(out.run(), &Question::Speed)?)?;
+        }
+        self.participant.probe();
+        Ok(())
+    }
+
+    /// A rank has answered, perhaps this one.
+    fn on_answer(&mut self, from: usize, answer: Answer, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let Phase::Probing(probe) = &mut self.phase else { return Err(out_of_step(from, Tag::Probed)) };
+        let now = at.now();
+        match probe.on_answer(from, answer, now, self.run_spec.sharing)? {
+            Step::Wait => Ok(()),
+            Step::Ask(to, question) => {
+                let head = encode(out.run(), &question)?.into();
+                out.send(to, Frame { head, parts: question.payload().map(Into::into).into_iter().collect() })
+            }
+            Step::Done(probed) => {
+                self.run_spec.probed.replace(Some((now, probed.clone())));
+                self.probed(probed, at, out)
+            }
+        }
+    }
+
+    /// The platform is known: the stream begins.
+    fn probed(&mut self, probed: Probed, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        self.phase = Phase::Streaming;
+        let sharing = self.run_spec.sharing;
+        self.participant.log(at, || probe::event(&probed, sharing));
+        self.performance_model.probed(probed);
+        self.begin(self.mapping.clone(), Remap::first(), at, out)
+    }
+
+    fn text(&self, mapping: &Mapping) -> String {
+        mapping.display(&self.run_spec.outline).to_string()
+    }
+
+    fn drawn(&mut self) -> u64 {
+        self.participant.source().map_or(0, |s| s.items_drawn())
+    }
+
+    /// Takes in what another rank reports.
+    fn on_report(
+        &mut self,
+        from: usize,
+        (report, tag): (Report, Tag),
+        at: &Moment,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        match (report, &mut self.phase) {
+            (Report::Probed(answer), _) => self.on_answer(from, answer, at, out),
+            (Report::Ready(ready), Phase::Streaming) => self.ready(from, &ready, at, out),
+            (Report::Measurements(measurements), Phase::Streaming) => {
+                self.performance_model.measured(from, measurements, at.now())
+            }
+            // The stream was over before the mapping that they prepared was needed.
+            (Report::Ready(_) | Report::Measurements(_), Phase::Ending(_)) => Ok(()),
+            (Report::Total(report), Phase::Ending(reports)) => {
+                reports[from] = Some(report);
+                Ok(())
+            }
+            _ => Err(out_of_step(from, tag)),
+        }
+    }
+
+    /// Has a mapping prepared on every rank. It comes into force when all are ready.
+    fn begin(&mut self, mapping: Mapping, remap: Remap, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let epoch = self.participant.epoch() + 1;
+        let serial: Vec<bool> = self.run_spec.outline.stages.iter().map(|s| s.serial).collect();
+        let (dispatch, ordered) = (self.run_spec.dispatch, self.run_spec.ordered);
+        let table = Table::new(epoch, mapping.clone(), dispatch, &serial, ordered);
+        let is_sized = epoch == 1 && self.performance_model.wants_measurements();
+        let weigh = if is_sized { SIZED_BATCHES } else { 0 };
+        let mut prepare = Prepare {
+            table: table.clone(),
+            weigh,
+            elapsed: at.now().saturating_sub(self.start),
+            measure_every: self.performance_model.measure_every(),
+            links: Vec::new(),
+        };
+        let text = self.text(&mapping);
+        self.participant.log(at, || Event::Prepare { epoch, mapping: text });
+        if epoch > 1
+            && let Some(progress) = self.progress(at)
+        {
+            let update = self.cost.ordered(progress);
+            self.take_cost(progress, update);
+        }
+        for to in 1..self.participant.size() {
+            prepare.links = self.performance_model.links_into(to);
+            out.send(to, frame(out.run(), &prepare)?)?;
+        }
+        self.change = Some(Change { mapping, remap, waiting: (0..self.participant.size()).collect() });
+        self.participant.measure(weigh, None, at);
+        self.participant.watch_links(&self.performance_model.links_into(0));
+        self.participant.prepare(table);
+        Ok(())
+    }
+
+    /// A rank has set up the stages that the mapping to come puts there.
+    fn ready(&mut self, from: usize, ready: &Ready, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(change) = &mut self.change else { return Err(out_of_step(from, Tag::Ready)) };
+        change.waiting.retain(|&rank| rank != from);
+        let all = change.waiting.is_empty();
+        self.performance_model.ready(from, &ready.movable, &ready.warm_up);
+        if all { self.switch(at, out) } else { Ok(()) }
+    }
+
+    /// All are ready: the mapping that was prepared comes into force.
+    fn switch(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(Change { mapping, mut remap, .. }) = self.change.take() else { return Ok(()) };
+        let epoch = self.participant.epoch() + 1;
+        for to in 1..self.participant.size() {
+            out.send(to, frame(out.run(), &Switch { epoch })?)?;
+        }
+        let window = self.run_spec.window(&mapping, self.config, self.is_calibrating);
+        if let Some(source) = self.participant.source() {
+            source.replan(window);
+            let elapsed = at.now().saturating_sub(self.start);
+            remap.in_force(elapsed, source.items_done(), source.flow().in_flight);
+        }
+        self.participant.switch(epoch, at, out)?;
+        let text = self.text(&mapping);
+        self.participant.log(at, || Event::Switch { epoch, mapping: text.clone() });
+        if epoch > 1
+            && let Some(progress) = self.progress(at)
+        {
+            self.cost.in_force(progress);
+            self.controller.iter_mut().for_each(Controller::changed);
+        }
+        if self.is_calibrating {
+            log::debug!("calibrating with {text}");
+        } else if self.participant.size() > 1 {
+            let hosts = |r: &usize| mapping.blocks.iter().any(|b| b.hosts.contains(r));
+            let parked: Vec<usize> = (0..self.participant.size()).filter(|r| !hosts(r)).collect();
+            let parked =
+                if parked.is_empty() { String::new() } else { format!("; parked: ranks {parked:?}") };
+            log::info!("mapping {text}{parked}");
+        }
+        self.mapping = mapping;
+        remap.to = text;
+        self.remaps.push(remap);
+        Ok(())
+    }
+
+    /// The stream as it stands now.
+    fn progress(&mut self, at: &Moment) -> Option<Progress> {
+        let now = at.now();
+        let elapsed = now.saturating_sub(self.start);
+        let source = self.participant.source()?;
+        let (items, drawn, left) = (source.items_done(), source.items_drawn(), source.items_left());
+        Some(Progress { now, elapsed, items, drawn, left, batches: source.batches() })
+    }
+
+    /// Whether all that was drawn has reached the sink, and nothing more is to come.
+    fn is_over(&mut self) -> bool {
+        // Before the first mapping is in force nothing has been drawn, and nothing is over.
+        self.participant.epoch() > 0 && self.participant.source().is_none_or(|s| s.is_over())
+    }
+
+    /// The stream is over: lets the other ranks go.
+    fn end(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        if let Some(progress) = self.progress(at) {
+            let update = self.cost.end(progress);
+            self.take_cost(progress, update);
+        }
+        self.ended = at.now();
+        let (items, elapsed) = (self.drawn(), self.ended.saturating_sub(self.start));
+        self.participant.log(at, || Event::Finish { items, seconds: elapsed.as_secs_f64() });
+        for to in 1..self.participant.size() {
+            out.send(to, frame(out.run(), &Finish)?)?;
+        }
+        self.phase = Phase::Ending(vec![None; self.participant.size()]);
+        Ok(())
+    }
+
+    /// Runs rank 0 to the end of the stream. Returns how the run went.
+    pub(crate) fn run<'scope>(mut self, driver: Driver<'_, 'scope, '_, StageHost<'p>>) -> Result<Summary>
+    where
+        'p: 'scope,
+    {
+        let (host, end) = driver.run(&mut self)?;
+        Ok(self.finish(&host, &end))
+    }
+
+    fn finish(mut self, host: &StageHost<'_>, at: &Moment) -> Summary {
+        let items = self.drawn();
+        let mut reports = match std::mem::replace(&mut self.phase, Phase::Streaming) {
+            Phase::Ending(reports) => reports,
+            _ => vec![None; self.participant.size()],
+        };
+        let (calibration, calibration_items) = match self.calibrated {
+            Some((when, items)) => (when.saturating_sub(self.start), items),
+            None => (Duration::ZERO, 0),
+        };
+        let mapping_text = self.text(&self.mapping);
+        reports[0] = Some(self.participant.finish(host, at));
+        let ranks: Vec<RankReport> = reports.into_iter().flatten().collect();
+        let dropped = ranks.iter().flat_map(|r| &r.stages).map(|s| s.dropped).sum::<u64>();
+        Summary {
+            stages: self.run_spec.outline.stages.iter().map(|s| s.name.clone()).collect(),
+            mapping_text,
+            mapping: self.mapping,
+            items,
+            delivered: items - dropped,
+            elapsed: self.ended.saturating_sub(self.start),
+            calibration,
+            calibration_items,
+            predicted: self.predicted,
+            remaps: self.remaps,
+            ranks,
+        }
+    }
+}
+
+impl<'p> Protocol for Coordinator<'_, 'p> {
+    type Code = StageHost<'p>;
+
+    const LOOKS_PER_SIMULATED_JOB: u32 = super::LOOKS_PER_SIMULATED_JOB;
+
+    fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        self.participant.log_events(self.config.events.as_deref(), Duration::ZERO, at);
+        let (ranks, mapping, balance) = (self.participant.size(), self.text(&self.mapping), self.balance);
+        let balance = format!("{balance:?}").to_lowercase();
+        self.participant.log(at, || Event::Start { ranks, mapping, balance });
+        if ranks > 1 && (self.is_calibrating || self.controller.is_some()) {
+            self.probe(at, out)
+        } else {
+            self.begin(self.mapping.clone(), Remap::first(), at, out)
+        }
+    }
+
+    fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let (from, tag) = (message.from, message.tag::<Tag>()?);
+        match Received::decode(message)? {
+            Received::Stream(message) => self.participant.on_message(from, message, at, out),
+            Received::Report(report) => self.on_report(from, (report, tag), at, out),
+            Received::Directive(_) => Err(out_of_step(from, tag)),
+        }
+    }
+
+    fn on_done(&mut self, done: Outcome, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        match done {
+            Outcome::Job(done, cost) => {
+                let is_consumed = matches!(done, Done::Consumed { .. });
+                self.participant.on_done(done, &cost, at, out)?;
+                if is_consumed { self.on_consumed(at, out) } else { Ok(()) }
+            }
+            Outcome::SetUp(set_up) => {
+                let ready = self.participant.set_up(set_up, at);
+                match self.phase {
+                    Phase::Ending(_) => Ok(()),
+                    _ => self.ready(0, &ready, at, out),
+                }
+            }
+            Outcome::Probed(speed) => {
+                self.participant.probed();
+                self.on_answer(0, Answer::Speed(speed), at, out)
+            }
+        }
+    }
+
+    fn on_tick(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        self.participant.on_tick(at);
+        self.look_if_due(at, out)
+    }
+
+    fn on_idle(&mut self, at: &Moment) {
+        self.participant.on_idle(at);
+    }
+
+    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>> {
+        if matches!(self.phase, Phase::Streaming) && self.is_over() {
+            self.end(at, out)?;
+        }
+        if let Some(task) = self.participant.next(at, out)? {
+            return Ok(Next::Task(task));
+        }
+        Ok(match &self.phase {
+            Phase::Ending(reports)
+                if reports.iter().skip(1).all(Option::is_some) && !self.participant.is_asked() =>
+            {
+                Next::Finished
+            }
+            _ => Next::Wait,
+        })
+    }
+
+    fn sign(&self) -> Sign {
+        self.participant.sign()
+    }
+
+    fn is_held_up(&self) -> bool {
+        self.participant.is_held_up()
+    }
+}
+
+fn out_of_step(from: usize, tag: Tag) -> Error {
+    Error::new(ErrorKind::Wire, format!("rank {from} sent {tag:?}, which nobody waits for now"))
+}

@@ -1,0 +1,164 @@
+//! Rank 0's looks at a stream that runs: whether another mapping pays, and what the last change cost.
+
+use std::time::Duration;
+
+use armature_planner::tuner::Verdict;
+
+use super::super::controller::{self, Progress};
+use super::super::links;
+use super::super::remap_cost::CostUpdate;
+use super::super::remaps::Remap;
+use super::{Coordinator, Phase};
+use crate::error::Result;
+use crate::observe::{Event, Subject};
+use crate::rank::protocol::{Moment, Outgoing};
+
+/// An automatic mapping is planned after this many items and this long, or, where items are slow, after one
+/// item and `CALIBRATE_MOST`.
+const CALIBRATE_ITEMS: u64 = 8;
+const CALIBRATE_TIME: Duration = Duration::from_millis(50);
+const CALIBRATE_MOST: Duration = Duration::from_secs(2);
+/// How often rank 0 looks whether something is due: a small part of the time between two decisions, or two lines on the screen.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+impl Coordinator<'_, '_> {
+    /// Looks now and then whether something is due.
+    pub(super) fn look_if_due(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let now = at.now();
+        if !matches!(self.phase, Phase::Streaming) || (now < self.next_look && !self.is_calibrating) {
+            return Ok(());
+        }
+        self.next_look = now + LOOK_EVERY;
+        self.look(at, out)
+    }
+
+    /// Items have reached the sink.
+    pub(super) fn on_consumed(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        self.update_cost(at);
+        // The calibration is to be short, and a mapping that was asked for after so many items is to come right after them.
+        if self.is_calibrating || !self.run_spec.script.is_empty() { self.look(at, out) } else { Ok(()) }
+    }
+
+    /// The display, and whether another mapping is due.
+    fn look(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(progress) = self.progress(at) else { return Ok(()) };
+        let Progress { now, elapsed, items, .. } = progress;
+        out.note_done(items);
+        if self.display.is_due(now)
+            && let Some(flow) = self.participant.source().map(|s| s.flow())
+        {
+            let rest =
+                format!("{}/{} batches in flight  {}", flow.in_flight, flow.limit, self.text(&self.mapping));
+            self.display.show(now, (items, "items"), &rest);
+        }
+        if self.change.is_some() {
+            return Ok(());
+        }
+        if self.is_calibrating {
+            if (items >= CALIBRATE_ITEMS && elapsed >= CALIBRATE_TIME)
+                || (items > 0 && elapsed >= CALIBRATE_MOST)
+            {
+                self.plan_first(at, out)?;
+            }
+            return Ok(());
+        }
+        if let Some(mapping) = self.run_spec.script.due(items) {
+            return self.begin(mapping, Remap::scripted(items), at, out);
+        }
+        match &self.controller {
+            Some(controller) if controller.is_due(progress) => self.control(progress, at, out),
+            _ => Ok(()),
+        }
+    }
+
+    /// Decides whether another mapping pays, and has it prepared if so.
+    fn control(&mut self, progress: Progress, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let mine = self.participant.measurements();
+        self.performance_model.measured(0, mine, progress.now)?;
+        let Some(controller) = &mut self.controller else { return Ok(()) };
+        let decision = controller.look(progress, &self.mapping, &mut self.performance_model, || at.cpu())?;
+        if let Some(outcome) = controller.outcome()
+            && let Some(last) = self.remaps.last_mut()
+        {
+            (last.before, last.after) = (outcome.measured_before, Some(outcome.measured_after));
+            let epoch = self.participant.epoch();
+            let before_s = outcome.measured_before.unwrap_or(outcome.predicted_before);
+            let (predicted_s, after_s) = (outcome.predicted_after, outcome.measured_after);
+            let of = Subject::Mapping;
+            self.participant.log(at, || Event::Outcome { of, epoch, before_s, predicted_s, after_s });
+            log::info!("mapping {epoch}: {outcome}");
+        }
+        let Some(decision) = decision else { return Ok(()) };
+        let outline = &self.run_spec.outline;
+        let inputs = controller.inputs();
+        self.participant
+            .log(at, || controller::event(&decision, inputs, |mapping| mapping.display(outline).to_string()));
+        match decision.candidate {
+            Some(ref candidate) if decision.verdict == Verdict::Act => {
+                self.log_measurements(at);
+                let why = controller::why(&decision);
+                log::info!("another mapping pays: {why}");
+                let remap = Remap::decided(why, Some(candidate.time));
+                self.begin(candidate.arrangement.clone(), remap, at, out)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Puts what the decision stands on into the log of events.
+    fn log_measurements(&mut self, at: &Moment) {
+        for (rank, stage, service) in self.performance_model.services() {
+            self.participant.log(at, || Event::Measured {
+                stage: self.run_spec.outline.stages[stage].name.clone(),
+                rank,
+                items: service.items,
+                seconds_per_item: service.seconds.value,
+                by: format!("the {}", service.seconds.source),
+                settled: service.seconds.settled,
+            });
+        }
+        let now = at.now();
+        for (from, to, link) in self.performance_model.links(now) {
+            self.participant.log(at, || links::event(from, to, &link));
+        }
+    }
+
+    /// Plans a mapping from what the calibration run has measured.
+    fn plan_first(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let drawn = self.drawn();
+        let now = at.now();
+        let mine = self.participant.measurements();
+        self.performance_model.measured(0, mine, now)?;
+        let model = self.performance_model.model(&self.mapping, now)?;
+        let plan = model.plan(&[])?;
+        log::info!("measured {}", model.describe());
+        self.log_measurements(at);
+        self.predicted = Some(plan.prediction.production_time);
+        self.is_calibrating = false;
+        self.calibrated = Some((now, drawn));
+        self.begin(plan.mapping, Remap::planned(plan.prediction.production_time), at, out)
+    }
+
+    /// Tells the account of changes what has arrived, where it wants to know.
+    fn update_cost(&mut self, at: &Moment) {
+        let Some(source) = self.participant.source() else { return };
+        let (done, drawn) = (source.items_done(), source.items_drawn());
+        if done >= self.cost.next(drawn.saturating_sub(done))
+            && let Some(progress) = self.progress(at)
+        {
+            let update = self.cost.see(progress);
+            self.take_cost(progress, update);
+        }
+    }
+
+    /// Takes up what has become known of the cost of the mapping in force.
+    pub(super) fn take_cost(&mut self, progress: Progress, update: Option<CostUpdate>) {
+        let Some(update) = update else { return };
+        if let Some(controller) = &mut self.controller {
+            controller.cost_known(progress, update);
+        }
+        if let (CostUpdate::Settled(cost), Some(last)) = (update, self.remaps.last_mut()) {
+            (last.cost, last.cost_windows) = (Some(cost.seconds), cost.windows);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The part of every rank but 0: does as the coordinator says.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::messages::{Directive, Prepare, Received, Switch, Tag, frame};
+use super::participant::Participant;
+use super::stage_host::StageHost;
+use super::stats::RankReport;
+use super::tasks::Outcome;
+use crate::balance::probe::{Answer, Question};
+use crate::comm::message::Message;
+use crate::error::{Error, ErrorKind, Result};
+use crate::rank::driver::Driver;
+use crate::rank::heartbeat::Sign;
+use crate::rank::protocol::{Moment, Next, Outgoing, Protocol, Task};
+
+/// How often a rank without stages measures its own speed: a hundred times as long as that takes.
+const PROBE_EVERY: Duration = Duration::from_secs(2);
+
+/// See the module's page.
+pub(crate) struct Worker<'p> {
+    participant: Participant,
+    /// Where events are logged.
+    events: Option<PathBuf>,
+    /// Whether rank 0 decides by what this rank measures.
+    is_balanced: bool,
+    /// When this rank measures its own speed again while it is parked.
+    next_probe: Duration,
+    /// Whether rank 0 has asked for the speed.
+    is_probed: bool,
+    is_finished: bool,
+    code: std::marker::PhantomData<StageHost<'p>>,
+}
+
+impl<'p> Worker<'p> {
+    pub(crate) fn new(participant: Participant, events: Option<PathBuf>) -> Self {
+        Worker {
+            participant,
+            events,
+            is_balanced: false,
+            next_probe: Duration::ZERO,
+            is_probed: false,
+            is_finished: false,
+            code: std::marker::PhantomData,
+        }
+    }
+
+    /// Runs this rank until rank 0 says that the stream is over. Returns what it has counted.
+    pub(crate) fn run<'scope>(mut self, driver: Driver<'_, 'scope, '_, StageHost<'p>>) -> Result<RankReport>
+    where
+        'p: 'scope,
+    {
+        let (host, end) = driver.run(&mut self)?;
+        Ok(self.participant.finish(&host, &end))
+    }
+
+    fn on_directive(&mut self, directive: Directive, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        match directive {
+            Directive::Prepare(prepare) => self.prepare(prepare, at),
+            Directive::Switch(Switch { epoch }) => return self.participant.switch(epoch, at, out),
+            Directive::Probe(Question::Speed) => {
+                self.is_probed = true;
+                self.participant.probe();
+            }
+            Directive::Probe(Question::Ping | Question::Bulk) => {
+                return out.send(0, frame(out.run(), &Answer::Pong)?);
+            }
+            Directive::Finish => self.is_finished = true,
+        }
+        Ok(())
+    }
+
+    /// Sets up for a mapping.
+    fn prepare(&mut self, prepare: Prepare, at: &Moment) {
+        let Prepare { table, weigh, elapsed, measure_every, links } = prepare;
+        self.participant.log_events(self.events.as_deref(), elapsed, at);
+        self.is_balanced = measure_every.is_some();
+        self.participant.measure(weigh, measure_every, at);
+        self.participant.watch_links(&links);
+        self.participant.prepare(table);
+    }
+
+    /// A rank that runs no stage measures its own speed now and then: nothing else would show that a load which
+    /// competed with it has gone, or come.
+    fn probe_if_parked(&mut self, now: Duration) {
+        if !self.participant.is_parked() || self.participant.is_asked() || now < self.next_probe {
+            return;
+        }
+        if self.next_probe > Duration::ZERO {
+            self.participant.probe();
+        }
+        self.next_probe = now + PROBE_EVERY;
+    }
+}
+
+impl<'p> Protocol for Worker<'p> {
+    type Code = StageHost<'p>;
+
+    const LOOKS_PER_SIMULATED_JOB: u32 = super::LOOKS_PER_SIMULATED_JOB;
+
+    fn start(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let (from, tag) = (message.from, message.tag::<Tag>()?);
+        match Received::decode(message)? {
+            Received::Stream(message) => self.participant.on_message(from, message, at, out),
+            Received::Directive(directive) => self.on_directive(directive, at, out),
+            Received::Report(_) => {
+                let text = format!("rank {from} sent {tag:?}, which only rank 0 understands");
+                Err(Error::new(ErrorKind::Wire, text))
+            }
+        }
+    }
+
+    fn on_done(&mut self, done: Outcome, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        match done {
+            Outcome::Job(done, cost) => self.participant.on_done(done, &cost, at, out),
+            Outcome::SetUp(set_up) => {
+                let ready = self.participant.set_up(set_up, at);
+                out.send(0, frame(out.run(), &ready)?)
+            }
+            Outcome::Probed(speed) => {
+                self.participant.probed();
+                if std::mem::take(&mut self.is_probed) {
+                    return out.send(0, frame(out.run(), &Answer::Speed(speed))?);
+                }
+                self.participant.take_speed(speed);
+                Ok(())
+            }
+        }
+    }
+
+    fn on_tick(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        self.participant.on_tick(at);
+        if !self.is_balanced {
+            return Ok(());
+        }
+        self.probe_if_parked(at.now());
+        match self.participant.measurements_due(at) {
+            Some(measurements) => out.send(0, frame(out.run(), &measurements)?),
+            None => Ok(()),
+        }
+    }
+
+    fn on_idle(&mut self, at: &Moment) {
+        self.participant.on_idle(at);
+    }
+
+    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>> {
+        Ok(match self.participant.next(at, out)? {
+            Some(task) => Next::Task(task),
+            None if self.is_finished && !self.participant.is_asked() => Next::Finished,
+            None => Next::Wait,
+        })
+    }
+
+    fn sign(&self) -> Sign {
+        self.participant.sign()
+    }
+
+    fn is_held_up(&self) -> bool {
+        false
+    }
+}

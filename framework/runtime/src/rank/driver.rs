@@ -1,0 +1,196 @@
+//! The loop of a rank: messages in, results in, tasks out, and what a rank does while there is nothing of these.
+
+use super::executor::{Executor, UserCode};
+use super::heartbeat::Heartbeat;
+use super::protocol::{Moment, Next, Outgoing, Protocol, Task};
+use crate::comm::Backoff;
+use crate::comm::clock::Clock;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::Control;
+use crate::error::Result;
+use crate::session::Config;
+
+/// Messages taken in before the rank looks at its own work again.
+const BURST: usize = 16;
+/// Jobs of less than a microsecond done inline before the rank looks at its messages: a look costs as much as such a job.
+const TINY_BURST: u32 = 8;
+/// Turns between two ticks while there is work: reading the clock costs as much as a turn with tiny jobs may.
+const TURNS_PER_TICK: u32 = 256;
+
+/// Runs a [`Protocol`] on a rank.
+pub(crate) struct Driver<'a, 'scope, 'env, C: UserCode> {
+    endpoint: &'a mut Endpoint,
+    executor: Executor<'scope, 'env, C>,
+    clock: Clock,
+    backoff: Backoff,
+    heartbeat: Heartbeat,
+    turns: u32,
+    /// Whether anything was computed on this thread since it last looked for messages and found none.
+    is_late: bool,
+}
+
+/// What came of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    Busy,
+    Idle,
+    Finished,
+}
+
+impl<'a, 'scope, 'env, C: UserCode + 'scope> Driver<'a, 'scope, 'env, C> {
+    /// `name` is what ranks come to, in words that follow "has waited 10 s for rank 3 to come to".
+    pub(crate) fn new(
+        endpoint: &'a mut Endpoint,
+        executor: Executor<'scope, 'env, C>,
+        config: &Config,
+        name: &'static str,
+    ) -> Self {
+        Driver {
+            heartbeat: Heartbeat::new(endpoint, config, name),
+            clock: endpoint.clock(),
+            backoff: endpoint.backoff(),
+            endpoint,
+            executor,
+            turns: 0,
+            is_late: true,
+        }
+    }
+
+    /// Runs `protocol` until it has finished. Returns the user code, and when that was.
+    ///
+    /// # Errors
+    /// The first one of user code, of the transport or of the protocol, with the rank; a rank that is needed has died or is silent
+    /// for too long.
+    pub(crate) fn run<P: Protocol<Code = C>>(mut self, protocol: &mut P) -> Result<(C, Moment)> {
+        let rank = self.endpoint.rank();
+        self.go_on(protocol).map_err(|error| error.at_rank(rank))?;
+        let end = self.moment();
+        Ok((self.executor.finish()?, end))
+    }
+
+    fn go_on<P: Protocol<Code = C>>(&mut self, protocol: &mut P) -> Result<()> {
+        protocol.start(&self.moment(), &mut Outgoing::new(self.endpoint))?;
+        loop {
+            match self.turn(protocol)? {
+                Turn::Busy => {
+                    self.backoff.reset();
+                    self.turns += 1;
+                    if self.turns >= TURNS_PER_TICK {
+                        self.tick(protocol)?;
+                    }
+                }
+                Turn::Idle => {
+                    if self.executor.is_idle() {
+                        protocol.on_idle(&self.moment());
+                    }
+                    self.tick(protocol)?;
+                    // What was due may be something to compute.
+                    match self.work(protocol)? {
+                        Turn::Idle => self.wait::<P>()?,
+                        Turn::Busy => self.backoff.reset(),
+                        Turn::Finished => return Ok(()),
+                    }
+                }
+                Turn::Finished => return Ok(()),
+            }
+        }
+    }
+
+    fn moment(&self) -> Moment {
+        let looks_after_messages = !self.executor.is_inline() || self.clock.is_simulated();
+        Moment::new(self.clock, looks_after_messages, self.is_late)
+    }
+
+    /// Takes in what has come, and starts what can be started.
+    fn turn<P: Protocol<Code = C>>(&mut self, protocol: &mut P) -> Result<Turn> {
+        let mut turn = Turn::Idle;
+        // A rank that computes inline takes one message at a time: the others can go on as soon as it has answered.
+        let burst = if self.executor.is_inline() { 1 } else { BURST };
+        for _ in 0..burst {
+            let Some(message) = self.endpoint.poll()? else {
+                self.is_late = false;
+                break;
+            };
+            turn = Turn::Busy;
+            if message.is(Control::Heartbeat) {
+                self.heartbeat.take(&message)?;
+            } else {
+                let at = self.moment();
+                protocol.on_message(message, &at, &mut Outgoing::new(self.endpoint))?;
+            }
+        }
+        match self.work(protocol)? {
+            Turn::Idle => Ok(turn),
+            work => Ok(work),
+        }
+    }
+
+    /// Fetches what user code has done, and hands over what comes next.
+    fn work<P: Protocol<Code = C>>(&mut self, protocol: &mut P) -> Result<Turn> {
+        let mut turn = Turn::Idle;
+        let mut tiny = 0;
+        loop {
+            while let Some(done) = self.executor.fetch()? {
+                turn = Turn::Busy;
+                let at = self.moment();
+                protocol.on_done(done, &at, &mut Outgoing::new(self.endpoint))?;
+            }
+            if !self.executor.has_room() || self.executor.wants_pause() || tiny == TINY_BURST {
+                return Ok(turn);
+            }
+            let at = self.moment();
+            let task: Task<P> = match protocol.next(&at, &mut Outgoing::new(self.endpoint))? {
+                Next::Task(task) => task,
+                Next::Wait => return Ok(turn),
+                Next::Finished => return Ok(Turn::Finished),
+            };
+            self.executor.submit(task)?;
+            turn = Turn::Busy;
+            self.is_late |= self.executor.is_inline();
+            if self.executor.is_tiny() {
+                tiny += 1;
+            } else if self.executor.is_inline() {
+                // Nobody knows how long it took, so that the others may have waited for a sign of life.
+                self.turns = TURNS_PER_TICK;
+                // Its result is fetched in the next turn, after a look at the messages.
+                return Ok(turn);
+            }
+        }
+    }
+
+    /// What has to happen now and then.
+    fn tick<P: Protocol<Code = C>>(&mut self, protocol: &mut P) -> Result<()> {
+        self.turns = 0;
+        let at = self.moment();
+        protocol.on_tick(&at, &mut Outgoing::new(self.endpoint))?;
+        // The simulator finds its own deadlocks.
+        if self.clock.is_simulated() {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        self.endpoint.look(now);
+        if !self.heartbeat.is_due(now) {
+            return Ok(());
+        }
+        let mine = (protocol.sign(), protocol.is_held_up());
+        self.heartbeat.beat(self.endpoint, mine, now, |endpoint, rank, error| {
+            protocol.on_lost(rank, error, &mut Outgoing::new(endpoint))
+        })
+    }
+
+    /// Waits a little, or until a message or the compute thread wakes the rank.
+    ///
+    /// A thread that only communicates leaves the core to the one that computes, and sleeps also while that one rests: whom
+    /// others wait for has short jobs, which are done inline, or jobs of a millisecond or more, beside which a wake-up is
+    /// little. And a rank that waits busily keeps the others' compute threads from waking up on its core: on two ranks, a pipeline
+    /// of one item then takes twice as long. Beside a job its first sleep is longer, too: what comes meanwhile is seldom what
+    /// its own rank waits for, and the others have asked for theirs ahead of time.
+    fn wait<P: Protocol<Code = C>>(&mut self) -> Result<()> {
+        self.backoff.may_spin(self.executor.is_inline());
+        self.backoff.is_beside_work(!self.executor.leaves_the_core());
+        if let Some(pause) = self.executor.pause(P::LOOKS_PER_SIMULATED_JOB) {
+            return self.endpoint.transport().wait(Some(pause));
+        }
+        self.backoff.wait(self.endpoint.transport(), self.clock)
+    }
+}

@@ -1,0 +1,296 @@
+//! Signs of life between rank 0 and the others, and what is said when they stop.
+//!
+//! Ranks that share nothing but rank 0 need not know of each other: rank 0 hears all of them, and they hear rank 0. How long a
+//! rank has been silent is counted by [`Liveness`](crate::comm::liveness), in time in which this one looked.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::comm::Reminder;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::{Control, Message};
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::Config;
+use crate::wire;
+
+/// How often ranks give a sign of life, unless the limit of silence asks for more: often enough that a few may be late.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// What a rank says of itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Sign {
+    /// Whether it computes something.
+    pub(crate) is_computing: bool,
+    /// What it does and what it waits for, in words that follow "rank 3: ".
+    pub(crate) state: String,
+}
+
+/// Who has been heard when: of rank 0, or on rank 0 of all the others.
+#[derive(Debug)]
+pub(crate) struct Heartbeat {
+    /// What ranks come to.
+    name: &'static str,
+    every: Duration,
+    next: Duration,
+    peer_limit: Duration,
+    join_limit: Duration,
+    /// By rank: its last sign of life in this run.
+    signs: Vec<Option<Sign>>,
+    /// Rank 0: since when no rank has computed anything although it waits for them, as the endpoint counts silence.
+    standstill: Option<Duration>,
+    /// Says which ranks have not come.
+    reminder: Reminder,
+}
+
+impl Heartbeat {
+    /// Begins; what was heard before this run says nothing about it.
+    pub(crate) fn new(endpoint: &mut Endpoint, config: &Config, name: &'static str) -> Self {
+        let (now, size) = (endpoint.clock().now(), endpoint.size());
+        endpoint.look(now);
+        for rank in 0..size {
+            endpoint.heard_now(rank);
+        }
+        let every = EVERY.min(config.peer_limit / 4);
+        Heartbeat {
+            name,
+            every,
+            next: now + every,
+            peer_limit: config.peer_limit,
+            join_limit: config.join_limit,
+            signs: vec![None; size],
+            standstill: None,
+            reminder: Reminder::new(),
+        }
+    }
+
+    /// Whether it is time for a [`beat`](Heartbeat::beat).
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        self.signs.len() > 1 && now >= self.next
+    }
+
+    /// Takes a sign of life in.
+    pub(crate) fn take(&mut self, message: &Message) -> Result<()> {
+        self.signs[message.from] = Some(wire::from_bytes(&message.body)?);
+        Ok(())
+    }
+
+    /// Gives a sign of life, and looks at who gives none. `is_held_up` says (rank 0) that this rank waits for what others compute;
+    /// `on_lost` is asked whether the job goes on without a rank.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] when a rank without which the job does not go on has died or has been silent for too long, and
+    /// when nothing has moved for too long.
+    pub(crate) fn beat(
+        &mut self,
+        endpoint: &mut Endpoint,
+        (mine, is_held_up): (Sign, bool),
+        now: Duration,
+        mut on_lost: impl FnMut(&mut Endpoint, usize, Error) -> Result<()>,
+    ) -> Result<()> {
+        let here = endpoint.look(now);
+        let me = endpoint.rank();
+        let others = if me == 0 { 1..endpoint.size() } else { 0..1 };
+        let watched: Vec<usize> = others.filter(|&other| !endpoint.is_lost(other)).collect();
+        for &to in &watched {
+            endpoint.send(to, Control::Heartbeat, &mine)?;
+        }
+        self.remind(endpoint, &watched);
+        let mut pause = self.every;
+        for other in watched {
+            let silent = endpoint.silence(other);
+            let has_ended = endpoint.has_ended(other);
+            // One that has said nothing yet may still be busy with the caller's own work before its `run`.
+            let limit = if self.signs[other].is_some() { self.peer_limit } else { self.join_limit };
+            if has_ended || silent >= limit {
+                let error = self.lost(other, has_ended, silent, &mine, me);
+                let why = error.message().to_string();
+                on_lost(endpoint, other, error)?;
+                endpoint.lose(other, &why);
+            } else {
+                pause = pause.min(limit - silent);
+            }
+        }
+        // The next beat is not later than the first limit that can be reached, so that what is said is the limit.
+        self.next = now + pause;
+        // Only now: what a silent rank said last is no longer true.
+        if me == 0 { self.check_standstill(&mine, is_held_up, here) } else { Ok(()) }
+    }
+
+    /// Says now and then which ranks have not come.
+    fn remind(&mut self, endpoint: &Endpoint, watched: &[usize]) {
+        let away = watched.iter().copied().filter(|&other| self.signs[other].is_none());
+        let away: Vec<usize> = away.collect();
+        let longest = away.iter().map(|&other| endpoint.silence(other)).max().unwrap_or_default();
+        if self.reminder.is_due(longest) {
+            let (seconds, name) = (longest.as_secs_f64(), self.name);
+            log::warn!("has waited {seconds:.0} s for rank(s) {away:?} to come to {name}");
+        }
+    }
+
+    /// A rank has died or is silent for too long.
+    fn lost(&self, other: usize, has_ended: bool, silent: Duration, mine: &Sign, me: usize) -> Error {
+        let last = self.signs[other]
+            .as_ref()
+            .map_or("it has not said anything".to_string(), |sign| format!("last it said: {}", sign.state));
+        let what = match has_ended {
+            true => format!("the process of rank {other} has ended"),
+            false => {
+                let seconds = silent.as_secs_f64();
+                format!("has waited {seconds:.0} s for a sign of life from rank {other}")
+            }
+        };
+        let all = if me == 0 { format!("\n{}", self.all(mine)) } else { String::new() };
+        Error::new(ErrorKind::Timeout, format!("{what}; {last}{all}")).at_rank(me)
+    }
+
+    /// Rank 0: if it waits for what others compute and no rank computes, nothing will ever come. That is a fault of the
+    /// framework; it is reported with every rank's state instead of waiting for ever.
+    fn check_standstill(&mut self, mine: &Sign, is_held_up: bool, here: Duration) -> Result<()> {
+        let is_computing = |sign: &Sign| sign.is_computing;
+        let is_quiet = !mine.is_computing && !self.signs.iter().skip(1).flatten().any(is_computing);
+        // Anything that arrived here would have ended rank 0's wait. It counts from now, not from when that
+        // began: until the last beat another rank may have computed, for longer than the limit.
+        if !is_held_up || !is_quiet {
+            self.standstill = None;
+            return Ok(());
+        }
+        let since = *self.standstill.get_or_insert(here);
+        let stood = here.saturating_sub(since);
+        if stood <= self.peer_limit {
+            return Ok(());
+        }
+        let seconds = stood.as_secs_f64();
+        let text =
+            format!("nothing has moved for {seconds:.0} s although items are in flight\n{}", self.all(mine));
+        Err(Error::new(ErrorKind::Timeout, text).at_rank(0))
+    }
+
+    /// Rank 0: every rank's state, a line each.
+    fn all(&self, mine: &Sign) -> String {
+        let mut lines = vec![format!("  rank 0: {}", mine.state)];
+        for (rank, sign) in self.signs.iter().enumerate().skip(1) {
+            let state = sign.as_ref().map_or("silent so far", |sign| sign.state.as_str());
+            lines.push(format!("  rank {rank}: {state}"));
+        }
+        lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::local::{LocalTransport, World};
+
+    fn idle() -> Sign {
+        Sign { is_computing: false, state: "computing nothing; 2 of 8 batches in flight".into() }
+    }
+
+    fn busy() -> Sign {
+        Sign { is_computing: true, state: "in stage seg, items from 7 on".into() }
+    }
+
+    fn heartbeat() -> (Heartbeat, Endpoint) {
+        let transport = LocalTransport::open(World::new(2), 0);
+        let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));
+        let config = Config::new().peer_limit(Duration::from_secs(10));
+        (Heartbeat::new(&mut endpoint, &config, "the pipeline"), endpoint)
+    }
+
+    /// A beat of a rank that computes nothing and can do without nobody.
+    fn beat(
+        heartbeat: &mut Heartbeat,
+        endpoint: &mut Endpoint,
+        is_held_up: bool,
+        now: Duration,
+    ) -> Result<()> {
+        heartbeat.beat(endpoint, (idle(), is_held_up), now, |_, _, error| Err(error))
+    }
+
+    #[test]
+    fn a_sign_of_life_is_as_it_was() {
+        let mut messages = crate::golden::Messages::default();
+        messages.value("a rank computes nothing", Control::Heartbeat, &idle());
+        messages.value("a rank computes", Control::Heartbeat, &busy());
+        messages.check("rank");
+    }
+
+    #[test]
+    fn a_rank_that_falls_silent_is_named_with_what_it_said_last() {
+        let (mut heartbeat, mut endpoint) = heartbeat();
+        let start = endpoint.clock().now();
+        heartbeat.signs[1] = Some(busy());
+        let mut beat = |from, to| {
+            let now = endpoint.look_on(start, (from, to));
+            beat(&mut heartbeat, &mut endpoint, false, now)
+        };
+        beat(0, 9).unwrap();
+        beat(500, 500).expect("that it was stopped itself does not count");
+        let error = beat(500, 503).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Timeout);
+        assert!(
+            error.to_string().contains("from rank 1; last it said: in stage seg, items from 7"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_rank_that_can_be_done_without_is_lost_once() {
+        let (mut heartbeat, mut endpoint) = heartbeat();
+        let start = endpoint.clock().now();
+        heartbeat.signs[1] = Some(idle());
+        let mut lost = Vec::new();
+        for (from, to) in [(0, 9), (9, 11), (11, 40)] {
+            let now = endpoint.look_on(start, (from, to));
+            let on_lost = |_: &mut Endpoint, rank, error: Error| {
+                lost.push((rank, error.kind()));
+                Ok(())
+            };
+            heartbeat.beat(&mut endpoint, (idle(), false), now, on_lost).unwrap();
+        }
+        assert_eq!((lost, endpoint.is_lost(1)), (vec![(1, ErrorKind::Timeout)], true));
+    }
+
+    #[test]
+    fn silence_is_noticed_when_it_reaches_the_limit() {
+        let (mut heartbeat, mut endpoint) = heartbeat();
+        let start = endpoint.clock().now();
+        heartbeat.signs[1] = Some(idle());
+        let mut silent_for = |from: u64, ms: u64| {
+            for at in (from..from + ms).map(|ms| start + Duration::from_millis(ms)) {
+                endpoint.look(at);
+                if heartbeat.is_due(at) {
+                    beat(&mut heartbeat, &mut endpoint, false, at)?;
+                }
+            }
+            endpoint.heard_now(1);
+            Ok(())
+        };
+        // Beats are a second apart, and the last sign of life comes between two of them.
+        silent_for(0, 2_600).and_then(|()| silent_for(2_600, 9_990)).expect("that is less than the limit");
+        let error: Error = silent_for(12_590, 10_020).expect_err("that is more");
+        assert!(error.to_string().contains("has waited 10 s for a sign of life from rank 1"), "{error}");
+    }
+
+    #[test]
+    fn a_standstill_counts_only_while_nobody_computes() {
+        let (mut heartbeat, mut endpoint) = heartbeat();
+        let start = endpoint.clock().now();
+        let mut before = 0;
+        let mut at = |seconds: u64, there: Sign, is_held_up: bool| {
+            heartbeat.signs[1] = Some(there);
+            let now = endpoint.look_on(start, (std::mem::replace(&mut before, seconds), seconds));
+            endpoint.heard_now(1);
+            beat(&mut heartbeat, &mut endpoint, is_held_up, now)
+        };
+        at(1, idle(), true).unwrap();
+        at(9, busy(), true).unwrap();
+        at(12, idle(), true).unwrap();
+        at(20, idle(), false).unwrap();
+        at(25, idle(), true).unwrap();
+        at(34, idle(), true).unwrap();
+        let error = at(36, idle(), true).unwrap_err();
+        assert!(error.to_string().contains("nothing has moved for 11 s"), "{error}");
+        assert!(error.to_string().contains("rank 1: computing nothing"), "{error}");
+    }
+}

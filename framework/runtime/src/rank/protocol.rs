@@ -1,0 +1,124 @@
+//! A skeleton's part on one rank, as the [driver](super::driver) sees it: messages, results and time go in, messages and jobs
+//! come out.
+
+use std::time::Duration;
+
+use super::executor::UserCode;
+use super::heartbeat::Sign;
+use crate::comm::Frame;
+use crate::comm::clock::Clock;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::Message;
+use crate::error::{Error, Result};
+
+/// What user code is asked.
+pub(crate) type Task<P> = <<P as Protocol>::Code as UserCode>::Task;
+/// What user code answers.
+pub(crate) type Outcome<P> = <<P as Protocol>::Code as UserCode>::Outcome;
+
+/// A skeleton's part on one rank. It has no thread and no transport, and reads no clock: the time of an event comes with it.
+///
+/// What a method sends has left when it returns. An error ends the job; the driver adds the rank.
+pub(crate) trait Protocol: Sized {
+    /// The user code of the rank.
+    type Code: UserCode;
+
+    /// Under the simulator: a message waits for at most one part of so many of the time that the job in hand has taken so far. 1
+    /// where messages need no answer before the job is done; looks that are more frequent only make the simulation slow.
+    const LOOKS_PER_SIMULATED_JOB: u32;
+
+    /// The rank begins.
+    fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
+
+    /// A message of the skeleton has come.
+    fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
+
+    /// User code has done something.
+    fn on_done(&mut self, done: Outcome<Self>, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
+
+    /// Some time has passed: before each wait, and now and then while there is work. What is due is done here.
+    fn on_tick(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
+
+    /// Nothing can be computed, and nothing is being computed. Called before each wait.
+    fn on_idle(&mut self, at: &Moment);
+
+    /// A rank has died, or is silent for too long; `error` says which, and what it said last. Where the job goes on without it this
+    /// returns without an error, and the rank is never waited for again.
+    fn on_lost(&mut self, _rank: usize, error: Error, _out: &mut Outgoing<'_>) -> Result<()> {
+        Err(error)
+    }
+
+    /// What comes next. Asked only when user code has room for another task.
+    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>>;
+
+    /// What the rank does, for the others.
+    fn sign(&self) -> Sign;
+
+    /// Rank 0: whether it waits for what others compute. If no rank computes anything meanwhile, none ever will.
+    fn is_held_up(&self) -> bool;
+}
+
+/// What comes next on a rank.
+#[derive(Debug)]
+pub(crate) enum Next<T> {
+    /// User code is to do this.
+    Task(T),
+    /// Nothing before a message comes, user code is done with what it has, or time has passed.
+    Wait,
+    /// The rank has done its part.
+    Finished,
+}
+
+/// When something happens on a rank, and how the rank stands then.
+#[derive(Debug)]
+pub(crate) struct Moment {
+    clock: Clock,
+    /// Whether the thread that communicates goes on to look for messages, because user code runs elsewhere. One that computes
+    /// itself does not look after a large message, which MPI may carry on only then.
+    pub(crate) looks_after_messages: bool,
+    /// Whether what is found now may have been here for a while: the thread has computed since it last found nothing.
+    pub(crate) is_late: bool,
+}
+
+impl Moment {
+    pub(super) fn new(clock: Clock, looks_after_messages: bool, is_late: bool) -> Self {
+        Moment { clock, looks_after_messages, is_late }
+    }
+
+    /// The time by the rank's clock, which is read only by those who need it: for jobs of a microsecond that costs as much as
+    /// everything else.
+    #[inline]
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    /// What the calling thread has computed so far, to know what a decision costs.
+    pub(crate) fn cpu(&self) -> Duration {
+        self.clock.cpu()
+    }
+}
+
+/// Where a protocol's messages go: at once to their receiver.
+pub(crate) struct Outgoing<'e>(&'e mut Endpoint);
+
+impl<'e> Outgoing<'e> {
+    pub(crate) fn new(endpoint: &'e mut Endpoint) -> Self {
+        Outgoing(endpoint)
+    }
+
+    /// The number of the run, with which every message begins.
+    pub(crate) fn run(&self) -> u32 {
+        self.0.run()
+    }
+
+    /// Sends a message that begins with its header.
+    #[inline]
+    pub(crate) fn send(&mut self, to: usize, frame: Frame) -> Result<()> {
+        self.0.send_ready(to, frame)
+    }
+
+    /// On rank 0: so many tasks or items are done.
+    pub(crate) fn note_done(&mut self, items: u64) {
+        self.0.note_done(items);
+    }
+}
