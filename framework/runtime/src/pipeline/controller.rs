@@ -9,17 +9,15 @@ use armature_planner::tuner::{
     Candidate, Decision, Outcome, Reason, Situation, Tuner, TunerOptions, Verdict,
 };
 
-use super::performance_model::{Inputs, Model, PerformanceModel};
+use super::performance_model::{Inputs, Model, PerformanceModel, REPORT_EVERY};
 use super::remap_cost::CostUpdate;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Subject};
 use crate::session::Balance;
 
-/// Looks are at least so far apart,
-const LEAST_PERIOD: Duration = Duration::from_millis(50);
-/// where only a mapping that was found before is compared again so many times what a search takes,
+/// Looks at which only a mapping that was found before is compared again are so many times as far apart as a search takes.
 const SEARCHES_PER_COMPARISON: u32 = 5;
-/// and so many items, unless these take very long.
+/// Items after which measurements have something to say, unless a period lasts for so long.
 const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
 /// Searches are so many times as far apart as one takes,
@@ -38,6 +36,11 @@ const PROMISING: f64 = 0.5;
 const COOL_DOWN: f64 = 0.5;
 /// The loss of a change that is assumed before one was seen, in items.
 const FIRST_COST_ITEMS: f64 = 8.0;
+
+/// Whether so many items in that time are enough to decide by.
+pub(crate) fn is_enough(items: u64, period: Duration) -> bool {
+    period >= REPORT_EVERY && (items >= ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && items > 0))
+}
 
 /// A stream as it stands.
 #[derive(Clone, Copy, Debug)]
@@ -150,9 +153,9 @@ impl Controller {
         let Some((time, items)) = self.last else { return true };
         let period = s.now.saturating_sub(time);
         !self.draining
-            && period >= LEAST_PERIOD.max(self.searched.took * SEARCHES_PER_COMPARISON)
+            && period >= self.searched.took * SEARCHES_PER_COMPARISON
             && (self.candidate.is_some() || self.searched.is_paid_off(s.now))
-            && (s.items >= items + ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && s.items > items))
+            && is_enough(s.items.saturating_sub(items), period)
     }
 
     /// The least gain for which more effort is worth it.

@@ -1,17 +1,18 @@
 //! Rank 0's part of a run: choose a mapping, start everybody, see the stream through, collect the reports.
 
+mod remapping;
 mod replanning;
 
 use std::time::Duration;
 
 use armature_planner::pipeline::Mapping;
 
+use self::remapping::Change;
 use super::controller::{Controller, Progress};
 use super::machine::Done;
-use super::machine::table::Table;
-use super::messages::{Finish, Prepare, Ready, Received, Report, Switch, Tag, encode, frame};
+use super::messages::{Finish, Received, Report, Tag, encode, frame};
 use super::participant::Participant;
-use super::performance_model::PerformanceModel;
+use super::performance_model::{PerformanceModel, SPEED_LASTS};
 use super::remap_cost::RemapCostMeter;
 use super::remaps::Remap;
 use super::run_spec::RunSpec;
@@ -30,11 +31,6 @@ use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol, Task};
 use crate::session::{Balance, Config};
 
-/// Batches on which the sizes of items are taken at least: one may be the first, or the last, and unlike the others.
-const SIZED_BATCHES: usize = 3;
-/// For so long what was probed is taken to be true in the next run, too; measurements correct it.
-const PROBE_LASTS: Duration = Duration::from_secs(5);
-
 /// What the ranks do.
 #[derive(Debug)]
 enum Phase {
@@ -43,14 +39,6 @@ enum Phase {
     Streaming,
     /// They end; their reports by rank.
     Ending(Vec<Option<RankReport>>),
-}
-
-/// A mapping that is being prepared.
-struct Change {
-    mapping: Mapping,
-    remap: Remap,
-    /// Ranks that have not said that they are ready.
-    waiting: Vec<usize>,
 }
 
 /// Rank 0's protocol: it coordinates, and takes part in the stream like all others.
@@ -119,7 +107,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
     fn probe(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let last = self.run_spec.probed.borrow().clone();
         if let Some((when, probed)) = last
-            && at.now().saturating_sub(when) < PROBE_LASTS
+            && at.now().saturating_sub(when) < SPEED_LASTS
         {
             return self.probed(probed, at, out);
         }
@@ -187,86 +175,6 @@ impl<'c, 'p> Coordinator<'c, 'p> {
             }
             _ => Err(out_of_step(from, tag)),
         }
-    }
-
-    /// Has a mapping prepared on every rank. It comes into force when all are ready.
-    fn begin(&mut self, mapping: Mapping, remap: Remap, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let epoch = self.participant.epoch() + 1;
-        let serial: Vec<bool> = self.run_spec.outline.stages.iter().map(|s| s.serial).collect();
-        let (dispatch, ordered) = (self.run_spec.dispatch, self.run_spec.ordered);
-        let table = Table::new(epoch, mapping.clone(), dispatch, &serial, ordered);
-        let is_sized = epoch == 1 && self.performance_model.wants_measurements();
-        let weigh = if is_sized { SIZED_BATCHES } else { 0 };
-        let mut prepare = Prepare {
-            table: table.clone(),
-            weigh,
-            elapsed: at.now().saturating_sub(self.start),
-            measure_every: self.performance_model.measure_every(),
-            links: Vec::new(),
-        };
-        let text = self.text(&mapping);
-        self.participant.log(at, || Event::Prepare { epoch, mapping: text });
-        if epoch > 1
-            && let Some(progress) = self.progress(at)
-        {
-            let update = self.cost.ordered(progress);
-            self.take_cost(progress, update);
-        }
-        for to in 1..self.participant.size() {
-            prepare.links = self.performance_model.links_into(to);
-            out.send(to, frame(out.run(), &prepare)?)?;
-        }
-        self.change = Some(Change { mapping, remap, waiting: (0..self.participant.size()).collect() });
-        self.participant.measure(weigh, None, at);
-        self.participant.watch_links(&self.performance_model.links_into(0));
-        self.participant.prepare(table);
-        Ok(())
-    }
-
-    /// A rank has set up the stages that the mapping to come puts there.
-    fn ready(&mut self, from: usize, ready: &Ready, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let Some(change) = &mut self.change else { return Err(out_of_step(from, Tag::Ready)) };
-        change.waiting.retain(|&rank| rank != from);
-        let all = change.waiting.is_empty();
-        self.performance_model.ready(from, &ready.movable, &ready.warm_up);
-        if all { self.switch(at, out) } else { Ok(()) }
-    }
-
-    /// All are ready: the mapping that was prepared comes into force.
-    fn switch(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let Some(Change { mapping, mut remap, .. }) = self.change.take() else { return Ok(()) };
-        let epoch = self.participant.epoch() + 1;
-        for to in 1..self.participant.size() {
-            out.send(to, frame(out.run(), &Switch { epoch })?)?;
-        }
-        let window = self.run_spec.window(&mapping, self.config, self.is_calibrating);
-        if let Some(source) = self.participant.source() {
-            source.replan(window);
-            let elapsed = at.now().saturating_sub(self.start);
-            remap.in_force(elapsed, source.items_done(), source.flow().in_flight);
-        }
-        self.participant.switch(epoch, at, out)?;
-        let text = self.text(&mapping);
-        self.participant.log(at, || Event::Switch { epoch, mapping: text.clone() });
-        if epoch > 1
-            && let Some(progress) = self.progress(at)
-        {
-            self.cost.in_force(progress);
-            self.controller.iter_mut().for_each(Controller::changed);
-        }
-        if self.is_calibrating {
-            log::debug!("calibrating with {text}");
-        } else if self.participant.size() > 1 {
-            let hosts = |r: &usize| mapping.blocks.iter().any(|b| b.hosts.contains(r));
-            let parked: Vec<usize> = (0..self.participant.size()).filter(|r| !hosts(r)).collect();
-            let parked =
-                if parked.is_empty() { String::new() } else { format!("; parked: ranks {parked:?}") };
-            log::info!("mapping {text}{parked}");
-        }
-        self.mapping = mapping;
-        remap.to = text;
-        self.remaps.push(remap);
-        Ok(())
     }
 
     /// The stream as it stands now.

@@ -16,14 +16,12 @@ use crate::balance::probe;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
 
-/// A link is told of when so many more messages came over it, or twice as many as before.
-const REPORT_AFTER: u64 = 64;
-/// Over so many messages it is counted what a link carries.
+/// Messages over which the throughput of a link is taken, and after which a link is reported again: with fewer, the delays of
+/// single messages would show.
 const SPAN: u64 = 64;
-/// Fewer messages than this say nothing.
+/// Messages before the first report of a link; after that it is reported whenever they have doubled, until [`SPAN`].
 const LEAST: u64 = 8;
-/// A link over which nothing has come for so long is what it was before there was traffic: nobody else would find out
-/// that whatever made it slow is over.
+/// A link that was idle for so long counts as it was probed again: nobody would find out that whatever made it slow is over.
 const STALE_AFTER: Duration = Duration::from_secs(60);
 
 /// The links into one rank.
@@ -102,7 +100,7 @@ impl LinkMonitor {
         let mut updates = Vec::new();
         for (from, (traffic, reported)) in self.traffic.iter().zip(&mut self.reported).enumerate() {
             let count = traffic.count();
-            if count >= LEAST && (count >= *reported + REPORT_AFTER || count >= *reported * 2) {
+            if count >= LEAST && (count >= *reported + SPAN || count >= *reported * 2) {
                 *reported = count;
                 updates.push((from, traffic.clone()));
             }

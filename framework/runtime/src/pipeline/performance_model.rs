@@ -17,12 +17,14 @@ use crate::balance::probe::Probed;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Balance;
 
-/// How often ranks tell what they have measured.
-const TELL: Duration = Duration::from_millis(50);
+/// How often ranks report what they have measured, and decisions may follow: a change of load is seen within a few of these, and
+/// a report costs microseconds.
+pub(super) const REPORT_EVERY: Duration = Duration::from_millis(50);
 /// Items on which an estimate must stand before anything is decided by it.
 const ENOUGH_ITEMS: u64 = 3;
-/// The speed that a rank has shown at stages which it runs no more is believed for so long; after that, what was probed.
-const STALE_AFTER: Duration = Duration::from_secs(5);
+/// How long a speed is believed that is not measured any more: one that a rank has shown at stages which have left it, and one
+/// that was probed in an earlier run. Loads of other programs last about as long.
+pub(super) const SPEED_LASTS: Duration = Duration::from_secs(5);
 /// Evaluations of a short search; a long one has the planner's default.
 const QUICK_BUDGET: usize = 8_000;
 /// More items than this make an estimate no better.
@@ -127,7 +129,7 @@ impl PerformanceModel {
     }
 
     pub(crate) fn measure_every(&self) -> Option<Duration> {
-        self.is_live().then_some(TELL)
+        self.is_live().then_some(REPORT_EVERY)
     }
 
     /// The links into `rank` as they were probed, by sender, if its traffic is to be watched.
@@ -255,7 +257,7 @@ impl PerformanceModel {
         seen.iter().for_each(|m| is_seen[m.rank] = true);
         let probed = self.platform.speeds();
         let before = |(rank, (&speed, shown)): (usize, (&f64, &Option<Shown>))| {
-            let shown = shown.filter(|shown| !is_seen[rank] && now.saturating_sub(shown.at) <= STALE_AFTER);
+            let shown = shown.filter(|shown| !is_seen[rank] && now.saturating_sub(shown.at) <= SPEED_LASTS);
             speed * shown.map_or(1.0, |shown| shown.part)
         };
         let speeds = probed.iter().zip(&self.shown).enumerate().map(before).collect();

@@ -10,11 +10,12 @@ use crate::comm::message::Control;
 use crate::error::Result;
 use crate::session::Config;
 
-/// Messages taken in before the rank looks at its own work again.
+/// Messages taken in before the rank looks at its own work again: enough that the look costs little beside them.
 const BURST: usize = 16;
 /// Jobs of less than a microsecond done inline before the rank looks at its messages: a look costs as much as such a job.
 const TINY_BURST: u32 = 8;
-/// Turns between two ticks while there is work: reading the clock costs as much as a turn with tiny jobs may.
+/// Turns between two ticks while there is work: reading the clock costs a part of a turn with tiny jobs, and with those so many
+/// turns last about a millisecond.
 const TURNS_PER_TICK: u32 = 256;
 
 /// Runs a [`Protocol`] on a rank.
@@ -194,3 +195,7 @@ impl<'a, 'scope, 'env, C: UserCode + 'scope> Driver<'a, 'scope, 'env, C> {
         self.backoff.wait(self.endpoint.transport(), self.clock)
     }
 }
+
+#[cfg(test)]
+#[path = "driver_tests.rs"]
+mod tests;

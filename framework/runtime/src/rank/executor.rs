@@ -1,10 +1,10 @@
-//! The two drivers of user code: on the thread that communicates, or on a thread of its own.
+//! The two places of user code: on the thread that communicates, or on a thread of its own.
 //!
 //! A rank begins with a compute thread, so that it can answer while user code is being set up, which may load for long. When
-//! jobs turn out to be so short that handing them over costs more than they do, the user_code moves to the
+//! jobs turn out to be so short that handing them over costs more than they do, user code moves to the
 //! communicating thread; it moves back when they become long.
 //!
-//! The simulator gives a rank one thread. There user code runs inline, but its declared time passes simulated the
+//! The simulator gives a rank one thread. There user code runs inline, but its declared time passes beside the
 //! communication, as on a real rank with a compute thread.
 
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -17,11 +17,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Driver, name_rank};
 use crate::user_code;
 
-/// Jobs shorter than this do not need a thread of their own: the rank answers soon enough between them.
+/// Jobs shorter than this, in the mean, do not need a thread of their own: the rank answers soon enough between them, and handing
+/// them over would cost a part of them.
 const INLINE_BELOW: Duration = Duration::from_millis(1);
-/// Jobs longer than this do.
+/// Jobs longer than this do; the gap to [`INLINE_BELOW`] keeps jobs of changing length from moving to and fro.
 const THREADED_ABOVE: Duration = Duration::from_millis(5);
-/// Jobs that are looked at before the driver is changed.
+/// Jobs that are looked at before user code moves: their decayed mean holds the last eight or so.
 const JOBS_BEFORE_CHANGE: u32 = 16;
 /// Short jobs are handed to the compute thread two at a time, so that it need not wait for the next one. Long
 /// ones are not: a batch that lies in wait here is missed elsewhere.
@@ -50,7 +51,7 @@ pub(crate) trait UserCode: Send {
     fn took(outcome: &Self::Outcome) -> Option<Duration>;
 }
 
-/// Runs a user_code, here or on a thread.
+/// Runs user code, here or on a thread.
 pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     scope: &'scope Scope<'scope, 'env>,
     rank: usize,
@@ -83,12 +84,12 @@ enum State<'scope, W: UserCode> {
         outcomes: Receiver<Result<W::Outcome>>,
         thread: ScopedJoinHandle<'scope, Box<W>>,
     },
-    /// Only while the user_code changes places, or after its thread has died.
+    /// Only while user code changes places, or after its thread has died.
     Nowhere,
 }
 
 impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
-    /// Starts a user_code under the chosen driver. `waker` wakes the calling thread when a job is done.
+    /// Starts user code under the chosen driver. `waker` wakes the calling thread when a job is done.
     pub(crate) fn new(
         scope: &'scope Scope<'scope, 'env>,
         rank: usize,
@@ -106,7 +107,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         let choice = if clock.is_simulated() { Driver::Inline } else { choice };
         let state = State::Inline(Box::new(user_code));
         let (mean, jobs) = (Duration::ZERO, 0);
-        let mut engine = Executor {
+        let mut executor = Executor {
             scope,
             rank,
             choice,
@@ -119,9 +120,9 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             jobs,
         };
         if choice != Driver::Inline {
-            engine.move_to_thread()?;
+            executor.move_to_thread()?;
         }
-        Ok(engine)
+        Ok(executor)
     }
 
     /// Whether user code keeps this thread from communicating.
@@ -232,7 +233,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Ok(outcome)
     }
 
-    /// Changes the driver if jobs have become short or long.
+    /// Moves user code if jobs have become short or long.
     fn weigh(&mut self, took: Duration) -> Result<()> {
         // One eighth of the newest: a single long item does not turn the rank over.
         self.mean = (self.mean * 7 + took) / 8;
@@ -251,7 +252,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
-    /// Whether the rank would rather have no job in hand now, so that it can change its driver.
+    /// Whether the rank would rather have no job in hand now, so that user code can move.
     pub(crate) fn wants_pause(&self) -> bool {
         self.choice == Driver::Auto
             && !self.is_inline()
@@ -330,12 +331,12 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         Error::new(ErrorKind::Panic, format!("in the framework itself: {text}")).at_rank(self.rank)
     }
 
-    /// Ends the engine, once it is idle.
+    /// Ends the executor, once it is idle.
     pub(crate) fn finish(mut self) -> Result<W> {
         self.move_inline()?;
         match self.state {
             State::Inline(user_code) => Ok(*user_code),
-            _ => Err(Error::new(ErrorKind::Panic, "in the framework itself: the user_code is gone")
+            _ => Err(Error::new(ErrorKind::Panic, "in the framework itself: the user code is gone")
                 .at_rank(self.rank)),
         }
     }
@@ -376,18 +377,18 @@ mod tests {
     fn the_core_is_free_as_long_as_the_compute_thread_rests() {
         std::thread::scope(|scope| {
             let waker = Waker::for_this_thread();
-            let mut engine =
+            let mut executor =
                 Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), Waits).expect("a thread");
-            assert!(!engine.is_inline() && engine.leaves_the_core());
+            assert!(!executor.is_inline() && executor.leaves_the_core());
             let (word, waits) = channel();
-            engine.submit(waits).expect("the thread is there");
-            assert!(!engine.leaves_the_core());
+            executor.submit(waits).expect("the thread is there");
+            assert!(!executor.leaves_the_core());
             word.send(()).expect("it is waited for");
-            while engine.fetch().expect("it is done").is_none() {
+            while executor.fetch().expect("it is done").is_none() {
                 std::thread::park_timeout(Duration::from_millis(10));
             }
-            assert!(engine.leaves_the_core());
-            engine.finish().map(drop).expect("it ends");
+            assert!(executor.leaves_the_core());
+            executor.finish().map(drop).expect("it ends");
         });
     }
 }

@@ -8,14 +8,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::comm::Reminder;
-use crate::comm::endpoint::Endpoint;
+use crate::comm::endpoint::{CHECK, Endpoint};
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Config;
 use crate::wire;
-
-/// How often ranks give a sign of life, unless the limit of silence asks for more: often enough that a few may be late.
-const EVERY: Duration = Duration::from_secs(1);
 
 /// What a rank says of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -51,7 +48,7 @@ impl Heartbeat {
         for rank in 0..size {
             endpoint.heard_now(rank);
         }
-        let every = EVERY.min(config.peer_limit / 4);
+        let every = CHECK.min(config.peer_limit / 4);
         Heartbeat {
             name,
             every,

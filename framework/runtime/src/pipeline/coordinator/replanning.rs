@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use armature_planner::tuner::Verdict;
 
-use super::super::controller::{self, Progress};
+use super::super::controller::{self, Progress, is_enough};
 use super::super::links;
 use super::super::remap_cost::CostUpdate;
 use super::super::remaps::Remap;
@@ -13,11 +13,6 @@ use crate::error::Result;
 use crate::observe::{Event, Subject};
 use crate::rank::protocol::{Moment, Outgoing};
 
-/// An automatic mapping is planned after this many items and this long, or, where items are slow, after one
-/// item and `CALIBRATE_MOST`.
-const CALIBRATE_ITEMS: u64 = 8;
-const CALIBRATE_TIME: Duration = Duration::from_millis(50);
-const CALIBRATE_MOST: Duration = Duration::from_secs(2);
 /// How often rank 0 looks whether something is due: a small part of the time between two decisions, or two lines on the screen.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
@@ -55,12 +50,7 @@ impl Coordinator<'_, '_> {
             return Ok(());
         }
         if self.is_calibrating {
-            if (items >= CALIBRATE_ITEMS && elapsed >= CALIBRATE_TIME)
-                || (items > 0 && elapsed >= CALIBRATE_MOST)
-            {
-                self.plan_first(at, out)?;
-            }
-            return Ok(());
+            return if is_enough(items, elapsed) { self.plan_first(at, out) } else { Ok(()) };
         }
         if let Some(mapping) = self.run_spec.script.due(items) {
             return self.begin(mapping, Remap::scripted(items), at, out);

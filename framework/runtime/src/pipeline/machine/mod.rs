@@ -38,10 +38,6 @@ use super::messages::{Arrived, Assign, Offer, OutOfOrder, Request, StreamMessage
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How much older than its other work a replica's batch must be to come first, in batches for each host: about what the
-/// window holds at least.
-const LAG: usize = 6;
-
 /// The state of one rank in one run.
 pub(crate) struct Machine {
     me: usize,
@@ -249,11 +245,12 @@ impl Machine {
         Ok(None)
     }
 
-    /// Own blocks do not go on with batches behind this one while one that another replica could have had waits here.
+    /// Own blocks do not go on with batches behind this one while one that another replica could have had waits here, and is
+    /// older by as much as the window holds at least.
     fn overdue(&self) -> Option<u64> {
         let replicated = (0..self.table.last_edge()).filter(|&edge| self.table.receivers(edge).len() > 1);
         let oldest = replicated.filter_map(|edge| self.inputs[edge].as_ref()?.first()).map(|p| p.number);
-        oldest.min().map(|number| number + (LAG * self.table.host_count()) as u64)
+        oldest.min().map(|number| number + window::floor(self.table.host_count(), self.ahead) as u64)
     }
 
     /// Takes the oldest batch of an edge out of its input queue, if it is its turn, with the stages that it goes through

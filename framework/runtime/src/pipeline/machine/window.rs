@@ -12,18 +12,23 @@ use std::time::Duration;
 use super::super::source_sink::Fill;
 use crate::session::BatchMode;
 
-/// Largest batch in items; beyond it a batch gains nothing.
+/// Items of the largest batch: what a message costs is spread so thin by then that a larger one gains nothing.
 const MOST_ITEMS: usize = 4096;
-/// Bytes that a batch of several items may have on the wire.
+/// Bytes of the largest batch of several items on the wire: larger ones do not travel faster, and keep the receiver waiting.
 const MOST_BYTES: u64 = 128 << 10;
-/// Batches in flight for each rank of each block, in units of what it asks ahead.
+/// Times as many batches as replicas can hold: with once as many, all wait whenever one is on its way.
 const ROOM: usize = 2;
-/// How much more than Little's law asks for is allowed in flight.
+/// Times what Little's law asks for in the mean: batches differ, and too few in flight leave replicas idle.
 const MARGIN: f64 = 1.5;
-/// No stream needs more batches in flight; where they are wide, their bytes are the bound.
+/// Batches in flight at most, whatever Little's law asks for; where they are wide, their bytes are the bound before.
 const MOST_BATCHES: f64 = 4096.0;
-/// Weight of the newest value in a decayed mean.
+/// Part of the newest value in a decayed mean: about ten batches back count.
 const FRESH: f64 = 0.2;
+
+/// Batches that may be in flight at least, so that each of `hosts` replicas has what it computes and `ahead` more.
+pub(super) fn floor(hosts: usize, ahead: usize) -> usize {
+    hosts * (ahead + 1) * ROOM
+}
 
 /// Settings of a window, from the configuration and the mapping.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +107,7 @@ impl Window {
 
     /// Batches that may be in flight now.
     pub(crate) fn limit(&self) -> usize {
-        let floor = self.plan.hosts * (self.plan.ahead + 1) * ROOM;
+        let floor = floor(self.plan.hosts, self.plan.ahead);
         let useful = self.little.max(floor);
         let (waiting, waiting_bytes) = self.waiting();
         let out_of_order = waiting.min((MOST_BATCHES as usize).saturating_sub(useful)).min(self.in_flight());

@@ -1,0 +1,160 @@
+//! The driver with a protocol of its own: what is asked of it, and in which order.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::*;
+use crate::comm::Frame;
+use crate::comm::local::{LocalTransport, World};
+use crate::comm::message::{Message, frame_header, tags};
+use crate::error::{Error, ErrorKind};
+use crate::rank::heartbeat::Sign;
+use crate::rank::protocol::Outcome;
+use crate::session::Driver as Choice;
+
+tags! {
+    "the test";
+    enum Tag {
+        Number = 16,
+        End = 17,
+    }
+}
+
+/// Doubles numbers; 13 is an error.
+struct Doubling;
+
+impl UserCode for Doubling {
+    type Task = u8;
+    type Outcome = u8;
+
+    fn run(&mut self, task: u8) -> Result<Option<u8>> {
+        if task == 13 { Err(Error::new(ErrorKind::User, "13")) } else { Ok(Some(2 * task)) }
+    }
+
+    fn answers(_: &u8) -> bool {
+        true
+    }
+
+    fn may_block(&self, _: &u8) -> bool {
+        false
+    }
+
+    fn took(_: &u8) -> Option<Duration> {
+        Some(Duration::ZERO)
+    }
+}
+
+/// Rank 0 has rank 1 double numbers, which does one more of its own at its first tick.
+#[derive(Default)]
+struct Numbers {
+    is_root: bool,
+    to_do: Vec<u8>,
+    /// Results, or on rank 1 what was sent.
+    seen: Vec<u8>,
+    expected: usize,
+    has_ticked: bool,
+    is_over: bool,
+}
+
+impl Numbers {
+    fn root(numbers: &[u8]) -> Self {
+        Numbers { is_root: true, to_do: numbers.to_vec(), expected: numbers.len() + 1, ..Numbers::default() }
+    }
+}
+
+fn send(out: &mut Outgoing<'_>, to: usize, tag: Tag, numbers: &[u8]) -> Result<()> {
+    let mut head = frame_header(out.run(), tag).to_vec();
+    head.extend_from_slice(numbers);
+    out.send(to, Frame::new(head))
+}
+
+impl Protocol for Numbers {
+    type Code = Doubling;
+
+    const LOOKS_PER_SIMULATED_JOB: u32 = 1;
+
+    fn start(&mut self, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        if self.is_root { send(out, 1, Tag::Number, &std::mem::take(&mut self.to_do)) } else { Ok(()) }
+    }
+
+    fn on_message(&mut self, message: Message, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        match (message.tag()?, self.is_root) {
+            (Tag::End, _) => self.is_over = true,
+            (Tag::Number, false) => self.to_do.extend(message.body),
+            (Tag::Number, true) => {
+                self.seen.extend(message.body);
+                if self.seen.len() == self.expected {
+                    self.is_over = true;
+                    send(out, 1, Tag::End, &[])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn on_done(&mut self, done: Outcome<Self>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        self.seen.push(done);
+        send(out, 0, Tag::Number, &[done])
+    }
+
+    fn on_tick(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
+        if !self.is_root && !std::mem::replace(&mut self.has_ticked, true) {
+            self.to_do.push(100);
+        }
+        Ok(())
+    }
+
+    fn on_idle(&mut self, _: &Moment) {}
+
+    fn next(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<Next<u8>> {
+        Ok(match self.to_do.pop() {
+            Some(number) => Next::Task(number),
+            None if self.is_over => Next::Finished,
+            None => Next::Wait,
+        })
+    }
+
+    fn sign(&self) -> Sign {
+        Sign { is_computing: false, state: format!("{} to do", self.to_do.len()) }
+    }
+
+    fn is_held_up(&self) -> bool {
+        false
+    }
+}
+
+/// Runs rank `rank` of `world`.
+fn run(world: &Arc<World>, rank: usize, choice: Choice, mut numbers: Numbers) -> Result<Vec<u8>> {
+    let transport = LocalTransport::open(world.clone(), rank);
+    let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));
+    std::thread::scope(|scope| {
+        let waker = endpoint.transport().waker();
+        let executor = Executor::new(scope, rank, choice, waker, endpoint.clock(), Doubling)?;
+        Driver::new(&mut endpoint, executor, &Config::new(), "the test").run(&mut numbers)?;
+        Ok(numbers.seen)
+    })
+}
+
+#[test]
+fn messages_become_tasks_and_results_become_messages_wherever_user_code_runs() {
+    for choice in [Choice::Inline, Choice::Threaded, Choice::Auto] {
+        let world = World::new(2);
+        let (mut root, worker) = std::thread::scope(|scope| {
+            let worker = scope.spawn(|| run(&world, 1, choice, Numbers::default()));
+            let root = run(&world, 0, choice, Numbers::root(&[1, 2, 3]));
+            (root.expect("rank 0 ends"), worker.join().expect("no panic").expect("rank 1 ends"))
+        });
+        assert_eq!(root, worker, "in the order in which they were done, {choice:?}");
+        root.sort_unstable();
+        assert_eq!(root, [2, 4, 6, 200], "{choice:?}");
+    }
+}
+
+#[test]
+fn an_error_of_user_code_ends_the_rank_and_names_it() {
+    for choice in [Choice::Inline, Choice::Threaded] {
+        let numbers = Numbers { to_do: vec![13], ..Numbers::default() };
+        let error = run(&World::new(1), 0, choice, numbers).expect_err("13 is an error");
+        assert_eq!(error.to_string(), "rank 0: 13", "{choice:?}");
+    }
+}
