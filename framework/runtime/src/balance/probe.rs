@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::Event;
 
 /// Operations of the speed kernel: some ten milliseconds, several turns of the scheduler, so that a rank that has to
 /// share its core is seen to be as slow as it will be.
@@ -189,19 +188,6 @@ impl Probe {
         let mut speeds = of(|speed| speed.alone);
         even_out(&mut speeds, sharing);
         Ok(Probed { platform: describe(&speeds, &self.to_root)?, shares: of(Speed::share) })
-    }
-}
-
-/// The probed platform for the log of events.
-pub(crate) fn event(Probed { platform, shares }: &Probed, sharing: &[SharedCores]) -> Event {
-    let speeds: Vec<f64> = platform.speeds().iter().zip(shares).map(|(speed, share)| speed * share).collect();
-    let fastest = speeds.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
-    let links = || (1..platform.processors()).map(|rank| platform.link(0, rank));
-    Event::Probe {
-        speeds: speeds.iter().map(|s| s / fastest).collect(),
-        slowest_link: links().map(|l| l.bandwidth).reduce(f64::min),
-        longest_delay: links().map(|l| l.setup).reduce(f64::max),
-        sharing: sharing.iter().map(|group| (group.processors.clone(), group.cores)).collect(),
     }
 }
 

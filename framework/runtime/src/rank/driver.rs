@@ -6,7 +6,6 @@ use super::protocol::{Moment, Next, Outgoing, Protocol, Task};
 use crate::comm::Backoff;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::Control;
 use crate::error::Result;
 use crate::session::Config;
 
@@ -113,9 +112,7 @@ impl<'a, 'scope, 'env, C: UserCode + 'scope> Driver<'a, 'scope, 'env, C> {
                 break;
             };
             turn = Turn::Busy;
-            if message.is(Control::Heartbeat) {
-                self.heartbeat.take(&message)?;
-            } else {
+            if !self.heartbeat.take(&message)? {
                 let at = self.moment();
                 protocol.on_message(message, &at, &mut Outgoing::new(self.endpoint))?;
             }
@@ -165,7 +162,7 @@ impl<'a, 'scope, 'env, C: UserCode + 'scope> Driver<'a, 'scope, 'env, C> {
         let at = self.moment();
         protocol.on_tick(&at, &mut Outgoing::new(self.endpoint))?;
         // The simulator finds its own deadlocks.
-        if self.clock.is_simulated() {
+        if !self.endpoint.capabilities().real_time {
             return Ok(());
         }
         let now = self.clock.now();

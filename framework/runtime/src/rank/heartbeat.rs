@@ -66,10 +66,13 @@ impl Heartbeat {
         self.signs.len() > 1 && now >= self.next
     }
 
-    /// Takes a sign of life in.
-    pub(crate) fn take(&mut self, message: &Message) -> Result<()> {
-        self.signs[message.from] = Some(wire::from_bytes(&message.body)?);
-        Ok(())
+    /// Takes a message in if it is a sign of life. Returns whether it is.
+    pub(crate) fn take(&mut self, message: &Message) -> Result<bool> {
+        let is_sign = message.is(Control::Heartbeat);
+        if is_sign {
+            self.signs[message.from] = Some(wire::from_bytes(&message.body)?);
+        }
+        Ok(is_sign)
     }
 
     /// Gives a sign of life, and looks at who gives none. `is_held_up` says (rank 0) that this rank waits for what others compute;
