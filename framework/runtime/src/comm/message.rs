@@ -68,21 +68,11 @@ tags! {
     "the skeletons";
     /// Messages of skeletons.
     pub(crate) enum Tag {
-        Prepare = 16,
-        Ready = 17,
-        Data = 18,
-        Request = 19,
-        Offer = 20,
-        Assign = 21,
-        Token = 22,
         Finish = 23,
         Report = 24,
         Status = 25,
         Probe = 26,
         Echo = 27,
-        Switch = 28,
-        Measures = 29,
-        Early = 30,
         Chunk = 32,
         Done = 33,
         Join = 34,

@@ -256,7 +256,7 @@ impl Runnable<'_> {
         self
     }
 
-    /// Asks for another mapping as soon as so many items have reached the sink. The stream goes on meanwhile.
+    /// Asks for another mapping as soon as `items` items have reached the sink. The stream goes on meanwhile.
     ///
     /// May be called several times. For experiments and tests, and for streams whose changes are known in advance;
     /// otherwise the framework finds out by itself when another mapping is worth it

@@ -15,14 +15,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Subject};
 use crate::session::Balance;
 
-/// Looks at which only a mapping that was found before is compared again are so many times as far apart as a search takes.
+/// Looks at which only a mapping that was found before is compared again are this many times as far apart as a search takes.
 const SEARCHES_PER_COMPARISON: u32 = 5;
 /// Items after which measurements have something to say, unless a period lasts for so long.
 const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
-/// Searches are so many times as far apart as one takes,
+/// Searches are this many times as far apart as one takes, which costs rank 0 a per cent of its time,
 const SEARCHES_PER_PERIOD: u32 = 100;
-/// and so many times more while works and speeds are what they were at the last one, and the present mapping does as well,
+/// and this many times more while works and speeds are what they were at the last one, and the present mapping does as well,
 const QUIET: u32 = 5;
 /// which works and speeds are if they differ by less than this part.
 const ALIKE: f64 = 0.1;
@@ -37,7 +37,7 @@ const COOL_DOWN: f64 = 0.5;
 /// The loss of a change that is assumed before one was seen, in items.
 const FIRST_COST_ITEMS: f64 = 8.0;
 
-/// Whether so many items in that time are enough to decide by.
+/// Whether `items` items in a `period` are enough to decide by.
 pub(crate) fn is_enough(items: u64, period: Duration) -> bool {
     period >= REPORT_EVERY && (items >= ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && items > 0))
 }
@@ -86,7 +86,7 @@ impl Search {
         current_time > (1.0 + worth) * self.current_time
     }
 
-    /// Whether it was so many times as long ago as it took.
+    /// Whether it was `times` times as long ago as it took.
     fn was_before(&self, now: Duration, times: u32) -> bool {
         now.saturating_sub(self.at) >= self.took * times
     }
@@ -270,12 +270,12 @@ impl Controller {
         match update {
             CostUpdate::Drained { loss } => self.drained(s, loss),
             // Most of what a change costs beside the better pace is that items in flight keep the old one. How slow that was
-            // says nothing of the next change.
+            // has nothing to do with the next change.
             CostUpdate::Settled(_) => {}
         }
     }
 
-    /// The last batch of the old mapping is through. Against going on as before the stream has lost so many seconds.
+    /// The last batch of the old mapping is through. Against going on as before the stream has lost these seconds.
     fn drained(&mut self, s: Progress, loss: f64) {
         (self.draining, self.drained) = (false, true);
         self.candidate = None;

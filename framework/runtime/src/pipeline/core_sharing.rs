@@ -3,8 +3,8 @@
 //! A rank with a core of its own is as fast as it would be alone, times its share: what is missing, a load from
 //! elsewhere takes. Ranks that share cores take them from each other, too, and only those that are at work do. So what is
 //! found for a group is how many threads of others compete with it. Beside n of them a rank alone gets 1 of 1 + n parts
-//! of a core, and k ranks that compute at the same time get k of k + n: the more of them, the more. The planner is told
-//! the speed of one alone, and so many cores that all of them together have what they would have.
+//! of a core, and k ranks that compute at the same time get k of k + n: the more of them, the more. The planner gets
+//! the speed of one alone, and the number of cores with which all of them together have what they would have.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use crate::balance::probe;
 
 /// Seconds after which a rank's activity counts half.
 const HALF_LIFE: f64 = 0.3;
-/// A group whose ranks are ready for less than this part of the time, added up, says nothing new of its cores.
+/// A group whose ranks are ready for less than this part of the time, added up, leaves what is known of its cores as it was.
 const LEAST_ACTIVITY: f64 = 0.05;
 /// Stages that compute for more than this part of their time are taken to compute all the time.
 const COMPUTING: f64 = 0.9;
 /// Ranks that compute for less than this part of their time get as many cores as those that do for this part.
 const LEAST_COMPUTING: f64 = 0.01;
 
-/// What one rank has told of its core.
+/// What one rank has reported of its core.
 #[derive(Clone, Copy, Debug)]
 struct Reported {
     share: f64,
@@ -65,7 +65,7 @@ impl CoreSharing {
         }
     }
 
-    /// A rank has told, `now`, what it measured.
+    /// A rank has reported, `now`, what it measured.
     pub(crate) fn measured(&mut self, rank: usize, measurements: &Measurements, now: Duration) {
         let reported = &mut self.reported[rank];
         // A frame may say anything.
@@ -89,7 +89,7 @@ impl CoreSharing {
         let mut left: Vec<f64> = self.reported.iter().map(|reported| reported.share).collect();
         for (load, group) in self.loads.iter_mut().zip(&self.groups) {
             let heard = || group.processors.iter().filter(|&&r| self.reported[r].at.is_some());
-            // One that has no stage tells nothing, and does nothing.
+            // One that has no stage reports nothing, and does nothing.
             let active = |r: usize| if hosts(r) { self.reported[r].active } else { 0.0 };
             let (shares, activity): (Vec<f64>, Vec<f64>) =
                 heard().map(|&r| (self.reported[r].share, active(r))).unzip();
@@ -121,7 +121,7 @@ impl CoreSharing {
     }
 }
 
-/// What each of so many ranks gets of a core if they all compute beside `load` threads of others, on these cores.
+/// What each of a number of ranks gets of a core if they all compute beside `load` threads of others, on these cores.
 fn part_of_core(ranks: usize, cores: f64, load: f64) -> f64 {
     f64::min(1.0, cores / (ranks as f64 + load))
 }

@@ -46,7 +46,7 @@ impl Range {
         self.first + u64::from(self.places().nth(position).unwrap_or(self.count))
     }
 
-    /// Says of an error with the batch as a whole which items it is about.
+    /// Adds to an error with the batch as a whole which items it is about.
     pub(crate) fn blame(&self, error: Error) -> Error {
         let from = self.number_of(0);
         match self.live() {
@@ -111,7 +111,7 @@ pub(crate) trait ErasedStage: Send {
     /// Processes a batch, noting dropped items in `range`. An error names the item.
     fn run(&mut self, items: Items, range: &mut Range, cx: &mut Context) -> Result<Items>;
 
-    /// What the stage remembers, if it can go on elsewhere; functions remember nothing that could be told.
+    /// What the stage remembers, if it can go on elsewhere; functions remember nothing that could be sent.
     fn save(&self) -> Result<Option<Vec<u8>>> {
         Ok(None)
     }
@@ -156,11 +156,11 @@ impl<S: Stage> ErasedStage for S {
     }
 }
 
-/// Counts items where the loop over them owns it, and tells the number when it goes, also by a panic. A counter
+/// Counts items where the loop over them owns it, and stores the number when it goes, also by a panic. A counter
 /// outside of the loop would have to be in memory at every item, which keeps the compiler from vectorising.
 struct Count<'a> {
     items: usize,
-    told: &'a Cell<usize>,
+    count: &'a Cell<usize>,
 }
 
 impl Count<'_> {
@@ -172,7 +172,7 @@ impl Count<'_> {
 
 impl Drop for Count<'_> {
     fn drop(&mut self) {
-        self.told.set(self.items);
+        self.count.set(self.items);
     }
 }
 
@@ -198,7 +198,7 @@ where
     fn run(&mut self, items: Items, range: &mut Range, _: &mut Context) -> Result<Items> {
         let items = typed::<I>(items)?;
         let begun = Cell::new(0);
-        let mut count = Count { items: 0, told: &begun };
+        let mut count = Count { items: 0, count: &begun };
         let out: Result<Vec<O>> = user_code::call(|| {
             let each = move |item| {
                 count.another();
@@ -227,7 +227,7 @@ impl<F: FnMut(&mut T) + Send, T: Item> ErasedStage for Update<F, T> {
     fn run(&mut self, items: Items, range: &mut Range, _: &mut Context) -> Result<Items> {
         let mut items = typed::<T>(items)?;
         let begun = Cell::new(0);
-        let mut count = Count { items: 0, told: &begun };
+        let mut count = Count { items: 0, count: &begun };
         user_code::call(|| {
             items.iter_mut().for_each(move |item| {
                 count.another();

@@ -31,7 +31,7 @@ pub(crate) struct LinkMonitor {
     traffic: Vec<LinkTraffic>,
     /// By sender: what has come since a while ago.
     spans: Vec<Span>,
-    /// By sender: messages when it was told of last.
+    /// By sender: messages when it was reported last.
     reported: Vec<u64>,
 }
 
@@ -95,7 +95,7 @@ impl LinkMonitor {
         }
     }
 
-    /// Links that have something new to say, with their senders.
+    /// Links with something new to report, with their senders.
     pub(crate) fn updates(&mut self) -> Vec<(usize, LinkTraffic)> {
         let mut updates = Vec::new();
         for (from, (traffic, reported)) in self.traffic.iter().zip(&mut self.reported).enumerate() {
@@ -109,23 +109,23 @@ impl LinkMonitor {
     }
 }
 
-/// Rank 0's book of all links.
+/// What rank 0 knows of all links.
 #[derive(Debug)]
 pub(crate) struct LinkTable {
     ranks: usize,
     /// What every rank's clock is ahead of every other's, if that is known: nothing, where time is simulated.
     offset: Option<f64>,
-    /// By sender and receiver: when it was told of last, and its traffic.
+    /// By sender and receiver: when it was reported last, and its traffic.
     links: BTreeMap<(usize, usize), (Duration, LinkTraffic)>,
 }
 
 impl LinkTable {
-    /// The book of so many ranks; `same_clock` if they all have the same.
+    /// The links between `ranks` ranks; `same_clock` if they all have the same.
     pub(crate) fn new(ranks: usize, same_clock: bool) -> Self {
         LinkTable { ranks, offset: same_clock.then_some(0.0), links: BTreeMap::new() }
     }
 
-    /// Rank `to` has told, `now`, of links into it.
+    /// Rank `to` has reported, `now`, links into it.
     pub(crate) fn reported(
         &mut self,
         to: usize,
@@ -204,7 +204,7 @@ mod tests {
     const PROBED: Link = Link { bandwidth: 1e9, setup: 20e-6 };
     const SLOW: Link = Link { bandwidth: 1e6, setup: 20e-6 };
 
-    /// What `to` tells after `messages` of 100 kB over `link` from `from`; its clock is `ahead` seconds ahead.
+    /// What `to` reports after `messages` of 100 kB over `link` from `from`; its clock is `ahead` seconds ahead.
     fn report(table: &mut LinkTable, (from, to): (usize, usize), link: Link, bytes: usize, ahead: f64) {
         let mut metrics = LinkMonitor::new(&[PROBED; 3]);
         for n in 0..200u64 {

@@ -28,7 +28,7 @@ pub(crate) struct Measurements {
     /// Seconds of computing in those jobs that took a core, and seconds that the stages had for themselves: more, where
     /// they wait for something outside.
     pub(crate) computed: (f64, f64),
-    /// By sender: the traffic over links into this rank, where there is more than was told before.
+    /// By sender: the traffic over links into this rank, where there is more than was reported before.
     pub(crate) links: Vec<(usize, LinkTraffic)>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Service {
     pub(crate) items: u64,
 }
 
-/// Takes up what jobs tell.
+/// Takes up what jobs cost.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     services: Vec<(ServiceMonitor, u64)>,
@@ -53,9 +53,9 @@ pub(crate) struct Metrics {
     computed: (f64, f64),
     /// Present where somebody wants to know.
     links: Option<LinkMonitor>,
-    /// How often measurements are told, and when next.
+    /// How often measurements are reported, and when next.
     reporting: Option<(Duration, Duration)>,
-    /// Whether anything has come since they were told last.
+    /// Whether anything has come since they were reported last.
     is_changed: bool,
 }
 
@@ -74,7 +74,7 @@ impl Metrics {
         }
     }
 
-    /// From `now` on, measurements are to be told so often, or not at all.
+    /// From `now` on, measurements are to be reported at this interval, or not at all.
     pub(crate) fn report_every(&mut self, every: Option<Duration>, now: Duration) {
         self.reporting = every.map(|every| (every, now + every));
     }
@@ -139,7 +139,7 @@ impl Metrics {
         true
     }
 
-    /// All that is known now, of links only the news; `sent` is what went over each edge.
+    /// All that is known now, of links only what is new; `sent` is what went over each edge.
     pub(crate) fn measurements(&mut self, sent: &[(u64, u64)]) -> Measurements {
         let service = |(service, items): &(ServiceMonitor, u64)| {
             service.estimate().map(|seconds| Service { seconds, items: *items })
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn measurements_are_told_when_there_are_new_ones() {
+    fn measurements_are_reported_when_there_are_new_ones() {
         let mut metrics = Metrics::new(2);
         let at = Duration::from_millis;
         let stage_time = StageTime { stage: 1, items: 4, took: at(8), cpu: at(5), lost: at(2) };

@@ -30,7 +30,7 @@ pub(crate) struct Participant {
     size: usize,
     run: u32,
     machine: Machine,
-    /// The mapping that this rank has set its stages up for, or does, and has not been told to use yet.
+    /// The mapping that this rank has set its stages up for, or does, and does not use yet.
     prepared: Option<Table>,
     /// Tasks that come before all jobs.
     tasks: VecDeque<Task>,
@@ -46,7 +46,7 @@ pub(crate) struct Participant {
 }
 
 impl Participant {
-    /// Rank `rank` of `size` in run number `run`; its user code says in `activity` what it does.
+    /// Rank `rank` of `size` in run number `run`; its user code keeps `activity` at what it does.
     pub(crate) fn new(
         (rank, size, run): (usize, usize, u32),
         codecs: Vec<Arc<dyn Codec>>,
@@ -221,7 +221,7 @@ impl Participant {
     /// Goes over to the mapping of `epoch`, which was prepared.
     pub(crate) fn switch(&mut self, epoch: u32, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let table = self.prepared.take().filter(|table| table.epoch == epoch).ok_or_else(|| {
-            let text = format!("was told to use mapping {epoch}, which it has not prepared");
+            let text = format!("was ordered to use mapping {epoch}, which it has not prepared");
             Error::new(ErrorKind::Wire, text)
         })?;
         self.machine.switch(table)?;

@@ -50,7 +50,7 @@ pub(crate) struct PerformanceModel {
     /// Whether measurements tell what others take of a core: not under a simulator, where a rank's host slows down.
     of_core_time: bool,
     links: LinkTable,
-    /// By rank: what it has told.
+    /// By rank: what it has reported.
     reported: Vec<Measurements>,
     /// By rank, for those that have run stages.
     shown: Vec<Option<Shown>>,
@@ -164,7 +164,7 @@ impl PerformanceModel {
         }
     }
 
-    /// A rank has told, `now`, what it measured.
+    /// A rank has reported, `now`, what it measured.
     pub(crate) fn measured(
         &mut self,
         rank: usize,

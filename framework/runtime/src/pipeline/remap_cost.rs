@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use super::controller::Progress;
 
-/// A pace is measured over so many windows of items,
+/// A pace is measured over this many windows of items,
 const WINDOWS: u64 = 4;
-/// and over at least so many items.
+/// and over at least this many items: over fewer, single batches would show.
 const LEAST_ITEMS: u64 = 32;
 
 /// What a change has cost.
@@ -32,14 +32,14 @@ pub(crate) struct Cost {
 /// Something that has become known of the last change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum CostUpdate {
-    /// The last batch drawn before it has arrived. Against going on as before the stream has lost so many seconds;
+    /// The last batch drawn before it has arrived. Against going on as before the stream has lost `loss` seconds;
     /// less than nothing if it goes faster already.
     Drained { loss: f64 },
     /// The pace after it is known, and with it what it has cost.
     Settled(Cost),
 }
 
-/// So many items had arrived by then.
+/// How many items had arrived by when.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     at: Duration,
@@ -64,7 +64,7 @@ impl Point {
         self.seconds_to(later) - self.items_to(later) as f64 * pace
     }
 
-    /// Seconds for an item, if there were at least so many.
+    /// Seconds for an item, if there were at least `least`.
     fn pace_to(self, later: Point, least: u64) -> Option<f64> {
         let items = self.items_to(later);
         (items >= least.max(1)).then(|| self.seconds_to(later) / items as f64)
@@ -115,7 +115,7 @@ impl RemapCostMeter {
         RemapCostMeter { phase: Phase::Steady, points: None }
     }
 
-    /// Nothing needs to be [seen](RemapCostMeter::see) before so many items have arrived.
+    /// Nothing needs to be [seen](RemapCostMeter::see) before this number of items has arrived.
     pub(crate) fn next(&self, in_flight: u64) -> u64 {
         match (self.phase, self.points) {
             (Phase::Preparing { .. }, _) => u64::MAX,
@@ -198,7 +198,7 @@ impl RemapCostMeter {
     }
 }
 
-/// Items over which a pace is measured where so many are in flight.
+/// Items over which a pace is measured where `in_flight` are in flight.
 fn span(in_flight: u64) -> u64 {
     (WINDOWS * in_flight).max(LEAST_ITEMS)
 }

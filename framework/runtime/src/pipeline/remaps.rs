@@ -1,4 +1,4 @@
-//! The changes of mapping in a run: those asked for in advance, and what there is to tell of each.
+//! The changes of mapping in a run: those asked for in advance, and what is known of each.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -106,7 +106,7 @@ impl Script {
         self.0.is_empty()
     }
 
-    /// The next mapping, if so many items have reached the sink.
+    /// The next mapping, if it is due when `items` items have reached the sink.
     pub(crate) fn due(&mut self, items: u64) -> Option<Mapping> {
         self.0.front().filter(|(after, _)| *after <= items)?;
         self.0.pop_front().map(|(_, mapping)| mapping)

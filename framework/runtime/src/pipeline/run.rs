@@ -50,13 +50,13 @@ impl Runnable<'_> {
                 }),
             };
             // The scope waits for the compute thread, which may be in user code for long. The others must not
-            // wait for that, so a failure is told before.
+            // wait for that, so a failure is reported before.
             result.inspect_err(|error| endpoint.report(error))
         })
     }
 
     /// What all ranks must run in the same way. Mappings and how items are dispatched are not among it: rank 0 alone reads
-    /// these and tells the others.
+    /// these and sends them to the others.
     fn announcement(&self) -> Announcement {
         let mut names = vec![self.source_name.as_str()];
         names.extend(self.stage_names());

@@ -41,7 +41,7 @@ impl<'s> RunSpec<'s> {
         })
     }
 
-    /// The window of a mapping that has so many hosts of blocks.
+    /// The source's window while `mapping` is in force.
     pub(crate) fn window(&self, mapping: &Mapping, config: &Config, calibrating: bool) -> WindowPlan {
         WindowPlan {
             // One large batch would be all that there is to measure.

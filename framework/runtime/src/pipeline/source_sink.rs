@@ -91,7 +91,7 @@ where
 /// Items drawn between two looks at the clock, at most: a look costs as much as a few small items.
 const CLOCK_EVERY: usize = 256;
 
-/// Fills a batch; `more` draws so many items and says whether the stream has ended.
+/// Fills a batch; `more` draws a number of items and returns whether the stream has ended.
 fn draw<M, I, T: Item>(
     source: &mut SourceOf<M, I>,
     fill: Fill,

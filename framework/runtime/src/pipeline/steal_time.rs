@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use crate::comm::clock::Clock;
 
-/// Shorter than a scheduler's turn, longer than an interrupt.
+/// Gaps from this time on are looked into: shorter than a scheduler's turn, longer than an interrupt.
 const LEAST_GAP: Duration = Duration::from_micros(20);
-/// A gap is looked into from this part of the time on.
+/// And those that are at least one part in 64 of the time: shorter ones change no decision.
 const GAP_PART: u32 = 64;
-/// Where the kernel does not tell: who computes for less than this part of its time waits for something itself.
+/// Where the kernel keeps no account: who computes for less than this part of its time waits for something itself.
 const WAITING_PART: u32 = 8;
 
 /// What passes on a clock and not in CPU time was either lost to others or spent on waiting for something, a disk or a
-/// server; only Linux's own account of how long a thread was ready and had no core tells which.
+/// server; only Linux's own account of how long a thread was ready and had no core shows which.
 #[derive(Debug)]
 pub(crate) struct StealTime {
     clock: Clock,

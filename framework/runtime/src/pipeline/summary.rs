@@ -1,4 +1,4 @@
-//! What a run tells at its end.
+//! What is known of a run at its end.
 
 use std::fmt;
 use std::time::Duration;
@@ -64,12 +64,12 @@ impl Summary {
             }
             _ => return write!(f, "\nmapping {}", self.mapping_text),
         };
-        // A schedule of many changes is not told one by one.
-        const TOLD: usize = 8;
-        if changes.len() > TOLD {
-            write!(f, "\n… {} changes of mapping before the last {TOLD}", changes.len() - TOLD)?;
+        // A schedule of many changes is not listed as a whole.
+        const LISTED: usize = 8;
+        if changes.len() > LISTED {
+            write!(f, "\n… {} changes of mapping before the last {LISTED}", changes.len() - LISTED)?;
         }
-        for remap in &changes[changes.len().saturating_sub(TOLD)..] {
+        for remap in &changes[changes.len().saturating_sub(LISTED)..] {
             write!(
                 f,
                 "\nat {:.3} s, after {} items: {}\n  because {}",

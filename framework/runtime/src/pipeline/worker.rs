@@ -1,4 +1,4 @@
-//! The part of every rank but 0: does as the coordinator says.
+//! The part of every rank but 0: follows the coordinator.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -46,7 +46,7 @@ impl<'p> Worker<'p> {
         }
     }
 
-    /// Runs this rank until rank 0 says that the stream is over. Returns what it has counted.
+    /// Runs this rank until rank 0 ends the stream. Returns what it has counted.
     pub(crate) fn run<'scope>(mut self, driver: Driver<'_, 'scope, '_, StageHost<'p>>) -> Result<RankReport>
     where
         'p: 'scope,

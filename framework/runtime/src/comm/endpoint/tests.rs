@@ -27,9 +27,9 @@ fn pair() -> (Endpoint, Endpoint) {
 fn mail_of_a_later_run_waits_and_mail_of_an_earlier_one_is_dropped() {
     let (mut a, mut b) = pair();
     a.next_run();
-    a.send(1, Tag::Request, &1u32).unwrap();
+    a.send(1, Tag::Finish, &1u32).unwrap();
     a.next_run();
-    a.send(1, Tag::Request, &2u32).unwrap();
+    a.send(1, Tag::Finish, &2u32).unwrap();
     assert!(b.poll().unwrap().is_none(), "b is still in run 0");
     b.next_run();
     let message = b.poll().unwrap().unwrap();
@@ -37,7 +37,7 @@ fn mail_of_a_later_run_waits_and_mail_of_an_earlier_one_is_dropped() {
     b.next_run();
     let message = b.poll().unwrap().unwrap();
     assert_eq!(wire::from_bytes::<u32>(&message.body).unwrap(), 2);
-    b.send(0, Tag::Request, &3u32).unwrap();
+    b.send(0, Tag::Finish, &3u32).unwrap();
     a.next_run();
     assert!(a.poll().unwrap().is_none(), "run 2 is over for a");
 }

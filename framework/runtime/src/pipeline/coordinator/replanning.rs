@@ -30,7 +30,7 @@ impl Coordinator<'_, '_> {
     /// Items have reached the sink.
     pub(super) fn on_consumed(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.update_cost(at);
-        // The calibration is to be short, and a mapping that was asked for after so many items is to come right after them.
+        // The calibration is to be short, and a mapping that was asked for after a number of items is to come right after them.
         if self.is_calibrating || !self.run_spec.script.is_empty() { self.look(at, out) } else { Ok(()) }
     }
 
@@ -129,7 +129,7 @@ impl Coordinator<'_, '_> {
         self.begin(plan.mapping, Remap::planned(plan.prediction.production_time), at, out)
     }
 
-    /// Tells the account of changes what has arrived, where it wants to know.
+    /// Gives the account of changes what has arrived, where that is needed.
     fn update_cost(&mut self, at: &Moment) {
         let Some(source) = self.participant.source() else { return };
         let (done, drawn) = (source.items_done(), source.items_drawn());

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// A sender keeps a batch if it finishes it within so many times the time that the best other receiver needs.
+/// A sender keeps a batch if it finishes it within this multiple of the time that the best other receiver needs: sending costs
+/// something, and idle receivers more.
 const KEEP: f64 = 2.0;
-/// Near the end, a batch is taken to need so many standard deviations more than batches need in the mean: that it
+/// Near the end, a batch is taken to need this number of standard deviations more than batches need in the mean: that it
 /// takes longer than most is what would make everybody wait.
 const SURE: f64 = 2.0;
 /// Items are not taken to differ by more than this part of their mean: where a few are very long, it cannot be foreseen which.
@@ -36,7 +37,7 @@ pub(crate) struct ItemTime {
     pub(crate) deviation: u64,
 }
 
-/// The book of one edge on which receivers pull: what there is to give, and who has asked.
+/// Who gets what on one edge on which receivers pull: batches that are offered, and receivers that have asked.
 ///
 /// A batch goes to the receiver that is likely to finish it first. One that has asked may yet get none: where the end of the
 /// stream is near, a slow receiver would still be at its batch when all the others have finished everything else.
@@ -48,7 +49,7 @@ pub(crate) struct Dispatcher {
     receivers: BTreeMap<usize, Receiver>,
 }
 
-/// What the book says of one receiver.
+/// What is known of one receiver.
 #[derive(Debug, Default)]
 struct Receiver {
     /// Batches asked for and not yet given.
@@ -166,7 +167,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Items that all take so many nanoseconds.
+    /// Items that all take `mean` nanoseconds.
     fn even(mean: u64) -> ItemTime {
         ItemTime { mean, deviation: 0 }
     }

@@ -20,7 +20,7 @@ pub(crate) struct InputQueue {
     pub(crate) asked: usize,
     /// How fast this rank is at what comes in here.
     pub(super) service_time: ServiceTime,
-    /// Batches that wait for an older one, as rank 0 was told last.
+    /// Batches that wait for an older one, as was reported to rank 0 last.
     pub(super) out_of_order_reported: usize,
 }
 

@@ -70,6 +70,6 @@ pub(crate) enum StreamEvent {
     HandOver { stage: usize, to: usize, next: u64, bytes: usize },
     /// A serial stage came from another rank.
     TakeOver { stage: usize, from: usize, next: u64 },
-    /// So many batches that were here, or came here, by an earlier mapping went on to another rank.
+    /// Batches that were here, or came here, by an earlier mapping went on to another rank.
     Forwarded { epoch: u32, batches: u64 },
 }

@@ -45,7 +45,7 @@ impl Migration {
 }
 
 impl Machine {
-    /// Goes over to the mapping of `table`. What waits here goes where that says; what is being computed follows it
+    /// Goes over to the mapping of `table`. What waits here goes where the table sends it; what is being computed follows it
     /// when it is done; serial stages that have another owner now are handed to it.
     pub(crate) fn switch(&mut self, table: Table) -> Result<()> {
         if table.epoch != self.epoch() + 1 {
@@ -89,7 +89,7 @@ impl Machine {
         waiting
     }
 
-    /// A batch that came, or waited here, under an older mapping goes where the present one says.
+    /// A batch that came, or waited here, under an older mapping goes where the present one sends it.
     pub(super) fn forward(&mut self, batch: Batch) -> Result<()> {
         if batch.stage > self.table.stage_count() {
             let text = format!("batch {} is for stage {}, which does not exist", batch.number, batch.stage);

@@ -51,11 +51,11 @@ pub(crate) struct Machine {
     inputs: Vec<Option<InputQueue>>,
     /// By edge: finished batches that have been offered and wait for a receiver.
     output_buffers: Vec<BTreeMap<u64, Batch>>,
-    /// By edge: present where this rank keeps the book.
+    /// By edge: present where this rank dispatches.
     dispatchers: Vec<Option<Dispatcher>>,
     resequencer: Resequencer,
     migration: Migration,
-    /// Messages of a mapping that this rank has not been told to use yet.
+    /// Messages of a mapping that this rank does not use yet.
     of_later_mapping: Vec<(usize, StreamMessage)>,
     /// Present on rank 0.
     source: Option<Source>,

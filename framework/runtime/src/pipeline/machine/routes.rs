@@ -137,7 +137,7 @@ impl Machine {
         self.post(dispatcher, &request)
     }
 
-    /// Tells rank 0 how many batches wait at this edge for an older one, if that is news.
+    /// Reports to rank 0 how many batches wait at this edge for an older one, if that has changed.
     pub(super) fn report_out_of_order(&mut self, edge: usize) -> Result<()> {
         let Some(input) = &mut self.inputs[edge] else { return Ok(()) };
         let is_out_of_order =
@@ -164,7 +164,7 @@ impl Machine {
     /// `batches` batches of `bytes` bytes wait at `edge` for an older one: they keep nobody busy, so more may be drawn.
     pub(super) fn note_out_of_order(&mut self, edge: usize, batches: usize, bytes: u64) -> Result<()> {
         let Some(source) = &mut self.source else {
-            return Err(Error::new(ErrorKind::Wire, "tells of waiting batches a rank that draws none"));
+            return Err(Error::new(ErrorKind::Wire, "reports waiting batches to a rank that draws none"));
         };
         source.out_of_order(edge, batches, bytes);
         Ok(())

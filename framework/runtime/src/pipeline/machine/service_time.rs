@@ -8,7 +8,7 @@ const FRESH: f64 = 1.0 / 8.0;
 const LONG: Duration = Duration::from_millis(10);
 
 /// What a rank spends between beginning one batch of a block and the next one, per item: with what its other blocks
-/// take of its time, but without waiting. The machine has no clock; its compute side says what each job took.
+/// take of its time, but without waiting. The machine has no clock; its compute side measures what each job took.
 #[derive(Debug, Default)]
 pub(super) struct ServiceTime {
     /// What the rank had spent when it began the last batch, and the items of that.

@@ -12,7 +12,7 @@ pub(crate) enum Route {
     Push(usize),
     /// Batch number n goes to receiver n modulo their number.
     RoundRobin,
-    /// Receivers ask this rank, senders tell it what they have, and it brings the two together.
+    /// Receivers send requests to this rank, senders offers, and it brings the two together.
     Pull { dispatcher: usize },
 }
 
@@ -41,7 +41,7 @@ impl Table {
         Table { epoch, mapping, dispatch, serial: serial.to_vec(), ordered }
     }
 
-    /// The table of a rank that has not been told of any mapping yet.
+    /// The table of a rank that knows no mapping yet.
     pub(crate) fn none() -> Self {
         Table::new(0, Mapping::new(Vec::new()), Dispatch::OnDemand, &[], true)
     }
@@ -93,7 +93,7 @@ impl Table {
             (&[only], _) => Route::Push(only),
             (_, Dispatch::RoundRobin) => Route::RoundRobin,
             (_, Dispatch::OnDemand) => Route::Pull {
-                // A single sender knows what there is to give. Of several, none does: then a receiver keeps the book.
+                // A single sender knows what there is to give. Of several, none does: then a receiver dispatches.
                 dispatcher: match self.senders(edge) {
                     &[only] => only,
                     _ => self.dispatcher_of(edge),
@@ -102,7 +102,7 @@ impl Table {
         }
     }
 
-    /// The receiver that keeps the book of an edge with several senders: the lowest, so that all agree without a word, of
+    /// The receiver that dispatches on an edge with several senders: the lowest, so that all agree without a word, of
     /// those from which nothing comes to the senders. What a rank sends arrives in order, and where there may be a whole window
     /// of items on the way from rank 0 or a serial stage to a sender, a decision would come behind them.
     fn dispatcher_of(&self, edge: usize) -> usize {

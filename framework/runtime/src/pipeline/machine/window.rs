@@ -184,7 +184,7 @@ impl Window {
         if let Some(per_second) = self.rate.count(now) {
             // A batch waits at each replica behind those asked for ahead.
             let residence = self.slowest * (self.plan.ahead + 1) as f64;
-            // While the window itself holds the stream up, the rate at the sink says only how narrow it is; what all
+            // While the window itself holds the stream up, the rate at the sink shows only how narrow it is; what all
             // ranks could do together does not depend on it.
             let possible = self.plan.ranks as f64 / self.mean_service.max(1e-9);
             let wanted = (per_second * residence).max(possible * self.slowest);

@@ -28,7 +28,7 @@ pub(crate) fn stamp(head: &mut [u8], sent: Duration) {
     }
 }
 
-/// When a batch was sent, by its sender's clock, if it says so.
+/// When a batch was sent, by its sender's clock, if it was stamped.
 pub(crate) fn sent(body: &[u8]) -> Option<Duration> {
     let stamp = u64::from_le_bytes(*body.get(SENT..)?.first_chunk()?);
     (stamp > 0).then(|| Duration::from_nanos(stamp))

@@ -89,7 +89,7 @@ pub(crate) struct Arrived {
     pub(crate) batch: Batch,
     /// Bytes of the message.
     pub(crate) bytes: usize,
-    /// When it was sent, by its sender's clock, if it says so.
+    /// When it was sent, by its sender's clock, if it was stamped.
     pub(crate) sent: Option<Duration>,
 }
 
@@ -177,17 +177,17 @@ impl StreamMessage {
     }
 }
 
-/// A mapping is to come: set up what it puts on you, and say when that is done. The stream goes on meanwhile.
+/// A mapping is to come: set up what it puts on this rank, and report when that is done. The stream goes on meanwhile.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Prepare {
     pub(crate) table: Table,
-    /// Take the sizes of items on so many batches of every edge.
+    /// On how many batches of every edge to take the sizes of items.
     pub(crate) weigh: usize,
     /// Time since the run began, by rank 0's clock: the ranks' logs of events begin with it.
     pub(crate) elapsed: Duration,
     /// How often to send measurements; never where nothing is decided by them.
     pub(crate) measure_every: Option<Duration>,
-    /// By sender, the links into that rank as they were probed; none where nobody wants to know what traffic tells of
+    /// By sender, the links into that rank as they were probed; none where nobody wants to know what traffic shows of
     /// them. Then batches are not stamped either.
     pub(crate) links: Vec<Link>,
 }
@@ -226,7 +226,7 @@ pub(crate) struct Request {
     pub(crate) deviation: u64,
 }
 
-/// So many batches wait at a serial stage for an older one.
+/// Batches wait at a serial stage for an older one.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct OutOfOrder {
     pub(crate) epoch: u32,
