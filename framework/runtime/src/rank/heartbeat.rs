@@ -103,9 +103,15 @@ impl Heartbeat {
             // One that has said nothing yet may still be busy with the caller's own work before its `run`.
             let limit = if self.signs[other].is_some() { self.peer_limit } else { self.join_limit };
             if has_ended || silent >= limit {
-                let error = self.lost(other, has_ended, silent, &mine, me);
-                let why = error.message().to_string();
-                on_lost(endpoint, other, error)?;
+                let why = self.lost(other, has_ended, silent);
+                let error = Error::new(ErrorKind::Timeout, why.clone());
+                on_lost(endpoint, other, error).map_err(|error| match me {
+                    0 => {
+                        let text = format!("{}\n{}", error.message(), self.all(&mine));
+                        Error::new(error.kind(), text).at_rank(me)
+                    }
+                    _ => error.at_rank(me),
+                })?;
                 endpoint.lose(other, &why);
             } else {
                 pause = pause.min(limit - silent);
@@ -128,20 +134,16 @@ impl Heartbeat {
         }
     }
 
-    /// A rank has died or is silent for too long.
-    fn lost(&self, other: usize, has_ended: bool, silent: Duration, mine: &Sign, me: usize) -> Error {
-        let last = self.signs[other]
-            .as_ref()
+    /// That a rank has died or is silent for too long, in words.
+    fn lost(&self, other: usize, has_ended: bool, silent: Duration) -> String {
+        let last = self.signs[other].as_ref();
+        let last = last
             .map_or("it has not said anything".to_string(), |sign| format!("last it said: {}", sign.state));
-        let what = match has_ended {
-            true => format!("the process of rank {other} has ended"),
-            false => {
-                let seconds = silent.as_secs_f64();
-                format!("has waited {seconds:.0} s for a sign of life from rank {other}")
-            }
-        };
-        let all = if me == 0 { format!("\n{}", self.all(mine)) } else { String::new() };
-        Error::new(ErrorKind::Timeout, format!("{what}; {last}{all}")).at_rank(me)
+        if has_ended {
+            return format!("the process of rank {other} has ended; {last}");
+        }
+        let seconds = silent.as_secs_f64();
+        format!("has waited {seconds:.0} s for a sign of life from rank {other}; {last}")
     }
 
     /// Rank 0: if it waits for what others compute and no rank computes, nothing will ever come. That is a fault of the
