@@ -7,22 +7,12 @@ use std::sync::Arc;
 use armature_planner::pipeline::Dispatch;
 
 use super::choice::MappingChoice;
-use super::erased::{Codec, ErasedStage, Function, Update};
+use super::erased::{Codec, Function, Update};
 use super::source_sink::{ErasedSink, ErasedSource, SinkOf, SourceOf, TrySinkOf, TrySourceOf};
 use super::stage::{Closure, Stage, StageResult};
+use super::stage_def::{Factory, StageDef};
 use crate::error::{BoxError, Result};
 use crate::wire::{self, Item};
-
-/// Makes an instance of a stage on the rank that hosts it.
-pub(crate) type Factory<'p> = Box<dyn FnMut() -> Result<Box<dyn ErasedStage + 'p>, BoxError> + Send + 'p>;
-
-/// One stage as the runtime sees it.
-pub(crate) struct StageDef<'p> {
-    pub(crate) name: String,
-    pub(crate) serial: bool,
-    pub(crate) at_root: bool,
-    pub(crate) factory: Factory<'p>,
-}
 
 /// A pipeline that is being written down; `T` is what comes out of the part that exists so far.
 ///

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use armature_planner::pipeline::{Block, Mapping, PipelineSpec, StageSpec};
 
-use super::builder::StageDef;
+use super::stage_def::StageDef;
 use crate::error::{Error, ErrorKind, Result};
 
 /// How a pipeline's mapping is chosen.

@@ -10,6 +10,7 @@ use armature_planner::tuner::{
 };
 
 use super::performance_model::{Inputs, Model, PerformanceModel, REPORT_EVERY};
+use super::progress::Progress;
 use super::remap_cost::CostUpdate;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Subject};
@@ -40,29 +41,6 @@ const FIRST_COST_ITEMS: f64 = 8.0;
 /// Whether `items` items in a `period` are enough to decide by.
 pub(crate) fn is_enough(items: u64, period: Duration) -> bool {
     period >= REPORT_EVERY && (items >= ITEMS_PER_PERIOD || (period >= LONGEST_PERIOD && items > 0))
-}
-
-/// A stream as it stands.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Progress {
-    pub(crate) now: Duration,
-    /// Since the run began.
-    pub(crate) elapsed: Duration,
-    /// Items that have reached the sink.
-    pub(crate) items: u64,
-    /// Items that were drawn.
-    pub(crate) drawn: u64,
-    /// Items still to come, if the source knows.
-    pub(crate) left: Option<u64>,
-    /// Batches that have reached the sink, and batches drawn.
-    pub(crate) batches: (u64, u64),
-}
-
-impl Progress {
-    /// Items drawn that have not reached the sink.
-    pub(crate) fn in_flight(&self) -> u64 {
-        self.drawn.saturating_sub(self.items)
-    }
 }
 
 /// A search for a better mapping.

@@ -8,12 +8,12 @@ use std::time::Duration;
 use armature_planner::SharedCores;
 use armature_planner::pipeline::Mapping;
 
-use self::remapping::Change;
-use super::controller::{Controller, Progress};
+use super::controller::Controller;
 use super::machine::Done;
 use super::messages::{Finish, Received, Report, Tag, encode, frame};
 use super::participant::Participant;
 use super::performance_model::{PerformanceModel, SPEED_LASTS};
+use super::progress::Progress;
 use super::remap_cost::RemapCostMeter;
 use super::remaps::Remap;
 use super::run_spec::RunSpec;
@@ -40,6 +40,14 @@ enum Phase {
     Streaming,
     /// They end; their reports by rank.
     Ending(Vec<Option<RankReport>>),
+}
+
+/// A mapping that is being prepared.
+struct Change {
+    mapping: Mapping,
+    remap: Remap,
+    /// Ranks that have not said that they are ready.
+    waiting: Vec<usize>,
 }
 
 /// Rank 0's protocol: it coordinates, and takes part in the stream like all others.

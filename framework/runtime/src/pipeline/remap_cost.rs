@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use super::controller::Progress;
+use super::progress::Progress;
 
 /// A pace is measured over this many windows of items,
 const WINDOWS: u64 = 4;

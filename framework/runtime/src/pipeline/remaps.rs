@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use armature_planner::pipeline::Mapping;
 
-use super::builder::StageDef;
 use super::choice::MappingChoice;
+use super::stage_def::StageDef;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A mapping that came into force.

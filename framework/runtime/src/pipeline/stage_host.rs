@@ -6,13 +6,14 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::builder::{Runnable, StageDef};
+use super::builder::Runnable;
 use super::erased::{Codec, ErasedStage, Items};
 use super::machine::batch::{Batch, Payload};
 use super::machine::{Done, Job};
 use super::sizes::Sizes;
 use super::source_sink::{ErasedSink, ErasedSource};
 use super::stage::Context;
+use super::stage_def::StageDef;
 use super::stats::{Activity, Doing, Sampler, StageStats};
 use super::steal_time::StealTime;
 use crate::comm::Part;

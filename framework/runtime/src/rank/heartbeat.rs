@@ -1,7 +1,7 @@
 //! Signs of life between rank 0 and the others, and what is said when they stop.
 //!
 //! Ranks that share nothing but rank 0 need not know of each other: rank 0 hears all of them, and they hear rank 0. How long a
-//! rank has been silent is counted by [`Liveness`](crate::comm::liveness), in time in which this one looked.
+//! rank has been silent is counted by `comm/liveness`, in time in which this one looked.
 
 use std::time::Duration;
 

@@ -6,21 +6,13 @@ use super::super::controller::Controller;
 use super::super::machine::table::Table;
 use super::super::messages::{Prepare, Ready, Switch, Tag, frame};
 use super::super::remaps::Remap;
-use super::{Coordinator, out_of_step};
+use super::{Change, Coordinator, out_of_step};
 use crate::error::Result;
 use crate::observe::Event;
 use crate::rank::protocol::{Moment, Outgoing};
 
 /// Batches on which the sizes of items are taken at least: one may be the first, or the last, and unlike the others.
 const SIZED_BATCHES: usize = 3;
-
-/// A mapping that is being prepared.
-pub(super) struct Change {
-    mapping: Mapping,
-    remap: Remap,
-    /// Ranks that have not said that they are ready.
-    waiting: Vec<usize>,
-}
 
 impl Coordinator<'_, '_> {
     /// Has a mapping prepared on every rank. It comes into force when all are ready.

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use armature_planner::tuner::Verdict;
 
-use super::super::controller::{self, Progress, is_enough};
+use super::super::controller::{self, is_enough};
 use super::super::links;
+use super::super::progress::Progress;
 use super::super::remap_cost::CostUpdate;
 use super::super::remaps::Remap;
 use super::{Coordinator, Phase};

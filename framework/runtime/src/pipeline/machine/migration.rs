@@ -1,28 +1,20 @@
-//! From one mapping to the next while the stream goes on.
+//! Serial stages on their way from one rank to another.
 
 use std::collections::BTreeMap;
 
-use super::Machine;
-use super::batch::Batch;
-use super::dispatcher::Dispatcher;
-use super::input_queue::InputQueue;
-use super::job::{Job, StreamEvent};
-use super::resequencer::Resequencer;
-use super::table::{Route, Table};
-use crate::error::{Error, ErrorKind, Result};
-use crate::pipeline::messages::Token;
+use super::job::Job;
 
 /// Serial stages that are neither here nor away.
 #[derive(Debug, Default)]
 pub(super) struct Migration {
     /// Given up here, and not yet saved.
-    leaving: Vec<usize>,
+    pub(super) leaving: Vec<usize>,
     /// By stage: the batch that the next owner takes first, while the stage is being saved.
-    saving: BTreeMap<usize, u64>,
+    pub(super) saving: BTreeMap<usize, u64>,
     /// Came here, with its state, and not yet restored.
-    coming: Vec<(usize, Vec<u8>)>,
+    pub(super) coming: Vec<(usize, Vec<u8>)>,
     /// By stage: the batch that it takes first here, while it is being restored.
-    restoring: BTreeMap<usize, u64>,
+    pub(super) restoring: BTreeMap<usize, u64>,
 }
 
 impl Migration {
@@ -41,125 +33,5 @@ impl Migration {
     /// How many stages are between two ranks, as seen from here.
     pub(super) fn len(&self) -> usize {
         self.saving.len() + self.restoring.len()
-    }
-}
-
-impl Machine {
-    /// Goes over to the mapping of `table`. What waits here goes where the table sends it; what is being computed follows it
-    /// when it is done; serial stages that have another owner now are handed to it.
-    pub(crate) fn switch(&mut self, table: Table) -> Result<()> {
-        if table.epoch != self.epoch() + 1 {
-            let text = format!("mapping {} was to follow mapping {}", table.epoch, self.epoch());
-            return Err(Error::new(ErrorKind::Wire, text));
-        }
-        self.note_queues();
-        if table.epoch == 1 {
-            self.resequencer = Resequencer::first(&table, self.me);
-        } else if !self.migration.is_empty() {
-            self.traffic.overtaken += 1;
-        }
-        let waiting: Vec<Batch> = self.clear();
-        if let Some(source) = &mut self.source {
-            source.forget_out_of_order();
-        }
-        self.table = table;
-        let (me, edges) = (self.me, self.table.last_edge() + 1);
-        let receives = |edge: usize| self.table.receivers(edge).contains(&me).then(InputQueue::default);
-        let dispatches =
-            |edge| (self.table.route(edge) == Route::Pull { dispatcher: me }).then(Dispatcher::default);
-        self.inputs = (0..edges).map(receives).collect();
-        self.dispatchers = (0..edges).map(dispatches).collect();
-        self.output_buffers = (0..edges).map(|_| BTreeMap::new()).collect();
-        self.leave();
-        for batch in waiting {
-            self.forward(batch)?;
-        }
-        (0..edges).try_for_each(|edge| self.ask(edge))?;
-        for (from, message) in std::mem::take(&mut self.of_later_mapping) {
-            self.on_message(from, message)?;
-        }
-        Ok(())
-    }
-
-    /// All batches that wait here, oldest first.
-    fn clear(&mut self) -> Vec<Batch> {
-        let mut waiting: Vec<Batch> = self.inputs.iter_mut().flatten().flat_map(InputQueue::clear).collect();
-        waiting.extend(std::mem::take(&mut self.output_buffers).into_iter().flat_map(BTreeMap::into_values));
-        waiting.sort_unstable_by_key(|batch| batch.number);
-        waiting
-    }
-
-    /// A batch that came, or waited here, under an older mapping goes where the present one sends it.
-    pub(super) fn forward(&mut self, batch: Batch) -> Result<()> {
-        if batch.stage > self.table.stage_count() {
-            let text = format!("batch {} is for stage {}, which does not exist", batch.number, batch.stage);
-            return Err(Error::new(ErrorKind::Wire, text));
-        }
-        let edge = self.table.edge_of(batch.stage);
-        if !self.table.receivers(edge).contains(&self.me) {
-            self.traffic.forwarded += 1;
-            let epoch = self.epoch();
-            match self.events.last_mut() {
-                Some(StreamEvent::Forwarded { epoch: last, batches }) if *last == epoch => *batches += 1,
-                _ => self.events.push(StreamEvent::Forwarded { epoch, batches: 1 }),
-            }
-        }
-        self.send_on(batch)
-    }
-
-    /// Gives up the serial stages that belong elsewhere now. Their last batches have been handed to the compute side,
-    /// which saves them behind these.
-    fn leave(&mut self) {
-        for stage in self.resequencer.to_leave(&self.table, self.me) {
-            if let Some(next) = self.resequencer.give_up(stage) {
-                self.migration.leaving.push(stage);
-                self.migration.saving.insert(stage, next);
-            }
-        }
-    }
-
-    /// A stage has been saved here: it goes to its owner, who may have changed since.
-    pub(super) fn released(&mut self, stage: usize, state: Vec<u8>) -> Result<()> {
-        let Some(next) = self.migration.saving.remove(&stage) else {
-            return Err(Error::new(ErrorKind::Wire, format!("stage {stage} was saved, but not asked for")));
-        };
-        let token = Token { epoch: self.epoch(), stage: stage as u32, next, state };
-        self.pass_on(token)
-    }
-
-    fn pass_on(&mut self, token: Token) -> Result<()> {
-        let stage = token.stage as usize;
-        let owner = self.table.owner(stage);
-        if owner != self.me {
-            self.traffic.handed_over += 1;
-            let bytes = token.state.len();
-            self.events.push(StreamEvent::HandOver { stage, to: owner, next: token.next, bytes });
-            return self.post(owner, &token);
-        }
-        self.migration.restoring.insert(stage, token.next);
-        self.migration.coming.push((stage, token.state));
-        Ok(())
-    }
-
-    /// A serial stage comes here, perhaps on its way to somebody else.
-    pub(super) fn on_token(&mut self, from: usize, token: Token) -> Result<()> {
-        let stage = token.stage as usize;
-        let held = self.resequencer.owns(stage)
-            || self.migration.saving.contains_key(&stage)
-            || self.migration.restoring.contains_key(&stage);
-        if held || !self.resequencer.is_serial(stage) {
-            let text = format!("rank {from} hands over stage {stage}, which it cannot have had");
-            return Err(Error::new(ErrorKind::Wire, text));
-        }
-        self.events.push(StreamEvent::TakeOver { stage, from, next: token.next });
-        self.pass_on(Token { epoch: self.epoch(), ..token })
-    }
-
-    /// A stage that came here is ready; if it belongs elsewhere by now, it moves on.
-    pub(super) fn restored(&mut self, stage: usize) {
-        if let Some(next) = self.migration.restoring.remove(&stage) {
-            self.resequencer.receive(stage, next);
-            self.leave();
-        }
     }
 }

@@ -13,6 +13,7 @@ mod resequencer;
 mod routes;
 mod service_time;
 mod source;
+mod switching;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
