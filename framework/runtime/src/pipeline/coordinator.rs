@@ -275,7 +275,7 @@ impl<'p> Protocol for Coordinator<'_, 'p> {
 
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let (from, tag) = (message.from, message.tag::<Tag>()?);
-        match Received::decode(message)? {
+        match Received::decode(tag, message)? {
             Received::Stream(message) => self.participant.on_message(from, message, at, out),
             Received::Report(report) => self.on_report(from, (report, tag), at, out),
             Received::Directive(_) => Err(out_of_step(from, tag)),
@@ -303,9 +303,10 @@ impl<'p> Protocol for Coordinator<'_, 'p> {
         }
     }
 
-    fn on_tick(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        self.participant.on_tick(at);
-        self.look_if_due(at, out)
+    fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+        self.participant.on_tick(now, at);
+        self.look_if_due(now, at, out)?;
+        Ok(self.participant.has_task())
     }
 
     fn on_idle(&mut self, at: &Moment) {

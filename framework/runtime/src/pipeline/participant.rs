@@ -168,11 +168,14 @@ impl Participant {
     }
 
     /// Puts into the log what has happened in the stream.
-    pub(crate) fn on_tick(&mut self, at: &Moment) {
+    pub(crate) fn on_tick(&mut self, now: Duration, at: &Moment) {
         self.log_stream_events(at);
-        if self.events.is_on() {
-            self.events.tick(at.now());
-        }
+        self.events.tick(now);
+    }
+
+    /// Whether there is something to do before all jobs.
+    pub(crate) fn has_task(&self) -> bool {
+        !self.tasks.is_empty()
     }
 
     /// What the rank does, for the others.
@@ -248,8 +251,8 @@ impl Participant {
     }
 
     /// The same, if there is anything new in it and it is time to send it.
-    pub(crate) fn measurements_due(&mut self, at: &Moment) -> Option<Measurements> {
-        let due = self.metrics.is_due(at.now());
+    pub(crate) fn measurements_due(&mut self, now: Duration) -> Option<Measurements> {
+        let due = self.metrics.is_due(now);
         due.then(|| self.measurements())
     }
 

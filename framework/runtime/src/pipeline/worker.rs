@@ -105,7 +105,7 @@ impl<'p> Protocol for Worker<'p> {
 
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let (from, tag) = (message.from, message.tag::<Tag>()?);
-        match Received::decode(message)? {
+        match Received::decode(tag, message)? {
             Received::Stream(message) => self.participant.on_message(from, message, at, out),
             Received::Directive(directive) => self.on_directive(directive, at, out),
             Received::Report(_) => {
@@ -133,16 +133,15 @@ impl<'p> Protocol for Worker<'p> {
         }
     }
 
-    fn on_tick(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        self.participant.on_tick(at);
-        if !self.is_balanced {
-            return Ok(());
+    fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+        self.participant.on_tick(now, at);
+        if self.is_balanced {
+            self.probe_if_parked(now);
+            if let Some(measurements) = self.participant.measurements_due(now) {
+                out.send(0, frame(out.run(), &measurements)?)?;
+            }
         }
-        self.probe_if_parked(at.now());
-        match self.participant.measurements_due(at) {
-            Some(measurements) => out.send(0, frame(out.run(), &measurements)?),
-            None => Ok(()),
-        }
+        Ok(self.participant.has_task())
     }
 
     fn on_idle(&mut self, at: &Moment) {

@@ -83,12 +83,8 @@ impl<'a, 'scope, 'env, C: UserCode + 'scope> Driver<'a, 'scope, 'env, C> {
                     if self.executor.is_idle() {
                         protocol.on_idle(&self.moment());
                     }
-                    self.tick(protocol)?;
-                    // What was due may be something to compute.
-                    match self.work(protocol)? {
-                        Turn::Idle => self.wait::<P>()?,
-                        Turn::Busy => self.backoff.reset(),
-                        Turn::Finished => return Ok(()),
+                    if !self.tick(protocol)? {
+                        self.wait::<P>()?;
                     }
                 }
                 Turn::Finished => return Ok(()),
@@ -156,24 +152,24 @@ impl<'a, 'scope, 'env, C: UserCode + 'scope> Driver<'a, 'scope, 'env, C> {
         }
     }
 
-    /// What has to happen now and then.
-    fn tick<P: Protocol<Code = C>>(&mut self, protocol: &mut P) -> Result<()> {
+    /// What has to happen now and then. Returns whether there is something to compute now.
+    fn tick<P: Protocol<Code = C>>(&mut self, protocol: &mut P) -> Result<bool> {
         self.turns = 0;
-        let at = self.moment();
-        protocol.on_tick(&at, &mut Outgoing::new(self.endpoint))?;
+        let (now, at) = (self.clock.now(), self.moment());
+        let has_task = protocol.on_tick(now, &at, &mut Outgoing::new(self.endpoint))?;
         // The simulator finds its own deadlocks.
-        if !self.endpoint.capabilities().real_time {
-            return Ok(());
+        if self.clock.is_simulated() {
+            return Ok(has_task);
         }
-        let now = self.clock.now();
         self.endpoint.look(now);
         if !self.heartbeat.is_due(now) {
-            return Ok(());
+            return Ok(has_task);
         }
         let mine = (protocol.sign(), protocol.is_held_up());
         self.heartbeat.beat(self.endpoint, mine, now, |endpoint, rank, error| {
             protocol.on_lost(rank, error, &mut Outgoing::new(endpoint))
-        })
+        })?;
+        Ok(has_task)
     }
 
     /// Waits a little, or until a message or the compute thread wakes the rank.

@@ -97,11 +97,12 @@ impl Protocol for Numbers {
         send(out, 0, Tag::Number, &[done])
     }
 
-    fn on_tick(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
-        if !self.is_root && !std::mem::replace(&mut self.has_ticked, true) {
+    fn on_tick(&mut self, _: Duration, _: &Moment, _: &mut Outgoing<'_>) -> Result<bool> {
+        let is_first = !std::mem::replace(&mut self.has_ticked, true);
+        if is_first && !self.is_root {
             self.to_do.push(100);
         }
-        Ok(())
+        Ok(is_first)
     }
 
     fn on_idle(&mut self, _: &Moment) {}

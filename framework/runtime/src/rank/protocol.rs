@@ -36,8 +36,9 @@ pub(crate) trait Protocol: Sized {
     /// User code has done something.
     fn on_done(&mut self, done: Outcome<Self>, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
 
-    /// Some time has passed: before each wait, and now and then while there is work. What is due is done here.
-    fn on_tick(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
+    /// Some time has passed, it is `now`: before each wait, and now and then while there is work. What is due is done here. Returns
+    /// whether user code is to do something now for which [`next`](Protocol::next) would otherwise be asked only after the wait.
+    fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool>;
 
     /// Nothing can be computed, and nothing is being computed. Called before each wait.
     fn on_idle(&mut self, at: &Moment);

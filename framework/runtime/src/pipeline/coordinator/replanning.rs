@@ -19,8 +19,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 
 impl Coordinator<'_, '_> {
     /// Looks now and then whether something is due.
-    pub(super) fn look_if_due(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let now = at.now();
+    pub(super) fn look_if_due(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if !matches!(self.phase, Phase::Streaming) || (now < self.next_look && !self.is_calibrating) {
             return Ok(());
         }

@@ -125,18 +125,20 @@ pub(crate) fn frame<C: Content>(run: u32, content: &C) -> Result<Frame> {
 }
 
 impl Received {
-    /// Reads a message.
+    /// Reads a message with this tag.
     ///
     /// # Errors
-    /// If it is none of the pipeline's, or makes no sense.
-    pub(crate) fn decode(message: Message) -> Result<Self> {
-        let (tag, from) = (message.tag::<Tag>()?, message.from);
+    /// If it makes no sense.
+    #[inline]
+    pub(crate) fn decode(tag: Tag, message: Message) -> Result<Self> {
+        let from = message.from;
         Received::read(tag, message).map_err(|e| match e.kind() {
             ErrorKind::Wire => Error::new(ErrorKind::Wire, format!("from rank {from}: {}", e.message())),
             _ => e,
         })
     }
 
+    #[inline]
     fn read(tag: Tag, message: Message) -> Result<Self> {
         let body = &message.body;
         Ok(match tag {
