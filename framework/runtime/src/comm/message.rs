@@ -73,17 +73,6 @@ tags! {
         Status = 25,
         Probe = 26,
         Echo = 27,
-        Chunk = 32,
-        Done = 33,
-        Join = 34,
-        Hung = 35,
-        Park = 36,
-        Lead = 37,
-        Attach = 38,
-        Bulk = 39,
-        Bundle = 40,
-        Lost = 41,
-        Retire = 42,
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use armature_planner::farm::Chunking;
 
-use super::sheet::ErasedWorker;
-use super::workbench::{Codecs, Seat};
+use super::chunk_result::ErasedWorker;
+use super::task_runner::{Codecs, WorkerSlot};
 use super::worker::{Closure, Worker};
 use crate::error::BoxError;
 use crate::session::Config;
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     pub(crate) sub_masters: Option<usize>,
 }
 
-/// A worker with a thread that communicates is dead after so long without a sign of life, unless set.
+/// A worker with a thread that communicates is dead after this time without a sign of life, unless another is set.
 const SILENCE: Duration = Duration::from_secs(10);
 
 impl Options {
@@ -48,7 +48,7 @@ impl Options {
 #[must_use = "a farm does nothing until it is run"]
 pub struct Farm<'f, I, O> {
     pub(super) name: String,
-    pub(super) seat: Seat<'f, I, O>,
+    pub(super) slot: WorkerSlot<'f, I, O>,
     pub(super) codecs: Codecs<I, O>,
     pub(super) options: Options,
 }
@@ -84,7 +84,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         let factory = move || Ok(Box::new(make()?) as Box<dyn ErasedWorker<I, O> + 'f>);
         Farm {
             name: name.to_string(),
-            seat: Seat { factory: Box::new(factory), worker: None },
+            slot: WorkerSlot { factory: Box::new(factory), worker: None },
             codecs: Codecs { tasks: Codec::of_type(), results: Codec::of_type() },
             options: Options {
                 chunking: Chunking::Auto,
@@ -147,7 +147,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// Puts the workers under so many sub-masters from the start, or never if 0. Without it, they are put under some when
+    /// Puts the workers under `count` sub-masters from the start, or never if 0. Without it, they are put under some when
     /// a stream has more of them than rank 0 can send chunks to.
     ///
     /// A sub-master does no tasks: it gets chunks for its workers from rank 0, many in one message, and sends their
@@ -210,7 +210,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// The tasks of a worker that gives no sign of life for so long go to others: 10 s unless it is set, or
+    /// The tasks of a worker that gives no sign of life for `limit` go to others: 10 s unless it is set, or
     /// [`Config::peer_limit`](crate::Config::peer_limit) if that is less.
     ///
     /// Signs of life do not wait for tasks, so a long task does not count: a thread of its own computes. Only where chunks

@@ -31,44 +31,41 @@
 //! - The death of rank 0 ends the job. With a [journal](Farm::journal) the job that is started again does only what is
 //!   missing.
 //!
-//! The protocol is described in `machine/README.md` beside this module's source.
+//! The protocol is described in `state/README.md` beside this module's source.
 
-mod budget;
 mod builder;
-mod bundle;
-mod deputy;
-mod desk;
-mod ending;
-mod giving;
+mod chunk_result;
+mod controller;
+mod death_notes;
+mod delivery;
+#[cfg(test)]
+mod events_tests;
+mod failure_detector;
+mod follower;
 #[cfg(test)]
 mod golden_tests;
-mod hand;
-mod history;
-mod known;
-mod leading;
-mod losses;
-mod machine;
-mod notes;
-mod order;
+mod link;
+mod master;
+mod messages;
 mod outcome;
-mod pace;
-mod parcel;
-mod results;
+mod resequencer;
+mod result_journal;
 mod run;
-mod sheet;
-mod staff;
-mod staffing;
-mod store;
+mod state;
+mod submaster;
 mod summary;
-mod supply;
-#[cfg(test)]
-mod telling_tests;
+mod task_runner;
+mod task_set_digest;
+mod task_source;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod trail;
-mod watch;
-mod workbench;
+mod turns;
+mod user_job;
+mod window;
 mod worker;
+mod worker_role;
 
 pub use armature_planner::farm::Chunking;
 pub use builder::Farm;

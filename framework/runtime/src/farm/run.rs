@@ -1,15 +1,16 @@
 //! Running a farm on a session.
 
 use std::any::type_name;
+use std::thread::Scope;
 
 use super::builder::{Farm, Options};
-use super::desk::Desk;
-use super::hand::Hand;
+use super::delivery::Collected;
+use super::follower::Follower;
+use super::master::MasterRank;
 use super::outcome::{Answer, FailedTask, Flow, answer};
-use super::store::Kind;
+use super::result_journal::Kind;
 use super::summary::Summary;
-use super::supply::Supply;
-use super::workbench::Workbench;
+use super::task_runner::TaskRunner;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Driver, Session};
@@ -18,20 +19,26 @@ use crate::wire::Item;
 
 /// What rank 0 does in a run; returns the number of iterations.
 trait Script<I: Item, O: Item> {
-    fn play<'scope, 'w: 'scope, 'f: 'scope>(
+    fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
         self,
-        desk: &mut Desk<'_, 'scope, '_, 'w, 'f, I, O>,
-    ) -> Result<usize>;
+        master: &mut MasterRank<'_, 'scope, 'env, 'w, 'f, I, O>,
+        scope: &'scope Scope<'scope, 'env>,
+    ) -> Result<usize>
+    where
+        Self: 'scope;
 }
 
 impl<I: Item, O: Item> Farm<'_, I, O> {
     /// Does all `tasks` and hands their results to `sink`, each exactly once, with the task's number: in the order of
     /// the tasks, or as they come if the farm is [unordered](Farm::unordered).
     ///
-    /// Tasks are drawn, and the sink is fed, on rank 0 and between messages: what blocks there for longer than
-    /// [`Config::peer_limit`](crate::Config::peer_limit) makes the workers take rank 0 for dead. `tasks` may be endless:
-    /// no more of them are drawn than fit [`Config::window_bytes`](crate::Config::window_bytes) with their results,
-    /// and a sink that returns [`ControlFlow::Break`](std::ops::ControlFlow::Break) ends the run.
+    /// Tasks are drawn, and the sink is fed, on rank 0, each on a thread that does nothing else: they may take as long as they
+    /// like. Where calls turn out to be short and frequent they are made between messages instead, and a sudden one that
+    /// lasts longer than [`Config::peer_limit`](crate::Config::peer_limit) makes the workers take rank 0 for dead; with
+    /// [`Driver::Threaded`](crate::Driver::Threaded) they stay on their threads, with [`Driver::Inline`](crate::Driver::Inline)
+    /// they have none. `tasks` may be endless: no more of them are drawn than fit
+    /// [`Config::window_bytes`](crate::Config::window_bytes) with their results, and a sink that returns
+    /// [`ControlFlow::Break`](std::ops::ControlFlow::Break) ends the run.
     ///
     /// Returns a [`Summary`] on rank 0 and `None` on the others.
     ///
@@ -42,11 +49,11 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     pub fn map<R: Flow>(
         &mut self,
         session: &Session,
-        tasks: impl IntoIterator<Item = I>,
-        mut sink: impl FnMut(u64, Result<O, FailedTask>) -> R,
+        tasks: impl IntoIterator<Item = I, IntoIter: Send>,
+        mut sink: impl FnMut(u64, Result<O, FailedTask>) -> R + Send,
     ) -> Result<Option<Summary>> {
         let sink = move |number, result| answer(sink(number, result));
-        self.run(session, self.options.clone(), "map", Stream { tasks, sink })
+        self.run(session, self.options.clone(), "map", Stream { tasks, sink, plain: false })
     }
 
     /// Does all `tasks` and returns their results in the order of the tasks; on rank 0 only.
@@ -56,7 +63,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     pub fn collect(
         &mut self,
         session: &Session,
-        tasks: impl IntoIterator<Item = I>,
+        tasks: impl IntoIterator<Item = I, IntoIter: Send>,
     ) -> Result<Option<(Vec<O>, Summary)>> {
         let mut results = Vec::new();
         let options = Options { fail_fast: true, ordered: true, ..self.options.clone() };
@@ -64,14 +71,15 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             results.extend(result);
             Answer::Continue(())
         };
-        let summary = self.run(session, options, "collect", Stream { tasks, sink })?;
+        let summary = self.run(session, options, "collect", Stream { tasks, sink, plain: true })?;
         Ok(summary.map(|summary| (results, summary)))
     }
 
     /// Iterations that depend on each other: `next` gets all results of a set of tasks, in their order, with the
     /// number of the iteration from 0, and makes the next set from them, or ends the run by `None`.
     ///
-    /// Only rank 0 calls `next`, on a thread beside the one that communicates; it may take as long as it likes.
+    /// Only rank 0 draws `first` and calls `next`, on a thread beside the one that communicates: they may take as long as they
+    /// like.
     ///
     /// # Errors
     /// As [`collect`](Farm::collect), and an error of `next`.
@@ -99,7 +107,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     pub fn iterate(
         &mut self,
         session: &Session,
-        first: impl IntoIterator<Item = I>,
+        first: impl IntoIterator<Item = I> + Send,
         mut next: impl FnMut(Vec<O>, usize) -> Result<Option<Vec<I>>, BoxError> + Send,
     ) -> Result<Option<Summary>> {
         let options = Options { fail_fast: true, ordered: true, ..self.options.clone() };
@@ -117,7 +125,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     pub fn try_iterate(
         &mut self,
         session: &Session,
-        first: impl IntoIterator<Item = I>,
+        first: impl IntoIterator<Item = I> + Send,
         next: impl FnMut(Vec<Result<O, FailedTask>>, usize) -> Result<Option<Vec<I>>, BoxError> + Send,
     ) -> Result<Option<Summary>> {
         let options = Options { ordered: true, ..self.options.clone() };
@@ -161,31 +169,32 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         }
         let options =
             Options { ran_before: std::mem::replace(&mut self.options.ran_before, true), ..options };
-        let Farm { name, seat, codecs, .. } = self;
+        let Farm { name, slot, codecs, .. } = self;
         let codecs = *codecs;
-        let mut bench = Workbench::new(seat, codecs, name, run, rank, clock);
-        let activity = bench.activity();
+        let mut runner = TaskRunner::new(slot, codecs, name, run, rank, clock);
+        let activity = runner.activity();
         if options.task_limit.is_some() {
-            bench.watch_every_task();
+            runner.watch_every_task();
         }
         // The death of rank 0 is the job's, whatever it was doing.
-        let trail = (endpoint.is_process() && rank > 0).then(|| bench.leave_trail()).flatten();
+        let trail = (endpoint.is_process() && rank > 0).then(|| runner.leave_trail()).flatten();
         let waker = endpoint.transport().waker();
         // Who is in a task must be able to say so.
         let driver = if options.task_limit.is_some() { Driver::Threaded } else { config.driver };
         std::thread::scope(|scope| {
-            let engine = Executor::new(scope, rank, driver, waker, clock, bench)?;
+            let executor = Executor::new(scope, rank, driver, waker, clock, runner)?;
             let result = if rank == 0 {
-                Desk::new(&mut *endpoint, engine, codecs, (name, run), options, config).and_then(
-                    |mut desk| {
-                        desk.open()?;
-                        let iterations = script.play(&mut desk)?;
-                        desk.finish(iterations).map(Some)
+                MasterRank::new(&mut *endpoint, executor, codecs, (name, run), options, config).and_then(
+                    |mut master| {
+                        master.open()?;
+                        let iterations = script.play(&mut master, scope)?;
+                        master.finish(iterations).map(Some)
                     },
                 )
             } else {
-                let hand = Hand::new(&mut *endpoint, engine, (activity, trail), name, &options, config);
-                hand.run().map(|()| None)
+                let follower =
+                    Follower::new(&mut *endpoint, executor, (activity, trail), name, &options, config);
+                follower.run().map(|()| None)
             };
             // The scope waits for the compute thread, which may be in user code for long. The others must not
             // wait for that, so a failure is told before.
@@ -198,22 +207,30 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
 struct Stream<T, S> {
     tasks: T,
     sink: S,
+    /// The sink is the framework's own, and never slow.
+    plain: bool,
 }
 
 impl<I, O, T, S> Script<I, O> for Stream<T, S>
 where
     I: Item,
     O: Item,
-    T: IntoIterator<Item = I>,
-    S: FnMut(u64, Result<O, FailedTask>) -> Answer,
+    T: IntoIterator<Item = I, IntoIter: Send>,
+    S: FnMut(u64, Result<O, FailedTask>) -> Answer + Send,
 {
-    fn play<'scope, 'w: 'scope, 'f: 'scope>(
-        mut self,
-        desk: &mut Desk<'_, 'scope, '_, 'w, 'f, I, O>,
-    ) -> Result<usize> {
-        desk.open_journal(Kind::Stream)?;
-        desk.streaming = true;
-        desk.stream(&mut Supply::new(self.tasks.into_iter()), &mut self.sink)?;
+    fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
+        self,
+        master: &mut MasterRank<'_, 'scope, 'env, 'w, 'f, I, O>,
+        scope: &'scope Scope<'scope, 'env>,
+    ) -> Result<usize>
+    where
+        Self: 'scope,
+    {
+        master.open_journal(Kind::Stream)?;
+        master.streaming = true;
+        let mut source = master.source(scope, self.tasks.into_iter(), false)?;
+        let mut delivery = master.delivery(scope, self.sink, self.plain)?;
+        master.stream(&mut source, &mut delivery)?;
         Ok(1)
     }
 }
@@ -228,31 +245,35 @@ impl<I, O, T, N> Script<I, O> for Iterations<T, N>
 where
     I: Item,
     O: Item,
-    T: IntoIterator<Item = I>,
+    T: IntoIterator<Item = I> + Send,
     N: FnMut(Vec<Result<O, FailedTask>>, usize) -> Result<Option<Vec<I>>, BoxError> + Send,
 {
-    fn play<'scope, 'w: 'scope, 'f: 'scope>(
+    fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
         mut self,
-        desk: &mut Desk<'_, 'scope, '_, 'w, 'f, I, O>,
-    ) -> Result<usize> {
-        desk.open_journal(Kind::Iterations)?;
-        let mut tasks: Vec<I> = self.first.into_iter().collect();
+        master: &mut MasterRank<'_, 'scope, 'env, 'w, 'f, I, O>,
+        scope: &'scope Scope<'scope, 'env>,
+    ) -> Result<usize>
+    where
+        Self: 'scope,
+    {
+        master.open_journal(Kind::Iterations)?;
+        let first = self.first;
+        let mut tasks: Vec<I> = master.beside(|| first.into_iter().collect())?;
         for iteration in 0.. {
-            tasks = desk.begin_set(iteration, tasks)?;
-            let mut results = Vec::with_capacity(tasks.len());
-            let mut sink = |_, result| {
-                results.push(result);
-                Answer::Continue(())
-            };
-            desk.stream(&mut Supply::new(tasks.into_iter()), &mut sink)?;
-            let begin = desk.clock.now();
-            match desk.beside(|| (self.next)(results, iteration))? {
+            tasks = master.begin_set(iteration, tasks)?;
+            let results = Collected(Vec::with_capacity(tasks.len()));
+            let mut source = master.source(scope, tasks.into_iter(), true)?;
+            let mut delivery = master.delivery(scope, results, true)?;
+            master.stream(&mut source, &mut delivery)?;
+            let Collected(results) = delivery.finish()?;
+            let begin = master.clock.now();
+            match master.beside(|| (self.next)(results, iteration))? {
                 Ok(Some(next)) => {
                     tasks = next;
-                    desk.between(desk.clock.now().saturating_sub(begin))?;
+                    master.between(master.clock.now().saturating_sub(begin))?;
                 }
                 Ok(None) => return Ok(iteration + 1),
-                Err(error) => return Err(user_code::described(error).at_rank(0).in_farm(desk.name())),
+                Err(error) => return Err(user_code::described(error).at_rank(0).in_farm(master.name())),
             }
         }
         Err(Error::new(ErrorKind::User, "more iterations than can be counted").at_rank(0))

@@ -278,7 +278,43 @@ fn a_long_task_among_short_ones_is_not_taken_for_a_death() {
 
 #[path = "journal_tests.rs"]
 mod journal;
-#[path = "leading_tests.rs"]
-mod leading;
-#[path = "staffing_tests.rs"]
-mod staffing;
+#[path = "submasters_tests.rs"]
+mod submasters;
+#[path = "worker_count_tests.rs"]
+mod worker_count;
+
+/// Rank 0 stays alive to its workers, and they to it, while the sink or the source takes longer than ranks may be silent.
+#[test]
+fn a_slow_sink_or_source_does_not_make_rank_0_silent() {
+    let config = config(3).peer_limit(Duration::from_millis(800));
+    let nap = |number: u64| {
+        // One call that is longer than the limit, and many that are together.
+        let naps = if number == 3 { 1_500 } else { 20 };
+        std::thread::sleep(Duration::from_millis(naps));
+    };
+    for (slow_sink, ordered) in [(true, true), (true, false), (false, true)] {
+        let seen = run(&config, |session| {
+            let mut seen = Vec::new();
+            let mut farm = Farm::new("same", |x: u64| x).chunking(Chunking::Fixed(80)).dedicated_master();
+            if !ordered {
+                farm = farm.unordered();
+            }
+            let tasks = (0..80).inspect(|&x| {
+                if !slow_sink {
+                    nap(x);
+                }
+            });
+            farm.map(session, tasks, |number, x| {
+                if slow_sink {
+                    nap(number);
+                }
+                seen.push((number, x.unwrap()));
+            })?;
+            Ok(seen)
+        });
+        let mut seen = seen.unwrap();
+        assert!(!ordered || seen.is_sorted());
+        seen.sort_unstable();
+        assert!(seen.into_iter().eq((0..80).map(|x| (x, x))));
+    }
+}

@@ -14,19 +14,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::comm::process::Process;
 
-/// A chunk or a task that takes at least so long is noted when it begins. A note takes about 0.6 µs, and a chunk has two of
+/// A chunk or a task that takes at least this time is noted when it begins. A note takes about 0.6 µs, and a chunk has two of
 /// them beside those of its tasks, so this is less than a hundredth.
 pub(crate) const NOTED: Duration = Duration::from_micros(200);
 
 /// Where a trail can be found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct TrailLocation {
     pub(crate) process: Process,
     pub(super) file: i32,
 }
 
 /// What is noted: the number of a chunk and one, or 0 for none that is known; the same of a task.
-type Note = [u8; 16];
+type DeathNote = [u8; 16];
 
 /// The end that is written.
 #[derive(Debug)]
@@ -40,17 +40,17 @@ impl Trail {
     /// An empty one, if the system can make it: without it less is known of a death, and that is all.
     pub(crate) fn new() -> Option<Self> {
         let file = File::from(memfd_create("armature-trail", MemfdFlags::CLOEXEC).ok()?);
-        file.write_all_at(&Note::default(), 0).ok()?;
+        file.write_all_at(&DeathNote::default(), 0).ok()?;
         Some(Trail { file, says: false })
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place { process: Process::own(), file: self.file.as_raw_fd() }
+    pub(crate) fn place(&self) -> TrailLocation {
+        TrailLocation { process: Process::own(), file: self.file.as_raw_fd() }
     }
 
     /// Chunk `id` is begun, or its task `task`.
     pub(crate) fn begin(&mut self, id: u64, task: Option<u64>) {
-        let mut note = Note::default();
+        let mut note = DeathNote::default();
         note[..8].copy_from_slice(&id.wrapping_add(1).to_le_bytes());
         note[8..].copy_from_slice(&task.map_or(0, |task| task.wrapping_add(1)).to_le_bytes());
         self.says = true;
@@ -60,11 +60,11 @@ impl Trail {
     /// Nothing is known from now on.
     pub(crate) fn end(&mut self) {
         if std::mem::take(&mut self.says) {
-            self.write(&Note::default());
+            self.write(&DeathNote::default());
         }
     }
 
-    fn write(&self, note: &Note) {
+    fn write(&self, note: &DeathNote) {
         // There is room for it since the beginning. What a note would have told is then not known.
         let _ = self.file.write_all_at(note, 0);
     }
@@ -72,21 +72,21 @@ impl Trail {
 
 /// The end that is read.
 #[derive(Debug)]
-pub(crate) struct Tracks(File);
+pub(crate) struct TrailReader(File);
 
-impl Tracks {
+impl TrailReader {
     /// Opens the trail of a process on this machine.
-    pub(crate) fn open(place: &Place) -> Option<Self> {
+    pub(crate) fn open(place: &TrailLocation) -> Option<Self> {
         if !Process::own().sees(&place.process) {
             return None;
         }
         let path = format!("/proc/{}/fd/{}", place.process.number(), place.file);
-        File::open(path).ok().map(Tracks)
+        File::open(path).ok().map(TrailReader)
     }
 
     /// The chunk that was begun last and is not ended, and its task, as far as they are known.
     pub(crate) fn read(&self) -> Option<(u64, Option<u64>)> {
-        let mut note = Note::default();
+        let mut note = DeathNote::default();
         self.0.read_exact_at(&mut note, 0).ok()?;
         let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |n, &byte| n << 8 | u64::from(byte));
         let id = number(&note[..8]).checked_sub(1)?;
@@ -101,19 +101,19 @@ mod tests {
     #[test]
     fn what_was_begun_can_be_read_elsewhere() {
         let mut trail = Trail::new().expect("Linux has files in memory");
-        let Place { process, file } = trail.place();
-        assert!(Tracks::open(&trail.place()).is_none(), "a process does not look at itself");
+        let TrailLocation { process, file } = trail.place();
+        assert!(TrailReader::open(&trail.place()).is_none(), "a process does not look at itself");
         let path = format!("/proc/{}/fd/{file}", process.number());
-        let tracks = Tracks(File::open(path).expect("it is open"));
-        assert_eq!(tracks.read(), None);
+        let trails = TrailReader(File::open(path).expect("it is open"));
+        assert_eq!(trails.read(), None);
         trail.begin(0, None);
-        assert_eq!(tracks.read(), Some((0, None)));
+        assert_eq!(trails.read(), Some((0, None)));
         trail.begin(7, Some(0));
-        assert_eq!(tracks.read(), Some((7, Some(0))));
+        assert_eq!(trails.read(), Some((7, Some(0))));
         trail.end();
-        assert_eq!(tracks.read(), None);
+        assert_eq!(trails.read(), None);
         trail.begin(8, Some(9));
         drop(trail);
-        assert_eq!(tracks.read(), Some((8, Some(9))), "it outlives its writer");
+        assert_eq!(trails.read(), Some((8, Some(9))), "it outlives its writer");
     }
 }

@@ -21,12 +21,12 @@ use crate::user_code;
 /// them over would cost a part of them.
 const INLINE_BELOW: Duration = Duration::from_millis(1);
 /// Jobs longer than this do; the gap to [`INLINE_BELOW`] keeps jobs of changing length from moving to and fro.
-const THREADED_ABOVE: Duration = Duration::from_millis(5);
+pub(crate) const THREADED_ABOVE: Duration = Duration::from_millis(5);
 /// Jobs that are looked at before user code moves: their decayed mean holds the last eight or so.
 const JOBS_BEFORE_CHANGE: u32 = 16;
 /// Short jobs are handed to the compute thread two at a time, so that it need not wait for the next one. Long
 /// ones are not: a batch that lies in wait here is missed elsewhere.
-const SHORT: Duration = Duration::from_micros(500);
+pub(crate) const SHORT: Duration = Duration::from_micros(500);
 
 /// Jobs shorter than this cost less than a look at the messages does.
 const TINY: Duration = Duration::from_micros(1);

@@ -1,0 +1,98 @@
+//! What is told of looks at the number of workers: events, and the last change in one sentence.
+
+use armature_planner::farm::{CountOutcome, IterationModel, Repeated, StreamModel};
+use armature_planner::tuner::{Decision, Verdict};
+
+use super::Situation;
+use crate::observe::words::seconds;
+use crate::observe::{Event, Input, Subject};
+
+pub(super) fn regret(situation: Situation, outcome: &CountOutcome) -> String {
+    format!(
+        "{} took {} with {} workers, more than with {} and more than predicted, so that there are {} again",
+        situation.what(),
+        seconds(outcome.after_s),
+        outcome.after,
+        outcome.before,
+        outcome.before
+    )
+}
+
+impl Situation {
+    fn what(&self) -> &'static str {
+        if self.stream { "a task" } else { "an iteration" }
+    }
+}
+
+pub(super) fn why(situation: Situation, wanted: usize, model: &impl Repeated) -> String {
+    let what = situation.what();
+    format!(
+        "{what} was predicted to take {} with {wanted} instead of {} with {}",
+        seconds(model.time(wanted)),
+        seconds(model.time(situation.workers.max(1))),
+        situation.workers
+    )
+}
+
+/// What a decision on a stream stands on.
+pub(super) fn shared(model: &StreamModel) -> Vec<Input> {
+    vec![
+        Input::new("the time of a worker for a task", model.compute, "s"),
+        Input::new("that of the master", model.serving, "s"),
+    ]
+}
+
+/// What a decision on iterations stands on.
+pub(super) fn inputs(model: &IterationModel) -> Vec<Input> {
+    let mut inputs = vec![
+        Input::new("time in tasks", model.compute, "s"),
+        Input::new("time that the master shares with nobody", model.master, "s"),
+        Input::new("traffic", model.volume, "bytes"),
+        Input::new("of it to workers", model.out, ""),
+    ];
+    let costs = &model.messages;
+    inputs.push(Input::new("the start of a message", costs.start_up.small, "s"));
+    if costs.start_up.border.is_finite() {
+        inputs.push(Input::new("from", costs.start_up.border, "bytes on"));
+        inputs.push(Input::new("then", costs.start_up.large, "s"));
+    }
+    inputs.push(Input::new("its transport", costs.per_byte, "s/byte"));
+    inputs
+}
+
+/// The decision for the log of events. The tuner compares √n times the time, so that workers count.
+pub(super) fn event(decision: &Decision<usize>, inputs: Vec<Input>, over: bool) -> Event {
+    let current = decision.situation.current;
+    let candidate = decision.candidate.as_ref().filter(|c| c.arrangement != current);
+    let weight = (current.max(1) as f64).sqrt();
+    let sentence = decision.to_string();
+    let reason = match decision.verdict {
+        Verdict::Act if over => "the one change that may be made has been made",
+        Verdict::Act => "the gain is large enough, pays for the change and has lasted",
+        Verdict::Keep(_) => {
+            let words = sentence.strip_prefix("keep: ").unwrap_or(&sentence);
+            words.split(';').next().unwrap_or(words)
+        }
+    };
+    Event::Decision {
+        of: Subject::Workers,
+        current: current.to_string(),
+        candidate: candidate.map(|c| c.arrangement.to_string()),
+        current_s: decision.situation.current_time / weight,
+        candidate_s: candidate.map(|c| c.time / (c.arrangement.max(1) as f64).sqrt()),
+        gain: decision.gain,
+        threshold: decision.threshold,
+        benefit_s: decision.benefit / weight,
+        cost_s: decision.candidate.as_ref().map_or(0.0, |c| c.cost),
+        works_s: Vec::new(),
+        speeds: Vec::new(),
+        inputs,
+        acted: decision.is_act() && !over,
+        reason: reason.to_string(),
+    }
+}
+
+pub(super) fn came_of_it(outcome: &CountOutcome, change: u32) -> Event {
+    let CountOutcome { before_s, predicted_s, after_s, .. } = *outcome;
+    Event::Outcome { of: Subject::Workers, epoch: change, before_s, predicted_s, after_s }
+}

@@ -1,0 +1,76 @@
+//! Deaths as a journal keeps them: a job that is started again does not begin anew with the tasks that ranks died of.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::state::Suspicion;
+
+/// Numbers of a journal's records from here on are those of notes; results have lower ones.
+pub(crate) const FIRST: u64 = 1 << 63;
+
+/// What is known of tasks that ranks have died over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DeathNote {
+    /// The numbers of their records.
+    pub(crate) records: Range<u64>,
+    pub(crate) attempt: u32,
+    pub(crate) suspicion: Suspicion,
+}
+
+/// How often a task has been tried, and whether ranks have died over it.
+pub(crate) type Tried = (u32, Suspicion);
+
+/// All notes of a journal; of several about a task the last counts.
+#[derive(Debug, Default)]
+pub(crate) struct DeathNotes(Vec<DeathNote>);
+
+impl DeathNotes {
+    pub(crate) fn add(&mut self, note: DeathNote) {
+        self.0.push(note);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The number of the record of the next note.
+    pub(crate) fn next_record(&self) -> u64 {
+        FIRST + self.0.len() as u64
+    }
+
+    /// What is known of the tasks from record `from` on, and up to which record that is so; `None` if nothing is known of
+    /// any.
+    pub(crate) fn at(&self, from: u64) -> Option<(Range<u64>, Option<Tried>)> {
+        let bounds = self.0.iter().flat_map(|note| [note.records.start, note.records.end]);
+        let end = bounds.filter(|&bound| bound > from).min()?;
+        let last = self.0.iter().rev().find(|note| note.records.contains(&from));
+        let known = last.map(|note| (note.attempt, note.suspicion)).filter(|(_, s)| s.is_there());
+        Some((from..end, known))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_note_about_a_task_counts() {
+        let note = |records, attempt, most| DeathNote {
+            records,
+            attempt,
+            suspicion: Suspicion { shared: 1, most, ..Suspicion::default() },
+        };
+        let mut notes = DeathNotes::default();
+        assert_eq!((notes.at(0), notes.next_record()), (None, FIRST));
+        notes.add(note(10..20, 0, 5));
+        notes.add(note(14..15, 2, 1));
+        notes.add(note(16..17, 0, 0));
+        let attempts =
+            |from| notes.at(from).map(|(range, known)| (range.end, known.map(|(a, s)| (a, s.most))));
+        assert_eq!((attempts(0), attempts(20)), (Some((10, None)), None));
+        assert_eq!((attempts(12), attempts(14)), (Some((14, Some((0, 5)))), Some((15, Some((2, 1))))));
+        assert_eq!(attempts(16), Some((17, None)), "it is forgotten");
+        assert_eq!((attempts(17), notes.next_record()), (Some((20, Some((0, 5)))), FIRST + 3));
+    }
+}

@@ -1,0 +1,98 @@
+//! The link of a rank to the one that it works for: rank 0, or a sub-master.
+
+use std::time::Duration;
+
+use super::builder::Options;
+use super::failure_detector::FailureDetector;
+use super::messages::{Attach, ExecutionMode, Join, Status, ToMaster};
+use super::trail::TrailLocation;
+use crate::comm::clock::Clock;
+use crate::comm::endpoint::Endpoint;
+use crate::error::{Error, Result};
+use crate::session::Config;
+
+/// See the module's page.
+pub(super) struct Link<'a> {
+    pub(super) endpoint: &'a mut Endpoint,
+    pub(super) detector: FailureDetector,
+    pub(super) clock: Clock,
+    /// The farm's name.
+    pub(super) farm: String,
+    /// The rank that this one works for.
+    pub(super) superior: usize,
+    /// The number of the order that said so.
+    attach_number: u32,
+    /// Where user code runs, as the superior has been told.
+    announced: Option<ExecutionMode>,
+    /// The time in which the worker was made, once it is.
+    pub(super) warm_up: Option<Duration>,
+    trail: Option<TrailLocation>,
+}
+
+impl<'a> Link<'a> {
+    /// A link to rank 0.
+    pub(super) fn new(
+        endpoint: &'a mut Endpoint,
+        trail: Option<TrailLocation>,
+        farm: &str,
+        options: &Options,
+        config: &Config,
+    ) -> Self {
+        Link {
+            detector: FailureDetector::new(endpoint, options.silence(config), config),
+            clock: endpoint.clock(),
+            endpoint,
+            farm: farm.to_string(),
+            superior: 0,
+            attach_number: 0,
+            announced: None,
+            warm_up: None,
+            trail,
+        }
+    }
+
+    /// Adds the rank to an error.
+    pub(super) fn here(&self, error: Error) -> Error {
+        error.at_rank(self.endpoint.rank())
+    }
+
+    /// Tells the superior where user code runs, if it does not know: it waits longer for a rank that cannot give signs of
+    /// life meanwhile.
+    pub(super) fn announce(&mut self, status: Status) -> Result<()> {
+        if self.announced != Some(status.mode) {
+            self.announced = Some(status.mode);
+            ToMaster::Status(status).send(self.endpoint, self.superior)?;
+        }
+        Ok(())
+    }
+
+    /// Where user code runs is announced again, even if it has not changed.
+    pub(super) fn forget_announced(&mut self) {
+        self.announced = None;
+    }
+
+    /// Tells rank `to` that the worker is made, if it is.
+    pub(super) fn join(&mut self, to: usize) -> Result<()> {
+        let Some(warm_up) = self.warm_up else { return Ok(()) };
+        ToMaster::Join(Join { warm_up, trail: self.trail.clone() }).send(self.endpoint, to)
+    }
+
+    /// Rank `to` orders this one to work for it. Returns whether it does from now on: an order that is older than the present
+    /// one is void.
+    pub(super) fn attach(&mut self, to: usize, order: Attach) -> bool {
+        let Attach { number, instead_of } = order;
+        if number <= self.attach_number {
+            return false;
+        }
+        self.attach_number = number;
+        if let Some(dead) = instead_of {
+            self.endpoint.learn_of(dead);
+        }
+        self.superior = to;
+        self.endpoint.sends_aside();
+        self.forget_announced();
+        // Whoever takes charge of others is there.
+        self.detector.expect(self.endpoint, to, true);
+        true
+    }
+}

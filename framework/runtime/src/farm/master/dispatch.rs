@@ -1,0 +1,221 @@
+//! How rank 0 hands tasks out: to workers that ask, and to itself.
+
+use super::super::messages::{self, ChunkHeader, Payload};
+use super::super::state::{PendingTasks, SentChunk, Suspicion, WorkerState};
+use super::super::task_runner::Command;
+use super::super::task_source::{TaskSource, Wanted};
+use super::MasterRank;
+use crate::comm::Frame;
+use crate::error::{Error, Result};
+use crate::observe::Event;
+use crate::user_code;
+use crate::wire::Item;
+
+/// Of small tasks one in this number is weighed when they are drawn: to weigh one costs as much as to encode it. Tasks that are
+/// suddenly large are noticed so much later.
+const SAMPLED: usize = 8;
+
+/// A chunk that is ready to be sent.
+pub(super) struct Packed {
+    pub(super) header: ChunkHeader,
+    pub(super) suspicion: Suspicion,
+    pub(super) frame: Frame,
+    /// What is kept of it.
+    pub(super) payload: Payload,
+}
+
+impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, 'env, 'w, 'f, I, O> {
+    /// Gives chunks to all workers that ask. Those that have something to do get one at a time: others may have asked
+    /// meanwhile that have nothing. Returns whether any was given.
+    pub(super) fn serve<T: Iterator<Item = I> + Send + 'scope>(
+        &mut self,
+        source: &mut TaskSource<'scope, 'env, T>,
+    ) -> Result<bool> {
+        let mut moved = false;
+        loop {
+            if self.state.tasks.waiting() == 0 && source.has_ended() {
+                return Ok(moved);
+            }
+            let left = self.state.unassigned(source.left());
+            let ahead = self.state.ahead(left);
+            if self.state.workers().next_requesting(if moved { 0 } else { ahead }).is_none() {
+                return Ok(moved);
+            }
+            self.state.update_knowledge(left, self.clock.now());
+            let most = self.state.max_chunk();
+            // The one with the fewest takes what there is, except for tasks that it has failed in.
+            let (mut gave, mut asked) = (false, 0);
+            loop {
+                let Some(worker) = self.state.workers().requesting(ahead).nth(asked) else { break };
+                asked += 1;
+                gave = if self.state.groups.is_leader(worker) {
+                    self.serve_group(source, worker, (ahead, most))?
+                } else {
+                    self.serve_one(source, worker, most)?
+                };
+                if gave || (self.state.tasks.waiting() == 0 && !self.state.sizes.has_reserved()) {
+                    break;
+                }
+            }
+            if !gave {
+                return Ok(moved);
+            }
+            moved = true;
+        }
+    }
+
+    /// Gives a chunk to `worker`, if there is one for it.
+    fn serve_one<T: Iterator<Item = I> + Send + 'scope>(
+        &mut self,
+        source: &mut TaskSource<'scope, 'env, T>,
+        worker: usize,
+        most: u64,
+    ) -> Result<bool> {
+        let Some((pending, _)) = self.next_tasks(source, worker, worker, most)? else { return Ok(false) };
+        let begin = self.clock.now();
+        let Packed { header, suspicion, frame, payload } = self.pack(worker, pending)?;
+        let bytes = payload.len();
+        self.state.traffic.gave(header.count.into(), bytes);
+        self.note(worker, worker, (header, suspicion), payload);
+        self.endpoint.send_ready(worker, frame)?;
+        let took = self.clock.now().saturating_sub(begin);
+        self.state.traffic.sent(took);
+        self.controller.sent(bytes, took);
+        Ok(true)
+    }
+
+    /// Whether a worker asks for a chunk, and there may be one.
+    pub(super) fn somebody_asks<T: Iterator<Item = I> + Send + 'scope>(
+        &self,
+        source: &TaskSource<'scope, 'env, T>,
+    ) -> bool {
+        let left = self.state.unassigned(source.left());
+        self.state.workers().next_requesting(self.state.ahead(left)).is_some()
+    }
+
+    /// Does a chunk on rank 0 if it has nothing else to do. Returns whether one was begun.
+    pub(super) fn compute<T: Iterator<Item = I> + Send + 'scope>(
+        &mut self,
+        source: &mut TaskSource<'scope, 'env, T>,
+    ) -> Result<bool> {
+        let mut moved = false;
+        while self.state.workers().state_of(0) == WorkerState::Active
+            && self.executor.has_room()
+            && !self.executor.wants_pause()
+            && (self.state.tasks.waiting() > 0 || !source.has_ended())
+        {
+            let left = self.state.unassigned(source.left());
+            if !self.state.rank_0_may_take(left) {
+                break;
+            }
+            self.state.update_knowledge(left, self.clock.now());
+            let grain = if self.executor.is_inline() { self.state.traffic.own_grain() } else { u64::MAX };
+            let most = grain.min(self.state.max_chunk());
+            let Some((pending, _)) = self.next_tasks(source, 0, 0, most)? else { break };
+            self.state.traffic.kept(pending.tasks.len() as u64);
+            let Packed { header, suspicion, payload, .. } = self.pack(0, pending)?;
+            self.note(0, 0, (header, suspicion), payload.clone());
+            self.executor.submit(Command::Chunk { header, payload, away: false })?;
+            moved = true;
+            if self.executor.is_inline() {
+                break;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Puts a choice of chunks into the log of events, if there is a new one.
+    fn record_choice(&mut self) {
+        let choice = self.state.sizes.take_choice();
+        let Some(choice) = choice.filter(|_| self.events.is_on()) else { return };
+        // What is in force may be chosen again.
+        if choice.policy == choice.before && self.choice_recorded {
+            return;
+        }
+        self.choice_recorded = true;
+        self.record_event(|| Event::Chunks {
+            by: choice.policy.to_string(),
+            before: choice.before.to_string(),
+            left: choice.left,
+            workers: choice.workers,
+            mean_s: choice.mean,
+            deviation_s: choice.deviation,
+            block: choice.block,
+            message_s: choice.message,
+            predicted_s: choice.predicted,
+            before_s: choice.predicted_before,
+            compared: choice.compared,
+        });
+    }
+
+    /// The tasks of the next chunk for `worker`, as many as suit the worker `sized_for`, at most `most`: some that came
+    /// back, or new ones. With them the worker that they suit, which may be another one if the source was slow.
+    pub(super) fn next_tasks<T: Iterator<Item = I> + Send + 'scope>(
+        &mut self,
+        source: &mut TaskSource<'scope, 'env, T>,
+        worker: usize,
+        sized_for: usize,
+        most: u64,
+    ) -> Result<Option<(PendingTasks<I>, usize)>> {
+        self.record_choice();
+        let most = most.min(u32::MAX.into());
+        if self.state.tasks.must_drain(worker) {
+            return Ok(None);
+        }
+        if let Some(pending) = self.state.take_requeued(worker, sized_for, most) {
+            return Ok(Some((pending, sized_for)));
+        }
+        let first = source.taken();
+        let (end, (attempt, suspicion)) = self.next_stretch(first);
+        if source.has_ended() || end == first {
+            return Ok(None);
+        }
+        let next = self.state.size_of_next(worker, sized_for, most.min(end - first));
+        let Some((size, sized_for)) = next else { return Ok(None) };
+        let step = if self.state.window.are_small() { SAMPLED } else { 1 };
+        let tasks = source.draw(Wanted { most: size, bytes: self.state.max_bytes(), step })?;
+        let drawn = tasks.len() as u64;
+        if drawn == 0 && !source.has_ended() {
+            self.state.sizes.reserve(worker, sized_for, size);
+            return Ok(None);
+        }
+        if drawn < size {
+            self.state.sizes.give_back(size - drawn);
+        }
+        let mut pending = Some(PendingTasks { first, tasks, attempt, avoid: None, suspicion });
+        if suspicion.is_there() {
+            // An earlier run of the job has seen ranks die over them.
+            pending.take().into_iter().for_each(|pending| self.state.requeue(pending));
+        }
+        if source.has_ended() {
+            self.state.set_remaining((0, true));
+        }
+        let pending = pending.filter(|_| drawn > 0);
+        let pending = pending.or_else(|| self.state.take_requeued(worker, sized_for, most));
+        Ok(pending.map(|pending| (pending, sized_for)))
+    }
+
+    /// A chunk as a message, and what is kept of it.
+    pub(super) fn pack(&mut self, worker: usize, pending: PendingTasks<I>) -> Result<Packed> {
+        let header = self.state.header_of(&pending);
+        let PendingTasks { tasks, suspicion, .. } = pending;
+        let packed = user_code::call(|| messages::encode_chunk(self.run, header, &self.codecs.tasks, tasks));
+        let (frame, payload) = packed.map_err(|e| {
+            let text = format!("{} (in a chunk of {} for rank {worker})", e.message(), header.count);
+            self.here(Error::new(e.kind(), text).on_item(header.first))
+        })?;
+        Ok(Packed { header, suspicion, frame, payload })
+    }
+
+    /// A chunk that was made for the worker `sized_for` is `worker`'s from now on.
+    pub(super) fn note(
+        &mut self,
+        worker: usize,
+        sized_for: usize,
+        (header, suspicion): (ChunkHeader, Suspicion),
+        payload: Payload,
+    ) {
+        let sent = SentChunk { payload, sized_for };
+        self.state.hand_out(worker, header, suspicion, sent, self.clock.now());
+    }
+}

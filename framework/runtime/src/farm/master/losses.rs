@@ -1,0 +1,203 @@
+//! What rank 0 does about ranks that die, fall silent or hang, and about the tasks that they had.
+
+use std::ops::Range;
+
+use super::super::chunk_result::Failure;
+use super::super::delivery::Deliver;
+use super::super::failure_detector::Loss;
+use super::super::messages::ToWorker;
+use super::super::outcome::FailedTask;
+use super::super::resequencer::ResultRun;
+use super::super::state::{LastActivity, PendingTasks, Reassigned, Sent, WorkerState};
+use super::MasterRank;
+use crate::error::{Error, ErrorKind, Result};
+use crate::observe::Event;
+use crate::wire::Item;
+
+/// Tasks as people call them.
+fn describe(tasks: Range<u64>) -> String {
+    match tasks.end - tasks.start {
+        1 => format!("task {}", tasks.start),
+        _ => format!("one of the tasks {} to {}", tasks.start, tasks.end - 1),
+    }
+}
+
+fn count(chunks: &[Sent]) -> u64 {
+    chunks.iter().map(|chunk| u64::from(chunk.count)).sum()
+}
+
+impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_, 'w, 'f, I, O> {
+    /// A worker has been in one task for longer than the user allows: it is not used any more.
+    pub(super) fn on_timeout(
+        &mut self,
+        worker: usize,
+        task: u64,
+        delivery: &mut dyn Deliver<O>,
+    ) -> Result<()> {
+        if !matches!(self.state.workers().state_of(worker), WorkerState::Active | WorkerState::Parked) {
+            return Ok(());
+        }
+        let limit = self.options.task_limit.unwrap_or_default();
+        let why = format!("it has been in task {task} for longer than the limit of {limit:?}");
+        let chunks = self.let_go(worker, WorkerState::TimedOut);
+        let tasks = count(&chunks);
+        log::warn!("farm {}: {tasks} tasks of rank {worker} go to others: {why}", self.name);
+        self.record_event(|| Event::Lost { rank: worker, tasks, why });
+        for chunk in chunks {
+            let hangs = chunk.first..chunk.first + u64::from(chunk.count);
+            if !hangs.contains(&task) {
+                self.requeue_whole(&chunk)?;
+                continue;
+            }
+            let place = (task - chunk.first) as u32;
+            let mut before = self.unpack(&chunk)?;
+            let after = before.split_off(place as usize + 1);
+            before.truncate(place as usize);
+            let (attempt, avoid, suspicion) = (chunk.attempt, None, chunk.suspicion);
+            for (first, tasks) in [(chunk.first, before), (task + 1, after)] {
+                self.state.requeue(PendingTasks { first, tasks, attempt, avoid, suspicion });
+            }
+            let message = format!("took longer than the limit of {limit:?}");
+            self.retry_or_fail(&chunk, worker, &[Failure { place, panicked: false, message }], delivery)?;
+        }
+        self.adjust_workers()?;
+        self.somebody_is_left()
+    }
+
+    /// A worker is dead, or may be: its tasks go to others.
+    pub(super) fn lose(&mut self, loss: &Loss) -> Result<()> {
+        let (rank, leads) = (loss.rank, self.state.groups.is_leader(loss.rank));
+        // A sub-master does no tasks. Which one its members are in does not matter to it.
+        let died = loss.died && loss.certain && !leads;
+        let last_activity = self.detector.last_activity(self.trails.get(&rank), rank, died);
+        self.lose_with(loss, Vec::new(), last_activity)
+    }
+
+    /// The same of a rank that also had these `chunks`, from somebody else than this rank.
+    pub(super) fn lose_with(
+        &mut self,
+        loss: &Loss,
+        mut chunks: Vec<Sent>,
+        last_activity: LastActivity,
+    ) -> Result<()> {
+        let state = if loss.certain { WorkerState::Dead } else { WorkerState::Suspected };
+        chunks.extend(self.let_go(loss.rank, state));
+        self.reassign(loss, &chunks, last_activity)?;
+        if loss.certain {
+            self.endpoint.lose(loss.rank, &loss.why);
+            self.adopt(loss.rank)?;
+        }
+        self.adjust_workers()?;
+        if self.options.fail_fast
+            && let Some(pending) = self.state.tasks.take_abandoned()
+        {
+            return Err(self.death_of(&pending).1);
+        }
+        self.somebody_is_left()
+    }
+
+    /// Tasks that a lost rank had go to others, each with what the loss says about it.
+    pub(super) fn reassign(
+        &mut self,
+        loss: &Loss,
+        chunks: &[Sent],
+        last_activity: LastActivity,
+    ) -> Result<()> {
+        let Loss { rank, certain, died, ref why } = *loss;
+        let mut blamed_tasks = Vec::new();
+        // Whoever has fallen silent may be dead all the same: rank 0 comes last.
+        let avoid = (!certain || !died).then_some(0);
+        let (reassigned, explained) = self.state.assess_loss(loss, chunks, last_activity);
+        for Reassigned { chunk, places, blamed, attempt, suspicion } in reassigned {
+            let chunk = &chunks[chunk];
+            let first = chunk.first + u64::from(places.start);
+            let end = chunk.first + u64::from(places.end);
+            if blamed {
+                blamed_tasks.push(describe(first..end));
+                self.keep_suspicion(first..end, attempt, suspicion)?;
+            }
+            let mut tasks = self.unpack(chunk)?;
+            tasks.truncate(places.end as usize);
+            tasks.drain(..places.start as usize);
+            self.state.requeue(PendingTasks { first, tasks, attempt, avoid, suspicion });
+        }
+        self.state.tasks.clear_suspects(&explained);
+        let tasks = count(chunks);
+        let over = match blamed_tasks.is_empty() {
+            true => String::new(),
+            false => format!("; it was in {}", blamed_tasks.join(" or ")),
+        };
+        log::warn!("farm {}: {tasks} tasks of rank {rank} go to others: {why}{over}", self.name);
+        let why = format!("{why}{over}");
+        self.record_event(|| Event::Lost { rank, tasks, why });
+        Ok(())
+    }
+
+    /// Tasks that ranks have died of and that nobody may try any more have failed.
+    pub(super) fn give_up(&mut self, delivery: &mut dyn Deliver<O>) -> Result<()> {
+        while !self.state.stopped
+            && let Some(pending) = self.state.tasks.take_abandoned()
+        {
+            for task in pending.first..pending.first + pending.tasks.len() as u64 {
+                let (failed, error) =
+                    self.death_of(&PendingTasks { first: task, tasks: Vec::new(), ..pending });
+                if self.options.fail_fast {
+                    return Err(error);
+                }
+                self.state.died_of.push(task);
+                self.state.tasks.ended(1, 1);
+                self.keep_and_deliver(task, (ResultRun::Failed(failed), 0), delivery)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the sink gets for the first of some tasks that ranks have died over and nobody may try any more, or the error
+    /// that it is where it ends the job.
+    fn death_of(&self, pending: &PendingTasks<I>) -> (FailedTask, Error) {
+        let (failed, exhausted) = self.state.death_of(pending);
+        // With other ranks it may succeed, unless it has had all its attempts.
+        let kind = if exhausted { ErrorKind::User } else { ErrorKind::Timeout };
+        let error = self.here(Error::new(kind, &failed.message).on_item(failed.task));
+        (failed, error)
+    }
+
+    /// Something has come from a rank. One that was silent takes part again, or another in its place.
+    pub(super) fn readmit(&mut self, rank: usize) -> Result<()> {
+        if !self.state.readmit(rank) {
+            return Ok(());
+        }
+        log::info!("farm {}: rank {rank} is heard again", self.name);
+        self.record_event(|| Event::Heard { rank });
+        if !self.state.ending {
+            // It may have been parked before.
+            ToWorker::Park(false).send(self.endpoint, rank)?;
+        }
+        self.adjust_workers()
+    }
+
+    fn let_go(&mut self, rank: usize, state: WorkerState) -> Vec<Sent> {
+        self.trails.remove(&rank);
+        self.state.let_go(rank, state)
+    }
+
+    /// The tasks of a chunk go to others as they were.
+    pub(super) fn requeue_whole(&mut self, chunk: &Sent) -> Result<()> {
+        let tasks = self.unpack(chunk)?;
+        let (first, attempt, suspicion) = (chunk.first, chunk.attempt, chunk.suspicion);
+        self.state.requeue(PendingTasks { first, tasks, attempt, avoid: None, suspicion });
+        Ok(())
+    }
+
+    /// # Errors
+    /// If every rank that computes is lost.
+    fn somebody_is_left(&self) -> Result<()> {
+        if self.state.somebody_is_left() {
+            return Ok(());
+        }
+        let (lost, tasks) = (&self.state.lost, self.state.tasks.describe());
+        let text = format!("no rank is left that could do tasks: ranks {lost:?} are lost; {tasks}");
+        // A fault of the machine: a job that is started again may have better luck.
+        Err(self.here(Error::new(ErrorKind::Timeout, text)))
+    }
+}

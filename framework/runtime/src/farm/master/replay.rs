@@ -1,0 +1,110 @@
+//! Results that rank 0 knows from the journal.
+
+use std::ops::Range;
+
+use super::super::death_notes::Tried;
+use super::super::delivery::Deliver;
+use super::super::resequencer::ResultRun;
+use super::super::result_journal::{Kind, ResultJournal};
+use super::super::state::Suspicion;
+use super::super::task_source::{TaskSource, Wanted};
+use super::MasterRank;
+use crate::error::{Error, ErrorKind, Result};
+use crate::wire::Item;
+
+impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, 'env, 'w, 'f, I, O> {
+    /// Opens the journal, if the farm has one.
+    ///
+    /// # Errors
+    /// If it cannot be opened or is not this farm's, or if the farm has been run before: its results would be taken for
+    /// those of this run.
+    pub(in super::super) fn open_journal(&mut self, kind: Kind) -> Result<()> {
+        let Some((path, fingerprint)) = &self.options.journal else { return Ok(()) };
+        let journal = if self.options.ran_before {
+            let path = path.display();
+            let text = format!("a farm with a journal is run once, and {path} is that of an earlier run");
+            Err(Error::new(ErrorKind::Config, text))
+        } else {
+            ResultJournal::open(path, &self.name, kind, fingerprint, self.clock)
+        };
+        let journal = journal.map_err(|e| e.in_farm(&self.name).at_rank(0))?;
+        self.state.tasks.count_deaths_from(journal.deaths());
+        self.journal = Some(journal);
+        Ok(())
+    }
+
+    /// Begins a set of tasks of an iteration: they must be those of the journal, if that goes so far.
+    pub(in super::super) fn begin_set(&mut self, iteration: usize, tasks: Vec<I>) -> Result<Vec<I>> {
+        match &mut self.journal {
+            Some(journal) => journal
+                .begin_set(iteration, tasks, &self.codecs.tasks)
+                .map_err(|e| e.in_farm(&self.name).at_rank(0)),
+            None => Ok(tasks),
+        }
+    }
+
+    /// Delivers results that are known from the journal, as far as the next task that has none.
+    pub(super) fn replay<T: Iterator<Item = I> + Send + 'scope>(
+        &mut self,
+        source: &mut TaskSource<'scope, 'env, T>,
+        delivery: &mut dyn Deliver<O>,
+    ) -> Result<()> {
+        let before = source.taken();
+        while !self.state.stopped
+            && self.is_known(source.taken())
+            && self.state.may_replay(source.taken())
+            && let Some(journal) = &mut self.journal
+        {
+            let task = source.taken();
+            if source.draw(Wanted { most: 1, bytes: u64::MAX, step: 1 })?.is_empty() {
+                break;
+            }
+            let codec = self.codecs.results;
+            let known = journal.take(task, &codec).map_err(|e| e.in_farm(&self.name).at_rank(0))?;
+            let Some(known) = known else { break };
+            self.state.known += 1;
+            self.state.tasks.ended(1, u64::from(known.is_err()));
+            let run = known.map_or_else(ResultRun::Failed, |result| ResultRun::Results(vec![result]));
+            let bytes = run.weigh();
+            self.deliver(task, (run, bytes), delivery)?;
+        }
+        if source.taken() > before {
+            self.state.set_remaining(source.left());
+        }
+        Ok(())
+    }
+
+    fn is_known(&self, task: u64) -> bool {
+        self.journal.as_ref().and_then(|journal| journal.next_known(task)) == Some(task)
+    }
+
+    /// Keeps what is known of tasks that a rank has died over, if there is a journal.
+    pub(super) fn keep_suspicion(
+        &mut self,
+        tasks: Range<u64>,
+        attempt: u32,
+        suspicion: Suspicion,
+    ) -> Result<()> {
+        let noted = self.journal.as_mut().map_or(Ok(()), |journal| journal.note(tasks, attempt, suspicion));
+        noted.map_err(|e| e.in_farm(&self.name).at_rank(0))
+    }
+
+    /// The run has come to its end. Tasks of a stream that have failed are tried anew when it is run again, also those that
+    /// ranks have died of.
+    pub(super) fn forget_deaths(&mut self) -> Result<()> {
+        let kept = self.journal.as_ref().is_some_and(|journal| journal.keeps_failures());
+        for task in std::mem::take(&mut self.state.died_of).into_iter().filter(|_| !kept) {
+            self.keep_suspicion(task..task + 1, 0, Suspicion::default())?;
+        }
+        Ok(())
+    }
+
+    /// Up to which task new ones are drawn next, and what an earlier run of the job has noted of them: attempts and
+    /// suspicion. Tasks with known results are skipped before more are drawn.
+    pub(super) fn next_stretch(&self, first: u64) -> (u64, Tried) {
+        let Some(journal) = &self.journal else { return (u64::MAX, Default::default()) };
+        let known = journal.next_known(first).unwrap_or(u64::MAX);
+        let (end, noted) = journal.noted(first).unwrap_or((u64::MAX, None));
+        (known.min(end), noted.unwrap_or_default())
+    }
+}

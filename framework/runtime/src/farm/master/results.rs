@@ -1,0 +1,232 @@
+//! What rank 0 does with results, and with tasks that failed.
+
+use super::super::chunk_result::{ChunkResult, Failure};
+use super::super::delivery::Deliver;
+use super::super::messages::{ChunkHeader, Entry, Payload, ResultHeader, Times};
+use super::super::outcome::FailedTask;
+use super::super::resequencer::ResultRun;
+use super::super::state::{PendingTasks, RetryDecision, Sent, Suspicion};
+use super::MasterRank;
+use crate::error::{Error, ErrorKind, Result};
+use crate::user_code;
+use crate::wire::{Item, weigh_some};
+
+impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_, 'w, 'f, I, O> {
+    /// A sub-master has sent results of its members.
+    pub(super) fn on_results(
+        &mut self,
+        from: usize,
+        entries: Vec<Entry>,
+        delivery: &mut dyn Deliver<O>,
+    ) -> Result<()> {
+        for entry in entries {
+            if entry.by >= self.endpoint.size() {
+                let text = format!("it sent a result of rank {}, which is not there", entry.by);
+                return Err(Error::new(ErrorKind::Wire, text).at_rank(from));
+            }
+            self.on_result(from, entry, delivery)?;
+            if self.state.stopped {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// A result has come from `worker`; if that is a sub-master, a member has done it.
+    pub(super) fn on_result(
+        &mut self,
+        worker: usize,
+        entry: Entry,
+        delivery: &mut dyn Deliver<O>,
+    ) -> Result<()> {
+        let (begin, by) = (self.clock.now(), entry.by);
+        let (done, payload) = entry.decode_result().map_err(|e| e.at_rank(by))?;
+        self.detector.active(worker);
+        let Some(chunk) = self.state.take_result(worker, done.id) else { return Ok(()) };
+        if (done.first, done.count) != (chunk.first, chunk.count) {
+            let text = format!("its result is of other tasks than chunk {}", done.id);
+            return Err(Error::new(ErrorKind::Wire, text).at_rank(worker));
+        }
+        let count = done.count as usize - done.failures.len();
+        let bytes = payload.len();
+        self.state.traffic.got(done.count.into(), done.times.took, bytes);
+        self.state.window.got(count as u64, bytes);
+        let codec = &self.codecs.results;
+        let results = user_code::call(|| codec.decode(payload.head, payload.parts, count)).map_err(|e| {
+            let text = format!("{} (in the results of {} tasks)", e.message(), done.count);
+            Error::new(e.kind(), text).on_item(done.first).in_farm(&self.name).at_rank(worker)
+        })?;
+        self.settle(&done, by, &chunk, (results, bytes as u64), delivery)?;
+        self.controller.got(done.count, bytes, done.times.sum, self.clock.now().saturating_sub(begin));
+        Ok(())
+    }
+
+    /// Rank 0 has done a chunk itself.
+    pub(super) fn on_own_result(
+        &mut self,
+        header: ChunkHeader,
+        times: Times,
+        result: ChunkResult<O>,
+        delivery: &mut dyn Deliver<O>,
+    ) -> Result<()> {
+        let ChunkHeader { id, first, count, .. } = header;
+        let Some(chunk) = self.state.take_result(0, id) else { return Ok(()) };
+        let bytes = weigh_some(&result.results);
+        self.state.traffic.made(count.into(), bytes);
+        self.state.window.got(result.results.len() as u64, bytes);
+        let done = ResultHeader { id, first, count, failures: result.failures, times };
+        self.settle(&done, 0, &chunk, (result.results, bytes as u64), delivery)
+    }
+
+    /// Every task of a chunk is settled: it has a result, or has failed, or is tried again. The results have `bytes` bytes.
+    fn settle(
+        &mut self,
+        done: &ResultHeader,
+        by: usize,
+        chunk: &Sent,
+        (results, bytes): (Vec<O>, u64),
+        delivery: &mut dyn Deliver<O>,
+    ) -> Result<()> {
+        self.state.count_result(done, by, chunk, self.clock.now());
+        // Results between two failures stay together.
+        let each = bytes / results.len().max(1) as u64;
+        let whole = done.failures.is_empty();
+        let mut results = results.into_iter();
+        let mut next = 0u32;
+        for failure in &done.failures {
+            let before: Vec<O> = results.by_ref().take((failure.place - next) as usize).collect();
+            let size = before.len() as u64 * each;
+            self.end_with_results(done.first + u64::from(next), (before, size), delivery)?;
+            next = failure.place + 1;
+        }
+        let rest: Vec<O> = results.collect();
+        let size = if whole { bytes } else { rest.len() as u64 * each };
+        self.end_with_results(done.first + u64::from(next), (rest, size), delivery)?;
+        if whole { Ok(()) } else { self.retry_or_fail(chunk, by, &done.failures, delivery) }
+    }
+
+    /// Tasks from number `first` on have these results, of `bytes` bytes.
+    fn end_with_results(
+        &mut self,
+        first: u64,
+        (results, bytes): (Vec<O>, u64),
+        delivery: &mut dyn Deliver<O>,
+    ) -> Result<()> {
+        if results.is_empty() {
+            return Ok(());
+        }
+        self.state.tasks.ended(results.len() as u64, 0);
+        self.keep_and_deliver(first, (ResultRun::Results(results), bytes), delivery)
+    }
+
+    /// Tasks of a chunk have failed.
+    pub(super) fn retry_or_fail(
+        &mut self,
+        chunk: &Sent,
+        by: usize,
+        failures: &[Failure],
+        delivery: &mut dyn Deliver<O>,
+    ) -> Result<()> {
+        if self.state.tasks.fate(chunk.attempt) == RetryDecision::Failed {
+            for failure in failures {
+                self.fail(chunk, by, failure, delivery)?;
+            }
+            return Ok(());
+        }
+        let mut tasks = self.unpack(chunk)?.into_iter();
+        let mut next = 0;
+        for failure in failures {
+            let Some(task) = tasks.nth((failure.place - next) as usize) else { break };
+            next = failure.place + 1;
+            let first = chunk.first + u64::from(failure.place);
+            log::debug!("task {first} failed on rank {by}, again: {}", failure.message);
+            let (attempt, avoid) = (chunk.attempt + 1, Some(chunk.worker));
+            let suspicion = Suspicion::default();
+            self.state.requeue(PendingTasks { first, tasks: vec![task], attempt, avoid, suspicion });
+        }
+        self.adjust_workers()
+    }
+
+    /// A task has failed for good.
+    fn fail(
+        &mut self,
+        chunk: &Sent,
+        by: usize,
+        failure: &Failure,
+        delivery: &mut dyn Deliver<O>,
+    ) -> Result<()> {
+        let Failure { place, panicked, ref message } = *failure;
+        let task = chunk.first + u64::from(place);
+        if self.options.fail_fast {
+            let kind = if panicked { ErrorKind::Panic } else { ErrorKind::User };
+            let error = Error::new(kind, message).on_item(task).in_farm(&self.name);
+            return Err(error.at_rank(by));
+        }
+        let attempts = chunk.attempt + 1;
+        let failed = FailedTask { task, rank: by, attempts, panicked, message: message.clone() };
+        self.state.tasks.ended(1, 1);
+        self.keep_and_deliver(task, (ResultRun::Failed(failed), 0), delivery)
+    }
+
+    /// The tasks of a chunk that was handed out.
+    pub(super) fn unpack(&self, chunk: &Sent) -> Result<Vec<I>> {
+        let Payload { head, parts } = chunk.kept.payload.clone();
+        user_code::call(|| self.codecs.tasks.decode(head, parts, chunk.count as usize))
+            .map_err(|e| self.here(e.on_item(chunk.first)))
+    }
+
+    /// Results have come: they are kept, if they are to be, and go to the sink. What it gets is in the file by then, so
+    /// that nothing it shows or writes is unknown to a job that is started again, wherever this one is killed.
+    pub(super) fn keep_and_deliver(
+        &mut self,
+        first: u64,
+        (run, bytes): (ResultRun<O>, u64),
+        delivery: &mut dyn Deliver<O>,
+    ) -> Result<()> {
+        let run = match &mut self.journal {
+            Some(journal) => {
+                let kept = match run {
+                    ResultRun::Results(results) => {
+                        let codec = &self.codecs.results;
+                        let kept = (first..).zip(results).map(|(task, result)| {
+                            journal.keep(task, result, codec).map_err(|e| e.on_item(task))
+                        });
+                        kept.collect::<Result<_>>().map(ResultRun::Results)
+                    }
+                    ResultRun::Failed(failed) if journal.keeps_failures() => {
+                        journal.keep_failure(&failed).map(|()| ResultRun::Failed(failed))
+                    }
+                    run @ ResultRun::Failed(_) => Ok(run),
+                };
+                let written = kept.and_then(|run| journal.tick().map(|()| run));
+                written.map_err(|e| self.here(e))?
+            }
+            None => run,
+        };
+        self.deliver(first, (run, bytes), delivery)
+    }
+
+    /// Results that are due go to the sink; others wait for those before them.
+    pub(super) fn deliver(
+        &mut self,
+        first: u64,
+        (run, bytes): (ResultRun<O>, u64),
+        delivery: &mut dyn Deliver<O>,
+    ) -> Result<()> {
+        if self.state.stopped {
+            return Ok(());
+        }
+        self.state
+            .results
+            .put(first, (run, bytes), &mut |first, run, bytes| delivery.put(first, run, bytes))?;
+        self.note_progress(delivery);
+        Ok(())
+    }
+
+    /// Notes how far the sink is.
+    pub(super) fn note_progress(&mut self, delivery: &dyn Deliver<O>) {
+        let (undelivered, stopped) = delivery.progress();
+        self.state.undelivered = undelivered;
+        self.state.stopped |= stopped;
+    }
+}

@@ -1,0 +1,119 @@
+//! Rank 0 above sub-masters: splits the farm, gives them chunks for their members, and does without those that die.
+
+use super::super::failure_detector::Loss;
+use super::super::messages::{Lost, ToWorker};
+use super::super::state::LastActivity;
+use super::super::task_source::TaskSource;
+use super::MasterRank;
+use super::dispatch::Packed;
+use crate::error::Result;
+use crate::observe::Event;
+use crate::wire::Item;
+
+/// Bytes of one message to a sub-master, unless a single chunk has more: beyond that its start-up time does not count, and its
+/// members would wait for the last byte.
+const MOST_BYTES: usize = 1 << 20;
+
+impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, 'env, 'w, 'f, I, O> {
+    /// Puts the workers under `count` sub-masters, which do no tasks from then on: parts of equal size, each under its
+    /// first rank. With fewer than two workers for each there are fewer; with none, nothing happens.
+    pub(super) fn split(&mut self, count: usize, why: &str) -> Result<()> {
+        let ranks = self.state.splittable();
+        let count = count.min(ranks.len() / 2);
+        // Who hangs in a task is found by the master alone.
+        if count == 0 || self.state.groups.len() > 0 || self.options.task_limit.is_some() {
+            return Ok(());
+        }
+        self.state.tasks.set_target(usize::MAX);
+        self.adjust_workers()?;
+        for (leader, order) in self.state.split(&ranks, count) {
+            ToWorker::Lead(order).send(self.endpoint, leader)?;
+        }
+        let (sub_masters, workers) = (self.state.groups.leaders(), ranks.len() - count);
+        log::info!("farm {}: {count} sub-masters lead {workers} workers from now on: {why}", self.name);
+        let why = why.to_string();
+        self.record_event(|| Event::Split { sub_masters, workers, reason: why });
+        Ok(())
+    }
+
+    /// Fills up what the sub-master `leader` may hold. Returns whether anything was given.
+    pub(super) fn serve_group<T: Iterator<Item = I> + Send + 'scope>(
+        &mut self,
+        source: &mut TaskSource<'scope, 'env, T>,
+        leader: usize,
+        (ahead, most): (u32, u64),
+    ) -> Result<bool> {
+        let begin = self.clock.now();
+        let room = self.state.workers().room(leader, ahead);
+        let (mut chunks, mut bytes) = (Vec::new(), 0);
+        while chunks.len() < room as usize && bytes < MOST_BYTES {
+            let Some(worker) = self.state.next_member(leader) else { break };
+            let Some((pending, worker)) = self.next_tasks(source, leader, worker, most)? else { break };
+            let Packed { header, suspicion, payload, .. } = self.pack(leader, pending)?;
+            self.state.traffic.gave(header.count.into(), payload.len());
+            self.note(leader, worker, (header, suspicion), payload.clone());
+            bytes += payload.len();
+            chunks.push((header, payload));
+        }
+        if chunks.is_empty() {
+            return Ok(false);
+        }
+        ToWorker::Chunks { ahead, chunks }.send(self.endpoint, leader)?;
+        let took = self.clock.now().saturating_sub(begin);
+        self.state.traffic.sent(took);
+        self.controller.sent(bytes, took);
+        Ok(true)
+    }
+
+    /// A sub-master has lost a member.
+    pub(super) fn on_member_lost(&mut self, from: usize, lost: Lost) -> Result<()> {
+        let Lost { rank, why, chunks, last_activity } = lost;
+        if !self.state.groups.is_leader(from) {
+            return Ok(());
+        }
+        let died = last_activity != LastActivity::Innocent;
+        let loss = Loss { rank, certain: true, died, why };
+        let (chunks, was_led) = self.state.lose_member(from, rank, &chunks);
+        if was_led {
+            self.lose_with(&loss, chunks, last_activity)
+        } else {
+            self.reassign(&loss, &chunks, last_activity)
+        }
+    }
+
+    /// A sub-master has no members left, and does tasks itself from now on.
+    pub(super) fn on_retired(&mut self, from: usize) -> Result<()> {
+        for chunk in self.state.retire(from).unwrap_or_default() {
+            self.requeue_whole(&chunk)?;
+        }
+        Ok(())
+    }
+
+    /// A sub-master is lost: its members are rank 0's own from now on.
+    pub(super) fn adopt(&mut self, leader: usize) -> Result<()> {
+        for (member, order) in self.state.adopt(leader) {
+            self.detector.expect(self.endpoint, member, true);
+            ToWorker::Attach(order).send(self.endpoint, member)?;
+        }
+        Ok(())
+    }
+
+    /// The run ends: sub-masters lead nobody any more, and rank 0 itself waits for their members.
+    pub(super) fn dissolve_groups(&mut self) -> Result<()> {
+        for leader in self.state.groups.leaders() {
+            ToWorker::Dissolve.send(self.endpoint, leader)?;
+        }
+        for member in self.state.dissolve() {
+            self.detector.expect(self.endpoint, member, true);
+        }
+        Ok(())
+    }
+
+    /// A sub-master stays until its members have left: what they still send to it must be received.
+    pub(super) fn let_leaders_go(&mut self) -> Result<()> {
+        for leader in self.state.take_deserted() {
+            ToWorker::Finish.send(self.endpoint, leader)?;
+        }
+        Ok(())
+    }
+}

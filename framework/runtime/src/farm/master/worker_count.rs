@@ -1,0 +1,142 @@
+//! Rank 0's changes of the number of workers: looks, decisions carried out, round trips that measure the links.
+
+use std::time::Duration;
+
+use super::super::controller::{Replan, Situation};
+use super::super::delivery::NoDelivery;
+use super::super::messages::ToWorker;
+use super::super::state::{Change, WorkerState};
+use super::MasterRank;
+use crate::error::Result;
+use crate::observe::{Event, EventLog, Place};
+use crate::session::Config;
+use crate::wire::Item;
+
+/// A round trip that takes longer is not waited for.
+const ROUND_TRIP_LIMIT: Duration = Duration::from_secs(1);
+
+impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_, 'w, 'f, I, O> {
+    /// Begins the log of events, if there is to be one.
+    pub(super) fn log_events(&mut self, config: &Config, balance: &str) {
+        let Some(dir) = &config.events else { return };
+        let offset = -self.clock.now().as_secs_f64();
+        let run = self.endpoint.run().saturating_sub(1);
+        self.events = EventLog::open(dir, Place { rank: 0, size: self.endpoint.size(), run, offset });
+        let (farm, ranks, workers) = (self.name.clone(), self.endpoint.size(), self.state.started_with);
+        let (chunking, balance) = (self.options.chunking.to_string(), balance.to_string());
+        self.record_event(|| Event::FarmStart { farm, ranks, workers, chunking, balance });
+    }
+
+    /// Puts an event into the log, if there is one.
+    pub(super) fn record_event(&mut self, event: impl FnOnce() -> Event) {
+        if self.events.is_on() {
+            self.events.record(self.clock.now(), event);
+        }
+    }
+
+    /// Parks and wakes ranks so that as many work as are to.
+    pub(super) fn adjust_workers(&mut self) -> Result<()> {
+        let Change { parked, woken } = self.state.adjust_workers();
+        for &rank in &parked {
+            ToWorker::Park(true).send(self.endpoint, rank)?;
+        }
+        for &rank in &woken {
+            ToWorker::Park(false).send(self.endpoint, rank)?;
+        }
+        if !parked.is_empty() {
+            self.record_event(|| Event::Parked { ranks: parked });
+        }
+        if !woken.is_empty() {
+            self.record_event(|| Event::Woken { ranks: woken });
+        }
+        Ok(())
+    }
+
+    /// Between two iterations: measures the links while nothing is on its way, and looks at the number of workers.
+    /// It took `took` to make the next tasks.
+    pub(in super::super) fn between(&mut self, took: Duration) -> Result<()> {
+        if self.state.groups.len() > 0 {
+            return Ok(());
+        }
+        self.controller.iteration(took);
+        let now = self.clock.now();
+        for bytes in self.controller.round_trips(now.saturating_sub(self.start)) {
+            self.round_trip(bytes)?;
+        }
+        if self.controller.is_due(now, false, 0) {
+            self.look(now, false)?;
+        }
+        self.controller.resume(self.clock.now());
+        Ok(())
+    }
+
+    /// The same for a stream, now and then.
+    pub(super) fn look_at_stream(&mut self, now: Duration) -> Result<()> {
+        let splittable =
+            if self.may_split() { self.state.workers().working() + self.state.workers().parked() } else { 0 };
+        let due =
+            self.streaming && self.state.groups.len() == 0 && self.controller.is_due(now, true, splittable);
+        if due { self.look(now, true) } else { Ok(()) }
+    }
+
+    /// Whether sub-masters may be made when they pay.
+    fn may_split(&self) -> bool {
+        self.options.sub_masters.is_none() && self.options.task_limit.is_none()
+    }
+
+    fn look(&mut self, now: Duration, stream: bool) -> Result<()> {
+        let workers = self.state.workers();
+        let (workers, most) = (workers.working(), workers.working() + workers.parked());
+        let clock = self.clock;
+        let may_split = self.may_split();
+        let situation = Situation { now, workers, most, computes: self.state.computes, stream, may_split };
+        let Some(Replan { target, split, events }) = self.controller.replan(situation, || clock.now()) else {
+            return Ok(());
+        };
+        events.into_iter().for_each(|event| self.record_event(|| event));
+        if let Some((count, why)) = split {
+            self.split(count, &why)?;
+        }
+        if let Some(target) = target {
+            log::info!(
+                "farm {}: {target} instead of {workers} workers: {}",
+                self.name,
+                self.controller.why().unwrap_or_default()
+            );
+            self.state.tasks.set_target(target);
+            self.adjust_workers()?;
+        }
+        Ok(())
+    }
+
+    /// Times a message to an idle worker and its answer; the worker is another one each time.
+    fn round_trip(&mut self, bytes: usize) -> Result<()> {
+        let size = self.endpoint.size();
+        let idle = |&rank: &usize| {
+            let workers = self.state.workers();
+            workers.state_of(rank) == WorkerState::Active && workers.held(rank) == 0
+        };
+        let Some(to) = (1..size).map(|n| 1 + (self.probed + n) % (size - 1)).find(idle) else {
+            return Ok(());
+        };
+        // Both lengths go to the same one in turn.
+        if bytes > 0 {
+            self.probed = to - 1;
+        }
+        self.echo = None;
+        let start = self.clock.now();
+        ToWorker::Probe { bytes }.send(self.endpoint, to)?;
+        while self.echo != Some(to) {
+            let moved = self.receive(&mut NoDelivery)?;
+            if self.echo == Some(to) {
+                break;
+            }
+            self.after_turn(moved, true)?;
+            if self.clock.now().saturating_sub(start) > ROUND_TRIP_LIMIT && !self.clock.is_simulated() {
+                return Ok(());
+            }
+        }
+        self.controller.echo(bytes, self.clock.now().saturating_sub(start));
+        Ok(())
+    }
+}

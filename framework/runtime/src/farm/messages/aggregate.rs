@@ -1,0 +1,130 @@
+//! Several chunks, or several results, in one message between the master and a sub-master: each as it would travel alone.
+
+use bytes::Bytes;
+
+use super::Tag;
+use crate::comm::message::frame_header;
+use crate::comm::{Frame, Part};
+use crate::error::{Error, ErrorKind, Result};
+
+/// One of them: its body behind the message's own, and the parts that came with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// The rank that has done it; of a chunk, 0.
+    pub(crate) by: usize,
+    pub(crate) body: Bytes,
+    pub(crate) parts: Vec<Part>,
+}
+
+/// Bytes in front of all: how many chunks members may hold ahead, and how many there are.
+const HEAD: usize = 8;
+/// Bytes for each: rank (4), parts (4), length (8).
+const ENTRY: usize = 16;
+
+/// Puts them into one message of `tag`, each behind its prefix. `ahead` is for a sub-master: how many chunks its members may hold ahead.
+pub(in super::super) fn encode<const N: usize>(
+    run: u32,
+    tag: Tag,
+    ahead: u32,
+    items: Vec<([u8; N], Entry)>,
+) -> Frame {
+    let bytes: usize = items.iter().map(|(_, item)| ENTRY + N + item.body.len()).sum();
+    let mut head = frame_header(run, tag).to_vec();
+    head.reserve(HEAD + bytes);
+    head.extend_from_slice(&ahead.to_le_bytes());
+    head.extend_from_slice(&(items.len() as u32).to_le_bytes());
+    for (_, item) in &items {
+        head.extend_from_slice(&(item.by as u32).to_le_bytes());
+        head.extend_from_slice(&(item.parts.len() as u32).to_le_bytes());
+        head.extend_from_slice(&((N + item.body.len()) as u64).to_le_bytes());
+    }
+    let mut parts = Vec::new();
+    for (prefix, item) in items {
+        head.extend_from_slice(&prefix);
+        head.extend_from_slice(&item.body);
+        parts.extend(item.parts);
+    }
+    Frame { head: head.into(), parts }
+}
+
+/// Takes them out again.
+///
+/// # Errors
+/// [`ErrorKind::Wire`] if lengths and numbers do not add up to what has come.
+pub(super) fn decode(mut body: Bytes, parts: Vec<Part>) -> Result<(u32, Vec<Entry>)> {
+    let torn = |what: &str| Error::new(ErrorKind::Wire, format!("an aggregate of chunks or results {what}"));
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |n, &byte| n << 8 | u64::from(byte));
+    if body.len() < HEAD {
+        return Err(torn("has no header"));
+    }
+    let header = body.split_to(HEAD);
+    let (ahead, count) = (number(&header[..4]) as u32, number(&header[4..]) as usize);
+    let list =
+        count.checked_mul(ENTRY).filter(|&bytes| bytes <= body.len()).ok_or_else(|| torn("is cut short"))?;
+    let list = body.split_to(list);
+    let mut parts = parts.into_iter();
+    let mut items = Vec::with_capacity(count);
+    for entry in list.chunks_exact(ENTRY) {
+        let length = usize::try_from(number(&entry[8..])).unwrap_or(usize::MAX);
+        if length > body.len() {
+            return Err(torn("is cut short"));
+        }
+        let wanted = number(&entry[4..8]) as usize;
+        let parts: Vec<Part> = parts.by_ref().take(wanted).collect();
+        if parts.len() < wanted {
+            return Err(torn("lacks parts"));
+        }
+        items.push(Entry { by: number(&entry[..4]) as usize, body: body.split_to(length), parts });
+    }
+    if !body.is_empty() || parts.next().is_some() {
+        return Err(torn("has more than it says"));
+    }
+    Ok((ahead, items))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::message::FRAME_HEADER;
+
+    fn item(by: usize, body: &'static [u8], parts: &[&'static [u8]]) -> Entry {
+        let parts = parts.iter().map(|p| Part::from(Bytes::from_static(p))).collect();
+        Entry { by, body: Bytes::from_static(body), parts }
+    }
+
+    fn bare(items: Vec<Entry>) -> Vec<([u8; 0], Entry)> {
+        items.into_iter().map(|item| ([], item)).collect()
+    }
+
+    #[test]
+    fn what_is_wrapped_comes_out_as_it_was() {
+        let items = vec![item(3, b"abc", &[b"x", b"yz"]), item(70_000, b"", &[]), item(1, b"d", &[b""])];
+        let message = encode(7, Tag::Chunks, 2, bare(items.clone()));
+        let (ahead, back) = decode(message.head.slice(FRAME_HEADER..), message.parts).unwrap();
+        assert_eq!((ahead, back.len()), (2, 3));
+        for (was, is) in items.iter().zip(&back) {
+            assert_eq!((was.by, &was.body), (is.by, &is.body));
+            let bytes = |w: &Entry| w.parts.iter().map(|p| p.bytes().to_vec()).collect::<Vec<_>>();
+            assert_eq!(bytes(was), bytes(is));
+        }
+    }
+
+    #[test]
+    fn hostile_aggregates_are_errors() {
+        let message = encode(7, Tag::Chunks, 0, bare(vec![item(3, b"abc", &[b"x"]), item(4, b"de", &[])]));
+        let body = message.head.slice(FRAME_HEADER..);
+        for cut in 0..body.len() {
+            assert!(decode(body.slice(..cut), message.parts.clone()).is_err(), "cut at {cut}");
+        }
+        assert!(decode(body.clone(), Vec::new()).is_err(), "the part is missing");
+        let mut more = message.parts.clone();
+        more.extend(message.parts.clone());
+        assert!(decode(body.clone(), more).is_err(), "a part too many");
+        let mut longer = body.to_vec();
+        longer.push(0);
+        assert!(decode(longer.into(), message.parts.clone()).is_err());
+        let mut many = body.to_vec();
+        many[4..8].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert!(decode(many.into(), message.parts).is_err());
+    }
+}

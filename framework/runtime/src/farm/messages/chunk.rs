@@ -1,0 +1,250 @@
+//! Chunks and results as messages: a header once, then the tasks or results as their codec writes them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::super::chunk_result::{ChunkResult, Failure};
+use super::{ChunkHeader, Entry, Tag, Times};
+use crate::comm::message::{FRAME_HEADER, frame_header};
+use crate::comm::{Frame, Part};
+use crate::error::{Error, ErrorKind, Result};
+use crate::wire::{self, Codec};
+
+/// What a chunk or a result consists of on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Payload {
+    pub(crate) head: Bytes,
+    pub(crate) parts: Vec<Part>,
+}
+
+impl Payload {
+    /// Its size in bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.head.len() + self.parts.iter().map(Part::len).sum::<usize>()
+    }
+}
+
+/// A result as its header says.
+#[derive(Debug)]
+pub(crate) struct ResultHeader {
+    pub(crate) id: u64,
+    pub(crate) first: u64,
+    pub(crate) count: u32,
+    pub(crate) failures: Vec<Failure>,
+    pub(crate) times: Times,
+}
+
+/// What marks a suspect chunk in the number of its attempts.
+const SUSPECT: u32 = 1 << 31;
+/// The same for one that is to be done alone.
+const ALONE: u32 = 1 << 30;
+/// Bytes of the header of a chunk behind the message's own.
+const CHUNK_HEADER: usize = 24;
+/// Bytes of the header of a result behind the message's own, before the list of failures.
+const RESULT_HEADER: usize = 52;
+
+/// `tasks` as a message with its header, and what is kept of them.
+pub(crate) fn encode_chunk<I>(
+    run: u32,
+    header: ChunkHeader,
+    codec: &Codec<I>,
+    tasks: Vec<I>,
+) -> Result<(Frame, Payload)> {
+    let mut head =
+        Vec::with_capacity(FRAME_HEADER + CHUNK_HEADER + 64 + size_of::<I>().min(1 << 10) * tasks.len());
+    head.extend_from_slice(&frame_header(run, Tag::Chunk));
+    head.extend_from_slice(&header.to_bytes());
+    let mut parts = Vec::new();
+    codec.encode(tasks, &mut head, &mut parts)?;
+    let head = Bytes::from(head);
+    let kept = Payload { head: head.slice(FRAME_HEADER + CHUNK_HEADER..), parts: parts.clone() };
+    Ok((Frame { head, parts }, kept))
+}
+
+impl ChunkHeader {
+    /// The header as it travels.
+    fn to_bytes(self) -> [u8; CHUNK_HEADER] {
+        let suspect = if self.suspect { SUSPECT } else { 0 };
+        let alone = if self.alone { ALONE } else { 0 };
+        let attempt = self.attempt & !(SUSPECT | ALONE) | suspect | alone;
+        let mut bytes = [0; CHUNK_HEADER];
+        bytes[..8].copy_from_slice(&self.id.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.first.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.count.to_le_bytes());
+        bytes[20..].copy_from_slice(&attempt.to_le_bytes());
+        bytes
+    }
+}
+
+/// A chunk that was encoded before, as a message.
+pub(super) fn frame(run: u32, header: ChunkHeader, payload: Payload) -> Frame {
+    let mut head = Vec::with_capacity(FRAME_HEADER + CHUNK_HEADER + payload.head.len());
+    head.extend_from_slice(&frame_header(run, Tag::Chunk));
+    head.extend_from_slice(&header.to_bytes());
+    head.extend_from_slice(&payload.head);
+    Frame { head: head.into(), parts: payload.parts }
+}
+
+/// A chunk that was encoded before, as one of an aggregate: its header, and what follows it.
+pub(super) fn entry(header: ChunkHeader, payload: Payload) -> ([u8; CHUNK_HEADER], Entry) {
+    (header.to_bytes(), Entry { by: 0, body: payload.head, parts: payload.parts })
+}
+
+/// Reads a chunk's header.
+pub(super) fn decode_chunk(body: Bytes, parts: Vec<Part>) -> Result<(ChunkHeader, Payload)> {
+    let at = Fields::of::<CHUNK_HEADER>(&body, "a chunk")?;
+    let attempt = at.u32(20);
+    let header = ChunkHeader {
+        id: at.u64(0),
+        first: at.u64(8),
+        count: at.u32(16),
+        attempt: attempt & !(SUSPECT | ALONE),
+        suspect: attempt & SUSPECT != 0,
+        alone: attempt & ALONE != 0,
+    };
+    Ok((header, Payload { head: body.slice(CHUNK_HEADER..), parts }))
+}
+
+/// A result as a message.
+pub(crate) fn encode_result<O>(
+    run: u32,
+    header: ChunkHeader,
+    codec: &Codec<O>,
+    result: ChunkResult<O>,
+    times: Times,
+) -> Result<Frame> {
+    let ChunkResult { results, failures, .. } = result;
+    let mut head =
+        Vec::with_capacity(FRAME_HEADER + RESULT_HEADER + 64 + size_of::<O>().min(1 << 10) * results.len());
+    head.extend_from_slice(&frame_header(run, Tag::Done));
+    head.extend_from_slice(&header.id.to_le_bytes());
+    head.extend_from_slice(&header.first.to_le_bytes());
+    head.extend_from_slice(&header.count.to_le_bytes());
+    head.extend_from_slice(&(times.took.as_nanos() as u64).to_le_bytes());
+    head.extend_from_slice(&times.sum.to_le_bytes());
+    head.extend_from_slice(&times.squares.to_le_bytes());
+    head.extend_from_slice(&0u64.to_le_bytes());
+    if !failures.is_empty() {
+        let list = wire::to_bytes(&failures)?;
+        let at = FRAME_HEADER + RESULT_HEADER - 8;
+        head[at..at + 8].copy_from_slice(&(list.len() as u64).to_le_bytes());
+        head.extend_from_slice(&list);
+    }
+    let mut parts = Vec::new();
+    codec.encode(results, &mut head, &mut parts)?;
+    Ok(Frame { head: head.into(), parts })
+}
+
+impl Entry {
+    /// Of a result: the number of its chunk.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if the header is torn.
+    pub(crate) fn chunk_id(&self) -> Result<u64> {
+        Fields::of::<RESULT_HEADER>(&self.body, "a result").map(|at| at.u64(0))
+    }
+
+    /// Reads the header of a result. The results are still as their codec wrote them.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if the header is torn or contradicts itself.
+    pub(crate) fn decode_result(self) -> Result<(ResultHeader, Payload)> {
+        read_result(self.body, self.parts)
+    }
+}
+
+fn read_result(body: Bytes, parts: Vec<Part>) -> Result<(ResultHeader, Payload)> {
+    let at = Fields::of::<RESULT_HEADER>(&body, "a result")?;
+    let listed = usize::try_from(at.u64(44)).unwrap_or(usize::MAX);
+    let end = listed
+        .checked_add(RESULT_HEADER)
+        .filter(|&end| end <= body.len())
+        .ok_or_else(|| torn("a result", &body))?;
+    let count = at.u32(16);
+    let failures: Vec<Failure> =
+        if listed == 0 { Vec::new() } else { wire::from_bytes(&body[RESULT_HEADER..end])? };
+    if !failures.is_sorted_by(|a, b| a.place < b.place) || failures.last().is_some_and(|f| f.place >= count) {
+        return Err(Error::new(ErrorKind::Wire, "the failed tasks of a result are not in order"));
+    }
+    let times = Times {
+        took: Duration::from_nanos(at.u64(20)),
+        sum: f64::from_bits(at.u64(28)),
+        squares: f64::from_bits(at.u64(36)),
+    };
+    let done = ResultHeader { id: at.u64(0), first: at.u64(8), count, failures, times };
+    Ok((done, Payload { head: body.slice(end..), parts }))
+}
+
+/// The numbers of a header.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn of<const N: usize>(body: &'a Bytes, what: &str) -> Result<Self> {
+        body.first_chunk::<N>().map(|header| Fields(header)).ok_or_else(|| torn(what, body))
+    }
+
+    fn u32(&self, at: usize) -> u32 {
+        u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
+    }
+
+    fn u64(&self, at: usize) -> u64 {
+        u64::from(self.u32(at)) | u64::from(self.u32(at + 4)) << 32
+    }
+}
+
+fn torn(what: &str, body: &Bytes) -> Error {
+    Error::new(ErrorKind::Wire, format!("the header of {what} is cut short at {} bytes", body.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOME: ChunkHeader =
+        ChunkHeader { id: 3, first: 40, count: 5, attempt: 1, suspect: true, alone: false };
+
+    #[test]
+    fn a_chunk_and_its_result_survive_their_journeys() {
+        let codec = Codec::<u64>::of_type();
+        let (message, kept) = encode_chunk(7, SOME, &codec, vec![1, 2, 3, 4, 5]).unwrap();
+        let (header, payload) = decode_chunk(message.head.slice(FRAME_HEADER..), message.parts).unwrap();
+        assert_eq!(header, SOME);
+        for payload in [payload, kept] {
+            assert_eq!(codec.decode(payload.head, payload.parts, 5).unwrap(), [1, 2, 3, 4, 5]);
+        }
+        let alone = ChunkHeader { suspect: false, alone: true, ..SOME };
+        let (message, _) = encode_chunk(7, alone, &codec, vec![1, 2, 3, 4, 5]).unwrap();
+        assert_eq!(decode_chunk(message.head.slice(FRAME_HEADER..), message.parts).unwrap().0, alone);
+        let failures = vec![Failure { place: 1, panicked: true, message: "no".into() }];
+        let times = Times { took: Duration::from_nanos(12), sum: 1.5, squares: 0.25 };
+        let result =
+            ChunkResult { results: vec![1u64, 3, 4, 5], failures: failures.clone(), sum: 0.0, squares: 0.0 };
+        let message = encode_result(7, SOME, &codec, result, times).unwrap();
+        let (read, payload) = read_result(message.head.slice(FRAME_HEADER..), message.parts).unwrap();
+        assert_eq!((read.id, read.first, read.count, read.times), (3, 40, 5, times));
+        assert_eq!(read.failures, failures);
+        assert_eq!(codec.decode(payload.head, payload.parts, 4).unwrap(), [1, 3, 4, 5]);
+    }
+
+    #[test]
+    fn hostile_headers_are_errors() {
+        let zeros = vec![0u8; RESULT_HEADER];
+        assert!(read_result(zeros.clone().into(), vec![]).is_ok());
+        for cut in 0..RESULT_HEADER {
+            assert!(read_result(zeros[..cut].to_vec().into(), vec![]).is_err());
+        }
+        for cut in 0..CHUNK_HEADER {
+            assert!(decode_chunk(zeros[..cut].to_vec().into(), vec![]).is_err());
+        }
+        let mut long = zeros.clone();
+        long[44..52].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(read_result(long.into(), vec![]).is_err(), "more failures than bytes");
+        let outside = vec![Failure { place: 0, panicked: false, message: String::new() }];
+        let list = wire::to_bytes(&outside).unwrap();
+        let mut wrong = zeros;
+        wrong[44..52].copy_from_slice(&(list.len() as u64).to_le_bytes());
+        wrong.extend_from_slice(&list);
+        assert!(read_result(wrong.into(), vec![]).is_err(), "task 0 of none");
+    }
+}

@@ -1,0 +1,141 @@
+//! Results on their way to the sink: in the order of the tasks, or as they come.
+
+use std::collections::BTreeMap;
+
+use super::outcome::FailedTask;
+use crate::error::Result;
+use crate::wire::{Item, weigh};
+
+/// Results of consecutive tasks, or one failed task.
+#[derive(Debug)]
+pub(crate) enum ResultRun<O> {
+    Results(Vec<O>),
+    Failed(FailedTask),
+}
+
+impl<O> ResultRun<O> {
+    /// Tasks.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            ResultRun::Results(results) => results.len() as u64,
+            ResultRun::Failed(_) => 1,
+        }
+    }
+
+    /// Bytes of what it holds.
+    pub(crate) fn weigh(&self) -> u64
+    where
+        O: Item,
+    {
+        match self {
+            ResultRun::Results(results) => weigh(results) as u64,
+            ResultRun::Failed(failed) => failed.message.len() as u64,
+        }
+    }
+}
+
+/// Holds back what came too early.
+#[derive(Debug)]
+pub(crate) struct Resequencer<O> {
+    ordered: bool,
+    /// Results that the sink has had; in order, the number of the next one.
+    fed: u64,
+    /// Runs that wait for earlier ones, with their bytes.
+    early: BTreeMap<u64, (ResultRun<O>, u64)>,
+    early_bytes: u64,
+}
+
+impl<O> Resequencer<O> {
+    pub(crate) fn new(ordered: bool) -> Self {
+        Resequencer { ordered, fed: 0, early: BTreeMap::new(), early_bytes: 0 }
+    }
+
+    /// Whether the result of this task would go to the sink at once.
+    pub(crate) fn is_due(&self, task: u64) -> bool {
+        !self.ordered || task == self.fed
+    }
+
+    /// Bytes of results that wait for earlier ones.
+    pub(crate) fn early_bytes(&self) -> u64 {
+        self.early_bytes
+    }
+
+    /// Begins with number 0 again.
+    pub(crate) fn restart(&mut self) {
+        (self.fed, self.early_bytes) = (0, 0);
+        self.early.clear();
+    }
+
+    /// Takes results from task `first` on, of `bytes` bytes, and hands on those that are due.
+    ///
+    /// # Errors
+    /// That of `deliver`.
+    pub(crate) fn put(
+        &mut self,
+        first: u64,
+        (run, bytes): (ResultRun<O>, u64),
+        deliver: &mut dyn FnMut(u64, ResultRun<O>, u64) -> Result<()>,
+    ) -> Result<()> {
+        if !self.is_due(first) {
+            self.early.insert(first, (run, bytes));
+            self.early_bytes += bytes;
+            return Ok(());
+        }
+        self.fed += run.len();
+        deliver(first, run, bytes)?;
+        while let Some(entry) = self.early.first_entry().filter(|e| *e.key() == self.fed) {
+            let (first, (run, bytes)) = entry.remove_entry();
+            self.early_bytes -= bytes;
+            self.fed += run.len();
+            deliver(first, run, bytes)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Error, ErrorKind};
+
+    #[test]
+    fn results_wait_for_the_ones_before_them() {
+        let mut order = Resequencer::new(true);
+        let mut seen = Vec::new();
+        let failed = |task| {
+            ResultRun::Failed(FailedTask {
+                task,
+                rank: 1,
+                attempts: 1,
+                panicked: false,
+                message: "no".into(),
+            })
+        };
+        let mut deliver = |first: u64, run: ResultRun<char>, bytes: u64| {
+            seen.push((first, run.len(), bytes));
+            if first == 4 { Err(Error::new(ErrorKind::User, "enough")) } else { Ok(()) }
+        };
+        order.put(3, (ResultRun::Results(vec!['d']), 30), &mut deliver).unwrap();
+        order.put(2, (failed(2), 0), &mut deliver).unwrap();
+        assert_eq!((order.early.len(), order.early_bytes()), (2, 30));
+        order.put(0, (ResultRun::Results(vec!['a', 'b']), 20), &mut deliver).unwrap();
+        assert!(order.early.is_empty() && order.early_bytes() == 0 && order.is_due(4) && !order.is_due(5));
+        assert!(order.put(4, (ResultRun::Results(vec!['e', 'f', 'g']), 30), &mut deliver).is_err());
+        assert_eq!(seen, [(0, 2, 20), (2, 1, 0), (3, 1, 30), (4, 3, 30)]);
+    }
+
+    #[test]
+    fn without_order_nothing_waits() {
+        let mut order = Resequencer::new(false);
+        let mut seen = Vec::new();
+        for first in [4, 0, 2] {
+            let run = ResultRun::Results(vec![first, first + 1]);
+            let deliver = &mut |first, run: ResultRun<u64>, _| {
+                seen.push((first, run.len()));
+                Ok(())
+            };
+            order.put(first, (run, 16), deliver).unwrap();
+        }
+        assert_eq!((seen, order.early_bytes()), (vec![(4, 2), (0, 2), (2, 2)], 0));
+    }
+}

@@ -1,0 +1,328 @@
+//! Results that outlive the job: kept in a journal as they come, and taken from it instead of being computed again.
+
+use crate::user_code;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use bytes::Bytes;
+
+use super::death_notes::{self, DeathNote, DeathNotes, Tried};
+use super::outcome::FailedTask;
+use super::state::Suspicion;
+use super::task_set_digest::TaskSetDigest;
+use crate::comm::Part;
+use crate::comm::clock::Clock;
+use crate::error::{Error, ErrorKind, Result};
+use crate::persist::journal::{Identity, Journal};
+use crate::wire::{self, Codec, Item};
+
+/// A farm's journal, and what it held when it was opened.
+///
+/// A record's number is that of its task in a stream. Records with very high numbers tell of tasks that ranks have died over. In iterations records are numbered through: in front of the
+/// results of each set of tasks stands a [`TaskSetDigest`] of the set, so that a job which has become another one is noticed.
+#[derive(Debug)]
+pub(crate) struct ResultJournal {
+    journal: Journal,
+    known: BTreeMap<u64, Bytes>,
+    notes: DeathNotes,
+    clock: Clock,
+    kind: Kind,
+    /// Record numbers of the present set of tasks.
+    records: Range<u64>,
+}
+
+/// What a journal is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A stream of tasks. Those that failed are not kept.
+    Stream,
+    /// Sets of tasks, each made from the results of the one before: failed tasks belong to these.
+    Iterations,
+}
+
+impl Kind {
+    /// How results are laid out in records, beside the version of the codecs.
+    fn layout(self) -> &'static str {
+        match self {
+            Kind::Stream => concat!("farm 1, armature ", env!("CARGO_PKG_VERSION")),
+            Kind::Iterations => concat!("farm 1 iterated, armature ", env!("CARGO_PKG_VERSION")),
+        }
+    }
+}
+
+/// In the place of the number of parts: the record is of a task that failed.
+const FAILED: u32 = u32::MAX;
+
+impl ResultJournal {
+    /// Opens the journal of the farm `name`, whose results depend on what `fingerprint` says.
+    ///
+    /// # Errors
+    /// Those of [`Journal::open`].
+    pub(crate) fn open(
+        path: &Path,
+        name: &str,
+        kind: Kind,
+        fingerprint: &[u8],
+        clock: Clock,
+    ) -> Result<Self> {
+        let (mut known, mut notes) = (BTreeMap::new(), DeathNotes::default());
+        let identity = Identity::new(name, kind.layout(), fingerprint);
+        let (journal, recovery) = Journal::open(path, &identity, |task, payload| {
+            if task >= death_notes::FIRST {
+                notes.add(wire::from_bytes(&payload)?);
+            } else {
+                known.insert(task, payload);
+            }
+            Ok(())
+        })?;
+        if recovery.tasks > 0 {
+            log::info!("farm {name}: {} results are in {}", known.len(), path.display());
+        }
+        let records = match kind {
+            Kind::Stream => 0..death_notes::FIRST,
+            Kind::Iterations => 0..0,
+        };
+        Ok(ResultJournal { journal, known, notes, clock, kind, records })
+    }
+
+    /// Goes on to the next set of tasks of an iteration.
+    ///
+    /// # Errors
+    /// If the journal was written with another set there, or the tasks cannot be encoded.
+    pub(crate) fn begin_set<I: Item>(
+        &mut self,
+        iteration: usize,
+        tasks: Vec<I>,
+        codec: &Codec<I>,
+    ) -> Result<Vec<I>> {
+        let place = self.records.end;
+        let (digest, tasks) = TaskSetDigest::of(tasks, codec)?;
+        match self.known.remove(&place) {
+            None => self.journal.append(self.clock.now(), place, &digest.to_bytes())?,
+            Some(known) if known[..] == digest.to_bytes() => {}
+            Some(_) => {
+                let text = format!(
+                    "{}: the tasks of iteration {iteration} are not those with which it was written; they must follow \
+                     from the results before them and from what the fingerprint says",
+                    self.journal.path().display()
+                );
+                return Err(Error::new(ErrorKind::Config, text));
+            }
+        }
+        self.records = place + 1..place + 1 + tasks.len() as u64;
+        Ok(tasks)
+    }
+
+    /// Whether tasks that failed for good are kept, too.
+    pub(crate) fn keeps_failures(&self) -> bool {
+        self.kind == Kind::Iterations
+    }
+
+    /// The first task from number `from` on that has ended.
+    pub(crate) fn next_known(&self, from: u64) -> Option<u64> {
+        let Range { start, end } = self.records;
+        let from = start.saturating_add(from).min(end);
+        self.known.range(from..end).next().map(|(&record, _)| record - start)
+    }
+
+    /// What came of a task, if the journal had it.
+    ///
+    /// # Errors
+    /// If it is not a result of this farm: the fingerprint does not say all that it should.
+    pub(crate) fn take<O: Item>(
+        &mut self,
+        task: u64,
+        codec: &Codec<O>,
+    ) -> Result<Option<Result<O, FailedTask>>> {
+        let payload = self.known.remove(&(self.records.start + task));
+        payload.map(|payload| self.unpack(task, payload, codec)).transpose()
+    }
+
+    /// Keeps a task that failed for good.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(crate) fn keep_failure(&mut self, failed: &FailedTask) -> Result<()> {
+        let record = self.records.start + failed.task;
+        let pieces = [&FAILED.to_le_bytes()[..], &wire::to_bytes(failed)?];
+        self.journal.append_parts(self.clock.now(), record, &pieces)
+    }
+
+    /// Keeps the result of a task.
+    ///
+    /// # Errors
+    /// If the result cannot be encoded, or the file cannot be written.
+    pub(crate) fn keep<O: Item>(&mut self, task: u64, result: O, codec: &Codec<O>) -> Result<O> {
+        let (mut head, mut parts) = (Vec::new(), Vec::new());
+        user_code::call(|| codec.encode(vec![result], &mut head, &mut parts))?;
+        // Lengths of the head and of all parts but the last, which ends where the record does.
+        let mut lengths = (parts.len() as u32).to_le_bytes().to_vec();
+        lengths.extend_from_slice(&(head.len() as u64).to_le_bytes());
+        for part in &parts {
+            lengths.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        }
+        let mut pieces = vec![&lengths[..], &head[..]];
+        pieces.extend(parts.iter().map(Part::bytes));
+        self.journal.append_parts(self.clock.now(), self.records.start + task, &pieces)?;
+        user_code::call(|| codec.decode(head.into(), parts, 1))?
+            .pop()
+            .ok_or_else(|| strange(task, self.journal.path()))
+    }
+
+    fn unpack<O: Item>(
+        &self,
+        task: u64,
+        mut payload: Bytes,
+        codec: &Codec<O>,
+    ) -> Result<Result<O, FailedTask>> {
+        let strange = || strange(task, self.journal.path());
+        if payload.starts_with(&FAILED.to_le_bytes()) {
+            return wire::from_bytes(&payload[4..]).map(Err);
+        }
+        let mut cut = |length: u64| {
+            let length = usize::try_from(length).ok().filter(|&l| l <= payload.len()).ok_or_else(strange)?;
+            Ok::<Bytes, Error>(payload.split_to(length))
+        };
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |n, &b| n << 8 | u64::from(b));
+        let count = number(&cut(4)?);
+        let head_length = number(&cut(8)?);
+        let lengths = cut(count * 8)?;
+        let head = cut(head_length)?;
+        let parts: Result<Vec<Part>> = lengths.chunks(8).map(|l| cut(number(l)).map(Part::from)).collect();
+        let parts = parts?;
+        let mut results = user_code::call(|| codec.decode(head, parts, 1)).map_err(|e| {
+            let text =
+                format!("{}: result {task} cannot be read: {}", self.journal.path().display(), e.message());
+            Error::new(ErrorKind::Config, text)
+        })?;
+        results.pop().map(Ok).ok_or_else(strange)
+    }
+
+    /// Keeps what is known of tasks that a rank has died over.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(crate) fn note(&mut self, tasks: Range<u64>, attempt: u32, suspicion: Suspicion) -> Result<()> {
+        let start = self.records.start;
+        let note = DeathNote { records: start + tasks.start..start + tasks.end, attempt, suspicion };
+        self.journal.append(self.clock.now(), self.notes.next_record(), &wire::to_bytes(&note)?)?;
+        self.notes.add(note);
+        self.tick()
+    }
+
+    /// How many deaths are noted, at most.
+    pub(crate) fn deaths(&self) -> u32 {
+        u32::try_from(self.notes.len()).unwrap_or(u32::MAX)
+    }
+
+    /// What an earlier run of the job has noted of the tasks from number `from` on: up to which of them, and attempts and
+    /// suspicion if ranks have died over them. `None` if there is nothing about these or later ones.
+    pub(crate) fn noted(&self, from: u64) -> Option<(u64, Option<Tried>)> {
+        let start = self.records.start;
+        self.notes.at(start.saturating_add(from)).map(|(records, known)| (records.end - start, known))
+    }
+
+    /// What is to be done at every turn.
+    pub(crate) fn tick(&mut self) -> Result<()> {
+        let now = self.clock.now();
+        self.journal.tick(now)
+    }
+
+    /// Waits until everything is on the disk.
+    pub(crate) fn close(self) -> Result<()> {
+        self.journal.close()
+    }
+}
+
+fn strange(task: u64, path: &Path) -> Error {
+    Error::new(
+        ErrorKind::Config,
+        format!("{}: the record of task {task} is not a farm's result", path.display()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(path: &Path, kind: Kind, fingerprint: &[u8]) -> Result<ResultJournal> {
+        ResultJournal::open(path, "sums", kind, fingerprint, Clock::wall())
+    }
+
+    #[test]
+    fn results_come_back_as_they_were() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let codec = Codec::<Vec<f64>>::of_type();
+        // Inline, and as a part of its own.
+        let results = [vec![], vec![1.5; 3], vec![2.5; 9_000]];
+        let mut journal = open(&path, Kind::Stream, b"1").unwrap();
+        assert_eq!(journal.next_known(0), None);
+        for (task, result) in (0..).zip(&results) {
+            assert_eq!(journal.keep(task * 10, result.clone(), &codec).unwrap(), *result);
+        }
+        journal.close().unwrap();
+
+        let mut journal = open(&path, Kind::Stream, b"1").unwrap();
+        assert_eq!(
+            (journal.next_known(0), journal.next_known(1), journal.next_known(21)),
+            (Some(0), Some(10), None)
+        );
+        for (task, result) in (0..).zip(results) {
+            assert_eq!(journal.take(task * 10, &codec).unwrap(), Some(Ok(result)));
+        }
+        assert_eq!((journal.take(0, &codec).unwrap(), journal.next_known(0)), (None, None));
+        drop(journal);
+        for (kind, fingerprint) in [(Kind::Stream, b"2"), (Kind::Iterations, b"1")] {
+            let error = open(&path, kind, fingerprint).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        }
+    }
+
+    #[test]
+    fn sets_of_tasks_are_kept_apart_and_must_be_the_same_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let codec = Codec::<u64>::of_type();
+        let failed = FailedTask { task: 1, rank: 2, attempts: 1, panicked: false, message: "no".to_string() };
+        let mut journal = open(&path, Kind::Iterations, b"1").unwrap();
+        for iteration in 0..3 {
+            journal.begin_set(iteration, vec![7, 8, iteration as u64], &codec).unwrap();
+            assert_eq!(journal.next_known(0), None);
+            journal.keep_failure(&failed).unwrap();
+            if iteration < 2 {
+                journal.keep(2, 100 + iteration as u64, &codec).unwrap();
+            }
+        }
+        journal.close().unwrap();
+
+        let mut journal = open(&path, Kind::Iterations, b"1").unwrap();
+        for iteration in 0..3 {
+            journal.begin_set(iteration, vec![7, 8, iteration as u64], &codec).unwrap();
+            assert_eq!(journal.next_known(0), Some(1));
+            assert_eq!(journal.take(1, &codec).unwrap(), Some(Err(failed.clone())));
+            let last = (iteration < 2).then_some(2);
+            assert_eq!((journal.next_known(0), journal.next_known(99)), (last, None), "not of the next set");
+            assert_eq!(journal.take(2, &codec).unwrap(), last.map(|_| Ok(100 + iteration as u64)));
+        }
+        drop(journal);
+
+        let mut journal = open(&path, Kind::Iterations, b"1").unwrap();
+        journal.begin_set(0, vec![7, 8, 0], &codec).unwrap();
+        let error = journal.begin_set(1, vec![7, 8, 2], &codec).unwrap_err();
+        assert!(error.message().contains("the tasks of iteration 1 are not those"), "{error}");
+    }
+
+    #[test]
+    fn a_result_of_another_type_is_an_error() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let mut journal = open(&path, Kind::Stream, b"1").unwrap();
+        journal.keep(3, 7u64, &Codec::of_type()).unwrap();
+        journal.close().unwrap();
+        let mut journal = open(&path, Kind::Stream, b"1").unwrap();
+        let error = journal.take::<String>(3, &Codec::of_type()).unwrap_err();
+        assert!(error.message().contains("result 3 cannot be read"), "{error}");
+    }
+}

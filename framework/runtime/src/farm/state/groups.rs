@@ -1,0 +1,135 @@
+//! Sub-masters as the master knows them: who leads whom.
+
+use std::collections::BTreeMap;
+
+use super::super::messages::{Attach, Lead};
+use super::{WorkerState, WorkerTable};
+
+/// The members of a sub-master.
+#[derive(Debug)]
+struct Group {
+    members: Vec<usize>,
+    /// For whom the next chunk is made: the policies think in workers.
+    turn: usize,
+}
+
+/// All sub-masters, each with its members.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    groups: BTreeMap<usize, Group>,
+    /// Orders to work for somebody else that were given so far.
+    orders: u32,
+}
+
+impl Groups {
+    /// Whether this rank leads others.
+    pub(crate) fn is_leader(&self, rank: usize) -> bool {
+        self.groups.contains_key(&rank)
+    }
+
+    /// The ranks that lead others.
+    pub(crate) fn leaders(&self) -> Vec<usize> {
+        self.groups.keys().copied().collect()
+    }
+
+    /// The number of sub-masters.
+    pub(crate) fn len(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// The next order to work for somebody else.
+    fn next_order(&mut self, instead_of: Option<usize>) -> Attach {
+        self.orders += 1;
+        Attach { number: self.orders, instead_of }
+    }
+
+    /// Puts `ranks` under `count` of them: parts of equal size, each under its first rank. Returns the orders.
+    pub(super) fn split(
+        &mut self,
+        workers: &mut WorkerTable,
+        ranks: &[usize],
+        count: usize,
+    ) -> Vec<(usize, Lead)> {
+        let mut orders = Vec::with_capacity(count);
+        for part in 0..count {
+            let (from, to) = (part * ranks.len() / count, (part + 1) * ranks.len() / count);
+            let (leader, members) = (ranks[from], ranks[from + 1..to].to_vec());
+            let has_come = |&member: &usize| (member, workers.state_of(member) != WorkerState::Expected);
+            let lead = Lead { members: members.iter().map(has_come).collect(), order: self.next_order(None) };
+            workers.set_capacity(leader, members.len() as u32);
+            members.iter().for_each(|&member| workers.set(member, WorkerState::Delegated));
+            self.groups.insert(leader, Group { members, turn: 0 });
+            orders.push((leader, lead));
+        }
+        orders
+    }
+
+    /// The member of `leader` for whom the next chunk is made. Which one does it is the sub-master's affair.
+    pub(crate) fn next_member(&mut self, workers: &WorkerTable, leader: usize) -> Option<usize> {
+        let group = self.groups.get_mut(&leader)?;
+        for _ in 0..group.members.len() {
+            let member = group.members[group.turn];
+            group.turn = (group.turn + 1) % group.members.len();
+            if workers.state_of(member) == WorkerState::Delegated {
+                return Some(member);
+            }
+        }
+        None
+    }
+
+    /// A sub-master has lost `member`: counts how many it has left. Returns whether it was one of its members; while the run
+    /// ends (`ending`) these are rank 0's own already.
+    pub(super) fn lose_member(
+        &mut self,
+        workers: &mut WorkerTable,
+        (leader, member): (usize, usize),
+        ending: bool,
+    ) -> bool {
+        let Some(group) = self.groups.get(&leader) else { return false };
+        let its = if ending { WorkerState::Expected } else { WorkerState::Delegated };
+        let is_led = |member: &usize| workers.state_of(*member) == its;
+        if !group.members.contains(&member) || !is_led(&member) {
+            return false;
+        }
+        let left = group.members.iter().filter(|&member| is_led(member)).count() - 1;
+        workers.set_capacity(leader, left as u32);
+        true
+    }
+
+    /// `leader` leads nobody any more. Returns whether it did.
+    pub(super) fn retire(&mut self, workers: &mut WorkerTable, leader: usize) -> bool {
+        let led = self.groups.remove(&leader).is_some();
+        if led {
+            workers.set_capacity(leader, 1);
+        }
+        led
+    }
+
+    /// A sub-master is lost: its members are rank 0's own from now on. Returns the orders that tell them.
+    pub(crate) fn adopt(&mut self, workers: &mut WorkerTable, leader: usize) -> Vec<(usize, Attach)> {
+        let Some(group) = self.groups.remove(&leader) else { return Vec::new() };
+        workers.set_capacity(leader, 1);
+        let led = |member: &usize| workers.state_of(*member) == WorkerState::Delegated;
+        let members: Vec<usize> = group.members.into_iter().filter(led).collect();
+        members.iter().for_each(|&member| workers.set(member, WorkerState::Expected));
+        members.into_iter().map(|member| (member, self.next_order(Some(leader)))).collect()
+    }
+
+    /// The run ends: sub-masters lead nobody any more. Returns the members, for whom rank 0 waits itself from now on.
+    pub(crate) fn dissolve(&self, workers: &mut WorkerTable) -> Vec<usize> {
+        let members = self.groups.values().flat_map(|group| group.members.iter().copied());
+        let led: Vec<usize> =
+            members.filter(|&member| workers.state_of(member) == WorkerState::Delegated).collect();
+        led.iter().for_each(|&member| workers.set(member, WorkerState::Expected));
+        led
+    }
+
+    /// Takes the sub-masters out whose members have all gone.
+    pub(crate) fn take_deserted(&mut self, is_gone: impl Fn(usize) -> bool) -> Vec<usize> {
+        let deserted = |group: &Group| group.members.iter().all(|&member| is_gone(member));
+        let leaders: Vec<usize> =
+            self.groups.iter().filter(|(_, group)| deserted(group)).map(|(&leader, _)| leader).collect();
+        leaders.iter().for_each(|leader| drop(self.groups.remove(leader)));
+        leaders
+    }
+}

@@ -1,0 +1,252 @@
+//! Deaths against a model of the world: tasks that kill whoever does them, and deaths for no reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::super::tests::{Dice, fresh};
+use super::super::{PendingTasks, TaskTable};
+use super::*;
+
+fn chunk(id: u64, first: u64, count: u32) -> OutstandingChunk<()> {
+    let (worker, attempt, suspicion) = (1, 0, Suspicion::default());
+    OutstandingChunk {
+        id,
+        worker,
+        first,
+        count,
+        attempt,
+        suspicion,
+        since: Duration::ZERO,
+        alone: false,
+        kept: (),
+    }
+}
+
+/// What is said about each chunk: places and blame.
+fn said(chunks: &[OutstandingChunk<()>], last_activity: LastActivity) -> Vec<(usize, Range<u32>, Verdict)> {
+    blame(chunks, last_activity).into_iter().map(|s| (s.chunk, s.places, s.blame)).collect()
+}
+
+#[test]
+fn the_task_that_a_trail_names_is_guilty_and_the_others_are_not() {
+    use Verdict::{Guilty, Innocent, Suspect};
+    let chunks = [chunk(4, 10, 5), chunk(6, 20, 5)];
+    let told = said(&chunks, LastActivity::Chunk { id: 4, task: Some(12) });
+    let rest = (1, 0..5, Innocent);
+    assert_eq!(told, [(0, 0..2, Innocent), (0, 2..3, Guilty), (0, 3..5, Innocent), rest]);
+    // The chunk alone is known.
+    let told = said(&chunks, LastActivity::Chunk { id: 6, task: None });
+    assert_eq!(told, [(0, 0..5, Innocent), (1, 0..5, Suspect(1))]);
+    assert_eq!(said(&chunks[..1], LastActivity::Innocent), [(0, 0..5, Innocent)]);
+    assert_eq!(said(&[chunk(1, 3, 1)], LastActivity::Chunk { id: 1, task: None }), [(0, 0..1, Guilty)]);
+    // One that has been done by now.
+    assert_eq!(said(&chunks[..1], LastActivity::Chunk { id: 1, task: None }), [(0, 0..5, Innocent)]);
+}
+
+#[test]
+fn without_a_trail_everything_from_the_last_word_on_is_suspect() {
+    use Verdict::{Guilty, Innocent, Suspect};
+    let chunks = [chunk(4, 10, 5), chunk(6, 20, 5), chunk(7, 25, 9)];
+    let told = said(&chunks, LastActivity::Behind(Some(22)));
+    let second = [(1, 0..2, Innocent), (1, 2..5, Suspect(1))];
+    assert_eq!(told, [&[(0, 0..5, Innocent)], &second[..], &[(2, 0..9, Suspect(9))]].concat());
+    let told = said(&chunks[..2], LastActivity::Behind(None));
+    assert_eq!(told, [(0, 0..5, Suspect(1)), (1, 0..5, Suspect(5))]);
+    assert_eq!(said(&[chunk(4, 10, 1)], LastActivity::Behind(None)), [(0, 0..1, Guilty)]);
+    let two = [chunk(4, 10, 1), chunk(5, 11, 1)];
+    assert_eq!(said(&two, LastActivity::Behind(None)), [(0, 0..1, Suspect(1)), (1, 0..1, Suspect(1))]);
+    // So many that a round trip for each would take long.
+    assert_eq!(said(&[chunk(4, 0, 41_000)], LastActivity::Behind(None)), [(0, 0..41_000, Suspect(11))]);
+}
+
+#[test]
+fn deaths_that_a_task_was_suspected_of_count_when_it_is_found_guilty() {
+    let was = Suspicion { certain: 0, shared: 2, death: 3, most: 5 };
+    assert_eq!(Verdict::Innocent.after(1, was, 8), (1, was));
+    assert_eq!(Verdict::Suspect(9).after(1, was, 8), (1, Suspicion { shared: 3, death: 8, ..was }));
+    let guilty = Suspicion { certain: 3, shared: 0, death: 0, most: 1 };
+    assert_eq!(Verdict::Guilty.after(1, was, 8), (4, guilty));
+}
+
+/// Some tasks kill whoever does them; ranks tell more or less about their end.
+struct World {
+    dice: Dice,
+    master: TaskTable<u64, Vec<u64>>,
+    deadly: BTreeSet<u64>,
+    /// Those of which somebody has died.
+    killed: BTreeSet<u64>,
+    drawn: u64,
+    total: u64,
+    /// By rank: the chunks that it has.
+    held: BTreeMap<usize, Vec<(u64, Vec<u64>)>>,
+    done: BTreeSet<u64>,
+    failed: BTreeSet<u64>,
+    deaths: usize,
+    trails: bool,
+}
+
+impl World {
+    fn serve(&mut self) {
+        let ahead = self.dice.below(3) as u32;
+        let mut workers: Vec<usize> = self.master.workers().requesting(ahead).collect();
+        workers.push(0);
+        for worker in workers {
+            if self.master.must_drain(worker) {
+                continue;
+            }
+            let size = 1 + self.dice.below(6) as u64;
+            let pending = self.master.take_requeued(worker, size).or_else(|| {
+                let tasks: Vec<u64> = (self.drawn..self.total.min(self.drawn + size)).collect();
+                let first = self.drawn;
+                self.drawn += tasks.len() as u64;
+                (!tasks.is_empty()).then(|| fresh(first, tasks))
+            });
+            let Some(PendingTasks { first, tasks, attempt, suspicion, .. }) = pending else { continue };
+            assert!(worker > 0 || !suspicion.is_there(), "rank 0 risks nothing");
+            assert!(tasks.len() as u64 <= u64::from(suspicion.most.max(6)));
+            let range = (first, tasks.len() as u32);
+            let id = self.master.give(worker, range, (attempt, suspicion), tasks.clone(), Duration::ZERO);
+            self.held.entry(worker).or_default().push((id, tasks));
+        }
+    }
+
+    /// A rank does its oldest chunk, or dies of it.
+    fn work(&mut self, rank: usize) {
+        let Some(chunks) = self.held.get_mut(&rank).filter(|chunks| !chunks.is_empty()) else { return };
+        let (id, tasks) = chunks[0].clone();
+        if rank == 0 {
+            // What nobody has died of yet may be deadly without anybody's knowing. It is not here.
+            assert!(tasks.iter().all(|task| !self.killed.contains(task)), "rank 0 dies of {tasks:?}");
+            self.deadly.retain(|task| !tasks.contains(task));
+        }
+        let Some(&deadly) = tasks.iter().find(|task| self.deadly.contains(task)) else {
+            chunks.remove(0);
+            self.master.done(rank, id).expect("it is the rank's");
+            self.master.ended(tasks.len() as u64, 0);
+            tasks.iter().for_each(|&task| assert!(self.done.insert(task), "task {task} is done twice"));
+            return;
+        };
+        self.killed.insert(deadly);
+        let last_activity = match self.dice.below(3) {
+            0 if self.trails => LastActivity::Chunk { id, task: Some(deadly) },
+            1 if self.trails => LastActivity::Chunk { id, task: None },
+            _ => LastActivity::Behind(None),
+        };
+        self.die(rank, last_activity);
+    }
+
+    fn die(&mut self, rank: usize, last_activity: LastActivity) {
+        self.deaths += 1;
+        self.held.remove(&rank);
+        let chunks = self.master.lose(rank, WorkerState::Dead);
+        let (reassigned, explained) = self.master.assess_death(&chunks, last_activity);
+        for Reassigned { chunk, places, attempt, suspicion, .. } in reassigned {
+            let given = &chunks[chunk];
+            let tasks = given.kept[places.start as usize..places.end as usize].to_vec();
+            let first = given.first + u64::from(places.start);
+            self.master.put_back(PendingTasks { attempt, suspicion, ..fresh(first, tasks) });
+        }
+        self.master.clear_suspects(&explained);
+    }
+
+    fn give_up(&mut self) {
+        while let Some(pending) = self.master.take_abandoned() {
+            self.master.ended(pending.tasks.len() as u64, pending.tasks.len() as u64);
+            self.failed.extend(pending.tasks);
+        }
+    }
+
+    fn run(&mut self, size: usize) {
+        (0..size).for_each(|rank| self.master.workers_mut().set(rank, WorkerState::Active));
+        let mut steps = 0;
+        while self.drawn < self.total || !self.master.is_empty() {
+            steps += 1;
+            assert!(steps < 100_000, "it does not end: {}", self.master.describe());
+            self.master.adjust_active(|_| None);
+            self.give_up();
+            match self.dice.below(8) {
+                0 => self.master.set_target(1 + self.dice.below(size)),
+                1..4 => self.serve(),
+                _ => {
+                    let rank = self.dice.below(size);
+                    self.work(rank);
+                }
+            }
+        }
+    }
+}
+
+fn world(seed: u64, size: usize, retries: u32, deadly: &[u64]) -> World {
+    World {
+        dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+        master: TaskTable::new(size, retries),
+        deadly: deadly.iter().copied().collect(),
+        killed: BTreeSet::new(),
+        drawn: 0,
+        total: 60,
+        held: BTreeMap::new(),
+        done: BTreeSet::new(),
+        failed: BTreeSet::new(),
+        deaths: 0,
+        trails: seed.is_multiple_of(2),
+    }
+}
+
+#[test]
+fn one_deadly_task_is_the_only_one_that_fails_and_does_not_take_the_last_of_several_workers() {
+    let mut failed = 0;
+    for seed in 1..600 {
+        let (size, retries) = (3 + seed as usize % 5, seed as u32 % 4);
+        let mut world = world(seed, size, retries, &[seed % 60]);
+        world.run(size);
+        assert!(world.failed.iter().eq(&world.deadly), "seed {seed}: {:?} failed", world.failed);
+        assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
+        failed += world.failed.len();
+        // Suspected once in a chunk, once more in a chunk that nobody knew to be the one, then alone as often as it may.
+        assert!(world.deaths <= 3 + retries as usize, "seed {seed}: {} deaths", world.deaths);
+        assert!(size < 5 || world.deaths < size - 1, "seed {seed}: {} of {size} died", world.deaths);
+    }
+    assert!(failed > 300, "rank 0 had the task first in too many worlds: {failed}");
+}
+
+#[test]
+fn rank_0_outlives_everything_and_does_what_nobody_died_of() {
+    for seed in 1..300 {
+        let size = 2 + seed as usize % 4;
+        let mut world = world(seed, size, 1, &[7, 21, 22, 40]);
+        world.run(size);
+        assert!(world.deadly.is_subset(&world.failed), "seed {seed}");
+        assert_eq!(world.done.len() + world.failed.len(), 60, "seed {seed}");
+        assert!(world.done.is_disjoint(&world.failed), "seed {seed}");
+    }
+}
+
+#[test]
+fn whoever_may_try_a_suspect_finishes_what_it_has() {
+    let mut master = TaskTable::<u64, ()>::new(3, 1);
+    (0..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
+    master.count_deaths_from(1);
+    let suspicion = Suspicion { certain: 0, shared: 1, death: 1, most: 1 };
+    let first = master.give(1, (0, 4), Default::default(), (), Duration::ZERO);
+    master.put_back(PendingTasks { suspicion, ..fresh(7, vec![7, 8]) });
+    assert!(master.must_drain(1) && !master.must_drain(2) && !master.must_drain(0));
+    assert!(
+        master.take_requeued(1, 9).is_none() && master.take_requeued(0, 9).is_none(),
+        "one is busy, one is rank 0"
+    );
+    let pending = master.take_requeued(2, 9).unwrap();
+    assert_eq!((pending.first, pending.tasks), (7, vec![7]));
+    let id = master.give(2, (7, 1), (0, suspicion), (), Duration::ZERO);
+    assert_eq!(master.workers().requesting(u32::MAX).collect::<Vec<_>>(), [1], "rank 2 gets nothing else");
+    master.done(2, id).unwrap();
+    assert_eq!(master.workers().next_requesting(0), Some(2));
+    master.done(1, first).unwrap();
+    assert!(!master.must_drain(1));
+    // The last rank may try a task that one has died of, but not one that two have.
+    master.lose(2, WorkerState::Dead);
+    assert_eq!(master.take_requeued(1, 9).map(|pending| pending.first), Some(8));
+    let two = Suspicion { certain: 2, shared: 0, death: 0, most: 1 };
+    master.put_back(PendingTasks { attempt: 1, suspicion: two, ..fresh(9, vec![9]) });
+    assert!(master.take_requeued(1, 9).is_none());
+    assert_eq!(master.take_abandoned().map(|pending| pending.first), Some(9));
+}

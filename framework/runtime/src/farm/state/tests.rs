@@ -1,0 +1,256 @@
+//! The machine against a model of the world: workers that join late, answer in any order, fail, die and answer all the
+//! same.
+
+use super::*;
+
+/// Tasks that nobody has tried.
+pub(super) fn fresh<T>(first: u64, tasks: Vec<T>) -> PendingTasks<T> {
+    PendingTasks { first, tasks, attempt: 0, avoid: None, suspicion: Suspicion::default() }
+}
+
+/// A sequence that looks random.
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    pub(super) fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % n as u64) as usize
+    }
+}
+
+/// A chunk as a worker has it, or its result on the way.
+#[derive(Clone)]
+struct Held {
+    id: u64,
+    worker: usize,
+    tasks: Vec<u64>,
+    attempt: u32,
+}
+
+struct World {
+    dice: Dice,
+    master: TaskTable<u64, Vec<u64>>,
+    drawn: u64,
+    total: u64,
+    held: Vec<Held>,
+    /// How often each task has ended.
+    ended: Vec<u32>,
+    /// How often each task has been tried in vain.
+    tried: Vec<u32>,
+    retries: u32,
+}
+
+impl World {
+    fn new(seed: u64, size: usize, total: u64, retries: u32) -> Self {
+        World {
+            dice: Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            master: TaskTable::new(size, retries),
+            drawn: 0,
+            total,
+            held: Vec::new(),
+            ended: vec![0; total as usize],
+            tried: vec![0; total as usize],
+            retries,
+        }
+    }
+
+    fn serve(&mut self) {
+        let ahead = self.dice.below(3) as u32;
+        let own = (self.dice.below(3) == 0 && self.master.workers().state_of(0) == WorkerState::Active)
+            .then_some(0);
+        for worker in own.into_iter().chain(self.master.workers().requesting(ahead).collect::<Vec<_>>()) {
+            let size = 1 + self.dice.below(5) as u64;
+            let pending = self.master.take_requeued(worker, size).or_else(|| {
+                let tasks: Vec<u64> = (self.drawn..self.total.min(self.drawn + size)).collect();
+                let pending = fresh(self.drawn, tasks);
+                self.drawn += pending.tasks.len() as u64;
+                (!pending.tasks.is_empty()).then_some(pending)
+            });
+            let Some(PendingTasks { first, tasks, attempt, suspicion, .. }) = pending else { continue };
+            assert!(
+                !suspicion.is_there() || (worker > 0 && self.master.workers().held(worker) == 0),
+                "done alone"
+            );
+            assert!(
+                tasks.len() as u64 <= size && tasks.iter().copied().eq(first..first + tasks.len() as u64)
+            );
+            let range = (first, tasks.len() as u32);
+            let id = self.master.give(worker, range, (attempt, suspicion), tasks.clone(), Duration::ZERO);
+            self.held.push(Held { id, worker, tasks, attempt });
+            return;
+        }
+    }
+
+    /// Some worker's result arrives: perhaps that of a worker which is lost by now.
+    fn answer(&mut self) {
+        if self.held.is_empty() {
+            return;
+        }
+        let at = self.dice.below(self.held.len());
+        let Held { id, worker, tasks, attempt } = self.held.swap_remove(at);
+        let Some(given) = self.master.done(worker, id) else { return };
+        assert_eq!((given.kept, given.worker, given.attempt), (tasks.clone(), worker, attempt));
+        for task in tasks {
+            if self.dice.below(8) > 0 {
+                self.end(task, false);
+                continue;
+            }
+            self.tried[task as usize] += 1;
+            match self.master.fate(attempt) {
+                RetryDecision::Failed => self.end(task, true),
+                RetryDecision::Retry => {
+                    let avoid = Some(worker);
+                    let again = PendingTasks { attempt: attempt + 1, avoid, ..fresh(task, vec![task]) };
+                    self.master.put_back(again);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, task: u64, failed: bool) {
+        self.ended[task as usize] += 1;
+        self.master.ended(1, u64::from(failed));
+    }
+
+    fn lose(&mut self, worker: usize, state: WorkerState) {
+        for given in self.master.lose(worker, state) {
+            let (first, attempt, suspicion) = (given.first, given.attempt, given.suspicion);
+            self.master.put_back(PendingTasks { attempt, suspicion, ..fresh(first, given.kept) });
+        }
+    }
+
+    /// As many ranks work as are to, or all that can.
+    fn adjust_active(&mut self, size: usize) {
+        let seconds = |rank: usize| (!rank.is_multiple_of(3)).then_some(rank as f64);
+        self.master.adjust_active(seconds);
+        let workers = self.master.workers();
+        let (working, target) = (workers.working(), self.master.target());
+        let all =
+            (0..size).filter(|&r| [WorkerState::Active, WorkerState::Parked].contains(&workers.state_of(r)));
+        let all = all.count();
+        assert!(
+            working == target.min(all) || (target == 1 && working == 2),
+            "{working} of {all}, {target} wanted"
+        );
+        assert!(workers.state_of(0) == WorkerState::Active && workers.parked() == all - working);
+    }
+
+    fn run(&mut self, size: usize) {
+        self.master.workers_mut().set(0, WorkerState::Active);
+        let mut steps = 0;
+        while self.drawn < self.total || !self.master.is_empty() {
+            steps += 1;
+            assert!(steps < 100_000, "it does not end: {}", self.master.describe());
+            // What is parked, woken, lost and put back in between must not matter.
+            self.adjust_active(size);
+            match self.dice.below(40) {
+                2 => self.master.set_target(self.dice.below(size + 1)),
+                0 => {
+                    let rank = self.dice.below(size);
+                    if self.master.workers().state_of(rank) == WorkerState::Expected {
+                        let enough = self.master.workers().working() >= self.master.target();
+                        assert_eq!(self.master.join(rank, 0), !enough);
+                    }
+                }
+                // Rank 0 does not die.
+                1 if self.dice.below(4) == 0 => {
+                    let rank = self.dice.below(size);
+                    if rank > 0 && self.master.workers().state_of(rank) != WorkerState::Dead {
+                        self.lose(rank, WorkerState::Dead);
+                    }
+                }
+                // One falls silent, or is heard again.
+                20 => {
+                    let rank = self.dice.below(size);
+                    match self.master.workers().state_of(rank) {
+                        WorkerState::Suspected => self.master.workers_mut().set(rank, WorkerState::Active),
+                        WorkerState::Active | WorkerState::Parked if rank > 0 => {
+                            self.lose(rank, WorkerState::Suspected)
+                        }
+                        _ => {}
+                    }
+                }
+                3..20 => self.serve(),
+                _ => self.answer(),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_task_ends_once_whoever_dies_and_whatever_fails() {
+    for seed in 1..400 {
+        let (size, total, retries) = (1 + seed as usize % 6, seed % 97, seed as u32 % 4);
+        let mut world = World::new(seed, size, total, retries);
+        world.run(size);
+        assert!(world.ended.iter().all(|&n| n == 1), "seed {seed}: {:?}", world.ended);
+        assert!(world.tried.iter().all(|&n| n <= world.retries + 1), "seed {seed}");
+        let counts = world.master.counts();
+        let failed = world.tried.iter().filter(|&&n| n == retries + 1).count() as u64;
+        assert_eq!((counts.ended, counts.failed), (total, failed), "seed {seed}");
+        assert_eq!(world.master.waiting(), 0);
+        // What lost workers still answer is not used.
+        while !world.held.is_empty() {
+            world.answer();
+        }
+        assert!(world.ended.iter().all(|&n| n == 1), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_task_is_not_tried_again_where_it_failed_unless_nobody_else_is_there() {
+    let mut master = TaskTable::<u8, ()>::new(3, 1);
+    (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
+    master.put_back(PendingTasks { attempt: 1, avoid: Some(1), ..fresh(7, vec![7, 8, 9]) });
+    assert!(master.take_requeued(1, 9).is_none());
+    let pending = master.take_requeued(2, 2).unwrap();
+    assert_eq!((pending.first, pending.tasks, master.waiting()), (7, vec![7, 8], 1));
+    assert!(master.lose(2, WorkerState::TimedOut).is_empty());
+    let pending = master.take_requeued(1, 2).unwrap();
+    assert_eq!((pending.first, pending.tasks, pending.attempt, master.waiting()), (9, vec![9], 1, 0));
+}
+
+#[test]
+fn a_result_counts_for_the_worker_that_has_the_chunk_only() {
+    let mut master = TaskTable::<u8, &str>::new(3, 0);
+    (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
+    let id = master.give(1, (0, 4), Default::default(), "kept", Duration::ZERO);
+    assert!(master.done(2, id).is_none() && master.done(1, id + 1).is_none());
+    let lost = master.lose(1, WorkerState::Dead);
+    assert_eq!((lost.len(), lost[0].kept, lost[0].count), (1, "kept", 4));
+    assert!(master.done(1, id).is_none());
+    assert_eq!((master.counts().late, master.counts().again), (3, 4));
+}
+
+#[test]
+fn parked_ranks_finish_what_they_have_and_take_over_from_the_dead() {
+    let mut master = TaskTable::<u8, &str>::new(4, 0);
+    (1..4).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
+    let id = master.give(3, (0, 4), Default::default(), "kept", Duration::ZERO);
+    let lost = master.give(2, (4, 4), Default::default(), "lost", Duration::ZERO);
+    master.set_target(1);
+    let change = master.adjust_active(|rank| Some(rank as f64));
+    assert_eq!((change.parked, master.workers().requesting(9).collect::<Vec<_>>()), (vec![2, 3], vec![1]));
+    assert_eq!(master.done(3, id).map(|g| g.kept), Some("kept"), "its result counts");
+    assert_eq!(master.lose(2, WorkerState::Dead)[0].kept, "lost", "what a parked rank had comes back");
+    assert!(master.done(2, lost).is_none());
+    master.lose(1, WorkerState::Dead);
+    assert_eq!(master.workers().working(), 0);
+    assert_eq!(master.adjust_active(|_| None).woken, [3], "somebody has to work");
+    assert_eq!(master.adjust_active(|_| None), Change::default());
+}
+
+#[test]
+fn a_rank_is_woken_for_a_task_that_failed_on_the_only_one() {
+    let mut master = TaskTable::<u8, ()>::new(3, 1);
+    (1..3).for_each(|r| master.workers_mut().set(r, WorkerState::Active));
+    master.set_target(1);
+    assert_eq!(master.adjust_active(|_| None).parked, [2]);
+    master.put_back(PendingTasks { attempt: 1, avoid: Some(1), ..fresh(7, vec![7]) });
+    assert!(master.take_requeued(1, 1).is_none());
+    assert_eq!(master.adjust_active(|_| None).woken, [2]);
+    assert_eq!(master.take_requeued(2, 1).map(|p| p.first), Some(7));
+    assert_eq!(master.adjust_active(|_| None).parked, [2], "it is needed no more");
+}

@@ -1,0 +1,137 @@
+//! A rank that is a sub-master: hands chunks on to its members, and their results to the master.
+
+use std::collections::BTreeMap;
+
+use super::failure_detector::Loss;
+use super::link::Link;
+use super::messages::{ChunkHeader, Entry, Lead, Lost, Payload, Status, ToMaster, ToWorker};
+use super::state::SubmasterState;
+use super::trail::TrailReader;
+use crate::error::{Error, ErrorKind, Result};
+
+/// See the module's page.
+#[derive(Debug)]
+pub(super) struct Submaster {
+    state: SubmasterState<Payload, Entry>,
+    /// The trails of members on this machine.
+    trails: BTreeMap<usize, TrailReader>,
+}
+
+impl Submaster {
+    /// Takes charge of the ranks that the master has named.
+    pub(super) fn lead(link: &mut Link<'_>, order: Lead) -> Result<Self> {
+        let Lead { members, order } = order;
+        let (me, size) = (link.endpoint.rank(), link.endpoint.size());
+        if let Some((strange, _)) = members.iter().find(|&&(m, _)| m == 0 || m == me || m >= size) {
+            let text = format!("was to be the sub-master of rank {strange}, which cannot be");
+            return Err(link.here(Error::new(ErrorKind::Wire, text)));
+        }
+        for &(member, has_come) in &members {
+            link.detector.expect(link.endpoint, member, has_come);
+            ToWorker::Attach(order).send(link.endpoint, member)?;
+        }
+        link.endpoint.sends_aside();
+        let members = members.into_iter().map(|(member, _)| member).collect();
+        Ok(Submaster { state: SubmasterState::new(size, members), trails: BTreeMap::new() })
+    }
+
+    /// Chunks that are here or at members, and results that were not sent.
+    pub(super) fn holds(&self) -> usize {
+        self.state.holds()
+    }
+
+    /// Something has come from a rank.
+    pub(super) fn heard(&mut self, rank: usize) {
+        self.state.heard(rank);
+    }
+
+    /// Chunks have come from the master, for members.
+    pub(super) fn take(&mut self, ahead: u32, chunks: Vec<(ChunkHeader, Payload)>) {
+        self.state.set_ahead(ahead);
+        chunks.into_iter().for_each(|(header, payload)| self.state.take(header, payload));
+    }
+
+    /// A message from a rank that may be a member; others are not listened to.
+    pub(super) fn on_message(&mut self, link: &mut Link<'_>, from: usize, message: ToMaster) -> Result<()> {
+        if !self.state.members().contains(&from) {
+            return Ok(());
+        }
+        link.detector.active(from);
+        match message {
+            ToMaster::Join(join) => {
+                self.state.joined(from);
+                if let Some(trail) = &join.trail {
+                    link.endpoint.know(from, trail.process.clone());
+                    self.trails.extend(TrailReader::open(trail).map(|reader| (from, reader)));
+                }
+            }
+            ToMaster::Result(entry) => {
+                self.state.done(from, entry.chunk_id()?, entry);
+            }
+            // Members send these to rank 0 only, or they come from nobody but sub-masters.
+            ToMaster::Status(_)
+            | ToMaster::Results(_)
+            | ToMaster::TimedOut { .. }
+            | ToMaster::Lost(_)
+            | ToMaster::Retired
+            | ToMaster::Echo
+            | ToMaster::Report(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Hands chunks to members that ask, and results to the master. Returns whether there was anything.
+    pub(super) fn pass_on(&mut self, link: &mut Link<'_>) -> Result<bool> {
+        let mut moved = false;
+        while let Some((member, header, payload)) = self.state.give() {
+            ToWorker::Chunk(header, payload).send(link.endpoint, member)?;
+            moved = true;
+            // Members with something to do get one at a time: others may have asked meanwhile that have nothing.
+            if !self.state.somebody_is_idle() {
+                break;
+            }
+        }
+        if self.state.is_due() {
+            self.deliver(link)?;
+            moved = true;
+        }
+        Ok(moved)
+    }
+
+    /// Sends the master the results that are here.
+    fn deliver(&mut self, link: &mut Link<'_>) -> Result<()> {
+        match self.state.deliver() {
+            results if results.is_empty() => Ok(()),
+            results => ToMaster::Results(results).send(link.endpoint, 0),
+        }
+    }
+
+    /// Whether no member is left, nor will come.
+    pub(super) fn is_deserted(&self) -> bool {
+        self.state.is_deserted()
+    }
+
+    /// Gives back to the master what is here.
+    pub(super) fn retire(mut self, link: &mut Link<'_>) -> Result<()> {
+        self.deliver(link)?;
+        ToMaster::Retired.send(link.endpoint, 0)
+    }
+
+    /// A round over the members: those that are silent are lost.
+    pub(super) fn check_members(&mut self, link: &mut Link<'_>, mine: &Status) -> Result<()> {
+        let now = link.clock.now();
+        for loss in link.detector.over_workers(link.endpoint, self.state.workers(), mine, now)? {
+            log::warn!("farm {}: the tasks of rank {} go to others: {}", link.farm, loss.rank, loss.why);
+            let Loss { rank, certain, died, why } = loss;
+            if !certain {
+                self.state.doubt(rank);
+                continue;
+            }
+            let last_activity = link.detector.last_activity(self.trails.get(&rank), rank, died);
+            let chunks = self.state.lose(rank).into_iter().map(|header| header.id).collect();
+            link.endpoint.lose(rank, &why);
+            ToMaster::Lost(Lost { rank, why, chunks, last_activity }).send(link.endpoint, 0)?;
+        }
+        Ok(())
+    }
+}

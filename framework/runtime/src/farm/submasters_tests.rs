@@ -1,0 +1,70 @@
+//! Farms with sub-masters give the results that they give without.
+
+use super::worker_count::counted;
+use super::*;
+
+#[test]
+fn sub_masters_change_no_result() {
+    for (ranks, leaders) in [(3, 1), (5, 2), (9, 3), (4, 9), (2, 1), (1, 2)] {
+        for chunking in CHUNKINGS {
+            for ordered in [true, false] {
+                let (mut seen, summary) = run(&config(ranks), |session| {
+                    let mut seen = Vec::new();
+                    let mut farm =
+                        Farm::new("text", |x: u32| x.to_string()).sub_masters(leaders).chunking(chunking);
+                    if !ordered {
+                        farm = farm.unordered();
+                    }
+                    let summary =
+                        farm.map(session, 0..2_000, |number, text| seen.push((number, text.unwrap())))?;
+                    Ok((seen, summary))
+                })
+                .unwrap();
+                assert!(!ordered || seen.is_sorted_by_key(|&(number, _)| number));
+                seen.sort_unstable();
+                assert!(seen.into_iter().eq((0..2_000).map(|n: u64| (n, n.to_string()))));
+                let summary = summary.unwrap();
+                let expected = leaders.min(ranks.saturating_sub(1) / 2);
+                assert_eq!(summary.sub_masters.len(), expected, "{ranks} ranks, {leaders} wanted");
+                assert_eq!(summary.ranks.iter().map(|r| r.tasks).sum::<u64>(), 2_000, "{summary}");
+                assert!(summary.sub_masters.iter().all(|&r| summary.ranks[r].tasks == 0), "{summary}");
+            }
+        }
+    }
+}
+
+#[test]
+fn tasks_fail_and_are_tried_again_below_sub_masters() {
+    for leaders in [1, 2] {
+        let results = run(&config(6), |session| {
+            let mut farm = Farm::worker("second", || Ok(Second)).sub_masters(leaders).fail_fast();
+            let mut all = farm.collect(session, 0..300)?;
+            if let Some((results, _)) = farm.collect(session, 0..300)? {
+                all = all.map(|(first, summary)| {
+                    assert_eq!(first, results, "a second run is like the first");
+                    (results, summary)
+                });
+            }
+            Ok(all)
+        });
+        let (results, summary) = results.unwrap().unwrap();
+        assert!(results.into_iter().eq((0..300).map(|n: u64| (n, u32::from(n.is_multiple_of(10))))));
+        assert_eq!((summary.failed, summary.retried, summary.sub_masters.len()), (0, 30, leaders));
+    }
+}
+
+#[test]
+fn iterations_and_endless_streams_run_below_sub_masters() {
+    let farm = || Farm::new("same", |x: u64| x).sub_masters(2);
+    let summary = counted(&config(7), farm, 30);
+    assert_eq!((summary.iterations, summary.tasks, summary.sub_masters), (30, 30 * 64, vec![1, 4]));
+    let last = run(&config(7), |session| {
+        let mut last = 0;
+        farm().map(session, 0.., |number, x| {
+            last = x.unwrap();
+            if number == 9_999 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(last)
+    });
+    assert_eq!(last.unwrap(), 9_999);
+}

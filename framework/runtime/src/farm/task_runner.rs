@@ -1,0 +1,229 @@
+//! The compute side of a farm's rank: the worker, made once, and the chunks that it is given.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::chunk_result::{Activity, ChunkResult, ErasedWorker, TaskTimer};
+use super::messages::{self, ChunkHeader, Payload, Times};
+use super::trail::{NOTED, Trail, TrailLocation};
+use super::worker::Context;
+use crate::comm::Frame;
+use crate::comm::clock::Clock;
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::rank::executor::UserCode;
+use crate::user_code;
+use crate::wire::{Codec, Item};
+
+/// Makes a farm's worker on the rank that computes.
+pub(crate) type Factory<'f, I, O> =
+    Box<dyn FnMut() -> Result<Box<dyn ErasedWorker<I, O> + 'f>, BoxError> + Send + 'f>;
+
+/// Where a farm keeps its worker from one run to the next.
+pub(crate) struct WorkerSlot<'f, I, O> {
+    pub(crate) factory: Factory<'f, I, O>,
+    pub(crate) worker: Option<Box<dyn ErasedWorker<I, O> + 'f>>,
+}
+
+/// How the tasks and results of a farm travel.
+#[derive(Debug)]
+pub(crate) struct Codecs<I, O> {
+    pub(crate) tasks: Codec<I>,
+    pub(crate) results: Codec<O>,
+}
+
+impl<I, O> Clone for Codecs<I, O> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I, O> Copy for Codecs<I, O> {}
+
+/// What the compute side is asked.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Make the worker, if there is none yet.
+    SetUp,
+    /// Do a chunk; `away` says that the result goes to another rank.
+    Chunk { header: ChunkHeader, payload: Payload, away: bool },
+}
+
+/// What it answers.
+pub(crate) enum Outcome<O> {
+    SetUp { took: Duration },
+    Chunk { header: ChunkHeader, times: Times, result: Output<O> },
+}
+
+/// The result of a chunk.
+pub(crate) enum Output<O> {
+    /// For this rank.
+    Local(ChunkResult<O>),
+    /// For another rank.
+    Encoded(Frame),
+}
+
+/// See the module's page.
+pub(crate) struct TaskRunner<'w, 'f, I, O> {
+    slot: &'w mut WorkerSlot<'f, I, O>,
+    codecs: Codecs<I, O>,
+    farm: String,
+    run: u32,
+    cx: Context,
+    clock: Clock,
+    activity: Arc<Activity>,
+    /// Time of a task, as last measured.
+    task_time: Option<f64>,
+    /// Time of a chunk, as last measured.
+    chunk_time: Option<Duration>,
+    /// Says of every task that it has begun, however short they are: one that hangs has to be known.
+    every: bool,
+    /// Tells whoever survives this process what it was doing.
+    trail: Option<Trail>,
+}
+
+/// Tasks shorter than this, in seconds, are not timed one by one: that would cost a good part of what they do.
+const TIME_EACH: f64 = 1e-6;
+
+impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
+    pub(crate) fn new(
+        slot: &'w mut WorkerSlot<'f, I, O>,
+        codecs: Codecs<I, O>,
+        farm: &str,
+        run: u32,
+        rank: usize,
+        clock: Clock,
+    ) -> Self {
+        let cx = Context { rank, task: 0, attempt: 0 };
+        let activity = Arc::default();
+        TaskRunner {
+            slot,
+            codecs,
+            farm: farm.to_string(),
+            run,
+            cx,
+            clock,
+            activity,
+            task_time: None,
+            chunk_time: None,
+            every: false,
+            trail: None,
+        }
+    }
+
+    /// From now on says of every task that it has begun.
+    pub(crate) fn watch_every_task(&mut self) {
+        self.every = true;
+    }
+
+    /// From now on leaves a trail, unless the system has none. Returns where it is.
+    pub(crate) fn leave_trail(&mut self) -> Option<TrailLocation> {
+        self.trail = Trail::new();
+        self.trail.as_ref().map(Trail::place)
+    }
+
+    pub(crate) fn activity(&self) -> Arc<Activity> {
+        self.activity.clone()
+    }
+
+    fn set_up(&mut self) -> Result<Duration> {
+        if self.slot.worker.is_some() {
+            return Ok(Duration::ZERO);
+        }
+        let start = self.clock.now();
+        let factory = &mut self.slot.factory;
+        let made = user_code::call(factory);
+        self.slot.worker = Some(made.map_err(|e| self.here(e))?);
+        Ok(self.clock.now().saturating_sub(start))
+    }
+
+    fn here(&self, error: Error) -> Error {
+        error.in_farm(&self.farm).at_rank(self.cx.rank)
+    }
+
+    /// An error with a chunk as a whole: its tasks or results cannot travel.
+    fn blame(&self, error: Error, header: ChunkHeader) -> Error {
+        let text = format!("{} (in a chunk of {} from this one on)", error.message(), header.count);
+        self.here(Error::new(error.kind(), text).on_item(header.first))
+    }
+
+    fn chunk(&mut self, header: ChunkHeader, payload: Payload, away: bool) -> Result<Outcome<O>> {
+        let count = header.count as usize;
+        self.activity.set(Some(header.first));
+        let noted = |time: Option<f64>| time.is_none_or(|time| time >= NOTED.as_secs_f64());
+        if let Some(trail) = &mut self.trail {
+            // Short chunks are so many that a note of each would cost something.
+            let long = header.suspect || header.alone || noted(self.chunk_time.map(|t| t.as_secs_f64()));
+            if long { trail.begin(header.id, None) } else { trail.end() }
+        }
+        let tasks = user_code::call(|| self.codecs.tasks.decode(payload.head, payload.parts, count))
+            .map_err(|e| self.blame(e, header))?;
+        let Some(worker) = &mut self.slot.worker else {
+            return Err(self.here(Error::new(ErrorKind::Wire, "a chunk came before the worker was made")));
+        };
+        let mut result = ChunkResult::with_room(count);
+        (self.cx.task, self.cx.attempt) = (header.first, header.attempt);
+        let start = self.clock.now();
+        let each = self.every || self.task_time.is_none_or(|t| t >= TIME_EACH);
+        let trail = self.trail.as_mut().filter(|_| noted(self.task_time)).map(|trail| (trail, header.id));
+        let mut timer = TaskTimer { clock: self.clock, activity: self.activity.clone(), trail, last: start };
+        worker.run(tasks, &mut self.cx, each.then_some(&mut timer), &mut result);
+        let took = self.clock.now().saturating_sub(start);
+        let (seconds, tasks) = (took.as_secs_f64(), f64::from(header.count.max(1)));
+        (self.task_time, self.chunk_time) = (Some(seconds / tasks), Some(took));
+        let times = if each {
+            Times { took, sum: result.sum, squares: result.squares }
+        } else {
+            Times { took, sum: seconds, squares: seconds * seconds / tasks }
+        };
+        let result = if away {
+            let message = user_code::call(|| {
+                messages::encode_result(self.run, header, &self.codecs.results, result, times)
+            });
+            Output::Encoded(message.map_err(|e| self.blame(e, header))?)
+        } else {
+            self.codecs.results.check(&result.results).map_err(|e| self.blame(e, header))?;
+            Output::Local(result)
+        };
+        self.activity.set(None);
+        if let Some(trail) = &mut self.trail {
+            trail.end();
+        }
+        Ok(Outcome::Chunk { header, times, result })
+    }
+}
+
+impl<I: Item, O: Item> UserCode for TaskRunner<'_, '_, I, O> {
+    type Task = Command;
+    type Outcome = Outcome<O>;
+
+    fn run(&mut self, task: Command) -> Result<Option<Outcome<O>>> {
+        match task {
+            Command::SetUp => self.set_up().map(|took| Some(Outcome::SetUp { took })),
+            Command::Chunk { header, payload, away } => self.chunk(header, payload, away).map(Some),
+        }
+    }
+
+    fn answers(_: &Command) -> bool {
+        true
+    }
+
+    fn may_block(&self, task: &Command) -> bool {
+        match task {
+            Command::SetUp => self.slot.worker.is_none(),
+            Command::Chunk { header, .. } => header.suspect,
+        }
+    }
+
+    fn took(outcome: &Outcome<O>) -> Option<Duration> {
+        match outcome {
+            Outcome::Chunk { times, .. } => Some(times.took),
+            Outcome::SetUp { .. } => None,
+        }
+    }
+}
+
+impl<I, O> std::fmt::Debug for TaskRunner<'_, '_, I, O> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TaskRunner").field("farm", &self.farm).field("cx", &self.cx).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,92 @@
+//! Whether a set of tasks is the one that it was when its results were kept.
+
+use crate::comm::Part;
+use crate::error::{Error, ErrorKind, Result};
+use crate::user_code;
+use crate::wire::{Codec, Item};
+
+/// What is kept of a set of tasks: how many they are, and a number that differs, very likely, where the tasks do.
+///
+/// The bytes of one task may come in another order each time, as those of a `HashMap` do. So a task counts by how many
+/// bytes it has, by their sum and by the sum of their squares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskSetDigest {
+    tasks: u64,
+    sum: u64,
+}
+
+impl TaskSetDigest {
+    /// The digest of a set of tasks, which comes back.
+    ///
+    /// # Errors
+    /// If a task cannot be encoded or decoded.
+    pub(crate) fn of<I: Item>(tasks: Vec<I>, codec: &Codec<I>) -> Result<(Self, Vec<I>)> {
+        let mut digest = TaskSetDigest { tasks: tasks.len() as u64, sum: 0 };
+        let one = |task| {
+            let (mut head, mut parts) = (Vec::new(), Vec::new());
+            user_code::call(|| codec.encode(vec![task], &mut head, &mut parts))?;
+            digest.add(&head, &parts);
+            user_code::call(|| codec.decode(head.into(), parts, 1))?
+                .pop()
+                .ok_or_else(|| Error::new(ErrorKind::Wire, "a task has got lost in its codec"))
+        };
+        let tasks: Result<Vec<I>> = tasks.into_iter().map(one).collect();
+        Ok((digest, tasks?))
+    }
+
+    fn add(&mut self, head: &[u8], parts: &[Part]) {
+        for bytes in std::iter::once(head).chain(parts.iter().map(Part::bytes)) {
+            let (mut sum, mut squares) = (0u64, 0u64);
+            for &byte in bytes {
+                let byte = u64::from(byte);
+                sum += byte;
+                squares += byte * byte;
+            }
+            for value in [bytes.len() as u64, sum, squares] {
+                // The multiplier of the 64-bit FNV hash.
+                self.sum = (self.sum ^ value).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
+            }
+        }
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.tasks.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.sum.to_le_bytes());
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn digest<I: Item>(tasks: Vec<I>) -> [u8; 16] {
+        TaskSetDigest::of(tasks, &Codec::of_type()).unwrap().0.to_bytes()
+    }
+
+    #[test]
+    fn other_tasks_have_another_digest() {
+        let set = digest(vec![1u64, 2, 3]);
+        assert_eq!(set, digest(vec![1u64, 2, 3]));
+        for other in [vec![1u64, 2], vec![1, 3, 2], vec![2, 2, 2], vec![1, 2, 3 << 8 | 1], vec![]] {
+            assert_ne!(set, digest(other));
+        }
+        assert_ne!(digest(vec![vec![0.5; 9_000]]), digest(vec![vec![0.25; 9_000]]));
+    }
+
+    #[test]
+    fn the_order_within_a_map_does_not_count() {
+        // Each map has an order of its own.
+        let map = |last| (0..100).chain([last]).map(|n| (n, n * n)).collect::<HashMap<u32, u32>>();
+        assert_eq!(digest(vec![map(500)]), digest(vec![map(500)]));
+        assert_ne!(digest(vec![map(500)]), digest(vec![map(501)]));
+    }
+
+    #[test]
+    fn tasks_come_back() {
+        let texts = vec!["a".to_string(), String::new()];
+        assert_eq!(TaskSetDigest::of(texts.clone(), &Codec::of_type()).unwrap().1, texts);
+    }
+}

@@ -1,0 +1,310 @@
+//! Where tasks come from: the user's iterator, drawn from as far as chunks are handed out. It is asked between messages if
+//! it answers soon, and else on a thread: it may take as long as it likes, and rank 0 stays alive to its workers.
+
+use std::collections::VecDeque;
+use std::thread::Scope;
+use std::time::Duration;
+
+use super::user_job::{JobTime, JobTimer};
+use crate::comm::Waker;
+use crate::comm::clock::Clock;
+use crate::error::{Error, Result};
+use crate::rank::executor::{Executor, UserCode};
+use crate::session::Driver;
+use crate::user_code;
+use crate::wire::{Item, weigh};
+
+/// How many tasks are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// At most this many,
+    pub(super) most: u64,
+    /// and no more after those that have this many bytes together,
+    pub(super) bytes: u64,
+    /// of which one in this number is weighed.
+    pub(super) step: usize,
+}
+
+struct Draw {
+    wanted: Wanted,
+    /// Whether the job may last only for its turn.
+    limited: bool,
+}
+
+/// Tasks that were drawn.
+struct Drawn<I> {
+    time: JobTime,
+    tasks: Vec<I>,
+    /// They have as many bytes together as were wanted.
+    full: bool,
+    ended: bool,
+    hint: (usize, Option<usize>),
+}
+
+/// The iterator at its executor.
+struct SourceCode<T> {
+    tasks: T,
+    drawn: u64,
+    farm: String,
+    timer: JobTimer,
+}
+
+impl<T: Iterator<Item: Item> + Send> UserCode for SourceCode<T> {
+    type Task = Draw;
+    type Outcome = Drawn<T::Item>;
+
+    fn run(&mut self, draw: Draw) -> Result<Option<Drawn<T::Item>>> {
+        let Draw { wanted: Wanted { most, bytes, step }, limited } = draw;
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        self.timer.begin(limited);
+        let mut drawn: Vec<T::Item> = Vec::with_capacity(most.min(self.tasks.size_hint().0.max(64)));
+        let (mut full, mut ended) = (false, false);
+        let hint = user_code::call(|| {
+            let SourceCode { tasks, timer, .. } = self;
+            let (mut weight, mut skip) = (0, 0);
+            while !full && drawn.len() < most {
+                if !std::mem::needs_drop::<T::Item>() {
+                    // All have the same size, which the caller knows.
+                    let some = timer.until_look(drawn.len()).min(most - drawn.len());
+                    let before = drawn.len();
+                    drawn.extend(tasks.by_ref().take(some));
+                    ended = drawn.len() < before + some;
+                } else if let Some(task) = tasks.next() {
+                    if skip == 0 {
+                        weight += (weigh(std::slice::from_ref(&task)) * step) as u64;
+                        (full, skip) = (weight >= bytes, step);
+                    }
+                    skip -= 1;
+                    drawn.push(task);
+                } else {
+                    ended = true;
+                }
+                if ended || timer.is_over(drawn.len()) {
+                    break;
+                }
+            }
+            Ok::<_, Error>(tasks.size_hint())
+        });
+        let at = self.drawn + drawn.len() as u64;
+        let hint = hint.map_err(|e| e.on_item(at).at_rank(0).in_farm(&self.farm))?;
+        self.drawn = at;
+        ended |= hint == (0, Some(0));
+        Ok(Some(Drawn { time: self.timer.end(), tasks: drawn, full, ended, hint }))
+    }
+
+    fn answers(_: &Draw) -> bool {
+        true
+    }
+
+    fn may_block(&self, _: &Draw) -> bool {
+        false
+    }
+
+    fn took(outcome: &Drawn<T::Item>) -> Option<Duration> {
+        outcome.time.took()
+    }
+}
+
+/// The tasks that have not been taken yet.
+pub(super) struct TaskSource<'scope, 'env, T: Iterator<Item: Item> + Send> {
+    executor: Executor<'scope, 'env, SourceCode<T>>,
+    /// Tasks that were drawn and not taken.
+    buffer: VecDeque<T::Item>,
+    /// They have as many bytes together as were wanted.
+    full: bool,
+    taken: u64,
+    /// The iterator has no more.
+    ended: bool,
+    hint: (usize, Option<usize>),
+}
+
+impl<'scope, 'env, T: Iterator<Item: Item> + Send + 'scope> TaskSource<'scope, 'env, T> {
+    /// The tasks of an iterator, for the farm with this name. `waker` wakes rank 0's thread.
+    pub(super) fn new(
+        scope: &'scope Scope<'scope, 'env>,
+        driver: Driver,
+        (waker, clock): (Waker, Clock),
+        farm: &str,
+        tasks: T,
+    ) -> Result<Self> {
+        let hint = tasks.size_hint();
+        let code = SourceCode { tasks, drawn: 0, farm: farm.to_string(), timer: JobTimer::new(clock) };
+        let executor = Executor::new(scope, 0, driver, waker, clock, code)?;
+        Ok(TaskSource { executor, buffer: VecDeque::new(), full: false, taken: 0, ended: false, hint })
+    }
+
+    /// Tasks taken so far; the number of the next one.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Whether there are no more. An iterator that has not said so yet may still turn out to have ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended && self.buffer.is_empty()
+    }
+
+    /// Wants no more.
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+        self.buffer.clear();
+    }
+
+    /// How many are left, and whether that is certain.
+    pub(super) fn left(&self) -> (u64, bool) {
+        let here = self.buffer.len() as u64;
+        if self.ended {
+            return (here, true);
+        }
+        let (low, high) = self.hint;
+        // While more are being drawn the hint is an old one.
+        let exact = high == Some(low);
+        ((low as u64).saturating_add(here), exact)
+    }
+
+    /// Whether rank 0's thread may wait busily.
+    pub(super) fn leaves_the_core(&self) -> bool {
+        self.executor.leaves_the_core()
+    }
+
+    /// Takes in what was drawn. Returns whether there was anything.
+    ///
+    /// # Errors
+    /// If the iterator has panicked.
+    pub(super) fn advance(&mut self) -> Result<bool> {
+        let Some(drawn) = self.executor.fetch()? else { return Ok(false) };
+        (self.full, self.hint) = (drawn.full, drawn.hint);
+        if !self.ended {
+            self.ended = drawn.ended;
+            if self.buffer.is_empty() {
+                self.buffer = drawn.tasks.into();
+            } else {
+                self.buffer.extend(drawn.tasks);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The next tasks, as many as are `wanted`; fewer at the end only. None if the iterator has not answered yet.
+    ///
+    /// # Errors
+    /// If the iterator panics.
+    pub(super) fn draw(&mut self, wanted: Wanted) -> Result<Vec<T::Item>> {
+        if wanted.most == 0 {
+            return Ok(Vec::new());
+        }
+        self.advance()?;
+        let most = usize::try_from(wanted.most).unwrap_or(usize::MAX);
+        if self.buffer.len() < most && !self.ended && !self.full && self.executor.is_idle() {
+            let limited = self.executor.is_inline();
+            let wanted = Wanted { most: (most - self.buffer.len()) as u64, ..wanted };
+            self.executor.submit(Draw { wanted, limited })?;
+            self.advance()?;
+        }
+        if self.buffer.len() < most && !self.ended && !self.full {
+            return Ok(Vec::new());
+        }
+        let tasks: Vec<T::Item> = if self.buffer.len() <= most {
+            self.full = false;
+            std::mem::take(&mut self.buffer).into()
+        } else {
+            self.buffer.drain(..most).collect()
+        };
+        self.taken += tasks.len() as u64;
+        Ok(tasks)
+    }
+}
+
+impl<T: Iterator<Item: Item> + Send> std::fmt::Debug for TaskSource<'_, '_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TaskSource")
+            .field("taken", &self.taken)
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A source at an executor of this kind, for `test`.
+    fn with<T: Iterator<Item: Item> + Send>(
+        tasks: T,
+        driver: Driver,
+        test: impl for<'scope, 'env> FnOnce(TaskSource<'scope, 'env, T>),
+    ) {
+        std::thread::scope(|scope| {
+            let ends = (Waker::for_this_thread(), Clock::wall());
+            test(TaskSource::new(scope, driver, ends, "test", tasks).expect("it starts"));
+        });
+    }
+
+    /// Waits for the source's answer.
+    fn draw<'a, T: Iterator<Item: Item> + Send + 'a>(
+        source: &mut TaskSource<'a, '_, T>,
+        wanted: Wanted,
+    ) -> Result<Vec<T::Item>> {
+        loop {
+            let tasks = source.draw(wanted)?;
+            if !tasks.is_empty() || source.has_ended() {
+                return Ok(tasks);
+            }
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+    }
+
+    fn most(most: u64) -> Wanted {
+        Wanted { most, bytes: u64::MAX, step: 1 }
+    }
+
+    #[test]
+    fn it_ends_when_the_iterator_does() {
+        for driver in [Driver::Inline, Driver::Threaded] {
+            with((0..5).filter(|x| *x != 3), driver, |mut source| {
+                assert_eq!(source.left(), (0, false));
+                assert_eq!(draw(&mut source, most(3)).unwrap(), [0, 1, 2]);
+                assert!(!source.has_ended());
+                assert_eq!(draw(&mut source, most(3)).unwrap(), [4]);
+                assert!(source.has_ended() && source.taken() == 4);
+                assert!(source.draw(most(3)).unwrap().is_empty());
+            });
+            with(0..4, driver, |mut exact| {
+                assert_eq!(exact.left(), (4, true));
+                assert_eq!((draw(&mut exact, most(4)).unwrap().len(), exact.left()), (4, (0, true)));
+                assert!(exact.has_ended(), "known without another look");
+            });
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_iterator_names_the_task() {
+        with((0..5).inspect(|x| assert!(*x != 2, "two")), Driver::Inline, |mut source| {
+            assert_eq!(draw(&mut source, most(1)).unwrap(), [0]);
+            let error = draw(&mut source, most(3)).unwrap_err();
+            assert_eq!(error.to_string(), "rank 0: farm test: task 2: panicked: two");
+        });
+    }
+
+    #[test]
+    fn wide_tasks_are_not_drawn_beyond_what_there_is_room_for() {
+        let tasks = [10, 20, 500, 30, 40].into_iter().map(|n| vec![0u8; n]);
+        with(tasks, Driver::Inline, |mut source| {
+            let wanted = Wanted { most: 4, bytes: 500, step: 1 };
+            let mut lengths = || draw(&mut source, wanted).unwrap().iter().map(Vec::len).collect::<Vec<_>>();
+            assert_eq!((lengths(), lengths()), (vec![10, 20, 500], vec![30, 40]));
+            assert!(source.has_ended());
+        });
+    }
+
+    #[test]
+    fn a_slow_iterator_does_not_keep_its_caller_waiting() {
+        let slow = (0..4).inspect(|_| std::thread::sleep(Duration::from_millis(100)));
+        with(slow, Driver::Threaded, |mut source| {
+            assert!(
+                source.draw(most(4)).unwrap().is_empty() && !source.has_ended(),
+                "it has not answered yet"
+            );
+            assert_eq!(draw(&mut source, most(4)).unwrap(), [0, 1, 2, 3], "and then it has, with all");
+        });
+    }
+}
