@@ -52,10 +52,10 @@ pub fn all() -> Vec<Case> {
 }
 
 /// The case of this name: one of [`all`], of [`SEEDS`](cases::SEEDS), of the [`faults`], or of those whose ranks are to be
-/// killed or whose memory is looked at.
+/// killed, whose memory is looked at, or that are slow.
 pub fn find(name: &str) -> Option<Case> {
     let faults = faults::all().into_iter().map(|f| f.case);
-    let others = cases::SEEDS.iter().chain(cases::MORTAL).chain(cases::MEMORY).copied();
+    let others = cases::SEEDS.iter().chain(cases::MORTAL).chain(cases::MEMORY).chain(cases::SLOW).copied();
     all().into_iter().chain(faults).chain(others).find(|c| c.name == name)
 }
 

@@ -219,6 +219,13 @@ fn a_busy_rank_is_not_taken_for_dead() {
     }
 }
 
+/// Rank 0 gives signs of life while the source or the sink of a farm takes longer than ranks may be silent.
+#[test]
+fn a_slow_source_or_sink_of_a_farm_is_no_death_under_mpirun() {
+    let job = Job::new(PROGRAM, 3).arg("farm-slow-ends").env("ARMATURE_PEER_SECONDS", "2");
+    job.limit(SOON * 3).passes(&["farm-slow-ends"]);
+}
+
 /// Items that take longer than the limit are no standstill, whichever rank they are on.
 #[test]
 fn a_long_item_is_no_standstill() {

@@ -22,6 +22,9 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "farm-sub-masters", run: sub_masters },
 ];
 
+/// Farms whose source and sink take longer than ranks may be silent, for a limit of two seconds.
+pub const SLOW: &[Case] = &[Case { name: "farm-slow-ends", run: slow_ends }];
+
 /// Policies of every sort.
 const CHUNKINGS: [Chunking; 7] = [
     Chunking::Auto,
@@ -249,6 +252,34 @@ fn sub_masters(session: &Session) -> Result<(), BoxError> {
                 format!("{what}: {expected} were expected")
             })?;
         }
+    }
+    Ok(())
+}
+
+/// One call takes longer than the limit, and those of one chunk do together.
+fn slow_ends(session: &Session) -> Result<(), BoxError> {
+    let nap = |number: u64| {
+        let millis = if number == 3 { 3_500 } else { 50 };
+        std::thread::sleep(std::time::Duration::from_millis(millis));
+    };
+    for slow_sink in [true, false] {
+        let mut out = Vec::new();
+        let mut farm =
+            Farm::new("slow ends", |x: u64| x * x).chunking(Chunking::Fixed(60)).dedicated_master();
+        let tasks = (0..60).inspect(|&x| {
+            if !slow_sink {
+                nap(x);
+            }
+        });
+        farm.map(session, tasks, |number, x| {
+            if slow_sink {
+                nap(number);
+            }
+            out.push((number, x.unwrap_or(0)));
+        })?;
+        let expected: Vec<(u64, u64)> =
+            if session.is_root() { (0..60).map(|x| (x, x * x)).collect() } else { vec![] };
+        same(session, if slow_sink { "a slow sink" } else { "a slow source" }, &out, &expected)?;
     }
     Ok(())
 }

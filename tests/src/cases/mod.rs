@@ -14,6 +14,7 @@ mod simulated;
 mod units;
 
 pub use deaths::CASES as MORTAL;
+pub use farms::SLOW;
 pub use flow::bounded;
 pub use memory::CASES as MEMORY;
 pub use serial::moves_state;
