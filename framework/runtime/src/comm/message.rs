@@ -64,18 +64,6 @@ tags! {
     }
 }
 
-tags! {
-    "the skeletons";
-    /// Messages of skeletons.
-    pub(crate) enum Tag {
-        Finish = 23,
-        Report = 24,
-        Status = 25,
-        Probe = 26,
-        Echo = 27,
-    }
-}
-
 /// Bytes of the header in front of every frame's head: run number (4), tag (1), zero (3).
 pub(crate) const FRAME_HEADER: usize = 8;
 

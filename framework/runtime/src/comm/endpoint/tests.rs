@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::comm::local::{LocalTransport, World};
-use crate::comm::message::Tag;
 
 impl Endpoint {
     /// Looks all the time from second `from` to second `to` after `start`. Returns the last one by the clock.
@@ -27,9 +26,9 @@ fn pair() -> (Endpoint, Endpoint) {
 fn mail_of_a_later_run_waits_and_mail_of_an_earlier_one_is_dropped() {
     let (mut a, mut b) = pair();
     a.next_run();
-    a.send(1, Tag::Finish, &1u32).unwrap();
+    a.send(1, Control::Leave, &1u32).unwrap();
     a.next_run();
-    a.send(1, Tag::Finish, &2u32).unwrap();
+    a.send(1, Control::Leave, &2u32).unwrap();
     assert!(b.poll().unwrap().is_none(), "b is still in run 0");
     b.next_run();
     let message = b.poll().unwrap().unwrap();
@@ -37,7 +36,7 @@ fn mail_of_a_later_run_waits_and_mail_of_an_earlier_one_is_dropped() {
     b.next_run();
     let message = b.poll().unwrap().unwrap();
     assert_eq!(wire::from_bytes::<u32>(&message.body).unwrap(), 2);
-    b.send(0, Tag::Finish, &3u32).unwrap();
+    b.send(0, Control::Leave, &3u32).unwrap();
     a.next_run();
     assert!(a.poll().unwrap().is_none(), "run 2 is over for a");
 }
@@ -59,7 +58,7 @@ fn garbage_is_an_error_not_a_panic() {
     a.send_ready(1, Frame::new(vec![1, 2, 3])).unwrap();
     assert_eq!(b.poll().unwrap_err().kind(), ErrorKind::Wire);
     a.send_ready(1, Frame::new(vec![0, 0, 0, 0, 200, 0, 0, 0])).unwrap();
-    let unknown = b.poll().unwrap().expect("a message").tag::<Tag>().unwrap_err();
+    let unknown = b.poll().unwrap().expect("a message").tag::<Control>().unwrap_err();
     assert_eq!(unknown.kind(), ErrorKind::Wire);
     assert!(unknown.message().contains("rank 0 sent a message of kind 200, expected one of"), "{unknown}");
 }
