@@ -6,7 +6,6 @@
 mod foreign;
 mod names;
 mod page;
-mod renames;
 mod sources;
 
 use std::path::{Path, PathBuf};

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use crate::foreign;
-use crate::renames::UNTIL_RENAMED;
 use crate::sources::{Sources, identifier};
 
 /// Something that the sources must have.
@@ -40,12 +39,7 @@ impl Name {
             Name::Setting(name) => sources.has_setting(name),
             Name::Option(name) => sources.has_option(name) || is_foreign(name),
             Name::Member(of, name) => sources.has_member(of, name) || is_foreign(&format!("{of}::{name}")),
-            Name::File(name) => {
-                let former = UNTIL_RENAMED.iter().find(|(place, _)| place == name).map(|(_, file)| *file);
-                sources.has_file(name, beside)
-                    || former.is_some_and(|file| sources.has_file(file, ""))
-                    || is_foreign(name)
-            }
+            Name::File(name) => sources.has_file(name, beside) || is_foreign(name),
             Name::Word(name) => sources.has_word(name) || is_foreign(name),
         }
     }
