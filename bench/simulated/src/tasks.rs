@@ -46,7 +46,7 @@ impl TaskShape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use armature_planner::rate::Running;
+    use armature_planner::estimate::Running;
 
     #[test]
     fn mean_deviation_and_blocks_are_as_asked() {

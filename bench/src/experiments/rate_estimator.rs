@@ -8,8 +8,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use armature_planner::measure::ServiceTime;
-use armature_planner::rate::{MonitorOptions, RateEstimator, Sample, ServiceMonitor};
+use armature_planner::estimate::ServiceTime;
+use armature_planner::estimate::{MonitorOptions, RateEstimator, Sample, ServiceMonitor};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Exp1};

@@ -24,19 +24,19 @@
 //! ```
 //!
 //! [`pipeline`], [`farm`] and [`loops`] hold the models and the planners, [`simulate`] what their predictions are checked
-//! against. [`measure`] and [`rate`] make the planners' input of what was measured, and [`tuner`] decides when a better
+//! against. [`estimate`] makes the planners' input of what was measured, [`papers`] keeps what no decision uses, and [`tuner`] decides when a better
 //! plan is worth changing to.
 
 mod cores;
 mod error;
+pub mod estimate;
 pub mod farm;
 pub mod loops;
-pub mod measure;
+pub mod papers;
 pub mod pipeline;
 mod platform;
 mod random;
 mod range;
-pub mod rate;
 #[cfg(test)]
 mod reference;
 pub mod simulate;

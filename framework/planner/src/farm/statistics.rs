@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::by_worker::ByWorker;
 use super::knowledge::ChunkDone;
-use crate::rate::Running;
+use crate::estimate::Running;
 
 /// Times of tasks, from the reports of finished chunks: over all of them, and of each worker.
 ///

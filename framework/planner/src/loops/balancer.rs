@@ -5,16 +5,16 @@ mod decide;
 use serde::{Deserialize, Serialize};
 
 use super::check_ranks;
-use super::cost::MovementFit;
-use super::decision::LoopDecision;
-use super::filter::RateFilter;
-use super::interaction::{Ahead, Interaction, Report};
 use super::moves::{Move, busiest};
 use super::options::LoopOptions;
-use super::period::{PeriodChooser, phases_between};
-use super::realised_gain::RealisedGain;
-use super::stability::Stability;
 use crate::error::Result;
+use crate::loops::decide::cost_benefit::MovementFit;
+use crate::loops::decide::decision::LoopDecision;
+use crate::loops::decide::period::{PeriodChooser, phases_between};
+use crate::loops::decide::realised_gain::RealisedGain;
+use crate::loops::decide::stability::Stability;
+use crate::loops::rates::filter::RateFilter;
+use crate::loops::rates::interaction::{Ahead, Interaction, Report};
 use crate::range;
 use crate::tuner::{Reason, Verdict};
 

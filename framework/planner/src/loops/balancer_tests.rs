@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::papers::Oscillation;
 use crate::tuner::{Reason, Verdict};
 
 /// Ranks that do what they hold at given speeds, and a balancer that looks once a second.

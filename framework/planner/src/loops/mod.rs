@@ -11,58 +11,46 @@
 //! | question | answer |
 //! |---|---|
 //! | how many iterations between two messages of a pipelined loop? | [`Sweep`] |
-//! | what do barriers cost? | [`Barriers`] |
+//! | what do barriers cost? | [`Barriers`](crate::papers::Barriers) |
 //! | how often are rates looked at? | [`PeriodLimits`], [`PeriodChooser`] |
 //! | how fast is a rank? | [`RateAccumulator`], [`Smoothing`], [`RateFilter`] |
 //! | how many units should each rank have, and what would that save? | [`distribute`], [`reduction`] |
 //! | who sends what to whom? | [`direct_moves`], [`neighbour_moves`], [`rounds`], [`block_moves`] |
 //! | what does moving cost, how long does it pay? | [`MovementFit`], [`Stability`] |
 //! | all of this together | [`LoopBalancer`] |
-//! | what could be reached at best? | [`efficiency`], [`Oscillation`] |
+//! | what could be reached at best? | [`efficiency`], [`Oscillation`](crate::papers::Oscillation) |
 //!
 //! [`simulate::loops`](crate::simulate::loops) runs a balancer on simulated ranks with competing loads.
 
 mod balancer;
 #[cfg(test)]
 mod balancer_tests;
-mod barriers;
-mod cost;
-mod decision;
+mod decide;
 mod distribution;
 mod efficiency;
-mod filter;
-mod interaction;
 mod moves;
 mod options;
-mod oscillation;
-mod period;
 #[cfg(test)]
 mod property_tests;
-mod rate_accumulator;
-mod realised_gain;
-#[cfg(test)]
-mod realised_gain_tests;
+mod rates;
 #[cfg(test)]
 mod reference_tests;
 mod rounds;
-mod stability;
 mod sweep;
 
 pub use balancer::LoopBalancer;
-pub use barriers::Barriers;
-pub use cost::{MovementCosts, MovementFit};
-pub use decision::LoopDecision;
+pub use decide::cost_benefit::{MovementCosts, MovementFit};
+pub use decide::decision::LoopDecision;
+pub use decide::period::{PeriodChooser, PeriodLimits, PeriodOptions, phases_between};
+pub use decide::stability::Stability;
 pub use distribution::{distribute, pass_time, reduction};
 pub use efficiency::{RankTime, efficiency};
-pub use filter::{RateFilter, Smoothing, Trend, TrendTable};
-pub use interaction::{Ahead, Interaction, Report};
 pub use moves::{Move, Reach, busiest, direct_moves, neighbour_moves};
 pub use options::LoopOptions;
-pub use oscillation::{Oscillation, Reaction};
-pub use period::{PeriodChooser, PeriodLimits, PeriodOptions, phases_between};
-pub use rate_accumulator::{LEAST_PERIOD, RateAccumulator, SOON, tells_rate};
+pub use rates::filter::{RateFilter, Smoothing, Trend, TrendTable};
+pub use rates::interaction::{Ahead, Interaction, Report};
+pub use rates::rate_accumulator::{LEAST_PERIOD, RateAccumulator, SOON, tells_rate};
 pub use rounds::{BlockMove, block_moves, rounds};
-pub use stability::Stability;
 pub use sweep::{Grain, ShiftCost, Sweep, block_of_grain, iteration_time};
 
 use crate::error::{Error, ErrorKind, Result};

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::cost::MovementCosts;
-use super::filter::Smoothing;
 use super::invalid;
 use super::moves::Reach;
-use super::period::PeriodOptions;
 use crate::error::Result;
+use crate::loops::decide::cost_benefit::MovementCosts;
+use crate::loops::decide::period::PeriodOptions;
+use crate::loops::rates::filter::Smoothing;
 use crate::range::{self, AMOUNT, POSITIVE};
 
 /// How a [`LoopBalancer`](super::LoopBalancer) decides; the defaults are the paper's, but for

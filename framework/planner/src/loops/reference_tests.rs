@@ -1,6 +1,7 @@
 //! The formulas against values that were computed independently.
 
 use super::*;
+use crate::papers::{Barriers, Oscillation, Reaction};
 use crate::reference::Case;
 use crate::tuner::{Reason, Verdict};
 

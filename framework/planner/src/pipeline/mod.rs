@@ -5,27 +5,13 @@
 //! and BSC follow *Heterogeneous Dynamic Pipeline Mapping* (2017); replicas of groups, processors that host several
 //! blocks, dispatch on demand and the refined planner go beyond it.
 
-mod bsc;
-mod capacity;
-mod core_sharing;
-mod costs;
 mod dispatch;
-mod dpm;
-mod flexible;
-mod hedpm;
-mod ideal;
 mod mapping;
 mod model;
-mod optimal;
 mod plan;
-mod production_time;
-mod refine;
-mod repair;
 mod rules;
-
+mod search;
 mod spec;
-mod starts;
-mod stop;
 
 pub use dispatch::Dispatch;
 pub use mapping::{Block, Mapping};

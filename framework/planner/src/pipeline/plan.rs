@@ -5,18 +5,18 @@ use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
-use super::capacity::{Capacity, Hosted};
-use super::costs::Costs;
 use super::dispatch::Dispatch;
-use super::hedpm::Hedpm;
 use super::mapping::{Block, Mapping};
+use super::model::capacity::{Capacity, Hosted};
+use super::model::costs::Costs;
 use super::model::{Prediction, pace, predict};
-use super::refine::{self, Problem};
-use super::repair::repair;
 use super::rules::Rules;
+use super::search::hedpm::Hedpm;
+use super::search::refine::{self, Problem};
+use super::search::repair::repair;
+use super::search::stop::Stop;
+use super::search::{bsc, dpm, flexible, optimal, starts};
 use super::spec::PipelineSpec;
-use super::stop::Stop;
-use super::{bsc, dpm, flexible, optimal, starts};
 use crate::error::{Error, ErrorKind, Result};
 use crate::platform::Platform;
 

@@ -1,12 +1,12 @@
 //! Units, moves, rates and periods of loops.
 
 use armature_planner::loops::{
-    Ahead, Barriers, Interaction, LoopBalancer, LoopOptions, Move, MovementCosts, MovementFit, Oscillation,
-    PeriodChooser, PeriodLimits, PeriodOptions, RankTime, RateAccumulator, RateFilter, Reach, Reaction,
-    Report, ShiftCost, Smoothing, Stability, Sweep, Trend, TrendTable, block_moves, block_of_grain, busiest,
-    direct_moves, distribute, efficiency, iteration_time, neighbour_moves, pass_time, phases_between,
-    reduction, rounds, tells_rate,
+    Ahead, Interaction, LoopBalancer, LoopOptions, Move, MovementCosts, MovementFit, PeriodChooser,
+    PeriodLimits, PeriodOptions, RankTime, RateAccumulator, RateFilter, Reach, Report, ShiftCost, Smoothing,
+    Stability, Sweep, Trend, TrendTable, block_moves, block_of_grain, busiest, direct_moves, distribute,
+    efficiency, iteration_time, neighbour_moves, pass_time, phases_between, reduction, rounds, tells_rate,
 };
+use armature_planner::papers::{Barriers, Oscillation, Reaction};
 use proptest::prelude::*;
 
 use crate::numbers::{count, in_time, index, mostly_amount, mostly_positive, number, some};

@@ -1,9 +1,11 @@
 //! Rates, periods and monitors.
 
-use armature_planner::measure::ServiceOptions;
-use armature_planner::rate::{
-    MonitorOptions, Period, PeriodOptions, PeriodState, RateEstimator, RateOptions, Running, Sample,
-    ServiceMonitor, gaussian, laplacian_of_gaussian, reading_probability, writing_probability,
+use armature_planner::estimate::{
+    MonitorOptions, RateEstimator, RateOptions, Running, Sample, ServiceMonitor, ServiceOptions, gaussian,
+    laplacian_of_gaussian,
+};
+use armature_planner::papers::{
+    Period, PeriodOptions, PeriodState, reading_probability, writing_probability,
 };
 use proptest::prelude::*;
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use armature_planner::measure::CoreShare;
+use armature_planner::estimate::CoreShare;
 use armature_planner::{Link, Platform, SharedCores};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use armature_planner::measure::Estimate;
+use armature_planner::estimate::Estimate;
 use armature_planner::pipeline::{Block, Dispatch, PipelineSpec, StageSpec};
 use armature_planner::{Link, Platform};
 

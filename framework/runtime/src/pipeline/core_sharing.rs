@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use armature_planner::SharedCores;
-use armature_planner::measure::load_of_others;
+use armature_planner::estimate::load_of_others;
 
 use super::metrics::Measurements;
 use crate::balance::probe;

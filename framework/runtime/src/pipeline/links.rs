@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use armature_planner::measure::{LinkEstimate, LinkTraffic, Source};
+use armature_planner::estimate::{LinkEstimate, LinkTraffic, Source};
 use armature_planner::{Link, Platform};
 
 use crate::balance::probe;

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use armature_planner::Link;
-use armature_planner::measure::{CoreShare, Estimate, LinkTraffic};
-use armature_planner::rate::ServiceMonitor;
+use armature_planner::estimate::ServiceMonitor;
+use armature_planner::estimate::{CoreShare, Estimate, LinkTraffic};
 use serde::{Deserialize, Serialize};
 
 use super::links::{Arrival, LinkMonitor};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use armature_planner::measure::{Fit, FitOptions, LinkEstimate, Measurement, Prior, fit};
+use armature_planner::estimate::{Fit, FitOptions, LinkEstimate, Measurement, Prior, fit};
 use armature_planner::pipeline::{
     Dispatch, Mapping, PipelineSpec, Plan, PlanOptions, StageSpec, plan, production_time,
 };

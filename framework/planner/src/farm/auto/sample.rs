@@ -70,7 +70,7 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rate::Running;
+    use crate::estimate::Running;
 
     /// Mean and deviation of `size` tasks in a row, over many draws.
     fn seen(distribution: &Distribution, tasks: u64, size: u64) -> Running {

@@ -2,11 +2,11 @@
 
 use super::{LoopBalancer, UnderWay, shift};
 use crate::error::Result;
-use crate::loops::decision::LoopDecision;
+use crate::loops::decide::decision::LoopDecision;
+use crate::loops::decide::realised_gain::Trial;
 use crate::loops::distribution::{distribute, pass_time, reduction};
-use crate::loops::interaction::Ahead;
 use crate::loops::moves::{Move, busiest};
-use crate::loops::realised_gain::Trial;
+use crate::loops::rates::interaction::Ahead;
 use crate::tuner::{Reason, Verdict};
 
 impl LoopBalancer {

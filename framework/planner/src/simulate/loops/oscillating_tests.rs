@@ -4,7 +4,8 @@
 //! a second, and an interaction costs 5 ms.
 
 use super::*;
-use crate::loops::{Oscillation, Reach, Smoothing};
+use crate::loops::{Reach, Smoothing};
+use crate::papers::Oscillation;
 
 const DATA: &str = include_str!("../../../tests/data/loop_efficiency.txt");
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;

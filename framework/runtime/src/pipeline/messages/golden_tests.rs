@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use armature_planner::measure::{Estimate, LinkTraffic, Source};
+use armature_planner::estimate::{Estimate, LinkTraffic, Source};
 use armature_planner::pipeline::{Block, Dispatch, Mapping};
 use armature_planner::{Link, Platform};
 

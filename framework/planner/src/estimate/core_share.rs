@@ -1,0 +1,170 @@
+//! The part of its core that a rank gets.
+
+use serde::{Deserialize, Serialize};
+
+use crate::range;
+
+/// Seconds of computing after which what was seen before counts half: a hundred turns of a scheduler, and some
+/// periods of a control group's quota.
+const HALF_LIFE: f64 = 0.3;
+
+/// Which part of the time in which a rank had something to compute it had a core.
+///
+/// A loaded rank and a stage that has more to do both take longer for an item. This tells them apart: the time that a
+/// rank's thread was ready and had no core is no part of the stage's work, and lies on all the rank's stages alike.
+///
+/// ```
+/// use armature_planner::estimate::CoreShare;
+///
+/// let mut share = CoreShare::default();
+/// assert_eq!(share.value(), None);
+/// (0..1000).for_each(|_| share.add(0.002, 0.0));
+/// assert_eq!(share.value(), Some(1.0));
+/// // Somebody else computes on the same core: of 4 ms this rank has 2.
+/// (0..1000).for_each(|_| share.add(0.004, 0.002));
+/// assert!((share.value().unwrap() - 0.5).abs() < 0.01);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CoreShare {
+    /// Decayed seconds of computing, and of these those without a core.
+    took: f64,
+    lost: f64,
+}
+
+impl CoreShare {
+    /// The rank was ready to compute for `took` seconds, in `lost` of which it had no core. Times that are negative or no
+    /// numbers are ignored; no more can be lost than it took.
+    pub fn add(&mut self, took: f64, lost: f64) {
+        if !(took > 0.0 && took.is_finite() && lost >= 0.0) {
+            return;
+        }
+        let keep = (-took / HALF_LIFE).exp2();
+        self.took = self.took * keep + took;
+        self.lost = self.lost * keep + lost.min(took);
+    }
+
+    /// Forgets what was before: it is long ago.
+    pub fn restart(&mut self, took: f64, lost: f64) {
+        *self = CoreShare::default();
+        self.add(took, lost);
+    }
+
+    /// More than 0, at most 1; none before anything was computed.
+    pub fn value(&self) -> Option<f64> {
+        (self.took > 0.0).then(|| (1.0 - self.lost / self.took).clamp(LEAST, 1.0))
+    }
+}
+
+/// How many threads of others compete with these ranks for the `cores` that the ranks share, on average: 0 if the ranks
+/// are in nobody's way but each other's. `shares` is what each of them gets of a core while it has something to compute,
+/// and `active` which part of the time it has; both in the order of the ranks.
+///
+/// Beside k others of the group and n of somebody else, a rank that is ready can expect `min(1, cores / (1 + k + n))` of a
+/// core where the scheduler is fair, over the k that there are now and then (the others being active independently of each
+/// other). This is the n at which the ranks, weighed by their activity, would get what they do get.
+///
+/// Parts are taken for what they can be: those above 1 are 1, those that are negative or no numbers 0. Without a
+/// number of cores from 1e-60 to 1e60 nothing can be said, and the answer is 0.
+///
+/// ```
+/// use armature_planner::estimate::load_of_others;
+///
+/// let near = |a: f64, b: f64| (a - b).abs() < 1e-6;
+/// // Two ranks that always compute, on one core: half each is all that there is.
+/// assert_eq!(load_of_others(&[0.5, 0.5], &[1.0, 1.0], 1.0), 0.0);
+/// // A third one that is none of ours.
+/// assert!(near(load_of_others(&[1.0 / 3.0, 1.0 / 3.0], &[1.0, 1.0], 1.0), 1.0));
+/// // One of them is parked, and the other has half of the core.
+/// assert!(near(load_of_others(&[0.5, 1.0], &[1.0, 0.0], 1.0), 1.0));
+/// ```
+pub fn load_of_others(shares: &[f64], active: &[f64], cores: f64) -> f64 {
+    if !range::is_positive(cores) {
+        return 0.0;
+    }
+    let parts = |values: &[f64]| -> Vec<f64> {
+        values.iter().map(|&part| range::amount_or_nearest(part).min(1.0)).collect()
+    };
+    let (shares, active) = (parts(shares), parts(active));
+    let ranks = || shares.iter().zip(&active).map(|(share, active)| (share.max(LEAST), *active));
+    let ready: Vec<Vec<f64>> = (0..active.len()).map(|rank| ready_beside(rank, &active)).collect();
+    // What all get, beyond what they could expect beside `load`: grows with the load.
+    let beyond = |load: f64| -> f64 {
+        let part = |k: usize| f64::min(1.0, cores / (1.0 + k as f64 + load));
+        let expected = |ready: &[f64]| -> f64 { ready.iter().enumerate().map(|(k, p)| p * part(k)).sum() };
+        ranks().zip(&ready).map(|((share, active), ready)| active * (share - expected(ready))).sum()
+    };
+    let (mut low, mut high) = (0.0, cores / LEAST);
+    if beyond(low) >= 0.0 {
+        return 0.0;
+    }
+    while high - low > CLOSE * (1.0 + low) {
+        let middle = 0.5 * (low + high);
+        if beyond(middle) < 0.0 { low = middle } else { high = middle }
+    }
+    0.5 * (low + high)
+}
+
+/// By number: how likely it is that so many of the ranks other than `rank` are ready at the same time.
+fn ready_beside(rank: usize, active: &[f64]) -> Vec<f64> {
+    let mut ready = vec![1.0];
+    for (_, &p) in active.iter().enumerate().filter(|&(other, _)| other != rank) {
+        ready.push(0.0);
+        for k in (0..ready.len()).rev() {
+            let one_less = if k > 0 { ready[k - 1] } else { 0.0 };
+            ready[k] = ready[k] * (1.0 - p) + one_less * p;
+        }
+    }
+    ready
+}
+
+/// How exactly a load is found, against itself and one thread.
+const CLOSE: f64 = 1e-7;
+/// No rank that gets on at all has less of its core.
+const LEAST: f64 = 1e-3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_that_comes_is_seen_within_half_a_second_and_forgotten_as_soon() {
+        let mut share = CoreShare::default();
+        (0..400).for_each(|_| share.add(0.005, 0.0));
+        // Turns of 3 ms each: what a batch loses is all or nothing.
+        (0..100).for_each(|turn| share.add(0.006, if turn % 2 == 0 { 0.006 } else { 0.0 }));
+        assert!((0.4..0.65).contains(&share.value().unwrap()), "{share:?}");
+        (0..120).for_each(|_| share.add(0.005, 0.0));
+        assert!(share.value().unwrap() > 0.85, "{share:?}");
+    }
+
+    #[test]
+    fn ranks_that_are_ready_now_and_then_are_no_load_from_elsewhere() {
+        // Beside one that is ready half of the time: a core alone, or half of one.
+        assert_eq!(load_of_others(&[0.75, 0.75], &[0.5, 0.5], 1.0), 0.0);
+        // Four on two cores, alone and beside as many others.
+        assert_eq!(load_of_others(&[0.5; 4], &[1.0; 4], 2.0), 0.0);
+        assert!((load_of_others(&[0.25; 4], &[1.0; 4], 2.0) - 4.0).abs() < 1e-5);
+        assert_eq!(load_of_others(&[0.9, 1.0], &[0.0, 0.0], 1.0), 0.0, "nobody has computed");
+        // One gets less than it could expect, the other more.
+        assert_eq!(load_of_others(&[0.4, 0.6], &[1.0, 1.0], 1.0), 0.0);
+    }
+
+    #[test]
+    fn a_rank_that_gets_next_to_nothing_has_a_great_load_beside_it() {
+        let load = load_of_others(&[0.0], &[1.0], 1.0);
+        assert!(load.is_finite() && load > 900.0, "{load}");
+    }
+
+    #[test]
+    fn what_makes_no_sense_changes_nothing_and_a_share_is_never_nothing() {
+        let mut share = CoreShare::default();
+        for (took, lost) in [(0.0, 0.0), (-1.0, 0.0), (f64::NAN, 0.0), (1.0, f64::NAN), (1.0, -1.0)] {
+            share.add(took, lost);
+        }
+        assert_eq!(share.value(), None);
+        share.add(1.0, 5.0);
+        assert!(share.value().unwrap() > 0.0);
+        share.restart(0.01, 0.0);
+        assert_eq!(share.value(), Some(1.0));
+    }
+}

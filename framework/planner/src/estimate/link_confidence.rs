@@ -1,0 +1,232 @@
+//! What a planner may believe of a link's traffic.
+
+use super::envelope::{Envelope, Passage};
+use super::link::{ENOUGH, LinkEstimate, LinkTraffic, not_negative};
+use crate::range;
+
+/// A wait is taken for the link's own if its least differs between two generations by no more than this part of it.
+const STEADY: f64 = 1.0 / 8.0;
+
+/// Something that took a while, and how far it was from what it was before, where that is known.
+struct Reading {
+    bytes: f64,
+    seconds: f64,
+    spread: Option<f64>,
+}
+
+impl LinkTraffic {
+    /// What is known, with the caution of one who would shun a link that only seems slow.
+    ///
+    /// `offset` is the receiver's clock minus the sender's where that is known for certain; `back` is the traffic of
+    /// the other direction, which makes up for it: in the sum of both delays the offset cancels. The rule:
+    ///
+    /// - **Bandwidth** is the slope between small and large messages. Where only large ones came, it is what is left of
+    ///   their delay without the set-up time that was known before; by `offset`, or there and back together, both
+    ///   directions being taken for equally fast. It must be longer than that set-up time, or nothing is said.
+    /// - **Set-up time** is that of the small messages, by `offset` or as the mean of both directions.
+    /// - Waiting only adds to a delay. So what is faster than was known before is believed at once. What is slower is
+    ///   believed only if it is no wait for a receiver that looks late: if the least delays of two generations of
+    ///   64 messages agree, in both directions where both are used. Otherwise the value that was known before stays.
+    /// - Messages that wait for each other before a link that is full are late all alike. So no link is slower than what
+    ///   it has [`carried`](LinkTraffic::carried).
+    ///
+    /// ```
+    /// use armature_planner::Link;
+    /// use armature_planner::estimate::{LinkTraffic, Source};
+    ///
+    /// let probed = Link { bandwidth: 1e9, setup: 20e-6 };
+    /// let (mut there, mut back) = (LinkTraffic::new(probed), LinkTraffic::new(probed));
+    /// for _ in 0..200 {
+    ///     there.observe(1e6, 7.0 + 20e-6 + 1e6 / 2e8); // the other clock is 7 s ahead
+    ///     back.observe(100.0, -7.0 + 20e-6 + 100.0 / 2e8);
+    /// }
+    /// assert_eq!(there.cautious(None, None).bandwidth.source, Source::Probe);
+    /// let found = there.cautious(None, Some(&back)).bandwidth;
+    /// assert!((found.value / 2e8 - 1.0).abs() < 1e-3, "{found}");
+    /// ```
+    pub fn cautious(&self, offset: Option<f64>, back: Option<&LinkTraffic>) -> LinkEstimate {
+        let transfer = self.transfer(offset, back).map(|r| (r.bytes / r.seconds, r.is_steady()));
+        let bandwidth = transfer
+            .filter(|&(value, steady)| range::is_positive(value) && (steady || value >= self.prior.bandwidth))
+            .map_or(self.known(self.prior.bandwidth), |(value, _)| {
+                let least = self.carried.map_or(0.0, |(bandwidth, _)| bandwidth.min(self.prior.bandwidth));
+                self.found(value.max(least))
+            });
+        let setup = self
+            .start(offset, back, bandwidth.value)
+            .filter(|r| r.is_steady() || r.seconds <= self.prior.setup)
+            .map_or(self.known(self.prior.setup), |r| {
+                let most = self.carried.map_or(f64::INFINITY, |(_, interval)| interval.max(self.prior.setup));
+                self.found(r.seconds.min(most))
+            });
+        LinkEstimate { bandwidth, setup }
+    }
+
+    /// Bytes, and how long they took beside the set-up time.
+    fn transfer(&self, offset: Option<f64>, back: Option<&LinkTraffic>) -> Option<Reading> {
+        if let (Some(small), Some(large)) = (self.reading(&self.small), self.reading(&self.large)) {
+            let (bytes, seconds) = (large.bytes - small.bytes, large.seconds - small.seconds);
+            let spread = small.spread.zip(large.spread).map(|(a, b)| a + b);
+            return (seconds > 0.0).then_some(Reading { bytes, seconds, spread });
+        }
+        let there = self.main()?;
+        let (both, setup) = match (offset, back) {
+            (Some(offset), _) => (Reading { seconds: there.seconds - offset, ..there }, self.prior.setup),
+            (None, Some(back)) => (there.and(&back.main()?), self.prior.setup + back.prior.setup),
+            (None, None) => return None,
+        };
+        let seconds = both.seconds - setup;
+        (both.bytes >= self.border.1 && seconds > setup).then_some(Reading { seconds, ..both })
+    }
+
+    /// How long a message takes that has no bytes, at `bandwidth`.
+    fn start(&self, offset: Option<f64>, back: Option<&LinkTraffic>, bandwidth: f64) -> Option<Reading> {
+        let empty = |traffic: &LinkTraffic| {
+            let small = traffic.reading(&traffic.small)?;
+            Some(Reading { bytes: 0.0, seconds: small.seconds - small.bytes / bandwidth, ..small })
+        };
+        let there = empty(self)?;
+        let seconds = match (offset, back) {
+            (Some(offset), _) => Reading { seconds: there.seconds - offset, ..there },
+            (None, Some(back)) => {
+                let both = there.and(&empty(back)?);
+                Reading { seconds: 0.5 * both.seconds, spread: both.spread.map(|s| 0.5 * s), ..both }
+            }
+            (None, None) => return None,
+        };
+        Some(Reading { seconds: not_negative(seconds.seconds)?, ..seconds })
+    }
+
+    /// The least delay of large messages, or of small ones where only these came.
+    fn main(&self) -> Option<Reading> {
+        self.reading(&self.large).or_else(|| self.reading(&self.small))
+    }
+
+    /// The least delay of a class, if there is enough of it.
+    fn reading(&self, class: &Envelope) -> Option<Reading> {
+        if class.count() < ENOUGH {
+            return None;
+        }
+        let Passage { bytes, delay } = class.least(self.bandwidth)?;
+        Some(Reading { bytes, seconds: delay, spread: class.spread() })
+    }
+}
+
+impl Reading {
+    /// Both together.
+    fn and(&self, other: &Reading) -> Reading {
+        Reading {
+            bytes: self.bytes + other.bytes,
+            seconds: self.seconds + other.seconds,
+            spread: self.spread.zip(other.spread).map(|(a, b)| a + b),
+        }
+    }
+
+    /// Whether it is no random wait.
+    fn is_steady(&self) -> bool {
+        self.spread.is_some_and(|spread| spread <= STEADY * self.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::Source;
+    use crate::platform::Link;
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    const PROBED: Link = Link { bandwidth: 1e9, setup: 20e-6 };
+    const SLOW: Link = Link { bandwidth: 1e7, setup: 2e-3 };
+
+    /// So many messages of these sizes over a link, each waiting for up to `wait` seconds more.
+    fn traffic(link: Link, offset: f64, sizes: &[f64], rounds: u32, wait: f64, seed: u64) -> LinkTraffic {
+        let mut traffic = LinkTraffic::new(PROBED);
+        let mut rng = StdRng::seed_from_u64(seed);
+        for _ in 0..rounds {
+            for &bytes in sizes {
+                let waited = if wait > 0.0 { rng.random_range(0.0..wait) } else { 0.0 };
+                traffic.observe(bytes, offset + link.time(bytes) + waited);
+            }
+        }
+        traffic
+    }
+
+    #[test]
+    fn a_receiver_that_looks_late_makes_no_link_slow() {
+        let both = [100.0, 1e6];
+        let wrong = |seed: u64| {
+            let there = traffic(PROBED, 5.0, &both, 200, 20e-3, seed);
+            let back = traffic(PROBED, -5.0, &both, 200, 20e-3, seed + 1000);
+            let link = there.cautious(None, Some(&back)).link();
+            link.setup > 2.0 * PROBED.setup || link.bandwidth < 0.5 * PROBED.bandwidth
+        };
+        let wrong = (0..400).filter(|&seed| wrong(seed)).count();
+        // Two least waits may agree by chance.
+        assert!(wrong <= 20, "{wrong} of 400");
+        // The plain envelope does believe it.
+        let there = traffic(PROBED, 0.0, &both, 200, 20e-3, 3);
+        assert!(there.estimate(Some(0.0)).setup.value > 2.0 * PROBED.setup);
+    }
+
+    #[test]
+    fn a_link_that_is_slower_is_believed_after_two_generations_that_agree() {
+        let both = [100.0, 1e6];
+        let found = |rounds| {
+            let there = traffic(SLOW, 5.0, &both, rounds, 0.0, 1);
+            let back = traffic(SLOW, -5.0, &both, rounds, 0.0, 2);
+            there.cautious(None, Some(&back))
+        };
+        assert_eq!(found(128).link(), PROBED);
+        let found = found(129);
+        assert!((found.bandwidth.value / SLOW.bandwidth - 1.0).abs() < 1e-3, "{found:?}");
+        assert!((found.setup.value / SLOW.setup - 1.0).abs() < 1e-3, "{found:?}");
+        assert!(found.setup.settled && found.setup.source == Source::Envelope);
+    }
+
+    #[test]
+    fn a_link_that_is_faster_is_believed_at_once() {
+        let fast = Link { bandwidth: 4e9, setup: 5e-6 };
+        let there = traffic(fast, 5.0, &[100.0, 1e6], 10, 0.0, 1);
+        let back = traffic(fast, -5.0, &[100.0, 1e6], 10, 0.0, 1);
+        let found = there.cautious(None, Some(&back)).link();
+        assert!((found.bandwidth / 4e9 - 1.0).abs() < 1e-3 && found.setup < 6e-6, "{found:?}");
+    }
+
+    #[test]
+    fn large_messages_alone_give_the_bandwidth_where_clocks_agree_or_something_comes_back() {
+        let slow = Link { bandwidth: 1e7, ..PROBED };
+        let there = |offset| traffic(slow, offset, &[1e6], 200, 0.0, 1);
+        let back = traffic(slow, -5.0, &[100.0], 200, 0.0, 1);
+        let close = |b: f64| (b / 1e7 - 1.0).abs() < 1e-3;
+        assert_eq!(there(5.0).cautious(None, None).link(), PROBED);
+        assert!(close(there(5.0).cautious(None, Some(&back)).bandwidth.value));
+        assert!(close(there(0.0).cautious(Some(0.0), None).bandwidth.value));
+        // Both directions are taken for equally fast.
+        assert!(close(back.cautious(None, Some(&there(5.0))).bandwidth.value));
+    }
+
+    #[test]
+    fn messages_that_wait_for_each_other_make_a_full_link_no_slower_than_it_is() {
+        let slow = Link { bandwidth: 1e7, ..PROBED };
+        // Ten messages are always on their way, so each takes ten times as long.
+        let mut there = traffic(Link { bandwidth: 1e6, ..slow }, 0.0, &[1e6], 200, 0.0, 1);
+        there.carried(64e6, 64, 64.0 * slow.time(1e6));
+        let found = there.cautious(Some(0.0), None).bandwidth.value;
+        assert!((found / slow.bandwidth - 1.0).abs() < 1e-2, "{found}");
+        there.carried(f64::NAN, 1, 1.0);
+        there.carried(1.0, 0, 0.0);
+        assert_eq!(there.cautious(Some(0.0), None).bandwidth.value, found);
+        let mut small = traffic(SLOW, 0.0, &[0.0], 200, 0.0, 1);
+        small.carried(6400.0, 64, 64.0 * 1e-4);
+        assert!((small.cautious(Some(0.0), None).setup.value / 1e-4 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn small_messages_alone_say_nothing_of_the_bandwidth() {
+        let there = traffic(SLOW, 0.0, &[100.0], 200, 0.0, 1);
+        let found = there.cautious(Some(0.0), None);
+        assert_eq!(found.bandwidth.source, Source::Probe);
+        assert!((found.setup.value / SLOW.setup - 1.0).abs() < 1e-2, "{found:?}");
+    }
+}

@@ -1,0 +1,147 @@
+//! The heuristic: from counts of single periods to a rate.
+
+use serde::{Deserialize, Serialize};
+
+use super::convergence::Convergence;
+use super::options::RateOptions;
+use super::running::Running;
+use super::smooth::Smooth;
+use crate::error::{Error, ErrorKind, Result};
+use crate::range::{self, POSITIVE};
+
+/// What a queue's monitor read at the end of one period.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// tc: items moved in the period.
+    pub items: f64,
+    /// Length that the period really had, in seconds.
+    pub period: f64,
+    /// True if the server was held up in the period (nothing to read or no room to write), or its producer had
+    /// finished.
+    pub blocked: bool,
+}
+
+/// A server's rate when nothing holds it up.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RateEstimate {
+    /// Items per second.
+    pub rate: f64,
+    /// Whether it has converged.
+    pub converged: bool,
+    /// Quantiles behind it.
+    pub quantiles: u64,
+    /// Samples that were used so far, since the estimator was made.
+    pub samples: u64,
+}
+
+impl RateEstimate {
+    /// Bytes per second, for items of `bytes` each.
+    pub fn bytes_per_second(&self, bytes: f64) -> f64 {
+        self.rate * bytes
+    }
+}
+
+/// Estimates a non-blocking service rate; see the [module](super).
+///
+/// A sample costs some tens of nanoseconds and allocates nothing.
+///
+/// ```
+/// use armature_planner::estimate::{RateEstimator, RateOptions, Sample};
+///
+/// let period = 0.001;
+/// let mut estimator = RateEstimator::new(period, RateOptions::default())?;
+/// let mut converged = None;
+/// for i in 0..2000 {
+///     // 200 items a period; every seventh one saw only part of them, every third is blocked.
+///     let items = if i % 7 == 0 { 120.0 } else { 200.0 };
+///     let blocked = i % 3 == 0;
+///     converged = estimator.add(Sample { items, period, blocked }).or(converged);
+/// }
+/// let rate = converged.unwrap().rate;
+/// assert!((rate / 200_000.0 - 1.0).abs() < 0.2, "{rate}");
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RateEstimator {
+    options: RateOptions,
+    period: f64,
+    smooth: Smooth,
+    quantiles: Running,
+    convergence: Convergence,
+    samples: u64,
+    last: Option<RateEstimate>,
+}
+
+impl RateEstimator {
+    /// An estimator for periods of `period` seconds.
+    ///
+    /// # Errors
+    /// As [`RateOptions::validate`]; [`ErrorKind::Options`] too if the period is not from 1e-60 to 1e60 s.
+    pub fn new(period: f64, options: RateOptions) -> Result<Self> {
+        options.validate()?;
+        if !range::is_positive(period) {
+            let message = format!("the sampling period in seconds must be {POSITIVE}, but is {period}");
+            return Err(Error::new(ErrorKind::Options, message));
+        }
+        Ok(RateEstimator {
+            options,
+            period,
+            smooth: Smooth::new(&options),
+            quantiles: Running::new(),
+            convergence: Convergence::new(&options),
+            samples: 0,
+            last: None,
+        })
+    }
+
+    /// T: seconds of a sampling period.
+    pub fn period(&self) -> f64 {
+        self.period
+    }
+
+    /// One period. Tells the rate when it has converged, and begins the next estimate with the window as it is.
+    pub fn add(&mut self, sample: Sample) -> Option<RateEstimate> {
+        let Sample { items, period, blocked } = sample;
+        let deviation = (period - self.period).abs();
+        let used =
+            !blocked && range::amount(items).is_some() && deviation <= self.options.deviation * self.period;
+        if !used {
+            return None;
+        }
+        self.samples += 1;
+        let quantile = self.smooth.add(items, self.options.quantile)?;
+        self.quantiles.add(quantile);
+        let error = self.quantiles.standard_error();
+        // A mean of 0 has an error of 0: all items are 0.
+        let scale =
+            if self.options.relative && self.quantiles.mean() > 0.0 { self.quantiles.mean() } else { 1.0 };
+        let converged = self.convergence.add(error / scale);
+        if !converged || self.quantiles.count() < self.options.min_quantiles {
+            return None;
+        }
+        let estimate = RateEstimate { converged: true, ..self.running()? };
+        self.quantiles = Running::new();
+        self.convergence.clear();
+        self.last = Some(estimate);
+        self.last
+    }
+
+    /// The last estimate that converged; before there is one, the mean so far, if there is any.
+    pub fn estimate(&self) -> Option<RateEstimate> {
+        self.last.or_else(|| self.running())
+    }
+
+    /// The estimate that has not converged yet, if it has any quantile behind it.
+    pub fn running(&self) -> Option<RateEstimate> {
+        (self.quantiles.count() > 0).then(|| RateEstimate {
+            rate: self.quantiles.mean() / self.period,
+            converged: false,
+            quantiles: self.quantiles.count(),
+            samples: self.samples,
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "estimator_tests.rs"]
+mod tests;

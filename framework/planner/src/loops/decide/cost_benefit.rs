@@ -1,0 +1,103 @@
+//! What moving units costs, from past movements.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::range;
+
+/// Movements that are remembered.
+const MEMORY: usize = 16;
+
+/// Seconds of a movement: `fixed + per_unit × units`, with the units sent and received by the
+/// [busiest](crate::loops::busiest) rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MovementCosts {
+    /// Seconds of any movement.
+    pub fixed: f64,
+    /// Seconds for a unit.
+    pub per_unit: f64,
+}
+
+impl MovementCosts {
+    /// Seconds where the busiest rank sends and receives so many units.
+    pub fn time(&self, units: u64) -> f64 {
+        self.fixed + self.per_unit * units as f64
+    }
+}
+
+/// Fits [`MovementCosts`] to the last 16 movements.
+///
+/// The very first stands for the others only until there is one: it touches memory that nobody has touched before, and makes
+/// connections, and takes many times as long (ours).
+///
+/// The slope is the median of those between any two movements, and the fixed part the median of what is left (Theil
+/// and Sen): a single movement that took far too long spoils nothing. Neither is less than 0. As long as all movements
+/// were of the same size, costs are taken to be in proportion to it. The paper says that predictions are made from the
+/// amount and from past times; the form is a reconstruction.
+///
+/// ```
+/// use armature_planner::loops::{MovementCosts, MovementFit};
+///
+/// let mut fit = MovementFit::default();
+/// assert_eq!(fit.costs(), None);
+/// fit.add(100, 3.0);
+/// assert_eq!(fit.costs(), Some(MovementCosts { fixed: 0.0, per_unit: 0.03 }));
+/// for (units, seconds) in [(20, 0.18), (50, 0.30), (70, 9.0), (10, 0.14), (30, 0.22)] {
+///     fit.add(units, seconds);
+/// }
+/// let costs = fit.costs().unwrap();
+/// assert!((costs.fixed - 0.1).abs() < 1e-9 && (costs.per_unit - 0.004).abs() < 1e-9, "{costs:?}");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MovementFit {
+    /// Units of the busiest rank, and seconds, of the first movement, …
+    first: Option<(u64, f64)>,
+    /// … and of others.
+    seen: VecDeque<(u64, f64)>,
+}
+
+impl MovementFit {
+    /// A movement in which the busiest rank sent and received `units` took `seconds`. One without units, or without a
+    /// usable time, says nothing.
+    pub fn add(&mut self, units: u64, seconds: f64) {
+        let Some(seconds) = range::amount(seconds).filter(|_| units > 0) else { return };
+        if self.first.is_none() {
+            self.first = Some((units, seconds));
+            return;
+        }
+        if self.seen.len() == MEMORY {
+            self.seen.pop_front();
+        }
+        self.seen.push_back((units, seconds));
+    }
+
+    /// The costs, if there was a movement.
+    pub fn costs(&self) -> Option<MovementCosts> {
+        let proportional = || {
+            let first = self.first.iter().filter(|_| self.seen.is_empty());
+            let each = self.seen.iter().chain(first).map(|&(units, seconds)| seconds / units as f64);
+            median(each.collect()).map(|per_unit| MovementCosts { fixed: 0.0, per_unit })
+        };
+        let mut slopes = Vec::new();
+        for (i, &(a, at)) in self.seen.iter().enumerate() {
+            let others = self.seen.iter().skip(i + 1).filter(|&&(b, _)| b != a);
+            slopes.extend(others.map(|&(b, bt)| (bt - at) / (b as f64 - a as f64)));
+        }
+        let Some(slope) = median(slopes) else { return proportional() };
+        let per_unit = slope.max(0.0);
+        let rest = self.seen.iter().map(|&(units, seconds)| seconds - per_unit * units as f64);
+        match median(rest.collect()) {
+            Some(fixed) if fixed >= 0.0 => Some(MovementCosts { fixed, per_unit }),
+            _ => proportional(),
+        }
+    }
+}
+
+/// The middle value, or the mean of the two in the middle.
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let (low, high) = (values.get(values.len().checked_sub(1)? / 2)?, values.get(values.len() / 2)?);
+    Some(0.5 * (low + high))
+}

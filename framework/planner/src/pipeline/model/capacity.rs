@@ -1,0 +1,336 @@
+//! How fast the blocks of a mapping go together, given how long each takes on each of its hosts.
+//!
+//! With disjoint blocks these are the paper's formulas: the mapping is as slow as its slowest block, and a block
+//! on R processors takes `max t / R` under round robin (Eq. 1) and `1 / Σ 1/t` on demand.
+//!
+//! Where a processor hosts several blocks, its time is divided:
+//!
+//! - **Round robin**: each of R replicas handles every R-th item, so the loads t/R of all blocks on a processor
+//!   add up, and the fullest processor sets the pace.
+//! - **On demand**: blocks with one host take their fixed time, u(p) seconds an item altogether on p. A replicated
+//!   block gets what is left: at pace T, p still has T − u(p) seconds for each item, so the block keeps up if
+//!   `Σ_p max(0, T − u(p)) / t(p) ≥ 1`. The left side grows with T, so the least such T has a closed form.
+//! - **On demand, several replicated blocks on one processor**: they divide what is left in proportion to a
+//!   weight for each block; the weights are adjusted, block by block, until the blocks keep up equally well (the
+//!   one that lags gains weight), since in a running pipeline those who wait for items leave their time to the
+//!   others. That is a fair split, and not always the best one: it does not let processors specialise. Nor does a
+//!   stream reach it where only some hosts of a block are shared, because a processor that does what lies furthest
+//!   downstream starves those that wait for what lies upstream. Planners therefore let replicated blocks share
+//!   all their processors or none ([`overlaps_in_part`](Capacity::overlaps_in_part)).
+//!
+//! Here every processor has a core to itself; [`production_time`](super::production_time) says what becomes of others.
+
+use crate::pipeline::dispatch::Dispatch;
+
+/// One block: its hosts, and the seconds that an item takes on each.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::pipeline) struct Hosted<'a> {
+    pub(in crate::pipeline) hosts: &'a [usize],
+    pub(in crate::pipeline) times: &'a [f64],
+}
+
+/// Rounds of adjusting the weights of replicated blocks that share processors.
+const ROUNDS: usize = 24;
+/// A block that can spare its part of a shared processor keeps at least this weight.
+const LEAST_WEIGHT: f64 = 1e-6;
+
+/// Computes production times; keeps its working memory from one mapping to the next.
+#[derive(Clone, Debug)]
+pub(in crate::pipeline) struct Capacity {
+    dispatch: Dispatch,
+    /// For each processor: the load of all its blocks (round robin) or of those with one host (on demand).
+    load: Vec<f64>,
+    /// For each processor: the weight of all replicated blocks on it.
+    weight_on: Vec<f64>,
+    /// For each processor: the last replicated block on it.
+    last_on: Vec<usize>,
+    /// For each block: its weight where it shares processors.
+    weight: Vec<f64>,
+    /// For each block: the seconds an item that it needs, given what else its hosts do.
+    block_times: Vec<f64>,
+    order: Vec<(f64, f64)>,
+}
+
+impl Capacity {
+    pub(in crate::pipeline) fn new(dispatch: Dispatch, processors: usize) -> Self {
+        Capacity {
+            dispatch,
+            load: vec![0.0; processors],
+            weight_on: vec![0.0; processors],
+            last_on: vec![0; processors],
+            weight: Vec::new(),
+            block_times: Vec::new(),
+            order: Vec::new(),
+        }
+    }
+
+    /// How items are handed to replicas.
+    pub(in crate::pipeline) fn dispatch(&self) -> Dispatch {
+        self.dispatch
+    }
+
+    /// Seconds an item that each block of the last mapping needs.
+    pub(in crate::pipeline) fn block_times(&self) -> &[f64] {
+        &self.block_times
+    }
+
+    /// One block with its hosts to itself.
+    pub(in crate::pipeline) fn alone(&self, times: &[f64]) -> f64 {
+        match self.dispatch {
+            Dispatch::RoundRobin => times.iter().fold(0.0, |a, &t| f64::max(a, t)) / times.len() as f64,
+            Dispatch::OnDemand => match times {
+                [time] => *time,
+                _ => times.iter().map(|t| t.recip()).sum::<f64>().recip(),
+            },
+        }
+    }
+
+    /// No block's time is less than `least`, if it has a host for which `slow` holds.
+    pub(in crate::pipeline) fn no_faster_than(
+        &mut self,
+        least: f64,
+        blocks: &[Hosted<'_>],
+        slow: impl Fn(usize) -> bool,
+    ) {
+        for (time, block) in self.block_times.iter_mut().zip(blocks) {
+            if block.hosts.iter().any(|&p| slow(p)) {
+                *time = f64::max(*time, least);
+            }
+        }
+    }
+
+    /// Production time of blocks that may share processors.
+    pub(in crate::pipeline) fn together(&mut self, blocks: &[Hosted<'_>]) -> f64 {
+        match self.dispatch {
+            Dispatch::RoundRobin => self.round_robin(blocks),
+            Dispatch::OnDemand => self.on_demand(blocks),
+        }
+        self.block_times.iter().fold(0.0, |a, &t| f64::max(a, t))
+    }
+
+    /// True if two replicated blocks share some of their processors, but not all.
+    pub(in crate::pipeline) fn overlaps_in_part(&mut self, blocks: &[Hosted<'_>]) -> bool {
+        let replicated = || blocks.iter().enumerate().filter(|(_, block)| block.hosts.len() > 1);
+        for (b, block) in replicated() {
+            block.hosts.iter().for_each(|&p| self.last_on[p] = b);
+        }
+        // All hosts of a block must agree on which block was the last one there, and it must have no others.
+        replicated().any(|(_, block)| {
+            let last = self.last_on[block.hosts[0]];
+            blocks[last].hosts.len() != block.hosts.len()
+                || block.hosts.iter().any(|&p| self.last_on[p] != last)
+        })
+    }
+
+    fn round_robin(&mut self, blocks: &[Hosted<'_>]) {
+        for block in blocks {
+            block.hosts.iter().for_each(|&p| self.load[p] = 0.0);
+        }
+        for block in blocks {
+            let replicas = block.hosts.len() as f64;
+            for (&p, &time) in block.hosts.iter().zip(block.times) {
+                self.load[p] += time / replicas;
+            }
+        }
+        self.block_times.clear();
+        for block in blocks {
+            self.block_times.push(block.hosts.iter().fold(0.0, |a, &p| f64::max(a, self.load[p])));
+        }
+    }
+
+    fn on_demand(&mut self, blocks: &[Hosted<'_>]) {
+        for block in blocks {
+            for &p in block.hosts {
+                self.load[p] = 0.0;
+                self.weight_on[p] = 0.0;
+            }
+        }
+        for block in blocks {
+            match (block.hosts, block.times) {
+                ([p], [time]) => self.load[*p] += time,
+                _ => block.hosts.iter().for_each(|&p| self.weight_on[p] += 1.0),
+            }
+        }
+        self.weight.clear();
+        self.weight.resize(blocks.len(), 1.0);
+        self.block_times.clear();
+        let mut contested = false;
+        for (b, block) in blocks.iter().enumerate() {
+            let time = match block.hosts {
+                [p] => self.load[*p],
+                hosts => {
+                    contested |= hosts.iter().any(|&p| self.weight_on[p] > 1.0);
+                    self.keeps_up_at(b, *block)
+                }
+            };
+            self.block_times.push(time);
+        }
+        if contested {
+            self.balance(blocks);
+        }
+    }
+
+    /// Adjusts the weights until replicated blocks that share processors keep up equally well.
+    fn balance(&mut self, blocks: &[Hosted<'_>]) {
+        let slowest = |times: &[f64]| times.iter().fold(0.0, |a, &t| f64::max(a, t));
+        let replicated = |block: &&Hosted<'_>| block.hosts.len() > 1;
+        let mut best = (slowest(&self.block_times), self.weight.clone());
+        for _ in 0..ROUNDS {
+            let pace = slowest(&self.block_times);
+            for (weight, (block, time)) in self.weight.iter_mut().zip(blocks.iter().zip(&self.block_times)) {
+                if block.hosts.len() > 1 {
+                    *weight = f64::max(*weight * time / pace, LEAST_WEIGHT);
+                }
+            }
+            self.weigh(blocks);
+            for (b, block) in blocks.iter().enumerate().filter(|(_, block)| replicated(block)) {
+                self.block_times[b] = self.keeps_up_at(b, *block);
+            }
+            let now = slowest(&self.block_times);
+            let settled = now > best.0 * (1.0 - 1e-4) && now < best.0 * (1.0 + 1e-4);
+            if now < best.0 {
+                best.0 = now;
+                best.1.clone_from(&self.weight);
+            }
+            if settled {
+                break;
+            }
+        }
+        self.weight = best.1;
+        self.weigh(blocks);
+        for (b, block) in blocks.iter().enumerate().filter(|(_, block)| replicated(block)) {
+            self.block_times[b] = self.keeps_up_at(b, *block);
+        }
+    }
+
+    /// Adds up, for each processor, the weights of its replicated blocks.
+    fn weigh(&mut self, blocks: &[Hosted<'_>]) {
+        let replicated = || blocks.iter().enumerate().filter(|(_, block)| block.hosts.len() > 1);
+        for (_, block) in replicated() {
+            block.hosts.iter().for_each(|&p| self.weight_on[p] = 0.0);
+        }
+        for (b, block) in replicated() {
+            block.hosts.iter().for_each(|&p| self.weight_on[p] += self.weight[b]);
+        }
+    }
+
+    /// The least T at which a replicated block keeps up: `Σ_p share(p)·max(0, T − u(p)) / t(p) = 1`.
+    fn keeps_up_at(&mut self, b: usize, block: Hosted<'_>) -> f64 {
+        // Items that p does in a second of what is left on it, and the same times u(p).
+        let (mut rate, mut busy) = (0.0, 0.0);
+        self.order.clear();
+        for (&p, &time) in block.hosts.iter().zip(block.times) {
+            if time <= 0.0 {
+                // Costs nothing there; it only has to wait for its turn.
+                return self.load[p];
+            }
+            let own = self.weight[b] / self.weight_on[p] / time;
+            if self.load[p] == 0.0 {
+                rate += own;
+            } else {
+                self.order.push((self.load[p], own));
+            }
+        }
+        self.order.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        for &(load, own) in &self.order {
+            if rate > 0.0 && (1.0 + busy) / rate <= load {
+                break;
+            }
+            rate += own;
+            busy += load * own;
+        }
+        (1.0 + busy) / rate
+    }
+
+    /// The share of the items that each host of block `b` of the last mapping gets at pace `pace`, appended to
+    /// `shares`.
+    pub(in crate::pipeline) fn push_shares(
+        &self,
+        b: usize,
+        block: Hosted<'_>,
+        pace: f64,
+        shares: &mut Vec<f64>,
+    ) {
+        let start = shares.len();
+        match (self.dispatch, block.hosts) {
+            (Dispatch::RoundRobin, hosts) => {
+                shares.extend(hosts.iter().map(|_| (hosts.len() as f64).recip()));
+            }
+            (Dispatch::OnDemand, [_]) => shares.push(1.0),
+            (Dispatch::OnDemand, hosts) => {
+                shares.extend(hosts.iter().zip(block.times).map(|(&p, &time)| {
+                    let left = f64::max(0.0, pace - self.load[p]);
+                    self.weight[b] / self.weight_on[p] * left / f64::max(time, f64::MIN_POSITIVE)
+                }));
+                let total: f64 = shares[start..].iter().sum();
+                let equal = (hosts.len() as f64).recip();
+                let usable = total > 0.0 && total.is_finite();
+                for share in &mut shares[start..] {
+                    *share = if usable { *share / total } else { equal };
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn together(dispatch: Dispatch, blocks: &[(&[usize], &[f64])]) -> f64 {
+        let blocks: Vec<_> = blocks.iter().map(|&(hosts, times)| Hosted { hosts, times }).collect();
+        Capacity::new(dispatch, 8).together(&blocks)
+    }
+
+    #[track_caller]
+    fn assert_close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-3 * b, "{a} is not {b}");
+    }
+
+    #[test]
+    fn disjoint_blocks_follow_the_papers_formulas() {
+        let blocks: &[(&[usize], &[f64])] = &[(&[0], &[1.5]), (&[1, 2], &[2.0, 4.0])];
+        assert_close(together(Dispatch::RoundRobin, blocks), 2.0);
+        assert_close(together(Dispatch::OnDemand, blocks), 1.5);
+        assert_close(together(Dispatch::OnDemand, &blocks[1..]), 4.0 / 3.0);
+    }
+
+    #[test]
+    fn a_replicated_block_gets_what_the_fixed_ones_leave() {
+        // Two processors; the first also does a serial stage of 1 s an item, the replicated block takes 3 s.
+        // At T: (T-1)/3 + T/3 = 1, so T = 2.
+        assert_close(together(Dispatch::OnDemand, &[(&[0], &[1.0]), (&[0, 1], &[3.0, 3.0])]), 2.0);
+        // A fixed stage so long that its processor cannot help: 1 s on the other is the pace of the block.
+        assert_close(together(Dispatch::OnDemand, &[(&[0], &[9.0]), (&[0, 1], &[1.0, 1.0])]), 9.0);
+    }
+
+    #[test]
+    fn partial_overlap_is_seen() {
+        let overlaps = |sets: &[&[usize]]| {
+            let blocks: Vec<_> = sets.iter().map(|&hosts| Hosted { hosts, times: &[] }).collect();
+            Capacity::new(Dispatch::OnDemand, 8).overlaps_in_part(&blocks)
+        };
+        assert!(!overlaps(&[&[0, 1], &[0], &[1, 0], &[2, 3]]));
+        assert!(overlaps(&[&[0, 1], &[1, 2]]));
+        assert!(overlaps(&[&[0, 1, 2], &[1, 2]]));
+        assert!(overlaps(&[&[1, 2], &[0, 1, 2]]));
+    }
+
+    #[test]
+    fn round_robin_loads_add_up() {
+        assert_close(together(Dispatch::RoundRobin, &[(&[0], &[1.0]), (&[0, 1], &[3.0, 3.0])]), 2.5);
+    }
+
+    #[test]
+    fn replicated_blocks_divide_the_processors_that_they_share() {
+        // The same two hosts do blocks of 1 s and 3 s: 4 s of work on two processors.
+        let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[1.0, 1.0]), (&[0, 1], &[3.0, 3.0])];
+        assert_close(together(Dispatch::OnDemand, blocks), 2.0);
+        // A third host relieves the longer block: 4 s of work on three processors, perfectly divisible.
+        let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[1.0, 1.0]), (&[0, 1, 2], &[3.0, 3.0, 3.0])];
+        assert_close(together(Dispatch::OnDemand, blocks), 4.0 / 3.0);
+        // With hosts enough of its own, the second block leaves the shared processor to the first.
+        let blocks: &[(&[usize], &[f64])] = &[(&[0, 1], &[2.0, 2.0]), (&[1, 2, 3, 4], &[1.0, 1.0, 1.0, 1.0])];
+        assert_close(together(Dispatch::OnDemand, blocks), 1.0);
+    }
+}

@@ -1,0 +1,291 @@
+//! Processors that share cores: each is as fast as it is alone while it has a core, and there are fewer cores.
+//!
+//! At pace T the processors of a group with c cores need `Σ share · time` core seconds an item, and have c·T. Where they
+//! need more, they get on more slowly, all of them in the same proportion, as a fair scheduler has it: their times are
+//! multiplied by what is missing, until what they take at the pace that follows is what there is. Blocks with hosts
+//! elsewhere, too, then send more items there. Where nothing can go elsewhere, the pace is need / c.
+//!
+//! On demand, that counts on items going elsewhere. But a replica that finds items takes them, also from the core that
+//! a serial stage needs most of: the stage is sure of its fair part, and of what others leave of theirs. No processor takes
+//! more than all items of its blocks. So one with u seconds an item of its own, which nobody else does, keeps up at
+//! `(u + Σ min(d, u)) / c`, where d is what each of the others could take ([`CoreSharing::sure_pace`]).
+
+use super::capacity::{Capacity, Hosted};
+use crate::cores::SharedCores;
+use crate::pipeline::dispatch::Dispatch;
+
+/// Most rounds of slowing down.
+const ROUNDS: usize = 12;
+/// Needs that exceed the cores by less than this part are met.
+const CLOSE: f64 = 0.005;
+
+/// The groups, and how much slower their processors are for each other's sake.
+#[derive(Clone, Debug)]
+pub(in crate::pipeline) struct CoreSharing {
+    group_of: Vec<Option<usize>>,
+    members: Vec<Vec<usize>>,
+    cores: Vec<f64>,
+    /// By group, in the last mapping that was judged.
+    slower: Vec<f64>,
+    /// Core seconds an item, by group.
+    need: Vec<f64>,
+    /// By processor.
+    demands: Vec<Demand>,
+    times: Vec<f64>,
+    shares: Vec<f64>,
+}
+
+/// Seconds for an item that a processor may spend on it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Demand {
+    /// On what nobody else does.
+    own: f64,
+    /// On replicated blocks, if all items came to this processor.
+    more: f64,
+}
+
+impl CoreSharing {
+    pub(in crate::pipeline) fn new(groups: &[SharedCores], processors: usize) -> Self {
+        let mut group_of = vec![None; processors];
+        for (g, group) in groups.iter().enumerate() {
+            group.processors.iter().for_each(|&p| group_of[p] = Some(g));
+        }
+        CoreSharing {
+            group_of,
+            members: groups.iter().map(|group| group.processors.clone()).collect(),
+            cores: groups.iter().map(|group| group.cores).collect(),
+            slower: vec![1.0; groups.len()],
+            need: vec![0.0; groups.len()],
+            demands: vec![Demand::default(); processors],
+            times: Vec::new(),
+            shares: Vec::new(),
+        }
+    }
+
+    /// How many times as long anything takes on `p` as it does alone.
+    pub(in crate::pipeline) fn slower(&self, p: usize) -> f64 {
+        self.group_of[p].map_or(1.0, |g| self.slower[g])
+    }
+
+    /// Production time of blocks that go at `pace` where every processor has a core to itself.
+    pub(in crate::pipeline) fn slow_down(
+        &mut self,
+        capacity: &mut Capacity,
+        blocks: &[Hosted<'_>],
+        pace: f64,
+    ) -> f64 {
+        self.slower.fill(1.0);
+        self.add_demands(capacity, blocks);
+        self.times.clear();
+        self.times.extend(blocks.iter().flat_map(|block| block.times));
+        let mut pace = pace;
+        let mut best = f64::INFINITY;
+        let mut best_slower = self.slower.clone();
+        for round in 0..ROUNDS {
+            if round > 0 {
+                pace = capacity.together(&slowed(blocks, &self.times));
+            }
+            self.add_needs(capacity, blocks, pace);
+            // With these shares of the items, this is a pace at which every processor and every group keeps up.
+            let kept_up =
+                self.need.iter().zip(&self.cores).fold(pace, |t, (need, cores)| t.max(need / cores));
+            if kept_up < best {
+                best = kept_up;
+                best_slower.clone_from(&self.slower);
+            }
+            let mut close = true;
+            for ((slower, need), cores) in self.slower.iter_mut().zip(&self.need).zip(&self.cores) {
+                let missing = need / (cores * pace);
+                let next = if missing.is_finite() { f64::max(*slower * missing, 1.0) } else { 1.0 };
+                close &= (next / *slower - 1.0).abs() < CLOSE;
+                *slower = next;
+            }
+            if close {
+                break;
+            }
+            self.lay_out(blocks);
+        }
+        // What follows asks for the shares and block times of the best round.
+        self.slower = best_slower;
+        self.lay_out(blocks);
+        let slow = slowed(blocks, &self.times);
+        pace = capacity.together(&slow);
+        self.add_needs(capacity, blocks, pace);
+        for g in 0..self.cores.len() {
+            let sure = self.sure_pace(g);
+            let least = f64::max(self.need[g] / self.cores[g], sure);
+            if least > pace {
+                capacity.no_faster_than(least, blocks, |p| self.group_of[p] == Some(g));
+            }
+            best = best.max(sure);
+        }
+        best
+    }
+
+    /// What each processor could take of an item's work. In turn, who gets an item does not depend on who asks.
+    fn add_demands(&mut self, capacity: &Capacity, blocks: &[Hosted<'_>]) {
+        self.demands.fill(Demand::default());
+        if capacity.dispatch() == Dispatch::RoundRobin {
+            return;
+        }
+        for block in blocks {
+            for (&p, time) in block.hosts.iter().zip(block.times) {
+                match block.hosts {
+                    [_] => self.demands[p].own += time,
+                    _ => self.demands[p].more += time,
+                }
+            }
+        }
+    }
+
+    /// The pace at which every processor of a group keeps up with what only it can do, if the others there take their
+    /// fair part of the cores whenever they could use it.
+    fn sure_pace(&self, group: usize) -> f64 {
+        let members = || self.members[group].iter().map(|&p| (p, self.demands[p]));
+        let keeps_up = |(p, Demand { own, .. })| {
+            let others = members().filter(|(q, _)| *q != p);
+            own + others.map(|(_, other)| own.min(other.own + other.more)).sum::<f64>()
+        };
+        let busy = members().filter(|(_, demand)| demand.own > 0.0);
+        busy.map(keeps_up).fold(0.0, f64::max) / self.cores[group]
+    }
+
+    /// Times of all blocks, one after the other, as slow as they are now.
+    fn lay_out(&mut self, blocks: &[Hosted<'_>]) {
+        self.times.clear();
+        for block in blocks {
+            for (&p, time) in block.hosts.iter().zip(block.times) {
+                self.times.push(time * self.group_of[p].map_or(1.0, |g| self.slower[g]));
+            }
+        }
+    }
+
+    /// What each group needs for an item, as the blocks share the items out at `pace`.
+    fn add_needs(&mut self, capacity: &Capacity, blocks: &[Hosted<'_>], pace: f64) {
+        self.need.fill(0.0);
+        for (b, block) in slowed(blocks, &self.times).into_iter().enumerate() {
+            self.shares.clear();
+            capacity.push_shares(b, block, pace, &mut self.shares);
+            for ((&p, time), share) in block.hosts.iter().zip(blocks[b].times).zip(&self.shares) {
+                if let Some(g) = self.group_of[p] {
+                    self.need[g] += share * time;
+                }
+            }
+        }
+    }
+}
+
+/// The blocks with other times.
+fn slowed<'a>(blocks: &[Hosted<'a>], times: &'a [f64]) -> Vec<Hosted<'a>> {
+    let mut rest = times;
+    let with = |block: &Hosted<'a>| {
+        let (times, others) = rest.split_at(block.hosts.len());
+        rest = others;
+        Hosted { hosts: block.hosts, times }
+    };
+    blocks.iter().map(with).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pipeline::{
+        Algorithm, Dispatch, Mapping, PipelineSpec, PlanOptions, StageSpec, plan, production_time,
+    };
+    use crate::{Link, Platform, SharedCores};
+
+    /// Processors of one speed; each group has one core.
+    fn platform(processors: usize, groups: &[&[usize]]) -> Platform {
+        let on_one = |group: &&[usize]| SharedCores { processors: group.to_vec(), cores: 1.0 };
+        Platform::uniform(processors, 1.0, Link::FREE)
+            .unwrap()
+            .with_shared_cores(groups.iter().map(on_one).collect())
+            .unwrap()
+    }
+
+    fn spec(works: &[f64]) -> PipelineSpec {
+        let stage = |(n, &work): (usize, &f64)| StageSpec::new(format!("s{n}"), work, 0.0);
+        works.iter().enumerate().map(stage).fold(PipelineSpec::new(0.0), PipelineSpec::stage)
+    }
+
+    fn time(platform: &Platform, spec: &PipelineSpec, mapping: &str, dispatch: Dispatch) -> f64 {
+        let mapping = Mapping::parse(mapping, spec).unwrap();
+        production_time(platform, spec, &mapping, dispatch).unwrap().production_time
+    }
+
+    #[track_caller]
+    fn assert_near(found: f64, expected: f64) {
+        assert!((found / expected - 1.0).abs() < 0.01, "{found}, not {expected}");
+    }
+
+    #[test]
+    fn stages_on_one_core_take_turns_on_it_whichever_rank_they_are_on() {
+        let (spec, two) = (spec(&[1.0, 9.0]), platform(3, &[&[0, 1]]));
+        for dispatch in [Dispatch::OnDemand, Dispatch::RoundRobin] {
+            assert_near(time(&two, &spec, "s0@0 | s1@1", dispatch), 10.0);
+            assert_near(time(&two, &spec, "s0+s1@0", dispatch), 10.0);
+            assert_near(time(&two, &spec, "s0@0 | s1@2", dispatch), 9.0);
+        }
+        // A core with room to spare slows nobody down.
+        let waiting = SharedCores { processors: vec![0, 1], cores: 1.5 };
+        let two = platform(3, &[]).with_shared_cores(vec![waiting]).unwrap();
+        assert_near(time(&two, &spec, "s0@0 | s1@1", Dispatch::OnDemand), 9.0);
+    }
+
+    #[test]
+    fn items_go_where_there_are_cores() {
+        let (spec, shared) = (spec(&[6.0]), platform(4, &[&[0, 1], &[2, 3]]));
+        let on_demand = |mapping| time(&shared, &spec, mapping, Dispatch::OnDemand);
+        assert_near(on_demand("s0@0,1"), 6.0);
+        assert_near(on_demand("s0@0,2"), 3.0);
+        assert_near(on_demand("s0@0,1,2,3"), 3.0);
+        assert_near(on_demand("s0@0,1,2"), 3.0);
+        // Item by item in turn, the core of two of three is what all wait for.
+        assert_near(time(&shared, &spec, "s0@0,1,2", Dispatch::RoundRobin), 4.0);
+    }
+
+    #[test]
+    fn a_serial_stage_is_sure_of_its_fair_part_of_a_core_only() {
+        let spec = PipelineSpec::new(0.0)
+            .stage(StageSpec::new("read", 0.02, 0.0).serial().pinned(0))
+            .stage(StageSpec::new("match", 1.5, 0.0))
+            .stage(StageSpec::new("track", 1.2, 0.0).serial())
+            .stage(StageSpec::new("paint", 0.3, 0.0))
+            .stage(StageSpec::new("write", 0.02, 0.0).serial().pinned(0));
+        let shared = platform(4, &[&[0, 1], &[2, 3]]);
+        let on_demand = |mapping| time(&shared, &spec, mapping, Dispatch::OnDemand);
+        // Two cores for 3.04.
+        assert_near(on_demand("read@0 | match@0,1,2 | track@2 | paint@1 | write@0"), 1.52);
+        // Rank 2 computes whenever there are items; the core is enough for 0.8 of those that come.
+        assert_near(on_demand("read@0 | match@0,1,2 | track@3 | paint@1 | write@0"), 2.4);
+        assert_near(on_demand("read@0 | match@0,1,2,3 | track@3 | paint@1 | write@0"), 2.4);
+        // It can take no more than there is of paint.
+        assert_near(on_demand("read@0 | match@0,1 | track@3 | paint@2,3 | write@0"), 1.54);
+        for algorithm in [Algorithm::Refined, Algorithm::Optimal] {
+            let options = PlanOptions { algorithm, ..PlanOptions::default() };
+            let best = plan(&shared, &spec, &options).unwrap();
+            assert_near(best.prediction.production_time, 1.52);
+        }
+    }
+
+    #[test]
+    fn no_plan_is_beyond_the_machine_and_the_prediction_adds_up() {
+        let spec = spec(&[1.0, 4.0, 2.0, 5.0]);
+        let shared = platform(4, &[&[0, 1], &[2, 3]]);
+        let best = plan(&shared, &spec, &PlanOptions::default()).unwrap();
+        let time = best.prediction.production_time;
+        assert!((6.0 * 0.995..6.0 * 1.01).contains(&time), "12 s of work on two cores: {time}");
+        let of = |p: usize| best.prediction.utilisation[p];
+        assert!(of(0) + of(1) < 1.01 && of(2) + of(3) < 1.01, "{:?}", best.prediction);
+    }
+
+    #[test]
+    fn groups_that_make_no_sense_are_refused() {
+        let group = |processors: Vec<usize>, cores| SharedCores { processors, cores };
+        let refused = |groups: Vec<SharedCores>| {
+            platform(2, &[]).with_shared_cores(groups).unwrap_err().message().to_string()
+        };
+        assert!(refused(vec![group(vec![0, 2], 1.0)]).contains("processor 2"));
+        assert!(refused(vec![group(vec![0], 1.0), group(vec![0, 1], 1.0)]).contains("two groups"));
+        assert!(refused(vec![group(vec![0, 1], 0.0)]).contains("0 cores"));
+    }
+}

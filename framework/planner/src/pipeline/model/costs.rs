@@ -1,0 +1,133 @@
+//! Everything that a mapping's time is made of, laid out for fast look-up.
+
+use std::ops::Range;
+
+use crate::cores::SharedCores;
+use crate::pipeline::spec::PipelineSpec;
+use crate::platform::Platform;
+
+/// The numbers of one platform and one pipeline, as every planner reads them.
+#[derive(Clone, Debug)]
+pub(in crate::pipeline) struct Costs {
+    nodes: usize,
+    /// `[set-up, seconds per byte]` of each real link; nothing between a place and itself.
+    links: Vec<[f64; 2]>,
+    seconds_per_work: Vec<f64>,
+    /// Work of stages 0..k.
+    work_before: Vec<f64>,
+    /// d(k): bytes into stage k, out of the last one if k is N.
+    bytes: Vec<f64>,
+    /// c̄(p) and 1/B̄(p): the row means that stand in for an unknown neighbour.
+    mean_links: Vec<[f64; 2]>,
+    /// Whether processors compute while they send and receive.
+    overlap: bool,
+    /// Groups of processors that share cores.
+    shared: Vec<SharedCores>,
+}
+
+impl Costs {
+    pub(in crate::pipeline) fn new(platform: &Platform, spec: &PipelineSpec) -> Self {
+        let (processors, nodes) = (platform.processors(), platform.processors() + 1);
+        let mut links = Vec::with_capacity(nodes * nodes);
+        let mut mean_links = Vec::with_capacity(nodes);
+        for p in 0..nodes {
+            let (mut setup, mut bandwidth) = (0.0, 0.0);
+            for q in 0..nodes {
+                let link = platform.link(p, q);
+                setup += link.setup;
+                bandwidth += link.bandwidth;
+                links.push([link.setup, link.bandwidth.recip()]);
+            }
+            mean_links.push([setup / nodes as f64, nodes as f64 / bandwidth]);
+            links[p * nodes + p] = [0.0; 2];
+        }
+        if let Some(home) = platform.ext_on() {
+            links[home * nodes + processors] = [0.0; 2];
+            links[processors * nodes + home] = [0.0; 2];
+        }
+        let mut work_before = vec![0.0];
+        for stage in &spec.stages {
+            work_before.push(work_before[work_before.len() - 1] + stage.work);
+        }
+        Costs {
+            nodes,
+            links,
+            seconds_per_work: platform.speeds().iter().map(|speed| speed.recip()).collect(),
+            work_before,
+            bytes: (0..=spec.len()).map(|k| spec.bytes_into(k)).collect(),
+            mean_links,
+            overlap: platform.overlap(),
+            shared: platform.shared_cores().to_vec(),
+        }
+    }
+
+    pub(in crate::pipeline) fn stages(&self) -> usize {
+        self.bytes.len() - 1
+    }
+
+    pub(in crate::pipeline) fn processors(&self) -> usize {
+        self.nodes - 1
+    }
+
+    pub(in crate::pipeline) fn shared_cores(&self) -> &[SharedCores] {
+        &self.shared
+    }
+
+    pub(in crate::pipeline) fn ext(&self) -> usize {
+        self.nodes - 1
+    }
+
+    /// Work units of a run of stages.
+    pub(in crate::pipeline) fn work(&self, stages: &Range<usize>) -> f64 {
+        self.work_before[stages.end] - self.work_before[stages.start]
+    }
+
+    /// Seconds of computing that a run of stages takes on `p`.
+    pub(in crate::pipeline) fn compute(&self, stages: &Range<usize>, p: usize) -> f64 {
+        self.work(stages) * self.seconds_per_work[p]
+    }
+
+    /// Seconds to carry the items in front of stage k from `from` to `to`.
+    pub(in crate::pipeline) fn transfer(&self, from: usize, to: usize, k: usize) -> f64 {
+        let [setup, per_byte] = self.links[from * self.nodes + to];
+        setup + self.bytes[k] * per_byte
+    }
+
+    /// The same, between `p` and a neighbour that is not known yet.
+    pub(in crate::pipeline) fn mean_transfer(&self, p: usize, k: usize) -> f64 {
+        self.mean_link_time(p, self.bytes[k])
+    }
+
+    /// Seconds to carry `bytes` between `p` and a neighbour that is not known yet.
+    pub(in crate::pipeline) fn mean_link_time(&self, p: usize, bytes: f64) -> f64 {
+        let [setup, per_byte] = self.mean_links[p];
+        setup + bytes * per_byte
+    }
+
+    /// Seconds to receive in front of stage k on `p` from the slowest of `senders`.
+    pub(in crate::pipeline) fn receive(&self, senders: &[usize], p: usize, k: usize) -> f64 {
+        senders.iter().fold(0.0, |slowest, &q| f64::max(slowest, self.transfer(q, p, k)))
+    }
+
+    /// Seconds to send what comes out in front of stage k from `p` to the slowest of `receivers`.
+    pub(in crate::pipeline) fn send(&self, p: usize, receivers: &[usize], k: usize) -> f64 {
+        receivers.iter().fold(0.0, |slowest, &q| f64::max(slowest, self.transfer(p, q, k)))
+    }
+
+    /// t(n, p) for a run of stages on each of `hosts` between known neighbours, appended to `times`.
+    pub(in crate::pipeline) fn push_times(
+        &self,
+        stages: &Range<usize>,
+        hosts: &[usize],
+        before: &[usize],
+        after: &[usize],
+        times: &mut Vec<f64>,
+    ) {
+        times.extend(hosts.iter().map(|&p| {
+            let receive = self.receive(before, p, stages.start);
+            let compute = self.compute(stages, p);
+            let send = self.send(p, after, stages.end);
+            if self.overlap { receive.max(compute).max(send) } else { receive + compute + send }
+        }));
+    }
+}

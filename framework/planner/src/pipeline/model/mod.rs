@@ -1,0 +1,11 @@
+//! What a mapping is worth: costs of work and transfers, how hosts share blocks and cores, and the pace that follows.
+
+pub(in crate::pipeline) mod capacity;
+mod core_sharing;
+pub(in crate::pipeline) mod costs;
+mod prediction;
+pub(in crate::pipeline) mod production_time;
+
+pub(crate) use prediction::item_times_of;
+pub use prediction::{BlockPrediction, Prediction, production_time};
+pub(in crate::pipeline) use prediction::{pace, predict};

@@ -1,0 +1,121 @@
+//! BSC, *binary search closest* (Benoit and Robert): intervals of stages on single processors, no replicas.
+//!
+//! The period T is bisected. For one T, stages are taken from the first on; every free processor is offered the
+//! longest interval that it can do within T, and the one whose time comes closest to T gets it. T is feasible if
+//! the processors last to the end. While choosing, the link out goes to a neighbour that is not known yet, so it
+//! is the processor's mean link (to ext after the last stage).
+
+use crate::pipeline::dispatch::Dispatch;
+use crate::pipeline::mapping::Block;
+use crate::pipeline::model;
+use crate::pipeline::model::costs::Costs;
+
+/// Halvings of the interval that holds the period.
+const BISECTIONS: usize = 40;
+/// The bisection ends when the period is known to this relative precision.
+const PRECISION: f64 = 1e-9;
+
+/// The best mapping found, judged on real links, and the number of periods tried.
+pub(in crate::pipeline) fn bsc(costs: &Costs) -> (Vec<Block>, usize) {
+    // Everything on one processor always works, and bounds the period.
+    let whole = 0..costs.stages();
+    let single = |p: usize| vec![Block::new(whole.clone(), vec![p])];
+    let (mut best, mut high) = (single(0), f64::INFINITY);
+    for p in 0..costs.processors() {
+        let time = model::pace(costs, &single(p), Dispatch::RoundRobin);
+        if time < high {
+            (best, high) = (single(p), time);
+        }
+    }
+    let (mut low, mut least, mut tried) = (0.0, high, 0);
+    while tried < BISECTIONS && high - low > PRECISION * high {
+        let period = 0.5 * (low + high);
+        tried += 1;
+        match fit(costs, period) {
+            Some(blocks) => {
+                high = period;
+                let time = model::pace(costs, &blocks, Dispatch::RoundRobin);
+                if time < least {
+                    (best, least) = (blocks, time);
+                }
+            }
+            None => low = period,
+        }
+    }
+    (best, tried)
+}
+
+/// The mapping that the greedy rule finds for one period, if the processors last.
+fn fit(costs: &Costs, period: f64) -> Option<Vec<Block>> {
+    let stages = costs.stages();
+    let mut free: Vec<usize> = (0..costs.processors()).collect();
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut start = 0;
+    while start < stages {
+        let before = blocks.last().map_or(costs.ext(), |block| block.hosts[0]);
+        let mut closest: Option<(f64, usize, usize)> = None;
+        for (i, &p) in free.iter().enumerate() {
+            if let Some((end, time)) = longest(costs, start, before, p, period)
+                && closest.is_none_or(|(best, ..)| time > best)
+            {
+                closest = Some((time, end, i));
+            }
+        }
+        let (_, end, i) = closest?;
+        blocks.push(Block::new(start..end, vec![free.remove(i)]));
+        start = end;
+    }
+    Some(blocks)
+}
+
+/// The longest interval from `start` that `p` does within `period`, and its time.
+fn longest(costs: &Costs, start: usize, before: usize, p: usize, period: f64) -> Option<(usize, f64)> {
+    let receive = costs.transfer(before, p, start);
+    let mut found = None;
+    for end in start + 1..=costs.stages() {
+        let so_far = receive + costs.compute(&(start..end), p);
+        if so_far > period {
+            break;
+        }
+        // The link out depends on the item's size there, so a longer interval may fit where a shorter did not.
+        let send = if end == costs.stages() {
+            costs.transfer(p, costs.ext(), end)
+        } else {
+            costs.mean_transfer(p, end)
+        };
+        if so_far + send <= period {
+            found = Some((end, so_far + send));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::{PipelineSpec, StageSpec};
+    use crate::platform::{Link, Platform};
+
+    fn chain(works: &[f64]) -> PipelineSpec {
+        let mut spec = PipelineSpec::new(0.0);
+        for (n, &work) in works.iter().enumerate() {
+            spec = spec.stage(StageSpec::new(format!("s{n}"), work, 0.0));
+        }
+        spec
+    }
+
+    #[test]
+    fn intervals_balance_equal_processors() {
+        let costs = Costs::new(&Platform::uniform(2, 1.0, Link::FREE).unwrap(), &chain(&[1.0, 2.0, 3.0]));
+        let (blocks, _) = bsc(&costs);
+        assert_eq!(blocks, [Block::new(0..2, vec![0]), Block::new(2..3, vec![1])]);
+    }
+
+    #[test]
+    fn the_closest_processor_is_taken() {
+        // At the best period of 1 s the slow processor does the light stage and leaves the fast one to the heavy.
+        let costs = Costs::new(&Platform::with_speeds(&[4.0, 1.0], Link::FREE).unwrap(), &chain(&[1.0, 4.0]));
+        let (blocks, _) = bsc(&costs);
+        assert_eq!(blocks, [Block::new(0..1, vec![1]), Block::new(1..2, vec![0])]);
+    }
+}

@@ -1,0 +1,56 @@
+//! DPM: the homogeneous predecessor of HeDPM.
+//!
+//! It knows no differences between processors: HeDPM's rules on a platform flattened to its mean speed and its
+//! mean link, where all processors come in rank order. What it proposes is judged on the real platform.
+
+use super::hedpm::Hedpm;
+use super::ideal::mean_link;
+use crate::error::Result;
+use crate::pipeline::dispatch::Dispatch;
+use crate::pipeline::mapping::Block;
+use crate::pipeline::model::costs::Costs;
+use crate::pipeline::spec::PipelineSpec;
+use crate::platform::Platform;
+use crate::range::{LARGEST, SMALLEST};
+
+/// The mapping that looks best on the flattened platform, and the number of mappings it looked at.
+///
+/// # Errors
+/// None for a platform that was checked: means of usable numbers are usable.
+pub(in crate::pipeline) fn dpm(
+    platform: &Platform,
+    spec: &PipelineSpec,
+    dispatch: Dispatch,
+    radius: f64,
+) -> Result<(Vec<Block>, usize)> {
+    let speed = platform.speeds().iter().sum::<f64>() / platform.processors() as f64;
+    // Rounding may take it out of the range that the speeds are in.
+    let speed = speed.clamp(SMALLEST, LARGEST);
+    let flat = Platform::uniform(platform.processors(), speed, mean_link(platform))?;
+    let costs = Costs::new(&flat, spec);
+    let found = Hedpm::new(&flat, spec, &costs, dispatch, radius).sweep();
+    let looked_at = found.len();
+    let mut best = (Vec::new(), f64::INFINITY);
+    for candidate in found {
+        if candidate.1 < best.1 || best.0.is_empty() {
+            best = candidate;
+        }
+    }
+    Ok((best.0, looked_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::StageSpec;
+    use crate::platform::Link;
+
+    #[test]
+    fn processors_come_in_rank_order_whatever_their_speed() {
+        let spec =
+            PipelineSpec::new(0.0).stage(StageSpec::new("a", 9.0, 0.0)).stage(StageSpec::new("b", 1.0, 0.0));
+        let platform = Platform::with_speeds(&[1.0, 9.0], Link::FREE).unwrap();
+        let (blocks, _) = dpm(&platform, &spec, Dispatch::RoundRobin, 0.05).unwrap();
+        assert_eq!(blocks[0].hosts, [0], "the heavy stage goes to the first processor: {blocks:?}");
+    }
+}

@@ -1,0 +1,187 @@
+//! Where processors share cores: the mapping that leaves most to dispatch on demand, if it is about as fast as any.
+//!
+//! There many mappings are equally fast by the model, as the cores are what there is too little of, and which of them a
+//! search ends with hangs on the last digits of works and speeds. But they are not equally good at what the model does not
+//! know. With replicas on as many ranks as possible, items go where a core has time, and two ranks on a core that a load comes
+//! to keep two thirds of it where one keeps half. So the *flexible* mapping has all that can be replicated on all processors
+//! that share cores with those of the plan, and everything else on one, or where it is pinned; processors that would take the core
+//! from a long serial stage are left out if the model says so.
+
+use std::collections::BTreeSet;
+
+use super::starts::normal_form;
+use crate::cores::SharedCores;
+use crate::pipeline::dispatch::Dispatch;
+use crate::pipeline::mapping::Block;
+use crate::pipeline::model::costs::Costs;
+use crate::pipeline::model::pace;
+use crate::pipeline::rules::Rules;
+use crate::pipeline::spec::PipelineSpec;
+
+/// A flexible mapping may be slower than the plan by this part, which is less than works and speeds are known to.
+const SLOWER: f64 = 0.02;
+/// So many processors are tried for what cannot be replicated.
+const MOST_SERIAL_HOSTS: usize = 4;
+
+/// The flexible mapping to take instead of a plan with a production time, and its own time, if there is one that is about
+/// as fast.
+pub(in crate::pipeline) fn instead_of(
+    (plan, time): (&[Block], f64),
+    spec: &PipelineSpec,
+    costs: &Costs,
+    rules: Rules,
+) -> Option<(Vec<Block>, f64)> {
+    let groups = costs.shared_cores();
+    let is_scarce = |group: &SharedCores| group.cores < group.processors.len() as f64;
+    if rules.dispatch != Dispatch::OnDemand || !groups.iter().any(is_scarce) {
+        return None;
+    }
+    let group_of = group_numbers(groups, costs.processors());
+    let mut used = vec![false; groups.len() + costs.processors()];
+    plan.iter().flat_map(|block| &block.hosts).for_each(|&host| used[group_of[host]] = true);
+    let near: Vec<usize> = (0..costs.processors()).filter(|&p| used[group_of[p]]).collect();
+    let serial_hosts = serial_hosts(spec, &near, &group_of);
+    let shares = |p: usize, q: usize| group_of[p] == group_of[q];
+    let partners = |p: usize| near.iter().copied().filter(move |&q| q != p && shares(p, q));
+    let replicas = |p: usize, left_out: usize| -> Vec<usize> {
+        let others = near.iter().copied().filter(|&q| q == p || !shares(p, q));
+        others.chain(partners(p).skip(left_out)).collect()
+    };
+    let most = serial_hosts.iter().map(|&p| partners(p).count()).max().unwrap_or(0);
+    // None, one, two, four of the partners, and so on, are left out.
+    let powers = (0..usize::BITS).map(|n| 1 << n).take_while(|left_out| *left_out < most);
+    let numbers = [0].into_iter().chain(powers).chain([most]);
+    numbers
+        .flat_map(|left_out| serial_hosts.iter().map(move |&p| (p, left_out)))
+        .filter_map(|(p, left_out)| normal_form(spec, rules, &replicas(p, left_out), p))
+        .filter(|blocks| blocks.iter().all(|block| rules.allow(spec, &block.stages, &block.hosts)))
+        .map(|blocks| (pace(costs, &blocks, rules.dispatch), blocks))
+        .find_map(|(flexible, blocks)| (flexible <= (1.0 + SLOWER) * time).then_some((blocks, flexible)))
+}
+
+/// By processor: the number of its group. One that shares no core is a group of its own.
+fn group_numbers(groups: &[SharedCores], processors: usize) -> Vec<usize> {
+    let mut group_of: Vec<usize> = (0..processors).map(|p| groups.len() + p).collect();
+    for (g, group) in groups.iter().enumerate() {
+        group.processors.iter().for_each(|&p| group_of[p] = g);
+    }
+    group_of
+}
+
+/// One processor of each group for what cannot be replicated: away from what is pinned first, so that each core has less to
+/// do that only one rank does.
+fn serial_hosts(spec: &PipelineSpec, near: &[usize], group_of: &[usize]) -> Vec<usize> {
+    let pins: Vec<usize> = spec.stages.iter().filter_map(|stage| stage.pinned).collect();
+    let count = |is_there: &dyn Fn(usize) -> bool| pins.iter().filter(|pin| is_there(**pin)).count();
+    let mut hosts = near.to_vec();
+    hosts.sort_by_key(|&p| (count(&|pin| group_of[pin] == group_of[p]), count(&|pin| pin == p)));
+    let mut seen = BTreeSet::new();
+    hosts.retain(|&p| seen.insert(group_of[p]));
+    hosts.truncate(MOST_SERIAL_HOSTS);
+    hosts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::{Mapping, Plan, PlanOptions, StageSpec, plan, production_time};
+    use crate::platform::{Link, Platform};
+    use crate::random::Random;
+
+    const LINK: Link = Link { bandwidth: 1e9, setup: 0.01 };
+
+    fn spec() -> PipelineSpec {
+        PipelineSpec::new(8.0)
+            .stage(StageSpec::new("read", 0.02, 8.0).serial().pinned(0))
+            .stage(StageSpec::new("cut", 0.6, 8.0))
+            .stage(StageSpec::new("match", 0.9, 8.0))
+            .stage(StageSpec::new("track", 1.2, 8.0).serial())
+            .stage(StageSpec::new("paint", 0.3, 8.0))
+            .stage(StageSpec::new("write", 0.02, 8.0).serial().pinned(0))
+    }
+
+    /// Processors of these speeds, of which two at a time share so many cores.
+    fn pairs(speeds: &[f64], cores: &[f64]) -> Platform {
+        let group = |(g, &cores): (usize, &f64)| SharedCores { processors: vec![2 * g, 2 * g + 1], cores };
+        let platform =
+            Platform::with_speeds(speeds, LINK).unwrap().with_overlap(true).with_ext_on(0).unwrap();
+        platform.with_shared_cores(cores.iter().enumerate().map(group).collect()).unwrap()
+    }
+
+    fn planned(platform: &Platform, spec: &PipelineSpec) -> Plan {
+        plan(platform, spec, &PlanOptions { budget: 8_000, ..PlanOptions::default() }).unwrap()
+    }
+
+    fn text(platform: &Platform, spec: &PipelineSpec) -> String {
+        planned(platform, spec).mapping.display(spec).to_string()
+    }
+
+    #[test]
+    fn small_errors_of_works_and_speeds_do_not_change_the_mapping() {
+        let mut random = Random::new(5);
+        for _ in 0..20 {
+            let mut about = |x: f64| x * (1.0 + 0.06 * (random.uniform() - 0.5));
+            let mut spec = spec();
+            spec.stages.iter_mut().for_each(|stage| stage.work = about(stage.work));
+            let faster = about(1.0);
+            let found = text(&pairs(&[1.0, 1.0, faster, faster], &[1.0, 1.0]), &spec);
+            assert_eq!(found, "read@0 | cut+match@0,1,2 | track@2 | paint@0,1,2 | write@0", "{spec:?}");
+        }
+    }
+
+    #[test]
+    fn a_load_that_comes_later_leaves_little_to_gain() {
+        let before = planned(&pairs(&[1.0; 4], &[1.0, 1.0]), &spec()).mapping;
+        // One of two has half of the first core then, and both have two thirds of it.
+        let loaded = pairs(&[0.5, 0.5, 1.0, 1.0], &[4.0 / 3.0, 1.0]);
+        let best = planned(&loaded, &spec()).prediction.production_time;
+        let kept = production_time(&loaded, &spec(), &before, Dispatch::OnDemand).unwrap().production_time;
+        assert!(kept < 1.03 * best, "{kept} against {best}");
+    }
+
+    #[test]
+    fn of_many_ranks_on_few_cores_as_many_help_as_leave_room_for_a_long_serial_stage() {
+        let group = SharedCores { processors: (0..6).collect(), cores: 2.0 };
+        let platform = Platform::uniform(6, 1.0, LINK).unwrap().with_overlap(true).with_ext_on(0).unwrap();
+        let platform = platform.with_shared_cores(vec![group]).unwrap();
+        // With three partners `track` would be sure of half a core only, and take 2.4; two are not tried.
+        assert_eq!(text(&platform, &spec()), "read@0 | cut+match@1,5 | track@1 | paint@1,5 | write@0");
+        let mut light = spec();
+        light.stages[3].work = 0.1;
+        let all = "read@0 | cut+match@0,1,2,3,4,5 | track@1 | paint@0,1,2,3,4,5 | write@0";
+        assert_eq!(text(&platform, &light), all);
+    }
+
+    #[test]
+    fn a_plan_that_is_much_faster_stays() {
+        let mut spec = spec();
+        spec.stages[1] = StageSpec::new("cut", 1.1, 8.0).serial();
+        let plan = planned(&pairs(&[1.0; 4], &[1.0, 1.0]), &spec);
+        let host = |stage: usize| plan.mapping.blocks[plan.mapping.block_of(stage).unwrap()].hosts[0] / 2;
+        assert_ne!(host(1), host(3), "two long serial stages on one core: {:?}", plan.mapping);
+    }
+
+    #[test]
+    fn processors_whose_cores_the_plan_leaves_alone_stay_out() {
+        let mut platform = pairs(&[1.0, 1.0, 1.0, 1.0, 0.01, 0.01], &[1.0, 1.0, 1.0]);
+        for near in 0..4 {
+            for far in 4..6 {
+                platform.set_link(near, far, Link { bandwidth: 1.0, setup: 9.0 }).unwrap();
+                platform.set_link(far, near, Link { bandwidth: 1.0, setup: 9.0 }).unwrap();
+            }
+        }
+        let found = text(&platform, &spec());
+        assert_eq!(found, "read@0 | cut+match@0,1,2 | track@2 | paint@0,1,2 | write@0");
+    }
+
+    #[test]
+    fn where_no_core_is_scarce_the_plan_is_what_was_found() {
+        let spec = spec();
+        for platform in [pairs(&[1.0; 4], &[]), pairs(&[1.0; 4], &[2.0, 2.5])] {
+            let costs = Costs::new(&platform, &spec);
+            let rules = Rules { dispatch: Dispatch::OnDemand, replicate_groups: true, share: true };
+            let found = Mapping::parse("read+cut+match@0 | track@1 | paint+write@0", &spec).unwrap().blocks;
+            assert_eq!(instead_of((&found, 9.0), &spec, &costs, rules), None);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What HeDPM aims at: the ideal production time of the stages and processors that are still unmatched.
+
+use crate::pipeline::spec::PipelineSpec;
+use crate::platform::{Link, Platform};
+use crate::range::{self, LARGEST, SMALLEST};
+
+/// Sums over the remaining stages and processors, kept up to date as matches are taken out.
+#[derive(Clone, Debug)]
+pub(in crate::pipeline) struct Remaining<'a> {
+    platform: &'a Platform,
+    spec: &'a PipelineSpec,
+    /// Nodes that still count in the means of the links: the remaining processors, and always ext.
+    present: Vec<bool>,
+    links: LinkSum,
+    speed: f64,
+    processors: usize,
+    work: f64,
+    output: f64,
+    stages: usize,
+}
+
+impl<'a> Remaining<'a> {
+    /// Everything is still unmatched.
+    pub(in crate::pipeline) fn all(platform: &'a Platform, spec: &'a PipelineSpec) -> Self {
+        Remaining {
+            platform,
+            spec,
+            present: vec![true; platform.processors() + 1],
+            links: LinkSum::all(platform),
+            speed: platform.speeds().iter().sum(),
+            processors: platform.processors(),
+            work: spec.stages.iter().map(|stage| stage.work).sum(),
+            output: spec.stages.iter().map(|stage| stage.output).sum(),
+            stages: spec.len(),
+        }
+    }
+
+    pub(in crate::pipeline) fn remove_stage(&mut self, n: usize) {
+        self.work -= self.spec.stages[n].work;
+        self.output -= self.spec.stages[n].output;
+        self.stages -= 1;
+    }
+
+    pub(in crate::pipeline) fn remove_processor(&mut self, p: usize) {
+        self.present[p] = false;
+        self.speed -= self.platform.speeds()[p];
+        self.processors -= 1;
+        self.links.add(self.platform.link(p, p), -1.0);
+        for q in (0..self.present.len()).filter(|&q| self.present[q]) {
+            self.links.add(self.platform.link(p, q), -1.0);
+            self.links.add(self.platform.link(q, p), -1.0);
+        }
+    }
+
+    /// T_ideal (Eqs. 5 and 6): two mean links and the mean work at the mean speed available to a stage,
+    /// `s_a = (P/N)·s̄`. Means of links run over the full square of the remaining processors and ext.
+    pub(in crate::pipeline) fn ideal_time(&self) -> f64 {
+        let stages = self.stages as f64;
+        // Subtraction may leave a last bit of what is gone, and nothing of what is small beside it.
+        let (work, output) = (f64::max(0.0, self.work), f64::max(0.0, self.output));
+        let speed_per_stage = f64::max(SMALLEST, self.speed / stages);
+        2.0 * self.links.mean().time(output / stages) + work / stages / speed_per_stage
+    }
+}
+
+/// The mean link of a whole platform: every pair of nodes, each with itself included.
+pub(in crate::pipeline) fn mean_link(platform: &Platform) -> Link {
+    LinkSum::all(platform).mean()
+}
+
+/// A sum of links from which links can be taken out again.
+#[derive(Clone, Debug, Default)]
+struct LinkSum {
+    setup: f64,
+    bandwidth: f64,
+    /// Links of infinite bandwidth: counted, since infinity cannot be subtracted again.
+    infinite: f64,
+    count: f64,
+}
+
+impl LinkSum {
+    fn all(platform: &Platform) -> Self {
+        let mut sum = LinkSum::default();
+        for p in 0..=platform.processors() {
+            for q in 0..=platform.processors() {
+                sum.add(platform.link(p, q), 1.0);
+            }
+        }
+        sum
+    }
+
+    fn add(&mut self, link: Link, times: f64) {
+        self.setup += times * link.setup;
+        self.count += times;
+        if link.bandwidth.is_finite() {
+            self.bandwidth += times * link.bandwidth;
+        } else {
+            self.infinite += times;
+        }
+    }
+
+    fn mean(&self) -> Link {
+        // Means lie within the range of what they are of, but for rounding.
+        let setup = range::amount_or_nearest(self.setup / self.count);
+        let bandwidth = if self.infinite > 0.0 {
+            f64::INFINITY
+        } else {
+            (self.bandwidth / self.count).clamp(SMALLEST, LARGEST)
+        };
+        Link { bandwidth, setup }
+    }
+}

@@ -1,0 +1,80 @@
+//! A change to a mapping, written down so that it can be judged before it is made.
+
+use std::ops::Range;
+
+/// Runs of blocks and what takes their place. Working memory is kept when an edit is cleared.
+#[derive(Clone, Debug, Default)]
+pub(in crate::pipeline) struct Edit {
+    cuts: Vec<Cut>,
+    blocks: Vec<NewBlock>,
+    hosts: Vec<usize>,
+}
+
+/// One run of old blocks, and the new blocks that replace it.
+#[derive(Clone, Debug)]
+pub(in crate::pipeline) struct Cut {
+    pub(in crate::pipeline) old: Range<usize>,
+    pub(in crate::pipeline) new: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+struct NewBlock {
+    stages: Range<usize>,
+    hosts: Range<usize>,
+}
+
+impl Edit {
+    /// Forgets everything.
+    pub(in crate::pipeline) fn clear(&mut self) -> &mut Self {
+        self.cuts.clear();
+        self.blocks.clear();
+        self.hosts.clear();
+        self
+    }
+
+    /// Takes out the blocks `old`; the blocks that are added next replace them. Runs must not overlap.
+    pub(in crate::pipeline) fn cut(&mut self, old: Range<usize>) -> &mut Self {
+        let new = self.blocks.len()..self.blocks.len();
+        self.cuts.push(Cut { old, new });
+        self
+    }
+
+    /// Adds a block to the latest cut.
+    pub(in crate::pipeline) fn block(
+        &mut self,
+        stages: Range<usize>,
+        hosts: impl IntoIterator<Item = usize>,
+    ) -> &mut Self {
+        let start = self.hosts.len();
+        self.hosts.extend(hosts);
+        self.blocks.push(NewBlock { stages, hosts: start..self.hosts.len() });
+        if let Some(cut) = self.cuts.last_mut() {
+            cut.new.end = self.blocks.len();
+        }
+        self
+    }
+
+    /// The cuts, from the first block to the last.
+    pub(in crate::pipeline) fn cuts(&mut self) -> &[Cut] {
+        if !self.cuts.is_sorted_by_key(|cut| cut.old.start) {
+            self.cuts.sort_unstable_by_key(|cut| cut.old.start);
+        }
+        &self.cuts
+    }
+
+    /// All old blocks that are taken out.
+    pub(in crate::pipeline) fn old_blocks(&self) -> impl Iterator<Item = usize> {
+        self.cuts.iter().flat_map(|cut| cut.old.clone())
+    }
+
+    /// Stages and hosts of new block `i`.
+    pub(in crate::pipeline) fn new_block(&self, i: usize) -> (&Range<usize>, &[usize]) {
+        let block = &self.blocks[i];
+        (&block.stages, &self.hosts[block.hosts.clone()])
+    }
+
+    /// All new blocks.
+    pub(in crate::pipeline) fn new_blocks(&self) -> impl Iterator<Item = (&Range<usize>, &[usize])> {
+        (0..self.blocks.len()).map(|i| self.new_block(i))
+    }
+}

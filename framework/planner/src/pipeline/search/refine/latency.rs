@@ -1,0 +1,93 @@
+//! Blocks with one host go where they wait least.
+//!
+//! By the model it hardly matters which processor spares the time for a short serial stage. But a processor ends the item that it
+//! is at before it turns to another one. On a slow processor that also does long items, the whole stream waits for that,
+//! again and again: what is in flight gathers there, and the others run out of work.
+
+use super::Search;
+use super::edit::Edit;
+use super::state::State;
+
+/// Waits of less than this many times the pace are covered by what is in flight anyway: a window is at least as many items.
+const SHORT: f64 = 4.0;
+/// A wait must be shortened to this part to be worth a move: less is within what item times are known to.
+const WORTH_MOVING: f64 = 0.9;
+
+/// Moves blocks with one host that share it with other blocks to processors where an item is through sooner, if the pace
+/// stays within `limit`.
+pub(in crate::pipeline) fn shorten(search: &mut Search<'_>, mut state: State, limit: f64) -> State {
+    let mut edit = Edit::default();
+    let mut places: Vec<(f64, usize)> = Vec::new();
+    for b in 0..state.pieces.len() {
+        let &[host] = &state.pieces[b].hosts[..] else { continue };
+        if state.uses[host] < 2 {
+            continue;
+        }
+        let longest = longest_items(&state, b);
+        let stages = state.pieces[b].stages.clone();
+        if longest[host] < SHORT * state.score.time {
+            continue;
+        }
+        let now = longest[host] + state.pieces[b].times[0];
+        places.clear();
+        for (p, &wait) in longest.iter().enumerate().filter(|&(p, wait)| p != host && *wait < now) {
+            let through = wait + search.judge.item_time(&state, b, p);
+            if through < WORTH_MOVING * now {
+                places.push((through, p));
+            }
+        }
+        places.sort_unstable_by(|x, y| x.0.total_cmp(&y.0).then(x.1.cmp(&y.1)));
+        for &(_, p) in &places {
+            if !search.goes_on() {
+                return state;
+            }
+            edit.clear().cut(b..b + 1).block(stages.clone(), [p]);
+            if search.judge.judge(&state, &mut edit).is_some_and(|score| score.time <= limit) {
+                state = search.judge.apply(&state, &mut edit);
+                break;
+            }
+        }
+    }
+    state
+}
+
+/// For each processor, the longest time that an item of another block than `b` takes there; nothing where there is none.
+fn longest_items(state: &State, b: usize) -> Vec<f64> {
+    let mut longest = vec![0.0; state.uses.len()];
+    for (_, piece) in state.pieces.iter().enumerate().filter(|&(i, _)| i != b) {
+        for (&p, &time) in piece.hosts.iter().zip(&piece.times) {
+            longest[p] = f64::max(longest[p], time);
+        }
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::pipeline::{Mapping, PipelineSpec, PlanOptions, StageSpec, plan, production_time};
+    use crate::platform::{Link, Platform};
+
+    fn spec() -> PipelineSpec {
+        PipelineSpec::new(0.0)
+            .stage(StageSpec::new("load", 0.5, 0.0).serial().pinned(0))
+            .stage(StageSpec::new("rank", 9.0, 0.0))
+            .stage(StageSpec::new("out", 0.001, 0.0).serial())
+    }
+
+    #[test]
+    fn a_short_serial_stage_keeps_away_from_a_slow_host_with_long_items() {
+        // What a message takes on its way counts as time of the host, and the slowest host's costs least.
+        let link = Link { bandwidth: 1e9, setup: 0.02 };
+        let platform = Platform::with_speeds(&[2.0, 2.0, 2.0, 2.0, 0.1], link).unwrap().with_overlap(true);
+        let (spec, platform) = (spec(), platform.with_ext_on(0).unwrap());
+        let planned = plan(&platform, &spec, &PlanOptions::default()).unwrap();
+        let out = planned.mapping.blocks.last().unwrap();
+        let rank = planned.mapping.block_of(1).unwrap();
+        // An item of `rank` takes 90 s on host 4 and 4.5 s elsewhere; all hosts are needed.
+        assert_eq!(planned.mapping.blocks[rank].hosts, [0, 1, 2, 3, 4], "{:?}", planned.mapping);
+        assert_ne!(out.hosts, [4]);
+        let slow = Mapping::parse("load@0 | rank@0,1,2,3,4 | out@4", &spec).unwrap();
+        let slow = production_time(&platform, &spec, &slow, PlanOptions::default().dispatch).unwrap();
+        assert!(planned.prediction.production_time <= slow.production_time * 1.02);
+    }
+}

@@ -1,0 +1,236 @@
+//! Refined: local search from the other planners' mappings.
+//!
+//! Each start is improved step by step: kind by kind, the moves around the blocks that set the pace are judged ([`moves`])
+//! and the best one is made, until none helps. What is left of the budget goes into arbitrary changes of the best
+//! mapping ([`perturbation`]) that are improved in their turn. In the end blocks with one host go where they wait least
+//! ([`latency`]).
+
+mod edit;
+mod latency;
+mod moves;
+mod perturbation;
+mod state;
+
+use std::ops::Range;
+
+use super::stop::Stop;
+use crate::pipeline::mapping::Block;
+use crate::pipeline::rules::Rules;
+use edit::Edit;
+use perturbation::Sequence;
+pub(in crate::pipeline) use state::Problem;
+use state::{Judge, Score, State};
+
+/// What a search came to.
+#[derive(Debug)]
+pub(in crate::pipeline) struct Refined {
+    pub(in crate::pipeline) blocks: Vec<Block>,
+    pub(in crate::pipeline) evaluations: usize,
+    /// False if the stop flag ended it before the budget did.
+    pub(in crate::pipeline) complete: bool,
+}
+
+/// A shorter latency may cost this part of the pace, as it is less than works and speeds are known to: with more, streams
+/// without long waits would be slower, with less, none could be shortened.
+const SLOWER_FOR_LATENCY: f64 = 0.02;
+/// Blocks that take at least this part of the slowest one's time set the pace: equal times differ by rounding, and one of them
+/// alone would never be relieved.
+const SETS_THE_PACE: f64 = 1.0 - 1e-9;
+/// Improves the given valid mappings within a budget of evaluations.
+pub(in crate::pipeline) fn refine(
+    problem: Problem<'_>,
+    starts: &[Vec<Block>],
+    budget: usize,
+    stop: &Stop<'_>,
+) -> Refined {
+    // Half of the budget is for the starts, and some of it for the end.
+    let (for_starts, for_latency) = (budget / 2, budget / 20);
+    let mut search = Search::new(problem, for_starts, stop);
+    let mut states: Vec<State> = starts.iter().map(|start| search.judge.state(start)).collect();
+    states.sort_by(|a, b| a.score.time.total_cmp(&b.score.time));
+    let best_start = states.first().map_or(f64::INFINITY, |start| start.score.time);
+    let mut best: Option<State> = None;
+    let count = states.len();
+    for (i, start) in states.into_iter().enumerate() {
+        // Every start gets its part, so that the first cannot use up everything.
+        let part = for_starts.saturating_sub(search.judge.effort) / (count - i);
+        search.limit = search.judge.effort + part;
+        let local = search.descend(start);
+        if best.as_ref().is_none_or(|best| local.score.time < best.score.time) {
+            best = Some(local);
+        }
+    }
+    search.limit = budget - for_latency;
+    let mut perturbations = 0;
+    while let Some(current) = &best
+        && search.goes_on()
+    {
+        let perturbed = perturbation::perturbed(&mut search, current, 1 + perturbations % 4);
+        perturbations += 1;
+        // One that finds nothing to change must not go on for ever.
+        search.judge.effort += 1;
+        let local = search.descend(perturbed);
+        // Of equally fast mappings, the one with fewer blocks.
+        let slack = if local.pieces.len() < current.pieces.len() { 1e-12 } else { -1e-12 };
+        if local.score.time < current.score.time * (1.0 + slack) {
+            best = Some(local);
+        }
+    }
+    search.limit = budget;
+    let settled = best.map(|best| {
+        let time = best.score.time;
+        // Not slower than any start. Equally fast mappings differ by rounding.
+        let slowest = f64::min(time * (1.0 + SLOWER_FOR_LATENCY), best_start).max(time * (1.0 + 1e-12));
+        latency::shorten(&mut search, best, slowest)
+    });
+    let pieces = settled.map(|settled| settled.pieces).unwrap_or_default();
+    Refined {
+        blocks: pieces.into_iter().map(|piece| Block::new(piece.stages, piece.hosts)).collect(),
+        evaluations: search.judge.evaluations,
+        complete: !stop.is_set(),
+    }
+}
+
+/// One search: where it stands within its budget, and the best edit of the present step.
+#[derive(Debug)]
+pub(in crate::pipeline) struct Search<'a> {
+    judge: Judge<'a>,
+    sequence: Sequence,
+    best_edit: Edit,
+    best_score: Score,
+    limit: usize,
+    stop: &'a Stop<'a>,
+}
+
+impl<'a> Search<'a> {
+    fn new(problem: Problem<'a>, limit: usize, stop: &'a Stop<'a>) -> Self {
+        Search {
+            judge: Judge::new(problem),
+            sequence: Sequence::default(),
+            best_edit: Edit::default(),
+            best_score: Score::WORST,
+            limit,
+            stop,
+        }
+    }
+
+    /// Improves a mapping until no move helps or the budget is spent.
+    fn descend(&mut self, mut state: State) -> State {
+        let mut edit = Edit::default();
+        let mut focus = focus_of(&state);
+        let mut family = 0;
+        while family < moves::FAMILIES.len() && self.goes_on() {
+            self.best_score = state.score;
+            for &b in &focus {
+                moves::FAMILIES[family](self, &state, b, &mut edit);
+            }
+            if self.best_score.beats(&state.score) {
+                let mut best = std::mem::take(&mut self.best_edit);
+                state = self.judge.apply(&state, &mut best);
+                self.best_edit = best;
+                focus = focus_of(&state);
+                family = 0;
+            } else {
+                family += 1;
+            }
+        }
+        state
+    }
+
+    fn goes_on(&self) -> bool {
+        self.judge.effort < self.limit && !self.stop.is_set()
+    }
+
+    /// Judges one move and keeps it if it is the best so far; false once the budget is spent.
+    fn offer(&mut self, state: &State, edit: &mut Edit) -> bool {
+        if self.judge.effort >= self.limit {
+            return false;
+        }
+        if let Some(score) = self.judge.judge(state, edit)
+            && score.beats(&self.best_score)
+        {
+            self.best_score = score;
+            self.best_edit.clone_from(edit);
+        }
+        true
+    }
+
+    fn rules(&self) -> Rules {
+        self.judge.problem.rules
+    }
+
+    fn shares(&self) -> bool {
+        self.rules().share
+    }
+
+    fn may_replicate(&self, stages: &Range<usize>) -> bool {
+        self.judge.may_replicate(stages)
+    }
+}
+
+/// The blocks that set the pace, and those that share a processor with them.
+fn focus_of(state: &State) -> Vec<usize> {
+    let sets_the_pace = |b: &usize| state.pieces[*b].time >= SETS_THE_PACE * state.score.time;
+    let slow: Vec<usize> = (0..state.pieces.len()).filter(sets_the_pace).collect();
+    let mut related = slow.clone();
+    for (b, piece) in state.pieces.iter().enumerate() {
+        let with_slow =
+            |p: &usize| state.uses[*p] > 1 && slow.iter().any(|&s| state.pieces[s].hosts.contains(p));
+        if !slow.contains(&b) && piece.hosts.iter().any(with_slow) {
+            related.push(b);
+        }
+    }
+    related
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::dispatch::Dispatch;
+    use crate::pipeline::model::costs::Costs;
+    use crate::pipeline::{Mapping, PipelineSpec, StageSpec};
+    use crate::platform::{Link, Platform};
+
+    /// What becomes of a mapping, and the times of its blocks.
+    fn improved(
+        platform: &Platform,
+        spec: &PipelineSpec,
+        mapping: &str,
+        improve: fn(&mut Search<'_>, State) -> State,
+    ) -> (String, Vec<f64>) {
+        let costs = Costs::new(platform, spec);
+        let rules = Rules { dispatch: Dispatch::OnDemand, replicate_groups: true, share: true };
+        let stop = Stop::never();
+        let mut search = Search::new(Problem::new(spec, &costs, rules), 10_000, &stop);
+        let state = search.judge.state(&Mapping::parse(mapping, spec).unwrap().blocks);
+        let state = improve(&mut search, state);
+        let hosts = |piece: &state::Piece| {
+            let mut hosts = piece.hosts.clone();
+            hosts.sort_unstable();
+            format!("{hosts:?}")
+        };
+        let text: Vec<String> = state.pieces.iter().map(hosts).collect();
+        (text.join(" "), state.pieces.iter().map(|piece| piece.time).collect())
+    }
+
+    #[test]
+    fn a_group_takes_its_hosts_out_of_another_group() {
+        // Only hosts 0 to 3 can receive the wide items of `seg`; all can do the rest.
+        let spec = PipelineSpec::new(0.0)
+            .stage(StageSpec::new("load", 0.01, 10.0).serial().pinned(0))
+            .stage(StageSpec::new("seg", 2.0, 0.0))
+            .stage(StageSpec::new("order", 0.01, 0.0).serial())
+            .stage(StageSpec::new("rank", 6.0, 0.0));
+        let mut platform = Platform::uniform(8, 1.0, Link { bandwidth: 1.0, setup: 0.0 }).unwrap();
+        for from in 0..4 {
+            for to in 0..4 {
+                platform.set_link(from, to, Link { bandwidth: 100.0, setup: 0.0 }).unwrap();
+            }
+        }
+        let platform = platform.with_overlap(true).with_ext_on(0).unwrap();
+        // Replicated blocks share all their hosts or none, so `seg` cannot get a second host while `rank` has it, too.
+        let from = "load@0 | seg@1 | order@0 | rank@0,1,2,3,4,5,6,7";
+        let (hosts, times) = improved(&platform, &spec, from, |search, state| search.descend(state));
+        assert!(times.iter().all(|&time| time < 1.05), "{hosts}: {times:?}");
+    }
+}

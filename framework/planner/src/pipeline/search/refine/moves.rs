@@ -1,0 +1,343 @@
+//! The neighbourhood: every small change that might relieve a bottleneck.
+//!
+//! Only blocks that set the pace, and those that share a processor with them, are worth changing, so each move
+//! touches one of these (the *focus*), and possibly another block that gives something to it.
+
+use super::Search;
+use super::edit::Edit;
+use super::state::State;
+
+/// Longest run of stages that one move shifts across a border.
+const LONGEST_SHIFT: usize = 12;
+
+/// The kinds of moves, cheap ones first.
+pub(in crate::pipeline) const FAMILIES: [Family; 8] = [
+    shift_borders,
+    shift_chains,
+    change_replicas,
+    take_apart,
+    exchange_hosts_around,
+    merge,
+    split,
+    free_by_merging,
+];
+
+/// Offers all moves of one kind around a block to the search, until its budget is spent.
+pub(in crate::pipeline) type Family = fn(&mut Search<'_>, &State, usize, &mut Edit);
+
+fn exchange_hosts_around(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    for block in b.saturating_sub(1)..=usize::min(b + 1, state.pieces.len() - 1) {
+        exchange_hosts(search, state, block, edit);
+    }
+}
+
+/// Hosts of block `b`.
+fn hosts(state: &State, b: usize) -> impl Iterator<Item = usize> {
+    state.pieces[b].hosts.iter().copied()
+}
+
+/// Hosts of block `b` but one.
+fn hosts_without(state: &State, b: usize, gone: usize) -> impl Iterator<Item = usize> {
+    hosts(state, b).filter(move |&p| p != gone)
+}
+
+/// Stages cross the border between `b` and a neighbour, either way.
+fn shift_borders(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    let borders = b.saturating_sub(1)..usize::min(b + 1, state.pieces.len() - 1);
+    for left in borders {
+        let (first, second) = (&state.pieces[left], &state.pieces[left + 1]);
+        let border = first.stages.end;
+        let lowest = usize::max(first.stages.start + 1, border.saturating_sub(LONGEST_SHIFT));
+        let highest = usize::min(second.stages.end - 1, border + LONGEST_SHIFT);
+        for to in (lowest..=highest).filter(|&to| to != border) {
+            edit.clear().cut(left..left + 2);
+            edit.block(first.stages.start..to, hosts(state, left));
+            edit.block(to..second.stages.end, hosts(state, left + 1));
+            if !search.offer(state, edit) {
+                return;
+            }
+        }
+    }
+}
+
+/// `b` gives a stage to its neighbour, which gives one to its own, and so on up to a block that takes it.
+fn shift_chains(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    for end in b + 2..state.pieces.len() {
+        edit.clear().cut(b..end + 1);
+        for i in b..=end {
+            let stages = &state.pieces[i].stages;
+            let start = stages.start - usize::from(i > b);
+            edit.block(start..stages.end - usize::from(i < end), hosts(state, i));
+        }
+        if !search.offer(state, edit) {
+            return;
+        }
+    }
+    for end in (0..b.saturating_sub(1)).rev() {
+        edit.clear().cut(end..b + 1);
+        for i in end..=b {
+            let stages = &state.pieces[i].stages;
+            let start = stages.start + usize::from(i > end);
+            edit.block(start..stages.end + usize::from(i < b), hosts(state, i));
+        }
+        if !search.offer(state, edit) {
+            return;
+        }
+    }
+}
+
+/// `b` gets one more host, which is unused or goes on with what it does.
+fn add_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    let stages = &state.pieces[b].stages;
+    if search.may_replicate(stages) {
+        for p in 0..state.uses.len() {
+            if (state.uses[p] == 0 || search.shares()) && !state.pieces[b].hosts.contains(&p) {
+                edit.clear().cut(b..b + 1).block(stages.clone(), hosts(state, b).chain([p]));
+                if !search.offer(state, edit) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// `b` gets one more host, unused or given by another block, or loses one.
+fn change_replicas(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    add_replicas(search, state, b, edit);
+    let stages = &state.pieces[b].stages;
+    if search.may_replicate(stages) {
+        for (donor, piece) in state.pieces.iter().enumerate() {
+            if donor != b && piece.hosts.len() > 1 {
+                for p in hosts(state, donor) {
+                    edit.clear().cut(b..b + 1).block(stages.clone(), hosts(state, b).chain([p]));
+                    edit.cut(donor..donor + 1).block(piece.stages.clone(), hosts_without(state, donor, p));
+                    if !search.offer(state, edit) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+    if state.pieces[b].hosts.len() > 1 {
+        for p in hosts(state, b) {
+            edit.clear().cut(b..b + 1).block(stages.clone(), hosts_without(state, b, p));
+            if !search.offer(state, edit) {
+                return;
+            }
+            if search.rules().share {
+                // The pace may be set by what else the host does.
+                edit.clear().cut(b..b + 1).block(stages.clone(), [p]);
+                if !search.offer(state, edit) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// `b` gets one more host, and the other replicated blocks on any of its hosts give these up; or `b` and another block
+/// share all their hosts. On the way from the one to the other the blocks would share some of their hosts, so no sequence of
+/// single changes gets there.
+fn take_apart(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    let piece = &state.pieces[b];
+    if !search.shares() || !search.may_replicate(&piece.stages) {
+        return;
+    }
+    for p in (0..state.uses.len()).filter(|p| !piece.hosts.contains(p)) {
+        let is_taken = |host: &usize| *host == p || piece.hosts.contains(host);
+        edit.clear().cut(b..b + 1).block(piece.stages.clone(), hosts(state, b).chain([p]));
+        let mut possible = false;
+        for (c, other) in state.pieces.iter().enumerate() {
+            if c != b && other.hosts.len() > 1 && other.hosts.iter().any(is_taken) {
+                possible = !other.hosts.iter().all(is_taken);
+                if !possible {
+                    break;
+                }
+                let left = other.hosts.iter().copied().filter(|host| !is_taken(host));
+                edit.cut(c..c + 1).block(other.stages.clone(), left);
+            }
+        }
+        if possible && !search.offer(state, edit) {
+            return;
+        }
+    }
+    for (c, other) in state.pieces.iter().enumerate() {
+        let others = || other.hosts.iter().copied().filter(|host| !piece.hosts.contains(host));
+        if c != b && search.may_replicate(&other.stages) {
+            edit.clear().cut(b..b + 1).block(piece.stages.clone(), hosts(state, b).chain(others()));
+            edit.cut(c..c + 1).block(other.stages.clone(), hosts(state, b).chain(others()));
+            if !search.offer(state, edit) {
+                return;
+            }
+        }
+    }
+}
+
+/// A host of `b` is replaced by an unused one, or changes places with a host of another block.
+fn exchange_hosts(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    let stages = &state.pieces[b].stages;
+    for old in hosts(state, b) {
+        for new in 0..state.uses.len() {
+            if state.uses[new] == 0 || (search.shares() && new != old) {
+                edit.clear().cut(b..b + 1).block(stages.clone(), hosts_without(state, b, old).chain([new]));
+                if !search.offer(state, edit) {
+                    return;
+                }
+            }
+        }
+        for (other, piece) in state.pieces.iter().enumerate() {
+            if other == b || (search.shares() && piece.hosts.contains(&old)) {
+                continue;
+            }
+            for new in hosts(state, other) {
+                edit.clear().cut(b..b + 1).block(stages.clone(), hosts_without(state, b, old).chain([new]));
+                edit.cut(other..other + 1)
+                    .block(piece.stages.clone(), hosts_without(state, other, new).chain([old]));
+                if !search.offer(state, edit) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// `b` becomes one block with one or both neighbours, on the hosts of either, of both, or on one of them.
+fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    let count = state.pieces.len();
+    let runs = [b.checked_sub(1).map(|a| a..b + 1), Some(b..b + 2), b.checked_sub(1).map(|a| a..b + 2)];
+    for run in runs.into_iter().flatten().filter(|run| run.end <= count) {
+        let stages = state.pieces[run.start].stages.start..state.pieces[run.end - 1].stages.end;
+        let mut union: Vec<usize> = run.clone().flat_map(|i| hosts(state, i)).collect();
+        union.sort_unstable();
+        union.dedup();
+        for &p in &union {
+            edit.clear().cut(run.clone()).block(stages.clone(), [p]);
+            if !search.offer(state, edit) {
+                return;
+            }
+        }
+        if search.may_replicate(&stages) {
+            for i in run.clone().filter(|&i| state.pieces[i].hosts.len() > 1) {
+                edit.clear().cut(run.clone()).block(stages.clone(), hosts(state, i));
+                if !search.offer(state, edit) {
+                    return;
+                }
+            }
+            if union.len() > 1 {
+                edit.clear().cut(run.clone()).block(stages.clone(), union.iter().copied());
+                if !search.offer(state, edit) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// `b` is cut in two: one part goes to another processor, or the hosts are divided.
+fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    let piece = &state.pieces[b];
+    let (start, end) = (piece.stages.start, piece.stages.end);
+    for at in start + 1..end {
+        for p in 0..state.uses.len() {
+            if (state.uses[p] == 0 || search.shares()) && !offer_halves(search, state, edit, b, at, p, None) {
+                return;
+            }
+        }
+        for donor in (0..state.pieces.len()).filter(|&donor| donor != b) {
+            if state.pieces[donor].hosts.len() > 1 {
+                for p in hosts(state, donor) {
+                    if !offer_halves(search, state, edit, b, at, p, Some(donor)) {
+                        return;
+                    }
+                }
+            }
+        }
+        for first in 1..piece.hosts.len() {
+            let (some, rest) = piece.hosts.split_at(first);
+            for (left, right) in [(some, rest), (rest, some)] {
+                edit.clear().cut(b..b + 1);
+                edit.block(start..at, left.iter().copied()).block(at..end, right.iter().copied());
+                if !search.offer(state, edit) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Either part of `b` goes to `p`, which `donor` gives up; the other part stays.
+fn offer_halves(
+    search: &mut Search<'_>,
+    state: &State,
+    edit: &mut Edit,
+    b: usize,
+    at: usize,
+    p: usize,
+    donor: Option<usize>,
+) -> bool {
+    let (start, end) = (state.pieces[b].stages.start, state.pieces[b].stages.end);
+    for left in [true, false] {
+        edit.clear().cut(b..b + 1);
+        if left {
+            edit.block(start..at, [p]).block(at..end, hosts(state, b));
+        } else {
+            edit.block(start..at, hosts(state, b)).block(at..end, [p]);
+        }
+        if let Some(donor) = donor {
+            edit.cut(donor..donor + 1)
+                .block(state.pieces[donor].stages.clone(), hosts_without(state, donor, p));
+        }
+        if !search.offer(state, edit) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Two other blocks become one; the processors that this frees help `b`.
+fn free_by_merging(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) {
+    let piece = &state.pieces[b];
+    let (start, end) = (piece.stages.start, piece.stages.end);
+    for pair in (1..state.pieces.len()).map(|second| second - 1..second + 1) {
+        if pair.contains(&b) {
+            continue;
+        }
+        let stages = state.pieces[pair.start].stages.start..state.pieces[pair.start + 1].stages.end;
+        for (kept, freed) in [(pair.start, pair.start + 1), (pair.start + 1, pair.start)] {
+            let replicated = state.pieces[kept].hosts.len() > 1;
+            if replicated && !search.may_replicate(&stages) {
+                continue;
+            }
+            let free: Vec<usize> = hosts(state, freed)
+                .filter(|p| !state.pieces[kept].hosts.contains(p) && !piece.hosts.contains(p))
+                .collect();
+            if free.is_empty() {
+                continue;
+            }
+            let merged = |edit: &mut Edit| {
+                edit.clear().cut(pair.clone()).block(stages.clone(), hosts(state, kept)).cut(b..b + 1);
+            };
+            if search.may_replicate(&piece.stages) {
+                merged(edit);
+                edit.block(start..end, hosts(state, b).chain(free.iter().copied()));
+                if !search.offer(state, edit) {
+                    return;
+                }
+            }
+            for at in start + 1..end {
+                for left in [true, false] {
+                    merged(edit);
+                    let free = free.iter().copied().take(1);
+                    if left {
+                        edit.block(start..at, free).block(at..end, hosts(state, b));
+                    } else {
+                        edit.block(start..at, hosts(state, b)).block(at..end, free);
+                    }
+                    if !search.offer(state, edit) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,369 @@
+//! The mapping that the search stands on, and the incremental evaluator that judges edits of it.
+//!
+//! An edit changes a few blocks. Only these and their neighbours (whose links change) get new times; the rest is
+//! looked up. Then all block times go through [`ProductionTime`], or, while no processor is shared, through a maximum.
+
+use std::ops::Range;
+
+use super::edit::Edit;
+use crate::pipeline::dispatch::Dispatch;
+use crate::pipeline::mapping::Block;
+use crate::pipeline::model::capacity::Hosted;
+use crate::pipeline::model::costs::Costs;
+use crate::pipeline::model::production_time::ProductionTime;
+use crate::pipeline::rules::Rules;
+use crate::pipeline::spec::PipelineSpec;
+
+/// How good a mapping is: first its production time, then how many blocks are close to it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::pipeline) struct Score {
+    pub(in crate::pipeline) time: f64,
+    /// Σ (block time / scale)⁸ with one scale for all edits of a mapping: tells mappings with equal bottlenecks
+    /// apart, so that the search can cure one of several at a time.
+    pub(in crate::pipeline) crowd: f64,
+}
+
+impl Score {
+    pub(in crate::pipeline) const WORST: Score = Score { time: f64::INFINITY, crowd: f64::INFINITY };
+
+    pub(in crate::pipeline) fn beats(&self, other: &Score) -> bool {
+        self.time < other.time * (1.0 - 1e-12)
+            || (self.time <= other.time * (1.0 + 1e-12) && self.crowd < other.crowd * (1.0 - 1e-9))
+    }
+}
+
+/// A block with its times.
+#[derive(Clone, Debug)]
+pub(in crate::pipeline) struct Piece {
+    pub(in crate::pipeline) stages: Range<usize>,
+    pub(in crate::pipeline) hosts: Vec<usize>,
+    /// Seconds that an item takes on each host.
+    pub(in crate::pipeline) times: Vec<f64>,
+    /// The block's time with its hosts to itself.
+    pub(in crate::pipeline) alone: f64,
+    /// The block's time given what else its hosts do.
+    pub(in crate::pipeline) time: f64,
+}
+
+/// The problem: what all mappings of one search have in common.
+#[derive(Debug)]
+pub(in crate::pipeline) struct Problem<'a> {
+    pub(in crate::pipeline) spec: &'a PipelineSpec,
+    pub(in crate::pipeline) costs: &'a Costs,
+    pub(in crate::pipeline) rules: Rules,
+    /// Stages 0..k that may be replicated.
+    replicable_before: Vec<usize>,
+    any_pinned: bool,
+}
+
+impl<'a> Problem<'a> {
+    pub(in crate::pipeline) fn new(spec: &'a PipelineSpec, costs: &'a Costs, rules: Rules) -> Self {
+        let mut replicable_before = vec![0];
+        for (n, stage) in spec.stages.iter().enumerate() {
+            replicable_before.push(replicable_before[n] + usize::from(stage.is_replicable()));
+        }
+        let any_pinned = spec.stages.iter().any(|stage| stage.pinned.is_some());
+        Problem { spec, costs, rules, replicable_before, any_pinned }
+    }
+
+    /// [`Rules::allow`], without walking over the stages.
+    fn allows(&self, stages: &Range<usize>, hosts: &[usize]) -> bool {
+        match hosts {
+            [] => false,
+            [_] => !stages.is_empty() && (!self.any_pinned || self.rules.allow(self.spec, stages, hosts)),
+            _ => !stages.is_empty() && self.may_replicate(stages),
+        }
+    }
+
+    fn may_replicate(&self, stages: &Range<usize>) -> bool {
+        (stages.len() == 1 || self.rules.replicate_groups)
+            && self.replicable_before[stages.end] - self.replicable_before[stages.start] == stages.len()
+    }
+}
+
+/// A mapping with everything that is needed to judge edits of it.
+#[derive(Clone, Debug)]
+pub(in crate::pipeline) struct State {
+    pub(in crate::pipeline) pieces: Vec<Piece>,
+    /// For each processor, the number of blocks that it hosts.
+    pub(in crate::pipeline) uses: Vec<u32>,
+    /// Processors that host more than one block.
+    crowded: usize,
+    pub(in crate::pipeline) score: Score,
+}
+
+/// Links and blocks that take about as long to go through as an ordinary mapping takes altogether.
+const WORTH_ONE_MAPPING: usize = 128;
+
+/// One block of the mapping that an edit leads to.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    source: Source,
+    /// Its times among the fresh ones, if they had to be computed anew.
+    fresh: Option<(usize, usize)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Source {
+    Old(usize),
+    New(usize),
+}
+
+/// Judges edits; holds the working memory.
+#[derive(Debug)]
+pub(in crate::pipeline) struct Judge<'a> {
+    pub(in crate::pipeline) problem: Problem<'a>,
+    model: ProductionTime,
+    entries: Vec<Entry>,
+    fresh: Vec<f64>,
+    seen: Vec<u64>,
+    mark: u64,
+    /// Mappings judged so far.
+    pub(in crate::pipeline) evaluations: usize,
+    /// The same, but mappings with many links between replicas count for more: a measure of time.
+    pub(in crate::pipeline) effort: usize,
+}
+
+impl<'a> Judge<'a> {
+    pub(in crate::pipeline) fn new(problem: Problem<'a>) -> Self {
+        let processors = problem.costs.processors();
+        let model = ProductionTime::new(problem.rules.dispatch, problem.costs);
+        Judge {
+            problem,
+            model,
+            entries: Vec::new(),
+            fresh: Vec::new(),
+            seen: vec![0; processors],
+            mark: 0,
+            evaluations: 0,
+            effort: 0,
+        }
+    }
+
+    /// Stands on a valid mapping.
+    pub(in crate::pipeline) fn state(&mut self, blocks: &[Block]) -> State {
+        let pieces = blocks.iter().map(|block| (block.stages.clone(), block.hosts.clone())).collect();
+        self.stand_on(pieces)
+    }
+
+    fn stand_on(&mut self, blocks: Vec<(Range<usize>, Vec<usize>)>) -> State {
+        let costs = self.problem.costs;
+        let ext = [costs.ext()];
+        let mut uses = vec![0; costs.processors()];
+        let mut pieces: Vec<Piece> = Vec::with_capacity(blocks.len());
+        for (b, (stages, hosts)) in blocks.iter().enumerate() {
+            hosts.iter().for_each(|&p| uses[p] += 1);
+            let before = if b == 0 { &ext[..] } else { &blocks[b - 1].1 };
+            let after = blocks.get(b + 1).map_or(&ext[..], |next| &next.1);
+            let mut times = Vec::with_capacity(hosts.len());
+            costs.push_times(stages, hosts, before, after, &mut times);
+            let alone = self.model.alone(&times);
+            pieces.push(Piece { stages: stages.clone(), hosts: hosts.clone(), times, alone, time: alone });
+        }
+        let crowded = uses.iter().filter(|&&uses| uses > 1).count();
+        let hosted: Vec<_> =
+            pieces.iter().map(|piece| Hosted { hosts: &piece.hosts, times: &piece.times }).collect();
+        let time = self.model.together(&hosted);
+        for (piece, &time) in pieces.iter_mut().zip(self.model.block_times()) {
+            piece.time = time;
+        }
+        let crowd = pieces.iter().map(|piece| crowding(piece.time, time)).sum();
+        State { pieces, uses, crowded, score: Score { time, crowd } }
+    }
+
+    /// The state after an edit.
+    pub(in crate::pipeline) fn apply(&mut self, state: &State, edit: &mut Edit) -> State {
+        let mut blocks = Vec::with_capacity(state.pieces.len() + 2);
+        let keep = |piece: &Piece| (piece.stages.clone(), piece.hosts.clone());
+        let mut next = 0;
+        let cuts = edit.cuts().to_vec();
+        for cut in cuts {
+            blocks.extend(state.pieces[next..cut.old.start].iter().map(keep));
+            blocks.extend(cut.new.clone().map(|i| {
+                let (stages, hosts) = edit.new_block(i);
+                (stages.clone(), hosts.to_vec())
+            }));
+            next = cut.old.end;
+        }
+        blocks.extend(state.pieces[next..].iter().map(keep));
+        self.stand_on(blocks)
+    }
+
+    /// The score after an edit; `None` if the rules forbid it or it cannot beat the state.
+    pub(in crate::pipeline) fn judge(&mut self, state: &State, edit: &mut Edit) -> Option<Score> {
+        self.evaluations += 1;
+        self.effort += 1;
+        if !edit
+            .new_blocks()
+            .all(|(stages, hosts)| self.problem.allows(stages, hosts) && self.distinct(hosts))
+        {
+            return None;
+        }
+        edit.cuts();
+        let crowded = self.crowded_after(state, edit);
+        if crowded > 0 && !self.problem.rules.share {
+            return None;
+        }
+        self.lay_out(state, edit);
+        self.compute_times(state, edit);
+        let scale = state.score.time;
+        if crowded == 0 && !self.model.shares_cores() {
+            let (mut time, mut crowd) = (0.0, 0.0);
+            for entry in &self.entries {
+                let alone = match (entry.source, entry.fresh) {
+                    (Source::Old(i), None) => state.pieces[i].alone,
+                    (_, fresh) => {
+                        let (start, end) = fresh.unwrap_or((0, 0));
+                        self.model.alone(&self.fresh[start..end])
+                    }
+                };
+                if alone > scale * (1.0 + 1e-12) {
+                    return None;
+                }
+                time = f64::max(time, alone);
+                crowd += crowding(alone, scale);
+            }
+            Some(Score { time, crowd })
+        } else {
+            let hosted: Vec<_> = self
+                .entries
+                .iter()
+                .map(|entry| Hosted {
+                    hosts: hosts(state, edit, entry.source),
+                    times: times(state, &self.fresh, entry),
+                })
+                .collect();
+            self.effort +=
+                hosted.iter().map(|block| block.hosts.len()).sum::<usize>() / (WORTH_ONE_MAPPING / 4);
+            if self.problem.rules.dispatch == Dispatch::OnDemand && self.model.overlaps_in_part(&hosted) {
+                return None;
+            }
+            let time = self.model.together(&hosted);
+            let crowd = self.model.block_times().iter().map(|&time| crowding(time, scale)).sum();
+            Some(Score { time, crowd })
+        }
+    }
+
+    /// True if the rules allow these stages on several processors.
+    pub(in crate::pipeline) fn may_replicate(&self, stages: &Range<usize>) -> bool {
+        self.problem.may_replicate(stages)
+    }
+
+    /// True if the rules allow an edit, whatever it leads to.
+    pub(in crate::pipeline) fn allows(&mut self, state: &State, edit: &mut Edit) -> bool {
+        edit.new_blocks().all(|(stages, hosts)| self.problem.allows(stages, hosts) && self.distinct(hosts))
+            && (self.problem.rules.share || self.crowded_after(state, edit) == 0)
+    }
+
+    /// True if replicated blocks share some of their processors only, which the model cannot promise to work.
+    pub(in crate::pipeline) fn overlaps_in_part(&mut self, state: &State) -> bool {
+        let hosted: Vec<_> =
+            state.pieces.iter().map(|piece| Hosted { hosts: &piece.hosts, times: &piece.times }).collect();
+        self.problem.rules.dispatch == Dispatch::OnDemand && self.model.overlaps_in_part(&hosted)
+    }
+
+    /// Seconds that an item of block `b` would take if `p` alone hosted it.
+    pub(in crate::pipeline) fn item_time(&mut self, state: &State, b: usize, p: usize) -> f64 {
+        let costs = self.problem.costs;
+        let ext = [costs.ext()];
+        let hosts = |i: usize| state.pieces.get(i).map_or(&ext[..], |piece| &piece.hosts);
+        let before = b.checked_sub(1).map_or(&ext[..], hosts);
+        self.fresh.clear();
+        costs.push_times(&state.pieces[b].stages, &[p], before, hosts(b + 1), &mut self.fresh);
+        self.fresh[0]
+    }
+
+    /// True if no host occurs twice.
+    fn distinct(&mut self, hosts: &[usize]) -> bool {
+        self.mark += 1;
+        hosts.iter().all(|&p| std::mem::replace(&mut self.seen[p], self.mark) != self.mark)
+    }
+
+    /// Processors that would host several blocks after the edit.
+    fn crowded_after(&self, state: &State, edit: &mut Edit) -> usize {
+        if !self.problem.rules.share || state.crowded == 0 {
+            // Usually nothing is shared: look at what the edit uses only.
+            let clash = edit.new_blocks().flat_map(|(_, hosts)| hosts).any(|&p| {
+                let new = edit.new_blocks().filter(|(_, hosts)| hosts.contains(&p)).count() as u32;
+                new + state.uses[p] - taken_out(state, edit, p) > 1
+            });
+            return usize::from(clash);
+        }
+        // Not exact, and need not be: what is shared outside the edit stays shared.
+        state.crowded
+    }
+
+    /// Writes down the blocks after the edit, and which of them need new times.
+    fn lay_out(&mut self, state: &State, edit: &mut Edit) {
+        self.entries.clear();
+        let old = |i: usize| Entry { source: Source::Old(i), fresh: None };
+        let mut next = 0;
+        for cut in edit.cuts() {
+            self.entries.extend((next..cut.old.start).map(old));
+            self.entries.extend(cut.new.clone().map(|i| Entry { source: Source::New(i), fresh: None }));
+            next = cut.old.end;
+        }
+        self.entries.extend((next..state.pieces.len()).map(old));
+    }
+
+    /// New blocks need times, and so do old ones whose neighbour on either side is not the old neighbour.
+    fn compute_times(&mut self, state: &State, edit: &Edit) {
+        let costs = self.problem.costs;
+        let ext = [costs.ext()];
+        let last = self.entries.len() - 1;
+        let mut links = 0;
+        self.fresh.clear();
+        for e in 0..=last {
+            let entry = self.entries[e];
+            let before = e.checked_sub(1).map(|e| self.entries[e].source);
+            let after = self.entries.get(e + 1).map(|entry| entry.source);
+            if let Source::Old(i) = entry.source {
+                let old_before = i.checked_sub(1).map(Source::Old);
+                let old_after = (i + 1 < state.pieces.len()).then_some(Source::Old(i + 1));
+                if before == old_before && after == old_after {
+                    continue;
+                }
+            }
+            let stages = match entry.source {
+                Source::Old(i) => &state.pieces[i].stages,
+                Source::New(i) => edit.new_block(i).0,
+            };
+            let before = before.map_or(&ext[..], |source| hosts(state, edit, source));
+            let after = after.map_or(&ext[..], |source| hosts(state, edit, source));
+            let start = self.fresh.len();
+            let here = hosts(state, edit, entry.source);
+            links += here.len() * (before.len() + after.len());
+            costs.push_times(stages, here, before, after, &mut self.fresh);
+            self.entries[e].fresh = Some((start, self.fresh.len()));
+        }
+        self.effort += (links + self.entries.len()) / WORTH_ONE_MAPPING;
+    }
+}
+
+fn times<'b>(state: &'b State, fresh: &'b [f64], entry: &Entry) -> &'b [f64] {
+    match (entry.fresh, entry.source) {
+        (Some((start, end)), _) => &fresh[start..end],
+        (None, Source::Old(i)) => &state.pieces[i].times,
+        (None, Source::New(_)) => &[],
+    }
+}
+
+fn hosts<'b>(state: &'b State, edit: &'b Edit, source: Source) -> &'b [usize] {
+    match source {
+        Source::Old(i) => &state.pieces[i].hosts,
+        Source::New(i) => edit.new_block(i).1,
+    }
+}
+
+/// How many of the blocks that an edit takes out are on `p`.
+fn taken_out(state: &State, edit: &Edit, p: usize) -> u32 {
+    edit.old_blocks().filter(|&b| state.pieces[b].hosts.contains(&p)).count() as u32
+}
+
+fn crowding(time: f64, scale: f64) -> f64 {
+    if scale > 0.0 { (time / scale).powi(8) } else { 0.0 }
+}
+
+#[cfg(test)]
+#[path = "state_tests.rs"]
+mod tests;

@@ -1,0 +1,42 @@
+//! Simple mappings to start from, beside what the other planners propose.
+
+use crate::pipeline::mapping::Block;
+use crate::pipeline::model;
+use crate::pipeline::model::costs::Costs;
+use crate::pipeline::rules::Rules;
+use crate::pipeline::spec::PipelineSpec;
+
+/// Everything on the one processor that does it fastest.
+pub(in crate::pipeline) fn on_one(costs: &Costs, rules: Rules) -> Vec<Block> {
+    let whole = |p: usize| vec![Block::new(0..costs.stages(), vec![p])];
+    let mut best = (whole(0), f64::INFINITY);
+    for p in 0..costs.processors() {
+        let time = model::pace(costs, &whole(p), rules.dispatch);
+        if time < best.1 {
+            best = (whole(p), time);
+        }
+    }
+    best.0
+}
+
+/// The normal form: every run of replicable stages fused and replicated on these processors, runs of serial stages
+/// on `serial_host` (or where they are pinned). Needs shared processors unless it is one block.
+pub(in crate::pipeline) fn normal_form(
+    spec: &PipelineSpec,
+    rules: Rules,
+    replicas: &[usize],
+    serial_host: usize,
+) -> Option<Vec<Block>> {
+    let mut blocks: Vec<Block> = Vec::new();
+    for (n, stage) in spec.stages.iter().enumerate() {
+        let hosts =
+            if stage.is_replicable() { replicas.to_vec() } else { vec![stage.pinned.unwrap_or(serial_host)] };
+        match blocks.last_mut() {
+            Some(last) if last.hosts == hosts && (hosts.len() == 1 || rules.replicate_groups) => {
+                last.stages.end = n + 1;
+            }
+            _ => blocks.push(Block::new(n..n + 1, hosts)),
+        }
+    }
+    (rules.share || blocks.len() == 1).then_some(blocks)
+}
