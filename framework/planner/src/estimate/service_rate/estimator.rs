@@ -41,7 +41,7 @@ impl RateEstimate {
     }
 }
 
-/// Estimates a non-blocking service rate; see the [module](super).
+/// Estimates a non-blocking service rate; see [`estimate`](crate::estimate).
 ///
 /// A sample costs some tens of nanoseconds and allocates nothing.
 ///
