@@ -6,6 +6,10 @@
 
 use std::time::Duration;
 
+/// The time between two signs of life of a rank that nobody would hear of otherwise, and between two looks at the others' processes. Far below
+/// the limits of silence, which are given in seconds; a look reads a file a rank, some microseconds.
+pub(crate) const HEARTBEAT_PERIOD: Duration = Duration::from_secs(1);
+
 /// What counts of the time between two looks at most. Whoever waits looks every few milliseconds.
 const GAP: Duration = Duration::from_millis(250);
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::backoff::Backoff;
-use super::endpoint::{CHECK, Endpoint};
+use super::endpoint::Endpoint;
+use super::liveness::HEARTBEAT_PERIOD;
 use super::message::Message;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -53,7 +54,14 @@ impl Waiting {
         let began = endpoint.clock().now();
         let start = endpoint.look(began);
         let backoff = endpoint.backoff();
-        Waiting { backoff, began, start, last: start, look: began + CHECK, reminder: Reminder::new() }
+        Waiting {
+            backoff,
+            began,
+            start,
+            last: start,
+            look: began + HEARTBEAT_PERIOD,
+            reminder: Reminder::new(),
+        }
     }
 
     /// When it began, by the rank's clock.
@@ -64,7 +72,7 @@ impl Waiting {
     /// Something has come from those who are waited for.
     pub(crate) fn heard(&mut self, endpoint: &mut Endpoint) {
         let now = endpoint.clock().now();
-        (self.last, self.look) = (endpoint.look(now), now + CHECK);
+        (self.last, self.look) = (endpoint.look(now), now + HEARTBEAT_PERIOD);
         self.backoff.reset();
     }
 
@@ -93,7 +101,7 @@ impl Waiting {
                 return Err(Error::new(ErrorKind::Timeout, text).at_rank(endpoint.rank()));
             }
             if now >= self.look {
-                self.look = now + CHECK;
+                self.look = now + HEARTBEAT_PERIOD;
                 endpoint.check_alive(&what)?;
                 let waited = here.saturating_sub(self.start);
                 if self.reminder.is_due(waited) {

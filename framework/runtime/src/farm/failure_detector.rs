@@ -6,13 +6,11 @@ use std::time::Duration;
 use super::messages::{ExecutionMode, Status, ToMaster, ToWorker};
 use super::state::{LastActivity, WorkerState, WorkerTable};
 use super::trail::TrailReader;
+use crate::comm::HEARTBEAT_PERIOD;
 use crate::comm::Reminder;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Config;
-
-/// How often ranks tell each other that they are alive, at most.
-const PING: Duration = Duration::from_secs(1);
 
 /// Signs of life, by rank.
 #[derive(Debug)]
@@ -52,7 +50,7 @@ impl FailureDetector {
         let (now, size) = (endpoint.clock().now(), endpoint.size());
         endpoint.look(now);
         (0..size).for_each(|rank| endpoint.heard_now(rank));
-        let every = PING.min(silence / 4);
+        let every = HEARTBEAT_PERIOD.min(silence / 4);
         FailureDetector {
             every,
             next: now + every,

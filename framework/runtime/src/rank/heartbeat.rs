@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::comm::HEARTBEAT_PERIOD;
 use crate::comm::Reminder;
-use crate::comm::endpoint::{CHECK, Endpoint};
+use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::Config;
@@ -48,7 +49,7 @@ impl Heartbeat {
         for rank in 0..size {
             endpoint.heard_now(rank);
         }
-        let every = CHECK.min(config.peer_limit / 4);
+        let every = HEARTBEAT_PERIOD.min(config.peer_limit / 4);
         Heartbeat {
             name,
             every,

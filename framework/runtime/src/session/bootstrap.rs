@@ -61,8 +61,8 @@ pub(crate) type Sharing = Vec<SharedCores>;
 pub(super) fn exchange(endpoint: &mut Endpoint, config: &Config) -> Result<Sharing> {
     let mine = Register::own(endpoint.transport().describe(), !endpoint.capabilities().real_time);
     let (placement, sharing) = match endpoint.rank() {
-        0 => welcome(endpoint, config, mine)?,
-        _ => (introduce(endpoint, config, &mine)?, Sharing::default()),
+        0 => place_ranks(endpoint, config, mine)?,
+        _ => (register_with_root(endpoint, config, &mine)?, Sharing::default()),
     };
     if let Some(units) = &placement.units {
         topology::bind_current_thread(units).map_err(|e| e.at_rank(endpoint.rank()))?;
@@ -72,7 +72,7 @@ pub(super) fn exchange(endpoint: &mut Endpoint, config: &Config) -> Result<Shari
 }
 
 /// The part of rank 0.
-fn welcome(endpoint: &mut Endpoint, config: &Config, mine: Register) -> Result<(Placement, Sharing)> {
+fn place_ranks(endpoint: &mut Endpoint, config: &Config, mine: Register) -> Result<(Placement, Sharing)> {
     let size = endpoint.size();
     let mut registered: Vec<Option<Register>> = vec![None; size];
     registered[0] = Some(mine);
@@ -152,7 +152,7 @@ fn sharing(nodes: &[Node], places: &[Placement]) -> Sharing {
 }
 
 /// The part of every other rank.
-fn introduce(endpoint: &mut Endpoint, config: &Config, mine: &Register) -> Result<Placement> {
+fn register_with_root(endpoint: &mut Endpoint, config: &Config, mine: &Register) -> Result<Placement> {
     endpoint.send(0, Control::Register, mine)?;
     let (placement, root) = endpoint.wait_until(
         config.peer_limit,
@@ -160,7 +160,7 @@ fn introduce(endpoint: &mut Endpoint, config: &Config, mine: &Register) -> Resul
             Some(message) => wire::from_bytes(&message.body).map(Some),
             None => Ok(None),
         },
-        || "for rank 0 to welcome it".to_string(),
+        || "for rank 0 to say that all ranks have started".to_string(),
     )?;
     endpoint.know(0, root);
     Ok(placement)

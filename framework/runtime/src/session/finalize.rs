@@ -10,15 +10,12 @@ use std::time::Duration;
 
 use super::agreement::Announcement;
 use super::config::Config;
-use crate::comm::Backoff;
 use crate::comm::Reminder;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Control;
+use crate::comm::{Backoff, HEARTBEAT_PERIOD};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
-
-/// How often ranks that wait tell each other that they are alive.
-const PING: Duration = Duration::from_secs(1);
 
 /// The end of the program, as every rank must come to it.
 pub(super) fn end() -> Announcement {
@@ -75,10 +72,10 @@ pub(super) fn leave(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
 fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
     let mut here = vec![false; endpoint.size()];
     here[0] = true;
-    let mut pulse = Pulse::new(endpoint);
+    let mut watch = LeaveWatch::new(endpoint);
     loop {
         while let Some(message) = endpoint.poll()? {
-            pulse.heard(endpoint);
+            watch.heard(endpoint);
             if message.is(Control::Leave) {
                 here[message.from] = true;
                 if endpoint.is_lost(message.from) {
@@ -88,7 +85,7 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
         }
         let patient = endpoint.is_process()
             && !endpoint.capabilities().ranks_may_end
-            && pulse.waited() <= config.peer_limit;
+            && watch.waited() <= config.peer_limit;
         let may_come = |r: usize| patient && !endpoint.is_staying(r) && !endpoint.has_ended(r);
         let is_missing = |&r: &usize| !here[r] && (!endpoint.is_lost(r) || may_come(r));
         let missing: Vec<usize> = (1..endpoint.size()).filter(is_missing).collect();
@@ -96,7 +93,7 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
             // One that has died since its bye has not come through either.
             return endpoint.check_alive(|| "for all ranks to leave".to_string());
         }
-        if pulse.is_due(endpoint) {
+        if watch.is_due(endpoint) {
             endpoint.check_alive(|| "for all ranks to leave".to_string())?;
             for (rank, &here) in here.iter().enumerate().skip(1) {
                 let silent = endpoint.silence(rank);
@@ -111,19 +108,19 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
                     endpoint.send(rank, Control::Heartbeat, &())?;
                 }
             }
-            pulse.check(endpoint, config.join_limit, || format!("for rank(s) {missing:?} to leave"))?;
+            watch.check(endpoint, config.join_limit, || format!("for rank(s) {missing:?} to leave"))?;
         }
-        pulse.wait(endpoint)?;
+        watch.wait(endpoint)?;
     }
 }
 
 /// The part of every other rank: returns which ranks have died.
 fn wait_for_farewell(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usize>> {
     let mut limit = config.join_limit;
-    let mut pulse = Pulse::new(endpoint);
+    let mut watch = LeaveWatch::new(endpoint);
     loop {
         while let Some(message) = endpoint.poll()? {
-            pulse.heard(endpoint);
+            watch.heard(endpoint);
             match message.tag::<Control>()? {
                 Control::Dismiss => return wire::from_bytes(&message.body),
                 // Rank 0 waits here, too, and says so every second.
@@ -131,20 +128,20 @@ fn wait_for_farewell(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usi
                 _ => {}
             }
         }
-        if pulse.is_due(endpoint) {
+        if watch.is_due(endpoint) {
             if endpoint.has_ended(0) {
                 let text = "rank 0 has died before it let this rank leave";
                 return Err(Error::new(ErrorKind::Timeout, text).at_rank(endpoint.rank()));
             }
             endpoint.send(0, Control::Heartbeat, &())?;
-            pulse.check(endpoint, limit, || "for rank 0 to let it leave".to_string())?;
+            watch.check(endpoint, limit, || "for rank 0 to let it leave".to_string())?;
         }
-        pulse.wait(endpoint)?;
+        watch.wait(endpoint)?;
     }
 }
 
 /// When something was last heard, and when the next sign of life is due.
-struct Pulse {
+struct LeaveWatch {
     /// As the endpoint counts silence.
     here: Duration,
     last: Duration,
@@ -155,15 +152,15 @@ struct Pulse {
     backoff: Backoff,
 }
 
-impl Pulse {
+impl LeaveWatch {
     fn new(endpoint: &mut Endpoint) -> Self {
         let now = endpoint.clock().now();
         let here = endpoint.look(now);
         (0..endpoint.size()).for_each(|rank| endpoint.heard_now(rank));
-        Pulse {
+        LeaveWatch {
             here,
             last: here,
-            next: now + PING,
+            next: now + HEARTBEAT_PERIOD,
             start: here,
             reminder: Reminder::new(),
             backoff: endpoint.backoff(),
@@ -187,7 +184,7 @@ impl Pulse {
         self.here = endpoint.look(now);
         let due = endpoint.capabilities().real_time && now >= self.next;
         if due {
-            self.next = now + PING;
+            self.next = now + HEARTBEAT_PERIOD;
         }
         due
     }

@@ -1,13 +1,8 @@
 //! Whether the others' processes are there, as far as that can be seen from here.
 
-use std::time::Duration;
-
 use super::Endpoint;
 use crate::comm::process::Process;
 use crate::error::{Error, ErrorKind, Result};
-
-/// How often whoever waits looks whether the others' processes are there: a look reads a file a rank, some microseconds.
-pub(crate) const CHECK: Duration = Duration::from_secs(1);
 
 impl Endpoint {
     /// `rank` is this process.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{CHECK, Endpoint};
+use super::Endpoint;
+use crate::comm::HEARTBEAT_PERIOD;
 use crate::comm::message::run_of;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -27,7 +28,7 @@ impl Endpoint {
 
     fn drain_with(&mut self, limit: Duration, look: impl Fn(&Endpoint) -> Result<()>) -> Result<()> {
         let start = self.look(self.clock.now());
-        let mut check = start + CHECK;
+        let mut check = start + HEARTBEAT_PERIOD;
         let mut backoff = self.backoff();
         while !self.transport.sends_done()? {
             if self.poll_quietly()? {
@@ -35,7 +36,7 @@ impl Endpoint {
             }
             let here = self.look(self.clock.now());
             if here >= check {
-                check = here + CHECK;
+                check = here + HEARTBEAT_PERIOD;
                 look(self)?;
             }
             let waited = here.saturating_sub(start);

@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write;
 use std::time::Duration;
 
-pub(crate) use alive::CHECK;
 use serde::{Deserialize, Serialize};
 
 use super::backoff::Backoff;

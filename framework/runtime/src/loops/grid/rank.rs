@@ -11,6 +11,7 @@ use super::messages::{Outgoing, Received, ToCoordinator, ToNeighbour, ToSpare};
 use super::neighbours::Position;
 use super::shutdown::all_done;
 use super::worker::{Step, Worker};
+use crate::comm::HEARTBEAT_PERIOD;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
@@ -22,8 +23,6 @@ use crate::user_code;
 
 /// Pieces between two looks, at most, however short the clock says that they are.
 const MOST: u32 = 1 << 14;
-/// The time between two messages to ranks without rows that the others are alive: far below the `join_limit`, until which these wait.
-const PING: Duration = Duration::from_secs(1);
 /// How many messages there and back are timed; the shortest time counts, as other load only makes them longer.
 const PROBES: u32 = 4;
 
@@ -268,7 +267,7 @@ impl<'d> GridRank<'d> {
                 self.metrics.interaction(self.clock.now().saturating_sub(begin));
             }
         }
-        if begin.saturating_sub(self.pinged) > PING {
+        if begin.saturating_sub(self.pinged) > HEARTBEAT_PERIOD {
             self.pinged = begin;
             for to in self.position.chain..self.endpoint.size() {
                 let message = ToSpare::Alive.encode(self.endpoint.run());
