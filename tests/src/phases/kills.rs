@@ -201,10 +201,11 @@ impl Kill {
             (false, true, _) => &[1],
             // Not a kill, but an abort.
             (false, false, Mpi::OpenMpi) if self.moment == Moment::Task => &[134],
-            (false, false, Mpi::Mpich) if self.moment == Moment::Task => &[6, 134],
             (false, false, Mpi::OpenMpi) => &[137],
-            // Its launcher says which signal it was, bare or as a shell does.
-            (false, false, Mpi::Mpich) => &[9, 137],
+            // Its launcher joins the statuses of all processes by "or": that of the one that died, bare or as a shell does,
+            // and where a rank of them ends by it, the signals (9 and 15) by which the launcher ends the others.
+            (false, false, Mpi::Mpich) if self.moment == Moment::Task => &[6, 15, 134, 143],
+            (false, false, Mpi::Mpich) => &[9, 15, 137, 143],
         };
         if outcome.status.code().is_none_or(|code| !codes.contains(&code)) {
             return Err(format!("expected exit code {codes:?}"));
