@@ -88,8 +88,8 @@ fn without_restarts_a_job_that_dies_has_failed() {
     running.wait_for("kept 5\n");
     kill(&running, 2);
     let outcome = running.wait();
-    // MPICH says 9, Open MPI 137.
-    assert!(matches!(outcome.status.code(), Some(9 | 137)), "{outcome}");
+    // Open MPI says 137; MPICH says 9, or 15 where its clean-up ends a rank by signal 15 too.
+    assert!(matches!(outcome.status.code(), Some(9 | 15 | 137)), "{outcome}");
     ended_with(&outcome, outcome.status.code().unwrap_or(0), &["the job has died after"]);
     let job_status =
         armature::job_status::JobStatus::read(&job_status).expect("a job status").expect("a job status");
