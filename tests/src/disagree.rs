@@ -188,7 +188,7 @@ fn units(session: &Session, late: bool) -> Result<(), BoxError> {
         false => Settings::new(),
     };
     let mut figures = DoAllLoop::new("odd", 90, Figures(late)).settings(settings);
-    figures.passes(session, 50)?;
+    figures.run(session, 50)?;
     Err("all passes are over".into())
 }
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use armature::farm::Farm;
 use armature::loops::{
-    DoAcross, DoAll, DoAllLoop, Grid, OldGrid, Ranges, Shape, Stencil, StencilLoop, SweepLoop, map,
+    DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, OldGrid, Ranges, Shape, Stencil, StencilLoop, map,
     parallel_for, reduce, reduce_any_order,
 };
 use armature::pipeline::{MappingChoice, Pipeline};
@@ -267,20 +267,20 @@ impl Step {
             }
             Step::DoAll { name, units, passes, gathered } => {
                 let mut double = DoAllLoop::new(&name.to_string(), *units, Double);
-                double.passes(session, *passes)?;
-                let got = if *gathered { double.gather(session)? } else { None };
+                double.run(session, *passes)?;
+                let got = if *gathered { double.collect(session)? } else { None };
                 right(got.is_none_or(|got| got == (0..*units).map(|unit| unit << passes).collect::<Vec<_>>()))
             }
             Step::Grid { name, sweeps, rows, columns, steps, gathered } => {
                 let (name, shape) = (name.to_string(), Shape { rows: *rows, columns: *columns });
                 let got = if *sweeps {
-                    let mut grow = SweepLoop::new(&name, shape, Grow);
+                    let mut grow = DoAcrossLoop::new(&name, shape, Grow);
                     grow.run(session, *steps)?;
-                    if *gathered { grow.gather(session)? } else { None }
+                    if *gathered { grow.collect(session)? } else { None }
                 } else {
                     let mut grow = StencilLoop::new(&name, shape, Grow);
                     grow.run(session, *steps)?;
-                    if *gathered { grow.gather(session)? } else { None }
+                    if *gathered { grow.collect(session)? } else { None }
                 };
                 right(got.is_none_or(|got| got == grown(shape, *steps)))
             }

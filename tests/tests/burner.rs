@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use armature::loops::{Settings, parallel_for_with};
+use armature::loops::ParallelFor;
 use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BatchMode, Config, Driver};
 use armature_tests::burner::{Load, Wave, share, two_cores};
@@ -147,7 +147,7 @@ fn no_turn_of_the_load_is_missing_from_what_a_loop_computed() {
         Ok(())
     };
     let run = |session: &armature::Session| {
-        Ok(parallel_for_with(session, "spin", 0..600, Settings::new().block(1), body)?)
+        Ok(ParallelFor::new("spin", 0..600).block_size(1).run(session, body)?)
     };
     let summary = armature::run(&Config::new(), run).unwrap().unwrap();
     let (computing, elapsed) = (summary.ranks[0].computing, summary.elapsed);

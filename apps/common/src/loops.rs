@@ -106,12 +106,14 @@ pub struct BlockArgs {
 }
 
 impl BlockArgs {
-    /// These settings with the size of blocks that was asked for.
-    pub fn add_to(&self, settings: Settings) -> Settings {
-        match self.block {
-            Some(block) => settings.block(block),
-            None => settings,
-        }
+    /// These settings with blocks of as many units as were asked for.
+    pub fn units(&self, settings: Settings) -> Settings {
+        self.block.into_iter().fold(settings, Settings::block_size)
+    }
+
+    /// These settings with strips of as many columns as were asked for.
+    pub fn columns(&self, settings: Settings) -> Settings {
+        self.block.into_iter().fold(settings, Settings::strip_width)
     }
 }
 
@@ -187,12 +189,23 @@ mod tests {
     fn what_is_said_reaches_the_loop() {
         let settings = |words| {
             let Line { args, block, .. } = line(words).unwrap();
-            format!("{:?}", block.add_to(args.settings()))
+            format!("{:?} {:?}", block.units(args.settings()), block.columns(Settings::new()))
         };
         let plain = settings("");
-        assert!(plain.contains("block: None") && plain.contains("balance: None"), "{plain}");
+        assert!(
+            !plain.contains("block_size: Some")
+                && !plain.contains("strip_width: Some")
+                && plain.contains("balance: None"),
+            "{plain}"
+        );
         let set = settings("--block 10 --balance off --shares 2,1.5 --forced 7");
-        for part in ["block: Some(10)", "balance: Some(Off)", "shares: Some([2.0, 1.5])", "forced: Some(7)"] {
+        for part in [
+            "block_size: Some(10)",
+            "strip_width: Some(10)",
+            "balance: Some(Off)",
+            "shares: Some([2.0, 1.5])",
+            "forced: Some(7)",
+        ] {
             assert!(set.contains(part), "{part}: {set}");
         }
         assert!(settings("--balance once").contains("Some(Once)"));

@@ -37,6 +37,6 @@ pub fn simulate(
 ) -> Result<Option<(Summary, Vec<f64>)>, BoxError> {
     let mut heat = StencilLoop::new("heat", shape, Plate { rows: shape.rows }).settings(settings);
     let summary = heat.run(session, steps)?;
-    let grid = if whole { heat.gather(session)? } else { None };
+    let grid = if whole { heat.collect(session)? } else { None };
     Ok(summary.map(|summary| (summary, grid.unwrap_or_default())))
 }

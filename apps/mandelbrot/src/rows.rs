@@ -29,7 +29,7 @@ impl DoAll for Scene {
 /// Those of the loop.
 pub fn render(session: &Session, scene: &Scene) -> Result<Option<(Vec<u8>, Summary)>, BoxError> {
     let mut rows = DoAllLoop::new("rows", scene.view.height.into(), *scene);
-    let summary = rows.run(session)?;
-    let picture = rows.gather(session)?;
+    let summary = rows.run(session, 1)?;
+    let picture = rows.collect(session)?;
     Ok(picture.map(Rows::into_values).zip(summary))
 }

@@ -39,7 +39,7 @@ pub fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     let Cli { size, passes, block, args } = cli;
-    let (width, settings) = (*size as usize, block.add_to(args.settings()));
+    let (width, settings) = (*size as usize, block.units(args.settings()));
     let work = |session: &Session, whole| product(session, width, *passes, settings.clone(), whole);
     let done = args.run(work, |c| Ok(compare(width, c)?))?;
     if let Some((summary, serial)) = done {

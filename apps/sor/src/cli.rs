@@ -42,7 +42,7 @@ pub fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     let Cli { size, sweeps, block, checkpoint, args } = cli;
     let shape = format!("{}x{}", size.rows, size.columns);
-    let settings = checkpoint.add_to(block.add_to(args.settings()), &shape);
+    let settings = checkpoint.add_to(block.columns(args.settings()), &shape);
     let work = |session: &Session, whole| solve(session, *size, *sweeps, settings.clone(), whole);
     let done = args.run(work, |grid| Ok(compare(*size, *sweeps, grid)?))?;
     if let Some((summary, serial)) = done {

@@ -1,7 +1,7 @@
 //! The loop on ranks. This is all that it takes beyond the serial loop.
 
 use crate::kernel::{FLOPS, fill, relax};
-use armature::loops::{DoAcross, Grid, Settings, Shape, Summary, SweepLoop};
+use armature::loops::{DoAcross, DoAcrossLoop, Grid, Settings, Shape, Summary};
 use armature::{BoxError, Session};
 use std::ops::Range;
 
@@ -35,8 +35,8 @@ pub fn solve(
     settings: Settings,
     whole: bool,
 ) -> Result<Option<(Summary, Vec<f64>)>, BoxError> {
-    let mut sor = SweepLoop::new("sor", shape, Sor).settings(settings);
+    let mut sor = DoAcrossLoop::new("sor", shape, Sor).settings(settings);
     let summary = sor.run(session, sweeps)?;
-    let grid = if whole { sor.gather(session)? } else { None };
+    let grid = if whole { sor.collect(session)? } else { None };
     Ok(summary.map(|summary| (summary, grid.unwrap_or_default())))
 }

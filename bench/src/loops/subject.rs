@@ -3,8 +3,8 @@
 use std::{ops::Range, time::Instant};
 
 use armature::loops::{
-    DoAcross, DoAll, DoAllLoop, Grid, OldGrid, Rows, Settings, Shape, Stencil, StencilLoop, Summary,
-    SweepLoop,
+    DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, OldGrid, Rows, Settings, Shape, Stencil, StencilLoop,
+    Summary,
 };
 use armature::{Balance, BoxError, Config, Progress, Session};
 
@@ -36,18 +36,18 @@ fn rank(session: &Session, job: &Job) -> Result<(), BoxError> {
         Kernel::Matmul => {
             let product = Product { b: second(width) };
             let mut product = DoAllLoop::new("matmul", width as u64, product).settings(settings);
-            timed(session, job, |passes| product.passes(session, passes))?;
-            check(session, job, || Ok(product.gather(session)?.map(|(_, c)| c.into_values())))
+            timed(session, job, |passes| product.run(session, passes))?;
+            check(session, job, || Ok(product.collect(session)?.map(|(_, c)| c.into_values())))
         }
         Kernel::Sor => {
-            let mut sor = SweepLoop::new("sor", shape, Relaxation).settings(settings);
+            let mut sor = DoAcrossLoop::new("sor", shape, Relaxation).settings(settings);
             timed(session, job, |sweeps| sor.run(session, sweeps))?;
-            check(session, job, || Ok(sor.gather(session)?.map(|grid| inner(&grid, width))))
+            check(session, job, || Ok(sor.collect(session)?.map(|grid| inner(&grid, width))))
         }
         Kernel::Heat => {
             let mut heat = StencilLoop::new("heat", shape, Conduction).settings(settings);
             timed(session, job, |steps| heat.run(session, steps))?;
-            check(session, job, || Ok(heat.gather(session)?.map(|grid| inner(&grid, width))))
+            check(session, job, || Ok(heat.collect(session)?.map(|grid| inner(&grid, width))))
         }
     }
 }
@@ -57,7 +57,11 @@ fn settings(job: &Job, ranks: usize) -> Settings {
     if ranks == 2 {
         settings = settings.shares([job.split, 1.0 - job.split]);
     }
-    if job.columns > 0 { settings.block(job.columns as u64) } else { settings }
+    match job.kernel {
+        Kernel::Sor if job.columns > 0 => settings.strip_width(job.columns as u64),
+        Kernel::Matmul if job.columns > 0 => settings.block_size(job.columns as u64),
+        _ => settings,
+    }
 }
 
 /// Runs the passes that settle, then those that count.
@@ -89,12 +93,12 @@ fn timed(
 fn check(
     session: &Session,
     job: &Job,
-    gather: impl FnOnce() -> Result<Option<Vec<f64>>, BoxError>,
+    collect: impl FnOnce() -> Result<Option<Vec<f64>>, BoxError>,
 ) -> Result<(), BoxError> {
     if !job.verify {
         return Ok(());
     }
-    match gather()? {
+    match collect()? {
         Some(all) if all != serial(job) => Err(format!("the result of {job:?} is wrong").into()),
         None if session.is_root() => Err("rank 0 got no result".into()),
         _ => Ok(()),

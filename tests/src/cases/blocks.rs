@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use armature::loops::{DoAcross, Grid, OldGrid, Settings, Shape, Stencil, StencilLoop, SweepLoop};
+use armature::loops::{DoAcross, DoAcrossLoop, Grid, OldGrid, Settings, Shape, Stencil, StencilLoop};
 use armature::{Balance, BoxError, Session};
 
 use crate::Case;
@@ -76,7 +76,7 @@ fn serial(session: &Session, shape: Shape, sweeps: u64) -> Vec<u64> {
 
 /// Sweeps in two runs; returns how often rows moved, on rank 0.
 fn check(session: &Session, shape: Shape, sweeps: u64, settings: &Settings) -> Result<u64, BoxError> {
-    let mut relax = SweepLoop::new("relax", shape, Relax).settings(settings.clone());
+    let mut relax = DoAcrossLoop::new("relax", shape, Relax).settings(settings.clone());
     let mut movements = 0;
     for part in [sweeps / 2, sweeps - sweeps / 2] {
         if let Some(summary) = relax.run(session, part)? {
@@ -86,7 +86,7 @@ fn check(session: &Session, shape: Shape, sweeps: u64, settings: &Settings) -> R
             that(is_told, || format!("{held} rows are told, not {}\n{summary}", shape.units()))?;
         }
     }
-    let grid = relax.gather(session)?.unwrap_or_default();
+    let grid = relax.collect(session)?.unwrap_or_default();
     let what = format!("{} rows of {}, {sweeps} sweeps", shape.rows, shape.columns);
     same(session, &what, &bits(&grid), &serial(session, shape, sweeps))?;
     Ok(movements)
@@ -96,7 +96,7 @@ fn sweeps(session: &Session) -> Result<(), BoxError> {
     for (rows, columns) in [(40, 33), (100, 12), (20, 3)] {
         let shape = Shape { rows, columns };
         check(session, shape, 10, &Settings::new())?;
-        check(session, shape, 9, &Settings::new().block(3).balance(Balance::Off))?;
+        check(session, shape, 9, &Settings::new().strip_width(3).balance(Balance::Off))?;
     }
     Ok(())
 }
@@ -115,7 +115,7 @@ fn moving(session: &Session, seeds: Range<u64>) -> Result<(), BoxError> {
     let (mut movements, least) = (0, 25 * (seeds.end - seeds.start) / 3);
     for seed in seeds {
         let shape = Shape { rows: 16 + 9 * (seed % 6), columns: 7 };
-        movements += check(session, shape, 150, &Settings::new().forced(seed).block(1 + seed % 6))?;
+        movements += check(session, shape, 150, &Settings::new().forced(seed).strip_width(1 + seed % 6))?;
     }
     that(!session.is_root() || session.size() == 1 || movements > least, || {
         format!("rows have moved only {movements} times")
@@ -155,7 +155,7 @@ fn check_heat(session: &Session, shape: Shape, steps: u64, settings: &Settings) 
     for part in [steps / 2, steps - steps / 2] {
         movements += heat.run(session, part)?.map_or(0, |summary| summary.movements);
     }
-    let grid = heat.gather(session)?.unwrap_or_default();
+    let grid = heat.collect(session)?.unwrap_or_default();
     let mut serial = Vec::new();
     if session.is_root() {
         serial.resize(shape.rows as usize * shape.columns, 0.0);

@@ -1,6 +1,7 @@
 //! The cases: programs whose result must be the serial one on any ranks.
 
 mod blocks;
+mod collect;
 mod deaths;
 mod farms;
 mod flow;
@@ -34,6 +35,7 @@ pub(crate) const ALL: &[&[Case]] = &[
     farms::CASES,
     blocks::CASES,
     units::CASES,
+    collect::CASES,
     sessions::CASES,
     simulated::CASES,
 ];

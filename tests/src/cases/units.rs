@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use armature::loops::{
-    DoAll, DoAllLoop, Ranges, Rows, Settings, Summary, map, parallel_for_with, reduce, reduce_any_order,
+    DoAll, DoAllLoop, ParallelFor, Rows, Settings, Summary, map, reduce, reduce_any_order,
 };
 use armature::{Balance, BoxError, Session};
 
@@ -71,7 +71,7 @@ fn check_as<const NOWAIT: bool>(
     let mut marked = DoAllLoop::new("marked", units, marked).settings(settings.clone());
     let mut summaries = Vec::new();
     for run in 1..=2 {
-        if let Some(summary) = marked.passes(session, passes)? {
+        if let Some(summary) = marked.run(session, passes)? {
             let done: f64 = summary.ranks.iter().map(|rank| rank.units).sum();
             let held: u64 = summary.ranks.iter().map(|rank| rank.held).sum();
             that(done == (units * passes) as f64 && held == units, || {
@@ -80,7 +80,7 @@ fn check_as<const NOWAIT: bool>(
             summaries.push(summary);
         }
         let (rows, names) =
-            marked.gather(session)?.map_or_else(Default::default, |(r, n)| (r.into_values(), n));
+            marked.collect(session)?.map_or_else(Default::default, |(r, n)| (r.into_values(), n));
         let what = format!("{units} units, {} passes", run * passes);
         let mark = |unit: u64| (0..run * passes).fold(unit, |x, _| noise(6, x));
         same(session, &what, &rows, &(0..units).flat_map(|unit| [mark(unit); 3]).collect::<Vec<_>>())?;
@@ -92,8 +92,8 @@ fn check_as<const NOWAIT: bool>(
 
 fn units(session: &Session) -> Result<(), BoxError> {
     check(session, 200, 2, &Settings::new())?;
-    check(session, 150, 1, &Settings::new().synchronous().block(4))?;
-    let fixed = Settings::new().balance(Balance::Off).block(9);
+    check(session, 150, 1, &Settings::new().synchronous().block_size(4))?;
+    let fixed = Settings::new().balance(Balance::Off).block_size(9);
     for summary in check(session, 100, 3, &fixed)? {
         that(summary.moved() == 0, || format!("units have moved although they may not\n{summary}"))?;
     }
@@ -112,7 +112,7 @@ fn few(session: &Session) -> Result<(), BoxError> {
 fn moving(session: &Session, seeds: Range<u64>) -> Result<(), BoxError> {
     let (mut movements, least) = (0, 5 * (seeds.end - seeds.start));
     for seed in seeds {
-        let settings = Settings::new().forced(seed).block(1 + seed % 4);
+        let settings = Settings::new().forced(seed).block_size(1 + seed % 4);
         for summary in check(session, 120 + 13 * (seed % 6), 1 + seed % 3, &settings)? {
             movements += summary.movements;
         }
@@ -135,9 +135,9 @@ fn large(session: &Session) -> Result<(), BoxError> {
             Ok(())
         }
     }
-    let mut loops = DoAllLoop::new("large", 60, Large).settings(Settings::new().forced(5).block(2));
-    loops.passes(session, 3)?;
-    let rows = loops.gather(session)?.map_or_else(Vec::new, Rows::into_values);
+    let mut loops = DoAllLoop::new("large", 60, Large).settings(Settings::new().forced(5).block_size(2));
+    loops.run(session, 3)?;
+    let rows = loops.collect(session)?.map_or_else(Vec::new, Rows::into_values);
     same(session, "large rows", &rows, &(0..60).flat_map(|unit| [unit + 3_000; 5_000]).collect::<Vec<_>>())
 }
 
@@ -153,16 +153,16 @@ fn from_all(session: &Session, mine: Vec<u64>) -> Result<Vec<u64>, BoxError> {
             Ok(())
         }
     }
-    let all = DoAllLoop::new("all", session.size() as u64, Mine(mine)).gather(session)?;
+    let all = DoAllLoop::new("all", session.size() as u64, Mine(mine)).collect(session)?;
     Ok(all.map_or_else(Vec::new, |all| all.concat()))
 }
 
 fn ranges(session: &Session) -> Result<(), BoxError> {
     let work = Work::on(session);
-    let forced = Settings::new().forced(1).block(3);
+    let forced = Settings::new().forced(1).block_size(3);
     for (indices, settings) in [(7..307, Settings::new()), (5..5, Settings::new()), (0..90, forced)] {
         let mut mine = Vec::new();
-        let mut ranges = Ranges::with(session, "ranges", indices.clone(), settings)?;
+        let mut ranges = ParallelFor::new("ranges", indices.clone()).settings(settings).ranges(session)?;
         while let Some(mut range) = ranges.next()? {
             while let Some(index) = range.next() {
                 work.uneven(8, index);
@@ -196,8 +196,8 @@ fn closures(session: &Session) -> Result<(), BoxError> {
     let most = reduce_any_order(session, "most", 0..300, |n| noise(3, n), 0, u64::max)?;
     that(Some(most) == (0..300).map(|n| noise(3, n)).max(), || format!("{most} is not the largest"))?;
     let mut mine = Vec::new();
-    let settings = Settings::new().forced(9).block(2);
-    parallel_for_with(session, "note", 0..100, settings, |range| {
+    let settings = Settings::new().forced(9).block_size(2);
+    ParallelFor::new("note", 0..100).settings(settings).run(session, |range| {
         mine.extend(range);
         Ok(())
     })?;

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use armature::farm::Farm;
-use armature::loops::{DoAcross, Grid, Shape, SweepLoop, map};
+use armature::loops::{DoAcross, DoAcrossLoop, Grid, Shape, map};
 use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BoxError, Config, Session};
 
@@ -306,9 +306,9 @@ impl Rank {
             }
             Skeleton::Sweep => {
                 let shape = Shape { rows: NUMBERS, columns: 4 };
-                let mut rows = SweepLoop::new("rows", shape, Count(self));
+                let mut rows = DoAcrossLoop::new("rows", shape, Count(self));
                 rows.run(session, 4)?;
-                let grid = rows.gather(session)?.unwrap_or_default();
+                let grid = rows.collect(session)?.unwrap_or_default();
                 let inner = |row: &[f64]| (row[1], row[2]);
                 let counts: Vec<_> =
                     grid.chunks_exact(4).map(inner).skip(1).take(NUMBERS as usize - 2).collect();

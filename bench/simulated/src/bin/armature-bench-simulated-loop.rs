@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use armature::loops::{DoAcross, DoAll, DoAllLoop, Grid, Rows, Settings, Shape, Summary, SweepLoop};
+use armature::loops::{DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, Rows, Settings, Shape, Summary};
 use armature::{Balance, Session, Stopwatch};
 use armature_bench_simulated::{Outcome, run, settings};
 use rand::{SeedableRng, rngs::StdRng};
@@ -64,7 +64,10 @@ impl Simulated {
     fn settings(&self) -> Outcome<Settings> {
         let mut settings = Settings::new().balance(if self.live { Balance::Live } else { Balance::Off });
         if self.block > 0 {
-            settings = settings.block(self.block);
+            settings = match self.kind.as_str() {
+                "sweep" => settings.strip_width(self.block),
+                _ => settings.block_size(self.block),
+            };
         }
         if !self.shares.is_empty() {
             settings = settings.shares(self.shares.clone());
@@ -85,10 +88,10 @@ impl Simulated {
         match self.kind.as_str() {
             "all" => {
                 let mut all = DoAllLoop::new("all", self.units, work).settings(settings);
-                self.run(session, |passes| all.passes(session, passes))
+                self.run(session, |passes| all.run(session, passes))
             }
             "sweep" => {
-                let mut sweep = SweepLoop::new("sweep", shape, work).settings(settings);
+                let mut sweep = DoAcrossLoop::new("sweep", shape, work).settings(settings);
                 self.run(session, |sweeps| sweep.run(session, sweeps))
             }
             kind => Err(format!("there is no kind of loop `{kind}`").into()),

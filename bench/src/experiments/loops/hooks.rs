@@ -8,7 +8,7 @@
 
 use std::{ops::Range, time::Instant};
 
-use armature::loops::{DoAcross, DoAll, DoAllLoop, Grid, Settings, Shape, SweepLoop};
+use armature::loops::{DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, Shape};
 use armature::{Balance, BoxError, Config, Progress, Session};
 
 use crate::{
@@ -94,17 +94,13 @@ fn one_rank(body: impl Fn(&Session) -> Result<f64, BoxError> + Sync) -> Outcome<
     Ok(armature::run(&config, body)?)
 }
 
-fn settings() -> Settings {
-    Settings::new().block(1).balance(Balance::Live)
-}
-
 /// Seconds that a block of a DOALL loop takes which has one unit of a few operations.
 fn hook_of_doall(blocks: u64) -> Outcome<f64> {
     one_rank(|session| {
-        let mut tiny = DoAllLoop::new("tiny", blocks, Tiny).settings(settings());
-        tiny.passes(session, 0)?;
+        let mut tiny = DoAllLoop::new("tiny", blocks, Tiny).block_size(1).balance(Balance::Live);
+        tiny.run(session, 0)?;
         let start = Instant::now();
-        tiny.passes(session, 1)?;
+        tiny.run(session, 1)?;
         Ok(start.elapsed().as_secs_f64() / blocks as f64)
     })
 }
@@ -113,7 +109,7 @@ fn hook_of_doall(blocks: u64) -> Outcome<f64> {
 fn hook_of_sweep(strips: u64) -> Outcome<f64> {
     one_rank(|session| {
         let shape = Shape { rows: 3, columns: 1002 };
-        let mut tiny = SweepLoop::new("tiny", shape, Tiny).settings(settings());
+        let mut tiny = DoAcrossLoop::new("tiny", shape, Tiny).strip_width(1).balance(Balance::Live);
         tiny.run(session, 1)?;
         let sweeps = strips.div_ceil(1000);
         let start = Instant::now();

@@ -61,6 +61,10 @@ tags! {
         Announce = 6,
         /// A sign of life.
         Heartbeat = 7,
+        /// From rank 0: a part of what it gives to all.
+        Piece = 8,
+        /// From rank 0: that was all.
+        LastPiece = 9,
     }
 }
 

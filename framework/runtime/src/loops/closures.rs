@@ -2,14 +2,10 @@
 
 use std::any::type_name;
 use std::ops::Range;
-use std::time::Duration;
 
-use super::doall::{Segment, UnitMigration, gather};
-use super::ranges::Ranges;
-use super::settings::Settings;
+use super::doall::Segment;
+use super::parallel_for::ParallelFor;
 use super::summary::Summary;
-use super::units::sealed::Storage;
-use crate::comm::endpoint::Endpoint;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::session::{Announcement, Session};
 use crate::user_code;
@@ -17,7 +13,7 @@ use crate::wire::Item;
 
 /// Does `body` for ranges of these indices, on whichever rank has time; together they are all indices, each once.
 ///
-/// For what shall come of it see [`map`] and [`reduce`]; [`Ranges`] is the same without a closure. Returns a [`Summary`] on
+/// For what shall come of it see [`map`] and [`reduce`]; [`ParallelFor`] is the same with options. Returns a [`Summary`] on
 /// rank 0.
 ///
 /// # Errors
@@ -44,51 +40,11 @@ pub fn parallel_for(
     indices: Range<u64>,
     body: impl FnMut(Range<u64>) -> Result<(), BoxError>,
 ) -> Result<Option<Summary>> {
-    parallel_for_with(session, name, indices, Settings::new(), body)
+    ParallelFor::new(name, indices).run(session, body)
 }
 
-/// [`parallel_for`], run in this way.
-///
-/// # Errors
-/// As [`parallel_for`], and settings that cannot be used.
-pub fn parallel_for_with(
-    session: &Session,
-    name: &str,
-    indices: Range<u64>,
-    settings: Settings,
-    body: impl FnMut(Range<u64>) -> Result<(), BoxError>,
-) -> Result<Option<Summary>> {
-    announced(
-        session,
-        name,
-        indices,
-        settings,
-        Announcement::new(format!("runs parallel_for {name:?}")),
-        body,
-    )
-}
-
-/// [`parallel_for_with`], as part of what is announced so.
-fn announced(
-    session: &Session,
-    name: &str,
-    indices: Range<u64>,
-    settings: Settings,
-    what: Announcement,
-    mut body: impl FnMut(Range<u64>) -> Result<(), BoxError>,
-) -> Result<Option<Summary>> {
-    let mut ranges = Ranges::announced(session, name, indices, settings, what)?;
-    let mut all = || -> Result<()> {
-        while let Some(range) = ranges.next()? {
-            user_code::call(|| body(range)).map_err(|error| ranges.blame(&error))?;
-        }
-        Ok(())
-    };
-    let ended = all();
-    ranges.end(ended)
-}
-
-/// A value for each of these indices, in their order, on all ranks.
+/// A value for each of these indices, in their order, on all ranks. [`ParallelFor::collect`] is the same with options, and leaves
+/// the values on rank 0 unless all are to have them.
 ///
 /// ```
 /// use armature::loops::map;
@@ -107,8 +63,9 @@ pub fn map<V: Item + Clone>(
     indices: Range<u64>,
     value: impl FnMut(u64) -> V,
 ) -> Result<Vec<V>> {
-    let values = values(session, name, indices, "map", value)?;
-    share(session, name, values)
+    let map = ParallelFor::new(name, indices);
+    let values = map.values(session, "map", value)?;
+    map.share(session, values).map(|(values, _)| values)
 }
 
 /// The values of these indices, folded in the order of the indices; all ranks get the result. It is that of the serial
@@ -137,13 +94,14 @@ pub fn reduce<V: Item + Clone, A: Item + Clone>(
     start: A,
     fold: impl FnMut(A, V) -> A,
 ) -> Result<A> {
-    let values = values(session, name, indices, "reduce", value)?;
+    let reduce = ParallelFor::new(name, indices);
+    let values = reduce.values(session, "reduce", value)?;
     // The fold is the user's own, too.
     let folded = values
-        .map(|values| user_code::call(|| Ok::<_, BoxError>(values.into_iter().fold(start, fold))))
+        .map(|(values, _)| user_code::call(|| Ok::<_, BoxError>(values.into_iter().fold(start, fold))))
         .transpose();
-    let folded = folded.map_err(|error| error.in_loop(name).at_rank(0));
-    share(session, name, folded?)
+    let folded = folded.map_err(|error| error.in_loop(name).at_rank(0))?;
+    only(reduce.share(session, folded.map(|folded| (vec![folded], ())))?.0)
 }
 
 /// The values of these indices, combined in an order that differs from run to run; all ranks get the result.
@@ -174,7 +132,8 @@ pub fn reduce_any_order<A: Item + Clone>(
     let mut mine = Some(start.clone());
     let what =
         Announcement::new(format!("runs reduce_any_order {name:?}")).with("values of type", type_name::<A>());
-    announced(session, name, indices, Settings::new(), what, |range| {
+    let reduce = ParallelFor::new(name, indices);
+    reduce.announced(session, what, |range| {
         for index in range {
             // It is always there.
             let before = mine.take().unwrap_or_else(|| start.clone());
@@ -183,92 +142,15 @@ pub fn reduce_any_order<A: Item + Clone>(
         Ok(())
     })?;
     let (rank, ranks) = (session.rank() as u64, session.size() as u64);
-    let mine = UnitMigration { round: 0, segments: vec![Segment::new(rank, 1, Vec::from_iter(mine))] };
-    let all = bring_together(session, name, ranks, mine)?;
+    let all = reduce.gather(session, ranks, vec![Segment::new(rank, 1, Vec::from_iter(mine))])?;
     let result = all.map(|all| {
         user_code::call(|| Ok::<_, BoxError>(all.into_iter().fold(start, combine)))
             .map_err(|error| error.in_loop(name).at_rank(0))
     });
-    share(session, name, result.transpose()?)
+    only(reduce.share(session, result.transpose()?.map(|result| (vec![result], ())))?.0)
 }
 
-/// The values of all indices in their order, on rank 0, for this function of this module.
-fn values<V: Item + Clone>(
-    session: &Session,
-    name: &str,
-    indices: Range<u64>,
-    function: &str,
-    mut value: impl FnMut(u64) -> V,
-) -> Result<Option<Vec<V>>> {
-    let what =
-        Announcement::new(format!("runs {function} {name:?}")).with("values of type", type_name::<V>());
-    let (first, count) = (indices.start, indices.end.saturating_sub(indices.start));
-    let mut segments: Vec<Segment<Vec<V>>> = Vec::new();
-    announced(session, name, indices, Settings::new(), what, |range| {
-        let (from, count) = (range.start - first, range.end - range.start);
-        let values = range.map(&mut value);
-        match segments.last_mut() {
-            Some(last) if last.first + last.count == from => {
-                last.count += count;
-                last.units.extend(values);
-            }
-            _ => segments.push(Segment::new(from, count, values.collect())),
-        }
-        Ok(())
-    })?;
-    bring_together(session, name, count, UnitMigration { round: 0, segments })
-}
-
-fn bring_together<V: Item + Clone>(
-    session: &Session,
-    name: &str,
-    units: u64,
-    mine: UnitMigration<Vec<V>>,
-) -> Result<Option<Vec<V>>> {
-    let endpoint = &mut *session.endpoint()?;
-    gather(endpoint, name, units, mine, session.config().join_limit)
-        .inspect_err(|error| endpoint.report(error))
-}
-
-/// What rank 0 has, on all ranks.
-fn share<T: Item + Clone>(session: &Session, name: &str, value: Option<T>) -> Result<T> {
-    let endpoint = &mut *session.endpoint()?;
-    spread(endpoint, name, value, session.config().join_limit).map_err(|error| {
-        let error = if error.kind() == ErrorKind::Peer { error } else { error.in_loop(name) };
-        let error = error.at_rank(endpoint.rank());
-        endpoint.report(&error);
-        error
-    })
-}
-
-fn spread<T: Item + Clone>(
-    endpoint: &mut Endpoint,
-    name: &str,
-    value: Option<T>,
-    limit: Duration,
-) -> Result<T> {
-    let what = Announcement::new(format!("shares out the result of the loop {name:?}"));
-    let run = endpoint.begin_run(&what.with("values of type", type_name::<T>()), limit)?;
-    if let Some(value) = value {
-        let only = Segment::new(0, 1, vec![value]);
-        only.units.check_travel()?;
-        for rank in 1..endpoint.size() {
-            let copy = Segment::new(0, 1, only.units.clone());
-            let shipment = UnitMigration { round: 0, segments: vec![copy] };
-            endpoint.send_ready(rank, shipment.encode_gathered(run)?)?;
-        }
-        return first(vec![only]);
-    }
-    let message =
-        endpoint.wait_until(limit, |_, message| Ok(message), || "for the result from rank 0".to_string())?;
-    if message.from != 0 {
-        let text = format!("rank {} sent a message instead of rank 0's result", message.from);
-        return Err(Error::new(ErrorKind::Wire, text));
-    }
-    first(UnitMigration::decode_gathered(message, 1)?.segments)
-}
-
-fn first<T>(segments: Vec<Segment<Vec<T>>>) -> Result<T> {
-    let value = segments.into_iter().flat_map(|segment| segment.units).next();
-    value.ok_or_else(|| Error::new(ErrorKind::Wire, "there is no result"))
+/// The one value that rank 0 has shared out.
+fn only<T>(values: Vec<T>) -> Result<T> {
+    values.into_iter().next().ok_or_else(|| Error::new(ErrorKind::Wire, "there is no result"))
 }

@@ -6,20 +6,24 @@
 //!
 //! | loop | trait |
 //! |---|---|
-//! | over units that do not depend on each other (DOALL) | [`DoAll`]; over mere indices [`Ranges`], [`parallel_for`], [`map`], [`reduce`] |
+//! | over units that do not depend on each other (DOALL) | [`DoAll`]; over mere indices [`ParallelFor`]; in short [`parallel_for`], [`map`], [`reduce`]; without a closure [`Ranges`] |
 //! | over a grid in place, each value from new and old neighbours (Gauss-Seidel order) | [`DoAcross`] |
 //! | from grid to grid, each value from old neighbours (Jacobi, finite differences) | [`Stencil`] |
 //!
 //! Rank 0 decides, beside its own share of the work, by the balancer of [`armature_planner::loops`]; nobody waits for a
-//! decision. See [`Settings`] for what can be set; nothing needs to be.
+//! decision. What can be set are methods of the loops, such as [`DoAllLoop::balance`]; nothing needs to be.
+//! [`Settings`] has the same options as a value.
 
 mod closures;
+#[cfg(doctest)]
+mod compile_fail;
 mod controller;
 mod doall;
 mod events;
 mod grid;
 mod metrics;
 mod pack;
+mod parallel_for;
 mod quantum;
 mod random_moves;
 mod ranges;
@@ -33,9 +37,10 @@ pub use crate::persist::snapshot::Checkpoint;
 const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
 
 pub use armature_planner::loops::{LoopOptions, Smoothing, Trend, TrendTable};
-pub use closures::{map, parallel_for, parallel_for_with, reduce, reduce_any_order};
+pub use closures::{map, parallel_for, reduce, reduce_any_order};
 pub use doall::{DoAll, DoAllLoop};
-pub use grid::{DoAcross, Grid, OldGrid, Shape, Stencil, StencilLoop, SweepLoop};
+pub use grid::{DoAcross, DoAcrossLoop, Grid, OldGrid, Shape, Stencil, StencilLoop};
+pub use parallel_for::ParallelFor;
 pub use ranges::Ranges;
 pub use settings::Settings;
 pub use summary::{RankReport, Summary};

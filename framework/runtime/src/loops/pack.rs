@@ -17,9 +17,9 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// A message whose head begins with this.
-    pub(super) fn behind(head: Vec<u8>) -> Self {
-        Packer { head, parts: Vec::new() }
+    /// A message that begins with this.
+    pub(super) fn behind(head: Vec<u8>, parts: Vec<Part>) -> Self {
+        Packer { head, parts }
     }
 
     pub(super) fn number(&mut self, number: u64) {
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn values_come_out_as_they_went_in() {
         let numbers: Vec<f64> = (0..10_000).map(f64::from).collect();
-        let mut packer = Packer::behind(vec![7]);
+        let mut packer = Packer::behind(vec![7], Vec::new());
         packer.number(3);
         packer.items(&Codec::plain(), vec![1_u8, 2, 3]).unwrap();
         packer.items(&Codec::plain(), numbers.clone()).unwrap();

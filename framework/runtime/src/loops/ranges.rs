@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::doall::{RankLoop, UnitBlock};
-use super::settings::Settings;
+use super::settings::{LoopKind, Settings};
 use super::summary::Summary;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
@@ -43,29 +43,17 @@ pub struct Ranges<'s> {
 }
 
 impl<'s> Ranges<'s> {
-    /// A loop over these indices; none if the range ends before it starts.
+    /// A loop over these indices; none if the range ends before it starts. With options, it is begun by
+    /// [`ParallelFor::ranges`](super::ParallelFor::ranges).
     ///
     /// # Errors
     /// If another skeleton is running, or rank 0 runs something else.
     pub fn new(session: &'s Session, name: &str, indices: Range<u64>) -> Result<Self> {
-        Ranges::with(session, name, indices, Settings::new())
+        let what = Announcement::new(format!("runs the ranges {name:?}"));
+        Ranges::announced(session, name, indices, Settings::new(), what)
     }
 
-    /// The same, run in this way; see [`DoAllLoop::settings`](super::DoAllLoop::settings).
-    ///
-    /// # Errors
-    /// If another skeleton is running, the settings cannot be used, or rank 0 runs something else.
-    pub fn with(session: &'s Session, name: &str, indices: Range<u64>, settings: Settings) -> Result<Self> {
-        Ranges::announced(
-            session,
-            name,
-            indices,
-            settings,
-            Announcement::new(format!("runs the ranges {name:?}")),
-        )
-    }
-
-    /// The same as part of what is announced so.
+    /// Begins the loop, as part of what is announced so.
     pub(super) fn announced(
         session: &'s Session,
         name: &str,
@@ -75,9 +63,10 @@ impl<'s> Ranges<'s> {
     ) -> Result<Self> {
         let mut endpoint = session.endpoint()?;
         let what = settings.announced(what.with("indices", format_args!("{indices:?}")));
-        endpoint.begin_run(&what, session.config().join_limit)?;
         let mut rank_loop = RankLoop::new(name, indices.end.saturating_sub(indices.start), settings);
         let rank = endpoint.rank();
+        rank_loop.check(LoopKind::Indices, rank).inspect_err(|error| endpoint.report(error))?;
+        endpoint.begin_run(&what, session.config().join_limit)?;
         if let Some(range) = rank_loop.wants(rank, endpoint.size())? {
             rank_loop.give(rank, range, ())?;
         }
@@ -106,7 +95,7 @@ impl<'s> Ranges<'s> {
     /// A hook within a range: what is still to be done of it by this rank, when all before `rest` is done.
     ///
     /// How long ranges are is chosen so that ranks hear of each other often enough, but for indices that take much longer than
-    /// those before, and where [`Settings::block`] makes ranges long, for the sake of what is done once for each. There hooks
+    /// those before, and where [`ParallelFor::block_size`](super::ParallelFor::block_size) makes ranges long, for the sake of what is done once for each. There hooks
     /// can be placed by hand: indices behind `rest` may then go to other ranks although they have been handed out. It takes a
     /// reading of the clock, but for once in a millisecond.
     ///

@@ -1,5 +1,6 @@
 //! What can be set of a loop.
 
+use std::fmt;
 use std::time::Duration;
 
 use armature_planner::loops::{LoopOptions, Reach, distribute};
@@ -15,7 +16,12 @@ const SETTLING: u32 = 4;
 /// is that of packing and unpacking, and what is saved is as sure as the rates of ranks are.
 const AT_ONCE: f64 = 0.1;
 
-/// How a loop is run. The defaults measure and choose; every choice can be made by hand.
+/// Options of a loop as a value: for programs that make them out of their command line, or set several loops in the same way.
+/// The loops have methods of the same names. The defaults measure and choose; every choice can be made by hand.
+///
+/// An option that a loop does not have is an error when it is run: `block_size` belongs to [`DoAllLoop`](super::DoAllLoop) and
+/// [`ParallelFor`](super::ParallelFor), `strip_width` to [`DoAcrossLoop`](super::DoAcrossLoop), `checkpoint` to all but
+/// [`ParallelFor`](super::ParallelFor).
 ///
 /// ```
 /// use armature::Balance;
@@ -24,20 +30,115 @@ const AT_ONCE: f64 = 0.1;
 /// // Two thirds of the units stay on rank 0.
 /// let fixed = Settings::new().balance(Balance::Off).shares([2.0, 1.0]);
 /// // Units move for a gain of 5 %, in blocks of 8.
-/// let eager = Settings::new().block(8).options(LoopOptions { threshold: 0.05, ..LoopOptions::default() });
+/// let eager = Settings::new().block_size(8).options(LoopOptions { threshold: 0.05, ..LoopOptions::default() });
 /// # let _ = (fixed, eager);
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     pub(super) options: LoopOptions,
     pub(super) balance: Option<Balance>,
-    pub(super) block: Option<u64>,
+    pub(super) block_size: Option<u64>,
+    pub(super) strip_width: Option<u64>,
     pub(super) synchronous: bool,
     pub(super) shares: Option<Vec<f64>>,
     pub(super) quantum: Option<Duration>,
     pub(super) forced: Option<u64>,
     pub(super) checkpoint: Option<Checkpoint>,
+    pub(super) on_all_ranks: bool,
 }
+
+/// The sorts of loops, which differ in the options that they have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LoopKind {
+    DoAll,
+    Indices,
+    DoAcross,
+    Stencil,
+}
+
+impl fmt::Display for LoopKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LoopKind::DoAll => "DOALL loop",
+            LoopKind::Indices => "loop over indices",
+            LoopKind::DoAcross => "DOACROSS loop",
+            LoopKind::Stencil => "stencil",
+        })
+    }
+}
+
+/// Methods of a builder that set options of a loop: those that every loop has, and by name those that some have. The type has a
+/// method `change`, which lets a function change its [`Settings`].
+macro_rules! loop_options {
+    (common) => {
+        /// Whether units move at all, once at most, or whenever that pays. Without it,
+        /// [`Config::balance`](crate::Config::balance) says so, and by default they move whenever that pays.
+        pub fn balance(self, balance: crate::Balance) -> Self {
+            self.change(|settings| settings.balance = Some(balance))
+        }
+
+        /// How it is decided what moves. Where units may go, and the scheduler's quantum, are not taken from here: the first
+        /// follows from the loop, the second is measured unless `quantum` sets it.
+        pub fn options(self, options: armature_planner::loops::LoopOptions) -> Self {
+            self.change(|settings| settings.options = options)
+        }
+
+        /// Every rank waits at an interaction until rank 0 has decided, so that decisions take effect one interaction
+        /// earlier; over grids rank 0 waits for all reports, and the others for its next border. It is there to be compared
+        /// with.
+        pub fn synchronous(self) -> Self {
+            self.change(|settings| settings.synchronous = true)
+        }
+
+        /// The part of the units that each rank has at first, in any unit: one positive number for each rank. Equal parts
+        /// without it.
+        pub fn shares(self, shares: impl Into<Vec<f64>>) -> Self {
+            self.change(|settings| settings.shares = Some(shares.into()))
+        }
+
+        /// How long the operating system lets a process run while others wait; measured without it.
+        pub fn quantum(self, quantum: std::time::Duration) -> Self {
+            self.change(|settings| settings.quantum = Some(quantum))
+        }
+
+        /// What is collected is given to every rank, not to rank 0 alone.
+        pub fn on_all_ranks(self) -> Self {
+            self.change(|settings| settings.on_all_ranks = true)
+        }
+
+        /// Not for programs: at each interaction units move at random, by this seed, whatever is measured.
+        #[doc(hidden)]
+        pub fn forced(self, seed: u64) -> Self {
+            self.change(|settings| settings.forced = Some(seed))
+        }
+    };
+    (settings) => {
+        /// All options at once, instead of those that were set so far.
+        pub fn settings(self, settings: crate::loops::Settings) -> Self {
+            self.change(|before| *before = settings)
+        }
+    };
+    (block_size) => {
+        /// Units that are done between two looks at the messages, at least 1. Without it, chosen from measured times.
+        pub fn block_size(self, units: u64) -> Self {
+            self.change(|settings| settings.block_size = Some(units.max(1)))
+        }
+    };
+    (strip_width) => {
+        /// Columns that are done between two messages to the rank below, at least 1. Without it, chosen from measured times.
+        pub fn strip_width(self, columns: u64) -> Self {
+            self.change(|settings| settings.strip_width = Some(columns.max(1)))
+        }
+    };
+    (checkpoint) => {
+        /// Keeps the units in files at the end of a pass now and then, while computing goes on. A job that is started again
+        /// with the same directory goes on from there, on any number of ranks, and ends with the same bytes.
+        pub fn checkpoint(self, checkpoint: crate::loops::Checkpoint) -> Self {
+            self.change(|settings| settings.checkpoint = Some(checkpoint))
+        }
+    };
+}
+pub(super) use loop_options;
 
 impl Settings {
     /// The defaults.
@@ -45,66 +146,42 @@ impl Settings {
         Settings::default()
     }
 
-    /// How it is decided what moves. Where units may go, and the scheduler's quantum, are not taken from here: the first
-    /// follows from the loop, the second is measured unless it is [set](Settings::quantum).
-    pub fn options(mut self, options: LoopOptions) -> Self {
-        self.options = options;
+    loop_options!(common);
+    loop_options!(block_size);
+    loop_options!(strip_width);
+    loop_options!(checkpoint);
+
+    fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+        set(&mut self);
         self
     }
 
-    /// Whether units move at all, once at most, or whenever that pays. Without it,
-    /// [`Config::balance`](crate::Config::balance) says so, and by default they move whenever that pays.
-    pub fn balance(mut self, balance: Balance) -> Self {
-        self.balance = Some(balance);
-        self
-    }
-
-    /// Units that are done between two hooks; of a pipelined loop, iterations between two messages. Without it, chosen
-    /// from measured times. 0 counts as 1.
-    pub fn block(mut self, block: u64) -> Self {
-        self.block = Some(block.max(1));
-        self
-    }
-
-    /// Every rank waits at an interaction until rank 0 has decided, so that decisions take effect one interaction
-    /// earlier; over grids rank 0 waits for all reports, and the others for its next border. It is there to be compared
-    /// with.
-    pub fn synchronous(mut self) -> Self {
-        self.synchronous = true;
-        self
-    }
-
-    /// The part of the units that each rank has at first, in any unit; equal parts without it.
-    pub fn shares(mut self, shares: impl Into<Vec<f64>>) -> Self {
-        self.shares = Some(shares.into());
-        self
-    }
-
-    /// How long the operating system lets a process run while others wait; measured without it.
-    pub fn quantum(mut self, quantum: Duration) -> Self {
-        self.quantum = Some(quantum);
-        self
-    }
-
-    /// Keeps the units in files at the end of a pass now and then, while computing goes on. A job that is started again
-    /// with the same directory goes on from there, on any number of ranks, and ends with the same bytes.
-    pub fn checkpoint(mut self, checkpoint: Checkpoint) -> Self {
-        self.checkpoint = Some(checkpoint);
-        self
-    }
-
-    /// Not for programs: at each interaction units move at random, by this seed, whatever is measured.
-    #[doc(hidden)]
-    pub fn forced(mut self, seed: u64) -> Self {
-        self.forced = Some(seed);
-        self
+    /// Whether a loop of this kind has all options that are set.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if it has not; the error names the option and the kind.
+    pub(super) fn check(&self, kind: LoopKind) -> Result<()> {
+        use LoopKind::{DoAcross, DoAll, Indices, Stencil};
+        let options: [(&str, bool, &[LoopKind]); 3] = [
+            ("block_size", self.block_size.is_some(), &[DoAll, Indices]),
+            ("strip_width", self.strip_width.is_some(), &[DoAcross]),
+            ("checkpoint", self.checkpoint.is_some(), &[DoAll, DoAcross, Stencil]),
+        ];
+        match options.into_iter().find(|(_, is_set, kinds)| *is_set && !kinds.contains(&kind)) {
+            Some((option, ..)) => {
+                let text = format!("the option {option} is set, which a {kind} does not have");
+                Err(Error::new(ErrorKind::Config, text))
+            }
+            None => Ok(()),
+        }
     }
 
     /// Adds to an announcement what all ranks must have set in the same way. All else is rank 0's to decide.
     pub(super) fn announced(&self, what: Announcement) -> Announcement {
         let keeps = self.checkpoint.as_ref().map(|checkpoint| checkpoint.fingerprint.as_slice());
         what.with("shares", format_args!("{:?}", self.shares))
-            .with("blocks of", format_args!("{:?}", self.block))
+            .with("blocks of", format_args!("{:?}", self.block_size))
+            .with("strips of", format_args!("{:?}", self.strip_width))
             .with("synchronous", self.synchronous)
             .with("movements forced by", format_args!("{:?}", self.forced))
             .with("checkpoints of", format_args!("{keeps:?}"))
@@ -162,6 +239,29 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::Config);
             assert!(error.message().contains("each of 2 ranks"), "{error}");
         }
+    }
+
+    #[test]
+    fn an_option_that_a_loop_does_not_have_is_an_error() {
+        use LoopKind::{DoAcross, DoAll, Indices, Stencil};
+        let block = Settings::new().block_size(3);
+        let strip = Settings::new().strip_width(3);
+        let kept = Settings::new().checkpoint(Checkpoint::new("kept", ""));
+        for (settings, option, without) in [
+            (&block, "block_size", &[DoAcross, Stencil][..]),
+            (&strip, "strip_width", &[DoAll, Indices, Stencil]),
+            (&kept, "checkpoint", &[Indices]),
+        ] {
+            for kind in [DoAll, Indices, DoAcross, Stencil] {
+                let refused = settings.check(kind).err();
+                assert_eq!(refused.is_some(), without.contains(&kind), "{option} of a {kind}");
+                if let Some(error) = refused {
+                    let text = format!("the option {option} is set, which a {kind} does not have");
+                    assert_eq!((error.kind(), error.to_string()), (ErrorKind::Config, text));
+                }
+            }
+        }
+        assert!([DoAll, Indices, DoAcross, Stencil].iter().all(|kind| Settings::new().check(*kind).is_ok()));
     }
 
     #[test]

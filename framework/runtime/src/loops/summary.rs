@@ -33,7 +33,7 @@ pub struct RankReport {
 }
 
 /// What rank 0 knows after a loop has run. Its `Display` is the table that people read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The loop's name.
     pub name: String,

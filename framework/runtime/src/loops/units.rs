@@ -6,7 +6,7 @@ use bytemuck::Pod;
 
 use super::pack::{Packer, Unpacker};
 use crate::error::Result;
-use crate::wire::{Codec, Item};
+use crate::wire::{Codec, Item, weigh_some};
 
 /// The data of neighbouring units of a loop, which the framework keeps and moves.
 ///
@@ -44,6 +44,8 @@ pub(super) mod sealed {
         fn has_room(&self, more: usize) -> bool;
         /// A copy to send, while the units stay.
         fn copy(&self) -> Self;
+        /// About how many bytes they have.
+        fn bytes(&self) -> usize;
         /// Looks at some of the units, whether they could travel.
         fn check_travel(&self) -> Result<()>;
         /// Puts it into a message.
@@ -151,6 +153,10 @@ impl<T: Pod + Send> Storage for Rows<T> {
         Rows { width: self.width, values: self.values.clone() }
     }
 
+    fn bytes(&self) -> usize {
+        size_of_val(self.values.as_slice())
+    }
+
     fn check_travel(&self) -> Result<()> {
         Ok(())
     }
@@ -202,6 +208,10 @@ impl<U: Item + Clone> Storage for Vec<U> {
         self.clone()
     }
 
+    fn bytes(&self) -> usize {
+        weigh_some(self)
+    }
+
     fn check_travel(&self) -> Result<()> {
         Codec::<U>::of_type().check(self).map(drop)
     }
@@ -239,6 +249,10 @@ impl Storage for () {
     }
 
     fn copy(&self) -> Self {}
+
+    fn bytes(&self) -> usize {
+        0
+    }
 
     fn check_travel(&self) -> Result<()> {
         Ok(())
@@ -285,6 +299,10 @@ macro_rules! tuples {
 
             fn copy(&self) -> Self {
                 ($(self.$at.copy(),)*)
+            }
+
+            fn bytes(&self) -> usize {
+                0 $(+ self.$at.bytes())*
             }
 
             fn check_travel(&self) -> Result<()> {

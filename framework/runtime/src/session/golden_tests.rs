@@ -35,5 +35,7 @@ fn messages_of_a_session_are_as_they_were() {
     messages.value("a rank has done its part", Control::Leave, &());
     messages.value("the job is over, ranks 3 and 300 are lost", Control::Dismiss, &vec![3_usize, 300]);
     messages.value("a rank is alive", Control::Heartbeat, &());
+    messages.value("a piece of a result", Control::Piece, &[1_u8, 2]);
+    messages.value("the end of a result", Control::LastPiece, &());
     messages.check("session");
 }

@@ -6,6 +6,7 @@
 
 mod agreement;
 mod bootstrap;
+mod broadcast;
 mod config;
 mod finalize;
 #[cfg(test)]
@@ -29,6 +30,7 @@ use crate::job_status::writer::StatusWriter;
 use crate::user_code;
 pub(crate) use agreement::Announcement;
 use bootstrap::Sharing;
+pub(crate) use broadcast::{Encoded, PIECE};
 pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice};
 pub(crate) use logging::name_rank;
 

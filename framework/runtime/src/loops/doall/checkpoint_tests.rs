@@ -57,9 +57,9 @@ fn go(
         let mut counter = DoAllLoop::new("count", UNITS, body).settings(settings);
         let mut summary = None;
         for &passes in runs {
-            summary = counter.passes(session, passes)?;
+            summary = counter.run(session, passes)?;
         }
-        Ok((counter.gather(session)?, summary))
+        Ok((counter.collect(session)?, summary))
     })
 }
 

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::ops::Range;
 
-use super::gather::gather;
+use super::gather::{gather, spread};
 use super::rank_loop::RankLoop;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{BoxError, Error, ErrorKind, Result};
-use crate::loops::settings::Settings;
+use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
 use crate::loops::units::Units;
 use crate::session::Session;
@@ -21,13 +21,13 @@ pub trait DoAll {
     /// Where the data of neighbouring units lie.
     type Units: Units;
 
-    /// Whether a unit may be done again before all others have been done in the same pass. Then [`passes`](DoAllLoop::passes) of it
+    /// Whether a unit may be done again before all others have been done in the same pass. Then [passes](DoAllLoop::run) of it
     /// are one stretch of work without barriers in between, and nobody waits for the slowest rank before its end. It is for
     /// loops in which a pass changes nothing that other units read: independent simulations that go on step by step, say.
     const NOWAIT: bool = false;
 
     /// The data of these units, on the rank that has them first. It is called once on each rank, before its first pass;
-    /// `range` is empty where there are fewer units than ranks. Units out of a [checkpoint](Settings::checkpoint) are not
+    /// `range` is empty where there are fewer units than ranks. Units out of a [checkpoint](DoAllLoop::checkpoint) are not
     /// made.
     ///
     /// # Errors
@@ -70,8 +70,8 @@ pub trait DoAll {
 /// let config = armature::Config::new().ranks(3);
 /// let numbers = armature::run(&config, |session| {
 ///     let mut squares = DoAllLoop::new("squares", 5, Squares);
-///     squares.passes(session, 2)?;
-///     Ok(squares.gather(session)?)
+///     squares.run(session, 2)?;
+///     Ok(squares.collect(session)?)
 /// })?;
 /// assert_eq!(numbers.unwrap(), [0, 1, 16, 81, 256]);
 /// # Ok::<(), armature::Error>(())
@@ -89,38 +89,34 @@ impl<L: DoAll> DoAllLoop<L> {
         DoAllLoop { body, rank_loop }
     }
 
-    /// How it is run. Of the [`options`](Settings::options), [`least`](armature_planner::loops::LoopOptions::least) is not
-    /// taken from here: ranks keep a unit at the beginning of a pass, and none at its end.
-    pub fn settings(mut self, settings: Settings) -> Self {
-        self.rank_loop.set(settings);
+    loop_options!(settings);
+    loop_options!(common);
+    loop_options!(block_size);
+    loop_options!(checkpoint);
+
+    fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+        self.rank_loop.change(set);
         self
     }
 
-    /// One pass: every unit once. Called again, it finds the units where the run before has left them, and begins with what
-    /// that has learned of the ranks.
+    /// Several passes over all units, each when all ranks are done with the one before, unless the loop is one of those that
+    /// [need not wait](DoAll::NOWAIT) and keeps no checkpoints. 0 passes only make the units. Called again, it finds the units
+    /// where the run before has left them, and begins with what that has learned of the ranks.
     ///
     /// Returns a [`Summary`] on rank 0 and `None` on the others, when all ranks are done.
     ///
     /// # Errors
     /// An error or a panic of [`create`](DoAll::create) or [`compute`](DoAll::compute), with the rank, the loop and the
-    /// units; settings that cannot be used; a rank that is silent for longer than
+    /// units; options that cannot be used; a rank that is silent for longer than
     /// [`Config::peer_limit`](crate::Config::peer_limit), as one is during a unit that takes as long. On MPI a failure ends the
     /// job instead of returning.
-    pub fn run(&mut self, session: &Session) -> Result<Option<Summary>> {
-        self.passes(session, 1)
-    }
-
-    /// Several passes, each when all ranks are done with the one before, unless the loop is one of those that
-    /// [need not wait](DoAll::NOWAIT) and keeps no checkpoints. 0 passes only make the units.
-    ///
-    /// # Errors
-    /// As [`run`](DoAllLoop::run).
-    pub fn passes(&mut self, session: &Session, passes: u64) -> Result<Option<Summary>> {
+    pub fn run(&mut self, session: &Session, passes: u64) -> Result<Option<Summary>> {
         let endpoint = &mut *session.endpoint()?;
         self.go(session, endpoint, passes).inspect_err(|error| endpoint.report(error))
     }
 
     fn go(&mut self, session: &Session, endpoint: &mut Endpoint, passes: u64) -> Result<Option<Summary>> {
+        self.rank_loop.check(LoopKind::DoAll, endpoint.rank())?;
         endpoint.begin_run(&self.rank_loop.announcement(passes), session.config().join_limit)?;
         if passes == 0 {
             return self.make(endpoint).map(|()| None);
@@ -155,15 +151,22 @@ impl<L: DoAll> DoAllLoop<L> {
         self.rank_loop.give(rank, range, made)
     }
 
-    /// All units in their order, on rank 0; `None` on the others. The ranks keep theirs.
+    /// All units in their order, on rank 0, or on every rank with [`on_all_ranks`](DoAllLoop::on_all_ranks); `None` on the
+    /// others. The ranks keep theirs.
     ///
     /// # Errors
     /// As [`run`](DoAllLoop::run).
-    pub fn gather(&mut self, session: &Session) -> Result<Option<L::Units>> {
+    pub fn collect(&mut self, session: &Session) -> Result<Option<L::Units>> {
         let endpoint = &mut *session.endpoint()?;
         let limit = session.config().join_limit;
+        let (name, units) = (self.rank_loop.name().to_string(), self.rank_loop.units());
         let gathered = self.make(endpoint).and_then(|()| {
-            gather(endpoint, self.rank_loop.name(), self.rank_loop.units(), self.rank_loop.copies(), limit)
+            let all = gather(endpoint, &name, units, self.rank_loop.copies(), limit)?;
+            if self.rank_loop.on_all_ranks() {
+                spread(endpoint, &name, units, all, limit).map(Some)
+            } else {
+                Ok(all)
+            }
         });
         gathered.inspect_err(|error| endpoint.report(error))
     }

@@ -6,8 +6,10 @@ use super::messages::UnitMigration;
 use super::unit_queue::Segment;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
+use crate::loops::pack::{Packer, Unpacker};
 use crate::loops::units::Units;
-use crate::session::Announcement;
+use crate::session::{Announcement, Encoded, PIECE};
+use crate::user_code;
 
 /// Brings together on rank 0 what each rank has of the `units`; `None` on the others. A rank that is not here yet has `limit`
 /// to come.
@@ -56,6 +58,59 @@ pub(in crate::loops) fn gather<U: Units>(
         .and_then(|()| together(all, units))
         .map(Some)
         .map_err(|error| if error.kind() == ErrorKind::Peer { error } else { error.in_loop(name).at_rank(0) })
+}
+
+/// Gives what rank 0 has [gathered](gather), the `units` units of a loop, to all ranks.
+///
+/// # Errors
+/// As [`Endpoint::broadcast`].
+pub(super) fn spread<U: Units>(
+    endpoint: &mut Endpoint,
+    name: &str,
+    units: u64,
+    all: Option<U>,
+    limit: Duration,
+) -> Result<U> {
+    let what =
+        Announcement::new(format!("gives all ranks the units of the loop {name:?}")).with("units", units);
+    let rank = endpoint.rank();
+    // From the end to the front: so no unit is moved in memory more than once. The last piece may have no units.
+    let mut left = usize::try_from(units).unwrap_or(usize::MAX);
+    let most = all.as_ref().map_or(1, |all| (PIECE / (all.bytes() / left.max(1)).max(1)).max(1));
+    let mut rest = all;
+    let mut encode = |(head, parts): Encoded| {
+        let Some(all) = &mut rest else { return Ok(None) };
+        let start = left.saturating_sub(most);
+        let piece = if start == 0 { rest.take() } else { Some(all.split_off(start)) };
+        let mut packer = Packer::behind(head, parts);
+        packer.number((left - start) as u64);
+        left = start;
+        if let Some(piece) = piece {
+            user_code::call(|| piece.pack(&mut packer))?;
+        }
+        Ok(Some(packer.finish()))
+    };
+    let mut pieces = Vec::new();
+    let mut decode = |body, parts| {
+        let mut unpacker = Unpacker::new(body, parts);
+        let count = unpacker.count()?;
+        pieces.push((count, user_code::call(|| U::unpack(&mut unpacker, count))?));
+        unpacker.end()
+    };
+    let next: Option<&mut dyn FnMut(Encoded) -> Result<Option<Encoded>>> =
+        if rank == 0 { Some(&mut encode) } else { None };
+    let mut all = U::empty();
+    let there = endpoint.broadcast(what, limit, next, &mut decode).and_then(|()| {
+        let count: usize = pieces.iter().map(|(count, _)| count).sum();
+        pieces.into_iter().rev().for_each(|(_, piece)| all.append(piece));
+        match units == count as u64 {
+            true => Ok(all),
+            false => Err(Error::new(ErrorKind::Wire, format!("{count} units are there, not {units}"))),
+        }
+    });
+    there.map_err(
+        |error| if error.kind() == ErrorKind::Peer { error } else { error.in_loop(name).at_rank(rank) },
+    )
 }
 
 /// One storage of all units.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::tests::{config, noise};
 use crate::error::ErrorKind;
-use crate::loops::{Ranges, Settings, map, parallel_for, parallel_for_with, reduce, reduce_any_order};
+use crate::loops::{ParallelFor, Settings, map, parallel_for, reduce, reduce_any_order};
 use crate::session::{Session, run};
 
 #[test]
@@ -18,11 +18,12 @@ fn ranges_hand_out_every_index_once() {
             let done = Mutex::new(Vec::new());
             let settings = Settings::new();
             let settings = match seed {
-                Some(seed) => settings.forced(seed).block(3),
+                Some(seed) => settings.forced(seed).block_size(3),
                 None => settings,
             };
             run(&config(ranks), |session: &Session| {
-                let mut ranges = Ranges::with(session, "ranges", indices.clone(), settings.clone())?;
+                let mut ranges =
+                    ParallelFor::new("ranges", indices.clone()).settings(settings.clone()).ranges(session)?;
                 while let Some(range) = ranges.next()? {
                     done.lock().unwrap().extend(range);
                 }
@@ -46,7 +47,7 @@ fn done_by(ranks: usize, settings: &Settings, has_hooks: bool) -> Vec<Vec<u64>> 
     let done = Mutex::new(vec![Vec::new(); ranks]);
     run(&config(ranks), |session: &Session| {
         let rank = session.rank();
-        let mut ranges = Ranges::with(session, "hooks", 100..200, settings.clone())?;
+        let mut ranges = ParallelFor::new("hooks", 100..200).settings(settings.clone()).ranges(session)?;
         while let Some(mut range) = ranges.next()? {
             while let Some(index) = range.next() {
                 std::thread::sleep(Duration::from_micros(if rank == 0 { 4_000 } else { 300 }));
@@ -64,7 +65,7 @@ fn done_by(ranks: usize, settings: &Settings, has_hooks: bool) -> Vec<Vec<u64>> 
 
 #[test]
 fn units_that_are_handed_out_move_where_there_is_a_hook() {
-    let whole = Settings::new().block(100);
+    let whole = Settings::new().block_size(100);
     let without = done_by(2, &whole, false);
     assert_eq!(without[0], (100..150).collect::<Vec<_>>());
     let with = done_by(2, &whole, true);
@@ -75,7 +76,7 @@ fn units_that_are_handed_out_move_where_there_is_a_hook() {
 fn indices_are_done_once_where_there_are_hooks() {
     for ranks in [1, 2, 3, 8] {
         for seed in 0..6 {
-            let settings = Settings::new().forced(seed).block(1 + 17 * seed);
+            let settings = Settings::new().forced(seed).block_size(1 + 17 * seed);
             let settings = if seed % 2 == 0 { settings.synchronous() } else { settings };
             let mut all = done_by(ranks, &settings, true).concat();
             all.sort_unstable();
@@ -87,7 +88,7 @@ fn indices_are_done_once_where_there_are_hooks() {
 #[test]
 fn a_hook_wants_the_rest_of_the_range() {
     let error = run(&config(1), |session: &Session| {
-        let mut ranges = Ranges::with(session, "hooks", 10..30, Settings::new().block(8))?;
+        let mut ranges = ParallelFor::new("hooks", 10..30).block_size(8).ranges(session)?;
         assert_eq!((ranges.next()?, ranges.hook(13..18)?), (Some(10..18), 13..18));
         assert_eq!(ranges.hook(18..18)?, 18..18, "all is done");
         assert_eq!(ranges.next()?, Some(18..26));
@@ -117,9 +118,9 @@ fn results_of_closures_are_those_of_the_serial_loop() {
         assert_eq!(Some(most), (0..500).map(noise).max());
     }
     let count = AtomicU64::new(0);
-    let settings = Settings::new().forced(4).block(2);
+    let settings = Settings::new().forced(4).block_size(2);
     run(&config(4), |session| {
-        parallel_for_with(session, "count", 0..100, settings.clone(), |range| {
+        ParallelFor::new("count", 0..100).settings(settings.clone()).run(session, |range| {
             count.fetch_add(range.end - range.start, Ordering::Relaxed);
             // The session tells the time also while a loop runs.
             assert!(session.elapsed() > Duration::ZERO && !session.is_simulated());
@@ -140,9 +141,9 @@ fn a_closure_that_fails_names_its_indices() {
     // Without movements it is known which rank has which index.
     let still = Settings::new().balance(crate::Balance::Off);
     let error = run(&config(2), |session| {
-        parallel_for_with(session, "odd", 30..40, still.clone(), |range| {
-            if range.contains(&38) { Err("odd".into()) } else { Ok(()) }
-        })?;
+        ParallelFor::new("odd", 30..40)
+            .settings(still.clone())
+            .run(session, |range| if range.contains(&38) { Err("odd".into()) } else { Ok(()) })?;
         Ok(())
     })
     .unwrap_err();

@@ -106,7 +106,7 @@ impl<U> UnitMigration<U> {
 
 impl<U: Units> UnitMigration<U> {
     fn encode(self, run: u32, tag: Tag) -> Result<Frame> {
-        let mut packer = Packer::behind(frame_header(run, tag).to_vec());
+        let mut packer = Packer::behind(frame_header(run, tag).to_vec(), Vec::new());
         packer.number(self.round);
         packer.number(self.segments.len() as u64);
         for segment in self.segments {

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loops::LOOK;
 use crate::loops::controller::LoopController;
 use crate::loops::metrics::{Begun, Metrics};
-use crate::loops::settings::Settings;
+use crate::loops::settings::{LoopKind, Settings};
 use crate::loops::summary::Summary;
 use crate::loops::units::Units;
 use crate::session::{Announcement, Config};
@@ -65,7 +65,7 @@ impl<U: Units> RankLoop<U> {
     pub(in crate::loops) fn new(name: &str, units: u64, settings: Settings) -> Self {
         RankLoop {
             name: name.to_string(),
-            block_size: BlockSize::new(settings.block),
+            block_size: BlockSize::new(settings.block_size),
             settings,
             units,
             worker: Worker::new(0),
@@ -86,10 +86,23 @@ impl<U: Units> RankLoop<U> {
         self.units
     }
 
-    /// Replaces what was set.
-    pub(in crate::loops) fn set(&mut self, settings: Settings) {
-        self.block_size = BlockSize::new(settings.block);
-        self.settings = settings;
+    /// Changes what was set.
+    pub(in crate::loops) fn change(&mut self, set: impl FnOnce(&mut Settings)) {
+        set(&mut self.settings);
+        self.block_size = BlockSize::new(self.settings.block_size);
+    }
+
+    /// Whether all ranks get what is collected.
+    pub(in crate::loops) fn on_all_ranks(&self) -> bool {
+        self.settings.on_all_ranks
+    }
+
+    /// Whether a loop of this kind has the options that are set.
+    ///
+    /// # Errors
+    /// If it has not.
+    pub(in crate::loops) fn check(&self, kind: LoopKind, rank: usize) -> Result<()> {
+        self.settings.check(kind).map_err(|error| error.in_loop(&self.name).at_rank(rank))
     }
 
     /// The units that this rank is to have at first; `None` if it has them already.

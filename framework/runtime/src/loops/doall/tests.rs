@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{DoAll, DoAllLoop};
 use crate::error::{BoxError, Error, ErrorKind};
-use crate::loops::{Rows, Settings, Summary, parallel_for_with};
+use crate::loops::{ParallelFor, Rows, Settings, Summary};
 use crate::session::{Config, Progress, TransportChoice, run};
 
 pub(super) fn config(ranks: usize) -> Config {
@@ -82,8 +82,8 @@ pub(super) fn check_as<const NOWAIT: bool>(
         let mut marked = DoAllLoop::new("marked", units, marked).settings(settings.clone());
         let mut summaries = Vec::new();
         for round in 1..=2 {
-            let summary = marked.passes(session, passes)?;
-            let gathered = marked.gather(session)?;
+            let summary = marked.run(session, passes)?;
+            let gathered = marked.collect(session)?;
             assert_eq!((summary.is_some(), gathered.is_some()), (session.is_root(), session.is_root()));
             if let (Some(summary), Some((rows, names))) = (summary, gathered) {
                 let expected: Vec<u64> =
@@ -131,7 +131,7 @@ pub(super) fn forced<const NOWAIT: bool>(
 ) -> (u64, u64) {
     let (mut movements, mut moved) = (0, 0);
     for seed in 0..1_200 {
-        let settings = Settings::new().forced(seed).block(1 + noise(seed) % 6);
+        let settings = Settings::new().forced(seed).block_size(1 + noise(seed) % 6);
         let settings = if seed % 5 == 0 { settings.synchronous() } else { settings };
         let (ranks, units) = (ranks(seed) as usize, units[seed as usize % 7]);
         for summary in check_as::<NOWAIT>(ranks, units, passes(seed), &settings, nothing) {
@@ -186,7 +186,7 @@ fn units_leave_a_slow_rank() {
         let mut slow = DoAllLoop::new("slow", 150, Slow(session.rank()));
         let mut summaries = Vec::new();
         for _ in 0..2 {
-            summaries.extend(slow.passes(session, 4)?);
+            summaries.extend(slow.run(session, 4)?);
         }
         Ok(summaries)
     })
@@ -230,7 +230,9 @@ fn failing(ranks: usize, fail: fn(u64) -> Result<(), BoxError>) -> Error {
         }
     }
     run(&config(ranks), |session| {
-        Ok(DoAllLoop::new("bad", 40, Failing(fail)).settings(Settings::new().block(5)).passes(session, 3)?)
+        Ok(DoAllLoop::new("bad", 40, Failing(fail))
+            .settings(Settings::new().block_size(5))
+            .run(session, 3)?)
     })
     .unwrap_err()
 }
@@ -256,7 +258,7 @@ fn errors_and_panics_of_user_code_end_the_job() {
     }
     let error = run(&config(2), |session| {
         let mut wrong = DoAllLoop::new("wrong", 10, Wrong);
-        Ok(wrong.run(session)?)
+        Ok(wrong.run(session, 1)?)
     })
     .unwrap_err();
     assert!(
@@ -281,7 +283,7 @@ impl DoAll for Wrong {
 fn a_silent_rank_is_named() {
     let config = config(2).peer_limit(Duration::from_millis(300));
     let error = run(&config, |session| {
-        parallel_for_with(session, "silent", 0..20, Settings::new().block(1), |range| {
+        ParallelFor::new("silent", 0..20).block_size(1).run(session, |range| {
             let time = if range.start == 18 { 5_000 } else { 20 };
             std::thread::sleep(Duration::from_millis(time));
             Ok(())

@@ -45,7 +45,7 @@ fn die(ranks: usize, dir: &Path, settings: &Settings) {
     let error = run(&Config::new().ranks(ranks), |session| {
         let settings = settings.clone().checkpoint(checkpoint(dir));
         let mortal = Mortal { dir: dir.to_path_buf() };
-        SweepLoop::new("sor", SHAPE, mortal).settings(settings).run(session, SWEEPS)?;
+        DoAcrossLoop::new("sor", SHAPE, mortal).settings(settings).run(session, SWEEPS)?;
         Ok(())
     })
     .unwrap_err();
@@ -56,9 +56,9 @@ fn die(ranks: usize, dir: &Path, settings: &Settings) {
 fn resume(ranks: usize, dir: &Path, shape: Shape, settings: &Settings) -> Result<(Vec<f64>, Summary)> {
     let (grid, summary) = run(&Config::new().ranks(ranks), |session| {
         let settings = settings.clone().checkpoint(checkpoint(dir));
-        let mut sor = SweepLoop::new("sor", shape, Sor::new()).settings(settings);
+        let mut sor = DoAcrossLoop::new("sor", shape, Sor::new()).settings(settings);
         let summary = sor.run(session, SWEEPS)?;
-        Ok((sor.gather(session)?, summary))
+        Ok((sor.collect(session)?, summary))
     })?;
     Ok((grid.unwrap(), summary.unwrap()))
 }
@@ -69,7 +69,7 @@ fn a_job_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
     for (before, after, seed) in [(1, 3, None), (3, 1, None), (2, 8, Some(1)), (5, 2, Some(2)), (30, 4, None)]
     {
         let dir = tempfile::tempdir().unwrap();
-        let settings = seed.map_or(Settings::new(), |seed| Settings::new().forced(seed)).block(5);
+        let settings = seed.map_or(Settings::new(), |seed| Settings::new().forced(seed)).strip_width(5);
         die(before, dir.path(), &settings);
         let (grid, summary) = resume(after, dir.path(), SHAPE, &settings).unwrap();
         assert!(same(&grid, &expected), "{before} ranks, then {after}");
@@ -89,7 +89,7 @@ fn a_checkpoint_is_of_one_run_of_one_loop() {
     let refused = |shape: Shape, sweeps: &[u64]| {
         let error = run(&Config::new().ranks(2), |session| {
             let settings = settings.clone().checkpoint(checkpoint(dir));
-            let mut sor = SweepLoop::new("sor", shape, Sor::new()).settings(settings);
+            let mut sor = DoAcrossLoop::new("sor", shape, Sor::new()).settings(settings);
             for &sweeps in sweeps {
                 sor.run(session, sweeps)?;
             }
@@ -153,7 +153,7 @@ fn a_stencil_goes_on_from_its_checkpoint_on_any_number_of_ranks() {
         let (grid, summary) = run(&Config::new().ranks(after), |session| {
             let mut heat = StencilLoop::new("heat", SHAPE, Heat).settings(settings.clone());
             let summary = heat.run(session, SWEEPS)?;
-            Ok((heat.gather(session)?, summary))
+            Ok((heat.collect(session)?, summary))
         })
         .unwrap();
         assert!(same(&grid.unwrap(), &expected), "{before} ranks, then {after}");

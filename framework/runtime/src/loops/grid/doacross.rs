@@ -12,7 +12,7 @@ use super::strip_width::StripWidth;
 use super::view::Grid;
 use super::wavefront::Wavefront;
 use crate::error::{BoxError, Result};
-use crate::loops::settings::Settings;
+use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
 use crate::session::Session;
 
@@ -54,7 +54,7 @@ pub trait DoAcross {
 /// ```
 /// use std::ops::Range;
 /// use armature::BoxError;
-/// use armature::loops::{DoAcross, Grid, Shape, SweepLoop};
+/// use armature::loops::{DoAcross, Grid, Shape, DoAcrossLoop};
 ///
 /// struct Relax;
 ///
@@ -85,9 +85,9 @@ pub trait DoAcross {
 /// let shape = Shape { rows: 30, columns: 20 };
 /// let config = armature::Config::new().ranks(3);
 /// let grid = armature::run(&config, |session| {
-///     let mut relax = SweepLoop::new("relax", shape, Relax);
+///     let mut relax = DoAcrossLoop::new("relax", shape, Relax);
 ///     relax.run(session, 50)?;
-///     Ok(relax.gather(session)?)
+///     Ok(relax.collect(session)?)
 /// })?;
 ///
 /// let mut serial = vec![0.0; 600];
@@ -97,22 +97,26 @@ pub trait DoAcross {
 /// # Ok::<(), armature::Error>(())
 /// ```
 #[must_use = "a loop does nothing until it is run"]
-pub struct SweepLoop<U: DoAcross> {
+pub struct DoAcrossLoop<U: DoAcross> {
     grid_loop: GridLoop<U::Value>,
     /// What is known of strips on rank 0.
     strip_width: Option<StripWidth>,
     user: U,
 }
 
-impl<U: DoAcross> SweepLoop<U> {
+impl<U: DoAcross> DoAcrossLoop<U> {
     /// A loop over a grid of this shape.
     pub fn new(name: &str, shape: Shape, user: U) -> Self {
-        SweepLoop { grid_loop: GridLoop::new(name, shape), strip_width: None, user }
+        DoAcrossLoop { grid_loop: GridLoop::new(name, shape), strip_width: None, user }
     }
 
-    /// How it is run; see [`Settings`]. A [block](Settings::block) is a number of columns here.
-    pub fn settings(mut self, settings: Settings) -> Self {
-        self.grid_loop.settings = settings;
+    loop_options!(settings);
+    loop_options!(common);
+    loop_options!(strip_width);
+    loop_options!(checkpoint);
+
+    fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+        set(&mut self.grid_loop.settings);
         self.strip_width = None;
         self
     }
@@ -121,19 +125,19 @@ impl<U: DoAcross> SweepLoop<U> {
     /// on rank 0 and `None` on the others.
     ///
     /// # Errors
-    /// An error or panic of user code, with the rank and where in the loop it was; settings that cannot be used; other ranks
+    /// An error or panic of user code, with the rank and where in the loop it was; options that cannot be used; other ranks
     /// that are silent for longer than [`Config::peer_limit`](crate::Config::peer_limit), so no strip may take as long. On
     /// MPI a failure ends the job instead of returning.
     pub fn run(&mut self, session: &Session, sweeps: u64) -> Result<Option<Summary>> {
         let inner = self.grid_loop.shape.inner();
-        let fixed = self.grid_loop.settings.block;
+        let fixed = self.grid_loop.settings.strip_width;
         let strip_width =
             self.strip_width.take().unwrap_or_else(|| StripWidth::new(inner.len(), session.size(), fixed));
         let kept = &mut self.strip_width;
         // A simulated processor has none, and each call costs the simulator time.
         let has_caches = !session.is_simulated();
         self.grid_loop.run(
-            &Job { session, kind: "DOACROSS loop", sweeps },
+            &Job { session, kind: LoopKind::DoAcross, sweeps },
             &mut self.user,
             U::row,
             |position, block, sweeps| Wavefront::new(position, block, inner, sweeps, strip_width),
@@ -152,18 +156,19 @@ impl<U: DoAcross> SweepLoop<U> {
         )
     }
 
-    /// The whole grid on rank 0, row by row, fixed edges included; `None` on the others. The ranks keep their rows.
+    /// The whole grid, row by row, fixed edges included, on rank 0, or on every rank with
+    /// [`on_all_ranks`](DoAcrossLoop::on_all_ranks); `None` on the others. The ranks keep their rows.
     ///
     /// # Errors
-    /// As [`run`](SweepLoop::run).
-    pub fn gather(&mut self, session: &Session) -> Result<Option<Vec<U::Value>>> {
-        self.grid_loop.gather(session, &mut self.user, U::row)
+    /// As [`run`](DoAcrossLoop::run).
+    pub fn collect(&mut self, session: &Session) -> Result<Option<Vec<U::Value>>> {
+        self.grid_loop.collect(session, &mut self.user, U::row)
     }
 }
 
-impl<U: DoAcross> fmt::Debug for SweepLoop<U> {
+impl<U: DoAcross> fmt::Debug for DoAcrossLoop<U> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SweepLoop")
+        f.debug_struct("DoAcrossLoop")
             .field("name", &self.grid_loop.name)
             .field("shape", &self.grid_loop.shape)
             .finish_non_exhaustive()

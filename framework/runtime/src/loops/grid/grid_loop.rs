@@ -17,13 +17,14 @@ use crate::comm::endpoint::Endpoint;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::loops::controller::LoopController;
 use crate::loops::events::log_resumed;
-use crate::loops::settings::Settings;
+use crate::loops::settings::{LoopKind, Settings};
 use crate::loops::summary::Summary;
 use crate::persist::snapshot::{
     LoadedPiece, Route, SnapshotCoordinator, SnapshotWriter, StartingPoint, load, starting_point,
 };
 use crate::session::{Announcement, Config, Session};
 use crate::user_code;
+use crate::wire::Codec;
 use armature_planner::loops::Reach;
 
 /// What a loop keeps from run to run.
@@ -47,8 +48,7 @@ pub(super) struct GridLoop<T> {
 /// What a run is to do.
 pub(super) struct Job<'j> {
     pub(super) session: &'j Session,
-    /// What kind of loop it is.
-    pub(super) kind: &'static str,
+    pub(super) kind: LoopKind,
     pub(super) sweeps: u64,
 }
 
@@ -79,11 +79,13 @@ impl<T: Pod + Send> GridLoop<T> {
     ) -> Result<Option<Summary>> {
         let mut endpoint = job.session.endpoint()?;
         let endpoint = &mut *endpoint;
+        let rank = endpoint.rank();
+        let checked = self.settings.check(job.kind).map_err(|error| error.in_loop(&self.name).at_rank(rank));
+        checked.inspect_err(|error| endpoint.report(error))?;
         self.runs += 1;
         let what = self.announcement(&format!("runs the {} {:?}", job.kind, self.name));
         let what = self.settings.announced(what.with("sweeps", job.sweeps).with("run number", self.runs));
         endpoint.begin_run(&what, job.session.config().join_limit)?;
-        let rank = endpoint.rank();
         let result = self.on_rank(endpoint, job, user, row, make, work, end);
         let result = result.map_err(|error| match error.kind() {
             ErrorKind::Peer => error,
@@ -254,8 +256,8 @@ impl<T: Pod + Send> GridLoop<T> {
         Ok(())
     }
 
-    /// The whole grid, row by row, on rank 0; `None` on the others.
-    pub(super) fn gather<U>(
+    /// The whole grid, row by row, on rank 0, or on all ranks if that is set; `None` on the others.
+    pub(super) fn collect<U>(
         &mut self,
         session: &Session,
         user: &mut U,
@@ -266,14 +268,32 @@ impl<T: Pod + Send> GridLoop<T> {
         let what = self.announcement(&format!("gathers the grid of {:?}", self.name));
         let run = endpoint.begin_run(&what, session.config().join_limit)?;
         let rank = endpoint.rank();
-        let result = self.collect(endpoint, run, session, user, row).map_err(|error| match error.kind() {
+        let gathered = self.gather(endpoint, run, session, user, row);
+        let shared = gathered.and_then(|grid| self.share(endpoint, session, grid));
+        let result = shared.map_err(|error| match error.kind() {
             ErrorKind::Peer => error,
             _ => error.in_loop(&self.name).at_rank(rank),
         });
         result.inspect_err(|error| endpoint.report(error))
     }
 
-    fn collect<U>(
+    /// Gives rank 0's grid to all ranks, if that is set.
+    fn share(
+        &self,
+        endpoint: &mut Endpoint,
+        session: &Session,
+        grid: Option<Vec<T>>,
+    ) -> Result<Option<Vec<T>>> {
+        if !self.settings.on_all_ranks {
+            return Ok(grid);
+        }
+        let what = self.announcement(&format!("gives all ranks the grid of {:?}", self.name));
+        let (codec, limit) = (Codec::plain(), session.config().join_limit);
+        let root = grid.map(|grid| (grid, ()));
+        endpoint.broadcast_items(what, limit, &codec, size_of::<T>(), root).map(|(grid, ())| Some(grid))
+    }
+
+    fn gather<U>(
         &mut self,
         endpoint: &mut Endpoint,
         run: u32,

@@ -29,7 +29,7 @@ mod view;
 mod wavefront;
 mod worker;
 
-pub use doacross::{DoAcross, SweepLoop};
+pub use doacross::{DoAcross, DoAcrossLoop};
 pub use shape::Shape;
 pub use stencil::{Stencil, StencilLoop};
 pub use view::{Grid, OldGrid};

@@ -9,7 +9,7 @@ use super::shape::Shape;
 use super::stencil_step::StencilStep;
 use super::view::OldGrid;
 use crate::error::{BoxError, Result};
-use crate::loops::settings::Settings;
+use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
 use crate::session::Session;
 
@@ -79,7 +79,7 @@ pub trait Stencil {
 /// let grid = armature::run(&config, |session| {
 ///     let mut heat = StencilLoop::new("heat", shape, Heat);
 ///     heat.run(session, 50)?;
-///     Ok(heat.gather(session)?)
+///     Ok(heat.collect(session)?)
 /// })?;
 ///
 /// let mut serial = vec![0.0; 600];
@@ -103,9 +103,12 @@ impl<U: Stencil> StencilLoop<U> {
         StencilLoop { grid_loop: GridLoop::new(name, shape), user }
     }
 
-    /// How it is run; see [`Settings`]. There are no blocks to be set: a step is one.
-    pub fn settings(mut self, settings: Settings) -> Self {
-        self.grid_loop.settings = settings;
+    loop_options!(settings);
+    loop_options!(common);
+    loop_options!(checkpoint);
+
+    fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+        set(&mut self.grid_loop.settings);
         self
     }
 
@@ -113,12 +116,12 @@ impl<U: Stencil> StencilLoop<U> {
     /// and `None` on the others.
     ///
     /// # Errors
-    /// An error or panic of user code, with the rank and where in the loop it was; settings that cannot be used; other ranks
+    /// An error or panic of user code, with the rank and where in the loop it was; options that cannot be used; other ranks
     /// that are silent for longer than [`Config::peer_limit`](crate::Config::peer_limit), so no step may take as long. On
     /// MPI a failure ends the job instead of returning.
     pub fn run(&mut self, session: &Session, steps: u64) -> Result<Option<Summary>> {
         self.grid_loop.run(
-            &Job { session, kind: "stencil", sweeps: steps },
+            &Job { session, kind: LoopKind::Stencil, sweeps: steps },
             &mut self.user,
             U::row,
             StencilStep::new,
@@ -133,12 +136,13 @@ impl<U: Stencil> StencilLoop<U> {
         )
     }
 
-    /// The whole grid on rank 0, row by row, fixed edges included; `None` on the others. The ranks keep their rows.
+    /// The whole grid, row by row, fixed edges included, on rank 0, or on every rank with
+    /// [`on_all_ranks`](StencilLoop::on_all_ranks); `None` on the others. The ranks keep their rows.
     ///
     /// # Errors
     /// As [`run`](StencilLoop::run).
-    pub fn gather(&mut self, session: &Session) -> Result<Option<Vec<U::Value>>> {
-        self.grid_loop.gather(session, &mut self.user, U::row)
+    pub fn collect(&mut self, session: &Session) -> Result<Option<Vec<U::Value>>> {
+        self.grid_loop.collect(session, &mut self.user, U::row)
     }
 }
 

@@ -76,12 +76,12 @@ pub(super) fn same(a: &[f64], b: &[f64]) -> bool {
 /// Sweeps in `runs`, and compares with the serial loop.
 fn check(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> Vec<Summary> {
     let (grid, summaries) = run(&Config::new().ranks(ranks), |session| {
-        let mut sor = SweepLoop::new("sor", shape, Sor::new()).settings(settings.clone());
+        let mut sor = DoAcrossLoop::new("sor", shape, Sor::new()).settings(settings.clone());
         let mut summaries = Vec::new();
         for &sweeps in runs {
             summaries.extend(sor.run(session, sweeps)?);
         }
-        Ok((sor.gather(session)?, summaries))
+        Ok((sor.collect(session)?, summaries))
     })
     .unwrap();
     let expected = serial(shape, runs.iter().sum());
@@ -104,7 +104,7 @@ fn any_number_of_ranks_gives_the_serial_result() {
         for (rows, columns) in [(40, 33), (11, 5), (100, 12)] {
             let shape = Shape { rows, columns };
             check(ranks, shape, &[10], &Settings::new());
-            check(ranks, shape, &[3, 0, 4], &Settings::new().block(3).balance(Balance::Off));
+            check(ranks, shape, &[3, 0, 4], &Settings::new().strip_width(3).balance(Balance::Off));
         }
     }
 }
@@ -135,10 +135,10 @@ fn rows_that_no_cache_holds_come_a_few_at_a_time() {
         let most = AtomicUsize::new(0);
         let grid = run(&Config::new().ranks(ranks), |session| {
             let user = Watched { sor: Sor::new(), most: &most };
-            let settings = Settings::new().forced(3).block(16);
-            let mut sor = SweepLoop::new("sor", shape, user).settings(settings);
+            let settings = Settings::new().forced(3).strip_width(16);
+            let mut sor = DoAcrossLoop::new("sor", shape, user).settings(settings);
             sor.run(session, 30)?;
-            Ok(sor.gather(session)?)
+            Ok(sor.collect(session)?)
         });
         assert!(same(&grid.unwrap().unwrap(), &serial(shape, 30)), "{ranks} ranks");
         // A rank with fewer than 110 of these rows may get all of them.
@@ -163,7 +163,9 @@ fn rows_move_at_random_and_the_result_stays_the_serial_one() {
     for ranks in 2..=8 {
         for seed in 0..4 {
             let shape = Shape { rows: 20 + 7 * seed, columns: 9 };
-            for summary in check(ranks, shape, &[200, 100], &Settings::new().forced(seed).block(1 + seed)) {
+            for summary in
+                check(ranks, shape, &[200, 100], &Settings::new().forced(seed).strip_width(1 + seed))
+            {
                 movements += summary.movements;
                 sent += summary.moved();
             }
@@ -176,10 +178,10 @@ fn rows_move_at_random_and_the_result_stays_the_serial_one() {
 #[test]
 fn a_synchronous_loop_waits_for_all_reports() {
     let shape = Shape { rows: 40, columns: 9 };
-    let settings = Settings::new().forced(7).block(2).synchronous();
+    let settings = Settings::new().forced(7).synchronous();
     for ranks in [2, 3, 5] {
         // Rows move before the sweep after the next one, and that is reported.
-        for summary in check(ranks, shape, &[101, 51], &settings) {
+        for summary in check(ranks, shape, &[101, 51], &settings.clone().strip_width(2)) {
             assert!(summary.interactions >= summary.passes / 2 - 1, "{ranks} ranks: {summary}");
         }
         // … before the step that no rank can have begun.
@@ -214,8 +216,8 @@ fn a_report_that_does_not_come_is_named() {
     let limit = std::time::Duration::from_millis(300);
     let config = Config { peer_limit: limit, join_limit: limit, ..Config::new().ranks(2) };
     let error = run(&config, |session| {
-        let settings = Settings::new().block(10).synchronous();
-        SweepLoop::new("slow", Shape { rows: 42, columns: 3 }, Slow).settings(settings).run(session, 9)?;
+        let settings = Settings::new().strip_width(10).synchronous();
+        DoAcrossLoop::new("slow", Shape { rows: 42, columns: 3 }, Slow).settings(settings).run(session, 9)?;
         Ok(())
     })
     .unwrap_err();
@@ -235,7 +237,7 @@ fn shares_are_kept_where_nothing_moves() {
     assert_eq!(summaries[0].ranks.iter().map(|rank| rank.held).collect::<Vec<_>>(), [30, 10]);
     let error = run(&Config::new().ranks(3), |session| {
         let shape = Shape { rows: 42, columns: 10 };
-        SweepLoop::new("sor", shape, Sor::new()).settings(settings.clone()).run(session, 1)?;
+        DoAcrossLoop::new("sor", shape, Sor::new()).settings(settings.clone()).run(session, 1)?;
         Ok(())
     })
     .unwrap_err();
@@ -249,8 +251,8 @@ fn errors_and_panics_say_where_they_were() {
             let error = run(&Config::new().ranks(ranks), |session| {
                 let sor = Sor { fails: Some((3, 38, panics)), ..Sor::new() };
                 let shape = Shape { rows: 40, columns: 12 };
-                let settings = Settings::new().block(4).balance(Balance::Off);
-                SweepLoop::new("sor", shape, sor).settings(settings).run(session, 50)?;
+                let settings = Settings::new().strip_width(4).balance(Balance::Off);
+                DoAcrossLoop::new("sor", shape, sor).settings(settings).run(session, 50)?;
                 Ok(())
             })
             .unwrap_err();
@@ -281,7 +283,7 @@ impl DoAcross for Holey {
 #[test]
 fn a_row_that_cannot_be_made_ends_the_job() {
     let error = run(&Config::new().ranks(2), |session| {
-        SweepLoop::new("holey", Shape { rows: 9, columns: 3 }, Holey).run(session, 1)?;
+        DoAcrossLoop::new("holey", Shape { rows: 9, columns: 3 }, Holey).run(session, 1)?;
         Ok(())
     })
     .unwrap_err();
@@ -325,7 +327,7 @@ fn check_heat(ranks: usize, shape: Shape, runs: &[u64], settings: &Settings) -> 
         for &steps in runs {
             summaries.extend(heat.run(session, steps)?);
         }
-        Ok((heat.gather(session)?, summaries))
+        Ok((heat.collect(session)?, summaries))
     })
     .unwrap();
     let mut expected = serial(shape, 0);

@@ -1,0 +1,45 @@
+//! Wrong programs that the compiler must refuse: each example here fails to compile.
+
+/// A step of a stencil is done as a whole: there are no blocks to be set.
+///
+/// ```compile_fail,E0599
+/// # use armature::{BoxError, loops::{OldGrid, Shape, Stencil, StencilLoop}};
+/// # struct Heat;
+/// # impl Stencil for Heat {
+/// #     type Value = f64;
+/// #     fn row(&mut self, _: u64, _: &mut [f64]) -> Result<(), BoxError> { Ok(()) }
+/// #     fn step(&mut self, _: OldGrid<'_, f64>, _: &mut [f64]) -> Result<(), BoxError> { Ok(()) }
+/// # }
+/// let _ = StencilLoop::new("heat", Shape { rows: 9, columns: 9 }, Heat).block_size(4);
+/// ```
+///
+/// The same program with an option that every loop has compiles:
+///
+/// ```
+/// # use armature::{BoxError, loops::{OldGrid, Shape, Stencil, StencilLoop}};
+/// # struct Heat;
+/// # impl Stencil for Heat {
+/// #     type Value = f64;
+/// #     fn row(&mut self, _: u64, _: &mut [f64]) -> Result<(), BoxError> { Ok(()) }
+/// #     fn step(&mut self, _: OldGrid<'_, f64>, _: &mut [f64]) -> Result<(), BoxError> { Ok(()) }
+/// # }
+/// let _ = StencilLoop::new("heat", Shape { rows: 9, columns: 9 }, Heat).shares([2.0, 1.0]);
+/// ```
+struct BlocksOfAStencil;
+
+/// A loop over indices has no data that could be kept.
+///
+/// ```compile_fail,E0599
+/// use armature::loops::{Checkpoint, ParallelFor};
+///
+/// let _ = ParallelFor::new("sum", 0..9).checkpoint(Checkpoint::new("kept", ""));
+/// ```
+///
+/// The same program without a checkpoint compiles:
+///
+/// ```
+/// use armature::loops::ParallelFor;
+///
+/// let _ = ParallelFor::new("sum", 0..9).block_size(4);
+/// ```
+struct CheckpointOfIndices;

@@ -1,0 +1,175 @@
+//! Loops over indices, with options.
+
+use std::any::type_name;
+use std::ops::Range;
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::doall::{Segment, UnitMigration, gather};
+use super::ranges::Ranges;
+use super::settings::{Settings, loop_options};
+use super::summary::Summary;
+use crate::error::{BoxError, ErrorKind, Result};
+use crate::session::{Announcement, Session};
+use crate::user_code;
+use crate::wire::{Codec, Item, weigh_some};
+
+/// A loop over indices, for data that all ranks have: any rank may do any of them, and they move from slow ranks to fast ones.
+///
+/// Every rank makes the same and runs it in the same way. [`parallel_for`](super::parallel_for), [`map`](super::map) and
+/// [`reduce`](super::reduce) are short for loops without options.
+///
+/// ```
+/// use armature::Balance;
+/// use armature::loops::ParallelFor;
+///
+/// let config = armature::Config::new().ranks(3);
+/// let squares = armature::run(&config, |session| {
+///     let squares = ParallelFor::new("square", 10..15).block_size(2).balance(Balance::Off);
+///     Ok(squares.collect(session, |n| n * n)?)
+/// })?;
+/// let (squares, summary) = squares.unwrap();
+/// assert_eq!(squares, [100, 121, 144, 169, 196]);
+/// assert_eq!((summary.units, summary.movements), (5, 0));
+/// # Ok::<(), armature::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a loop does nothing until it is run"]
+pub struct ParallelFor {
+    name: String,
+    indices: Range<u64>,
+    settings: Settings,
+}
+
+impl ParallelFor {
+    /// A loop over these indices; none if the range ends before it starts.
+    pub fn new(name: &str, indices: Range<u64>) -> Self {
+        ParallelFor { name: name.to_string(), indices, settings: Settings::new() }
+    }
+
+    loop_options!(settings);
+    loop_options!(common);
+    loop_options!(block_size);
+
+    fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+        set(&mut self.settings);
+        self
+    }
+
+    /// Does `body` for ranges of the indices, on whichever rank has time; together they are all indices, each once. Returns a
+    /// [`Summary`] on rank 0 and `None` on the others.
+    ///
+    /// # Errors
+    /// An error or a panic of `body`, with the rank, the loop and the indices; options that cannot be used; a rank that is silent
+    /// for longer than [`Config::peer_limit`](crate::Config::peer_limit). On MPI a failure ends the job instead of returning.
+    pub fn run(
+        &self,
+        session: &Session,
+        body: impl FnMut(Range<u64>) -> Result<(), BoxError>,
+    ) -> Result<Option<Summary>> {
+        self.announced(session, Announcement::new(format!("runs parallel_for {:?}", self.name)), body)
+    }
+
+    /// The same without a closure: the caller asks for one range after the other.
+    ///
+    /// # Errors
+    /// If another skeleton is running, the options cannot be used, or rank 0 runs something else.
+    pub fn ranges<'s>(&self, session: &'s Session) -> Result<Ranges<'s>> {
+        self.begin(session, Announcement::new(format!("runs the ranges {:?}", self.name)))
+    }
+
+    /// A value for each of the indices, in their order, and a [`Summary`]: on rank 0, or on every rank with
+    /// [`on_all_ranks`](ParallelFor::on_all_ranks); `None` on the others.
+    ///
+    /// # Errors
+    /// As [`run`](ParallelFor::run); values that serde cannot encode.
+    pub fn collect<V: Item + Clone>(
+        &self,
+        session: &Session,
+        value: impl FnMut(u64) -> V,
+    ) -> Result<Option<(Vec<V>, Summary)>> {
+        let all = self.values(session, "collect", value)?;
+        if self.settings.on_all_ranks { self.share(session, all).map(Some) } else { Ok(all) }
+    }
+
+    fn begin<'s>(&self, session: &'s Session, what: Announcement) -> Result<Ranges<'s>> {
+        Ranges::announced(session, &self.name, self.indices.clone(), self.settings.clone(), what)
+    }
+
+    /// Runs the loop, as part of what is announced so.
+    pub(super) fn announced(
+        &self,
+        session: &Session,
+        what: Announcement,
+        mut body: impl FnMut(Range<u64>) -> Result<(), BoxError>,
+    ) -> Result<Option<Summary>> {
+        let mut ranges = self.begin(session, what)?;
+        let mut all = || -> Result<()> {
+            while let Some(range) = ranges.next()? {
+                user_code::call(|| body(range)).map_err(|error| ranges.blame(&error))?;
+            }
+            Ok(())
+        };
+        let ended = all();
+        ranges.end(ended)
+    }
+
+    /// The values of all indices in their order, on rank 0, for this function of this module.
+    pub(super) fn values<V: Item + Clone>(
+        &self,
+        session: &Session,
+        function: &str,
+        mut value: impl FnMut(u64) -> V,
+    ) -> Result<Option<(Vec<V>, Summary)>> {
+        let what = Announcement::new(format!("runs {function} {:?}", self.name));
+        let what = what.with("values of type", type_name::<V>());
+        let (first, count) = (self.indices.start, self.indices.end.saturating_sub(self.indices.start));
+        let mut segments: Vec<Segment<Vec<V>>> = Vec::new();
+        let summary = self.announced(session, what, |range| {
+            let (from, count) = (range.start - first, range.end - range.start);
+            let values = range.map(&mut value);
+            match segments.last_mut() {
+                Some(last) if last.first + last.count == from => {
+                    last.count += count;
+                    last.units.extend(values);
+                }
+                _ => segments.push(Segment::new(from, count, values.collect())),
+            }
+            Ok(())
+        })?;
+        let values = self.gather(session, count, segments)?;
+        Ok(values.zip(summary))
+    }
+
+    /// Brings together on rank 0 what each rank has of the `units`.
+    pub(super) fn gather<V: Item + Clone>(
+        &self,
+        session: &Session,
+        units: u64,
+        segments: Vec<Segment<Vec<V>>>,
+    ) -> Result<Option<Vec<V>>> {
+        let endpoint = &mut *session.endpoint()?;
+        let mine = UnitMigration { round: 0, segments };
+        gather(endpoint, &self.name, units, mine, session.config().join_limit)
+            .inspect_err(|error| endpoint.report(error))
+    }
+
+    /// What rank 0 has, on all ranks.
+    pub(super) fn share<V: Item, S: Serialize + DeserializeOwned>(
+        &self,
+        session: &Session,
+        values: Option<(Vec<V>, S)>,
+    ) -> Result<(Vec<V>, S)> {
+        let endpoint = &mut *session.endpoint()?;
+        let what = Announcement::new(format!("shares out the result of the loop {:?}", self.name));
+        let what = what.with("values of type", type_name::<V>());
+        let bytes = values.as_ref().map_or(1, |(values, _)| weigh_some(values) / values.len().max(1));
+        let (codec, limit) = (Codec::of_type(), session.config().join_limit);
+        endpoint.broadcast_items(what, limit, &codec, bytes, values).map_err(|error| {
+            let error = if error.kind() == ErrorKind::Peer { error } else { error.in_loop(&self.name) };
+            let error = error.at_rank(endpoint.rank());
+            endpoint.report(&error);
+            error
+        })
+    }
+}
