@@ -94,7 +94,7 @@ where
         if let Ok(Some(out)) = &result {
             let micros = (1e6 * shortest).ceil().clamp(1.0, f64::from(MOST)) as u32;
             let cost = StageCost { micros, bytes: small(out.bytes()) };
-            tape.note(cx.item(), |noted| {
+            tape.note(cx.number(), |noted| {
                 if self.number == 0 {
                     noted.input = input;
                 }

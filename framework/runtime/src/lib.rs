@@ -36,6 +36,7 @@
 
 mod balance;
 mod comm;
+mod context;
 mod error;
 pub mod farm;
 #[cfg(test)]
@@ -51,6 +52,7 @@ mod user_code;
 mod wire;
 
 pub use comm::clock::{Stopwatch, declare};
+pub use context::Context;
 pub use error::{BoxError, Error, ErrorKind, Result};
 pub use persist::journal;
 pub use session::topology::{Core, Source as TopologySource, Topology};

@@ -164,7 +164,7 @@ impl Worker for Stumbles {
         match task % 20 {
             3 if cx.attempt() == 0 => Err("stumbled".into()),
             4 => Err(format!("fell over {task}").into()),
-            _ => Ok(task + cx.task()),
+            _ => Ok(task + cx.number()),
         }
     }
 }

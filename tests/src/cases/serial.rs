@@ -31,8 +31,8 @@ impl Stage for Number {
         if self.last.is_some_and(|last| last >= item) {
             return Err(format!("item {item} came after {:?}", self.last).into());
         }
-        if cx.item() != item {
-            return Err(format!("item {item} is number {} to the framework", cx.item()).into());
+        if cx.number() != item {
+            return Err(format!("item {item} is number {} to the framework", cx.number()).into());
         }
         self.last = Some(item);
         self.seen += 1;

@@ -7,8 +7,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::trail::Trail;
-use super::worker::{Context, Worker};
+use super::worker::Worker;
 use crate::comm::clock::Clock;
+use crate::context::Context;
 use crate::error::Error;
 use crate::user_code;
 
@@ -92,7 +93,7 @@ impl TaskTimer<'_> {
 
 /// A worker that does whole chunks.
 pub(crate) trait ErasedWorker<I, O>: Send {
-    /// Does the tasks from number `cx.task` on, timed one by one if `timer` are to be taken.
+    /// Does the tasks from number `cx.number` on, timed one by one if `timer` are to be taken.
     fn run(
         &mut self,
         tasks: Vec<I>,
@@ -110,7 +111,7 @@ impl<W: Worker> ErasedWorker<W::In, W::Out> for W {
         mut timer: Option<&mut TaskTimer<'_>>,
         chunk: &mut ChunkResult<W::Out>,
     ) {
-        let first = cx.task;
+        let first = cx.number;
         let mut begun = 0u32;
         let mut tasks = tasks.into_iter();
         // Once around for the chunk, and once more for every panic.
@@ -119,16 +120,16 @@ impl<W: Worker> ErasedWorker<W::In, W::Out> for W {
                 match &mut timer {
                     None => {
                         for task in tasks.by_ref() {
-                            cx.task = first + u64::from(begun);
+                            cx.number = first + u64::from(begun);
                             begun += 1;
                             one(self, task, cx, begun - 1, chunk);
                         }
                     }
                     Some(timer) => {
                         for task in tasks.by_ref() {
-                            cx.task = first + u64::from(begun);
+                            cx.number = first + u64::from(begun);
                             begun += 1;
-                            timer.begin(cx.task);
+                            timer.begin(cx.number);
                             one(self, task, cx, begun - 1, chunk);
                             timer.lap(chunk);
                         }
@@ -178,7 +179,7 @@ mod tests {
             _ => Ok(u32::from(x) * 10),
         });
         for timed in [false, true] {
-            let mut cx = Context { task: 100, ..Context::for_test() };
+            let mut cx = Context { number: 100, ..Context::for_test() };
             let mut chunk = ChunkResult::with_room(6);
             let (activity, last) = (Arc::new(Activity::default()), Duration::ZERO);
             let mut timer = TaskTimer { clock: Clock::wall(), activity: activity.clone(), trail: None, last };
@@ -187,7 +188,7 @@ mod tests {
             let failed: Vec<_> =
                 chunk.failures.iter().map(|f| (f.place, f.panicked, f.message.as_str())).collect();
             assert_eq!(failed, [(1, false, "three"), (2, true, "four"), (3, true, "four")]);
-            assert_eq!((cx.task, activity.get().1), (104, timed.then_some(104)));
+            assert_eq!((cx.number, activity.get().1), (104, timed.then_some(104)));
             assert_eq!(chunk.sum > 0.0, timed);
         }
     }

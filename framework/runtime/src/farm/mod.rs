@@ -67,8 +67,9 @@ mod window;
 mod worker;
 mod worker_role;
 
+pub use crate::context::Context;
 pub use armature_planner::farm::Chunking;
 pub use builder::Farm;
 pub use outcome::{FailedTask, Flow};
 pub use summary::{RankReport, Summary};
-pub use worker::{Context, Worker};
+pub use worker::Worker;

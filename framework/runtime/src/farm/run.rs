@@ -171,7 +171,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             Options { ran_before: std::mem::replace(&mut self.options.ran_before, true), ..options };
         let Farm { name, slot, codecs, .. } = self;
         let codecs = *codecs;
-        let mut runner = TaskRunner::new(slot, codecs, name, run, rank, clock);
+        let mut runner = TaskRunner::new(slot, codecs, name, run, (rank, endpoint.size()), clock);
         let activity = runner.activity();
         if options.task_limit.is_some() {
             runner.watch_every_task();

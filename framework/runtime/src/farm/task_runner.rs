@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::chunk_result::{Activity, ChunkResult, ErasedWorker, TaskTimer};
 use super::messages::{self, ChunkHeader, Payload, Times};
 use super::trail::{NOTED, Trail, TrailLocation};
-use super::worker::Context;
 use crate::comm::Frame;
 use crate::comm::clock::Clock;
+use crate::context::Context;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::rank::executor::UserCode;
 use crate::user_code;
@@ -90,10 +90,10 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         codecs: Codecs<I, O>,
         farm: &str,
         run: u32,
-        rank: usize,
+        place: (usize, usize),
         clock: Clock,
     ) -> Self {
-        let cx = Context { rank, task: 0, attempt: 0 };
+        let cx = Context::new(place, farm);
         let activity = Arc::default();
         TaskRunner {
             slot,
@@ -161,7 +161,7 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
             return Err(self.here(Error::new(ErrorKind::Wire, "a chunk came before the worker was made")));
         };
         let mut result = ChunkResult::with_room(count);
-        (self.cx.task, self.cx.attempt) = (header.first, header.attempt);
+        (self.cx.number, self.cx.attempt) = (header.first, header.attempt);
         let start = self.clock.now();
         let each = self.every || self.task_time.is_none_or(|t| t >= TIME_EACH);
         let trail = self.trail.as_mut().filter(|_| noted(self.task_time)).map(|trail| (trail, header.id));

@@ -130,7 +130,7 @@ impl Worker for Second {
         if cx.attempt() == 0 && task.is_multiple_of(10) {
             return Err("not yet".into());
         }
-        Ok((cx.task(), cx.attempt()))
+        Ok((cx.number(), cx.attempt()))
     }
 }
 

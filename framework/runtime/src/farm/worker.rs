@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::context::Context;
 use crate::error::BoxError;
 use crate::wire::Item;
 
@@ -48,41 +49,6 @@ pub trait Worker: Send {
     /// An error, like a panic, is one failed attempt: the task is tried again as often as
     /// [`retries`](super::Farm::retries) says, then it comes back as a [`FailedTask`](super::FailedTask).
     fn work(&mut self, task: Self::In, cx: &mut Context) -> Result<Self::Out, BoxError>;
-}
-
-/// What a worker may ask while it does a task.
-#[derive(Clone, Debug)]
-pub struct Context {
-    pub(crate) rank: usize,
-    pub(crate) task: u64,
-    pub(crate) attempt: u32,
-}
-
-impl Context {
-    /// A context for calling a worker by hand, as the first attempt at task 0 on rank 0.
-    pub fn for_test() -> Self {
-        Context { rank: 0, task: 0, attempt: 0 }
-    }
-
-    /// The rank that does the task. Results must not depend on it.
-    pub fn rank(&self) -> usize {
-        self.rank
-    }
-
-    /// The task's number in the order in which tasks were drawn, from 0; in iterations, in the present one.
-    pub fn task(&self) -> u64 {
-        self.task
-    }
-
-    /// How often the task has failed before; a process that died in it counts.
-    pub fn attempt(&self) -> u32 {
-        self.attempt
-    }
-
-    /// Does `work` and accounts for its cost, as [`crate::declare`] does.
-    pub fn declare<R>(&self, flops: f64, work: impl FnOnce() -> R) -> R {
-        crate::declare(flops, work)
-    }
 }
 
 /// A closure as a worker.

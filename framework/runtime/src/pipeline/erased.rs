@@ -9,8 +9,9 @@ use std::marker::PhantomData;
 
 use bytes::Bytes;
 
-use super::stage::{Context, Stage};
+use super::stage::Stage;
 use crate::comm::Part;
+use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
 use crate::wire::{self, Item};
@@ -138,7 +139,7 @@ impl<S: Stage> ErasedStage for S {
                 each(self, items.into_iter().zip(range.places()), first, cx, &mut out, &mut gone)
             }
         });
-        outcome.map_err(|e| e.on_item(cx.item))?;
+        outcome.map_err(|e| e.on_item(cx.number))?;
         if !gone.is_empty() {
             range.dropped.append(&mut gone);
             // Two sorted runs, which the sort merges.
@@ -251,7 +252,7 @@ fn each<S: Stage>(
     gone: &mut Vec<u32>,
 ) -> Result<()> {
     for (item, place) in items {
-        cx.item = first + u64::from(place);
+        cx.number = first + u64::from(place);
         match stage.process(item, cx) {
             Ok(Some(result)) => out.push(result),
             Ok(None) => gone.push(place),
@@ -295,7 +296,7 @@ mod tests {
         let items = thirds.run(items, &mut range, &mut cx).unwrap();
         let sixths: Vec<u32> = (0..count).filter(|x| x.is_multiple_of(6)).collect();
         assert_eq!(*items.downcast_ref::<Vec<u32>>().unwrap(), sixths);
-        assert_eq!((range.live(), cx.item), (sixths.len(), u64::from(count) - 2));
+        assert_eq!((range.live(), cx.number), (sixths.len(), u64::from(count) - 2));
         assert!(range.dropped.is_sorted() && range.places().eq(sixths));
     }
 

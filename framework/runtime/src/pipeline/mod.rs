@@ -71,10 +71,11 @@ const NAME: &str = "the pipeline";
 /// Requests and offers want an answer while a long job lasts.
 const LOOKS_PER_SIMULATED_JOB: u32 = 64;
 
+pub use crate::context::Context;
 pub use armature_planner::pipeline::{Block, Dispatch, Mapping};
 pub use builder::{Pipeline, Runnable};
 pub use choice::MappingChoice;
 pub use remaps::Remap;
-pub use stage::{Context, Stage, StageResult};
+pub use stage::{Stage, StageResult};
 pub use stats::{RankReport, StageStats};
 pub use summary::Summary;

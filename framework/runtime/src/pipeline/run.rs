@@ -32,7 +32,7 @@ impl Runnable<'_> {
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
         let run_spec = if rank == 0 { Some(RunSpec::of(&mut self, size, session)?) } else { None };
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
-        let stage_host = StageHost::new(self, rank, clock, config.monitor || balanced);
+        let stage_host = StageHost::new(self, (rank, size), clock, config.monitor || balanced);
         let (codecs, activity) = (stage_host.codecs(), stage_host.activity());
         let waker = endpoint.transport().waker();
         std::thread::scope(|scope| {

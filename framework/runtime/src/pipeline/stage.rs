@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::context::Context;
 use crate::error::BoxError;
 use crate::wire::Item;
 
@@ -67,35 +68,6 @@ pub trait Stage: Send {
             return Ok(());
         }
         Err(format!("the stage was handed {} bytes of state but has no `restore`", state.len()).into())
-    }
-}
-
-/// What a stage may ask while it processes an item.
-#[derive(Clone, Debug)]
-pub struct Context {
-    pub(crate) rank: usize,
-    pub(crate) item: u64,
-}
-
-impl Context {
-    /// A context for calling a stage by hand, as item 0 on rank 0.
-    pub fn for_test() -> Self {
-        Context { rank: 0, item: 0 }
-    }
-
-    /// The rank that processes the item. Results must not depend on it.
-    pub fn rank(&self) -> usize {
-        self.rank
-    }
-
-    /// The item's number in the order of the source, from 0.
-    pub fn item(&self) -> u64 {
-        self.item
-    }
-
-    /// Does `work` and accounts for its cost, as [`crate::declare`] does.
-    pub fn declare<R>(&self, flops: f64, work: impl FnOnce() -> R) -> R {
-        crate::declare(flops, work)
     }
 }
 

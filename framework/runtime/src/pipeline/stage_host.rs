@@ -12,12 +12,12 @@ use super::machine::batch::{Batch, Payload};
 use super::machine::{Done, Job};
 use super::sizes::Sizes;
 use super::source_sink::{ErasedSink, ErasedSource};
-use super::stage::Context;
 use super::stage_def::StageDef;
 use super::stats::{Activity, Doing, Sampler, StageStats};
 use super::steal_time::StealTime;
 use crate::comm::Part;
 use crate::comm::clock::Clock;
+use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
 
@@ -66,7 +66,9 @@ pub(crate) struct StageHost<'p> {
     clock: Clock,
     core: StealTime,
     monitor: bool,
-    cx: Context,
+    rank: usize,
+    /// By stage.
+    contexts: Vec<Context>,
     defs: Vec<StageDef<'p>>,
     live: Vec<Option<Box<dyn ErasedStage + 'p>>>,
     codecs: Vec<Arc<dyn Codec>>,
@@ -106,13 +108,20 @@ impl Timing {
 
 impl<'p> StageHost<'p> {
     /// Takes a pipeline apart; returns the stage host and its codecs, one for each edge between stages.
-    pub(crate) fn new(pipeline: Runnable<'p>, rank: usize, clock: Clock, monitor: bool) -> Self {
+    pub(crate) fn new(
+        pipeline: Runnable<'p>,
+        (rank, size): (usize, usize),
+        clock: Clock,
+        monitor: bool,
+    ) -> Self {
         let count = pipeline.stages.len();
+        let context = |stage: &StageDef<'_>| Context::new((rank, size), &stage.name);
         StageHost {
             clock,
             core: StealTime::new(clock),
             monitor,
-            cx: Context { rank, item: 0 },
+            rank,
+            contexts: pipeline.stages.iter().map(context).collect(),
             live: (0..count).map(|_| None).collect(),
             defs: pipeline.stages,
             codecs: pipeline.codecs,
@@ -182,7 +191,7 @@ impl<'p> StageHost<'p> {
     /// Items that cannot be sent are the fault of the stage that made them.
     fn made_by(&self, edge: usize, range: &super::erased::Range, error: Error) -> Error {
         let stage = edge.checked_sub(1).map_or(self.source_name.as_str(), |stage| &self.defs[stage].name);
-        range.blame(error).in_stage(stage).at_rank(self.cx.rank)
+        range.blame(error).in_stage(stage).at_rank(self.rank)
     }
 
     /// Whether one of the `hosted` stages does not live here yet.
@@ -242,13 +251,12 @@ impl<'p> StageHost<'p> {
         if self.live[stage].is_none() {
             self.make(stage)?;
         }
-        let rank = self.cx.rank;
-        let restored = self.live[stage].as_mut().map_or(Ok(()), |live| live.restore(state, rank));
+        let restored = self.live[stage].as_mut().map_or(Ok(()), |live| live.restore(state, self.rank));
         restored.map_err(|e| self.in_stage(stage, e))
     }
 
     fn in_stage(&self, stage: usize, error: Error) -> Error {
-        error.in_stage(&self.defs[stage].name).at_rank(self.cx.rank)
+        error.in_stage(&self.defs[stage].name).at_rank(self.rank)
     }
 
     /// Does one job; returns its result and what it cost.
@@ -261,7 +269,7 @@ impl<'p> StageHost<'p> {
                 let drawn = self
                     .source
                     .draw(fill, first, self.clock)
-                    .map_err(|e| e.in_stage(name).at_rank(self.cx.rank))?;
+                    .map_err(|e| e.in_stage(name).at_rank(self.rank))?;
                 let took = timing.end(&mut self.source_times, self.clock);
                 let range = super::erased::Range { first, count: drawn.count as u32, dropped: Vec::new() };
                 self.check(0, &drawn.items, &range)?;
@@ -282,7 +290,7 @@ impl<'p> StageHost<'p> {
                 let Batch { range, service, widest, payload, .. } = batch;
                 self.activity.set(Doing::Feeding { item: range.first });
                 let timing = Timing::begin(&mut self.sink_times, self.clock);
-                let place = |e: Error| e.in_stage(&self.sink_name).at_rank(self.cx.rank);
+                let place = |e: Error| e.in_stage(&self.sink_name).at_rank(self.rank);
                 let codec = self.codecs.last().map(Arc::as_ref);
                 let items = unpack(codec, payload, &range).map_err(place)?;
                 self.sink.take(items, &range).map_err(place)?;
@@ -321,7 +329,7 @@ impl<'p> StageHost<'p> {
                 return Err(self.in_stage(stage, Error::new(ErrorKind::Wire, text)));
             };
             let coming = batch.range.live();
-            let ran = live.run(items, &mut batch.range, &mut self.cx);
+            let ran = live.run(items, &mut batch.range, &mut self.contexts[stage]);
             items = ran.map_err(|e| self.in_stage(stage, e))?;
             let stats = &mut self.stats[stage];
             stats.items += coming as u64;
@@ -387,6 +395,6 @@ fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &super::erased::Ra
 
 impl std::fmt::Debug for StageHost<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StageHost").field("rank", &self.cx.rank).field("doing", &self.activity.get()).finish()
+        f.debug_struct("StageHost").field("rank", &self.rank).field("doing", &self.activity.get()).finish()
     }
 }
