@@ -24,6 +24,7 @@ use super::tasks::Outcome;
 use crate::balance::probe::{Answer, Probe, Probed, Question, Step};
 use crate::comm::Frame;
 use crate::comm::clock::Clock;
+use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Display, Event};
@@ -218,11 +219,15 @@ impl<'c, 'p> Coordinator<'c, 'p> {
     }
 
     /// Runs rank 0 to the end of the stream. Returns how the run went.
-    pub(crate) fn run<'scope>(mut self, driver: Driver<'_, 'scope, '_, StageHost<'p>>) -> Result<Summary>
+    pub(crate) fn run<'scope>(
+        mut self,
+        driver: Driver<'scope, '_, StageHost<'p>>,
+        endpoint: &mut Endpoint,
+    ) -> Result<Summary>
     where
         'p: 'scope,
     {
-        let (host, end) = driver.run(&mut self)?;
+        let (host, end) = driver.run(endpoint, &mut self)?;
         Ok(self.finish(&host, &end))
     }
 

@@ -38,16 +38,18 @@ impl Runnable<'_> {
         std::thread::scope(|scope| {
             let executor = Executor::new(scope, rank, config.driver, waker, clock, stage_host)?;
             let participant = Participant::new((rank, size, run), codecs, activity, names, config);
-            let driver = Driver::new(&mut *endpoint, executor, config, NAME);
+            let driver = Driver::new(endpoint, executor, config, NAME);
             let result = match run_spec {
                 Some(run_spec) => {
                     let coordinator = Coordinator::new(participant, run_spec, config, &clock);
-                    coordinator.and_then(|coordinator| coordinator.run(driver)).map(Some)
+                    coordinator.and_then(|coordinator| coordinator.run(driver, endpoint)).map(Some)
                 }
-                None => Worker::new(participant, config.events.clone()).run(driver).and_then(|report| {
-                    endpoint.send_ready(0, frame(run, &report)?)?;
-                    Ok(None)
-                }),
+                None => {
+                    Worker::new(participant, config.events.clone()).run(driver, endpoint).and_then(|report| {
+                        endpoint.send_ready(0, frame(run, &report)?)?;
+                        Ok(None)
+                    })
+                }
             };
             // The scope waits for the compute thread, which may be in user code for long. The others must not
             // wait for that, so a failure is reported before.

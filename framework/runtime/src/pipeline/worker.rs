@@ -9,6 +9,7 @@ use super::stage_host::StageHost;
 use super::stats::RankReport;
 use super::tasks::Outcome;
 use crate::balance::probe::{Answer, Question};
+use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::driver::Driver;
@@ -47,11 +48,15 @@ impl<'p> Worker<'p> {
     }
 
     /// Runs this rank until rank 0 ends the stream. Returns what it has counted.
-    pub(crate) fn run<'scope>(mut self, driver: Driver<'_, 'scope, '_, StageHost<'p>>) -> Result<RankReport>
+    pub(crate) fn run<'scope>(
+        mut self,
+        driver: Driver<'scope, '_, StageHost<'p>>,
+        endpoint: &mut Endpoint,
+    ) -> Result<RankReport>
     where
         'p: 'scope,
     {
-        let (host, end) = driver.run(&mut self)?;
+        let (host, end) = driver.run(endpoint, &mut self)?;
         Ok(self.participant.finish(&host, &end))
     }
 

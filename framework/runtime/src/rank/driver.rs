@@ -18,8 +18,7 @@ const TINY_BURST: u32 = 8;
 const TURNS_PER_TICK: u32 = 256;
 
 /// Runs a [`Protocol`] on a rank.
-pub(crate) struct Driver<'a, 'scope, 'env, C: UserCode> {
-    endpoint: &'a mut Endpoint,
+pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     executor: Executor<'scope, 'env, C>,
     clock: Clock,
     backoff: Backoff,
@@ -37,10 +36,10 @@ enum Turn {
     Finished,
 }
 
-impl<'a, 'scope, 'env, C: UserCode + 'scope> Driver<'a, 'scope, 'env, C> {
+impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     /// `name` is what ranks come to, in words that follow "has waited 10 s for rank 3 to come to".
     pub(crate) fn new(
-        endpoint: &'a mut Endpoint,
+        endpoint: &mut Endpoint,
         executor: Executor<'scope, 'env, C>,
         config: &Config,
         name: &'static str,
@@ -49,7 +48,6 @@ impl<'a, 'scope, 'env, C: UserCode + 'scope> Driver<'a, 'scope, 'env, C> {
             heartbeat: Heartbeat::new(endpoint, config, name),
             clock: endpoint.clock(),
             backoff: endpoint.backoff(),
-            endpoint,
             executor,
             turns: 0,
             is_late: true,
@@ -61,30 +59,39 @@ impl<'a, 'scope, 'env, C: UserCode + 'scope> Driver<'a, 'scope, 'env, C> {
     /// # Errors
     /// The first one of user code, of the transport or of the protocol, with the rank; a rank that is needed has died or is silent
     /// for too long.
-    pub(crate) fn run<P: Protocol<Code = C>>(mut self, protocol: &mut P) -> Result<(C, Moment)> {
-        let rank = self.endpoint.rank();
-        self.go_on(protocol).map_err(|error| error.at_rank(rank))?;
+    pub(crate) fn run<P: Protocol<Code = C>>(
+        mut self,
+        endpoint: &mut Endpoint,
+        protocol: &mut P,
+    ) -> Result<(C, Moment)> {
+        let rank = endpoint.rank();
+        self.begin(endpoint, protocol)
+            .and_then(|()| self.go_on(endpoint, protocol))
+            .map_err(|error| error.at_rank(rank))?;
         let end = self.moment();
         Ok((self.executor.finish()?, end))
     }
 
-    fn go_on<P: Protocol<Code = C>>(&mut self, protocol: &mut P) -> Result<()> {
-        protocol.start(&self.moment(), &mut Outgoing::new(self.endpoint))?;
+    fn begin<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<()> {
+        protocol.start(&self.moment(), &mut Outgoing::new(endpoint))
+    }
+
+    fn go_on<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<()> {
         loop {
-            match self.turn(protocol)? {
+            match self.turn(endpoint, protocol)? {
                 Turn::Busy => {
                     self.backoff.reset();
                     self.turns += 1;
                     if self.turns >= TURNS_PER_TICK {
-                        self.tick(protocol)?;
+                        self.tick(endpoint, protocol)?;
                     }
                 }
                 Turn::Idle => {
                     if self.executor.is_idle() {
                         protocol.on_idle(&self.moment());
                     }
-                    if !self.tick(protocol)? {
-                        self.wait::<P>()?;
+                    if !self.tick(endpoint, protocol)? {
+                        self.wait::<P>(endpoint)?;
                     }
                 }
                 Turn::Finished => return Ok(()),
@@ -98,42 +105,45 @@ impl<'a, 'scope, 'env, C: UserCode + 'scope> Driver<'a, 'scope, 'env, C> {
     }
 
     /// Takes in what has come, and starts what can be started.
-    fn turn<P: Protocol<Code = C>>(&mut self, protocol: &mut P) -> Result<Turn> {
+    fn turn<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
-        // A rank that computes inline takes one message at a time: the others can go on as soon as it has answered.
-        let burst = if self.executor.is_inline() { 1 } else { BURST };
+        let burst = match self.executor.is_inline() {
+            true if P::TAKES_ALL_MESSAGES => usize::MAX,
+            true => 1,
+            false => BURST,
+        };
         for _ in 0..burst {
-            let Some(message) = self.endpoint.poll()? else {
+            let Some(message) = endpoint.poll()? else {
                 self.is_late = false;
                 break;
             };
             turn = Turn::Busy;
             if !self.heartbeat.take(&message)? {
                 let at = self.moment();
-                protocol.on_message(message, &at, &mut Outgoing::new(self.endpoint))?;
+                protocol.on_message(message, &at, &mut Outgoing::new(endpoint))?;
             }
         }
-        match self.work(protocol)? {
+        match self.work(endpoint, protocol)? {
             Turn::Idle => Ok(turn),
             work => Ok(work),
         }
     }
 
     /// Fetches what user code has done, and hands over what comes next.
-    fn work<P: Protocol<Code = C>>(&mut self, protocol: &mut P) -> Result<Turn> {
+    fn work<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
         let mut tiny = 0;
         loop {
             while let Some(done) = self.executor.fetch()? {
                 turn = Turn::Busy;
                 let at = self.moment();
-                protocol.on_done(done, &at, &mut Outgoing::new(self.endpoint))?;
+                protocol.on_done(done, &at, &mut Outgoing::new(endpoint))?;
             }
             if !self.executor.has_room() || self.executor.wants_pause() || tiny == TINY_BURST {
                 return Ok(turn);
             }
             let at = self.moment();
-            let task: Task<P> = match protocol.next(&at, &mut Outgoing::new(self.endpoint))? {
+            let task: Task<P> = match protocol.next(&at, &mut Outgoing::new(endpoint))? {
                 Next::Task(task) => task,
                 Next::Wait => return Ok(turn),
                 Next::Finished => return Ok(Turn::Finished),
@@ -153,20 +163,20 @@ impl<'a, 'scope, 'env, C: UserCode + 'scope> Driver<'a, 'scope, 'env, C> {
     }
 
     /// What has to happen now and then. Returns whether there is something to compute now.
-    fn tick<P: Protocol<Code = C>>(&mut self, protocol: &mut P) -> Result<bool> {
+    fn tick<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<bool> {
         self.turns = 0;
         let (now, at) = (self.clock.now(), self.moment());
-        let has_task = protocol.on_tick(now, &at, &mut Outgoing::new(self.endpoint))?;
+        let has_task = protocol.on_tick(now, &at, &mut Outgoing::new(endpoint))?;
         // The simulator finds its own deadlocks.
         if self.clock.is_simulated() {
             return Ok(has_task);
         }
-        self.endpoint.look(now);
+        endpoint.look(now);
         if !self.heartbeat.is_due(now) {
             return Ok(has_task);
         }
         let mine = (protocol.sign(), protocol.is_held_up());
-        self.heartbeat.beat(self.endpoint, mine, now, |endpoint, rank, error| {
+        self.heartbeat.beat(endpoint, mine, now, |endpoint, rank, error| {
             protocol.on_lost(rank, error, &mut Outgoing::new(endpoint))
         })?;
         Ok(has_task)
@@ -179,13 +189,13 @@ impl<'a, 'scope, 'env, C: UserCode + 'scope> Driver<'a, 'scope, 'env, C> {
     /// little. And a rank that waits busily keeps the others' compute threads from waking up on its core: on two ranks, a pipeline
     /// of one item then takes twice as long. Beside a job its first sleep is longer, too: what comes meanwhile is seldom what
     /// its own rank waits for, and the others have asked for theirs ahead of time.
-    fn wait<P: Protocol<Code = C>>(&mut self) -> Result<()> {
+    fn wait<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint) -> Result<()> {
         self.backoff.may_spin(self.executor.is_inline());
         self.backoff.is_beside_work(!self.executor.leaves_the_core());
         if let Some(pause) = self.executor.pause(P::LOOKS_PER_SIMULATED_JOB) {
-            return self.endpoint.transport().wait(Some(pause));
+            return endpoint.transport().wait(Some(pause));
         }
-        self.backoff.wait(self.endpoint.transport(), self.clock)
+        self.backoff.wait(endpoint.transport(), self.clock)
     }
 }
 

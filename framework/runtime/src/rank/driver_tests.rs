@@ -131,7 +131,7 @@ fn run(world: &Arc<World>, rank: usize, choice: Choice, mut numbers: Numbers) ->
     std::thread::scope(|scope| {
         let waker = endpoint.transport().waker();
         let executor = Executor::new(scope, rank, choice, waker, endpoint.clock(), Doubling)?;
-        Driver::new(&mut endpoint, executor, &Config::new(), "the test").run(&mut numbers)?;
+        Driver::new(&mut endpoint, executor, &Config::new(), "the test").run(&mut endpoint, &mut numbers)?;
         Ok(numbers.seen)
     })
 }

@@ -53,11 +53,14 @@ pub(crate) trait UserCode: Send {
 
 /// Runs user code, here or on a thread.
 pub(crate) struct Executor<'scope, 'env, W: UserCode> {
-    scope: &'scope Scope<'scope, 'env>,
+    /// Where a thread can be started; nowhere for user code that stays inline.
+    scope: Option<&'scope Scope<'scope, 'env>>,
     rank: usize,
     choice: Driver,
     waker: Waker,
     state: State<'scope, W>,
+    /// Whether the first task starts the thread: nothing has been done yet, and nobody knows how long it takes.
+    is_new: bool,
     /// The outcome of the last task (inline).
     ready: Option<Result<W::Outcome>>,
     /// Under the simulator, which has no second thread.
@@ -98,31 +101,46 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         clock: Clock,
         user_code: W,
     ) -> Result<Self> {
+        let mut executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, user_code, None);
+        if executor.choice != Driver::Inline {
+            executor.move_to_thread()?;
+        }
+        Ok(executor)
+    }
+
+    /// The same, with a thread that is started for the first task: for runs that may have none and last microseconds. Where tasks
+    /// are known to take `usual` time each, and that is little, there is no thread at first. Without a `scope` user code is
+    /// inline, whatever the choice.
+    pub(crate) fn at_first_task(
+        scope: Option<&'scope Scope<'scope, 'env>>,
+        rank: usize,
+        choice: Driver,
+        waker: Waker,
+        clock: Clock,
+        user_code: W,
+        usual: Option<Duration>,
+    ) -> Self {
         let simulated = (clock.is_simulated() && choice != Driver::Inline).then_some(SimulatedThread {
             clock,
             start: Duration::ZERO,
             done: Duration::ZERO,
         });
         // The simulator's ranks are threads of its own; user code runs on them.
-        let choice = if clock.is_simulated() { Driver::Inline } else { choice };
-        let state = State::Inline(Box::new(user_code));
-        let (mean, jobs) = (Duration::ZERO, 0);
-        let mut executor = Executor {
+        let choice = if clock.is_simulated() || scope.is_none() { Driver::Inline } else { choice };
+        let is_short = choice == Driver::Auto && usual.is_some_and(|usual| usual < INLINE_BELOW);
+        Executor {
             scope,
             rank,
             choice,
             waker,
-            state,
+            state: State::Inline(Box::new(user_code)),
+            is_new: choice != Driver::Inline && !is_short,
             ready: None,
             simulated,
             outstanding: 0,
-            mean,
-            jobs,
-        };
-        if choice != Driver::Inline {
-            executor.move_to_thread()?;
+            mean: usual.unwrap_or_default(),
+            jobs: 0,
         }
-        Ok(executor)
     }
 
     /// Whether user code keeps this thread from communicating.
@@ -176,8 +194,8 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
     /// Hands a task over; inline, it is done when this returns.
     pub(crate) fn submit(&mut self, task: W::Task) -> Result<()> {
         let answers = W::answers(&task);
-        if let (State::Inline(user_code), Driver::Auto) = (&self.state, self.choice)
-            && user_code.may_block(&task)
+        if let State::Inline(user_code) = &self.state
+            && (self.is_new || self.choice == Driver::Auto && user_code.may_block(&task))
         {
             // The others must hear of this rank meanwhile.
             self.jobs = 0;
@@ -269,6 +287,11 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
                 return Ok(());
             }
         };
+        let Some(scope) = self.scope else {
+            self.state = State::Inline(user_code);
+            return Ok(());
+        };
+        self.is_new = false;
         let (tasks, to_do) = channel::<W::Task>();
         let (finished, outcomes) = channel();
         let (rank, waker) = (self.rank, self.waker.clone());
@@ -288,7 +311,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         let thread = std::thread::Builder::new()
             .name(format!("compute {rank}"))
             .stack_size(STACK)
-            .spawn_scoped(self.scope, compute)
+            .spawn_scoped(scope, compute)
             .map_err(|e| {
                 let text =
                     format!("cannot start the compute thread: {e}; ARMATURE_DRIVER=inline does without");
@@ -346,49 +369,5 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
 const STACK: usize = 8 << 20;
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A task is a wait for word from outside.
-    struct Waits;
-
-    impl UserCode for Waits {
-        type Task = Receiver<()>;
-        type Outcome = ();
-
-        fn run(&mut self, word: Receiver<()>) -> Result<Option<()>> {
-            Ok(word.recv().ok())
-        }
-
-        fn answers(_: &Receiver<()>) -> bool {
-            true
-        }
-
-        fn may_block(&self, _: &Receiver<()>) -> bool {
-            false
-        }
-
-        fn took((): &()) -> Option<Duration> {
-            None
-        }
-    }
-
-    #[test]
-    fn the_core_is_free_as_long_as_the_compute_thread_rests() {
-        std::thread::scope(|scope| {
-            let waker = Waker::for_this_thread();
-            let mut executor =
-                Executor::new(scope, 0, Driver::Threaded, waker, Clock::wall(), Waits).expect("a thread");
-            assert!(!executor.is_inline() && executor.leaves_the_core());
-            let (word, waits) = channel();
-            executor.submit(waits).expect("the thread is there");
-            assert!(!executor.leaves_the_core());
-            word.send(()).expect("it is waited for");
-            while executor.fetch().expect("it is done").is_none() {
-                std::thread::park_timeout(Duration::from_millis(10));
-            }
-            assert!(executor.leaves_the_core());
-            executor.finish().map(drop).expect("it ends");
-        });
-    }
-}
+#[path = "executor_tests.rs"]
+mod tests;

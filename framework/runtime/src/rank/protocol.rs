@@ -27,6 +27,10 @@ pub(crate) trait Protocol: Sized {
     /// where messages need no answer before the job is done; looks that are more frequent only make the simulation slow.
     const LOOKS_PER_SIMULATED_JOB: u32;
 
+    /// Whether all messages that have come are taken in between two jobs where user code runs inline, for the sake of decisions by
+    /// what many ranks say. Otherwise one is, so that the others can go on as soon as it has been answered.
+    const TAKES_ALL_MESSAGES: bool = false;
+
     /// The rank begins.
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
 
