@@ -176,7 +176,7 @@ pub fn main(words: &[String]) -> Outcome {
     let job = Job::parse(words)?;
     pin_rank(&job.cores)?;
     // Items are large enough to travel alone, and batches in flight are items then.
-    let config = Config::from_env()?.progress(Progress::Off).batch(BatchMode::Fixed(1)).balance(job.balance);
+    let config = Config::from_env()?.progress(Progress::Off);
     Ok(armature::run(&config, |session| job.rank(session))?)
 }
 
@@ -200,6 +200,7 @@ impl Job {
         };
         let mut pipeline =
             toil::pipeline(stages, self.items, sink).mapping(choice(&self.mapping)).dispatch(self.dispatch);
+        pipeline = pipeline.batch(BatchMode::Fixed(1)).balance(self.balance);
         for (number, after) in self.schedule() {
             let other = self.exchange.as_ref().map_or("", |(_, other)| other);
             pipeline =
@@ -282,7 +283,7 @@ mod tests {
         let mapping = "read@0 | first@0 | middle@1 | last@0,1 | write@0";
         let other = "read@0 | first@0,1 | middle@0 | last@1 | write@0";
         let job = Job { exchange: Some((5, other.into())), ..Job::fixed("moved", 40, mapping) };
-        let config = Config::new().ranks(2).batch(BatchMode::Fixed(1)).progress(Progress::Off);
+        let config = Config::new().ranks(2).progress(Progress::Off);
         armature::run(&config, |session| job.rank(session)).unwrap();
         assert_eq!(job.schedule().count(), 7);
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use armature::pipeline::{MappingChoice, Pipeline};
-use armature::{BatchMode, Config, Plain, Progress, Session};
+use armature::{Config, Plain, Progress, Session};
 use bytes::BytesMut;
 
 use crate::{
@@ -36,7 +36,8 @@ pub fn main(arguments: &[String]) -> Outcome {
     let chain = Chain::parse(arguments)?;
     let mut config = Config::from_env()?.progress(Progress::Off);
     if chain.batch > 0 {
-        config = config.batch(BatchMode::Fixed(chain.batch)).window(Some(chain.window));
+        config = config.set("ARMATURE_BATCH", &chain.batch.to_string())?;
+        config = config.set("ARMATURE_WINDOW", &chain.window.to_string())?;
     }
     Ok(armature::run(&config, |session| {
         let few = chain.items.min(WARM_UP_BATCHES * chain.batch.max(64));

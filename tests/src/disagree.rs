@@ -129,7 +129,7 @@ fn farm<I: Item, O: Item>(
 fn late(session: &Session) -> Result<(), BoxError> {
     let work = |n: u64| if n == 4_999 { Figure::Line(n) } else { Figure::Dot(n) };
     let farm = Farm::new("odd", work).chunking(Chunking::Fixed(100));
-    farm.dedicated_master().unordered().map(session, 0..5_000, |_, _| ())?;
+    farm.dedicated_master().unordered().for_each(session, 0..5_000, |_, _| ())?;
     Err("all results came".into())
 }
 

@@ -306,7 +306,7 @@ fn farm<O: armature::Item + PartialEq + Clone>(
     let mut farm = Farm::new(&name.to_string(), f).retries(retries);
     let mut results = Vec::new();
     match method {
-        0 => drop(farm.map(session, 0..ITEMS, |_, result| results.extend(result.ok()))?),
+        0 => drop(farm.for_each(session, 0..ITEMS, |_, result| results.extend(result.ok()))?),
         1 => results.extend(farm.collect(session, 0..ITEMS)?.into_iter().flat_map(|(results, _)| results)),
         2 => drop(farm.iterate(session, 0..ITEMS, |set, _| {
             results = set;

@@ -162,9 +162,13 @@ fn no_turn_of_the_load_is_missing_from_what_stages_took() {
     let _loads = two_cores().unwrap().map(|core| Load::on_core(core).start_from(binary()).unwrap());
     let run = |session: &armature::Session| {
         let pipeline = Pipeline::source("numbers", || 0..600u64).map("spin", spin);
-        Ok(pipeline.for_each("drop", drop).mapping(MappingChoice::Serial).run(session)?)
+        Ok(pipeline
+            .for_each("drop", drop)
+            .mapping(MappingChoice::Serial)
+            .batch(BatchMode::Fixed(1))
+            .run(session)?)
     };
-    let config = Config::new().batch(BatchMode::Fixed(1)).driver(Driver::Inline);
+    let config = Config::new().driver(Driver::Inline);
     let summary = armature::run(&config, run).unwrap().unwrap();
     let stage = &summary.ranks[0].stages[0];
     let (busy, elapsed) = (stage.busy(), summary.elapsed);

@@ -202,7 +202,6 @@ fn a_rank_that_never_comes_is_named() {
 fn a_busy_rank_is_not_taken_for_dead() {
     for driver in [Driver::Threaded, Driver::Inline] {
         let config = local::config(3).driver(driver).peer_limit(Duration::from_secs(1));
-        let config = config.batch(BatchMode::Fixed(1));
         // Rank 0 does everything, the others are parked and hear nothing but its signs of life.
         local::run("a busy root", &config, |session| {
             armature::pipeline::Pipeline::source("numbers", || 0..30u32)
@@ -211,6 +210,7 @@ fn a_busy_rank_is_not_taken_for_dead() {
                     x
                 })
                 .for_each("out", drop)
+                .batch(BatchMode::Fixed(1))
                 .mapping(armature::pipeline::MappingChoice::Serial)
                 .run(session)?;
             Ok(())

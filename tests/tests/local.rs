@@ -1,7 +1,12 @@
 //! Every case on ranks that are threads: 1, 2, 3, 4 and 8 of them, with all sorts of settings.
 
-use armature::{Balance, BatchMode, Config, Driver};
+use armature::{Balance, Config, Driver};
 use armature_tests::{all, cases, local};
+
+/// One more setting, by the name of its variable.
+fn set(config: Config, name: &str, value: &str) -> Config {
+    config.set(name, value).unwrap_or_else(|e| panic!("{e}"))
+}
 
 /// Every case with these settings.
 #[track_caller]
@@ -59,27 +64,29 @@ fn the_threaded_driver() {
 
 #[test]
 fn batches_of_one() {
-    all_cases(3, "batch 1", |c| c.batch(BatchMode::Fixed(1)));
+    all_cases(3, "batch 1", |c| set(c, "ARMATURE_BATCH", "1"));
 }
 
 #[test]
 fn batches_of_a_thousand() {
-    all_cases(3, "batch 1000", |c| c.batch(BatchMode::Fixed(1000)));
+    all_cases(3, "batch 1000", |c| set(c, "ARMATURE_BATCH", "1000"));
 }
 
 #[test]
 fn a_window_of_one_batch() {
-    all_cases(4, "window 1", |c| c.window(Some(1)).batch(BatchMode::Fixed(7)));
+    all_cases(4, "window 1", |c| set(set(c, "ARMATURE_WINDOW", "1"), "ARMATURE_BATCH", "7"));
 }
 
 #[test]
 fn a_window_of_few_bytes() {
-    all_cases(3, "window of 100 bytes", |c| c.window_bytes(100));
+    all_cases(3, "window of 100 bytes", |c| set(c, "ARMATURE_WINDOW_BYTES", "100"));
 }
 
 #[test]
 fn nothing_measured_and_nothing_asked_ahead() {
-    all_cases(4, "one ahead, no monitor", |c| c.monitor(false).request_ahead(1));
+    all_cases(4, "one ahead, no monitor", |c| {
+        set(set(c, "ARMATURE_MONITOR", "off"), "ARMATURE_REQUEST_AHEAD", "1")
+    });
 }
 
 #[test]
@@ -87,7 +94,8 @@ fn what_is_in_flight_is_bounded_by_the_window() {
     for ranks in [1, 2, 4] {
         for (window, batch) in [(1, 1), (1, 10), (2, 3), (5, 1), (30, 4)] {
             let what = format!("window of {window} batches of {batch} on {ranks} ranks");
-            let config = local::config(ranks).window(Some(window)).batch(BatchMode::Fixed(batch));
+            let config = set(local::config(ranks), "ARMATURE_WINDOW", &window.to_string());
+            let config = set(config, "ARMATURE_BATCH", &batch.to_string());
             let bounded = |s: &armature::Session| cases::bounded(s, Some(window), Some(batch));
             local::run(&what, &config, bounded).unwrap_or_else(|e| panic!("{what}: {e}"));
         }
@@ -105,7 +113,7 @@ fn the_planner_moves_a_serial_stage_with_its_state() {
 /// Without monitoring the planner still has to know how long stages take.
 #[test]
 fn the_planner_measures_also_where_nothing_is_monitored() {
-    let config = local::config(2).monitor(false);
+    let config = set(local::config(2), "ARMATURE_MONITOR", "off");
     let moved = |_| armature::run(&config, cases::moves_state).unwrap_or_else(|e| panic!("{e}"));
     let attempts = || (0..5).any(moved);
     assert!(local::guarded("planning unmonitored", local::LIMIT, attempts), "never in five attempts");

@@ -44,12 +44,7 @@ struct Plan {
 
 impl Plan {
     fn config(&self) -> Config {
-        local::config(self.ranks)
-            .driver(self.driver)
-            .batch(self.batch)
-            .window(self.window)
-            .window_bytes(self.window_bytes)
-            .request_ahead(self.ahead)
+        local::config(self.ranks).driver(self.driver)
     }
 
     fn step(&self, n: usize) -> Step {
@@ -78,7 +73,12 @@ impl Plan {
             pipeline = pipeline.unordered();
         }
         let mapping = MappingChoice::Given(Mapping::new(self.blocks.clone()));
-        let mut pipeline = pipeline.collect_into(&mut out).mapping(mapping).dispatch(self.dispatch);
+        let mut pipeline =
+            pipeline.for_each("collect", |item| out.push(item)).mapping(mapping).dispatch(self.dispatch);
+        pipeline = pipeline.batch(self.batch).window_bytes(self.window_bytes).request_ahead(self.ahead);
+        if let Some(window) = self.window {
+            pipeline = pipeline.window(window);
+        }
         for (after, blocks) in &self.remaps {
             pipeline = pipeline.remap_after(*after, MappingChoice::Given(Mapping::new(blocks.clone())));
         }

@@ -54,6 +54,6 @@ pub fn render(
         picture[y as usize * bytes..][..bytes].copy_from_slice(&row?);
         Ok(())
     };
-    let summary = farm.map(session, 0..scene.view.height, place)?;
+    let summary = farm.for_each(session, 0..scene.view.height, place)?;
     Ok(summary.map(|summary| (picture, summary)))
 }

@@ -82,16 +82,13 @@ impl Stage for Busy {
 
 /// One rank, all stages in one block, one item a batch.
 fn seconds_per_item(items: u64, monitor: bool) -> Outcome<f64> {
-    let config = Config::new()
-        .monitor(monitor)
-        .driver(Driver::Inline)
-        .batch(BatchMode::Fixed(1))
-        .progress(Progress::Off);
+    let config = Config::new().driver(Driver::Inline).progress(Progress::Off);
     let start = Instant::now();
     armature::run(&config, |session| {
         let pipeline = Pipeline::source("numbers", || 0..items);
         let pipeline = (0..STAGES).fold(pipeline, |p, n| p.stage(&format!("stage {n}"), || Ok(Busy)));
-        pipeline.for_each("sink", drop).mapping(MappingChoice::Serial).run(session)?;
+        let pipeline = pipeline.for_each("sink", drop).mapping(MappingChoice::Serial);
+        pipeline.monitor(monitor).batch(BatchMode::Fixed(1)).run(session)?;
         Ok(())
     })?;
     Ok(start.elapsed().as_secs_f64() / items as f64)

@@ -194,7 +194,7 @@ impl Traces {
         }
         let mut wrong: Option<BoxError> = None;
         let start = Instant::now();
-        let summary = farm.map(session, 0..job.chores.tasks as u64, |number, result| {
+        let summary = farm.for_each(session, 0..job.chores.tasks as u64, |number, result| {
             let outcome = match (result, &mut output) {
                 (Ok(result), Some(output)) => {
                     writeln!(output, "{}", line(number, result)).map_err(BoxError::from)

@@ -25,10 +25,10 @@ pub fn main(words: &[String]) -> Outcome {
 fn rank(session: &Session, chores: Chores, chunking: Chunking) -> Result<(), BoxError> {
     let steps = chores.steps()?;
     // Connections are made by another farm, so that this one begins without any knowledge.
-    Farm::new("greeting", |x: u64| x).map(session, 0..8, |_, _| ())?;
+    Farm::new("greeting", |x: u64| x).for_each(session, 0..8, |_, _| ())?;
     let (mut sum, mut lost) = (0, None);
     let mut farm = Farm::worker("chores", || Ok(Worktop { steps: steps.clone() })).chunking(chunking);
-    let summary = farm.map(session, 0..chores.tasks as u64, |_, result| match result {
+    let summary = farm.for_each(session, 0..chores.tasks as u64, |_, result| match result {
         Ok(result) => sum = fold(sum, result),
         Err(failed) => lost = Some(failed),
     })?;

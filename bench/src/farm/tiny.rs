@@ -77,7 +77,7 @@ fn once(session: &Session, tiny: Tiny) -> Result<Option<Duration>, BoxError> {
         if tiny.dedicated {
             farm = farm.dedicated_master();
         }
-        farm.map(session, numbers, |_, result| match result {
+        farm.for_each(session, numbers, |_, result| match result {
             Ok(word) => sum = fold(sum, word),
             Err(_) => failed += 1,
         })?
@@ -90,7 +90,7 @@ fn once(session: &Session, tiny: Tiny) -> Result<Option<Duration>, BoxError> {
         if tiny.dedicated {
             farm = farm.dedicated_master();
         }
-        farm.map(session, numbers.map(array), |_, result| match result {
+        farm.for_each(session, numbers.map(array), |_, result| match result {
             Ok(array) => sum = fold(sum, array[0]),
             Err(_) => failed += 1,
         })?

@@ -31,6 +31,7 @@ struct Inner {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Stage,
+    Pipeline,
     Farm,
     Loop,
 }
@@ -40,6 +41,7 @@ impl Place {
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Place::Stage => ("stage", "item"),
+            Place::Pipeline => ("pipeline", "item"),
             Place::Farm => ("farm", "task"),
             Place::Loop => ("loop", "unit"),
         }
@@ -92,6 +94,11 @@ impl Error {
         self
     }
 
+    /// The same error, with the pipeline as a whole to which it belongs (kept if a place is known already).
+    pub(crate) fn in_pipeline(self, name: &str) -> Self {
+        self.in_place(Place::Pipeline, name)
+    }
+
     /// The same error, with the farm in which it happened (kept if a place is known already).
     pub(crate) fn in_farm(self, farm: &str) -> Self {
         self.in_place(Place::Farm, farm)
@@ -130,7 +137,7 @@ impl Error {
         self.inner.rank
     }
 
-    /// The stage in which it happened, or the farm or the loop, if it happened in one.
+    /// The stage in which it happened, or the pipeline, farm or loop, if it happened in one.
     pub fn stage(&self) -> Option<&str> {
         self.inner.stage.as_deref()
     }

@@ -2,15 +2,21 @@
 
 use std::ops::Range;
 
+use armature::farm::Farm;
 use armature::loops::{
     DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, OldGrid, ParallelFor, Rows, Shape, Stencil, StencilLoop,
 };
+use armature::pipeline::{MappingChoice, Pipeline};
 use armature::{BoxError, Session};
 
 use crate::Case;
-use crate::check::{noise, that};
+use crate::check::{Work, noise, that};
 
-pub(super) const CASES: &[Case] = &[Case { name: "collect-loops", run: loops }];
+pub(super) const CASES: &[Case] = &[
+    Case { name: "collect-loops", run: loops },
+    Case { name: "collect-farms", run: farms },
+    Case { name: "collect-pipelines", run: pipelines },
+];
 
 /// So many numbers of 8 bytes are more than a piece, which has 4 MiB.
 const MANY: u64 = 700_000;
@@ -127,4 +133,67 @@ fn grids(session: &Session) -> Result<(), BoxError> {
         whole(session, "a stencil's grid", steps.collect(session)?.as_deref(), &expected)?;
     }
     Ok(())
+}
+
+fn farms(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    for tasks in counts(session) {
+        let farm = Farm::new("names", move |n: u64| {
+            work.uneven(2, n);
+            format!("task {n}")
+        });
+        let mut farm = farm.unordered().on_all_ranks();
+        let expected: Vec<String> = (0..tasks).map(|n| format!("task {n}")).collect();
+        // The same farm again has other results.
+        for first in [0, tasks] {
+            let got = farm.collect(session, first..first + tasks)?;
+            let expected: Vec<String> = (first..first + tasks).map(|n| format!("task {n}")).collect();
+            whole(session, "names", got.as_ref().map(|(names, _)| &**names), &expected)?;
+            that(got.is_some_and(|(_, summary)| summary.tasks == tasks), || "another summary".into())?;
+        }
+        let alone = Farm::new("alone", |n: u64| format!("task {n}")).collect(session, 0..tasks)?;
+        that(alone.is_some() == session.is_root(), || "rank 0 alone was to have it".into())?;
+        that(alone.is_none_or(|(alone, _)| alone == expected), || "rank 0 got something else".into())?;
+    }
+    // A result of more than a piece, and many small ones.
+    let large =
+        Farm::new("large", |n: usize| vec![n as u64; 600_000 * n]).on_all_ranks().collect(session, 0..3)?;
+    let expected: Vec<Vec<u64>> = (0..3).map(|n| vec![n as u64; 600_000 * n]).collect();
+    whole(session, "large", large.as_ref().map(|(large, _)| &**large), &expected)?;
+    let many =
+        Farm::new("many", |n: u64| [n, noise(4, n)]).plain().on_all_ranks().collect(session, 0..MANY / 2)?;
+    let expected: Vec<[u64; 2]> = (0..MANY / 2).map(|n| [n, noise(4, n)]).collect();
+    whole(session, "many", many.as_ref().map(|(many, _)| &**many), &expected)
+}
+
+fn pipelines(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    for items in counts(session) {
+        for is_ordered in [true, false] {
+            let names = || {
+                let names = Pipeline::source("numbers", move || 0..items).map("name", move |n| {
+                    work.uneven(3, n);
+                    (n % 3 > 0).then(|| format!("item {n}"))
+                });
+                let names = names.filter_map("some", |name| name);
+                if is_ordered { names.collect() } else { names.unordered().collect() }
+                    .mapping(MappingChoice::Orderly)
+            };
+            let expected: Vec<String> =
+                (0..items).filter(|n| n % 3 > 0).map(|n| format!("item {n}")).collect();
+            let got = names().on_all_ranks().run(session)?;
+            whole(session, "names", got.as_ref().map(|(names, _)| &**names), &expected)?;
+            that(got.is_some_and(|(_, summary)| summary.items == items), || "another summary".into())?;
+            let alone = names().run(session)?;
+            that(alone.is_some() == session.is_root(), || "rank 0 alone was to have it".into())?;
+            that(alone.is_none_or(|(alone, _)| alone == expected), || "rank 0 got something else".into())?;
+        }
+    }
+    let many = Pipeline::source("many", || 0..MANY)
+        .map("noise", |n| noise(4, n))
+        .collect()
+        .on_all_ranks()
+        .run(session)?;
+    let expected: Vec<u64> = (0..MANY).map(|n| noise(4, n)).collect();
+    whole(session, "many", many.as_ref().map(|(many, _)| &**many), &expected)
 }

@@ -46,7 +46,7 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
     }
     farm = farm.sub_masters(setting("ARMATURE_TEST_SUB_MASTERS", 0)?);
     let mut out = Vec::new();
-    let summary = farm.map(session, 0..tasks, |number, x| {
+    let summary = farm.for_each(session, 0..tasks, |number, x| {
         if number == 10 {
             crate::say("farm under way");
         }
@@ -82,7 +82,7 @@ fn kept(session: &Session) -> Result<Farm<'static, (u64, u64), u64>, BoxError> {
 fn journal_of_a_stream(session: &Session) -> Result<(), BoxError> {
     let tasks = setting("ARMATURE_TEST_TASKS", 1_000)? as u64;
     let mut out = Vec::new();
-    let summary = kept(session)?.map(session, (0..tasks).map(|x| (0, x)), |number, x| {
+    let summary = kept(session)?.for_each(session, (0..tasks).map(|x| (0, x)), |number, x| {
         crate::say(&format!("farm has {number}"));
         out.push(x.unwrap_or(0));
     })?;
@@ -200,7 +200,7 @@ fn deadly(session: &Session) -> Result<(), BoxError> {
     }
     farm = farm.sub_masters(setting("ARMATURE_TEST_SUB_MASTERS", 0)?);
     let (mut out, mut failed) = (Vec::new(), Vec::new());
-    let summary = farm.map(session, 0..tasks, |number, x| match x {
+    let summary = farm.for_each(session, 0..tasks, |number, x| match x {
         Ok(x) => out.push((number, x)),
         Err(task) => failed.push(task),
     })?;

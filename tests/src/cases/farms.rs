@@ -46,7 +46,7 @@ fn in_order(session: &Session) -> Result<(), BoxError> {
                 x * x
             });
             farm = farm.chunking(chunking);
-            let summary = farm.map(session, 0..tasks, |number, x| out.push((number, x.unwrap_or(0))))?;
+            let summary = farm.for_each(session, 0..tasks, |number, x| out.push((number, x.unwrap_or(0))))?;
             let what = format!("{tasks} tasks, {chunking}");
             let expected: Vec<(u64, u64)> =
                 if session.is_root() { (0..tasks).map(|x| (x, x * x)).collect() } else { vec![] };
@@ -85,7 +85,7 @@ fn unordered(session: &Session) -> Result<(), BoxError> {
         if dedicated {
             farm = farm.dedicated_master();
         }
-        let summary = farm.map(session, 0..200, |number, x| out.push((number, x.unwrap_or(0))))?;
+        let summary = farm.for_each(session, 0..200, |number, x| out.push((number, x.unwrap_or(0))))?;
         out.sort_unstable();
         same(session, "noise", &out, &(0..200).map(|x| (x, noise(1, x))).collect::<Vec<_>>())?;
         if let Some(summary) = summary.filter(|_| dedicated && session.size() > 1) {
@@ -98,7 +98,7 @@ fn unordered(session: &Session) -> Result<(), BoxError> {
 fn endless(session: &Session) -> Result<(), BoxError> {
     let mut first = None;
     let mut farm = Farm::new("divisible", |x: u64| x.is_multiple_of(497).then_some(x));
-    farm.map(session, 1.., |_, x| match x {
+    farm.for_each(session, 1.., |_, x| match x {
         Ok(Some(x)) if x > 1_000 => {
             first = Some(x);
             ControlFlow::Break(())
@@ -173,7 +173,7 @@ fn failing(session: &Session) -> Result<(), BoxError> {
     for chunking in CHUNKINGS {
         let (mut good, mut bad) = (Vec::new(), Vec::new());
         let mut farm = Farm::worker("stumbles", || Ok(Stumbles)).chunking(chunking);
-        let summary = farm.map(session, 0..120, |number, result| match result {
+        let summary = farm.for_each(session, 0..120, |number, result| match result {
             Ok(x) => good.push((number, x)),
             Err(failed) => bad.push((failed.task(), failed.attempts(), failed.message().to_string())),
         })?;
@@ -244,7 +244,7 @@ fn sub_masters(session: &Session) -> Result<(), BoxError> {
                 noise(4, x)
             });
             farm = farm.chunking(chunking).sub_masters(leaders);
-            let summary = farm.map(session, 0..200, |number, x| out.push((number, x.unwrap_or(0))))?;
+            let summary = farm.for_each(session, 0..200, |number, x| out.push((number, x.unwrap_or(0))))?;
             let what = format!("{leaders} sub-masters, {chunking}");
             same(session, &what, &out, &(0..200).map(|x| (x, noise(4, x))).collect::<Vec<_>>())?;
             let expected = leaders.min((size - 1) / 2);
@@ -271,7 +271,7 @@ fn slow_ends(session: &Session) -> Result<(), BoxError> {
                 nap(x);
             }
         });
-        farm.map(session, tasks, |number, x| {
+        farm.for_each(session, tasks, |number, x| {
             if slow_sink {
                 nap(number);
             }

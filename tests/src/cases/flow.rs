@@ -90,7 +90,7 @@ fn slow_and_fast(session: &Session) -> Result<(), BoxError> {
                 pipeline = pipeline.serial();
             }
         }
-        pipeline.collect_into(&mut out).mapping(kind.mapping).run(session)?;
+        pipeline.for_each("collect", |item| out.push(item)).mapping(kind.mapping).run(session)?;
         same(session, kind.name, &out, &(15..55).collect::<Vec<u64>>())?;
     }
     Ok(())

@@ -33,7 +33,7 @@ where
                 .map("second", |item| item)
                 .map("third", |item| item)
                 .serial()
-                .collect_into(&mut out)
+                .for_each("collect", |item| out.push(item))
                 .mapping(kind.mapping.clone())
                 .dispatch(dispatch)
                 .run(session)?;
@@ -117,7 +117,7 @@ fn plain(session: &Session) -> Result<(), BoxError> {
             .plain()
             .map("pass", |pair| pair)
             .plain()
-            .collect_into(&mut out)
+            .for_each("collect", |item| out.push(item))
             .mapping(kind.mapping)
             .run(session)?;
         same(session, kind.name, &out, &expected)?;
@@ -148,7 +148,7 @@ fn big(session: &Session) -> Result<(), BoxError> {
                 bytes.reverse();
                 bytes
             })
-            .collect_into(&mut out)
+            .for_each("collect", |item| out.push(item))
             .mapping(kind.mapping)
             .run(session)?;
         same(session, kind.name, &out, &expected)?;

@@ -106,7 +106,7 @@ fn farm(session: &Session, load: Load) -> Result<(), BoxError> {
         let mut count = 0;
         let mut farm = Farm::new("wide", load.work(session.rank()));
         let tasks = (0..load.tasks()).map(move |number| load.task(number));
-        farm.map(session, tasks, |_, result| {
+        farm.for_each(session, tasks, |_, result| {
             count += 1;
             load.take(&result?, count - 1)
         })?;

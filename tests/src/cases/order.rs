@@ -33,7 +33,7 @@ fn chain(stages: usize, items: u64, work: Option<Work>, out: &mut Vec<u64>) -> R
             step(n, x)
         });
     }
-    pipeline.collect_into(out)
+    pipeline.for_each("collect", |item| out.push(item))
 }
 
 fn expected(stages: usize, items: u64) -> Vec<u64> {
@@ -88,7 +88,7 @@ fn unordered(session: &Session) -> Result<(), BoxError> {
                 .serial()
                 .filter_map("most", |x| (!noise(5, x).is_multiple_of(4)).then_some(step(2, x)))
                 .unordered()
-                .collect_into(&mut out)
+                .for_each("collect", |item| out.push(item))
                 .mapping(kind.mapping.clone())
                 .dispatch(dispatch)
                 .run(session)?;
@@ -115,7 +115,8 @@ fn counts(session: &Session) -> Result<(), BoxError> {
                         pipeline = pipeline.serial();
                     }
                 }
-                let pipeline = pipeline.collect_into(&mut out).mapping(kind.mapping.clone());
+                let pipeline =
+                    pipeline.for_each("collect", |item| out.push(item)).mapping(kind.mapping.clone());
                 let summary = pipeline.dispatch(dispatch).run(session)?;
                 same(
                     session,
@@ -146,7 +147,7 @@ fn filters(session: &Session) -> Result<(), BoxError> {
                 .serial()
                 .filter_map("second", move |(x, name)| (x % 3 != 0 || keep == 8).then_some((x, name)))
                 .map("length", |(x, name)| (x, name, x % 7))
-                .collect_into(&mut out)
+                .for_each("collect", |item| out.push(item))
                 .mapping(kind.mapping.clone())
                 .run(session)?;
             let first: Vec<u64> = (0..200).filter(|&x| keeps(1, x)).collect();
@@ -169,6 +170,6 @@ fn filters(session: &Session) -> Result<(), BoxError> {
 /// A source and a sink, and nothing between them.
 fn no_stages(session: &Session) -> Result<(), BoxError> {
     let mut out = Vec::new();
-    Pipeline::source("numbers", || 0..50u8).collect_into(&mut out).run(session)?;
+    Pipeline::source("numbers", || 0..50u8).for_each("collect", |item| out.push(item)).run(session)?;
     same(session, "no stages", &out, &(0..50).collect::<Vec<u8>>())
 }

@@ -71,7 +71,7 @@ fn run(session: &Session, items: u64, step: usize, dispatch: Dispatch) -> Result
             work.uneven(6, x);
             x
         })
-        .collect_into(&mut out)
+        .for_each("collect", |item| out.push(item))
         .mapping(MappingChoice::Orderly)
         .dispatch(dispatch);
     let kinds = every_kind(&[true, false, true, false], session.size());
@@ -121,7 +121,7 @@ fn phases(session: &Session) -> Result<(), BoxError> {
             heavy(x >= items / 2);
             x
         })
-        .collect_into(&mut out)
+        .for_each("collect", |item| out.push(item))
         .mapping(MappingChoice::Orderly)
         .run(session)?;
     let mut sums = Sums::default();

@@ -79,7 +79,7 @@ fn serial_stages(session: &Session) -> Result<(), BoxError> {
                 })
                 .map("last", |pair| pair)
                 .serial()
-                .collect_into(&mut out)
+                .for_each("collect", |item| out.push(item))
                 .mapping(kind.mapping.clone())
                 .dispatch(dispatch)
                 .run(session)?;
@@ -103,7 +103,7 @@ fn planned(session: &Session, items: u64, dispatch: Dispatch) -> Result<(), BoxE
             work.take(Duration::from_millis(1));
             pair
         })
-        .collect_into(&mut out)
+        .for_each("collect", |item| out.push(item))
         .mapping(MappingChoice::Auto)
         .dispatch(dispatch)
         .run(session)?;
@@ -167,7 +167,7 @@ pub fn moves_state(session: &Session) -> Result<bool, BoxError> {
         .at_root()
         .stage("number", move || Ok(Slow(Number::default(), work)))
         .serial()
-        .collect_into(&mut out)
+        .for_each("collect", |item| out.push(item))
         .run(session)?;
     let expected: Vec<(u64, u64)> = (0..100).map(|x| (x + 1, x)).collect();
     same(session, "a moved serial stage", &out, &expected)?;
@@ -184,7 +184,7 @@ fn at_root(session: &Session) -> Result<(), BoxError> {
             .map("anywhere", |x| x + 1)
             .stage("where", || Ok(Where))
             .at_root()
-            .collect_into(&mut out)
+            .for_each("collect", |item| out.push(item))
             .mapping(mapping)
             .run(session)?;
         let expected: Vec<(u64, usize)> = (1..=60).map(|x| (x, 0)).collect();

@@ -22,7 +22,7 @@ fn many_pipelines(session: &Session) -> Result<(), BoxError> {
         Pipeline::source("numbers", move || run..run + run % 7)
             .map("a", move |x| x * run)
             .map("b", |x| format!("{x}"))
-            .collect_into(&mut out)
+            .for_each("collect", |item| out.push(item))
             .mapping(if run % 3 == 0 { MappingChoice::Serial } else { MappingChoice::Orderly })
             .run(session)?;
         let expected: Vec<String> = (run..run + run % 7).map(|x| format!("{}", x * run)).collect();
@@ -41,7 +41,7 @@ fn ranks_come_late(session: &Session) -> Result<(), BoxError> {
             .map("a", move |x| x + run as u32)
             .map("b", |x| x * 2)
             .map("c", |x| x)
-            .collect_into(&mut out)
+            .for_each("collect", |item| out.push(item))
             .mapping(MappingChoice::Orderly)
             .run(session)?;
         same(session, "late", &out, &(0..30).map(|x| (x + run as u32) * 2).collect::<Vec<u32>>())?;
@@ -62,7 +62,7 @@ fn mapping_file(session: &Session) -> Result<(), BoxError> {
     let summary = Pipeline::source("numbers", || 0..40u64)
         .map("square", |x| x * x)
         .map("show", |x| x.to_string())
-        .collect_into(&mut out)
+        .for_each("collect", |item| out.push(item))
         .mapping(MappingChoice::from_arg(&path.to_string_lossy()))
         .run(session)?;
     same(session, "from a file", &out, &(0..40u64).map(|x| (x * x).to_string()).collect::<Vec<_>>())?;

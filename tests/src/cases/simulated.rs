@@ -40,7 +40,8 @@ fn declared(session: &Session) -> Result<(), BoxError> {
     for n in 0..STAGES {
         pipeline = pipeline.stage(&format!("s{n}"), move || Ok(Declares(flops)));
     }
-    let summary = pipeline.collect_into(&mut out).mapping(MappingChoice::Serial).run(session)?;
+    let summary =
+        pipeline.for_each("collect", |item| out.push(item)).mapping(MappingChoice::Serial).run(session)?;
     same(session, "declared work", &out, &(STAGES as u64..STAGES as u64 + ITEMS).collect::<Vec<u64>>())?;
     let Some(summary) = summary else { return Ok(()) };
     if session.is_simulated() {
@@ -85,7 +86,8 @@ fn slow_link(session: &Session) -> Result<(), BoxError> {
     for stage in ["a", "b", "c"] {
         pipeline = pipeline.stage(stage, move || Ok(Carries(work))).serial();
     }
-    let summary = pipeline.collect_into(&mut out).mapping(MappingChoice::Orderly).run(session)?;
+    let summary =
+        pipeline.for_each("collect", |item| out.push(item)).mapping(MappingChoice::Orderly).run(session)?;
     same(session, "large items", &out, &(0..items).map(item).collect::<Vec<_>>())?;
     let Some(summary) = summary.filter(|_| slow) else { return Ok(()) };
     let ranks: Vec<usize> = summary.mapping.blocks.iter().flat_map(|b| b.hosts.clone()).collect();

@@ -276,7 +276,7 @@ impl Rank {
                 let deadly = |n: u64| if n == DEADLY { std::process::abort() } else { work(n) };
                 // Rank 0 must not be the first to have it.
                 let mut farm = Farm::try_new("numbers", deadly).retries(0).dedicated_master();
-                farm.map(session, 0..NUMBERS, |n, result| match result {
+                farm.for_each(session, 0..NUMBERS, |n, result| match result {
                     Ok(x) => out.push(x),
                     Err(task) => failed.push((n, task.attempts())),
                 })?;
@@ -293,7 +293,7 @@ impl Rank {
                 let all: Vec<String> = (0..session.size()).map(|rank| rank.to_string()).collect();
                 Pipeline::source("numbers", || 0..NUMBERS)
                     .try_map("wide", work)
-                    .collect_into(&mut out)
+                    .for_each("collect", |item| out.push(item))
                     .mapping(MappingChoice::Text(format!("wide@{}", all.join(","))))
                     .run(session)?;
                 let expected = if session.is_root() { expected() } else { Vec::new() };

@@ -8,6 +8,7 @@ mod names;
 mod page;
 mod sources;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use page::Page;
@@ -138,6 +139,59 @@ fn each_page_with_rust_is_compiled() {
         );
     }
     none(&faults, "no crate takes these pages up in its `mod book`, or a fence has no language");
+}
+
+/// The options of a skeleton: its methods that give back what they are called on, without those that add a stage.
+fn options_of(files: &[&str]) -> BTreeSet<String> {
+    const SETTINGS: &str = "framework/runtime/src/loops/settings.rs";
+    let chainable = |text: &str| -> Vec<String> {
+        let methods = text.split("pub fn ").skip(1).filter_map(|method| {
+            let head = method.split('{').next().unwrap_or_default();
+            let (name, arguments) = head.split_once('(')?;
+            let is_chainable = arguments.starts_with("self") || arguments.starts_with("mut self");
+            (is_chainable && head.trim_end().ends_with("-> Self")).then(|| name.to_string())
+        });
+        methods.filter(|name| !["update", "forced"].contains(&name.as_str())).collect()
+    };
+    let settings = read(SETTINGS);
+    let mut found = BTreeSet::new();
+    for text in files.iter().map(|file| read(&format!("framework/runtime/src/{file}"))) {
+        found.extend(chainable(&text));
+        for group in text.split("loop_options!(").skip(1) {
+            let name = group.split(')').next().unwrap_or_default();
+            let (_, arm) =
+                settings.split_once(&format!("({name}) => {{")).expect("there is such a group of options");
+            found.extend(chainable(arm.split("\n    };").next().unwrap_or_default()));
+        }
+    }
+    found
+}
+
+/// The page of options has all that there are, and no others, for each skeleton.
+#[test]
+fn the_table_of_options_is_true() {
+    const COLUMNS: [&[&str]; 6] = [
+        &["pipeline/builder.rs", "pipeline/runnable.rs", "pipeline/run.rs"],
+        &["farm/builder.rs"],
+        &["loops/doall/do_all.rs"],
+        &["loops/grid/doacross.rs"],
+        &["loops/grid/stencil.rs"],
+        &["loops/parallel_for.rs"],
+    ];
+    let page = read("docs/options.md");
+    let rows = page.lines().skip_while(|line| !line.starts_with("| option |")).skip(2);
+    let rows: Vec<Vec<&str>> = rows
+        .take_while(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    for (column, files) in COLUMNS.iter().enumerate() {
+        let listed: BTreeSet<String> = rows
+            .iter()
+            .filter(|row| row[2 + column] == "yes")
+            .map(|row| row[0].trim_matches('`').to_string())
+            .collect();
+        assert_eq!(listed, options_of(files), "column {} of docs/options.md against {files:?}", 3 + column);
+    }
 }
 
 /// The packages that the book has readers install are those that the set-up for building does.

@@ -9,8 +9,8 @@ use armature_planner::farm::Chunking;
 use super::chunk_result::ErasedWorker;
 use super::task_runner::{Codecs, WorkerSlot};
 use super::worker::{Closure, Worker};
-use crate::error::BoxError;
-use crate::session::Config;
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::session::{Balance, Config};
 use crate::wire::{Codec, Item};
 
 /// How a farm hands its tasks out.
@@ -29,6 +29,9 @@ pub(crate) struct Options {
     pub(crate) ran_before: bool,
     pub(crate) workers: Option<usize>,
     pub(crate) sub_masters: Option<usize>,
+    pub(crate) balance: Option<Balance>,
+    pub(crate) window_bytes: Option<usize>,
+    pub(crate) on_all_ranks: bool,
 }
 
 /// A worker with a thread that communicates is dead after this time without a sign of life, unless another is set.
@@ -38,6 +41,26 @@ impl Options {
     /// How long a worker may be silent.
     pub(crate) fn silence(&self, config: &Config) -> Duration {
         self.silence.unwrap_or(SILENCE.min(config.peer_limit))
+    }
+
+    /// Whether these options can be used, by this method of a farm.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if not, with the option.
+    pub(crate) fn check(&self, method: &str) -> Result<()> {
+        let text = if self.on_all_ranks && method != "collect" {
+            format!(
+                "the option on_all_ranks is set, but {method} gives results to rank 0 alone; collect can give them to all"
+            )
+        } else if self.workers == Some(0) {
+            "workers is 0, expected at least 1".to_string()
+        } else if self.task_limit.is_some() && self.sub_masters.is_some_and(|count| count > 0) {
+            "sub_masters and task_limit are both set, but with a limit for tasks there are no sub-masters"
+                .to_string()
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Config, text))
     }
 }
 
@@ -97,6 +120,9 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
                 silence: None,
                 workers: None,
                 sub_masters: None,
+                balance: None,
+                window_bytes: None,
+                on_all_ranks: false,
                 journal: None,
                 ran_before: false,
             },
@@ -138,12 +164,33 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
         self
     }
 
-    /// How many ranks do tasks at first, rank 0 among them if it does; the others are parked. Without it, all.
+    /// How many ranks do tasks at first, at least 1, rank 0 among them if it does; the others are parked. Without it, all.
     ///
-    /// The number is changed while the farm runs, unless [`Config::balance`](crate::Config::balance) says otherwise:
-    /// workers beyond those that pay are parked, and woken when they pay.
+    /// The number is changed while the farm runs, unless [`balance`](Farm::balance) says otherwise: workers beyond those that
+    /// pay are parked, and woken when they pay.
     pub fn workers(mut self, workers: usize) -> Self {
-        self.options.workers = Some(workers.max(1));
+        self.options.workers = Some(workers);
+        self
+    }
+
+    /// Whether the number of workers is changed while the farm runs. Without it,
+    /// [`Config::balance`](crate::Config::balance) says so, and by default it is changed whenever that pays.
+    pub fn balance(mut self, balance: Balance) -> Self {
+        self.options.balance = Some(balance);
+        self
+    }
+
+    /// Bytes that tasks which are drawn, and results which are not yet taken, may have, at most: 256 MiB unless it is set, by this
+    /// or by `ARMATURE_WINDOW_BYTES`.
+    pub fn window_bytes(mut self, bytes: usize) -> Self {
+        self.options.window_bytes = Some(bytes);
+        self
+    }
+
+    /// What [`collect`](Farm::collect) returns is given to every rank, not to rank 0 alone. With any other method of a run it is an
+    /// error.
+    pub fn on_all_ranks(mut self) -> Self {
+        self.options.on_all_ranks = true;
         self
     }
 
@@ -151,7 +198,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// a stream has more of them than rank 0 can send chunks to.
     ///
     /// A sub-master does no tasks: it gets chunks for its workers from rank 0, many in one message, and sends their
-    /// results back in the same way. With a [`task_limit`](Farm::task_limit) there are none.
+    /// results back in the same way. With a [`task_limit`](Farm::task_limit) there are none, and to ask for some is an error.
     pub fn sub_masters(mut self, count: usize) -> Self {
         self.options.sub_masters = Some(count);
         self

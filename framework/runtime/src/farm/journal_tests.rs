@@ -18,7 +18,7 @@ fn what_is_in_the_journal_is_not_computed_again() {
                 };
                 let mut farm = Farm::try_new("texts", work).unordered().retries(0).journal(&path, "v1");
                 let mut fed = 0;
-                let summary = farm.map(session, 0..300, |number, text| {
+                let summary = farm.for_each(session, 0..300, |number, text| {
                     results.push((number, text.ok()));
                     fed += 1;
                     if Some(fed) == stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -50,7 +50,7 @@ fn what_a_sink_gets_is_in_the_journal() {
             let farm = Farm::new("texts", |x: u64| format!("<{x}>"));
             let mut farm = farm.chunking(Chunking::Fixed(3)).journal(&path, "v1");
             let mut missing = Vec::new();
-            farm.map(session, 0..60, |number, text| {
+            farm.for_each(session, 0..60, |number, text| {
                 let (kept, text) = (std::fs::read(&path).unwrap(), text.unwrap());
                 if !kept.windows(text.len()).any(|place| place == text.as_bytes()) {
                     missing.push(number);
@@ -113,8 +113,8 @@ fn a_journal_is_of_one_run() {
     let dir = tempfile::tempdir().unwrap();
     let error = run(&config(2), |session| {
         let mut farm = Farm::new("step", |x: u64| x).journal(dir.path().join("journal"), "");
-        farm.map(session, 0..5, |_, _| ())?;
-        farm.map(session, 5..9, |_, _| ())?;
+        farm.for_each(session, 0..5, |_, _| ())?;
+        farm.for_each(session, 5..9, |_, _| ())?;
         Ok(())
     })
     .unwrap_err();

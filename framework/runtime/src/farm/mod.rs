@@ -7,7 +7,7 @@
 //! let sum = armature::run(&config, |session| {
 //!     let mut sum = 0;
 //!     let mut farm = Farm::try_new("square", |x: u64| x.checked_mul(x).ok_or("too large".into()));
-//!     farm.map(session, 1..=1_000, |_, square| sum += square.unwrap())?;
+//!     farm.for_each(session, 1..=1_000, |_, square| sum += square.unwrap())?;
 //!     Ok(sum)
 //! })?;
 //! assert_eq!(sum, 333_833_500);
@@ -18,7 +18,7 @@
 //! to ranks that ask; by default it does tasks itself, too. How large chunks are is decided by [`Chunking`]. Workers hold
 //! a few chunks ahead, so that they need not wait for the next one.
 //!
-//! [`Farm::map`] does a stream of tasks, finite or endless; [`Farm::iterate`] does sets of tasks, each made from the
+//! [`Farm::for_each`] does a stream of tasks, finite or endless; [`Farm::iterate`] does sets of tasks, each made from the
 //! results of the one before.
 //!
 //! # What can go wrong

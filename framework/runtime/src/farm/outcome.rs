@@ -70,7 +70,7 @@ impl std::error::Error for FailedTask {}
 ///
 /// let first = armature::run(&armature::Config::new(), |session| {
 ///     let mut first = None;
-///     Farm::new("square", |x: u64| x * x).map(session, 0.., |_, square| match square {
+///     Farm::new("square", |x: u64| x * x).for_each(session, 0.., |_, square| match square {
 ///         Ok(square) if square > 1_000 => {
 ///             first = Some(square);
 ///             ControlFlow::Break(())

@@ -37,7 +37,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     /// lasts longer than [`Config::peer_limit`](crate::Config::peer_limit) makes the workers take rank 0 for dead; with
     /// [`Driver::Threaded`](crate::Driver::Threaded) they stay on their threads, with [`Driver::Inline`](crate::Driver::Inline)
     /// they have none. `tasks` may be endless: no more of them are drawn than fit
-    /// [`Config::window_bytes`](crate::Config::window_bytes) with their results, and a sink that returns
+    /// [`window_bytes`](Farm::window_bytes) with their results, and a sink that returns
     /// [`ControlFlow::Break`](std::ops::ControlFlow::Break) ends the run.
     ///
     /// Returns a [`Summary`] on rank 0 and `None` on the others.
@@ -46,20 +46,32 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     /// An error of the sink; a panic of the iterator or the sink; a worker that cannot be made; a task that failed, if
     /// that [ends the job](Farm::fail_fast); the loss of all workers, or of rank 0. On MPI a failure ends the job
     /// instead of returning.
-    pub fn map<R: Flow>(
+    pub fn for_each<R: Flow>(
         &mut self,
         session: &Session,
         tasks: impl IntoIterator<Item = I, IntoIter: Send>,
         mut sink: impl FnMut(u64, Result<O, FailedTask>) -> R + Send,
     ) -> Result<Option<Summary>> {
         let sink = move |number, result| answer(sink(number, result));
-        self.run(session, self.options.clone(), "map", Stream { tasks, sink, plain: false })
+        self.run(session, self.options.clone(), "for_each", Stream { tasks, sink, plain: false })
     }
 
-    /// Does all `tasks` and returns their results in the order of the tasks; on rank 0 only.
+    /// Does all `tasks` and returns their results in the order of the tasks, and a [`Summary`]: on rank 0, or on every rank with
+    /// [`on_all_ranks`](Farm::on_all_ranks); `None` on the others.
     ///
     /// # Errors
-    /// As [`map`](Farm::map); here a task that failed at every attempt always ends the job.
+    /// As [`for_each`](Farm::for_each); here a task that failed at every attempt always ends the job.
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    ///
+    /// armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let squares = Farm::new("square", |x: u64| x * x).on_all_ranks().collect(session, 0..5)?;
+    ///     assert_eq!(squares.unwrap().0, [0, 1, 4, 9, 16]);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), armature::Error>(())
+    /// ```
     pub fn collect(
         &mut self,
         session: &Session,
@@ -72,7 +84,12 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             Answer::Continue(())
         };
         let summary = self.run(session, options, "collect", Stream { tasks, sink, plain: true })?;
-        Ok(summary.map(|summary| (results, summary)))
+        let all = summary.map(|summary| (results, summary));
+        if !self.options.on_all_ranks {
+            return Ok(all);
+        }
+        let farm = format!("the farm {:?}", self.name);
+        session.share(&farm, &self.codecs.results, all, |error| error.in_farm(&self.name)).map(Some)
     }
 
     /// Iterations that depend on each other: `next` gets all results of a set of tasks, in their order, with the
@@ -121,7 +138,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     /// As [`iterate`](Farm::iterate), but tasks that failed at every attempt come along with the results.
     ///
     /// # Errors
-    /// As [`map`](Farm::map), and an error of `next`.
+    /// As [`for_each`](Farm::for_each), and an error of `next`.
     pub fn try_iterate(
         &mut self,
         session: &Session,
@@ -154,6 +171,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         let config = session.config();
         let mut endpoint = session.endpoint()?;
         let endpoint = &mut *endpoint;
+        let checked = options.check(form).map_err(|error| error.in_farm(&self.name).at_rank(endpoint.rank()));
+        checked.inspect_err(|error| endpoint.report(error))?;
         let run = endpoint.begin_run(&self.announcement(&options, form), config.join_limit)?;
         let (rank, clock) = (endpoint.rank(), endpoint.clock());
         if options.task_limit.is_some()

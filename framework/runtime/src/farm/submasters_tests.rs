@@ -16,7 +16,7 @@ fn sub_masters_change_no_result() {
                         farm = farm.unordered();
                     }
                     let summary =
-                        farm.map(session, 0..2_000, |number, text| seen.push((number, text.unwrap())))?;
+                        farm.for_each(session, 0..2_000, |number, text| seen.push((number, text.unwrap())))?;
                     Ok((seen, summary))
                 })
                 .unwrap();
@@ -60,7 +60,7 @@ fn iterations_and_endless_streams_run_below_sub_masters() {
     assert_eq!((summary.iterations, summary.tasks, summary.sub_masters), (30, 30 * 64, vec![1, 4]));
     let last = run(&config(7), |session| {
         let mut last = 0;
-        farm().map(session, 0.., |number, x| {
+        farm().for_each(session, 0.., |number, x| {
             last = x.unwrap();
             if number == 9_999 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;

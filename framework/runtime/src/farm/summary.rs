@@ -21,7 +21,7 @@ pub struct RankReport {
 }
 
 /// What rank 0 knows after a farm has run. Its `Display` is the table that people read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// The farm's name.
     pub farm: String,

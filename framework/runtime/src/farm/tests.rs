@@ -57,7 +57,7 @@ fn without_order_every_result_comes_once() {
     let mut seen = run(&config(4), |session| {
         let mut seen = Vec::new();
         let mut farm = Farm::new("text", |x: u32| x.to_string()).unordered().dedicated_master();
-        farm.map(session, 0..1_000, |number, text| seen.push((number, text.unwrap())))?;
+        farm.for_each(session, 0..1_000, |number, text| seen.push((number, text.unwrap())))?;
         Ok(seen)
     })
     .unwrap();
@@ -71,7 +71,7 @@ fn an_endless_stream_is_stopped_by_the_sink() {
         let (sum, tasks) = run(&config(ranks), |session| {
             let mut sum = 0;
             let mut farm = Farm::new("same", |x: u64| x);
-            let summary = farm.map(session, 0.., |number, x| {
+            let summary = farm.for_each(session, 0.., |number, x| {
                 sum += x.unwrap();
                 if number == 9_999 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             })?;
@@ -101,7 +101,7 @@ fn a_failing_task_is_tried_again_and_then_comes_back_with_its_error() {
                     }
                 };
                 let mut farm = Farm::try_new("try", work).chunking(chunking).retries(2);
-                let summary = farm.map(session, 0..100, |number, result| match result {
+                let summary = farm.for_each(session, 0..100, |number, result| match result {
                     Ok(x) => good.push((number, x)),
                     Err(failed) => bad.push(failed),
                 })?;
@@ -157,7 +157,7 @@ fn errors_end_the_job_where_they_are_to_and_say_where() {
                 farm = farm.fail_fast();
             }
             let tasks = (0..100u64).inspect(|&n| assert!(what != "iterator" || n != 20, "torn"));
-            farm.map(session, tasks, |number, _| -> Result<(), BoxError> {
+            farm.for_each(session, tasks, |number, _| -> Result<(), BoxError> {
                 assert!(what != "panic" || number != 20, "torn");
                 if what == "sink" && number == 20 { Err("torn".into()) } else { Ok(()) }
             })?;
@@ -203,7 +203,7 @@ fn a_farm_is_run_again_with_the_workers_it_has() {
             Ok(Second)
         });
         for _ in 0..3 {
-            farm.map(session, 0..50, |_, _| ())?;
+            farm.for_each(session, 0..50, |_, _| ())?;
         }
         Ok(())
     })
@@ -244,7 +244,7 @@ fn a_long_task_beside_signs_of_life_goes_on() {
 fn ranks_that_built_another_farm_are_told() {
     let error = run(&config(2), |session| {
         let name = if session.is_root() { "one" } else { "other" };
-        Farm::new(name, |x: u64| x).dedicated_master().map(session, 0..10, |_, _| ())?;
+        Farm::new(name, |x: u64| x).dedicated_master().for_each(session, 0..10, |_, _| ())?;
         Ok(())
     })
     .unwrap_err();
@@ -304,7 +304,7 @@ fn a_slow_sink_or_source_does_not_make_rank_0_silent() {
                     nap(x);
                 }
             });
-            farm.map(session, tasks, |number, x| {
+            farm.for_each(session, tasks, |number, x| {
                 if slow_sink {
                     nap(number);
                 }
@@ -317,4 +317,40 @@ fn a_slow_sink_or_source_does_not_make_rank_0_silent() {
         seen.sort_unstable();
         assert!(seen.into_iter().eq((0..80).map(|x| (x, x))));
     }
+}
+
+#[test]
+fn options_that_mean_nothing_are_errors() {
+    for ranks in [1, 3] {
+        let refused = |option: &str| {
+            let error = run(&config(ranks), |session| {
+                let farm = Farm::new("square", |x: u64| x * x);
+                match option {
+                    "workers" => farm.workers(0).collect(session, 0..9).map(drop)?,
+                    "sub_masters" => farm
+                        .task_limit(Duration::from_secs(9))
+                        .sub_masters(1)
+                        .collect(session, 0..9)
+                        .map(drop)?,
+                    _ => farm.on_all_ranks().for_each(session, 0..9, |_, _| ()).map(drop)?,
+                }
+                Ok(())
+            });
+            let error = error.unwrap_err();
+            assert_eq!((error.kind(), error.stage()), (ErrorKind::Config, Some("square")), "{error}");
+            assert!(error.message().contains(option), "{error}");
+        };
+        ["workers", "sub_masters", "on_all_ranks"].into_iter().for_each(refused);
+    }
+}
+
+#[test]
+fn a_farm_says_more_than_the_environment() {
+    let config = config(4).balance(Balance::Live);
+    let summary = run(&config, |session| {
+        let mut farm = Farm::new("still", |x: u64| x).balance(Balance::Off).workers(2);
+        farm.for_each(session, 0..3_000, |_, _| ()).map_err(Into::into)
+    });
+    let summary = summary.unwrap().unwrap();
+    assert_eq!((summary.started_with, summary.ended_with, summary.change), (2, 2, None));
 }

@@ -9,10 +9,10 @@ use super::doall::{Segment, UnitMigration, gather};
 use super::ranges::Ranges;
 use super::settings::{Settings, loop_options};
 use super::summary::Summary;
-use crate::error::{BoxError, ErrorKind, Result};
+use crate::error::{BoxError, Result};
 use crate::session::{Announcement, Session};
 use crate::user_code;
-use crate::wire::{Codec, Item, weigh_some};
+use crate::wire::{Codec, Item};
 
 /// A loop over indices, for data that all ranks have: any rank may do any of them, and they move from slow ranks to fast ones.
 ///
@@ -160,16 +160,7 @@ impl ParallelFor {
         session: &Session,
         values: Option<(Vec<V>, S)>,
     ) -> Result<(Vec<V>, S)> {
-        let endpoint = &mut *session.endpoint()?;
-        let what = Announcement::new(format!("shares out the result of the loop {:?}", self.name));
-        let what = what.with("values of type", type_name::<V>());
-        let bytes = values.as_ref().map_or(1, |(values, _)| weigh_some(values) / values.len().max(1));
-        let (codec, limit) = (Codec::of_type(), session.config().join_limit);
-        endpoint.broadcast_items(what, limit, &codec, bytes, values).map_err(|error| {
-            let error = if error.kind() == ErrorKind::Peer { error } else { error.in_loop(&self.name) };
-            let error = error.at_rank(endpoint.rank());
-            endpoint.report(&error);
-            error
-        })
+        let what = format!("the loop {:?}", self.name);
+        session.share(&what, &Codec::of_type(), values, |error| error.in_loop(&self.name))
     }
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use armature_planner::pipeline::Dispatch;
 
 use super::choice::MappingChoice;
+use super::collect::Collect;
 use super::erased::{Codec, Function, Update};
+use super::runnable::{Options, PipelineDef, Runnable};
 use super::source_sink::{ErasedSink, ErasedSource, SinkOf, SourceOf, TrySinkOf, TrySourceOf};
 use super::stage::{Closure, Stage, StageResult};
 use super::stage_def::{Factory, StageDef};
@@ -26,6 +28,8 @@ pub struct Pipeline<'p, T> {
     /// One codec for each edge: `codecs[0]` leaves the source, `codecs[n]` leaves stage n - 1.
     codecs: Vec<Arc<dyn Codec>>,
     ordered: bool,
+    /// An option that means nothing where it stands.
+    misuse: Option<&'static str>,
     item: PhantomData<fn() -> T>,
 }
 
@@ -55,6 +59,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
             stages: Vec::new(),
             codecs: vec![Arc::new(wire::Codec::<T>::of_type())],
             ordered: true,
+            misuse: None,
             item: PhantomData,
         }
     }
@@ -80,6 +85,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
             stages: self.stages,
             codecs: self.codecs,
             ordered: self.ordered,
+            misuse: self.misuse,
             item: PhantomData,
         }
     }
@@ -96,11 +102,9 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// use armature::pipeline::Pipeline;
     ///
     /// let squares = armature::run(&armature::Config::new(), |session| {
-    ///     let mut squares = Vec::new();
-    ///     Pipeline::source("numbers", || 0..5u64).update("square", |x| *x *= *x).collect_into(&mut squares).run(session)?;
-    ///     Ok(squares)
+    ///     Ok(Pipeline::source("numbers", || 0..5u64).update("square", |x| *x *= *x).collect().run(session)?)
     /// })?;
-    /// assert_eq!(squares, [0, 1, 4, 9, 16]);
+    /// assert_eq!(squares.unwrap().0, [0, 1, 4, 9, 16]);
     /// # Ok::<(), armature::Error>(())
     /// ```
     pub fn update(mut self, name: &str, f: impl FnMut(&mut T) + Send + Clone + 'p) -> Self {
@@ -140,19 +144,22 @@ impl<'p, T: Item> Pipeline<'p, T> {
 
     /// Declares the stage added last to be serial: one rank runs it, and it sees the items in order.
     ///
-    /// Stages with state between items, and stages that write in order, are serial.
-    pub fn serial(mut self) -> Self {
-        if let Some(stage) = self.stages.last_mut() {
-            stage.serial = true;
-        }
-        self
+    /// Stages with state between items, and stages that write in order, are serial. Behind the source, where there is no stage
+    /// yet, it is an error when the pipeline is run.
+    pub fn serial(self) -> Self {
+        self.declare("serial", |stage| stage.serial = true)
     }
 
     /// Declares the stage added last to be serial and to run on rank 0, because it touches what only rank 0
-    /// has (files, a terminal).
-    pub fn at_root(mut self) -> Self {
-        if let Some(stage) = self.stages.last_mut() {
-            (stage.serial, stage.at_root) = (true, true);
+    /// has (files, a terminal). Behind the source it is an error when the pipeline is run.
+    pub fn at_root(self) -> Self {
+        self.declare("at_root", |stage| (stage.serial, stage.at_root) = (true, true))
+    }
+
+    fn declare(mut self, option: &'static str, set: impl FnOnce(&mut StageDef<'p>)) -> Self {
+        match self.stages.last_mut() {
+            Some(stage) => set(stage),
+            None => self.misuse = Some(option),
         }
         self
     }
@@ -180,7 +187,11 @@ impl<'p, T: Item> Pipeline<'p, T> {
     }
 
     fn end(self, name: &str, sink: impl ErasedSink + 'p) -> Runnable<'p> {
-        Runnable {
+        self.end_in(name, sink, ())
+    }
+
+    fn end_in<C>(self, name: &str, sink: impl ErasedSink + 'p, collect: C) -> Runnable<'p, C> {
+        let def = PipelineDef {
             source_name: self.source_name,
             source: self.source,
             stages: self.stages,
@@ -191,12 +202,31 @@ impl<'p, T: Item> Pipeline<'p, T> {
             mapping: MappingChoice::Auto,
             remaps: Vec::new(),
             dispatch: Dispatch::OnDemand,
-        }
+            options: Options::default(),
+            misuse: self.misuse,
+        };
+        Runnable { def, collect }
     }
 
-    /// Ends the pipeline by appending every item to a vector, which stays empty on the other ranks.
-    pub fn collect_into(self, items: &'p mut Vec<T>) -> Runnable<'p> {
-        self.for_each("collect", |item| items.push(item))
+    /// Ends the pipeline by keeping all items: [`run`](Runnable::run) gives them in the order of the source, also those of an
+    /// [unordered](Pipeline::unordered) pipeline, on rank 0, or on every rank with [`on_all_ranks`](Runnable::on_all_ranks).
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// let config = armature::Config::new().ranks(3);
+    /// let squares = armature::run(&config, |session| {
+    ///     let squares = Pipeline::source("numbers", || 0..5u64).map("square", |x| x * x).collect();
+    ///     Ok(squares.on_all_ranks().run(session)?)
+    /// })?;
+    /// let (squares, summary) = squares.unwrap();
+    /// assert_eq!((squares, summary.delivered), (vec![0, 1, 4, 9, 16], 5));
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn collect(self) -> Runnable<'p, Collect<T>> {
+        let collect = Collect::new();
+        let sink = collect.sink();
+        self.end_in("collect", sink, collect)
     }
 }
 
@@ -209,11 +239,11 @@ impl<T: Item + bytemuck::Pod> Pipeline<'_, T> {
     /// ```
     /// use armature::pipeline::Pipeline;
     ///
-    /// let mut ends = Vec::new();
-    /// let pipeline = Pipeline::source("points", || (0..10).map(|x| [f64::from(x), 1.0])).plain();
-    /// let pipeline = pipeline.map("end", |[x, y]| x + y).collect_into(&mut ends);
-    /// armature::run(&armature::Config::new(), |_| Ok(()))?;
-    /// # drop(pipeline);
+    /// let ends = armature::run(&armature::Config::new(), |session| {
+    ///     let points = Pipeline::source("points", || (0..10).map(|x| [f64::from(x), 1.0])).plain();
+    ///     Ok(points.map("end", |[x, y]| x + y).collect().run(session)?)
+    /// })?;
+    /// assert_eq!(ends.unwrap().0[..3], [1.0, 2.0, 3.0]);
     /// # Ok::<(), armature::Error>(())
     /// ```
     pub fn plain(mut self) -> Self {
@@ -224,67 +254,12 @@ impl<T: Item + bytemuck::Pod> Pipeline<'_, T> {
     }
 }
 
-/// A pipeline that is complete: choose how it is mapped, then [`run`](Runnable::run) it.
-#[must_use = "a pipeline does nothing until it is run"]
-pub struct Runnable<'p> {
-    pub(crate) source_name: String,
-    pub(crate) source: Box<dyn ErasedSource + 'p>,
-    pub(crate) stages: Vec<StageDef<'p>>,
-    pub(crate) codecs: Vec<Arc<dyn Codec>>,
-    pub(crate) sink_name: String,
-    pub(crate) sink: Box<dyn ErasedSink + 'p>,
-    pub(crate) ordered: bool,
-    pub(crate) mapping: MappingChoice,
-    pub(crate) remaps: Vec<(u64, MappingChoice)>,
-    pub(crate) dispatch: Dispatch,
-}
-
-impl Runnable<'_> {
-    /// Which rank runs which stage; [`MappingChoice::Auto`] unless it is set.
-    pub fn mapping(mut self, mapping: MappingChoice) -> Self {
-        self.mapping = mapping;
-        self
-    }
-
-    /// Asks for another mapping as soon as `items` items have reached the sink. The stream goes on meanwhile.
-    ///
-    /// May be called several times. For experiments and tests, and for streams whose changes are known in advance;
-    /// otherwise the framework finds out by itself when another mapping is worth it
-    /// ([`Balance::Live`](crate::Balance::Live)).
-    pub fn remap_after(mut self, items: u64, mapping: MappingChoice) -> Self {
-        self.remaps.push((items, mapping));
-        self
-    }
-
-    /// How items are handed to the replicas of a stage; on demand unless it is set.
-    pub fn dispatch(mut self, dispatch: Dispatch) -> Self {
-        self.dispatch = dispatch;
-        self
-    }
-
-    /// The stages' names in order.
-    pub fn stage_names(&self) -> Vec<&str> {
-        self.stages.iter().map(|s| s.name.as_str()).collect()
-    }
-}
-
 impl<T> fmt::Debug for Pipeline<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stages: Vec<&str> = self.stages.iter().map(|s| s.name.as_str()).collect();
         f.debug_struct("Pipeline")
             .field("source", &self.source_name)
             .field("stages", &stages)
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Runnable<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Runnable")
-            .field("source", &self.source_name)
-            .field("stages", &self.stage_names())
-            .field("sink", &self.sink_name)
-            .field("mapping", &self.mapping)
             .finish_non_exhaustive()
     }
 }

@@ -5,15 +5,14 @@
 //!
 //! let config = armature::Config::new().ranks(3);
 //! let words = armature::run(&config, |session| {
-//!     let mut words = Vec::new();
-//!     Pipeline::source("numbers", || 0..1_000u64)
+//!     let words = Pipeline::source("numbers", || 0..1_000u64)
 //!         .map("square", |x| x * x)
 //!         .filter_map("even", |x| (x % 2 == 0).then_some(x))
 //!         .map("show", |x| format!("<{x}>"))
-//!         .collect_into(&mut words)
-//!         .run(session)?;
-//!     Ok(words)
+//!         .collect();
+//!     Ok(words.run(session)?)
 //! })?;
+//! let (words, _summary) = words.unwrap();
 //! assert_eq!(words.len(), 500);
 //! assert_eq!(words[..3], ["<0>", "<4>", "<16>"]);
 //! # Ok::<(), armature::Error>(())
@@ -31,13 +30,14 @@
 //! - A stage maps one item to one, or drops it; it cannot make several out of one.
 //! - The source is drawn from while rank 0 has nothing better to do. An iterator that blocks holds up the stages
 //!   and the sink of rank 0 as long.
-//! - What is in flight is bounded by a window ([`Config::window_bytes`](crate::Config::window_bytes)), which
+//! - What is in flight is bounded by a window ([`window_bytes`](Runnable::window_bytes)), which
 //!   counts the bytes that items have on the wire.
 //!
 //! The protocol is described in `machine/README.md` beside this module's source.
 
 mod builder;
 mod choice;
+mod collect;
 #[cfg(doctest)]
 mod compile_fail;
 mod controller;
@@ -55,6 +55,7 @@ mod remap_cost;
 mod remaps;
 mod run;
 mod run_spec;
+mod runnable;
 mod sizes;
 mod source_sink;
 mod stage;
@@ -73,9 +74,11 @@ const LOOKS_PER_SIMULATED_JOB: u32 = 64;
 
 pub use crate::context::Context;
 pub use armature_planner::pipeline::{Block, Dispatch, Mapping};
-pub use builder::{Pipeline, Runnable};
+pub use builder::Pipeline;
 pub use choice::MappingChoice;
+pub use collect::Collect;
 pub use remaps::Remap;
+pub use runnable::Runnable;
 pub use stage::{Stage, StageResult};
 pub use stats::{RankReport, StageStats};
 pub use summary::Summary;

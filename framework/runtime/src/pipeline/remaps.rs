@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use armature_planner::pipeline::Mapping;
+use serde::{Deserialize, Serialize};
 
 use super::choice::MappingChoice;
 use super::stage_def::StageDef;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A mapping that came into force.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Remap {
     /// When, since the run began.

@@ -1,12 +1,13 @@
 //! Running a pipeline on a session.
 
 use super::NAME;
-use super::builder::Runnable;
 use super::choice::MappingChoice;
+use super::collect::Collect;
 use super::coordinator::Coordinator;
 use super::messages::frame;
 use super::participant::Participant;
 use super::run_spec::RunSpec;
+use super::runnable::{PipelineDef, Runnable};
 use super::stage_host::StageHost;
 use super::summary::Summary;
 use super::worker::Worker;
@@ -14,6 +15,7 @@ use crate::error::Result;
 use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Balance, Session};
+use crate::wire::{Codec, Item};
 
 impl Runnable<'_> {
     /// Runs the pipeline to the end of its stream. Every rank of the session calls this with the same pipeline.
@@ -21,12 +23,45 @@ impl Runnable<'_> {
     /// Returns a [`Summary`] on rank 0 and `None` on the others.
     ///
     /// # Errors
-    /// The first error or panic of the source, a stage or the sink, with rank, stage and item; a mapping that
-    /// does not fit; another rank's failure. On MPI a failure ends the job instead of returning.
-    pub fn run(mut self, session: &Session) -> Result<Option<Summary>> {
-        let config = session.config();
+    /// The first error or panic of the source, a stage or the sink, with rank, stage and item; an option that cannot be used; a
+    /// mapping that does not fit; another rank's failure. On MPI a failure ends the job instead of returning.
+    pub fn run(self, session: &Session) -> Result<Option<Summary>> {
+        self.def.run(session)
+    }
+}
+
+impl<T: Item> Runnable<'_, Collect<T>> {
+    /// Gives the items to every rank, not to rank 0 alone.
+    pub fn on_all_ranks(mut self) -> Self {
+        self.collect.on_all_ranks = true;
+        self
+    }
+
+    /// Runs the pipeline to the end of its stream. Every rank of the session calls this with the same pipeline.
+    ///
+    /// Returns all items in the order of the source, and a [`Summary`], on rank 0, or on every rank with
+    /// [`on_all_ranks`](Runnable::on_all_ranks); `None` on the others.
+    ///
+    /// # Errors
+    /// As for a pipeline that ends in [`for_each`](super::Pipeline::for_each).
+    pub fn run(self, session: &Session) -> Result<Option<(Vec<T>, Summary)>> {
+        let Runnable { def, collect } = self;
+        let (name, on_all_ranks) = (def.name().to_string(), collect.on_all_ranks);
+        let all = def.run(session)?.map(|summary| (collect.into_items(), summary));
+        if !on_all_ranks {
+            return Ok(all);
+        }
+        let what = format!("the pipeline {name:?}");
+        session.share(&what, &Codec::of_type(), all, |error| error.in_pipeline(&name)).map(Some)
+    }
+}
+
+impl PipelineDef<'_> {
+    fn run(mut self, session: &Session) -> Result<Option<Summary>> {
         let mut endpoint = session.endpoint()?;
         let endpoint = &mut *endpoint;
+        let settings = self.settings(session.config()).map_err(|error| error.at_rank(endpoint.rank()));
+        let config = &settings.inspect_err(|error| endpoint.report(error))?;
         let run = endpoint.begin_run(&self.announcement(), config.join_limit)?;
         let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
@@ -64,6 +99,7 @@ impl Runnable<'_> {
         names.extend(self.stage_names());
         names.push(&self.sink_name);
         let mut what = Announcement::new(format!("runs the pipeline {names:?}"));
+        what = what.with("name", format_args!("{:?}", self.name()));
         for (at, codec) in self.codecs.iter().enumerate() {
             what = what.with(&format!("behind {:?} items of type", names[at]), codec.item());
         }

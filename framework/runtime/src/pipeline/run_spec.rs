@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use armature_planner::SharedCores;
 use armature_planner::pipeline::{Dispatch, Mapping, PipelineSpec};
 
-use super::builder::Runnable;
 use super::choice::{MappingChoice, on_root, outline};
 use super::machine::window::WindowPlan;
 use super::remaps::Script;
+use super::runnable::PipelineDef;
 use crate::error::Result;
 use crate::session::{BatchMode, Config, Probed, Session};
 
@@ -28,7 +28,7 @@ pub(crate) struct RunSpec<'s> {
 
 impl<'s> RunSpec<'s> {
     /// Reads the pipeline, and its mapping if that is not to be planned.
-    pub(crate) fn of(pipeline: &mut Runnable<'_>, ranks: usize, session: &'s Session) -> Result<Self> {
+    pub(crate) fn of(pipeline: &mut PipelineDef<'_>, ranks: usize, session: &'s Session) -> Result<Self> {
         let choice: &MappingChoice = &pipeline.mapping;
         Ok(RunSpec {
             outline: outline(&pipeline.stages),

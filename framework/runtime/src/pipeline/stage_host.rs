@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::builder::Runnable;
 use super::erased::{Codec, ErasedStage, Items};
 use super::machine::batch::{Batch, Payload};
 use super::machine::{Done, Job};
+use super::runnable::PipelineDef;
 use super::sizes::Sizes;
 use super::source_sink::{ErasedSink, ErasedSource};
 use super::stage_def::StageDef;
@@ -109,7 +109,7 @@ impl Timing {
 impl<'p> StageHost<'p> {
     /// Takes a pipeline apart; returns the stage host and its codecs, one for each edge between stages.
     pub(crate) fn new(
-        pipeline: Runnable<'p>,
+        pipeline: PipelineDef<'p>,
         (rank, size): (usize, usize),
         clock: Clock,
         monitor: bool,

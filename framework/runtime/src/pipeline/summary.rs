@@ -3,13 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::remaps::Remap;
 use super::stats::RankReport;
 pub(crate) use crate::observe::words::{seconds, short};
 
 /// What rank 0 knows after a pipeline has run: how it was mapped and where the time went. Its `Display` is the
 /// table that people read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// Stage names in order.
     pub stages: Vec<String>,

@@ -78,7 +78,7 @@ mod tests {
     fn an_error_of_user_code_is_told_also_when_the_next_task_comes_before_it_is_fetched() {
         let items = || [Err::<u8, BoxError>("torn".into())];
         let pipeline = Pipeline::try_source("numbers", items).for_each("out", drop);
-        let stage_host = StageHost::new(pipeline, (0, 1), Clock::wall(), true);
+        let stage_host = StageHost::new(pipeline.def, (0, 1), Clock::wall(), true);
         let draw = || Task::Job(Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None } });
         let error = std::thread::scope(|scope| {
             let waker = Waker::for_this_thread();

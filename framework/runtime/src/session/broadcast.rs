@@ -5,13 +5,14 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use serde::{Serialize, de::DeserializeOwned};
 
+use super::Session;
 use super::agreement::Announcement;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, FRAME_HEADER, Message, frame_header};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
-use crate::wire::{self, Codec};
+use crate::wire::{self, Codec, Item, weigh_some};
 
 /// About how many bytes a piece has. Each piece is encoded and decoded as a whole: larger ones need more memory beside the values,
 /// much smaller ones cost a message for little.
@@ -115,11 +116,35 @@ impl Endpoint {
     }
 }
 
+impl Session {
+    /// Gives all ranks the results that rank 0 has of a skeleton, in words such as `the farm "a"`; `place` adds it to an error.
+    ///
+    /// # Errors
+    /// As [`Endpoint::broadcast`], and results that cannot be encoded. They are reported.
+    pub(crate) fn share<T: Item, S: Serialize + DeserializeOwned>(
+        &self,
+        skeleton: &str,
+        codec: &Codec<T>,
+        root: Option<(Vec<T>, S)>,
+        place: impl Fn(Error) -> Error,
+    ) -> Result<(Vec<T>, S)> {
+        let endpoint = &mut *self.endpoint()?;
+        let what = Announcement::new(format!("gives all ranks the results of {skeleton}"));
+        let what = what.with("results of type", std::any::type_name::<T>());
+        let bytes = root.as_ref().map_or(1, |(items, _)| weigh_some(items) / items.len().max(1));
+        let shared = endpoint.broadcast_items(what, self.config.join_limit, codec, bytes, root);
+        shared.map_err(|error| {
+            let error = if error.kind() == ErrorKind::Peer { error } else { place(error).at_rank(self.rank) };
+            endpoint.report(&error);
+            error
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::session::{Config, run};
-    use crate::wire::weigh_some;
 
     /// What each rank gets of these items of rank 0.
     fn given<T: crate::Item + Clone + Sync>(

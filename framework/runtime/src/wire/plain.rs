@@ -33,15 +33,13 @@ use super::memory;
 /// use armature::{Config, Plain, pipeline::Pipeline};
 ///
 /// let means = armature::run(&Config::new(), |session| {
-///     let mut means = Vec::new();
-///     Pipeline::source("signals", || (0..100).map(|n| Plain([f64::from(n); 128])))
+///     let means = Pipeline::source("signals", || (0..100).map(|n| Plain([f64::from(n); 128])))
 ///         .plain()
 ///         .map("mean", |signal| signal.iter().sum::<f64>() / 128.0)
-///         .collect_into(&mut means)
-///         .run(session)?;
-///     Ok(means)
+///         .collect();
+///     Ok(means.run(session)?)
 /// })?;
-/// assert_eq!(means[99], 99.0);
+/// assert_eq!(means.unwrap().0[99], 99.0);
 /// # Ok::<(), armature::Error>(())
 /// ```
 #[derive(

@@ -85,8 +85,13 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'a, 
         let (size, clock) = (endpoint.size(), endpoint.clock());
         // A task of its own that hangs could not be given up.
         let computes = size == 1 || !(options.dedicated || options.task_limit.is_some());
-        let state = MasterState::new((size, endpoint.lost()), computes, &options, config.window_bytes);
-        let balance = config.balance.unwrap_or(Balance::Live);
+        let state = MasterState::new(
+            (size, endpoint.lost()),
+            computes,
+            &options,
+            options.window_bytes.unwrap_or(config.window_bytes),
+        );
+        let balance = options.balance.or(config.balance).unwrap_or(Balance::Live);
         let mut master = MasterRank {
             driver: user_job::driver(config, clock, size),
             state,

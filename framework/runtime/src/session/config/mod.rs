@@ -19,23 +19,26 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Settings of a run. What a setter says overrides the environment; the environment overrides the default.
 ///
+/// A configuration says how ranks exist, wait and report. What concerns a skeleton is set there; the variables for it in this
+/// table are for every skeleton that does not say so itself.
+///
 /// | variable | setter | value | default |
 /// |---|---|---|---|
 /// | `ARMATURE_TRANSPORT` | [`transport`](Config::transport) | `auto`, `local`, `mpi` | `auto`: `mpi` where a launcher started the program, else `local` |
 /// | `ARMATURE_RANKS` | [`ranks`](Config::ranks) | number of ranks, for `local` | 1 |
 /// | `ARMATURE_BIND` | [`bind`](Config::bind) | `core`, `none`: bind ranks that the launcher left unbound | `none` |
 /// | `ARMATURE_DRIVER` | [`driver`](Config::driver) | `auto`, `inline`, `threaded`: does user code have a thread of its own | `auto` |
-/// | `ARMATURE_BATCH` | [`batch`](Config::batch) | `auto`, or items per message | `auto` |
-/// | `ARMATURE_BATCH_MICROSECONDS` | [`batch_time`](Config::batch_time) | work that a batch may hold, in µs | 500 |
-/// | `ARMATURE_WINDOW` | [`window`](Config::window) | `auto`, or batches in flight | `auto` |
-/// | `ARMATURE_WINDOW_BYTES` | [`window_bytes`](Config::window_bytes) | bytes in flight, at most | 268435456 |
-/// | `ARMATURE_REQUEST_AHEAD` | [`request_ahead`](Config::request_ahead) | batches a replica asks for before it needs them | 2 |
+/// | `ARMATURE_BATCH` | [`batch`](crate::pipeline::Runnable::batch) | `auto`, or items per message | `auto` |
+/// | `ARMATURE_BATCH_MICROSECONDS` | [`batch_time`](crate::pipeline::Runnable::batch_time) | work that a batch may hold, in µs | 500 |
+/// | `ARMATURE_WINDOW` | [`window`](crate::pipeline::Runnable::window) | `auto`, or batches in flight | `auto` |
+/// | `ARMATURE_WINDOW_BYTES` | [`window_bytes`](crate::pipeline::Runnable::window_bytes) | bytes in flight, at most | 268435456 |
+/// | `ARMATURE_REQUEST_AHEAD` | [`request_ahead`](crate::pipeline::Runnable::request_ahead) | batches a replica asks for before it needs them | 2 |
 /// | `ARMATURE_IDLE_MICROSECONDS` | [`idle_sleep`](Config::idle_sleep) | longest sleep of an idle rank, in µs | 1000 |
 /// | `ARMATURE_SPLIT_BYTES` | [`split_bytes`](Config::split_bytes) | messages above this are sent in pieces | 67108864 |
 /// | `ARMATURE_PEER_SECONDS` | [`peer_limit`](Config::peer_limit) | silence of a rank that ends the job, in s | 120 |
 /// | `ARMATURE_JOIN_SECONDS` | [`join_limit`](Config::join_limit) | how long ranks wait for one that is still busy with the program's own work, before a pipeline and after it, in s | 3600 |
 /// | `ARMATURE_PROGRESS` | [`progress`](Config::progress) | `auto`, `on`, `off`: progress on stderr | `auto` |
-/// | `ARMATURE_MONITOR` | [`monitor`](Config::monitor) | `on`, `off`: per-stage service times | `on` |
+/// | `ARMATURE_MONITOR` | [`monitor`](crate::pipeline::Runnable::monitor) | `on`, `off`: per-stage service times | `on` |
 /// | `ARMATURE_BALANCE` | [`balance`](Config::balance) | `off`, `once`, `live`: is the mapping, or a farm's number of workers, changed while it runs | `live` for farms and for a mapping that was planned, `off` for one that was given |
 /// | `ARMATURE_EVENTS` | [`events`](Config::events) | directory for the log of events, one file a rank | no log |
 /// | `ARMATURE_JOB_STATUS` | [`job_status`](Config::job_status) | file in which the job says [how it stands](crate::job_status) | none |
@@ -59,9 +62,7 @@ pub struct Config {
     pub(crate) join_limit: Duration,
     pub(crate) progress: Progress,
     pub(crate) monitor: bool,
-    #[allow(dead_code, reason = "pipelines do not read it yet")]
     pub(crate) balance: Option<Balance>,
-    #[allow(dead_code, reason = "pipelines do not read it yet")]
     pub(crate) events: Option<PathBuf>,
     pub(crate) job_status: Option<PathBuf>,
     /// Variables of the environment that look like settings and are none.
@@ -125,38 +126,6 @@ impl Config {
         self
     }
 
-    /// Items per message.
-    pub fn batch(mut self, batch: BatchMode) -> Self {
-        self.batch = batch;
-        self
-    }
-
-    /// The work that an automatically sized batch may hold at all stages together.
-    pub fn batch_time(mut self, time: Duration) -> Self {
-        self.batch_time = time;
-        self
-    }
-
-    /// Batches in flight between source and sink; `None` sizes the window by Little's law.
-    pub fn window(mut self, batches: Option<usize>) -> Self {
-        self.window = batches;
-        self
-    }
-
-    /// Bytes in flight between source and sink, at most (one batch is always allowed). What has not been seen yet is expected to
-    /// be as large as the largest so far.
-    pub fn window_bytes(mut self, bytes: usize) -> Self {
-        self.window_bytes = bytes;
-        self
-    }
-
-    /// Batches that a replica asks for before it needs them; one fewer (but one at least) where a batch takes it 10 ms or
-    /// more.
-    pub fn request_ahead(mut self, batches: usize) -> Self {
-        self.request_ahead = batches;
-        self
-    }
-
     /// The longest that an idle rank sleeps before it looks for messages again.
     pub fn idle_sleep(mut self, limit: Duration) -> Self {
         self.idle_sleep = limit;
@@ -190,13 +159,7 @@ impl Config {
         self
     }
 
-    /// Whether per-stage service times are measured.
-    pub fn monitor(mut self, on: bool) -> Self {
-        self.monitor = on;
-        self
-    }
-
-    /// Whether mappings are changed while the stream runs, planned and given ones alike.
+    /// Whether skeletons change what runs where while they run: all that do not say so themselves.
     pub fn balance(mut self, balance: Balance) -> Self {
         self.balance = Some(balance);
         self
@@ -270,7 +233,7 @@ mod tests {
     #[test]
     fn setters_are_checked_at_the_start() {
         assert!(Config::new().ranks(0).validate().is_err());
-        assert!(Config::new().batch(BatchMode::Fixed(0)).validate().is_err());
+        assert!(Config { batch: BatchMode::Fixed(0), ..Config::new() }.validate().is_err());
         assert!(Config::new().validate().is_ok());
     }
 }

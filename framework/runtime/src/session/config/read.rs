@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
-use super::variables::unknown;
+use super::variables::{SETTINGS, remark, unknown};
 use super::{Config, MAX_BATCH, MAX_SPLIT};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -80,9 +80,35 @@ impl Config {
         Ok((self, rest))
     }
 
+    /// These settings with one more, by the name of its variable: for programs that have them from somewhere else than the
+    /// environment.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] when there is no such setting, or the value cannot be used.
+    ///
+    /// ```
+    /// use armature::Config;
+    ///
+    /// let config = Config::new().set("ARMATURE_BATCH", "64")?;
+    /// assert!(config.set("ARMATURE_BATCH", "some").is_err());
+    /// assert!(Config::new().set("ARMATURE_BATHC", "64").unwrap_err().message().contains("did you mean ARMATURE_BATCH?"));
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn set(self, name: &str, value: &str) -> Result<Self> {
+        if !SETTINGS.contains(&name) {
+            return Err(Error::new(ErrorKind::Config, remark(name)));
+        }
+        self.read(|asked| (asked == name).then(|| value.to_string()))
+    }
+
     /// As [`from_env`](Config::from_env), over any source of variables.
     pub(crate) fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
-        let mut c = Config::default();
+        Config::default().read(lookup)
+    }
+
+    /// These settings with those of a source of variables on top.
+    fn read(self, lookup: impl Fn(&str) -> Option<String>) -> Result<Self> {
+        let mut c = self;
         let read = |name: &str| lookup(name).filter(|v| !v.is_empty());
         if let Some(v) = read("ARMATURE_TRANSPORT") {
             c.transport = choose("ARMATURE_TRANSPORT", &v, TRANSPORTS)?;
@@ -141,7 +167,9 @@ impl Config {
         if let Some(v) = read("ARMATURE_EVENTS") {
             c.events = Some(directory("ARMATURE_EVENTS", &v)?);
         }
-        c.job_status = read("ARMATURE_JOB_STATUS").map(PathBuf::from);
+        if let Some(v) = read("ARMATURE_JOB_STATUS") {
+            c.job_status = Some(PathBuf::from(v));
+        }
         Ok(c)
     }
 }

@@ -33,6 +33,11 @@ fn for_the_book(row: &str) -> String {
         let (target, after) = target.split_once(')').expect("a link ends");
         written.push_str(before);
         match target.strip_prefix("crate::") {
+            // A method, with its type.
+            Some(path) if text.starts_with('`') => {
+                let method: Vec<&str> = path.rsplitn(3, "::").take(2).collect();
+                written.push_str(&format!("`{}::{}`", method[1], method[0]));
+            }
             Some(module) => written.push_str(&format!("{text} (`armature::{module}`)")),
             None => written.push_str(&format!("`{target}`")),
         }

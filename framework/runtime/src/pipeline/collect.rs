@@ -1,0 +1,45 @@
+//! The items of a pipeline as its result.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::erased::{Items, Range, typed};
+use super::source_sink::ErasedSink;
+use crate::error::Result;
+use crate::wire::Item;
+
+/// Batches that have reached the sink, each with the number of its first item.
+type Batches<T> = Arc<Mutex<Vec<(u64, Vec<T>)>>>;
+
+/// All items are kept, to be what [`run`](super::Runnable::run) gives back. Made by [`collect`](super::Pipeline::collect).
+#[derive(Debug)]
+pub struct Collect<T> {
+    batches: Batches<T>,
+    pub(super) on_all_ranks: bool,
+}
+
+impl<T: Item> Collect<T> {
+    pub(super) fn new() -> Self {
+        Collect { batches: Batches::default(), on_all_ranks: false }
+    }
+
+    pub(super) fn sink(&self) -> impl ErasedSink + use<T> {
+        Sink(self.batches.clone())
+    }
+
+    /// All items in the order of the source. Batches may have come in another one.
+    pub(super) fn into_items(self) -> Vec<T> {
+        let mut batches = std::mem::take(&mut *self.batches.lock().unwrap_or_else(PoisonError::into_inner));
+        batches.sort_by_key(|(first, _)| *first);
+        batches.into_iter().flat_map(|(_, items)| items).collect()
+    }
+}
+
+struct Sink<T>(Batches<T>);
+
+impl<T: Item> ErasedSink for Sink<T> {
+    fn take(&mut self, items: Items, range: &Range) -> Result<()> {
+        let items = typed::<T>(items)?;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((range.first, items));
+        Ok(())
+    }
+}

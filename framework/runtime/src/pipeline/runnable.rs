@@ -1,0 +1,234 @@
+//! A pipeline that is complete, with its options.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use armature_planner::pipeline::Dispatch;
+
+use super::choice::MappingChoice;
+use super::erased::Codec;
+use super::source_sink::{ErasedSink, ErasedSource};
+use super::stage_def::StageDef;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::{Balance, BatchMode, Config};
+
+/// A pipeline that is complete: choose how it is run, then [`run`](Runnable::run) it.
+#[must_use = "a pipeline does nothing until it is run"]
+pub struct Runnable<'p, C = ()> {
+    pub(super) def: PipelineDef<'p>,
+    /// What becomes of the items, beside the sink.
+    pub(super) collect: C,
+}
+
+/// What has been written down.
+pub(crate) struct PipelineDef<'p> {
+    pub(crate) source_name: String,
+    pub(crate) source: Box<dyn ErasedSource + 'p>,
+    pub(crate) stages: Vec<StageDef<'p>>,
+    pub(crate) codecs: Vec<Arc<dyn Codec>>,
+    pub(crate) sink_name: String,
+    pub(crate) sink: Box<dyn ErasedSink + 'p>,
+    pub(crate) ordered: bool,
+    pub(crate) mapping: MappingChoice,
+    pub(crate) remaps: Vec<(u64, MappingChoice)>,
+    pub(crate) dispatch: Dispatch,
+    pub(crate) options: Options,
+    /// An option that means nothing where it stands.
+    pub(crate) misuse: Option<&'static str>,
+}
+
+/// What a pipeline says of itself, instead of the settings of the run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    name: Option<String>,
+    balance: Option<Balance>,
+    batch: Option<BatchMode>,
+    batch_time: Option<Duration>,
+    window: Option<usize>,
+    window_bytes: Option<usize>,
+    request_ahead: Option<usize>,
+    monitor: Option<bool>,
+}
+
+impl<C> Runnable<'_, C> {
+    /// What the pipeline is called in summaries and messages: as its source unless it is set.
+    pub fn name(mut self, name: &str) -> Self {
+        self.def.options.name = Some(name.to_string());
+        self
+    }
+
+    /// Which rank runs which stage; [`MappingChoice::Auto`] unless it is set.
+    pub fn mapping(mut self, mapping: MappingChoice) -> Self {
+        self.def.mapping = mapping;
+        self
+    }
+
+    /// Asks for another mapping as soon as `items` items have reached the sink. The stream goes on meanwhile.
+    ///
+    /// May be called several times. For experiments and tests, and for streams whose changes are known in advance;
+    /// otherwise the framework finds out by itself when another mapping is worth it
+    /// ([`Balance::Live`](crate::Balance::Live)).
+    pub fn remap_after(mut self, items: u64, mapping: MappingChoice) -> Self {
+        self.def.remaps.push((items, mapping));
+        self
+    }
+
+    /// How items are handed to the replicas of a stage; on demand unless it is set.
+    pub fn dispatch(mut self, dispatch: Dispatch) -> Self {
+        self.def.dispatch = dispatch;
+        self
+    }
+
+    /// Whether the mapping is changed while the stream runs, a planned and a given one alike. Without it,
+    /// [`Config::balance`](crate::Config::balance) says so, and by default a planned one is changed whenever that pays, a given
+    /// one never.
+    pub fn balance(mut self, balance: Balance) -> Self {
+        self.def.options.balance = Some(balance);
+        self
+    }
+
+    /// Items per message; grown from one unless it is set, by this or by `ARMATURE_BATCH`.
+    pub fn batch(mut self, batch: BatchMode) -> Self {
+        self.def.options.batch = Some(batch);
+        self
+    }
+
+    /// The work that an automatically sized batch may hold at all stages together: 500 µs unless it is set, by this or by
+    /// `ARMATURE_BATCH_MICROSECONDS`.
+    pub fn batch_time(mut self, time: Duration) -> Self {
+        self.def.options.batch_time = Some(time);
+        self
+    }
+
+    /// Batches in flight between source and sink, at least 1; sized by Little's law unless it is set, by this or by
+    /// `ARMATURE_WINDOW`.
+    pub fn window(mut self, batches: usize) -> Self {
+        self.def.options.window = Some(batches);
+        self
+    }
+
+    /// Bytes in flight between source and sink, at most (one batch is always allowed): 256 MiB unless it is set, by this or by
+    /// `ARMATURE_WINDOW_BYTES`. What has not been seen yet is expected to be as large as the largest so far.
+    pub fn window_bytes(mut self, bytes: usize) -> Self {
+        self.def.options.window_bytes = Some(bytes);
+        self
+    }
+
+    /// Batches that a replica asks for before it needs them, at least 1; one fewer (but one at least) where a batch takes it
+    /// 10 ms or more. 2 unless it is set, by this or by `ARMATURE_REQUEST_AHEAD`.
+    pub fn request_ahead(mut self, batches: usize) -> Self {
+        self.def.options.request_ahead = Some(batches);
+        self
+    }
+
+    /// Whether the service times of stages are measured: they are unless it is set, by this or by `ARMATURE_MONITOR`.
+    pub fn monitor(mut self, on: bool) -> Self {
+        self.def.options.monitor = Some(on);
+        self
+    }
+
+    /// The stages' names in order.
+    pub fn stage_names(&self) -> Vec<&str> {
+        self.def.stage_names()
+    }
+}
+
+impl PipelineDef<'_> {
+    pub(crate) fn stage_names(&self) -> Vec<&str> {
+        self.stages.iter().map(|s| s.name.as_str()).collect()
+    }
+
+    /// What the pipeline is called.
+    pub(crate) fn name(&self) -> &str {
+        self.options.name.as_ref().unwrap_or(&self.source_name)
+    }
+
+    /// The settings of the run with what this pipeline says instead.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for a value that cannot be used, and an option that means nothing where it stands.
+    pub(crate) fn settings(&self, config: &Config) -> Result<Config> {
+        if let Some(option) = self.misuse {
+            let source = &self.source_name;
+            let text = format!(
+                "the option {option} stands behind the source {source:?}: it belongs behind the stage that it declares"
+            );
+            return Err(Error::new(ErrorKind::Config, text).in_pipeline(self.name()));
+        }
+        let (own, config) = (&self.options, config.clone());
+        let settings = Config {
+            balance: own.balance.or(config.balance),
+            batch: own.batch.unwrap_or(config.batch),
+            batch_time: own.batch_time.unwrap_or(config.batch_time),
+            window: own.window.or(config.window),
+            window_bytes: own.window_bytes.unwrap_or(config.window_bytes),
+            request_ahead: own.request_ahead.unwrap_or(config.request_ahead),
+            monitor: own.monitor.unwrap_or(config.monitor),
+            ..config
+        };
+        settings.validate().map(|()| settings).map_err(|error| error.in_pipeline(self.name()))
+    }
+}
+
+impl<C> fmt::Debug for Runnable<'_, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runnable")
+            .field("name", &self.def.name())
+            .field("source", &self.def.source_name)
+            .field("stages", &self.stage_names())
+            .field("sink", &self.def.sink_name)
+            .field("mapping", &self.def.mapping)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::ErrorKind;
+    use crate::pipeline::{MappingChoice, Pipeline};
+    use crate::session::{Balance, BatchMode, Config, run};
+
+    #[test]
+    fn a_pipeline_says_more_than_the_environment() {
+        let config = Config::new().set("ARMATURE_BATCH", "7").unwrap().set("ARMATURE_WINDOW", "9").unwrap();
+        let pipeline = Pipeline::source("numbers", || 0..9u8).for_each("out", drop);
+        let settings = pipeline.def.settings(&config).unwrap();
+        assert_eq!((settings.batch, settings.window, settings.monitor), (BatchMode::Fixed(7), Some(9), true));
+        let pipeline =
+            pipeline.batch(BatchMode::Fixed(3)).window(2).window_bytes(100).request_ahead(5).monitor(false);
+        let settings = pipeline.balance(Balance::Once).def.settings(&config).unwrap();
+        assert_eq!(
+            (settings.batch, settings.window, settings.monitor),
+            (BatchMode::Fixed(3), Some(2), false)
+        );
+        assert_eq!((settings.window_bytes, settings.request_ahead), (100, 5));
+        assert_eq!(settings.balance, Some(Balance::Once));
+    }
+
+    #[test]
+    fn what_means_nothing_is_an_error_on_every_number_of_ranks() {
+        for ranks in [1, 3] {
+            let refused = |option: &str| {
+                let error = run(&Config::new().ranks(ranks), |session| {
+                    let source = Pipeline::source("numbers", || 0..9u8);
+                    let whole =
+                        |p: Pipeline<'static, u8>| p.map("same", |x| x).for_each("out", drop).name("nine");
+                    let pipeline = match option {
+                        "serial" => whole(source.serial()),
+                        "at_root" => whole(source.at_root()),
+                        "batch" => whole(source).batch(BatchMode::Fixed(0)),
+                        "window" => whole(source).window(0),
+                        _ => whole(source).request_ahead(0),
+                    };
+                    Ok(pipeline.mapping(MappingChoice::Serial).run(session)?)
+                });
+                let error = error.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+                assert!(error.to_string().contains("pipeline nine: "), "{error}");
+                assert!(error.message().contains(option), "{error}");
+            };
+            ["serial", "at_root", "batch", "window", "request_ahead"].into_iter().for_each(refused);
+        }
+    }
+}
