@@ -226,6 +226,30 @@ fn a_slow_source_or_sink_of_a_farm_is_no_death_under_mpirun() {
     job.limit(SOON * 3).passes(&["farm-slow-ends"]);
 }
 
+/// A unit of a loop that takes longer than ranks may be silent is no death, on whichever rank.
+#[test]
+fn a_slow_unit_of_a_loop_is_no_death() {
+    let case = armature_tests::find("units-slow").expect("the case exists");
+    for (ranks, driver) in [(2, Driver::Auto), (3, Driver::Threaded)] {
+        let config = local::config(ranks).driver(driver).peer_limit(Duration::from_secs(1));
+        local::run(case.name, &config, case.run).unwrap_or_else(|e| panic!("{ranks} ranks, {driver:?}: {e}"));
+    }
+}
+
+#[test]
+fn a_slow_unit_of_a_loop_is_no_death_under_mpirun() {
+    let job = Job::new(PROGRAM, 3).arg("units-slow").env("ARMATURE_PEER_SECONDS", "2");
+    job.limit(SOON * 3).passes(&["units-slow"]);
+}
+
+/// Ranks that are inside of long user code leave when another one fails.
+#[test]
+fn a_failure_beside_slow_units_ends_the_job() {
+    let outcome = Job::new(PROGRAM, 3).arg("units-fail-beside-slow").limit(SOON * 2).run();
+    ended_by_failure(&outcome);
+    assert!(outcome.stderr.contains("armature: rank 2: loop beside: torn (in unit 2)"), "{outcome}");
+}
+
 /// Items that take longer than the limit are no standstill, whichever rank they are on.
 #[test]
 fn a_long_item_is_no_standstill() {
@@ -261,8 +285,8 @@ fn a_long_wait_is_told() {
         (&["late", "0", "farm"], "rank 1] has waited 10 s for rank 0, before it runs the farm \"a\""),
         (&["late", "1", "farm"], "rank 0] rank(s) [1] have not come to the farm within 10 s"),
         (&["late", "1", "pipeline"], "rank 0] has waited 10 s for rank(s) [1] to come to the pipeline"),
-        (&["late", "1", "map"], "rank 0] has waited 10 s for the reports of rank 1"),
-        (&["late", "1", "doall"], "rank 0] has waited 10 s for the reports of rank 1"),
+        (&["late", "1", "map"], "rank 0] has waited 10 s for rank(s) [1] to come to the loop"),
+        (&["late", "1", "doall"], "rank 0] has waited 10 s for rank(s) [1] to come to the loop"),
         (&["late", "1", "sweeps"], "rank 0] has waited 10 s for the rows of rank 1"),
     ];
     // They sleep, so they can do so at the same time.

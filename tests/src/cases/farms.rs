@@ -23,7 +23,7 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 /// Farms whose source and sink take longer than ranks may be silent, for a limit of two seconds.
-pub const SLOW: &[Case] = &[Case { name: "farm-slow-ends", run: slow_ends }];
+pub(super) const SLOW: &[Case] = &[Case { name: "farm-slow-ends", run: slow_ends }];
 
 /// Policies of every sort.
 const CHUNKINGS: [Chunking; 7] = [

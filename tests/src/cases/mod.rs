@@ -15,7 +15,6 @@ mod simulated;
 mod units;
 
 pub use deaths::CASES as MORTAL;
-pub use farms::SLOW;
 pub use flow::bounded;
 pub use memory::CASES as MEMORY;
 pub use serial::moves_state;
@@ -24,6 +23,9 @@ use crate::Case;
 
 /// Cases of loops that take longer than one should everywhere: units move as hundreds of seeds say.
 pub const SEEDS: &[Case] = &[units::SEEDS, blocks::SEEDS[0], blocks::SEEDS[1]];
+
+/// Cases of every skeleton whose user code takes long.
+pub const SLOW: &[&[Case]] = &[farms::SLOW, units::SLOW];
 
 /// The cases of every file.
 pub(crate) const ALL: &[&[Case]] = &[

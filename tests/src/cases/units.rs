@@ -22,6 +22,12 @@ pub(super) const CASES: &[Case] = &[
 /// Moves units as each of hundreds of seeds says.
 pub(super) const SEEDS: Case = Case { name: "units-seeds", run: |session| moving(session, 6..206) };
 
+/// Cases in which user code takes longer than ranks may be silent, or than a job may go on that has failed.
+pub(super) const SLOW: &[Case] = &[
+    Case { name: "units-slow", run: slow },
+    Case { name: "units-fail-beside-slow", run: fails_beside_slow },
+];
+
 /// Units with a row of numbers and a text, both of which say whose they are and how often that was done. Passes wait for each
 /// other, or not.
 struct Marked<const NOWAIT: bool> {
@@ -139,6 +145,61 @@ fn large(session: &Session) -> Result<(), BoxError> {
     loops.run(session, 3)?;
     let rows = loops.collect(session)?.map_or_else(Vec::new, Rows::into_values);
     same(session, "large rows", &rows, &(0..60).flat_map(|unit| [unit + 3_000; 5_000]).collect::<Vec<_>>())
+}
+
+fn nap(seconds: u64) {
+    std::thread::sleep(std::time::Duration::from_secs(seconds));
+}
+
+/// Units that take three seconds among many that take next to nothing: on rank 0, on the last one, and where units are made.
+fn slow(session: &Session) -> Result<(), BoxError> {
+    const UNITS: u64 = 300;
+    struct Slow {
+        is_late: bool,
+    }
+    impl DoAll for Slow {
+        type Units = Vec<u64>;
+        fn create(&mut self, range: Range<u64>) -> Result<Vec<u64>, BoxError> {
+            if self.is_late {
+                nap(3);
+            }
+            Ok(range.collect())
+        }
+        fn compute(&mut self, range: Range<u64>, units: &mut [u64]) -> Result<(), BoxError> {
+            for (unit, value) in range.zip(units) {
+                if unit == 40 || unit == UNITS - 9 {
+                    nap(3);
+                }
+                *value += 1_000;
+            }
+            Ok(())
+        }
+    }
+    let is_late = session.rank() + 1 == session.size();
+    let mut slow = DoAllLoop::new("slow", UNITS, Slow { is_late });
+    slow.run(session, 1)?;
+    let units = slow.collect(session)?.unwrap_or_default();
+    let expected = if session.is_root() { (1_000..1_000 + UNITS).collect() } else { vec![] };
+    same(session, "slow units", &units, &expected)?;
+    let is_root = session.is_root();
+    let values = map(session, "slow", 0..UNITS, |n| {
+        if is_root && n == 0 {
+            nap(3);
+        }
+        n
+    })?;
+    that(values == (0..UNITS).collect::<Vec<_>>(), || "not the values of all indices".into())
+}
+
+/// The last rank fails while the others are in units that take far longer than the job may go on.
+fn fails_beside_slow(session: &Session) -> Result<(), BoxError> {
+    let is_last = session.rank() + 1 == session.size();
+    let still = ParallelFor::new("beside", 0..session.size() as u64).balance(Balance::Off);
+    still.run(session, |_| {
+        nap(if is_last { 1 } else { 90 });
+        Err("torn".into())
+    })?;
+    Ok(())
 }
 
 /// What every rank has, put together on rank 0: a loop with a unit for each rank that is never run.

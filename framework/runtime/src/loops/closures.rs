@@ -38,7 +38,7 @@ pub fn parallel_for(
     session: &Session,
     name: &str,
     indices: Range<u64>,
-    body: impl FnMut(Range<u64>) -> Result<(), BoxError>,
+    body: impl FnMut(Range<u64>) -> Result<(), BoxError> + Send,
 ) -> Result<Option<Summary>> {
     ParallelFor::new(name, indices).run(session, body)
 }
@@ -61,7 +61,7 @@ pub fn map<V: Item + Clone>(
     session: &Session,
     name: &str,
     indices: Range<u64>,
-    value: impl FnMut(u64) -> V,
+    value: impl FnMut(u64) -> V + Send,
 ) -> Result<Vec<V>> {
     let map = ParallelFor::new(name, indices);
     let values = map.values(session, "map", value)?;
@@ -90,7 +90,7 @@ pub fn reduce<V: Item + Clone, A: Item + Clone>(
     session: &Session,
     name: &str,
     indices: Range<u64>,
-    value: impl FnMut(u64) -> V,
+    value: impl FnMut(u64) -> V + Send,
     start: A,
     fold: impl FnMut(A, V) -> A,
 ) -> Result<A> {
@@ -125,9 +125,9 @@ pub fn reduce_any_order<A: Item + Clone>(
     session: &Session,
     name: &str,
     indices: Range<u64>,
-    mut value: impl FnMut(u64) -> A,
+    mut value: impl FnMut(u64) -> A + Send,
     start: A,
-    mut combine: impl FnMut(A, A) -> A,
+    mut combine: impl FnMut(A, A) -> A + Send,
 ) -> Result<A> {
     let mut mine = Some(start.clone());
     let what =
@@ -135,9 +135,7 @@ pub fn reduce_any_order<A: Item + Clone>(
     let reduce = ParallelFor::new(name, indices);
     reduce.announced(session, what, |range| {
         for index in range {
-            // It is always there.
-            let before = mine.take().unwrap_or_else(|| start.clone());
-            mine = Some(combine(before, value(index)));
+            mine = mine.take().map(|before| combine(before, value(index)));
         }
         Ok(())
     })?;

@@ -63,20 +63,12 @@ impl Sample {
     }
 }
 
-/// Measures the blocks of a rank. Two readings of the clock a block; one more of the CPU's where blocks are long.
-#[derive(Debug)]
-pub(super) struct Metrics {
+/// Measures blocks on the thread that computes them: two readings of the clock a block, and of the CPU's where blocks are long.
+#[derive(Clone, Debug)]
+pub(super) struct BlockTimer {
     clock: Clock,
-    quantum: QuantumEstimate,
-    /// Since the last sample.
-    recent: Sample,
-    /// When the last sample was taken.
-    sampled: Duration,
-    /// Usual seconds of a unit, for blocks whose CPU time is not read.
-    usual: Option<f64>,
     /// How long the last block took.
     last: Duration,
-    total: RankReport,
 }
 
 /// A block that is being done.
@@ -86,17 +78,17 @@ pub(super) struct Begun {
     cpu: Option<Duration>,
 }
 
-impl Metrics {
+/// What a block took.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlockTime {
+    pub(super) took: Duration,
+    /// How much of it its thread had a core, if that was measured.
+    cpu: Option<Duration>,
+}
+
+impl BlockTimer {
     pub(super) fn new(clock: Clock) -> Self {
-        Metrics {
-            clock,
-            quantum: QuantumEstimate::default(),
-            recent: Sample::default(),
-            sampled: clock.now(),
-            usual: None,
-            last: Duration::ZERO,
-            total: RankReport::default(),
-        }
+        BlockTimer { clock, last: Duration::ZERO }
     }
 
     /// A block begins.
@@ -106,21 +98,69 @@ impl Metrics {
         Begun { wall, cpu: (self.last >= LONG).then(|| self.clock.cpu()) }
     }
 
-    /// For how long the block has been done.
+    /// For how long a block has been done.
     #[inline]
     pub(super) fn since(&self, begun: &Begun) -> Duration {
         self.clock.now().saturating_sub(begun.wall)
     }
 
-    /// The block, of `units` units, is done; returns how long it took.
+    /// The block is done.
+    #[inline]
+    pub(super) fn end(&mut self, begun: &Begun) -> BlockTime {
+        let cpu = begun.cpu.map(|cpu| self.clock.cpu().saturating_sub(cpu));
+        self.last = self.since(begun);
+        BlockTime { took: self.last, cpu }
+    }
+}
+
+/// What a rank has measured.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    clock: Clock,
+    timer: BlockTimer,
+    quantum: QuantumEstimate,
+    /// Since the last sample.
+    recent: Sample,
+    /// When the last sample was taken.
+    sampled: Duration,
+    /// Usual seconds of a unit, for blocks whose CPU time is not read.
+    usual: Option<f64>,
+    total: RankReport,
+}
+
+impl Metrics {
+    pub(super) fn new(clock: Clock) -> Self {
+        Metrics {
+            clock,
+            timer: BlockTimer::new(clock),
+            quantum: QuantumEstimate::default(),
+            recent: Sample::default(),
+            sampled: clock.now(),
+            usual: None,
+            total: RankReport::default(),
+        }
+    }
+
+    /// A block begins on the thread that communicates.
+    #[inline]
+    pub(super) fn begin(&self) -> Begun {
+        self.timer.begin()
+    }
+
+    /// That block, of `units` units, is done; returns how long it took.
     #[inline]
     pub(super) fn end(&mut self, begun: &Begun, units: f64) -> Duration {
-        let cpu = begun.cpu.map(|cpu| self.clock.cpu().saturating_sub(cpu).as_secs_f64());
-        let took = self.clock.now().saturating_sub(begun.wall);
+        let time = self.timer.end(begun);
+        self.done(time, units);
+        time.took
+    }
+
+    /// A block of `units` units was done.
+    #[inline]
+    pub(super) fn done(&mut self, BlockTime { took, cpu }: BlockTime, units: f64) {
         let seconds = took.as_secs_f64();
-        self.last = took;
         let gap = match cpu {
-            Some(cpu) => seconds - cpu,
+            Some(cpu) => seconds - cpu.as_secs_f64(),
             None => seconds - units * self.usual.unwrap_or(f64::INFINITY),
         };
         let off = self.quantum.add(gap);
@@ -132,7 +172,6 @@ impl Metrics {
         self.recent.seconds += seconds;
         self.recent.blocks += 1;
         self.total.off_core += Duration::from_secs_f64(off);
-        took
     }
 
     /// An interaction took this time.
@@ -181,6 +220,11 @@ impl Metrics {
         let Sample { movements, .. } = self.recent;
         self.recent = Sample { movements, ..Sample::default() };
         RankReport { held, ..self.total }
+    }
+
+    /// How long a block took on the mean, in the whole run.
+    pub(super) fn mean_block(&self) -> Option<Duration> {
+        (self.total.blocks > 0).then(|| self.total.computing.div_f64(self.total.blocks as f64))
     }
 
     /// Puts what is not in the total yet there.

@@ -32,6 +32,9 @@ mod summary;
 mod units;
 
 pub use crate::persist::snapshot::Checkpoint;
+
+/// What ranks come to, in what is said of those that do not.
+const NAME: &str = "the loop";
 /// The time between two looks at messages while a rank has something to compute, and between two looks at a disk that it waits for:
 /// messages wait about as long anyway for ranks that sleep, and a look costs a thousandth of it.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(1);

@@ -5,13 +5,12 @@ use std::ops::Range;
 
 use serde::{Serialize, de::DeserializeOwned};
 
-use super::doall::{Segment, UnitMigration, gather};
-use super::ranges::Ranges;
+use super::doall::{DoAll, Segment, UnitMigration, gather};
+use super::ranges::{Ranges, of_indices};
 use super::settings::{Settings, loop_options};
 use super::summary::Summary;
 use crate::error::{BoxError, Result};
 use crate::session::{Announcement, Session};
-use crate::user_code;
 use crate::wire::{Codec, Item};
 
 /// A loop over indices, for data that all ranks have: any rank may do any of them, and they move from slow ranks to fast ones.
@@ -65,7 +64,7 @@ impl ParallelFor {
     pub fn run(
         &self,
         session: &Session,
-        body: impl FnMut(Range<u64>) -> Result<(), BoxError>,
+        body: impl FnMut(Range<u64>) -> Result<(), BoxError> + Send,
     ) -> Result<Option<Summary>> {
         self.announced(session, Announcement::new(format!("runs parallel_for {:?}", self.name)), body)
     }
@@ -75,7 +74,8 @@ impl ParallelFor {
     /// # Errors
     /// If another skeleton is running, the options cannot be used, or rank 0 runs something else.
     pub fn ranges<'s>(&self, session: &'s Session) -> Result<Ranges<'s>> {
-        self.begin(session, Announcement::new(format!("runs the ranges {:?}", self.name)))
+        let what = Announcement::new(format!("runs the ranges {:?}", self.name));
+        Ranges::announced(session, &self.name, &self.indices, &self.settings, what)
     }
 
     /// A value for each of the indices, in their order, and a [`Summary`]: on rank 0, or on every rank with
@@ -86,14 +86,10 @@ impl ParallelFor {
     pub fn collect<V: Item + Clone>(
         &self,
         session: &Session,
-        value: impl FnMut(u64) -> V,
+        value: impl FnMut(u64) -> V + Send,
     ) -> Result<Option<(Vec<V>, Summary)>> {
         let all = self.values(session, "collect", value)?;
         if self.settings.on_all_ranks { self.share(session, all).map(Some) } else { Ok(all) }
-    }
-
-    fn begin<'s>(&self, session: &'s Session, what: Announcement) -> Result<Ranges<'s>> {
-        Ranges::announced(session, &self.name, self.indices.clone(), self.settings.clone(), what)
     }
 
     /// Runs the loop, as part of what is announced so.
@@ -101,17 +97,14 @@ impl ParallelFor {
         &self,
         session: &Session,
         what: Announcement,
-        mut body: impl FnMut(Range<u64>) -> Result<(), BoxError>,
+        body: impl FnMut(Range<u64>) -> Result<(), BoxError> + Send,
     ) -> Result<Option<Summary>> {
-        let mut ranges = self.begin(session, what)?;
-        let mut all = || -> Result<()> {
-            while let Some(range) = ranges.next()? {
-                user_code::call(|| body(range)).map_err(|error| ranges.blame(&error))?;
-            }
-            Ok(())
-        };
-        let ended = all();
-        ranges.end(ended)
+        let (endpoint, config) = (&mut *session.endpoint()?, session.config());
+        let mut body = Indices { start: self.indices.start, body };
+        let mut rank_loop = of_indices(endpoint, config, &self.name, &self.indices, &self.settings, what)?;
+        rank_loop
+            .run(endpoint, config, 1, (&mut body, self.indices.start))
+            .inspect_err(|error| endpoint.report(error))
     }
 
     /// The values of all indices in their order, on rank 0, for this function of this module.
@@ -119,7 +112,7 @@ impl ParallelFor {
         &self,
         session: &Session,
         function: &str,
-        mut value: impl FnMut(u64) -> V,
+        mut value: impl FnMut(u64) -> V + Send,
     ) -> Result<Option<(Vec<V>, Summary)>> {
         let what = Announcement::new(format!("runs {function} {:?}", self.name));
         let what = what.with("values of type", type_name::<V>());
@@ -162,5 +155,23 @@ impl ParallelFor {
     ) -> Result<(Vec<V>, S)> {
         let what = format!("the loop {:?}", self.name);
         session.share(&what, &Codec::of_type(), values, |error| error.in_loop(&self.name))
+    }
+}
+
+/// A closure that gets ranges of indices, from `start` on, as a loop over units without data.
+struct Indices<F> {
+    start: u64,
+    body: F,
+}
+
+impl<F: FnMut(Range<u64>) -> Result<(), BoxError> + Send> DoAll for Indices<F> {
+    type Units = ();
+
+    fn create(&mut self, _: Range<u64>) -> Result<(), BoxError> {
+        Ok(())
+    }
+
+    fn compute(&mut self, range: Range<u64>, (): ()) -> Result<(), BoxError> {
+        (self.body)(self.start + range.start..self.start + range.end)
     }
 }

@@ -4,12 +4,16 @@ use std::cell::RefMut;
 use std::fmt;
 use std::ops::Range;
 
-use super::doall::{RankLoop, UnitBlock};
+use super::doall::{Asked, ByCaller, Done, RankLoop, Run, Running, UnitBlock, blame};
+use super::metrics::{Begun, BlockTimer};
 use super::settings::{LoopKind, Settings};
 use super::summary::Summary;
+use super::{LOOK, NAME};
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
-use crate::session::{Announcement, Session};
+use crate::rank::driver::Driver;
+use crate::rank::executor::Executor;
+use crate::session::{Announcement, Config, Driver as Choice, Session};
 
 /// The indices of a loop, handed out to the ranks in ranges: those that a rank gets are its to do.
 ///
@@ -36,10 +40,35 @@ use crate::session::{Announcement, Session};
 pub struct Ranges<'s> {
     endpoint: RefMut<'s, Endpoint>,
     rank_loop: RankLoop<()>,
+    driver: Driver<'static, 'static, ByCaller>,
+    /// Until the end of the loop.
+    run: Option<Run<()>>,
     start: u64,
-    /// The block that was given out last.
-    block: Option<UnitBlock>,
+    timer: BlockTimer,
+    /// The block that was given out last, and when.
+    block: Option<(UnitBlock, Begun)>,
     summary: Option<Summary>,
+}
+
+/// This rank's part of a loop over indices, as it is announced so.
+pub(super) fn of_indices(
+    endpoint: &mut Endpoint,
+    config: &Config,
+    name: &str,
+    indices: &Range<u64>,
+    settings: &Settings,
+    what: Announcement,
+) -> Result<RankLoop<()>> {
+    let what = settings.announced(what.with("indices", format_args!("{indices:?}")));
+    let units = indices.end.saturating_sub(indices.start);
+    let mut rank_loop = RankLoop::new(name, units, settings.clone());
+    let rank = endpoint.rank();
+    rank_loop.check(LoopKind::Indices, rank).inspect_err(|error| endpoint.report(error))?;
+    endpoint.begin_run(&what, config.join_limit)?;
+    if let Some(range) = rank_loop.wants(rank, endpoint.size())? {
+        rank_loop.give(range, ())?;
+    }
+    Ok(rank_loop)
 }
 
 impl<'s> Ranges<'s> {
@@ -50,46 +79,71 @@ impl<'s> Ranges<'s> {
     /// If another skeleton is running, or rank 0 runs something else.
     pub fn new(session: &'s Session, name: &str, indices: Range<u64>) -> Result<Self> {
         let what = Announcement::new(format!("runs the ranges {name:?}"));
-        Ranges::announced(session, name, indices, Settings::new(), what)
+        Ranges::announced(session, name, &indices, &Settings::new(), what)
     }
 
-    /// Begins the loop, as part of what is announced so.
+    /// The ranges of these indices, as they are announced so.
     pub(super) fn announced(
         session: &'s Session,
         name: &str,
-        indices: Range<u64>,
-        settings: Settings,
+        indices: &Range<u64>,
+        settings: &Settings,
         what: Announcement,
     ) -> Result<Self> {
-        let mut endpoint = session.endpoint()?;
-        let what = settings.announced(what.with("indices", format_args!("{indices:?}")));
-        let mut rank_loop = RankLoop::new(name, indices.end.saturating_sub(indices.start), settings);
-        let rank = endpoint.rank();
-        rank_loop.check(LoopKind::Indices, rank).inspect_err(|error| endpoint.report(error))?;
-        endpoint.begin_run(&what, session.config().join_limit)?;
-        if let Some(range) = rank_loop.wants(rank, endpoint.size())? {
-            rank_loop.give(rank, range, ())?;
-        }
-        rank_loop.begin(&mut endpoint, session.config(), 1)?;
-        Ok(Ranges { endpoint, rank_loop, start: indices.start, block: None, summary: None })
+        let (mut endpoint, config) = (session.endpoint()?, session.config());
+        let mut rank_loop = of_indices(&mut endpoint, config, name, indices, settings, what)?;
+        let mut run = rank_loop.begin(&mut endpoint, config, 1)?;
+        let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
+        let code = ByCaller::default();
+        let executor = Executor::at_first_task(None, rank, Choice::Inline, waker, clock, code, None);
+        let mut driver = Driver::new(&mut endpoint, executor, config, NAME);
+        driver.begin(&mut endpoint, &mut Running::new(&mut rank_loop, &mut run))?;
+        let timer = BlockTimer::new(clock);
+        let run = Some(run);
+        Ok(Ranges {
+            endpoint,
+            rank_loop,
+            driver,
+            run,
+            start: indices.start,
+            timer,
+            block: None,
+            summary: None,
+        })
     }
 
     /// The next indices of this rank, to be done before it asks again; `None` when all ranks are done.
     ///
     /// # Errors
     /// A rank that is silent for longer than [`Config::peer_limit`](crate::Config::peer_limit), and the failure of another
-    /// rank.
+    /// rank. The caller's own thread communicates, too: a rank is silent while it does what it was given.
     // It is no iterator: it can fail, and what it gives must be done before the next is asked for.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Range<u64>>> {
-        self.block = self.rank_loop.next(&mut self.endpoint)?;
-        match &self.block {
-            Some(block) => Ok(Some(self.start + block.range.start..self.start + block.range.end)),
-            None => {
-                self.summary = self.rank_loop.finish().or(self.summary.take());
-                Ok(None)
-            }
+        if self.step(Asked::Next)? {
+            self.summary = self.run.take().and_then(|run| self.rank_loop.end(run));
         }
+        Ok(self.given())
+    }
+
+    /// What was given out last.
+    fn given(&self) -> Option<Range<u64>> {
+        let (block, _) = self.block.as_ref()?;
+        Some(self.start + block.range.start..self.start + block.range.end)
+    }
+
+    /// Goes on until there is a block, or `asked` has no answer. Returns whether the loop is over.
+    fn step(&mut self, asked: Asked) -> Result<bool> {
+        let Some(run) = &mut self.run else { return Ok(false) };
+        let done = self.block.take().map(|(_, begun)| Done::Block((), self.timer.end(&begun)));
+        let rank = self.endpoint.rank();
+        let mut running = Running::asked(&mut self.rank_loop, run, asked);
+        let code = self.driver.step(&mut self.endpoint, &mut running, done);
+        let block = code.map(|code| code.and_then(|ByCaller(block)| block.take()));
+        let is_over = running.is_over();
+        let block = block.map_err(|error| self.rank_loop.placed(error.at_rank(rank)))?;
+        self.block = block.map(|block| (block, self.timer.begin()));
+        Ok(is_over)
     }
 
     /// A hook within a range: what is still to be done of it by this rank, when all before `rest` is done.
@@ -120,43 +174,24 @@ impl<'s> Ranges<'s> {
     /// # Errors
     /// [`ErrorKind::User`] if `rest` is not the end of the range that was handed out last; and as [`next`](Ranges::next).
     pub fn hook(&mut self, rest: Range<u64>) -> Result<Range<u64>> {
-        let Some(block) = &self.block else { return Ok(rest.end..rest.end) };
-        let given = self.start + block.range.start..self.start + block.range.end;
+        let (Some(given), Some((block, begun))) = (self.given(), &self.block) else {
+            return Ok(rest.end..rest.end);
+        };
         if rest.end != given.end || !(given.start..=given.end).contains(&rest.start) {
-            let text = format!("{rest:?} is not what is left of {given:?}");
-            return Err(self.blame(&Error::new(ErrorKind::User, text)));
+            let error = Error::new(ErrorKind::User, format!("{rest:?} is not what is left of {given:?}"));
+            let error = blame(&error, block, self.start, None);
+            return Err(self.rank_loop.placed(error).at_rank(self.endpoint.rank()));
         }
-        let left = self.rank_loop.rest(&mut self.endpoint, rest.start - self.start)?;
-        let left = left
-            .map_or(rest.end..rest.end, |block| self.start + block.range.start..self.start + block.range.end);
-        if let Some(block) = self.block.as_mut() {
-            block.range.end = left.end - self.start;
+        if rest.is_empty() || rest.start == given.start || self.timer.since(begun) < LOOK {
+            return Ok(rest);
         }
-        Ok(left)
+        self.step(Asked::Rest(rest.start - self.start..rest.end - self.start))?;
+        Ok(self.given().unwrap_or(rest.end..rest.end))
     }
 
     /// How it went: on rank 0, after [`next`](Ranges::next) has given `None`.
     pub fn summary(&self) -> Option<&Summary> {
         self.summary.as_ref()
-    }
-
-    /// An error of user code in the block that was given out last.
-    pub(super) fn blame(&self, error: &Error) -> Error {
-        match &self.block {
-            Some(block) => self.rank_loop.blame(error, block, self.start, self.endpoint.rank()),
-            None => error.clone(),
-        }
-    }
-
-    /// The end of a loop whose errors are reported to the other ranks.
-    pub(super) fn end(mut self, ended: Result<()>) -> Result<Option<Summary>> {
-        match ended {
-            Ok(()) => Ok(self.summary),
-            Err(error) => {
-                self.endpoint.report(&error);
-                Err(error)
-            }
-        }
     }
 }
 

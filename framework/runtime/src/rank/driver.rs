@@ -72,8 +72,39 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         Ok((self.executor.finish()?, end))
     }
 
-    fn begin<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<()> {
+    /// Begins with a protocol whose jobs the caller does itself, on this thread; [`step`](Driver::step) follows.
+    ///
+    /// # Errors
+    /// As [`run`](Driver::run), without the rank.
+    pub(crate) fn begin<P: Protocol<Code = C>>(
+        &mut self,
+        endpoint: &mut Endpoint,
+        protocol: &mut P,
+    ) -> Result<()> {
         protocol.start(&self.moment(), &mut Outgoing::new(endpoint))
+    }
+
+    /// Goes on, when what user code was asked last has been `done` by the caller, until `protocol` says that it has finished: a
+    /// protocol whose jobs the caller does says so when there is one, too. Returns the user code, which has noted the job.
+    ///
+    /// # Errors
+    /// As [`run`](Driver::run), without the rank.
+    pub(crate) fn step<P: Protocol<Code = C>>(
+        &mut self,
+        endpoint: &mut Endpoint,
+        protocol: &mut P,
+        done: Option<C::Outcome>,
+    ) -> Result<Option<&mut C>> {
+        if let Some(done) = done {
+            self.executor.answer(done);
+            self.is_late = true;
+        }
+        self.turns += 1;
+        if self.turns >= TURNS_PER_TICK {
+            self.tick(endpoint, protocol)?;
+        }
+        self.go_on(endpoint, protocol)?;
+        Ok(self.executor.inline())
     }
 
     fn go_on<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<()> {

@@ -143,6 +143,19 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         }
     }
 
+    /// The user code, where it is inline.
+    pub(crate) fn inline(&mut self) -> Option<&mut W> {
+        match &mut self.state {
+            State::Inline(user_code) => Some(user_code),
+            _ => None,
+        }
+    }
+
+    /// Puts an outcome there that user code has left to the caller to find, inline.
+    pub(crate) fn answer(&mut self, outcome: W::Outcome) {
+        self.ready = Some(Ok(outcome));
+    }
+
     /// Whether user code keeps this thread from communicating.
     pub(crate) fn is_inline(&self) -> bool {
         matches!(self.state, State::Inline(_)) && self.simulated.is_none()

@@ -294,11 +294,6 @@ impl Coordinator {
         }
     }
 
-    /// Whether all ranks have come to the loop.
-    pub(super) fn has_heard_all(&self) -> bool {
-        self.round > 0 || self.workers.iter().all(|worker| worker.round.is_some())
-    }
-
     /// When the run ended.
     pub(super) fn ended(&self) -> Option<Duration> {
         self.ended

@@ -1,50 +1,15 @@
 //! Loops as a trait: the framework has the units' data and moves them.
 
 use std::fmt;
-use std::ops::Range;
 
 use super::gather::{gather, spread};
 use super::rank_loop::RankLoop;
+use super::user_code::{DoAll, make};
 use crate::comm::endpoint::Endpoint;
-use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
-use crate::loops::units::Units;
 use crate::session::Session;
-use crate::user_code;
-
-/// A DOALL loop: its units do not depend on each other, so that any rank may do any of them.
-///
-/// See the [module's page](crate::loops) for a complete program. What all ranks need (the other matrix of a product, say)
-/// is in `self`; what belongs to the units is in [`Units`](DoAll::Units), and moves with them.
-pub trait DoAll {
-    /// Where the data of neighbouring units lie.
-    type Units: Units;
-
-    /// Whether a unit may be done again before all others have been done in the same pass. Then [passes](DoAllLoop::run) of it
-    /// are one stretch of work without barriers in between, and nobody waits for the slowest rank before its end. It is for
-    /// loops in which a pass changes nothing that other units read: independent simulations that go on step by step, say.
-    const NOWAIT: bool = false;
-
-    /// The data of these units, on the rank that has them first. It is called once on each rank, before its first pass;
-    /// `range` is empty where there are fewer units than ranks. Units out of a [checkpoint](DoAllLoop::checkpoint) are not
-    /// made.
-    ///
-    /// # Errors
-    /// Any, which ends the job.
-    fn create(&mut self, range: Range<u64>) -> Result<Self::Units, BoxError>;
-
-    /// Does some neighbouring units, whose data are `units`. Each unit is done exactly once a pass, in blocks that differ
-    /// from run to run: results must not depend on where a block begins or ends.
-    ///
-    /// # Errors
-    /// Any, which ends the job.
-    fn compute(
-        &mut self,
-        range: Range<u64>,
-        units: <Self::Units as Units>::Slices<'_>,
-    ) -> Result<(), BoxError>;
-}
 
 /// A [`DoAll`] loop with the units that this rank has of it. Every rank makes the same and runs it in the same way.
 ///
@@ -108,8 +73,8 @@ impl<L: DoAll> DoAllLoop<L> {
     /// # Errors
     /// An error or a panic of [`create`](DoAll::create) or [`compute`](DoAll::compute), with the rank, the loop and the
     /// units; options that cannot be used; a rank that is silent for longer than
-    /// [`Config::peer_limit`](crate::Config::peer_limit), as one is during a unit that takes as long. On MPI a failure ends the
-    /// job instead of returning.
+    /// [`Config::peer_limit`](crate::Config::peer_limit). A unit may take longer than that, unless blocks are so short that they are
+    /// computed inline ([`Config::driver`](crate::Config::driver)). On MPI a failure ends the job instead of returning.
     pub fn run(&mut self, session: &Session, passes: u64) -> Result<Option<Summary>> {
         let endpoint = &mut *session.endpoint()?;
         self.go(session, endpoint, passes).inspect_err(|error| endpoint.report(error))
@@ -124,31 +89,18 @@ impl<L: DoAll> DoAllLoop<L> {
         let rank = endpoint.rank();
         let left = self.rank_loop.resume(endpoint, session.config(), passes);
         let passes = left.map_err(|error| error.in_loop(self.rank_loop.name()).at_rank(rank))?;
-        self.make(endpoint)?;
         if passes == 0 {
-            return Ok(None);
+            return self.make(endpoint).map(|()| None);
         }
-        let DoAllLoop { body, rank_loop } = self;
-        rank_loop.begin(endpoint, session.config(), passes)?;
-        while let Some(block) = rank_loop.next(endpoint)? {
-            let done = match rank_loop.slices(&block) {
-                Some(units) => user_code::call(|| body.compute(block.range.clone(), units)),
-                None => Err(Error::new(ErrorKind::Wire, "the block is not here")),
-            };
-            done.map_err(|error| rank_loop.blame(&error, &block, 0, rank))?;
-        }
-        Ok(rank_loop.finish())
+        self.rank_loop.run(endpoint, session.config(), passes, (&mut self.body, 0))
     }
 
     /// Makes this rank's units, if it has none yet.
     fn make(&mut self, endpoint: &Endpoint) -> Result<()> {
         let rank = endpoint.rank();
         let Some(range) = self.rank_loop.wants(rank, endpoint.size())? else { return Ok(()) };
-        let made = user_code::call(|| self.body.create(range.clone())).map_err(|error| {
-            let text = format!("{} (in making units {}..{})", error.message(), range.start, range.end);
-            Error::new(error.kind(), text).in_loop(self.rank_loop.name()).at_rank(rank)
-        })?;
-        self.rank_loop.give(rank, range, made)
+        let made = make(&mut self.body, &range).and_then(|units| self.rank_loop.give(range, units));
+        made.map_err(|error| error.in_loop(self.rank_loop.name()).at_rank(rank))
     }
 
     /// All units in their order, on rank 0, or on every rank with [`on_all_ranks`](DoAllLoop::on_all_ranks); `None` on the

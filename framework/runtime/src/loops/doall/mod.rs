@@ -11,20 +11,25 @@ mod do_all;
 mod gather;
 #[cfg(test)]
 pub(super) mod golden_tests;
-mod hooks;
 #[cfg(test)]
 mod indices_tests;
 mod messages;
 #[cfg(test)]
 mod nowait_tests;
 mod rank_loop;
+mod run;
+mod running;
 #[cfg(test)]
 mod tests;
 mod unit_queue;
+mod user_code;
 mod worker;
 
-pub use do_all::{DoAll, DoAllLoop};
+pub use do_all::DoAllLoop;
 pub(super) use gather::gather;
 pub(super) use messages::UnitMigration;
 pub(super) use rank_loop::RankLoop;
+pub(super) use running::{Asked, Run, Running};
 pub(super) use unit_queue::{Segment, UnitBlock};
+pub use user_code::DoAll;
+pub(super) use user_code::{ByCaller, Done, blame};

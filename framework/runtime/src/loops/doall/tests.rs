@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{DoAll, DoAllLoop};
 use crate::error::{BoxError, Error, ErrorKind};
 use crate::loops::{ParallelFor, Rows, Settings, Summary};
-use crate::session::{Config, Progress, TransportChoice, run};
+use crate::session::{Config, Driver, Progress, TransportChoice, run};
 
 pub(super) fn config(ranks: usize) -> Config {
     Config::new()
@@ -281,7 +281,8 @@ impl DoAll for Wrong {
 
 #[test]
 fn a_silent_rank_is_named() {
-    let config = config(2).peer_limit(Duration::from_millis(300));
+    // Who computes on the thread that communicates gives no sign of life meanwhile.
+    let config = config(2).peer_limit(Duration::from_millis(300)).driver(Driver::Inline);
     let error = run(&config, |session| {
         ParallelFor::new("silent", 0..20).block_size(1).run(session, |range| {
             let time = if range.start == 18 { 5_000 } else { 20 };
@@ -294,7 +295,8 @@ fn a_silent_rank_is_named() {
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     let text = error.to_string();
     assert!(
-        text.starts_with("rank 0: loop silent: waited") && text.contains("for the reports of rank 1"),
+        text.starts_with("rank 0: loop silent: has waited 0 s for a sign of life from rank 1; last it said:")
+            && text.contains("for the reports of rank 1"),
         "{text}"
     );
 }

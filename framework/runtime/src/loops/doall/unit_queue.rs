@@ -163,13 +163,20 @@ impl<U: Units> UnitQueue<U> {
         Some(UnitBlock { range: first..first + (segment.count - segment.done).min(most.max(1)) })
     }
 
-    /// The data of the block that [`next`](UnitQueue::next) has given.
-    pub(super) fn slices(&mut self, block: &UnitBlock) -> Option<U::Slices<'_>> {
+    /// Takes out the data of the segment of the block that [`next`](UnitQueue::next) has given, for user code, and says where in them
+    /// the block begins. The queue stays as it is until they are [put back](UnitQueue::put_back).
+    pub(super) fn take_out(&mut self, block: &UnitBlock) -> Option<(U, usize)> {
         let segment = self.segments.get_mut(self.current)?;
         let from = block.range.start.checked_sub(segment.first)?;
         // What is in memory can be counted in a usize.
-        let units = from as usize..(from + block.len()) as usize;
-        Some(segment.units.slices(units))
+        Some((std::mem::replace(&mut segment.units, U::empty()), from as usize))
+    }
+
+    /// User code is done with these data.
+    pub(super) fn put_back(&mut self, units: U) {
+        if let Some(segment) = self.segments.get_mut(self.current) {
+            segment.units = units;
+        }
     }
 
     /// The block that [`next`](UnitQueue::next) has given is done.

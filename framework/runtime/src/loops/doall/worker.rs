@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::messages::{Command, Directive, UnitMigration};
-use super::unit_queue::{UnitBlock, UnitQueue};
+use super::unit_queue::{Segment, UnitBlock, UnitQueue};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::units::Units;
 
@@ -58,9 +58,9 @@ pub(super) struct Worker<U> {
 }
 
 impl<U: Units> Worker<U> {
-    pub(super) fn new(rank: usize) -> Self {
+    pub(super) fn new() -> Self {
         Worker {
-            rank,
+            rank: 0,
             unit_queue: UnitQueue::new(),
             round: 0,
             pass: 1,
@@ -78,14 +78,20 @@ impl<U: Units> Worker<U> {
         }
     }
 
-    /// A run begins: all units are to be done, `times` times in each pass. With `eager` it reports at every hook.
-    pub(super) fn begin(&mut self, times: u64, eager: bool) {
+    /// A run begins on rank `rank`: all units are to be done, `times` times in each pass. With `eager` it reports at every hook.
+    pub(super) fn begin(&mut self, rank: usize, times: u64, eager: bool) {
         let unit_queue = std::mem::replace(&mut self.unit_queue, UnitQueue::new());
-        *self = Worker { unit_queue, times, ..Worker::new(self.rank) };
+        *self = Worker { rank, unit_queue, times, ..Worker::new() };
         if eager {
             self.period = 0.0;
         }
         self.unit_queue.begin(times);
+    }
+
+    /// Takes units in that were made when the run had begun.
+    pub(super) fn take_made(&mut self, units: Segment<U>) {
+        self.unit_queue.receive(units);
+        self.unit_queue.begin(self.times);
     }
 
     /// Carries a directive out; returns what is to be sent.

@@ -4,9 +4,9 @@ use crate::loops::doall::unit_queue::Segment;
 
 /// Rank 1 with the units 10 to 19.
 fn worker() -> Worker<Vec<u64>> {
-    let mut worker = Worker::new(1);
+    let mut worker = Worker::new();
     worker.unit_queue.receive(Segment::new(10, 10, (10..20).collect()));
-    worker.begin(1, false);
+    worker.begin(1, 1, false);
     worker
 }
 
@@ -94,7 +94,7 @@ fn units_come_and_go_by_orders_only() {
 #[test]
 fn units_are_done_again_without_orders_and_say_of_which_pass_they_are() {
     let mut worker = worker();
-    worker.begin(2, false);
+    worker.begin(1, 2, false);
     work(&mut worker, 10);
     assert_eq!((worker.pass(), worker.done(), worker.is_idle()), (2, 10, false));
     work(&mut worker, 4);
@@ -114,8 +114,8 @@ fn units_are_done_again_without_orders_and_say_of_which_pass_they_are() {
 
 #[test]
 fn a_rank_without_units_answers_movements_only() {
-    let mut worker: Worker<()> = Worker::new(3);
-    worker.begin(1, false);
+    let mut worker: Worker<()> = Worker::new();
+    worker.begin(2, 1, false);
     assert!(worker.is_idle() && worker.is_to_report(at(0)));
     worker.has_reported();
     worker.carry_out(&directive(1, Command::Continue, &[])).unwrap();

@@ -1,0 +1,106 @@
+//! A run of a DOALL loop on this rank, from its begin to its end.
+
+use armature_planner::loops::Reach;
+
+use super::coordinator::Coordinator;
+use super::rank_loop::RankLoop;
+use super::running::{Run, Running};
+use super::user_code::{DoAll, LoopCode};
+use crate::comm::endpoint::Endpoint;
+use crate::error::Result;
+use crate::loops::NAME;
+use crate::loops::controller::LoopController;
+use crate::loops::metrics::BlockTimer;
+use crate::loops::summary::Summary;
+use crate::loops::units::Units;
+use crate::rank::driver::Driver;
+use crate::rank::executor::Executor;
+use crate::session::{Config, Driver as Choice};
+
+impl<U: Units> RankLoop<U> {
+    /// Begins a run of `passes` passes, at least one.
+    ///
+    /// # Errors
+    /// If the options cannot be used.
+    pub(in crate::loops) fn begin(
+        &mut self,
+        endpoint: &mut Endpoint,
+        config: &Config,
+        passes: u64,
+    ) -> Result<Run<U>> {
+        let (rank, ranks, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
+        let eager = self.settings.forced.is_some();
+        // Passes that need not wait for each other are one, in which units are done as many times, as far as these can be counted. A
+        // checkpoint is of a moment in which all units have been done equally often.
+        let is_one = self.nowait && self.checkpoints.is_none() && self.units.checked_mul(passes).is_some();
+        let (rounds, times) = if is_one { (1, passes) } else { (passes, 1) };
+        let to_make = self.wants(rank, ranks)?;
+        self.worker.begin(rank, times, eager);
+        let mut run = Run::new(clock, passes, ranks == 1, to_make);
+        if rank == 0 {
+            let (learned, held) = match self.learned.take() {
+                Some((balancer, held)) => (Some(balancer), held),
+                None => (None, self.first(ranks)?),
+            };
+            let controller =
+                LoopController::new(&self.name, &self.settings, config, endpoint, Reach::Anywhere, &held)?;
+            let snapshots = self.checkpoints.as_mut().and_then(|checkpoints| checkpoints.snapshots.take());
+            let coordinator = Coordinator::new(controller, snapshots, &held, (rounds, times), eager);
+            run = run.with_coordinator(coordinator, learned, held);
+        }
+        Ok(run)
+    }
+
+    /// A whole run of `passes` passes, at least one, whose user code is `body`; the number of its first unit is for errors. Returns how
+    /// it went, on rank 0.
+    ///
+    /// # Errors
+    /// If the options cannot be used; the first error of user code, of the transport or of the protocol; a rank that has died or is
+    /// silent for too long.
+    pub(in crate::loops) fn run<L: DoAll<Units = U>>(
+        &mut self,
+        endpoint: &mut Endpoint,
+        config: &Config,
+        passes: u64,
+        (body, base): (&mut L, u64),
+    ) -> Result<Option<Summary>> {
+        let mut run = self.begin(endpoint, config, passes)?;
+        let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
+        let code = LoopCode { body, timer: BlockTimer::new(clock), base };
+        // A simulated rank takes no message in beside a block: what is decided when is as it is where blocks are short.
+        let choice = if clock.is_simulated() { Choice::Inline } else { config.driver };
+        std::thread::scope(|scope| {
+            let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, self.usual);
+            let driver = Driver::new(endpoint, executor, config, NAME);
+            let result = driver.run(endpoint, &mut Running::new(self, &mut run));
+            // The scope waits for the compute thread, which may be in user code for long. The others must not
+            // wait for that, so a failure is reported before.
+            result.map_err(|error| self.placed(error)).inspect_err(|error| endpoint.report(error)).map(drop)
+        })?;
+        Ok(self.end(run))
+    }
+
+    /// The run is over. Returns how it went, on rank 0.
+    pub(in crate::loops) fn end(&mut self, run: Run<U>) -> Option<Summary> {
+        self.usual = run.metrics.mean_block();
+        let mut coordinator = run.coordinator?;
+        let (ended, ranks, held) = (coordinator.ended()?, coordinator.totals(), coordinator.held());
+        let elapsed = ended.saturating_sub(run.begin);
+        let controller = coordinator.controller();
+        controller.end(run.passes, elapsed);
+        let summary = Summary {
+            name: self.name.clone(),
+            units: self.units,
+            passes: run.passes,
+            elapsed,
+            interactions: controller.interactions(),
+            movements: controller.movements(),
+            block: self.block_size.usual(),
+            first: run.first,
+            change: controller.change(),
+            ranks,
+        };
+        self.learned = Some((coordinator.into_balancer(), held));
+        Some(summary)
+    }
+}

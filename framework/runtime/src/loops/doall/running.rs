@@ -1,0 +1,371 @@
+//! A rank in one run of a DOALL loop: messages, what user code has done, reports and decisions.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::time::Duration;
+
+use armature_planner::loops::LoopBalancer;
+
+use super::checkpoint::pieces;
+use super::coordinator::Coordinator;
+use super::messages::{Directive, Received, Report, ToCoordinator, ToWorker, unexpected};
+use super::rank_loop::RankLoop;
+use super::unit_queue::UnitBlock;
+use super::user_code::{Done, Job};
+use crate::comm::clock::Clock;
+use crate::comm::message::Message;
+use crate::error::{Error, ErrorKind, Result};
+use crate::loops::metrics::Metrics;
+use crate::loops::units::Units;
+use crate::rank::executor::UserCode;
+use crate::rank::heartbeat::Sign;
+use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
+
+/// What belongs to one run.
+pub(in crate::loops) struct Run<U> {
+    pub(super) coordinator: Option<Coordinator>,
+    /// Rank 0: what an earlier run has learned of the ranks, until the run has begun.
+    learned: Option<LoopBalancer>,
+    pub(super) metrics: Metrics,
+    pub(super) begin: Duration,
+    pub(super) passes: u64,
+    /// Rank 0: the units that each rank has at first.
+    pub(super) first: Vec<u64>,
+    is_alone: bool,
+    /// Units that have to be made here before anything else.
+    to_make: Option<Range<u64>>,
+    /// What user code has in hand, with the data of its segment.
+    in_hand: Option<InHand>,
+    /// What has come for the worker meanwhile, and from whom.
+    waiting: VecDeque<(usize, ToWorker<U>)>,
+    /// Since when there has been nothing to do.
+    idle_since: Option<Duration>,
+    /// Time that the movement in hand has taken so far.
+    moving: Duration,
+    /// Rank 0: a report has come that may lead to a directive.
+    is_dirty: bool,
+    /// Where the caller does the blocks itself: what it waits for.
+    asked: Option<Asked>,
+}
+
+/// What user code has in hand.
+#[derive(Clone, Debug)]
+enum InHand {
+    Units(Range<u64>),
+    Block(UnitBlock),
+}
+
+/// What a caller that does the blocks itself has asked for.
+#[derive(Clone, Debug)]
+pub(in crate::loops) enum Asked {
+    /// The next block, for which it waits.
+    Next,
+    /// What is still here of these units, the end of the block that it has, all before which is done.
+    Rest(Range<u64>),
+}
+
+impl<U> Run<U> {
+    /// A run that begins now.
+    pub(super) fn new(clock: Clock, passes: u64, is_alone: bool, to_make: Option<Range<u64>>) -> Self {
+        Run {
+            coordinator: None,
+            learned: None,
+            metrics: Metrics::new(clock),
+            begin: clock.now(),
+            passes,
+            first: Vec::new(),
+            is_alone,
+            to_make,
+            in_hand: None,
+            waiting: VecDeque::new(),
+            idle_since: None,
+            moving: Duration::ZERO,
+            is_dirty: true,
+            asked: None,
+        }
+    }
+
+    /// Makes this rank 0's; the ranks have `first` units each, and `learned` is what is known of them.
+    pub(super) fn with_coordinator(
+        self,
+        coordinator: Coordinator,
+        learned: Option<LoopBalancer>,
+        first: Vec<u64>,
+    ) -> Self {
+        Run { coordinator: Some(coordinator), learned, first, ..self }
+    }
+}
+
+/// A loop in a run, as the rank's driver sees it.
+pub(in crate::loops) struct Running<'l, U, C> {
+    of: &'l mut RankLoop<U>,
+    run: &'l mut Run<U>,
+    code: PhantomData<C>,
+}
+
+impl<'l, U: Units, C> Running<'l, U, C> {
+    pub(in crate::loops) fn new(of: &'l mut RankLoop<U>, run: &'l mut Run<U>) -> Self {
+        Running { of, run, code: PhantomData }
+    }
+
+    /// For a caller that does the blocks itself.
+    pub(in crate::loops) fn asked(of: &'l mut RankLoop<U>, run: &'l mut Run<U>, asked: Asked) -> Self {
+        if let (Asked::Rest(rest), Some(InHand::Block(block))) = (&asked, &mut run.in_hand) {
+            block.range.end = rest.start;
+        }
+        run.asked = Some(asked);
+        Running::new(of, run)
+    }
+
+    /// Whether the run is over here.
+    pub(in crate::loops) fn is_over(&self) -> bool {
+        self.of.worker.is_over()
+    }
+
+    /// Reports what has been written to a checkpoint.
+    fn report_saved(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let saved = self.of.checkpoints.as_mut().map_or(Ok(None), |checkpoints| checkpoints.writer.poll())?;
+        saved.map_or(Ok(()), |(pass, pieces)| self.send(ToCoordinator::Saved(pass, pieces), at, out))
+    }
+
+    /// To the coordinator, which may be here.
+    fn send(&mut self, message: ToCoordinator, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        if self.run.coordinator.is_some() {
+            return self.on_coordinator_message(0, message, at);
+        }
+        out.send(0, message.encode(out.run())?)
+    }
+
+    /// Reports where that is due, and lets the coordinator decide. Returns whether there was anything to do.
+    fn interact(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+        self.report_saved(at, out)?;
+        let mut begin = None;
+        loop {
+            let (worker, metrics) = (&self.of.worker, &self.run.metrics);
+            let is_to_report = self.run.in_hand.is_none() && worker.is_to_report(|| metrics.since_sample());
+            if !is_to_report && !self.run.is_dirty {
+                break;
+            }
+            begin.get_or_insert_with(|| at.now());
+            if is_to_report {
+                self.report(at, out)?;
+                continue;
+            }
+            self.run.is_dirty = false;
+            let Some(coordinator) = &mut self.run.coordinator else { continue };
+            if let Some(directive) = coordinator.step(at.now())? {
+                self.issue(directive, at, out)?;
+            }
+        }
+        if let Some(begin) = begin {
+            self.run.metrics.interaction(at.now().saturating_sub(begin));
+        }
+        Ok(begin.is_some())
+    }
+
+    fn on_coordinator_message(&mut self, from: usize, message: ToCoordinator, at: &Moment) -> Result<()> {
+        let Some(coordinator) = &mut self.run.coordinator else {
+            return Err(unexpected(from, "what is for the coordinator"));
+        };
+        match message {
+            ToCoordinator::Report(report) => {
+                coordinator.on_report(from, &report, at.now());
+                self.run.is_dirty = true;
+                Ok(())
+            }
+            ToCoordinator::Saved(pass, pieces) => coordinator.on_saved(from, pass, pieces),
+        }
+    }
+
+    /// Sends a directive to all workers, the one here included.
+    fn issue(&mut self, directive: Directive, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let message = ToWorker::<U>::Directive(directive.clone()).encode(out.run())?;
+        for rank in 1..self.run.first.len() {
+            out.send(rank, message.clone())?;
+        }
+        self.run.waiting.push_back((0, ToWorker::Directive(directive)));
+        self.take_waiting(at, out)
+    }
+
+    /// Does what has come for the worker, unless user code has the units.
+    fn take_waiting(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        while self.run.in_hand.is_none() && self.run.to_make.is_none() {
+            let Some((from, message)) = self.run.waiting.pop_front() else { return Ok(()) };
+            let begin = at.now();
+            let mut is_moving = true;
+            match message {
+                ToWorker::Directive(directive) => {
+                    is_moving = !directive.moves.is_empty();
+                    self.carry_out(&directive, out)?;
+                }
+                ToWorker::Units(migration) => self.of.worker.accept(from, migration)?,
+            }
+            if is_moving {
+                self.run.moving += at.now().saturating_sub(begin);
+            }
+            if let Some(part_done) = self.of.worker.take_part_done() {
+                let took = std::mem::take(&mut self.run.moving);
+                self.run.metrics.moved(took, part_done.sent, part_done.received);
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, directive: &Directive, out: &mut Outgoing<'_>) -> Result<()> {
+        if let (Some(pass), Some(checkpoints)) = (directive.save, &mut self.of.checkpoints) {
+            checkpoints.writer.save(pass, pieces(self.of.worker.unit_queue.segments())?)?;
+        }
+        for (to, migration) in self.of.worker.carry_out(directive)? {
+            out.send(to, ToWorker::Units(migration).encode(out.run())?)?;
+        }
+        Ok(())
+    }
+
+    fn report(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let worker = &mut self.of.worker;
+        let (undone, held) = (worker.unit_queue.undone(), worker.unit_queue.held());
+        let sample = self.run.metrics.sample(undone);
+        let total = (undone == 0).then(|| self.run.metrics.report(held));
+        let (round, done) = (worker.round(), worker.done());
+        worker.has_reported();
+        let report = Report { at: at.now().as_secs_f64(), round, done, held, sample, total };
+        self.send(ToCoordinator::Report(report), at, out)
+    }
+
+    /// Whether there is something to do that need not wait for an answer.
+    fn has_work(&self) -> bool {
+        let worker = &self.of.worker;
+        let waits = self.of.settings.synchronous && !self.run.is_alone && worker.is_unanswered();
+        !worker.is_over() && !waits && !worker.is_idle()
+    }
+
+    /// The units that are done next, if there are any.
+    fn block(&mut self) -> Option<UnitBlock> {
+        if !self.has_work() {
+            return None;
+        }
+        let worker = &mut self.of.worker;
+        if let Some(Asked::Rest(rest)) = &self.run.asked {
+            return worker.next(rest.end - rest.start).filter(|block| block.range.start == rest.start);
+        }
+        let left = worker.unit_queue.undone().min(worker.unit_queue.held());
+        worker.next(self.of.block_size.next(left))
+    }
+
+    /// The rank goes on after a wait.
+    fn end_idle(&mut self, at: &Moment) {
+        if let Some(since) = self.run.idle_since.take() {
+            self.run.metrics.waited(at.now().saturating_sub(since));
+        }
+    }
+}
+
+impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Running<'_, U, C> {
+    type Code = C;
+
+    const LOOKS_PER_SIMULATED_JOB: u32 = 1;
+
+    /// Rank 0 decides by the reports of all.
+    const TAKES_ALL_MESSAGES: bool = true;
+
+    fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let (learned, coordinator) = (self.run.learned.take(), &mut self.run.coordinator);
+        let (Some(learned), Some(coordinator)) = (learned, coordinator) else { return Ok(()) };
+        coordinator.open(learned)?.map_or(Ok(()), |directive| self.issue(directive, at, out))
+    }
+
+    fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let (from, begin) = (message.from, at.now());
+        match Received::decode(message, self.of.units)? {
+            Received::ForCoordinator(message) => self.on_coordinator_message(from, message, at)?,
+            Received::ForWorker(message) => {
+                match &message {
+                    ToWorker::Directive(_) if from != 0 || self.run.coordinator.is_some() => {
+                        return Err(unexpected(from, "a directive"));
+                    }
+                    ToWorker::Directive(_) => {}
+                    ToWorker::Units(_) => self.run.moving += at.now().saturating_sub(begin),
+                }
+                self.run.waiting.push_back((from, message));
+                self.take_waiting(at, out)?;
+            }
+        }
+        self.run.metrics.interaction(at.now().saturating_sub(begin));
+        Ok(())
+    }
+
+    fn on_done(&mut self, done: Done<U>, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        match (self.run.in_hand.take(), done) {
+            (Some(InHand::Units(range)), Done::Created(units)) => self.of.give(range, units)?,
+            (Some(InHand::Block(block)), Done::Block(units, time)) => {
+                self.of.worker.unit_queue.put_back(units);
+                self.run.metrics.done(time, block.len() as f64);
+                if !matches!(self.run.asked, Some(Asked::Rest(_))) {
+                    self.of.block_size.done(block.len(), time.took);
+                }
+                self.of.worker.finished(&block);
+            }
+            _ => return Err(Error::new(ErrorKind::Panic, "in the framework itself: nobody asked for that")),
+        }
+        self.take_waiting(at, out)
+    }
+
+    fn on_tick(&mut self, _: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+        Ok(self.interact(at, out)? && self.run.in_hand.is_none())
+    }
+
+    fn on_idle(&mut self, at: &Moment) {
+        self.run.idle_since.get_or_insert_with(|| at.now());
+    }
+
+    fn on_lost(&mut self, _: usize, error: Error, _: &mut Outgoing<'_>) -> Result<()> {
+        Err(self.of.placed(error))
+    }
+
+    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job<U>>> {
+        let is_asked = self.run.asked.is_some();
+        if self.run.in_hand.is_some() {
+            // A caller that does the blocks itself gets this one now.
+            return Ok(if is_asked { Next::Finished } else { Next::Wait });
+        }
+        if let Some(range) = self.run.to_make.take() {
+            self.run.in_hand = Some(InHand::Units(range.clone()));
+            return Ok(Next::Task(Job::Create(range)));
+        }
+        self.interact(at, out)?;
+        if let Some(block) = self.block() {
+            self.end_idle(at);
+            let pass = (self.run.passes > 1).then(|| self.of.worker.pass());
+            let Some((units, at)) = self.of.worker.unit_queue.take_out(&block) else {
+                return Err(Error::new(ErrorKind::Panic, "in the framework itself: the block is not here"));
+            };
+            self.run.in_hand = Some(InHand::Block(block.clone()));
+            return Ok(Next::Task(Job::Block { block, units, at, pass }));
+        }
+        let is_over = self.of.worker.is_over();
+        if is_over {
+            self.end_idle(at);
+        }
+        let is_rest = matches!(self.run.asked, Some(Asked::Rest(_)));
+        Ok(if is_over || is_rest { Next::Finished } else { Next::Wait })
+    }
+
+    fn sign(&self) -> Sign {
+        let mut state = match &self.run.in_hand {
+            Some(InHand::Units(range)) => format!("making units {} to {}", range.start, range.end),
+            Some(InHand::Block(UnitBlock { range })) => {
+                format!("computing units {} to {} of pass {}", range.start, range.end, self.of.worker.pass())
+            }
+            None => format!("waits {}", self.of.worker.waits_for()),
+        };
+        if let Some(coordinator) = &self.run.coordinator {
+            state = format!("{state}; waits {}", coordinator.waits_for());
+        }
+        Sign { is_computing: self.run.in_hand.is_some() || self.has_work(), state }
+    }
+
+    fn is_held_up(&self) -> bool {
+        self.run.idle_since.is_some()
+    }
+}
