@@ -135,7 +135,7 @@ changes() {
   came=$(cat "$name.came")
   total=$(tail -n 1 "$name.samples" | cut -d' ' -f1)
   # The clock of the events begins when the ranks have found each other.
-  elapsed=$(awk '/ items in [0-9.]+ s, / { printf "%d", 1000 * $4; exit }' "$name.txt")
+  elapsed=$(awk '/^pipeline .* items in [0-9.]+ s, / { sub(/.* items in /, ""); printf "%d", 1000 * $1; exit }' "$name.txt")
   awk -v rank="$rank" -v came="$came" -v at="$(decimal $((came - total + elapsed)))" '
     function others() {
       if (came > 0 && !told) printf "%9.3f s          Others have come to where rank %d runs.\n", at, rank

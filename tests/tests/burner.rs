@@ -150,7 +150,7 @@ fn no_turn_of_the_load_is_missing_from_what_a_loop_computed() {
         Ok(ParallelFor::new("spin", 0..600).block_size(1).run(session, body)?)
     };
     let summary = armature::run(&Config::new(), run).unwrap().unwrap();
-    let (computing, elapsed) = (summary.ranks[0].computing, summary.elapsed);
+    let (computing, elapsed) = (summary.ranks[0].busy, summary.elapsed);
     assert!(computing > elapsed.mul_f64(0.95), "{computing:?} of {elapsed:?}");
     assert!(summary.ranks[0].off_core > elapsed.mul_f64(0.2), "the load was beside it: {summary}");
 }

@@ -3,7 +3,7 @@
 use crate::run::RunArgs;
 use crate::terminal;
 use armature::loops::{Checkpoint, Settings, Summary};
-use armature::{Balance, BoxError, Session};
+use armature::{Balance, BoxError, RunSummary, Session};
 use clap::{Args, ValueEnum};
 use std::io;
 use std::path::PathBuf;

@@ -6,7 +6,7 @@ use crate::png;
 use crate::rows;
 use crate::scene::Scene;
 use crate::view::{MOST_PIXELS, View};
-use armature::{BoxError, Session};
+use armature::{BoxError, RunSummary, Session};
 use armature_apps::farm::FarmArgs;
 use armature_apps::names;
 use armature_apps::terminal::tell;

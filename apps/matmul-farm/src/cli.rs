@@ -6,6 +6,7 @@ use crate::farm::square;
 use crate::matrix::Symmetric;
 use crate::places::{scatter, weights};
 use crate::squaring::{Limits, Squaring};
+use armature::RunSummary;
 use armature::farm::Summary;
 use armature_apps::farm::FarmArgs;
 use armature_apps::terminal::{print, tell};

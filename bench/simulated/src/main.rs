@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use armature::farm::{Context, Farm, Worker};
-use armature::{BoxError, Session};
+use armature::{BoxError, RunSummary, Session};
 use armature_bench_simulated::tasks::TaskShape;
 use armature_bench_simulated::{Outcome, run, settings};
 

@@ -1,7 +1,7 @@
 //! The framework's side of a farm of [`Chores`]: what its user would write.
 
 use armature::farm::{Context, Farm, Worker};
-use armature::{BoxError, Config, Progress, Session};
+use armature::{BoxError, Config, Progress, RunSummary, Session};
 use armature_planner::farm::Chunking;
 
 use super::{

@@ -80,7 +80,7 @@ fn timed(
         "result seconds {seconds} block {} blocks {} computing {} interacting {} interactions {} movements {} held {}",
         summary.block,
         sum(|rank| rank.blocks as f64),
-        sum(|rank| rank.computing.as_secs_f64()),
+        sum(|rank| rank.busy.as_secs_f64()),
         sum(|rank| rank.interacting.as_secs_f64()),
         summary.interactions,
         summary.movements + before.map_or(0, |before| before.movements),

@@ -54,6 +54,7 @@ mod wire;
 pub use comm::clock::{Stopwatch, declare};
 pub use context::Context;
 pub use error::{BoxError, Error, ErrorKind, Result};
+pub use observe::summary::{RankWork, RunSummary};
 pub use persist::journal;
 pub use session::topology::{Core, Source as TopologySource, Topology};
 pub use session::{Balance, BatchMode, Bind, Config, Driver, Progress, Session, TransportChoice, run};

@@ -120,7 +120,7 @@ impl Simulated {
             print!(" interacting {}", root.interacting.as_secs_f64());
         }
         for (rank, report) in summary.ranks.iter().enumerate() {
-            print!(" computing-{rank} {} units-{rank} {}", report.computing.as_secs_f64(), report.units);
+            print!(" computing-{rank} {} units-{rank} {}", report.busy.as_secs_f64(), report.units);
         }
         println!();
         Ok(())

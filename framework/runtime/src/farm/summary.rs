@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observe::words::{count, seconds, short};
+use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
+use crate::observe::words::count;
 
 /// What one rank did for a farm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,7 +25,7 @@ pub struct RankReport {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// The farm's name.
-    pub farm: String,
+    pub name: String,
     /// Tasks that were done or failed for good.
     pub tasks: u64,
     /// Those among them whose results were in the journal.
@@ -58,46 +59,46 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Sum of the tasks' times.
-    pub fn busy(&self) -> Duration {
-        self.ranks.iter().map(|r| r.busy).sum()
-    }
-
     /// Ranks that did tasks.
     pub fn workers(&self) -> usize {
         self.ranks.iter().filter(|r| r.tasks > 0).count()
     }
+}
 
-    /// Sum of the tasks' times over the time that the workers had: 1 is the best. 0 if there was nothing to do.
-    pub fn efficiency(&self) -> f64 {
-        match self.workers() as f64 * self.elapsed.as_secs_f64() {
-            available if available > 0.0 => self.busy().as_secs_f64() / available,
-            _ => 0.0,
-        }
+impl RunSummary for Summary {
+    fn name(&self) -> &str {
+        &self.name
     }
 
-    /// Tasks per second, all in all.
-    pub fn throughput(&self) -> f64 {
-        self.tasks as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    fn work(&self) -> (u64, &'static str) {
+        (self.tasks, "task")
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    fn ranks(&self) -> Vec<RankWork> {
+        let work = |rank: &RankReport| RankWork {
+            done: rank.tasks as f64,
+            busy: rank.busy,
+            off_core: Duration::ZERO,
+        };
+        self.ranks.iter().map(work).collect()
+    }
+
+    fn last_change(&self) -> Option<&str> {
+        self.change.as_deref()
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "farm {}: {} in {}, {} tasks/s; {}, chunking {}; efficiency {:.1} %",
-            self.farm,
-            count(self.tasks, "task"),
-            seconds(self.elapsed.as_secs_f64()),
-            short(self.throughput()),
-            count(self.chunks, "chunk"),
-            self.chunking,
-            100.0 * self.efficiency()
-        )?;
+        let mut more = format!("{}, chunking {}", count(self.chunks, "chunk"), self.chunking);
         if self.iterations != 1 {
-            write!(f, "; {}", count(self.iterations as u64, "iteration"))?;
+            more += &format!("; {}", count(self.iterations as u64, "iteration"));
         }
+        write_headline(f, "farm", self, &more)?;
         if self.known > 0 {
             write!(f, "\n{} were known from the journal", self.known)?;
         }
@@ -117,18 +118,20 @@ impl fmt::Display for Summary {
             }
             None => {}
         }
-        write!(f, "\n{:>5}  {:>10}  {:>8}  {:>12}  {:>6}", "rank", "tasks", "chunks", "busy", "share")?;
-        for (rank, report) in self.ranks.iter().enumerate() {
+        let row = |(rank, report): (usize, &RankReport)| {
             let share = 100.0 * report.busy.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9);
-            write!(
-                f,
-                "\n{rank:>5}  {:>10}  {:>8}  {:>12}  {share:>4.0} %",
-                report.tasks,
-                report.chunks,
-                seconds(report.busy.as_secs_f64())
-            )?;
-        }
-        Ok(())
+            let (idle, share) = (cell(self.elapsed.saturating_sub(report.busy)), format!("{share:.0} %"));
+            vec![
+                rank.to_string(),
+                report.tasks.to_string(),
+                cell(report.busy),
+                idle,
+                share,
+                report.chunks.to_string(),
+            ]
+        };
+        let rows: Vec<_> = self.ranks.iter().enumerate().map(row).collect();
+        write_table(f, &["rank", "tasks", "busy", "idle", "share", "chunks"], &rows)
     }
 }
 
@@ -141,7 +144,7 @@ mod tests {
         let rank =
             |tasks, seconds| RankReport { tasks, busy: Duration::from_secs(seconds), ..Default::default() };
         let mut summary = Summary {
-            farm: "square".into(),
+            name: "square".into(),
             tasks: 12,
             known: 0,
             failed: 0,
@@ -159,7 +162,11 @@ mod tests {
             sub_masters: vec![],
         };
         assert_eq!((summary.workers(), summary.efficiency(), summary.throughput()), (2, 0.8, 1.2));
-        assert!(summary.to_string().starts_with("farm square: 12 tasks in 10.000 s, 1.20 tasks/s; 3 chunks"));
+        assert!(
+            summary
+                .to_string()
+                .starts_with("farm square: 12 tasks in 10.000 s, 1.20 tasks/s, efficiency 80.0 %; 3 chunks")
+        );
         (summary.lost, summary.again) = (vec![2], 1);
         assert!(summary.to_string().contains("\nlost ranks [2]; 1 task handed out again\n"), "{summary}");
         (summary.ended_with, summary.change) = (2, Some("it pays".into()));

@@ -224,14 +224,14 @@ impl Metrics {
 
     /// How long a block took on the mean, in the whole run.
     pub(super) fn mean_block(&self) -> Option<Duration> {
-        (self.total.blocks > 0).then(|| self.total.computing.div_f64(self.total.blocks as f64))
+        (self.total.blocks > 0).then(|| self.total.busy.div_f64(self.total.blocks as f64))
     }
 
     /// Puts what is not in the total yet there.
     fn fold(&mut self) {
         let Sample { units, seconds, blocks, .. } = self.recent;
         self.total.units += units;
-        self.total.computing += Duration::from_secs_f64(seconds);
+        self.total.busy += Duration::from_secs_f64(seconds);
         self.total.blocks += blocks;
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::observe::words::{count, seconds};
+use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
+use crate::observe::words::count;
 
 /// What one rank did for a loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,7 +18,7 @@ pub struct RankReport {
     /// Blocks in which it did them.
     pub blocks: u64,
     /// Time that it spent in them.
-    pub computing: Duration,
+    pub busy: Duration,
     /// The part of that in which other processes had its core.
     pub off_core: Duration,
     /// Time that it waited for other ranks.
@@ -62,59 +63,66 @@ impl Summary {
     pub fn moved(&self) -> u64 {
         self.ranks.iter().map(|rank| rank.sent).sum()
     }
+}
 
-    /// Productive time over available time, by (1) of Siegell and Steenkiste (1997): the time in which ranks had their core
-    /// and computed, over the time of the run on all ranks without that in which other processes had the core of a rank
-    /// that would have computed. 1 is the best; 0 if there was nothing to do.
-    pub fn efficiency(&self) -> f64 {
-        let off: f64 = self.ranks.iter().map(|rank| rank.off_core.as_secs_f64()).sum();
-        let computing: f64 = self.ranks.iter().map(|rank| rank.computing.as_secs_f64()).sum();
-        match self.ranks.len() as f64 * self.elapsed.as_secs_f64() - off {
-            available if available > 0.0 => (computing - off) / available,
-            _ => 0.0,
-        }
+impl RunSummary for Summary {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn work(&self) -> (u64, &'static str) {
+        (self.units.saturating_mul(self.passes), "unit")
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    fn ranks(&self) -> Vec<RankWork> {
+        let work =
+            |rank: &RankReport| RankWork { done: rank.units, busy: rank.busy, off_core: rank.off_core };
+        self.ranks.iter().map(work).collect()
+    }
+
+    fn last_change(&self) -> Option<&str> {
+        self.change.as_deref()
     }
 }
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "loop {}: {}, {} in {}, in blocks of {}; efficiency {:.1} %; {}, {} moved in {}",
-            self.name,
+        let more = format!(
+            "{} in {}, in blocks of {}; {}, {} moved in {}",
             count(self.units, "unit"),
             if self.passes == 1 { "1 pass".to_string() } else { format!("{} passes", self.passes) },
-            seconds(self.elapsed.as_secs_f64()),
             self.block,
-            100.0 * self.efficiency(),
             count(self.interactions, "interaction"),
             count(self.moved(), "unit"),
             count(self.movements, "movement")
-        )?;
+        );
+        write_headline(f, "loop", self, &more)?;
         if let Some(why) = &self.change {
             write!(f, "\nlast movement: {why}")?;
         }
-        write!(
-            f,
-            "\n{:>5}  {:>8}  {:>8}  {:>12}  {:>12}  {:>12}  {:>12}  {:>8}  {:>8}",
-            "rank", "at first", "at last", "computing", "off core", "waiting", "moving", "sent", "received"
-        )?;
-        for (rank, report) in self.ranks.iter().enumerate() {
-            let time = |time: Duration| seconds(time.as_secs_f64());
-            write!(
-                f,
-                "\n{rank:>5}  {:>8}  {:>8}  {:>12}  {:>12}  {:>12}  {:>12}  {:>8}  {:>8}",
-                self.first.get(rank).copied().unwrap_or(0),
-                report.held,
-                time(report.computing),
-                time(report.off_core),
-                time(report.waiting),
-                time(report.moving),
-                report.sent,
-                report.received
-            )?;
-        }
-        Ok(())
+        let row = |(rank, report): (usize, &RankReport)| {
+            let first = self.first.get(rank).copied().unwrap_or(0);
+            vec![
+                rank.to_string(),
+                format!("{:.0}", report.units),
+                cell(report.busy),
+                cell(self.elapsed.saturating_sub(report.busy)),
+                cell(report.off_core),
+                first.to_string(),
+                report.held.to_string(),
+                cell(report.waiting),
+                cell(report.moving),
+                report.sent.to_string(),
+                report.received.to_string(),
+            ]
+        };
+        let rows: Vec<_> = self.ranks.iter().enumerate().map(row).collect();
+        let heads = ["rank", "units", "busy", "idle", "off core", "at first", "at last", "waiting", "moving"];
+        write_table(f, &[&heads[..], &["sent", "received"]].concat(), &rows)
     }
 }
 
@@ -124,8 +132,8 @@ mod tests {
 
     #[test]
     fn what_others_had_of_the_cores_was_not_available() {
-        let rank = |computing, off_core, held, sent| RankReport {
-            computing: Duration::from_secs(computing),
+        let rank = |busy, off_core, held, sent| RankReport {
+            busy: Duration::from_secs(busy),
             off_core: Duration::from_secs(off_core),
             held,
             sent,
@@ -146,10 +154,10 @@ mod tests {
         assert_eq!((summary.efficiency(), summary.moved()), (15.0 / 16.0, 2));
         let text = summary.to_string();
         assert!(text.starts_with(
-            "loop sor: 9 units, 40 passes in 10.000 s, in blocks of 10; efficiency 93.8 %; 12 interactions, 2 units \
-             moved in 1 movement\nlast movement: it pays\n rank  at first   at last  "
+            "loop sor: 360 units in 10.000 s, 36.00 units/s, efficiency 93.8 %; 9 units in 40 passes, in blocks of 10; \
+             12 interactions, 2 units moved in 1 movement\nlast movement: it pays\nrank  units      busy     idle  off core"
         ));
-        assert!(text.contains("\n    0         5         3      10.000 s       4.000 s "), "{text}");
+        assert!(text.contains("\n   0      0  10.000 s      0 s   4.000 s         5        3 "), "{text}");
         summary.ranks.clear();
         assert_eq!(summary.efficiency(), 0.0);
     }

@@ -19,6 +19,7 @@ mod reasons;
 mod record;
 mod sentence;
 mod subject;
+pub(crate) mod summary;
 pub(crate) mod words;
 
 pub use event::Event;

@@ -22,6 +22,7 @@ fn subject(balance: Balance) -> (Controller, PerformanceModel, Mapping) {
     let mapping = Mapping::new(vec![Block::new(0..1, vec![0]), Block::new(1..2, vec![1])]);
     let probed = RefCell::new(None);
     let run_spec = RunSpec {
+        name: "test".into(),
         outline: spec,
         mapping: Some(mapping.clone()),
         dispatch: Dispatch::OnDemand,

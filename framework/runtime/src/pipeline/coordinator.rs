@@ -246,6 +246,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         let ranks: Vec<RankReport> = reports.into_iter().flatten().collect();
         let dropped = ranks.iter().flat_map(|r| &r.stages).map(|s| s.dropped).sum::<u64>();
         Summary {
+            name: self.run_spec.name.clone(),
             stages: self.run_spec.outline.stages.iter().map(|s| s.name.clone()).collect(),
             mapping_text,
             mapping: self.mapping,

@@ -15,6 +15,7 @@ use crate::session::{BatchMode, Config, Probed, Session};
 /// What rank 0 needs to know of the pipeline, whose stages are in the stage host by now.
 #[derive(Debug)]
 pub(crate) struct RunSpec<'s> {
+    pub(crate) name: String,
     pub(crate) outline: PipelineSpec,
     pub(crate) mapping: Option<Mapping>,
     pub(crate) dispatch: Dispatch,
@@ -31,6 +32,7 @@ impl<'s> RunSpec<'s> {
     pub(crate) fn of(pipeline: &mut PipelineDef<'_>, ranks: usize, session: &'s Session) -> Result<Self> {
         let choice: &MappingChoice = &pipeline.mapping;
         Ok(RunSpec {
+            name: pipeline.name().to_string(),
             outline: outline(&pipeline.stages),
             mapping: choice.resolve(&pipeline.stages, ranks)?,
             dispatch: pipeline.dispatch,

@@ -71,6 +71,11 @@ pub struct RankReport {
 }
 
 impl RankReport {
+    /// Time that the rank has spent in its stages.
+    pub fn busy(&self) -> Duration {
+        self.stages.iter().map(StageStats::busy).sum()
+    }
+
     pub(crate) fn add_traffic(&mut self, t: Traffic) {
         self.sent_batches += t.sent_batches;
         self.sent_bytes += t.sent_bytes;

@@ -7,12 +7,15 @@ use serde::{Deserialize, Serialize};
 
 use super::remaps::Remap;
 use super::stats::RankReport;
-pub(crate) use crate::observe::words::{seconds, short};
+use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
+pub(crate) use crate::observe::words::seconds;
 
 /// What rank 0 knows after a pipeline has run: how it was mapped and where the time went. Its `Display` is the
 /// table that people read.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
+    /// The pipeline's name.
+    pub name: String,
     /// Stage names in order.
     pub stages: Vec<String>,
     /// The mapping that the stream ran on (after calibration, if there was any).
@@ -38,11 +41,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Items of the source per second, all in all.
-    pub fn throughput(&self) -> f64 {
-        self.items as f64 / self.elapsed.as_secs_f64().max(1e-9)
-    }
-
     /// Items that stage number `stage` dropped, on all ranks.
     pub fn dropped(&self, stage: usize) -> u64 {
         self.ranks.iter().filter_map(|r| r.stages.get(stage)).map(|s| s.dropped).sum()
@@ -112,13 +110,36 @@ impl Summary {
     }
 }
 
+impl RunSummary for Summary {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn work(&self) -> (u64, &'static str) {
+        (self.items, "item")
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    fn ranks(&self) -> Vec<RankWork> {
+        let work = |rank: &RankReport| RankWork {
+            done: rank.stages.iter().map(|stage| stage.items as f64).sum(),
+            busy: rank.busy(),
+            off_core: rank.stages.iter().map(|stage| stage.lost).sum(),
+        };
+        self.ranks.iter().map(work).collect()
+    }
+
+    fn last_change(&self) -> Option<&str> {
+        self.remaps[1.min(self.remaps.len())..].last().map(|remap| remap.reason.as_str())
+    }
+}
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (elapsed, rate) = (self.elapsed.as_secs_f64(), self.throughput());
-        write!(f, "{} items in {elapsed:.3} s, {} items/s", self.items, short(rate))?;
-        if self.delivered < self.items {
-            write!(f, ", {} dropped", self.items - self.delivered)?;
-        }
+        write_headline(f, "pipeline", self, &format!("{} dropped", self.items - self.delivered))?;
         self.write_mappings(f)?;
         if let (Some(predicted), Some(measured)) = (self.predicted, self.production_time()) {
             write!(
@@ -130,48 +151,37 @@ impl fmt::Display for Summary {
                 seconds(measured)
             )?;
         }
-        let width = self.stages.iter().map(String::len).max().unwrap_or(0).max("parked".len());
-        write!(
-            f,
-            "\n{:>4}  {:<width$}  {:>9}  {:>9}  {:>10}  {:>5}  {:>10}  {:>10}  {:>9}  {:>9}",
-            "rank",
-            "stage",
-            "items",
-            "busy s",
-            "an item",
-            "queue",
-            "no input s",
-            "no taker s",
-            "sent MB",
-            "recvd MB"
-        )?;
+        let mut rows = Vec::new();
         for (rank, report) in self.ranks.iter().enumerate() {
-            let totals = format!(
-                "  {:>10.3}  {:>10.3}  {:>9.3}  {:>9.3}",
-                report.waiting_input.as_secs_f64(),
-                report.waiting_downstream.as_secs_f64(),
-                report.sent_bytes as f64 / 1e6,
-                report.received_bytes as f64 / 1e6
-            );
+            let idle = cell(self.elapsed.saturating_sub(report.busy()));
+            let traffic = [
+                cell(report.waiting_input),
+                cell(report.waiting_downstream),
+                format!("{:.3}", report.sent_bytes as f64 / 1e6),
+                format!("{:.3}", report.received_bytes as f64 / 1e6),
+            ];
             let ran: Vec<_> = report.stages.iter().enumerate().filter(|(_, s)| s.items > 0).collect();
             if ran.is_empty() {
-                write!(f, "\n{rank:>4}  {:<width$}{:>41}{totals}", "parked", "")?;
+                let nothing = ["0", "0 s", &idle, "parked", "-", "-"].map(String::from);
+                rows.push([vec![rank.to_string()], nothing.to_vec(), traffic.to_vec()].concat());
+                continue;
             }
             for (place, (stage, s)) in ran.into_iter().enumerate() {
-                let an_item = s.service().map_or("-".to_string(), |t| seconds(t.as_secs_f64()));
-                let rank = if place == 0 { rank.to_string() } else { String::new() };
-                write!(
-                    f,
-                    "\n{rank:>4}  {:<width$}  {:>9}  {:>9.3}  {an_item:>10}  {:>5}{}",
-                    self.stages[stage],
-                    s.items,
-                    s.busy().as_secs_f64(),
-                    s.longest_queue,
-                    if place == 0 { totals.as_str() } else { "" }
-                )?;
+                let once = |text: String| if place == 0 { text } else { String::new() };
+                let of_stage = [
+                    once(rank.to_string()),
+                    s.items.to_string(),
+                    cell(s.busy()),
+                    once(idle.clone()),
+                    self.stages[stage].clone(),
+                    s.service().map_or("-".to_string(), cell),
+                    s.longest_queue.to_string(),
+                ];
+                rows.push([of_stage.to_vec(), traffic.clone().map(once).to_vec()].concat());
             }
         }
-        Ok(())
+        let heads = ["rank", "items", "busy", "idle", "stage", "an item", "queue", "no input", "no taker"];
+        write_table(f, &[&heads[..], &["sent MB", "recvd MB"]].concat(), &rows)
     }
 }
 
@@ -190,6 +200,7 @@ mod tests {
             ..StageStats::default()
         };
         let summary = Summary {
+            name: "pictures".into(),
             stages: vec!["seg".into()],
             mapping: armature_planner::pipeline::Mapping::new(vec![]),
             mapping_text: "seg@0".into(),
@@ -204,7 +215,10 @@ mod tests {
         };
         let text = summary.to_string();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "10 items in 0.050 s, 200 items/s, 1 dropped");
+        assert_eq!(
+            lines[0],
+            "pipeline pictures: 10 items in 0.050 s, 200 items/s, efficiency 50.0 %; 1 dropped"
+        );
         assert_eq!(lines[1], "mapping seg@0");
         assert!(lines[3].contains("seg") && lines[3].contains("2.500 ms"), "{text}");
         assert!(lines[4].contains("parked"), "{text}");

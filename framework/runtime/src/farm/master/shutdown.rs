@@ -82,7 +82,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         self.endpoint.note_done(counts.ended);
         self.executor.finish()?;
         Ok(Summary {
-            farm: self.name,
+            name: self.name,
             tasks: counts.ended,
             known: self.state.known,
             failed: counts.failed,

@@ -33,7 +33,7 @@ pub(in crate::loops) fn report() -> RankReport {
         units: 2.5,
         held: 301,
         blocks: 6,
-        computing: Duration::from_millis(1500),
+        busy: Duration::from_millis(1500),
         off_core: Duration::from_millis(7),
         waiting: Duration::from_millis(8),
         moving: Duration::from_millis(9),
