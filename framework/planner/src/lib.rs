@@ -24,8 +24,8 @@
 //! ```
 //!
 //! [`pipeline`], [`farm`] and [`loops`] hold the models and the planners, [`simulate`] what their predictions are checked
-//! against. [`estimate`] makes the planners' input of what was measured, [`papers`] keeps what no decision uses, and [`tuner`] decides when a better
-//! plan is worth changing to.
+//! against. [`estimate`] makes the planners' input of what was measured, [`papers`] keeps what no
+//! decision uses, [`tuner`] decides when a better plan is worth changing to, and [`random`] is what simulations draw from.
 
 mod cores;
 mod error;
@@ -35,7 +35,7 @@ pub mod loops;
 pub mod papers;
 pub mod pipeline;
 mod platform;
-mod random;
+pub mod random;
 mod range;
 #[cfg(test)]
 mod reference;

@@ -5,11 +5,12 @@ use std::time::Duration;
 use armature_planner::loops::{
     Ahead, Interaction, LoopBalancer, LoopDecision, Move, RateAccumulator, Reach, Report, tells_rate,
 };
+use armature_planner::random::Random;
 use armature_planner::tuner::{Reason, Verdict};
 
 use super::events::event;
 use super::metrics::Sample;
-use super::random_moves::SplitMix64;
+use super::random_shares::random_shares;
 use super::settings::Settings;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
@@ -39,7 +40,7 @@ pub(super) struct LoopController {
     ranks: Vec<RankState>,
     /// The movement that is being made.
     under_way: Option<Movement>,
-    forced: Option<SplitMix64>,
+    forced: Option<Random>,
     /// Nothing was decided or put off yet.
     is_cold: bool,
     interactions: u64,
@@ -125,7 +126,7 @@ impl LoopController {
             events,
             ranks: held.iter().map(|&held| RankState { held, ..RankState::default() }).collect(),
             under_way: None,
-            forced: settings.forced.map(SplitMix64),
+            forced: settings.forced.map(Random::new),
             is_cold: true,
             interactions: 0,
             movements: 0,
@@ -336,8 +337,8 @@ impl LoopController {
 }
 
 /// Moves to shares drawn at random, some of them far smaller than others: for tests.
-fn random_moves(random: &mut SplitMix64, reach: Reach, held: &[u64]) -> Result<Vec<Move>> {
-    let target = random.shares(held.iter().sum(), held.len());
+fn random_moves(random: &mut Random, reach: Reach, held: &[u64]) -> Result<Vec<Move>> {
+    let target = random_shares(random, held.iter().sum(), held.len());
     reach.moves(held, &target).map_err(|error| Error::new(ErrorKind::Config, error.to_string()))
 }
 

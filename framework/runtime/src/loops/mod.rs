@@ -25,7 +25,7 @@ mod metrics;
 mod pack;
 mod parallel_for;
 mod quantum;
-mod random_moves;
+mod random_shares;
 mod ranges;
 mod settings;
 mod summary;

@@ -1,6 +1,6 @@
 //! Adaptive factoring: mean and variance of each worker.
 
-use super::{Policy, View};
+use super::view::{Policy, View};
 
 /// (D + 2TR − √(D² + 4DTR)) / (2 µ_i), with D = Σ σ²/µ and T = 1/Σ(1/µ) over all workers, given as (µ, σ²); `mean`
 /// is µ_i. Some programs sum σ/µ instead, which has another unit than T.

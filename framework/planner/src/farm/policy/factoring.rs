@@ -1,7 +1,7 @@
 //! Batches whose size follows from mean and deviation.
 
 use super::batches::{Prepared, share};
-use super::{Policy, View};
+use super::view::{Policy, View};
 
 /// x of DAF: the first batch is R/x with x = 1 + (σ/µ)√(n/2) (1), a later one with 2 + … (2). `ratio` is σ/µ.
 ///

@@ -2,7 +2,7 @@
 
 use super::super::knowledge::ChunkDone;
 use super::batches::{Prepared, share};
-use super::{Policy, View};
+use super::view::{Policy, View};
 use crate::simulate::farm::{Dispatcher, Farm};
 
 /// Batches of the same part.

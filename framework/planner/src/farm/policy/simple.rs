@@ -2,7 +2,7 @@
 
 use super::super::knowledge::Knowledge;
 use super::batches::{Prepared, share};
-use super::{Policy, View};
+use super::view::{Policy, View};
 
 /// One chunk for each worker.
 #[derive(Clone, Debug, Default)]

@@ -1,6 +1,6 @@
 //! Batches in which faster workers get more: AWF-B.
 
-use super::{Policy, View};
+use super::view::{Policy, View};
 
 /// Adaptive weighted factoring by batches: weights from π_i = Σ k t_k / Σ k n_k over the worker's chunks. A batch has
 /// the size that it had when it began; weights are those of the moment.

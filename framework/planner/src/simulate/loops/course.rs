@@ -2,7 +2,7 @@
 
 use super::effort::Effort;
 use super::processor::Processor;
-use super::{LoopRun, LoopSystem};
+use super::system::{LoopRun, LoopSystem};
 use crate::loops::{LoopDecision, RankTime};
 use crate::random::Random;
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use super::{Load, LoopSystem, Sharing};
+use super::system::{Load, LoopSystem, Sharing};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Most steps of a simulation: a pass of a rank, a switch of a load, a turn, an event. So many take some seconds.

@@ -4,6 +4,7 @@
 //! a second, and an interaction costs 5 ms.
 
 use super::*;
+use crate::loops::MovementCosts;
 use crate::loops::{Reach, Smoothing};
 use crate::papers::Oscillation;
 

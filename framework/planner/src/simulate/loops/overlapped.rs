@@ -3,8 +3,8 @@
 
 use super::course::Course;
 use super::effort::Effort;
+use super::system::{LoopRun, LoopSystem};
 use super::worker::Worker;
-use super::{LoopRun, LoopSystem};
 use crate::error::Result;
 use crate::loops::{Ahead, Interaction, LEAST_PERIOD, LoopBalancer, Move, SOON, distribute};
 use crate::random::Random;

@@ -3,7 +3,7 @@
 use super::course::Course;
 use super::effort::Effort;
 use super::processor::Processor;
-use super::{LoopRun, LoopSystem};
+use super::system::{LoopRun, LoopSystem};
 use crate::error::Result;
 use crate::loops::{Ahead, Interaction, LoopBalancer, Move, Report, busiest, distribute, rounds};
 use crate::random::Random;

@@ -1,7 +1,7 @@
 //! A processor that a rank shares with a load.
 
 use super::effort::Effort;
-use super::{Load, Sharing};
+use super::system::{Load, Sharing};
 
 /// A processor, followed in time: what is asked of it comes in order.
 #[derive(Clone, Debug)]

@@ -2,6 +2,8 @@
 
 use super::processor::Processor;
 use super::*;
+use crate::error::ErrorKind;
+use crate::loops::MovementCosts;
 use crate::loops::Reach;
 
 fn processor(sharing: Sharing, off: f64, on: f64) -> Processor {

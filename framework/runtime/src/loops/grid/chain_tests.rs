@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use armature_planner::loops::{block_moves, neighbour_moves};
+pub(super) use armature_planner::random::Random;
 use bytes::Bytes;
 
 use super::directive::{Directive, Movement};
@@ -10,7 +11,7 @@ use super::messages::{Outgoing, ToNeighbour, delivered};
 use super::neighbours::Position;
 use super::worker::{Step, Worker};
 use crate::error::Result;
-pub(super) use crate::loops::random_moves::SplitMix64;
+pub(super) use crate::loops::random_shares::random_shares;
 
 /// What a worker sends, until it is put on the wires.
 #[derive(Default)]
@@ -52,7 +53,7 @@ pub(super) fn run<M: Worker>(
     workers: &mut [M],
     mut held: Vec<u64>,
     plan: &Plan,
-    random: &mut SplitMix64,
+    random: &mut Random,
     mut work: impl FnMut(usize, &mut M, &M::Piece),
 ) -> Outcome {
     let ranks = workers.len();
@@ -95,7 +96,7 @@ pub(super) fn run<M: Worker>(
                         let before = sweep + plan.delay;
                         under_way = None;
                         if before < plan.sweeps && random.below(plan.movements) == 0 {
-                            let target = random.shares(held.iter().sum(), ranks);
+                            let target = random_shares(random, held.iter().sum(), ranks);
                             let moves = neighbour_moves(&held, &target).unwrap();
                             let rounds = block_moves(&held, &moves).unwrap();
                             outcome.movements += u64::from(!rounds.is_empty());

@@ -1,13 +1,13 @@
 //! Chains of stencil workers against the serial loop.
 
-use super::super::chain_tests::{Outcome, Plan, SplitMix64, positions, run};
+use super::super::chain_tests::{Outcome, Plan, Random, positions, random_shares, run};
 use super::super::shape::Shape;
 use super::super::view::OldGrid;
 use super::*;
 
 /// Any values, the same for the same place.
 fn fill(row: u64, values: &mut [f64]) {
-    let mut random = SplitMix64(row);
+    let mut random = Random::new(row);
     values.iter_mut().for_each(|value| *value = (random.draw() >> 40) as f64);
 }
 
@@ -38,8 +38,8 @@ fn serial(shape: Shape, sweeps: u64) -> Vec<f64> {
 
 /// Runs a chain twice, the second time from where the first ended, and compares with the serial loop.
 fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
-    let mut random = SplitMix64(seed);
-    let held = random.shares(shape.units(), ranks);
+    let mut random = Random::new(seed);
+    let held = random_shares(&mut random, shape.units(), ranks);
     let mut locals: Vec<LocalRows<f64>> = Vec::new();
     for (rank, units) in held.iter().enumerate() {
         let first = 1 + held[..rank].iter().sum::<u64>();

@@ -1,6 +1,6 @@
 //! Chains of wavefront workers against the serial loop.
 
-use super::super::chain_tests::{Outcome, Plan, SplitMix64, positions, run};
+use super::super::chain_tests::{Outcome, Plan, Random, positions, random_shares, run};
 use super::super::messages::delivered;
 use super::super::shape::Shape;
 use super::super::view::Grid;
@@ -8,7 +8,7 @@ use super::*;
 
 /// Any values, the same for the same place.
 fn fill(row: u64, values: &mut [f64]) {
-    let mut random = SplitMix64(row);
+    let mut random = Random::new(row);
     values.iter_mut().for_each(|value| *value = (random.draw() >> 40) as f64);
 }
 
@@ -35,8 +35,8 @@ fn serial(shape: Shape, sweeps: u64) -> Vec<f64> {
 
 /// Runs a chain twice, the second time from where the first ended, and compares with the serial loop.
 fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
-    let mut random = SplitMix64(seed);
-    let held = random.shares(shape.units(), ranks);
+    let mut random = Random::new(seed);
+    let held = random_shares(&mut random, shape.units(), ranks);
     let mut first = 1;
     let mut locals: Vec<LocalRows<f64>> = Vec::new();
     for units in &held {
@@ -60,7 +60,7 @@ fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
                 Wavefront::new(position, local, shape.inner(), plan.sweeps, strip_width(strip))
             })
             .collect();
-        let mut widths = SplitMix64(seed ^ 1);
+        let mut widths = Random::new(seed ^ 1);
         let outcome = run(&mut workers, held, plan, &mut random, |rank, worker, columns| {
             let is_last = columns.end == shape.inner().end;
             relax(&mut worker.local.grid(), columns);

@@ -4,8 +4,8 @@
 //! is at before it turns to another one. On a slow processor that also does long items, the whole stream waits for that,
 //! again and again: what is in flight gathers there, and the others run out of work.
 
-use super::Search;
 use super::edit::Edit;
+use super::search::Search;
 use super::state::State;
 
 /// Waits of less than this many times the pace are covered by what is in flight anyway: a window is at least as many items.

@@ -9,17 +9,15 @@ mod edit;
 mod latency;
 mod moves;
 mod perturbation;
+mod search;
 mod state;
-
-use std::ops::Range;
 
 use super::stop::Stop;
 use crate::pipeline::mapping::Block;
-use crate::pipeline::rules::Rules;
 use edit::Edit;
-use perturbation::Sequence;
+use search::Search;
 pub(in crate::pipeline) use state::Problem;
-use state::{Judge, Score, State};
+use state::State;
 
 /// What a search came to.
 #[derive(Debug)]
@@ -55,7 +53,7 @@ pub(in crate::pipeline) fn refine(
         // Every start gets its part, so that the first cannot use up everything.
         let part = for_starts.saturating_sub(search.judge.effort) / (count - i);
         search.limit = search.judge.effort + part;
-        let local = search.descend(start);
+        let local = descend(&mut search, start);
         if best.as_ref().is_none_or(|best| local.score.time < best.score.time) {
             best = Some(local);
         }
@@ -69,7 +67,7 @@ pub(in crate::pipeline) fn refine(
         perturbations += 1;
         // One that finds nothing to change must not go on for ever.
         search.judge.effort += 1;
-        let local = search.descend(perturbed);
+        let local = descend(&mut search, perturbed);
         // Of equally fast mappings, the one with fewer blocks.
         let slack = if local.pieces.len() < current.pieces.len() { 1e-12 } else { -1e-12 };
         if local.score.time < current.score.time * (1.0 + slack) {
@@ -91,81 +89,27 @@ pub(in crate::pipeline) fn refine(
     }
 }
 
-/// One search: where it stands within its budget, and the best edit of the present step.
-#[derive(Debug)]
-pub(in crate::pipeline) struct Search<'a> {
-    judge: Judge<'a>,
-    sequence: Sequence,
-    best_edit: Edit,
-    best_score: Score,
-    limit: usize,
-    stop: &'a Stop<'a>,
-}
-
-impl<'a> Search<'a> {
-    fn new(problem: Problem<'a>, limit: usize, stop: &'a Stop<'a>) -> Self {
-        Search {
-            judge: Judge::new(problem),
-            sequence: Sequence::default(),
-            best_edit: Edit::default(),
-            best_score: Score::WORST,
-            limit,
-            stop,
+/// Improves a mapping until no move helps or the budget is spent.
+fn descend(search: &mut Search<'_>, mut state: State) -> State {
+    let mut edit = Edit::default();
+    let mut focus = focus_of(&state);
+    let mut family = 0;
+    while family < moves::FAMILIES.len() && search.goes_on() {
+        search.best_score = state.score;
+        for &b in &focus {
+            moves::FAMILIES[family](search, &state, b, &mut edit);
+        }
+        if search.best_score.beats(&state.score) {
+            let mut best = std::mem::take(&mut search.best_edit);
+            state = search.judge.apply(&state, &mut best);
+            search.best_edit = best;
+            focus = focus_of(&state);
+            family = 0;
+        } else {
+            family += 1;
         }
     }
-
-    /// Improves a mapping until no move helps or the budget is spent.
-    fn descend(&mut self, mut state: State) -> State {
-        let mut edit = Edit::default();
-        let mut focus = focus_of(&state);
-        let mut family = 0;
-        while family < moves::FAMILIES.len() && self.goes_on() {
-            self.best_score = state.score;
-            for &b in &focus {
-                moves::FAMILIES[family](self, &state, b, &mut edit);
-            }
-            if self.best_score.beats(&state.score) {
-                let mut best = std::mem::take(&mut self.best_edit);
-                state = self.judge.apply(&state, &mut best);
-                self.best_edit = best;
-                focus = focus_of(&state);
-                family = 0;
-            } else {
-                family += 1;
-            }
-        }
-        state
-    }
-
-    fn goes_on(&self) -> bool {
-        self.judge.effort < self.limit && !self.stop.is_set()
-    }
-
-    /// Judges one move and keeps it if it is the best so far; false once the budget is spent.
-    fn offer(&mut self, state: &State, edit: &mut Edit) -> bool {
-        if self.judge.effort >= self.limit {
-            return false;
-        }
-        if let Some(score) = self.judge.judge(state, edit)
-            && score.beats(&self.best_score)
-        {
-            self.best_score = score;
-            self.best_edit.clone_from(edit);
-        }
-        true
-    }
-
-    fn rules(&self) -> Rules {
-        self.judge.problem.rules
-    }
-
-    fn shares(&self) -> bool {
-        self.rules().share
-    }
-
-    fn may_replicate(&self, stages: &Range<usize>) -> bool {
-        self.judge.may_replicate(stages)
-    }
+    state
 }
 
 /// The blocks that set the pace, and those that share a processor with them.
@@ -188,6 +132,7 @@ mod tests {
     use super::*;
     use crate::pipeline::dispatch::Dispatch;
     use crate::pipeline::model::costs::Costs;
+    use crate::pipeline::rules::Rules;
     use crate::pipeline::{Mapping, PipelineSpec, StageSpec};
     use crate::platform::{Link, Platform};
 
@@ -230,7 +175,7 @@ mod tests {
         let platform = platform.with_overlap(true).with_ext_on(0).unwrap();
         // Replicated blocks share all their hosts or none, so `seg` cannot get a second host while `rank` has it, too.
         let from = "load@0 | seg@1 | order@0 | rank@0,1,2,3,4,5,6,7";
-        let (hosts, times) = improved(&platform, &spec, from, |search, state| search.descend(state));
+        let (hosts, times) = improved(&platform, &spec, from, descend);
         assert!(times.iter().all(|&time| time < 1.05), "{hosts}: {times:?}");
     }
 }

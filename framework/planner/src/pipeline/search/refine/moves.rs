@@ -3,8 +3,8 @@
 //! Only blocks that set the pace, and those that share a processor with them, are worth changing, so each move
 //! touches one of these (the *focus*), and possibly another block that gives something to it.
 
-use super::Search;
 use super::edit::Edit;
+use super::search::Search;
 use super::state::State;
 
 /// Longest run of stages that one move shifts across a border.

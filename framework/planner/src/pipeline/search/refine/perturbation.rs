@@ -1,25 +1,8 @@
 //! Leaving a local optimum: a few changes that are not judged, from a fixed sequence.
 
-use super::Search;
 use super::edit::Edit;
+use super::search::Search;
 use super::state::State;
-
-/// A fixed sequence of numbers (a Weyl sequence, mixed): every search runs through the same one, so that the
-/// same question always gets the same answer.
-#[derive(Clone, Debug, Default)]
-pub(in crate::pipeline) struct Sequence(u64);
-
-impl Sequence {
-    /// The next number below `bound` (0 if there is none).
-    pub(in crate::pipeline) fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
-        mixed.checked_rem(bound as u64).unwrap_or(0) as usize
-    }
-}
 
 /// Attempts to find a change that the rules allow: with pinned stages most are forbidden, and a change that is not found is
 /// left out.

@@ -1,41 +1,9 @@
-//! A farm, chunk by chunk.
-//!
-//! The master sends through one port, one message after the other: k tasks keep it busy for `mo + λ b_m k`, and arrive
-//! one [latency](Knowledge::latency) later. The worker computes them, and the results arrive `mo + λ b_w k` and one latency
-//! after it has finished; receiving costs the master nothing. A worker asks again when its results have arrived, or earlier by [`Knowledge::ahead`] chunks. Requests are
-//! served in the order of their times; at the beginning all workers ask in turn. With one chunk for each worker and
-//! equal tasks the time is just the model's (9).
-//!
-//! What decides on chunks is a [`Dispatcher`]; [`Dispatch`] lets a [`Chunker`] do it, the one that a farm uses when it
-//! runs.
-//!
-//! ```
-//! use armature_planner::farm::{Chunker, Chunking, IterationModel, Knowledge, MessageCosts, Protocol};
-//! use armature_planner::simulate::farm::{Dispatch, Farm, Tasks};
-//!
-//! let knowledge =
-//!     Knowledge { messages: MessageCosts::new(1e-4, 1e-7), task_bytes: 12.0, result_bytes: 12.0, ..Knowledge::default() };
-//! let tasks = Tasks::new(&vec![0.5e-3; 1000]);
-//! let farm = Farm::new(knowledge);
-//! let mut chunker = Chunker::new(Chunking::Static);
-//! let run = Dispatch::new(&mut chunker, &tasks, knowledge).iteration(&farm, &[0, 1, 2, 3]);
-//!
-//! let model = IterationModel {
-//!     messages: knowledge.messages,
-//!     volume: 24_000.0,
-//!     out: 0.5,
-//!     compute: 0.5,
-//!     master: 0.0,
-//!     protocol: Protocol::Synchronous,
-//! };
-//! assert!((run.time / model.time(4) - 1.0).abs() < 1e-12);
-//! assert!((run.efficiency(4) - model.efficiency(4)).abs() < 1e-12);
-//! ```
+//! Requests, messages and computing in the order of their times.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::farm::{ChunkDone, Chunker, Knowledge, Supply};
+use crate::farm::{ChunkDone, Knowledge};
 use crate::range;
 
 /// Decides and computes in a simulated farm.
@@ -174,106 +142,5 @@ impl Farm {
         }
         debug_assert!(sent.iter().all(|chunk| chunk.back <= run.time));
         run
-    }
-}
-
-/// The times of tasks, in the order in which they are given.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tasks {
-    /// Sums and sums of squares of the tasks before.
-    before: Vec<(f64, f64)>,
-}
-
-impl Tasks {
-    /// Tasks that take `times` (s) each; what is negative or no number counts as 0, what is above 1e60 as that.
-    pub fn new(times: &[f64]) -> Self {
-        let mut before = Vec::with_capacity(times.len() + 1);
-        before.push((0.0, 0.0));
-        let (mut sum, mut squares) = (0.0, 0.0);
-        for time in times.iter().map(|&time| range::amount_or_nearest(time)) {
-            sum += time;
-            squares += time * time;
-            before.push((sum, squares));
-        }
-        Tasks { before }
-    }
-
-    /// Number of tasks.
-    pub fn len(&self) -> u64 {
-        self.before.len() as u64 - 1
-    }
-
-    /// True if there is none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Sum and sum of squares of `count` tasks from `first` on, as far as there are as many.
-    pub fn sums(&self, first: u64, count: u64) -> (f64, f64) {
-        let until = |tasks: u64| self.before[tasks.min(self.len()) as usize];
-        let (a, b) = (until(first), until(first.saturating_add(count)));
-        (b.0 - a.0, b.1 - a.1)
-    }
-}
-
-/// A [`Chunker`] at work on given tasks.
-#[derive(Debug)]
-pub struct Dispatch<'a> {
-    chunker: &'a mut Chunker,
-    tasks: &'a Tasks,
-    knowledge: Knowledge,
-    given: u64,
-    /// Seconds that lie before the beginning.
-    clock: f64,
-    slowness: &'a [f64],
-}
-
-impl<'a> Dispatch<'a> {
-    /// Every worker takes for a task what `tasks` say; the iteration begins at `knowledge.now`.
-    pub fn new(chunker: &'a mut Chunker, tasks: &'a Tasks, knowledge: Knowledge) -> Self {
-        Dispatch { chunker, tasks, clock: knowledge.now, knowledge, given: 0, slowness: &[] }
-    }
-
-    /// Worker w takes `slowness[w]` times as long; those that are not listed, once.
-    pub fn with_slowness(mut self, slowness: &'a [f64]) -> Self {
-        self.slowness = slowness;
-        self
-    }
-
-    /// Begins an iteration on the chunker and runs it.
-    pub fn iteration(&mut self, farm: &Farm, workers: &[usize]) -> Run {
-        self.given = 0;
-        self.chunker.begin(Supply::Exactly(self.tasks.len()), workers, &self.knowledge);
-        farm.run(workers, self)
-    }
-
-    /// Runs the tasks as a stream, whose end the chunker does not know before it is there.
-    pub fn stream(&mut self, farm: &Farm, workers: &[usize]) -> Run {
-        self.given = 0;
-        self.chunker.begin(Supply::AtLeast(0), workers, &self.knowledge);
-        farm.run(workers, self)
-    }
-}
-
-impl Dispatcher for Dispatch<'_> {
-    fn next(&mut self, worker: usize, now: f64) -> Option<u64> {
-        self.knowledge.now = self.clock + now;
-        let left = self.tasks.len() - self.given;
-        if left == 0 && !matches!(self.chunker.left(), Supply::Exactly(_)) {
-            self.chunker.set_supply(Supply::Exactly(0), &self.knowledge);
-        }
-        let size = self.chunker.next_up_to(worker, left.max(1), &self.knowledge)?;
-        Some(size)
-    }
-
-    fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64) {
-        let (sum, squares) = self.tasks.sums(self.given, tasks);
-        self.given += tasks;
-        let slow = self.slowness.get(worker).copied().unwrap_or(1.0);
-        (slow * sum, slow * slow * squares)
-    }
-
-    fn done(&mut self, done: &ChunkDone) {
-        self.chunker.done(done);
     }
 }

@@ -1,0 +1,67 @@
+//! A chunker that decides in a simulated farm.
+
+use super::engine::{Dispatcher, Farm, Run};
+use super::tasks::Tasks;
+use crate::farm::{ChunkDone, Chunker, Knowledge, Supply};
+
+/// A [`Chunker`] at work on given tasks.
+#[derive(Debug)]
+pub struct Dispatch<'a> {
+    chunker: &'a mut Chunker,
+    tasks: &'a Tasks,
+    knowledge: Knowledge,
+    given: u64,
+    /// Seconds that lie before the beginning.
+    clock: f64,
+    slowness: &'a [f64],
+}
+
+impl<'a> Dispatch<'a> {
+    /// Every worker takes for a task what `tasks` say; the iteration begins at `knowledge.now`.
+    pub fn new(chunker: &'a mut Chunker, tasks: &'a Tasks, knowledge: Knowledge) -> Self {
+        Dispatch { chunker, tasks, clock: knowledge.now, knowledge, given: 0, slowness: &[] }
+    }
+
+    /// Worker w takes `slowness[w]` times as long; those that are not listed, once.
+    pub fn with_slowness(mut self, slowness: &'a [f64]) -> Self {
+        self.slowness = slowness;
+        self
+    }
+
+    /// Begins an iteration on the chunker and runs it.
+    pub fn iteration(&mut self, farm: &Farm, workers: &[usize]) -> Run {
+        self.given = 0;
+        self.chunker.begin(Supply::Exactly(self.tasks.len()), workers, &self.knowledge);
+        farm.run(workers, self)
+    }
+
+    /// Runs the tasks as a stream, whose end the chunker does not know before it is there.
+    pub fn stream(&mut self, farm: &Farm, workers: &[usize]) -> Run {
+        self.given = 0;
+        self.chunker.begin(Supply::AtLeast(0), workers, &self.knowledge);
+        farm.run(workers, self)
+    }
+}
+
+impl Dispatcher for Dispatch<'_> {
+    fn next(&mut self, worker: usize, now: f64) -> Option<u64> {
+        self.knowledge.now = self.clock + now;
+        let left = self.tasks.len() - self.given;
+        if left == 0 && !matches!(self.chunker.left(), Supply::Exactly(_)) {
+            self.chunker.set_supply(Supply::Exactly(0), &self.knowledge);
+        }
+        let size = self.chunker.next_up_to(worker, left.max(1), &self.knowledge)?;
+        Some(size)
+    }
+
+    fn compute(&mut self, worker: usize, tasks: u64) -> (f64, f64) {
+        let (sum, squares) = self.tasks.sums(self.given, tasks);
+        self.given += tasks;
+        let slow = self.slowness.get(worker).copied().unwrap_or(1.0);
+        (slow * sum, slow * slow * squares)
+    }
+
+    fn done(&mut self, done: &ChunkDone) {
+        self.chunker.done(done);
+    }
+}

@@ -1,0 +1,41 @@
+//! A farm, chunk by chunk.
+//!
+//! The master sends through one port, one message after the other: k tasks keep it busy for `mo + λ b_m k`, and arrive
+//! one [latency](Knowledge::latency) later. The worker computes them, and the results arrive `mo + λ b_w k` and one latency
+//! after it has finished; receiving costs the master nothing. A worker asks again when its results have arrived, or earlier by [`Knowledge::ahead`] chunks. Requests are
+//! served in the order of their times; at the beginning all workers ask in turn. With one chunk for each worker and
+//! equal tasks the time is just the model's (9).
+//!
+//! What decides on chunks is a [`Dispatcher`]; [`Dispatch`] lets a [`Chunker`] do it, the one that a farm uses when it
+//! runs.
+//!
+//! ```
+//! use armature_planner::farm::{Chunker, Chunking, IterationModel, Knowledge, MessageCosts, Protocol};
+//! use armature_planner::simulate::farm::{Dispatch, Farm, Tasks};
+//!
+//! let knowledge =
+//!     Knowledge { messages: MessageCosts::new(1e-4, 1e-7), task_bytes: 12.0, result_bytes: 12.0, ..Knowledge::default() };
+//! let tasks = Tasks::new(&vec![0.5e-3; 1000]);
+//! let farm = Farm::new(knowledge);
+//! let mut chunker = Chunker::new(Chunking::Static);
+//! let run = Dispatch::new(&mut chunker, &tasks, knowledge).iteration(&farm, &[0, 1, 2, 3]);
+//!
+//! let model = IterationModel {
+//!     messages: knowledge.messages,
+//!     volume: 24_000.0,
+//!     out: 0.5,
+//!     compute: 0.5,
+//!     master: 0.0,
+//!     protocol: Protocol::Synchronous,
+//! };
+//! assert!((run.time / model.time(4) - 1.0).abs() < 1e-12);
+//! assert!((run.efficiency(4) - model.efficiency(4)).abs() < 1e-12);
+//! ```
+
+mod dispatch;
+mod engine;
+mod tasks;
+
+pub use dispatch::Dispatch;
+pub use engine::{Dispatcher, Farm, Run, Standing};
+pub use tasks::Tasks;
