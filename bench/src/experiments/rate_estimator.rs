@@ -1,4 +1,4 @@
-//! How near the service-rate estimators come to a server's true rate, and what they cost.
+//! How near the framework's estimate of service times and the published one of rates come to a server's true rate, and what they cost.
 //!
 //! The servers are simulated: a queue with Poisson arrivals before a server with fixed (M/D/1) or exponential (M/M/1)
 //! service times, which takes what has gathered as a batch. Of some batches only a part of the items was seen, of a
@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use armature_planner::estimate::ServiceTime;
-use armature_planner::estimate::{MonitorOptions, RateEstimator, Sample, ServiceMonitor};
+use armature_planner::papers::{RateEstimator, RateOptions, Sample};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use rand_distr::{Distribution, Exp1};
@@ -119,32 +119,35 @@ impl Server {
     }
 }
 
+/// Busy time is not disturbed by blocking, and a period takes milliseconds: less has to be looked through than with periods of
+/// microseconds.
+fn rate_options() -> RateOptions {
+    RateOptions { tolerance: 1e-5, ..RateOptions::default() }
+}
+
 /// The estimators, fed with the same batches.
 struct Estimators {
     heuristic: RateEstimator,
     items: f64,
     busy: f64,
     mean: ServiceTime,
-    monitor: ServiceMonitor,
 }
 
 /// In the order of [`Estimators::rates`].
-const NAMES: [&str; 3] = ["heuristic", "robust mean", "chosen"];
+const NAMES: [&str; 2] = ["heuristic", "robust mean"];
 
 impl Estimators {
     fn new() -> Outcome<Self> {
         Ok(Estimators {
-            heuristic: RateEstimator::new(PERIOD, MonitorOptions::default().rate)?,
+            heuristic: RateEstimator::new(PERIOD, rate_options())?,
             items: 0.0,
             busy: 0.0,
             mean: ServiceTime::default(),
-            monitor: ServiceMonitor::default(),
         })
     }
 
     fn add(&mut self, (items, busy): (u64, f64)) {
         self.mean.add(items, busy);
-        self.monitor.add(items, busy);
         self.items += items as f64;
         self.busy += busy;
         if self.busy >= PERIOD {
@@ -155,18 +158,17 @@ impl Estimators {
     }
 
     /// Items/s that each of them says; the heuristic's only once it has converged.
-    fn rates(&self) -> [Option<f64>; 3] {
+    fn rates(&self) -> [Option<f64>; 2] {
         [
             self.heuristic.estimate().filter(|estimate| estimate.converged).map(|estimate| estimate.rate),
             self.mean.estimate().map(|estimate| 1.0 / estimate.value),
-            self.monitor.estimate().map(|estimate| 1.0 / estimate.value),
         ]
     }
 }
 
 /// Relative errors, for each estimator, of `seeds` servers that ran for [`RUN`] busy seconds.
-fn measured(service: Service, utilisation: f64, seeds: u64) -> Outcome<[Vec<f64>; 3]> {
-    let mut errors = [const { Vec::new() }; 3];
+fn measured(service: Service, utilisation: f64, seeds: u64) -> Outcome<[Vec<f64>; 2]> {
+    let mut errors = [const { Vec::new() }; 2];
     for seed in 0..seeds {
         let mut server = Server::new(service, utilisation, seed);
         let mut estimators = Estimators::new()?;
@@ -196,9 +198,9 @@ fn errors(report: &mut Report, seeds: u64) -> Outcome {
         "largest of all [%]",
     ]);
     let mut plot = Lines::new("Error of the service rate", "utilisation", "median |error| [%]");
-    let mut largest = [0.0_f64; 3];
+    let mut largest = [0.0_f64; 2];
     for service in Service::ALL {
-        let mut lines = [const { Vec::new() }; 3];
+        let mut lines = [const { Vec::new() }; 2];
         for utilisation in UTILISATIONS {
             let errors = measured(service, utilisation, seeds)?;
             for (i, errors) in errors.iter().enumerate() {
@@ -244,7 +246,7 @@ fn changes(report: &mut Report, seeds: u64) -> Outcome {
     ]);
     for service in Service::ALL {
         for factor in [0.5, 2.0] {
-            let mut times = [const { Vec::new() }; 3];
+            let mut times = [const { Vec::new() }; 2];
             for seed in 0..seeds {
                 let followed = follow(Server::new(service, UTILISATION, seed), factor)?;
                 times.iter_mut().zip(followed).for_each(|(times, time)| times.extend(time));
@@ -266,9 +268,9 @@ fn changes(report: &mut Report, seeds: u64) -> Outcome {
 }
 
 /// For each estimator, the busy seconds since the change at which it came within the bound for the rest of the run.
-fn follow(mut server: Server, factor: f64) -> Outcome<[Option<f64>; 3]> {
+fn follow(mut server: Server, factor: f64) -> Outcome<[Option<f64>; 2]> {
     let mut estimators = Estimators::new()?;
-    let mut feed = |server: &mut Server, until: f64, each: &mut dyn FnMut(f64, [Option<f64>; 3])| {
+    let mut feed = |server: &mut Server, until: f64, each: &mut dyn FnMut(f64, [Option<f64>; 2])| {
         let (mut busy, mut next) = (0.0, 0.0);
         while busy < until {
             let batch = server.batch();
@@ -282,7 +284,7 @@ fn follow(mut server: Server, factor: f64) -> Outcome<[Option<f64>; 3]> {
     };
     feed(&mut server, RUN, &mut |_, _| ());
     server.mean = factor * SERVICE;
-    let mut since = [None; 3];
+    let mut since = [None; 2];
     feed(&mut server, RUN, &mut |busy, rates| {
         for (since, rate) in since.iter_mut().zip(rates) {
             let near = rate.is_some_and(|rate| (rate * factor * SERVICE - 1.0).abs() <= BOUND);
@@ -300,30 +302,21 @@ fn costs(report: &mut Report, smoke: bool) -> Outcome {
     let mut server = Server::new(Service::Exponential, 0.9, 1);
     let batches: Vec<(u64, f64)> = (0..4096).map(|_| server.batch()).collect();
     let counts: Vec<f64> = batches.iter().map(|(items, busy)| *items as f64 * PERIOD / busy).collect();
-    let options = MonitorOptions::default();
 
     let mut table = Table::new(&["what", "median [ns]", "low", "high"]);
     let mut row = |what: &str, cost: Interval| {
         table.row([what.into(), cost.value.into(), cost.low.into(), cost.high.into()]);
         cost
     };
-    let mut monitor = ServiceMonitor::default();
-    let batch = row(
-        "a batch, chosen estimator",
-        timed(rounds, calls, |i| {
-            let (items, busy) = batches[i % batches.len()];
-            monitor.add(black_box(items), black_box(busy));
-        }),
-    );
     let mut mean = ServiceTime::default();
-    row(
+    let batch = row(
         "a batch, robust mean",
         timed(rounds, calls, |i| {
             let (items, busy) = batches[i % batches.len()];
             mean.add(black_box(items), black_box(busy));
         }),
     );
-    let mut heuristic = RateEstimator::new(PERIOD, options.rate)?;
+    let mut heuristic = RateEstimator::new(PERIOD, rate_options())?;
     row(
         "a period, heuristic",
         timed(rounds, calls, |i| {
@@ -332,9 +325,9 @@ fn costs(report: &mut Report, smoke: bool) -> Outcome {
         }),
     );
     row(
-        "reading the chosen estimate",
+        "reading the robust mean",
         timed(rounds, calls / 100, |_| {
-            black_box(monitor.estimate());
+            black_box(mean.estimate());
         }),
     );
     report.table("cost", &table)?;

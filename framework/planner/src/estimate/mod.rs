@@ -1,7 +1,6 @@
 //! From what was measured to what a planner needs: one value for each quantity, with where it comes from.
 //!
 //! - [`ServiceTime`]: seconds an item, from the batches that a stage finished on a rank.
-//! - [`ServiceMonitor`]: the same, and the rate at which a stage would work if nothing held it up ([`RateEstimator`]).
 //! - [`CoreShare`]: the part of its core that a rank gets, from how long its stages were kept from it.
 //! - [`fit`](fit()): what the stages cost and how fast the ranks are, from the service times of some stages on some
 //!   ranks.
@@ -17,16 +16,13 @@ mod fit;
 mod link;
 mod link_confidence;
 mod normal;
-mod service_rate;
+mod running;
 mod service_time;
 mod value;
 
 pub use core_share::{CoreShare, load_of_others};
 pub use fit::{Fit, FitOptions, Measurement, Prior, fit};
 pub use link::{LinkEstimate, LinkTraffic};
-pub use service_rate::{
-    MonitorOptions, RateEstimate, RateEstimator, RateOptions, Running, Sample, ServiceMonitor, gaussian,
-    laplacian_of_gaussian,
-};
-pub use service_time::{ServiceOptions, ServiceTime};
+pub use running::Running;
+pub use service_time::ServiceTime;
 pub use value::{Estimate, Source};

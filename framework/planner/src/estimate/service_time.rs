@@ -1,58 +1,26 @@
 //! Seconds an item, from finished batches.
 
-use serde::{Deserialize, Serialize};
-
 use super::value::{Estimate, Source};
-use crate::error::{Error, ErrorKind, Result};
-use crate::range::{self, AMOUNT, POSITIVE};
+use crate::range;
 
-/// Samples that are looked back on.
-const WINDOW: usize = 64;
-
-/// How a [`ServiceTime`] looks at batches.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ServiceOptions {
-    /// Batches are put together to samples of at least so many busy seconds: short ones say little alone.
-    pub sample: f64,
-    /// Samples after which an old one counts half.
-    pub half_life: f64,
-    /// A sample counts for no more than so many times the median.
-    pub clip: f64,
-    /// Samples from which on the estimate has settled.
-    pub settled: u32,
-}
-
-impl Default for ServiceOptions {
-    fn default() -> Self {
-        ServiceOptions { sample: 0.005, half_life: 16.0, clip: 5.0, settled: 5 }
-    }
-}
-
-impl ServiceOptions {
-    /// Checks that every number can be used.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Options`] naming the first that cannot.
-    pub fn validate(&self) -> Result<()> {
-        let invalid = |message: String| Err(Error::new(ErrorKind::Options, message));
-        if !range::is_amount(self.sample) {
-            return invalid(format!("sample must be {AMOUNT}, but is {}", self.sample));
-        }
-        for (name, value) in [("half_life", self.half_life), ("clip", self.clip)] {
-            if !range::is_positive(value) {
-                return invalid(format!("{name} must be {POSITIVE}, but is {value}"));
-            }
-        }
-        Ok(())
-    }
-}
+/// Batches are put together to samples of at least so many busy seconds: several turns of the scheduler and thousands of the
+/// clock's steps. With much less, a rank that was held up for a moment makes a sample of its own, and is clipped.
+const SAMPLE: f64 = 0.005;
+/// Samples after which an old one counts half. With twice as many, a change is followed twice as late.
+const HALF_LIFE: usize = 16;
+/// Samples that are looked back on: older ones would count for less than a sixteenth.
+const WINDOW: usize = 2 * 2 * HALF_LIFE;
+/// A sample counts for no more than so many times the median. Of exponential times one in thirty is above, and the mean 3 %
+/// too low; a spike that is much longer than the clip lifts the mean of a full window by a fifth.
+const CLIP: f64 = 5.0;
+/// Samples from which on the estimate has settled: the mean of five exponential times is known to 45 %.
+const SETTLED: usize = 5;
 
 /// Robust estimate of the busy seconds for an item of one stage on one rank.
 ///
 /// What bounds a pipeline is the *mean* time for an item, so the median will not do: for exponential times it is
 /// 31 % too low. But a plain mean is lifted by a single spike. This is the mean of what is not above
-/// [`clip`](ServiceOptions::clip) times the median (a winsorised mean), over the last samples, newer ones counting
+/// five times the median (a winsorised mean), over the last samples, newer ones counting
 /// more, and each by its number of items. A sample is a batch, or as many short ones as make up a few milliseconds.
 ///
 /// Adding a batch takes a few operations and never allocates; reading sorts up to 64 numbers.
@@ -71,7 +39,6 @@ impl ServiceOptions {
 /// ```
 #[derive(Clone, Debug)]
 pub struct ServiceTime {
-    options: ServiceOptions,
     /// The last samples: a ring whose oldest is at `next` once it is full.
     samples: [Sample; WINDOW],
     len: usize,
@@ -89,24 +56,7 @@ struct Sample {
 
 impl Default for ServiceTime {
     fn default() -> Self {
-        ServiceTime::unchecked(ServiceOptions::default())
-    }
-}
-
-impl ServiceTime {
-    /// An estimate from nothing yet.
-    ///
-    /// # Errors
-    /// As [`ServiceOptions::validate`].
-    pub fn new(options: ServiceOptions) -> Result<Self> {
-        options.validate()?;
-        Ok(ServiceTime::unchecked(options))
-    }
-
-    /// With options that were checked.
-    pub(crate) fn unchecked(options: ServiceOptions) -> Self {
         ServiceTime {
-            options,
             samples: [Sample::default(); WINDOW],
             len: 0,
             next: 0,
@@ -114,7 +64,9 @@ impl ServiceTime {
             batches: 0,
         }
     }
+}
 
+impl ServiceTime {
     /// A batch of `items` was finished after `busy` seconds of work. Batches without items, and times that are
     /// negative, above 1e60 or no numbers, are ignored.
     pub fn add(&mut self, items: u64, busy: f64) {
@@ -122,26 +74,16 @@ impl ServiceTime {
         self.batches += 1;
         self.open.items += items as f64;
         self.open.busy += busy;
-        if self.open.busy >= self.options.sample {
+        if self.open.busy >= SAMPLE {
             self.samples[self.next] = std::mem::take(&mut self.open);
             self.next = (self.next + 1) % WINDOW;
             self.len = (self.len + 1).min(WINDOW);
         }
     }
 
-    /// Batches so far.
-    pub fn batches(&self) -> u64 {
-        self.batches
-    }
-
-    /// Forgets everything, as when the work has become another.
-    pub fn clear(&mut self) {
-        *self = ServiceTime::unchecked(self.options);
-    }
-
     /// Seconds for an item; none if no batch was seen, or all together took no time.
     pub fn estimate(&self) -> Option<Estimate> {
-        let settled = self.len >= self.options.settled as usize;
+        let settled = self.len >= SETTLED;
         let estimate = |value| Estimate { value, source: Source::RobustMean, settled, count: self.batches };
         // Before the first full sample there is only what is open.
         if self.len == 0 {
@@ -152,10 +94,10 @@ impl ServiceTime {
         let mut weighted = [(0.0, 0.0); WINDOW];
         for (age, entry) in weighted[..self.len].iter_mut().enumerate() {
             let Sample { items, busy } = self.samples[(self.next + WINDOW - 1 - age) % WINDOW];
-            *entry = (busy / items, items * (-(age as f64) / self.options.half_life).exp2());
+            *entry = (busy / items, items * (-(age as f64) / HALF_LIFE as f64).exp2());
         }
         let weighted = &mut weighted[..self.len];
-        let limit = self.options.clip * weighted_median(weighted);
+        let limit = CLIP * weighted_median(weighted);
         let (sum, weight) = weighted.iter().fold((0.0, 0.0), |(sum, total), &(time, weight)| {
             (sum + weight * time.min(limit), total + weight)
         });
@@ -243,9 +185,7 @@ mod tests {
             service.add(1, if i % 100 == 0 { 1e-3 } else { 10e-6 });
         }
         assert!((value(&service) / 19.9e-6 - 1.0).abs() < 0.10, "{}", value(&service));
-        assert_eq!(service.batches(), 100_000);
-        service.clear();
-        assert_eq!(service.estimate(), None);
+        assert_eq!(service.estimate().unwrap().count, 100_000);
     }
 
     #[test]

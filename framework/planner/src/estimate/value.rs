@@ -13,10 +13,10 @@ pub enum Source {
     Declared,
     /// A probe at start-up, before there was work.
     Probe,
-    /// The mean of what was measured, with single spikes cut off.
+    /// The mean of what was measured, with single spikes cut off. Earlier logs have `heuristic` in its place where items are
+    /// small.
+    #[serde(alias = "heuristic")]
     RobustMean,
-    /// The non-blocking service rate's heuristic.
-    Heuristic,
     /// The least of many delays, which waiting had no part in.
     Envelope,
     /// A fit to measurements of other quantities.
@@ -29,7 +29,6 @@ impl fmt::Display for Source {
             Source::Declared => "declared",
             Source::Probe => "probe",
             Source::RobustMean => "robust mean",
-            Source::Heuristic => "heuristic",
             Source::Envelope => "envelope",
             Source::Fit => "fit",
         })

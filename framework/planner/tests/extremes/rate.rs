@@ -1,11 +1,9 @@
-//! Rates, periods and monitors.
+//! Rates and periods.
 
-use armature_planner::estimate::{
-    MonitorOptions, RateEstimator, RateOptions, Running, Sample, ServiceMonitor, ServiceOptions, gaussian,
-    laplacian_of_gaussian,
-};
+use armature_planner::estimate::Running;
 use armature_planner::papers::{
-    Period, PeriodOptions, PeriodState, reading_probability, writing_probability,
+    Period, PeriodOptions, PeriodState, RateEstimator, RateOptions, Sample, gaussian, laplacian_of_gaussian,
+    reading_probability, writing_probability,
 };
 use proptest::prelude::*;
 
@@ -78,28 +76,6 @@ proptest! {
                         all.observe(all.seconds(), false);
                         looks += 1;
                     }
-                }
-            }
-        });
-    }
-
-    #[test]
-    fn monitors_of_anything_tell_numbers(
-        rate in options(),
-        (items, shortest, longest, agreement) in (number(), mostly_positive(), mostly_positive(), number()),
-        (sample, half_life, clip, settled) in (mostly_positive(), mostly_positive(), mostly_positive(), any::<u32>()),
-        batches in prop::collection::vec((count(), number()), 0..60),
-    ) {
-        in_time(move || {
-            let service = ServiceOptions { sample, half_life, clip, settled };
-            let options = MonitorOptions { items, periods: (shortest, longest), agreement, rate, service };
-            let easy = MonitorOptions { rate: RateOptions::default(), service: ServiceOptions::default(), ..options };
-            let chosen = [options, easy].map(ServiceMonitor::new);
-            for mut monitor in chosen.into_iter().flatten().chain([ServiceMonitor::default()]) {
-                for &(items, busy) in &batches {
-                    (0..3).for_each(|_| monitor.add(items, busy));
-                    let found = monitor.estimate();
-                    assert!(found.is_none_or(|found| found.value > 0.0 && found.value.is_finite()), "{found:?}");
                 }
             }
         });

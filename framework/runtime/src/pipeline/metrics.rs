@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use armature_planner::Link;
-use armature_planner::estimate::ServiceMonitor;
+use armature_planner::estimate::ServiceTime;
 use armature_planner::estimate::{CoreShare, Estimate, LinkTraffic};
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ pub(crate) struct Service {
 /// Takes up what jobs cost.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    services: Vec<(ServiceMonitor, u64)>,
+    services: Vec<(ServiceTime, u64)>,
     /// By edge: bytes and items of batches that were weighed without being sent.
     weighed: Vec<(u64, u64)>,
     speed: Option<f64>,
@@ -62,7 +62,7 @@ pub(crate) struct Metrics {
 impl Metrics {
     pub(crate) fn new(stages: usize) -> Self {
         Metrics {
-            services: (0..stages).map(|_| (ServiceMonitor::default(), 0)).collect(),
+            services: (0..stages).map(|_| (ServiceTime::default(), 0)).collect(),
             weighed: vec![(0, 0); stages + 1],
             speed: None,
             share: CoreShare::default(),
@@ -141,7 +141,7 @@ impl Metrics {
 
     /// All that is known now, of links only what is new; `sent` is what went over each edge.
     pub(crate) fn measurements(&mut self, sent: &[(u64, u64)]) -> Measurements {
-        let service = |(service, items): &(ServiceMonitor, u64)| {
+        let service = |(service, items): &(ServiceTime, u64)| {
             service.estimate().map(|seconds| Service { seconds, items: *items })
         };
         let volume = |(&(b, n), &(sent_b, sent_n)): (&(u64, u64), &(u64, u64))| (b + sent_b, n + sent_n);

@@ -3,13 +3,9 @@
 mod convergence;
 mod estimator;
 mod kernel;
-mod monitor;
 mod options;
-mod running;
 mod smooth;
 
 pub use estimator::{RateEstimate, RateEstimator, Sample};
 pub use kernel::{gaussian, laplacian_of_gaussian};
-pub use monitor::{MonitorOptions, ServiceMonitor};
 pub use options::RateOptions;
-pub use running::Running;

@@ -2,7 +2,7 @@
 
 use super::kernel::gaussian;
 use super::options::RateOptions;
-use super::running::Running;
+use crate::estimate::Running;
 
 /// The last w samples as a Gaussian leaves them: w − 2·radius values, since there is no padding.
 ///

@@ -9,7 +9,7 @@ use super::options::MOST_SAMPLES;
 /// The weights beyond a radius of 40 are 0, and those of a radius beyond 32,768, half of the largest window, are left out.
 ///
 /// ```
-/// let raw = armature_planner::estimate::gaussian(2, false);
+/// let raw = armature_planner::papers::gaussian(2, false);
 /// assert!((raw[2] - 0.3989422804).abs() < 1e-9 && (raw.iter().sum::<f64>() - 0.990866).abs() < 1e-6);
 /// ```
 pub fn gaussian(radius: usize, normalise: bool) -> Vec<f64> {
@@ -26,7 +26,7 @@ pub fn gaussian(radius: usize, normalise: bool) -> Vec<f64> {
 /// out of them if `zero_sum`. For another `sigma` they are no numbers.
 ///
 /// ```
-/// let log = armature_planner::estimate::laplacian_of_gaussian(0.5, true);
+/// let log = armature_planner::papers::laplacian_of_gaussian(0.5, true);
 /// assert!((log[1] + 2.991547626).abs() < 1e-9 && log.iter().sum::<f64>().abs() < 1e-12);
 /// ```
 pub fn laplacian_of_gaussian(sigma: f64, zero_sum: bool) -> [f64; 3] {

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::convergence::Convergence;
 use super::options::RateOptions;
-use super::running::Running;
 use super::smooth::Smooth;
 use crate::error::{Error, ErrorKind, Result};
+use crate::estimate::Running;
 use crate::range::{self, POSITIVE};
 
 /// What a queue's monitor read at the end of one period.
@@ -56,8 +56,8 @@ impl RateEstimate {
 /// [`Period`](crate::papers::Period) finds a sampling period;
 /// [`reading_probability`](crate::papers::reading_probability) and
 /// [`writing_probability`](crate::papers::writing_probability) say how likely a period without blocking is (Eq. 1).
-/// [`ServiceMonitor`](crate::estimate::ServiceMonitor) takes finished batches instead of periods, and uses this
-/// heuristic where it is good and the robust mean elsewhere.
+/// The framework times whole batches and knows when they were held up, so that its own estimate is the robust mean of
+/// [`ServiceTime`](crate::estimate::ServiceTime).
 ///
 /// The text that we have of the paper lacks several numbers, and a few of its details can be read in two ways; they
 /// are [`RateOptions`] and [`PeriodOptions`](crate::papers::PeriodOptions), with the reasons.
@@ -65,7 +65,7 @@ impl RateEstimate {
 /// A sample costs some tens of nanoseconds and allocates nothing.
 ///
 /// ```
-/// use armature_planner::estimate::{RateEstimator, RateOptions, Sample};
+/// use armature_planner::papers::{RateEstimator, RateOptions, Sample};
 ///
 /// let period = 0.001;
 /// let mut estimator = RateEstimator::new(period, RateOptions::default())?;
