@@ -41,6 +41,7 @@ mod range;
 mod reference;
 pub mod simulate;
 pub mod tuner;
+mod words;
 
 pub use cores::SharedCores;
 pub use error::{Error, ErrorKind, Result};

@@ -106,7 +106,9 @@ impl FarmFit {
         // Differences that are mere rounding say nothing.
         let total: f64 = points.iter().map(|point| point.1 * point.1).sum();
         match two {
-            Some((two, border)) if two.squares < CLEARER * one.squares && one.squares > 1e-12 * total => {
+            Some((two, border))
+                if two.squares < CLEARER * one.squares && one.squares > range::ROUNDING * total =>
+            {
                 costs(&two, points[border - 1].0)
             }
             _ => costs(&one, f64::INFINITY),

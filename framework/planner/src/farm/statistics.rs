@@ -26,16 +26,6 @@ pub struct TaskStatistics {
     spread: Spread,
 }
 
-/// Variance of the time of a chunk of k tasks by k σ², where blocks of `block` tasks share one duration.
-fn chunk_variance(block: f64, k: f64) -> f64 {
-    if block <= k {
-        block - (block * block - 1.0) / (3.0 * k)
-    } else {
-        // k tasks within blocks longer than the chunk.
-        k - (k * k - 1.0) / (3.0 * block)
-    }
-}
-
 /// Times of the tasks of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct WorkerTimes {
@@ -127,19 +117,18 @@ impl TaskStatistics {
         let between = (squares - times * times / tasks).max(0.0);
         let (c, mean_size) = (chunks as f64, tasks / chunks as f64);
         let ratio = between / ((c - 1.0) * variance);
-        // Solve variance(B) / k = ratio for chunks of the mean size: V(B)/(k σ²) grows with B.
-        let scaled = |b: f64| chunk_variance(b, mean_size);
-        let (mut low, mut high) = (1.0, 64.0 * mean_size.max(1.0));
-        if ratio <= scaled(low) {
-            return low;
-        }
-        if ratio >= scaled(high) {
-            return high;
-        }
-        for _ in 0..48 {
-            let middle = 0.5 * (low + high);
-            if scaled(middle) < ratio { low = middle } else { high = middle }
-        }
-        0.5 * (low + high)
+        // A chunk of k tasks has the variance k σ² ratio, with ratio = B − (B² − 1)/3k for blocks of B ≤ k tasks, and
+        // k − (k² − 1)/3B for longer ones: solved for B, which is at most all tasks that were seen.
+        let within_chunks = |k: f64| k - (k * k - 1.0) / (3.0 * k);
+        let k = mean_size;
+        let block = if ratio <= within_chunks(k) {
+            let half = 1.5 * k;
+            half - (half * half - 3.0 * k * ratio + 1.0).max(0.0).sqrt()
+        } else if ratio < k {
+            (k * k - 1.0) / (3.0 * (k - ratio))
+        } else {
+            tasks
+        };
+        block.clamp(1.0, tasks)
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::words::{Percent, Seconds};
+
 /// A stream as it stands at one look.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Situation<A> {
@@ -141,13 +143,13 @@ impl<A> fmt::Display for Decision<A> {
                 Reason::NotSettled => return f.write_str("there are not enough measurements yet"),
                 Reason::Unsure => f.write_str("there are too few measurements for such a gain; ")?,
                 Reason::GainTooSmall => {
-                    write!(f, "the gain is below the threshold of {:.1} %", 100.0 * threshold)?;
+                    write!(f, "the gain is below the threshold of {}", Percent(*threshold))?;
                 }
                 Reason::ReturnTooSoon => {
                     write!(
                         f,
-                        "this arrangement was left, and to return to it takes a gain of {:.1} %",
-                        100.0 * threshold
+                        "this arrangement was left, and to return to it takes a gain of {}",
+                        Percent(*threshold)
                     )?;
                 }
                 Reason::NotWorthCost => {
@@ -164,36 +166,15 @@ impl<A> fmt::Display for Decision<A> {
         if let Some(candidate) = candidate {
             write!(
                 f,
-                "{} an item becomes {} (gain {:.1} %), which saves {} of the {} ahead for a cost of {}",
+                "{} an item becomes {} (gain {}), which saves {} of the {} ahead for a cost of {}",
                 Seconds(situation.current_time),
                 Seconds(candidate.time),
-                100.0 * gain,
+                Percent(*gain),
                 Seconds(*benefit),
                 Seconds(*horizon),
                 Seconds(candidate.cost)
             )?;
         }
         Ok(())
-    }
-}
-
-/// Seconds with three digits, in the unit that suits them.
-pub(crate) struct Seconds(pub(crate) f64);
-
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (value, unit) = match self.0.abs() {
-            size if size >= 1.0 || size == 0.0 => (self.0, "s"),
-            size if size >= 1e-3 => (self.0 * 1e3, "ms"),
-            size if size >= 1e-6 => (self.0 * 1e6, "µs"),
-            size if size < 1e-6 => (self.0 * 1e9, "ns"),
-            _ => (self.0, "s"),
-        };
-        let decimals = match value.abs() {
-            size if size >= 100.0 => 0,
-            size if size >= 10.0 => 1,
-            _ => 2,
-        };
-        write!(f, "{value:.decimals$} {unit}")
     }
 }

@@ -2,9 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Most arrangements that are remembered; the oldest is forgotten first.
-const MOST_LEFT: usize = 32;
-
 /// Arrangements that were left, and how fast they were predicted to be then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Left<A> {
@@ -23,12 +20,10 @@ impl<A: PartialEq> Left<A> {
         Left { entries: Vec::new() }
     }
 
-    /// `arrangement` was left at `now`, when it was predicted to take `time` for an item.
-    pub(super) fn add(&mut self, arrangement: A, now: f64, time: f64) {
-        self.entries.retain(|entry| entry.arrangement != arrangement);
-        if self.entries.len() == MOST_LEFT {
-            self.entries.remove(0);
-        }
+    /// `arrangement` was left at `now`, when it was predicted to take `time` for an item. What was left `memory` seconds
+    /// ago is forgotten.
+    pub(super) fn add(&mut self, arrangement: A, now: f64, time: f64, memory: f64) {
+        self.entries.retain(|entry| entry.arrangement != arrangement && now - entry.at < memory);
         self.entries.push(Entry { arrangement, at: now, time });
     }
 

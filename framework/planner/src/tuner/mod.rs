@@ -64,7 +64,6 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use decision::Seconds;
 pub use decision::{Candidate, Decision, Reason, Situation, Verdict};
 pub use options::TunerOptions;
 pub use outcome::Outcome;

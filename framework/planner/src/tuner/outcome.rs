@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::decision::Seconds;
+use crate::words::{Percent, Seconds};
 
 /// What a change was predicted to bring, and what was seen where items leave.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,22 +51,16 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "the change cost {} ({} expected); predicted {} → {} an item (gain {:.1} %), measured ",
+            "the change cost {} ({} expected); predicted {} → {} an item (gain {}), measured ",
             Seconds(self.cost),
             Seconds(self.expected_cost),
             Seconds(self.predicted_before),
             Seconds(self.predicted_after),
-            100.0 * self.predicted_gain(),
+            Percent(self.predicted_gain()),
         )?;
         match (self.measured_before, self.measured_gain()) {
             (Some(before), Some(gain)) => {
-                write!(
-                    f,
-                    "{} → {} (gain {:.1} %)",
-                    Seconds(before),
-                    Seconds(self.measured_after),
-                    100.0 * gain
-                )
+                write!(f, "{} → {} (gain {})", Seconds(before), Seconds(self.measured_after), Percent(gain))
             }
             _ => write!(f, "{} after it", Seconds(self.measured_after)),
         }

@@ -7,6 +7,7 @@ use super::history::{Left, Recent};
 use super::options::TunerOptions;
 use super::outcome::Outcome;
 use crate::error::Result;
+use crate::range::is_less;
 
 /// Pauses grow to so many doublings at most.
 const MOST_SETBACKS: u32 = 4;
@@ -101,7 +102,12 @@ impl<A: Clone + PartialEq> Tuner<A> {
                 predicted_after: candidate.time,
                 measured_before: self.measured.median(),
             });
-            self.left.add(situation.current.clone(), situation.now, situation.current_time);
+            self.left.add(
+                situation.current.clone(),
+                situation.now,
+                situation.current_time,
+                self.options.memory,
+            );
             self.forget();
         }
         decision
@@ -153,8 +159,7 @@ impl<A: Clone + PartialEq> Tuner<A> {
         match self.state {
             State::Fresh => true,
             State::UnderWay(_) => false,
-            // Half a per cent of a period forgives the rounding of clocks.
-            State::Changed { since, .. } => situation.now - 0.995 * situation.period >= since,
+            State::Changed { since, .. } => !is_less(situation.now - situation.period, since),
         }
     }
 

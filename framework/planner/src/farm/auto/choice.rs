@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::super::chunking::Chunking;
+use crate::words::Percent;
 
 /// What [`Chunking::Auto`](super::super::Chunking::Auto) has chosen, and from what. Shown, it is a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,9 +41,9 @@ impl fmt::Display for Choice {
         let Choice { policy, left, workers, mean, deviation, block, message, predicted, .. } = self;
         write!(
             f,
-            "{policy} for {left} tasks on {workers} workers: a task takes {mean:.3e} s ± {:.0} %, about {block:.0} \
+            "{policy} for {left} tasks on {workers} workers: a task takes {mean:.3e} s ± {:.0}, about {block:.0} \
              neighbours alike, a message {message:.2e} s; {predicted:.3e} s predicted, the best of {}",
-            100.0 * deviation / mean,
+            Percent(deviation / mean),
             self.compared
         )?;
         match self.predicted_before {

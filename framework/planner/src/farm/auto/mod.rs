@@ -17,7 +17,7 @@ pub use choice::Choice;
 
 use super::chunking::Chunking;
 use super::knowledge::ChunkDone;
-use super::policy::{Policy, View, policy};
+use super::policy::{AT_FIRST, Policy, View, policy};
 use crate::range;
 use estimate::{Estimate, Out};
 use sample::Sample;
@@ -37,9 +37,6 @@ const POLICIES: [Chunking; 11] = [
     Chunking::Af,
     Chunking::KruskalWeiss,
 ];
-/// Part of an even share that a worker gets while nothing is known, in all the chunks that it may hold: that of FSC and DPF in
-/// their first iterations. With more, a worker that got long tasks would be waited for in the end.
-const PROBE: f64 = 0.25;
 /// Seconds that the simulation of a chunk takes, by the experiment `farm-policies`: with a larger number there would be fewer
 /// choices, with a smaller one the master would be late where tasks are tiny.
 const CHUNK_COST: f64 = 0.25e-6;
@@ -137,8 +134,10 @@ impl Auto {
         let size = if self.informed {
             self.policy.next(worker, most, view)
         } else {
+            // What FSC and DPF begin with, in all the chunks that a worker may hold: with more, one that got long tasks would be
+            // waited for in the end.
             let chunks = view.n() as f64 * (1.0 + f64::from(view.knowledge.ahead));
-            (PROBE * view.total as f64 / chunks).ceil() as u64
+            (AT_FIRST * view.total as f64 / chunks).ceil() as u64
         };
         let size = size.clamp(1, most.min(view.left));
         let now = view.knowledge.now;

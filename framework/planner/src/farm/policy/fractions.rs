@@ -51,8 +51,10 @@ impl Policy for Fraction {
     }
 }
 
+/// Factors that are compared, 0.1, 0.2, … 1 (the paper's).
+const FACTORS: u32 = 10;
 /// The factor of the first two iterations.
-const AT_FIRST: f64 = 0.25;
+pub(in crate::farm) const AT_FIRST: f64 = 0.25;
 /// Chunks for each worker, at most, of an iteration that is simulated to judge a factor. A tenth of what is left makes some ten
 /// for each factor of e in the number of tasks, 400 of 10^18. Where workers are so unequal that chunks of single tasks come out
 /// of it, all tasks would be simulated, for hours and with memory for each. A factor with more chunks is not taken.
@@ -96,8 +98,8 @@ impl Predictive {
             .collect();
         let most = MOST_CHUNKS * view.workers.len();
         let mut best = (AT_FIRST, f64::INFINITY);
-        for step in 1..=10 {
-            let factor = f64::from(step) / 10.0;
+        for step in 1..=FACTORS {
+            let factor = f64::from(step) / f64::from(FACTORS);
             let mut fraction = Fraction::new(factor, self.fraction.of_rest);
             fraction.begin(view);
             let mut forecast = Forecast { fraction, left: view.left, chunks: 0, most, means: &means, view };

@@ -9,6 +9,7 @@ mod view;
 mod weighted;
 
 use super::chunking::Chunking;
+pub(super) use fractions::AT_FIRST;
 pub(super) use view::{Policy, View};
 
 #[cfg(test)]

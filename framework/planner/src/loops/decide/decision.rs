@@ -5,7 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::loops::moves::Move;
-use crate::tuner::{Reason, Seconds, Verdict};
+use crate::tuner::{Reason, Verdict};
+use crate::words::{Percent, Seconds};
 
 /// One interaction: everything that went into the decision, and what came of it.
 ///
@@ -88,7 +89,7 @@ impl fmt::Display for LoopDecision {
                     Reason::NotSettled => return f.write_str("not all ranks have reported a rate yet"),
                     Reason::Same => return f.write_str("all ranks have what suits their rates"),
                     Reason::GainTooSmall => {
-                        write!(f, "the gain is below the threshold of {:.1} %; ", 100.0 * self.threshold)?;
+                        write!(f, "the gain is below the threshold of {}; ", Percent(self.threshold))?;
                     }
                     Reason::Unsure => f.write_str("ranks have reported too few times for such a gain; ")?,
                     Reason::NotWorthCost => f.write_str("the moves cost too much; ")?,
@@ -106,7 +107,7 @@ impl fmt::Display for LoopDecision {
             }
             (_, None) => f.write_str("a rank does nothing at present")?,
         }
-        write!(f, " (gain {:.1} %)", 100.0 * self.gain)?;
+        write!(f, " (gain {})", Percent(self.gain))?;
         let benefit = Seconds(self.benefit());
         match self.horizon {
             Some(horizon) => {
@@ -116,7 +117,7 @@ impl fmt::Display for LoopDecision {
         }
         write!(f, " for a cost of {}", Seconds(self.cost))?;
         if self.kept < 1.0 {
-            write!(f, "; moves before kept {:.0} % of what they promised", 100.0 * self.kept)?;
+            write!(f, "; moves before kept {:.0} of what they promised", Percent(self.kept))?;
         }
         Ok(())
     }

@@ -31,6 +31,8 @@ pub(in crate::pipeline) struct Hosted<'a> {
 
 /// Rounds of adjusting the weights of replicated blocks that share processors.
 const ROUNDS: usize = 24;
+/// The adjusting ends when the pace changes by less than this part: works are known to a hundred times as much.
+const SETTLED: f64 = 1e-4;
 /// A block that can spare its part of a shared processor keeps at least this weight.
 const LEAST_WEIGHT: f64 = 1e-6;
 
@@ -187,7 +189,7 @@ impl Capacity {
                 self.block_times[b] = self.keeps_up_at(b, *block);
             }
             let now = slowest(&self.block_times);
-            let settled = now > best.0 * (1.0 - 1e-4) && now < best.0 * (1.0 + 1e-4);
+            let settled = (now - best.0).abs() < SETTLED * best.0;
             if now < best.0 {
                 best.0 = now;
                 best.1.clone_from(&self.weight);

@@ -2,6 +2,7 @@
 
 use super::effort::Effort;
 use super::system::{Load, Sharing};
+use crate::range::ROUNDING;
 
 /// A processor, followed in time: what is asked of it comes in order.
 #[derive(Clone, Debug)]
@@ -75,14 +76,14 @@ impl Processor {
             }
             // Within rounding of the switch, it is there.
             let end = now + step.wall;
-            let is_there = until.is_finite() && (until - end).abs() <= 1e-12 * until;
+            let is_there = until.is_finite() && (until - end).abs() <= ROUNDING * until;
             now = if is_there { until } else { end };
-            if left <= 1e-12 * seconds {
+            if left <= ROUNDING * seconds {
                 self.stopped = now;
                 return (now, 0.0);
             }
             if let (true, Sharing::Turns(turn)) = (self.is_on(), self.sharing)
-                && self.turn_left <= 1e-12 * turn
+                && self.turn_left <= ROUNDING * turn
                 && now < until
             {
                 // The other's turn, unless it stops.

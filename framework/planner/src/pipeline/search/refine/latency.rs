@@ -7,6 +7,7 @@
 use super::edit::Edit;
 use super::search::Search;
 use super::state::State;
+use crate::range::is_less;
 
 /// Waits of less than this many times the pace are covered by what is in flight anyway: a window is at least as many items.
 const SHORT: f64 = 4.0;
@@ -42,7 +43,7 @@ pub(in crate::pipeline) fn shorten(search: &mut Search<'_>, mut state: State, li
                 return state;
             }
             edit.clear().cut(b..b + 1).block(stages.clone(), [p]);
-            if search.judge.judge(&state, &mut edit).is_some_and(|score| score.time <= limit) {
+            if search.judge.judge(&state, &mut edit).is_some_and(|score| !is_less(limit, score.time)) {
                 state = search.judge.apply(&state, &mut edit);
                 break;
             }

@@ -14,6 +14,7 @@ mod state;
 
 use super::stop::Stop;
 use crate::pipeline::mapping::Block;
+use crate::range::is_less;
 use edit::Edit;
 use search::Search;
 pub(in crate::pipeline) use state::Problem;
@@ -31,9 +32,6 @@ pub(in crate::pipeline) struct Refined {
 /// A shorter latency may cost this part of the pace, as it is less than works and speeds are known to: with more, streams
 /// without long waits would be slower, with less, none could be shortened.
 const SLOWER_FOR_LATENCY: f64 = 0.02;
-/// Blocks that take at least this part of the slowest one's time set the pace: equal times differ by rounding, and one of them
-/// alone would never be relieved.
-const SETS_THE_PACE: f64 = 1.0 - 1e-9;
 /// Improves the given valid mappings within a budget of evaluations.
 pub(in crate::pipeline) fn refine(
     problem: Problem<'_>,
@@ -69,16 +67,15 @@ pub(in crate::pipeline) fn refine(
         search.judge.effort += 1;
         let local = descend(&mut search, perturbed);
         // Of equally fast mappings, the one with fewer blocks.
-        let slack = if local.pieces.len() < current.pieces.len() { 1e-12 } else { -1e-12 };
-        if local.score.time < current.score.time * (1.0 + slack) {
+        let (time, before) = (local.score.time, current.score.time);
+        if is_less(time, before) || (local.pieces.len() < current.pieces.len() && !is_less(before, time)) {
             best = Some(local);
         }
     }
     search.limit = budget;
     let settled = best.map(|best| {
-        let time = best.score.time;
-        // Not slower than any start. Equally fast mappings differ by rounding.
-        let slowest = f64::min(time * (1.0 + SLOWER_FOR_LATENCY), best_start).max(time * (1.0 + 1e-12));
+        // Not slower than any start.
+        let slowest = best_start.min(best.score.time * (1.0 + SLOWER_FOR_LATENCY));
         latency::shorten(&mut search, best, slowest)
     });
     let pieces = settled.map(|settled| settled.pieces).unwrap_or_default();
@@ -114,7 +111,8 @@ fn descend(search: &mut Search<'_>, mut state: State) -> State {
 
 /// The blocks that set the pace, and those that share a processor with them.
 fn focus_of(state: &State) -> Vec<usize> {
-    let sets_the_pace = |b: &usize| state.pieces[*b].time >= SETS_THE_PACE * state.score.time;
+    // Equal times differ by rounding, and one of them alone would never be relieved.
+    let sets_the_pace = |b: &usize| !is_less(state.pieces[*b].time, state.score.time);
     let slow: Vec<usize> = (0..state.pieces.len()).filter(sets_the_pace).collect();
     let mut related = slow.clone();
     for (b, piece) in state.pieces.iter().enumerate() {

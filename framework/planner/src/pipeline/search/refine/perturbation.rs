@@ -26,66 +26,90 @@ pub(in crate::pipeline) fn perturbed(search: &mut Search<'_>, state: &State, cha
     state
 }
 
+/// The kinds of changes. Each writes down one of block `b`, and is false if there is none.
+const KINDS: [fn(&mut Search<'_>, &State, usize, &mut Edit) -> bool; 5] =
+    [move_border, exchange_host, move_host, merge, split];
+
 /// Writes down some change; false if there is none of its kind.
 fn arbitrary(search: &mut Search<'_>, state: &State, edit: &mut Edit) -> bool {
-    let pieces = &state.pieces;
-    let processors = state.uses.len();
-    let sequence = &mut search.sequence;
-    let b = sequence.below(pieces.len());
-    let piece = &pieces[b];
-    let hosts = |b: usize| pieces[b].hosts.iter().copied();
+    let b = search.sequence.below(state.pieces.len());
     edit.clear();
-    match sequence.below(5) {
-        // A border moves.
-        0 if b + 1 < pieces.len() => {
-            let next = &pieces[b + 1];
-            let to = piece.stages.start + 1 + sequence.below(next.stages.end - piece.stages.start - 1);
-            edit.cut(b..b + 2)
-                .block(piece.stages.start..to, hosts(b))
-                .block(to..next.stages.end, hosts(b + 1));
-            true
-        }
-        // Two blocks exchange a host, or one takes an unused processor.
-        1 => {
-            let old = piece.hosts[sequence.below(piece.hosts.len())];
-            let new = sequence.below(processors);
-            let without = |b: usize, gone: usize| hosts(b).filter(move |&p| p != gone);
-            edit.cut(b..b + 1).block(piece.stages.clone(), without(b, old).chain([new]));
-            if let Some(other) = (0..pieces.len()).find(|&c| c != b && pieces[c].hosts.contains(&new)) {
-                edit.cut(other..other + 1);
-                edit.block(pieces[other].stages.clone(), without(other, new).chain([old]));
-            }
-            new != old
-        }
-        // A host moves to another block, or leaves.
-        2 if piece.hosts.len() > 1 => {
-            let gone = piece.hosts[sequence.below(piece.hosts.len())];
-            edit.cut(b..b + 1).block(piece.stages.clone(), hosts(b).filter(|&p| p != gone));
-            let to = sequence.below(pieces.len());
-            if to != b {
-                edit.cut(to..to + 1).block(pieces[to].stages.clone(), hosts(to).chain([gone]));
-            }
-            true
-        }
-        // Two neighbours become one.
-        3 if b + 1 < pieces.len() => {
-            let stages = piece.stages.start..pieces[b + 1].stages.end;
-            let from = b + sequence.below(2);
-            if search.judge.may_replicate(&stages) {
-                edit.cut(b..b + 2).block(stages, hosts(from));
-            } else {
-                let host = pieces[from].hosts[search.sequence.below(pieces[from].hosts.len())];
-                edit.cut(b..b + 2).block(stages, [host]);
-            }
-            true
-        }
-        // One block becomes two.
-        4 if piece.stages.len() > 1 => {
-            let at = piece.stages.start + 1 + sequence.below(piece.stages.len() - 1);
-            let new = sequence.below(processors);
-            edit.cut(b..b + 1).block(piece.stages.start..at, hosts(b)).block(at..piece.stages.end, [new]);
-            true
-        }
-        _ => false,
+    KINDS[search.sequence.below(KINDS.len())](search, state, b, edit)
+}
+
+/// Hosts of block `b` but one.
+fn without(state: &State, b: usize, gone: usize) -> impl Iterator<Item = usize> {
+    state.pieces[b].hosts.iter().copied().filter(move |&p| p != gone)
+}
+
+/// Any host of block `b`.
+fn any_host(search: &mut Search<'_>, state: &State, b: usize) -> usize {
+    state.pieces[b].hosts[search.sequence.below(state.pieces[b].hosts.len())]
+}
+
+/// The border behind the block moves.
+fn move_border(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
+    let Some(next) = state.pieces.get(b + 1) else { return false };
+    let piece = &state.pieces[b];
+    let to = piece.stages.start + 1 + search.sequence.below(next.stages.end - piece.stages.start - 1);
+    edit.cut(b..b + 2)
+        .block(piece.stages.start..to, piece.hosts.iter().copied())
+        .block(to..next.stages.end, next.hosts.iter().copied());
+    true
+}
+
+/// Two blocks exchange a host, or one takes an unused processor.
+fn exchange_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
+    let pieces = &state.pieces;
+    let old = any_host(search, state, b);
+    let new = search.sequence.below(state.uses.len());
+    edit.cut(b..b + 1).block(pieces[b].stages.clone(), without(state, b, old).chain([new]));
+    if let Some(other) = (0..pieces.len()).find(|&c| c != b && pieces[c].hosts.contains(&new)) {
+        edit.cut(other..other + 1);
+        edit.block(pieces[other].stages.clone(), without(state, other, new).chain([old]));
     }
+    new != old
+}
+
+/// A host moves to another block, or leaves.
+fn move_host(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
+    let pieces = &state.pieces;
+    if pieces[b].hosts.len() == 1 {
+        return false;
+    }
+    let gone = any_host(search, state, b);
+    edit.cut(b..b + 1).block(pieces[b].stages.clone(), without(state, b, gone));
+    let to = search.sequence.below(pieces.len());
+    if to != b {
+        edit.cut(to..to + 1).block(pieces[to].stages.clone(), pieces[to].hosts.iter().copied().chain([gone]));
+    }
+    true
+}
+
+/// The block and its neighbour become one.
+fn merge(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
+    let Some(next) = state.pieces.get(b + 1) else { return false };
+    let stages = state.pieces[b].stages.start..next.stages.end;
+    let from = b + search.sequence.below(2);
+    if search.judge.may_replicate(&stages) {
+        edit.cut(b..b + 2).block(stages, state.pieces[from].hosts.iter().copied());
+    } else {
+        let host = any_host(search, state, from);
+        edit.cut(b..b + 2).block(stages, [host]);
+    }
+    true
+}
+
+/// The block becomes two.
+fn split(search: &mut Search<'_>, state: &State, b: usize, edit: &mut Edit) -> bool {
+    let piece = &state.pieces[b];
+    if piece.stages.len() == 1 {
+        return false;
+    }
+    let at = piece.stages.start + 1 + search.sequence.below(piece.stages.len() - 1);
+    let new = search.sequence.below(state.uses.len());
+    edit.cut(b..b + 1)
+        .block(piece.stages.start..at, piece.hosts.iter().copied())
+        .block(at..piece.stages.end, [new]);
+    true
 }

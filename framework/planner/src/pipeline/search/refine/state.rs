@@ -13,6 +13,7 @@ use crate::pipeline::model::costs::Costs;
 use crate::pipeline::model::production_time::ProductionTime;
 use crate::pipeline::rules::Rules;
 use crate::pipeline::spec::PipelineSpec;
+use crate::range::is_less;
 
 /// How good a mapping is: first its production time, then how many blocks are close to it.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +28,8 @@ impl Score {
     pub(in crate::pipeline) const WORST: Score = Score { time: f64::INFINITY, crowd: f64::INFINITY };
 
     pub(in crate::pipeline) fn beats(&self, other: &Score) -> bool {
-        self.time < other.time * (1.0 - 1e-12)
-            || (self.time <= other.time * (1.0 + 1e-12) && self.crowd < other.crowd * (1.0 - 1e-9))
+        is_less(self.time, other.time)
+            || (!is_less(other.time, self.time) && is_less(self.crowd, other.crowd))
     }
 }
 
@@ -217,7 +218,7 @@ impl<'a> Judge<'a> {
                         self.model.alone(&self.fresh[start..end])
                     }
                 };
-                if alone > scale * (1.0 + 1e-12) {
+                if is_less(scale, alone) {
                     return None;
                 }
                 time = f64::max(time, alone);
