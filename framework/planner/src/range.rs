@@ -8,6 +8,9 @@
 pub(crate) const SMALLEST: f64 = 1e-60;
 /// Largest number.
 pub(crate) const LARGEST: f64 = 1e60;
+/// Most ranks of a loop, and numbers of workers that are compared: far beyond any machine. What is kept of a rank is some hundred
+/// bytes, and to try that many numbers one by one takes some milliseconds.
+pub(crate) const MOST_RANKS: usize = 1 << 20;
 /// What is expected of a number that must be more than 0, for messages.
 pub(crate) const POSITIVE: &str = "from 1e-60 to 1e60";
 /// What is expected of a number that may be 0, for messages.

@@ -97,7 +97,7 @@ pub fn load_of_others(shares: &[f64], active: &[f64], cores: f64) -> f64 {
     if beyond(low) >= 0.0 {
         return 0.0;
     }
-    while high - low > CLOSE * (1.0 + low) {
+    while high - low > range::ROUNDING * (1.0 + low) {
         let middle = 0.5 * (low + high);
         if beyond(middle) < 0.0 { low = middle } else { high = middle }
     }
@@ -117,8 +117,6 @@ fn ready_beside(rank: usize, active: &[f64]) -> Vec<f64> {
     ready
 }
 
-/// How exactly a load is found, against itself and one thread.
-const CLOSE: f64 = 1e-7;
 /// No rank that gets on at all has less of its core.
 const LEAST: f64 = 1e-3;
 

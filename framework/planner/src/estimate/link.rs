@@ -9,10 +9,9 @@ use crate::range;
 
 /// Passages of a class from which on it says anything.
 pub(super) const ENOUGH: u64 = 8;
-/// Where the prior gives no border between small and large, and the limits of what it may give (bytes).
-const BORDER: f64 = 16_384.0;
-const LEAST_BORDER: f64 = 1_024.0;
-const MOST_BORDER: f64 = 1_048_576.0;
+/// Between these the prior sets the border between small and large messages (bytes): with less, headers would count as large,
+/// with more, nothing ever would. Where it gives none, it is in the middle.
+const BORDERS: [f64; 2] = [1_024.0, 1_048_576.0];
 
 /// One direction of a connection as seen by the messages that pass over it.
 ///
@@ -75,9 +74,10 @@ impl LinkTraffic {
     /// counts as [`Link::FREE`].
     pub fn new(prior: Link) -> Self {
         let prior = if prior.fault().is_some() { Link::FREE } else { prior };
+        let [least, most] = BORDERS;
         let even = prior.setup * prior.bandwidth;
-        let even = if even > 0.0 && even.is_finite() { even } else { BORDER };
-        let even = even.clamp(LEAST_BORDER, MOST_BORDER);
+        let even = if even > 0.0 && even.is_finite() { even } else { (least * most).sqrt() };
+        let even = even.clamp(least, most);
         LinkTraffic {
             prior,
             source: Source::Probe,

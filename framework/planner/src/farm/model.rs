@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::messages::MessageCosts;
 use crate::error::{Error, ErrorKind, Result};
+use crate::range::MOST_RANKS;
 use crate::range::{self, AMOUNT};
 
 /// Whether the master goes on while a message is on its way.
@@ -171,13 +172,10 @@ impl IterationModel {
     }
 }
 
-/// Most numbers of workers that are compared: they are tried one by one, and this number of them takes some milliseconds.
-const MOST_TRIED: usize = 1 << 20;
-
 /// The numbers of a range that are tried.
 pub(super) fn tried(range: RangeInclusive<usize>) -> RangeInclusive<usize> {
     let (first, last) = range.into_inner();
-    first..=last.min(first.saturating_add(MOST_TRIED - 1))
+    first..=last.min(first.saturating_add(MOST_RANKS - 1))
 }
 
 /// The number of workers, not rounded, at which (7), (8) or (9) has its least time and its least Pi, where the start-up

@@ -119,13 +119,12 @@ impl TaskStatistics {
         let ratio = between / ((c - 1.0) * variance);
         // A chunk of k tasks has the variance k σ² ratio, with ratio = B − (B² − 1)/3k for blocks of B ≤ k tasks, and
         // k − (k² − 1)/3B for longer ones: solved for B, which is at most all tasks that were seen.
-        let within_chunks = |k: f64| k - (k * k - 1.0) / (3.0 * k);
-        let k = mean_size;
-        let block = if ratio <= within_chunks(k) {
-            let half = 1.5 * k;
-            half - (half * half - 3.0 * k * ratio + 1.0).max(0.0).sqrt()
+        let (k, thrice) = (mean_size, 3.0 * mean_size);
+        let block = if ratio <= k - (k * k - 1.0) / thrice {
+            let half = 0.5 * thrice;
+            half - (half * half - thrice * ratio + 1.0).max(0.0).sqrt()
         } else if ratio < k {
-            (k * k - 1.0) / (3.0 * (k - ratio))
+            k * (k * k - 1.0) / (thrice * (k - ratio))
         } else {
             tasks
         };

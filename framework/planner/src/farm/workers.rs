@@ -7,10 +7,9 @@ use super::stream::Repeated;
 use crate::error::Result;
 use crate::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions};
 
-/// A number of workers that takes so many times what it was predicted to take is not kept.
+/// A number of workers that takes so many times what it was predicted to take is not kept, nor one whose Pi is so many times
+/// as high where time and workers are weighed against each other. Iterations differ by some per cent from one to the next.
 const SLOWER: f64 = 1.1;
-/// By so much the root of Pi may have become worse where time and workers are weighed against each other.
-const WORSE: f64 = 0.05;
 
 /// Decides on the number of workers between iterations.
 ///
@@ -91,7 +90,7 @@ impl CountOutcome {
         // Fewer workers may be slower, if that was predicted.
         let promised = (predicted_s / predicted_before).max(1.0);
         let slower = outcome.measured_before.is_some() && after_s > SLOWER * promised * before_s;
-        let pays = outcome.measured_gain().is_some_and(|gain| gain >= -WORSE);
+        let pays = outcome.measured_gain().is_some_and(|gain| (1.0 - gain).powi(2) <= SLOWER);
         let take_back = slower && !(trades && after > 1 && pays);
         CountOutcome { before, after, before_s, predicted_s, after_s, take_back }
     }
@@ -102,7 +101,7 @@ impl WorkerCount {
     /// has to be won in three looks in a row. Pi is so flat around its least value that one per cent is a good tenth of
     /// the workers.
     pub fn options() -> TunerOptions {
-        TunerOptions { threshold: 0.005, persistence: 3, cool_down: 0.0, ..TunerOptions::default() }
+        TunerOptions { threshold: 0.005, cool_down: 0.0, ..TunerOptions::default() }
     }
 
     /// Nothing was looked at yet.

@@ -54,9 +54,7 @@ pub use rounds::{BlockMove, block_moves, rounds};
 pub use sweep::{Grain, ShiftCost, Sweep, block_of_grain, iteration_time};
 
 use crate::error::{Error, ErrorKind, Result};
-
-/// Most ranks of a loop: far beyond any machine, and what is kept of each is some hundred bytes.
-pub(crate) const MOST_RANKS: usize = 1 << 20;
+use crate::range::MOST_RANKS;
 
 /// Checks a number of ranks.
 pub(crate) fn check_ranks(ranks: usize) -> Result<()> {

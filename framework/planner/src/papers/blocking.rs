@@ -27,7 +27,7 @@ pub fn writing_probability(rate: f64, utilisation: f64, period: f64, capacity: u
 fn items(rate: f64, period: f64) -> f64 {
     let product = rate * period;
     let whole = product.round();
-    if (product - whole).abs() <= 1e-9 * whole { whole } else { product.ceil() }
+    if (product - whole).abs() <= crate::range::ROUNDING * whole { whole } else { product.ceil() }
 }
 
 #[cfg(test)]

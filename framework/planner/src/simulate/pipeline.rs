@@ -227,7 +227,8 @@ impl<'a> Run<'a> {
     fn finish(self) -> Stream {
         let makespan = self.now;
         let count = self.released.len();
-        let (from, to) = (count / 5, count - count / 5);
+        let ends = count / 5;
+        let (from, to) = (ends, count - ends);
         let production_time = match (self.released.get(from), self.released.get(to.wrapping_sub(1))) {
             (Some(first), Some(last)) if to > from + 1 => (last - first) / (to - from - 1) as f64,
             _ => makespan,

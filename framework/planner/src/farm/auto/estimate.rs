@@ -121,7 +121,7 @@ fn slowness(view: &View<'_>, distribution: &Distribution) -> ByWorker<f64> {
         return slowness;
     }
     for (worker, off, chance) in seen {
-        slowness.insert(worker, (1.0 + off * real / (real + chance)).max(0.01));
+        slowness.insert(worker, 1.0 + off * real / (real + chance));
     }
     slowness
 }

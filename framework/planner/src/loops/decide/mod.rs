@@ -7,3 +7,7 @@ pub(in crate::loops) mod realised_gain;
 #[cfg(test)]
 mod realised_gain_tests;
 pub(in crate::loops) mod stability;
+
+/// Movements, gaps between changes, and finished trials that are looked back on. The paper says only that recent ones count;
+/// with one or two a single odd one decides, with many a loop that has changed is judged by what it was.
+const RECENT: usize = 5;

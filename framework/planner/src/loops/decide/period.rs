@@ -4,12 +4,10 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use super::RECENT;
 use crate::error::Result;
 use crate::loops::{invalid, round_half_up};
 use crate::range::{self, AMOUNT, POSITIVE};
-
-/// Movements that are remembered.
-const RECENT: usize = 5;
 
 /// What bounds the balancing period from below.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

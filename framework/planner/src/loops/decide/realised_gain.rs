@@ -4,10 +4,8 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use super::RECENT;
 use crate::loops::distribution::{pass_time, reduction};
-
-/// Finished trials that count.
-const RECENT: usize = 5;
 
 /// Tells, as rates come in, what the last movements have saved: the ranks' rates say how long a pass would have taken
 /// with the units as they were before. Movements that were held back are followed in the same way, as if they had been

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-/// Gaps between changes that count.
-const GAPS: usize = 5;
+use super::RECENT;
 
 /// Estimates for how long rates stay as they are, by how often they have changed.
 ///
@@ -51,7 +50,7 @@ impl Stability {
         let has_moved = std::mem::take(&mut self.has_moved);
         if let Some(shift) = shift {
             if !self.above || has_moved && !is_same_way(&self.shift, shift) {
-                if self.changes.len() > GAPS {
+                if self.changes.len() > RECENT {
                     self.changes.pop_front();
                 }
                 self.changes.push_back(now);

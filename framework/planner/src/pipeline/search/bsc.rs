@@ -10,10 +10,8 @@ use crate::pipeline::mapping::Block;
 use crate::pipeline::model;
 use crate::pipeline::model::costs::Costs;
 
-/// Halvings of the interval that holds the period.
+/// Halvings of the interval that holds the period: what is left of it is rounding beside the period.
 const BISECTIONS: usize = 40;
-/// The bisection ends when the period is known to this relative precision.
-const PRECISION: f64 = 1e-9;
 
 /// The best mapping found, judged on real links, and the number of periods tried.
 pub(in crate::pipeline) fn bsc(costs: &Costs) -> (Vec<Block>, usize) {
@@ -27,10 +25,9 @@ pub(in crate::pipeline) fn bsc(costs: &Costs) -> (Vec<Block>, usize) {
             (best, high) = (single(p), time);
         }
     }
-    let (mut low, mut least, mut tried) = (0.0, high, 0);
-    while tried < BISECTIONS && high - low > PRECISION * high {
+    let (mut low, mut least) = (0.0, high);
+    for _ in 0..BISECTIONS {
         let period = 0.5 * (low + high);
-        tried += 1;
         match fit(costs, period) {
             Some(blocks) => {
                 high = period;
@@ -42,7 +39,7 @@ pub(in crate::pipeline) fn bsc(costs: &Costs) -> (Vec<Block>, usize) {
             None => low = period,
         }
     }
-    (best, tried)
+    (best, BISECTIONS)
 }
 
 /// The mapping that the greedy rule finds for one period, if the processors last.

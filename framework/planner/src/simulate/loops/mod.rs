@@ -62,7 +62,7 @@ impl LoopSystem {
     /// Runs the loop.
     ///
     /// # Errors
-    /// [`ErrorKind::Loop`] if the system cannot be used, naming what cannot, or the run takes more than some ten million
+    /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if the system cannot be used, naming what cannot, or the run takes more than some ten million
     /// steps, and as [`LoopOptions::validate`].
     pub fn run(&self, balancing: &Balancing) -> Result<LoopRun> {
         self.validate()?;

@@ -1,8 +1,8 @@
 //! What is simulated, and what came of it.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::loops::{LoopDecision, MOST_RANKS, MovementCosts, RankTime, check_ranks, efficiency};
-use crate::range::{self, AMOUNT, POSITIVE};
+use crate::loops::{LoopDecision, MovementCosts, RankTime, check_ranks, efficiency};
+use crate::range::{self, AMOUNT, MOST_RANKS, POSITIVE};
 
 /// A process that competes with a rank: off for a while, then on, again and again.
 #[derive(Clone, Copy, Debug, PartialEq)]

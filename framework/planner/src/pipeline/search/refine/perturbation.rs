@@ -26,9 +26,10 @@ pub(in crate::pipeline) fn perturbed(search: &mut Search<'_>, state: &State, cha
     state
 }
 
+type Kind = fn(&mut Search<'_>, &State, usize, &mut Edit) -> bool;
+
 /// The kinds of changes. Each writes down one of block `b`, and is false if there is none.
-const KINDS: [fn(&mut Search<'_>, &State, usize, &mut Edit) -> bool; 5] =
-    [move_border, exchange_host, move_host, merge, split];
+const KINDS: [Kind; 5] = [move_border, exchange_host, move_host, merge, split];
 
 /// Writes down some change; false if there is none of its kind.
 fn arbitrary(search: &mut Search<'_>, state: &State, edit: &mut Edit) -> bool {
