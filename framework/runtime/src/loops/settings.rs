@@ -121,13 +121,13 @@ macro_rules! loop_options {
     (block_size) => {
         /// Units that are done between two looks at the messages, at least 1. Without it, chosen from measured times.
         pub fn block_size(self, units: u64) -> Self {
-            self.change(|settings| settings.block_size = Some(units.max(1)))
+            self.change(|settings| settings.block_size = Some(units))
         }
     };
     (strip_width) => {
         /// Columns that are done between two messages to the rank below, at least 1. Without it, chosen from measured times.
         pub fn strip_width(self, columns: u64) -> Self {
-            self.change(|settings| settings.strip_width = Some(columns.max(1)))
+            self.change(|settings| settings.strip_width = Some(columns))
         }
     };
     (checkpoint) => {
@@ -170,6 +170,17 @@ impl Settings {
         match options.into_iter().find(|(_, is_set, kinds)| *is_set && !kinds.contains(&kind)) {
             Some((option, ..)) => {
                 let text = format!("the option {option} is set, which a {kind} does not have");
+                Err(Error::new(ErrorKind::Config, text))
+            }
+            None => self.check_sizes(kind),
+        }
+    }
+
+    fn check_sizes(&self, kind: LoopKind) -> Result<()> {
+        let sizes = [("block_size", self.block_size), ("strip_width", self.strip_width)];
+        match sizes.into_iter().find(|(_, size)| *size == Some(0)) {
+            Some((option, _)) => {
+                let text = format!("the option {option} of a {kind} is 0, expected at least 1");
                 Err(Error::new(ErrorKind::Config, text))
             }
             None => Ok(()),
@@ -261,6 +272,12 @@ mod tests {
                 }
             }
         }
+        let nothing = Settings::new().strip_width(0).check(DoAcross).unwrap_err();
+        assert_eq!(
+            nothing.to_string(),
+            "the option strip_width of a DOACROSS loop is 0, expected at least 1"
+        );
+        assert!(Settings::new().block_size(0).check(Indices).is_err());
         assert!([DoAll, Indices, DoAcross, Stencil].iter().all(|kind| Settings::new().check(*kind).is_ok()));
     }
 
