@@ -287,7 +287,7 @@ fn a_long_wait_is_told() {
         (&["late", "1", "pipeline"], "rank 0] has waited 10 s for rank(s) [1] to come to the pipeline"),
         (&["late", "1", "map"], "rank 0] has waited 10 s for rank(s) [1] to come to the loop"),
         (&["late", "1", "doall"], "rank 0] has waited 10 s for rank(s) [1] to come to the loop"),
-        (&["late", "1", "sweeps"], "rank 0] has waited 10 s for the rows of rank 1"),
+        (&["late", "1", "sweeps"], "rank 0] has waited 10 s for rank(s) [1] to come to the loop"),
     ];
     // They sleep, so they can do so at the same time.
     let start = |(args, text): (&[&str], &'static str)| {

@@ -37,9 +37,7 @@ impl Reminder {
 #[derive(Debug)]
 pub(crate) struct Waiting {
     backoff: Backoff,
-    /// When it began, by the rank's clock …
-    began: Duration,
-    /// … and as the endpoint counts silence.
+    /// When it began, as the endpoint counts silence.
     start: Duration,
     /// When something came last, as the endpoint counts silence.
     last: Duration,
@@ -54,30 +52,13 @@ impl Waiting {
         let began = endpoint.clock().now();
         let start = endpoint.look(began);
         let backoff = endpoint.backoff();
-        Waiting {
-            backoff,
-            began,
-            start,
-            last: start,
-            look: began + HEARTBEAT_PERIOD,
-            reminder: Reminder::new(),
-        }
-    }
-
-    /// When it began, by the rank's clock.
-    pub(crate) fn began(&self) -> Duration {
-        self.began
+        Waiting { backoff, start, last: start, look: began + HEARTBEAT_PERIOD, reminder: Reminder::new() }
     }
 
     /// Something has come from those who are waited for.
     pub(crate) fn heard(&mut self, endpoint: &mut Endpoint) {
         let now = endpoint.clock().now();
         (self.last, self.look) = (endpoint.look(now), now + HEARTBEAT_PERIOD);
-        self.backoff.reset();
-    }
-
-    /// The next sleep is a short one although nothing has come: what the rank waits for needs its looks to get on.
-    pub(crate) fn keep_awake(&mut self) {
         self.backoff.reset();
     }
 

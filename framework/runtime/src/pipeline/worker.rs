@@ -104,10 +104,6 @@ impl<'p> Protocol for Worker<'p> {
 
     const LOOKS_PER_SIMULATED_JOB: u32 = super::LOOKS_PER_SIMULATED_JOB;
 
-    fn start(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
-        Ok(())
-    }
-
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let (from, tag) = (message.from, message.tag::<Tag>()?);
         match Received::decode(tag, message)? {
@@ -163,9 +159,5 @@ impl<'p> Protocol for Worker<'p> {
 
     fn sign(&self) -> Sign {
         self.participant.sign()
-    }
-
-    fn is_held_up(&self) -> bool {
-        false
     }
 }

@@ -132,7 +132,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
 
     fn moment(&self) -> Moment {
         let looks_after_messages = !self.executor.is_inline() || self.clock.is_simulated();
-        Moment::new(self.clock, looks_after_messages, self.is_late)
+        Moment::new(self.clock, looks_after_messages, self.is_late, self.executor.is_inline())
     }
 
     /// Takes in what has come, and starts what can be started.
@@ -177,12 +177,15 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             let task: Task<P> = match protocol.next(&at, &mut Outgoing::new(endpoint))? {
                 Next::Task(task) => task,
                 Next::Wait => return Ok(turn),
+                Next::LookAgain => return Ok(Turn::Busy),
                 Next::Finished => return Ok(Turn::Finished),
             };
             self.executor.submit(task)?;
             turn = Turn::Busy;
             self.is_late |= self.executor.is_inline();
-            if self.executor.is_tiny() {
+            if self.executor.is_inline() && protocol.goes_on() {
+                continue;
+            } else if self.executor.is_tiny() {
                 tiny += 1;
             } else if self.executor.is_inline() {
                 // Nobody knows how long it took, so that the others may have waited for a sign of life.
@@ -207,9 +210,14 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             return Ok(has_task);
         }
         let mine = (protocol.sign(), protocol.is_held_up());
-        self.heartbeat.beat(endpoint, mine, now, |endpoint, rank, error| {
-            protocol.on_lost(rank, error, &mut Outgoing::new(endpoint))
-        })?;
+        let watched: Vec<bool> = (0..endpoint.size()).map(|rank| protocol.watches(rank)).collect();
+        self.heartbeat.beat(
+            endpoint,
+            mine,
+            |rank| watched[rank],
+            now,
+            |endpoint, rank, error| protocol.on_lost(rank, error, &mut Outgoing::new(endpoint)),
+        )?;
         Ok(has_task)
     }
 

@@ -17,11 +17,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Driver, name_rank};
 use crate::user_code;
 
-/// Jobs shorter than this, in the mean, do not need a thread of their own: the rank answers soon enough between them, and handing
-/// them over would cost a part of them.
-const INLINE_BELOW: Duration = Duration::from_millis(1);
-/// Jobs longer than this do; the gap to [`INLINE_BELOW`] keeps jobs of changing length from moving to and fro.
+/// Jobs that take longer than this, in the mean, need a thread of their own: otherwise the rank would not answer soon enough.
 pub(crate) const THREADED_ABOVE: Duration = Duration::from_millis(5);
+/// Jobs that take less than one part in this number of that do not need one: handing them over would cost a part of them. The gap
+/// keeps jobs of changing length from moving to and fro.
+const GAP: u32 = 5;
 /// Jobs that are looked at before user code moves: their decayed mean holds the last eight or so.
 const JOBS_BEFORE_CHANGE: u32 = 16;
 /// Short jobs are handed to the compute thread two at a time, so that it need not wait for the next one. Long
@@ -49,6 +49,9 @@ pub(crate) trait UserCode: Send {
 
     /// The time that a task took whose outcome this is; `None` if it says nothing about the ones to come.
     fn took(outcome: &Self::Outcome) -> Option<Duration>;
+
+    /// Jobs that take longer than this, in the mean, need a thread of their own.
+    const THREADED_ABOVE: Duration = THREADED_ABOVE;
 }
 
 /// Runs user code, here or on a thread.
@@ -127,7 +130,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         });
         // The simulator's ranks are threads of its own; user code runs on them.
         let choice = if clock.is_simulated() || scope.is_none() { Driver::Inline } else { choice };
-        let is_short = choice == Driver::Auto && usual.is_some_and(|usual| usual < INLINE_BELOW);
+        let is_short = choice == Driver::Auto && usual.is_some_and(|usual| usual < W::THREADED_ABOVE / GAP);
         Executor {
             scope,
             rank,
@@ -272,10 +275,10 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         if self.choice != Driver::Auto || self.jobs < JOBS_BEFORE_CHANGE {
             return Ok(());
         }
-        if self.is_inline() && self.mean > THREADED_ABOVE {
+        if self.is_inline() && self.mean > W::THREADED_ABOVE {
             self.jobs = 0;
             self.move_to_thread()
-        } else if !self.is_inline() && self.mean < INLINE_BELOW && self.is_idle() {
+        } else if !self.is_inline() && self.mean < W::THREADED_ABOVE / GAP && self.is_idle() {
             self.jobs = 0;
             self.move_inline()
         } else {
@@ -288,7 +291,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         self.choice == Driver::Auto
             && !self.is_inline()
             && self.jobs >= JOBS_BEFORE_CHANGE
-            && self.mean < INLINE_BELOW
+            && self.mean < W::THREADED_ABOVE / GAP
             && self.outstanding > 0
     }
 

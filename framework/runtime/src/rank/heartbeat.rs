@@ -76,8 +76,8 @@ impl Heartbeat {
         Ok(is_sign)
     }
 
-    /// Gives a sign of life, and looks at who gives none. `is_held_up` says (rank 0) that this rank waits for what others compute;
-    /// `on_lost` is asked whether the job goes on without a rank.
+    /// Gives a sign of life, and looks at who of the `watched` gives none. `is_held_up` says (rank 0) that this rank
+    /// waits for what others compute; `on_lost` is asked whether the job goes on without a rank.
     ///
     /// # Errors
     /// [`ErrorKind::Timeout`] when a rank without which the job does not go on has died or has been silent for too long, and
@@ -86,13 +86,15 @@ impl Heartbeat {
         &mut self,
         endpoint: &mut Endpoint,
         (mine, is_held_up): (Sign, bool),
+        watched: impl Fn(usize) -> bool,
         now: Duration,
         mut on_lost: impl FnMut(&mut Endpoint, usize, Error) -> Result<()>,
     ) -> Result<()> {
         let here = endpoint.look(now);
         let me = endpoint.rank();
         let others = if me == 0 { 1..endpoint.size() } else { 0..1 };
-        let watched: Vec<usize> = others.filter(|&other| !endpoint.is_lost(other)).collect();
+        let watched: Vec<usize> =
+            others.filter(|&other| !endpoint.is_lost(other) && watched(other)).collect();
         for &to in &watched {
             endpoint.send(to, Control::Heartbeat, &mine)?;
         }
@@ -207,7 +209,7 @@ mod tests {
         is_held_up: bool,
         now: Duration,
     ) -> Result<()> {
-        heartbeat.beat(endpoint, (idle(), is_held_up), now, |_, _, error| Err(error))
+        heartbeat.beat(endpoint, (idle(), is_held_up), |_| true, now, |_, _, error| Err(error))
     }
 
     #[test]
@@ -249,7 +251,7 @@ mod tests {
                 lost.push((rank, error.kind()));
                 Ok(())
             };
-            heartbeat.beat(&mut endpoint, (idle(), false), now, on_lost).unwrap();
+            heartbeat.beat(&mut endpoint, (idle(), false), |_| true, now, on_lost).unwrap();
         }
         assert_eq!((lost, endpoint.is_lost(1)), (vec![(1, ErrorKind::Timeout)], true));
     }

@@ -25,14 +25,16 @@ pub(crate) trait Protocol: Sized {
 
     /// Under the simulator: a message waits for at most one part of so many of the time that the job in hand has taken so far. 1
     /// where messages need no answer before the job is done; looks that are more frequent only make the simulation slow.
-    const LOOKS_PER_SIMULATED_JOB: u32;
+    const LOOKS_PER_SIMULATED_JOB: u32 = 1;
 
     /// Whether all messages that have come are taken in between two jobs where user code runs inline, for the sake of decisions by
     /// what many ranks say. Otherwise one is, so that the others can go on as soon as it has been answered.
     const TAKES_ALL_MESSAGES: bool = false;
 
     /// The rank begins.
-    fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
+    fn start(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<()> {
+        Ok(())
+    }
 
     /// A message of the skeleton has come.
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()>;
@@ -42,10 +44,12 @@ pub(crate) trait Protocol: Sized {
 
     /// Some time has passed, it is `now`: before each wait, and now and then while there is work. What is due is done here. Returns
     /// whether user code is to do something now for which [`next`](Protocol::next) would otherwise be asked only after the wait.
-    fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool>;
+    fn on_tick(&mut self, _now: Duration, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<bool> {
+        Ok(false)
+    }
 
     /// Nothing can be computed, and nothing is being computed. Called before each wait.
-    fn on_idle(&mut self, at: &Moment);
+    fn on_idle(&mut self, _at: &Moment) {}
 
     /// A rank has died, or is silent for too long; `error` says which, and what it said last. Where the job goes on without it this
     /// returns without an error, and the rank is never waited for again.
@@ -56,11 +60,24 @@ pub(crate) trait Protocol: Sized {
     /// What comes next. Asked only when user code has room for another task.
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<Self>>>;
 
+    /// Whether the next job may follow without a look at the messages, where user code runs inline: for jobs that are short beside a
+    /// look, as long as nobody waits for an answer.
+    fn goes_on(&self) -> bool {
+        false
+    }
+
+    /// Whether the rank waits for signs of life of this other one. Ranks that have done their part may be in the caller's code.
+    fn watches(&self, _rank: usize) -> bool {
+        true
+    }
+
     /// What the rank does, for the others.
     fn sign(&self) -> Sign;
 
     /// Rank 0: whether it waits for what others compute. If no rank computes anything meanwhile, none ever will.
-    fn is_held_up(&self) -> bool;
+    fn is_held_up(&self) -> bool {
+        false
+    }
 }
 
 /// What comes next on a rank.
@@ -70,6 +87,9 @@ pub(crate) enum Next<T> {
     Task(T),
     /// Nothing before a message comes, user code is done with what it has, or time has passed.
     Wait,
+    /// Nothing before another look at the messages, which is to follow at once: what was sent leaves by looks, or all that has come
+    /// is to be known first.
+    LookAgain,
     /// The rank has done its part.
     Finished,
 }
@@ -83,11 +103,13 @@ pub(crate) struct Moment {
     pub(crate) looks_after_messages: bool,
     /// Whether what is found now may have been here for a while: the thread has computed since it last found nothing.
     pub(crate) is_late: bool,
+    /// Whether user code runs on the thread that communicates.
+    pub(crate) is_inline: bool,
 }
 
 impl Moment {
-    pub(super) fn new(clock: Clock, looks_after_messages: bool, is_late: bool) -> Self {
-        Moment { clock, looks_after_messages, is_late }
+    pub(super) fn new(clock: Clock, looks_after_messages: bool, is_late: bool, is_inline: bool) -> Self {
+        Moment { clock, looks_after_messages, is_late, is_inline }
     }
 
     /// The time by the rank's clock, which is read only by those who need it: for jobs of a microsecond that costs as much as
@@ -120,6 +142,11 @@ impl<'e> Outgoing<'e> {
     #[inline]
     pub(crate) fn send(&mut self, to: usize, frame: Frame) -> Result<()> {
         self.0.send_ready(to, frame)
+    }
+
+    /// Whether all that was sent has left. MPI may pass a large message on only as far as both sides look.
+    pub(crate) fn sends_done(&mut self) -> Result<bool> {
+        self.0.transport().sends_done()
     }
 
     /// On rank 0: so many tasks or items are done.

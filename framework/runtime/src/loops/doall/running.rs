@@ -264,8 +264,6 @@ impl<'l, U: Units, C> Running<'l, U, C> {
 impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Running<'_, U, C> {
     type Code = C;
 
-    const LOOKS_PER_SIMULATED_JOB: u32 = 1;
-
     /// Rank 0 decides by the reports of all.
     const TAKES_ALL_MESSAGES: bool = true;
 

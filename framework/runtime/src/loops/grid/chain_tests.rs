@@ -92,6 +92,12 @@ pub(super) fn run<M: Worker>(
                 Step::Boundary(sweep) => {
                     at[rank] = sweep;
                     outcome.skew = outcome.skew.max(at[0].saturating_sub(at[ranks - 1]));
+                    let is_early = sweep + plan.delay < plan.sweeps;
+                    if rank == 0 && is_early && under_way.is_some_and(|b| b > sweep) && random.below(2) == 0 {
+                        // Nothing moves by this one: it may be about a checkpoint.
+                        let directive = Directive { sweep, report_after: sweep, ..Directive::default() };
+                        worker.carry_out(directive, &mut out).unwrap();
+                    }
                     if rank == 0 && under_way.is_none_or(|before| before <= sweep) && plan.movements > 0 {
                         let before = sweep + plan.delay;
                         under_way = None;

@@ -4,8 +4,18 @@ use std::time::Duration;
 
 use super::messages::ToCoordinator;
 use crate::error::Result;
-use crate::loops::LOOK;
 use crate::persist::snapshot::{Piece, SnapshotWriter};
+
+/// What has been written at the end of a run.
+#[derive(Debug)]
+pub(super) enum LastSaved {
+    /// This; there may be more.
+    Now(ToCoordinator),
+    /// Something is being written.
+    Later,
+    /// All was reported.
+    Nothing,
+}
 
 /// Writes checkpoints of a rank's rows.
 pub(super) struct CheckpointWriter {
@@ -36,23 +46,19 @@ impl CheckpointWriter {
         Ok(self.writer.poll()?.map(|(pass, saved)| ToCoordinator::Saved(pass, saved)))
     }
 
-    /// As [`saved`](CheckpointWriter::saved), but waits for what is being written; `None` once there is nothing.
+    /// The same at the end, when the rank has `waited` so long for the disk.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the disk takes longer than `limit`.
-    pub(super) fn last(&mut self, limit: Duration) -> Result<Option<ToCoordinator>> {
-        let mut waited = Duration::ZERO;
-        while self.writer.is_busy() {
-            if let Some(saved) = self.saved()? {
-                return Ok(Some(saved));
-            }
-            if waited > limit {
-                return Err(self.writer.give_up(limit));
-            }
-            std::thread::sleep(LOOK);
-            waited += LOOK;
+    /// If it could not be written, or [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the disk takes longer than `limit`.
+    pub(super) fn last(&mut self, waited: Duration, limit: Duration) -> Result<LastSaved> {
+        if !self.writer.is_busy() {
+            return Ok(LastSaved::Nothing);
         }
-        Ok(None)
+        match self.saved()? {
+            Some(saved) => Ok(LastSaved::Now(saved)),
+            None if waited > limit => Err(self.writer.give_up(limit)),
+            None => Ok(LastSaved::Later),
+        }
     }
 }
 
@@ -67,9 +73,11 @@ mod tests {
         let (writer, _disk) = SnapshotWriter::stuck(dir.path(), 0);
         let mut checkpoints = CheckpointWriter::new(writer, 3);
         checkpoints.save(2, vec![(0, 1, vec![1; 8])]).unwrap();
-        let error = checkpoints.last(Duration::from_millis(50)).unwrap_err();
+        let (limit, soon) = (Duration::from_millis(50), Duration::from_millis(20));
+        assert!(matches!(checkpoints.last(soon, limit), Ok(LastSaved::Later)));
+        let error = checkpoints.last(Duration::from_millis(51), limit).unwrap_err();
         assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(0)));
         assert!(error.to_string().contains(&*dir.path().to_string_lossy()), "{error}");
-        assert!(checkpoints.last(Duration::ZERO).unwrap().is_none(), "it was given up");
+        assert!(matches!(checkpoints.last(limit, limit), Ok(LastSaved::Nothing)), "it was given up");
     }
 }

@@ -107,6 +107,11 @@ impl Coordinator {
         (0..self.totals.len()).filter(|&rank| self.totals[rank].is_none()).collect()
     }
 
+    /// Whether this rank has reported that it is done.
+    pub(super) fn is_done(&self, rank: usize) -> bool {
+        self.totals.get(rank).is_some_and(Option::is_some)
+    }
+
     /// A sweep begins now; returns the seconds that the one before took.
     pub(super) fn begin_sweep(&mut self, sweep: u64, now: Duration) -> Option<f64> {
         let before = self.sweep_began.replace(now).filter(|_| sweep > 0)?;

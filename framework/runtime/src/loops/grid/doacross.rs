@@ -26,7 +26,7 @@ use crate::session::Session;
 /// - above: on the row before, in its own column and those before it;
 /// - in its own row: on any column;
 /// - below: on the row after, in its own column and those after it within the strip.
-pub trait DoAcross {
+pub trait DoAcross: Send {
     /// A value of the grid: plain data.
     type Value: Pod + Send;
 
@@ -126,7 +126,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
     ///
     /// # Errors
     /// An error or panic of user code, with the rank and where in the loop it was; options that cannot be used; other ranks
-    /// that are silent for longer than [`Config::peer_limit`](crate::Config::peer_limit), so no strip may take as long. On
+    /// that give no sign of life for longer than [`Config::peer_limit`](crate::Config::peer_limit). On
     /// MPI a failure ends the job instead of returning.
     pub fn run(&mut self, session: &Session, sweeps: u64) -> Result<Option<Summary>> {
         let inner = self.grid_loop.shape.inner();
@@ -141,11 +141,11 @@ impl<U: DoAcross> DoAcrossLoop<U> {
             &mut self.user,
             U::row,
             |position, block, sweeps| Wavefront::new(position, block, inner, sweeps, strip_width),
-            |user, worker, columns| {
+            move |user, local, columns| {
                 if has_caches {
-                    in_bands(&mut worker.local, columns, |grid| user.sweep(grid, columns.clone()))
+                    in_bands(local, columns, |grid| user.sweep(grid, columns.clone()))
                 } else {
-                    user.sweep(worker.local.grid(), columns.clone())
+                    user.sweep(local.grid(), columns.clone())
                 }
             },
             |worker| {

@@ -33,7 +33,6 @@ fn messages_of_a_grid_loop_are_as_they_were() -> Result<()> {
     ] {
         messages.message(what, &message.encode(RUN)?);
     }
-    messages.message("a rank is alive", &ToSpare::Alive.encode(RUN));
     messages.message("the loop is over", &ToSpare::Finish.encode(RUN));
     messages.check("grids");
     Ok(())

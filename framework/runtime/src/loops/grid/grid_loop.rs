@@ -1,17 +1,19 @@
 //! A grid that is spread over the ranks in blocks of rows.
 
-use std::ops::Range;
+use std::time::Duration;
 
 use bytemuck::Pod;
 
 use super::checkpoint::CheckpointWriter;
 use super::coordinator::{Coordinator, Learned};
+use super::gather::gather;
+use super::kernel::Kernel;
 use super::local_rows::LocalRows;
-use super::messages::{Rows, unexpected};
+use super::messages::Rows;
 use super::neighbours::Position;
-use super::rank::GridRank;
+use super::participant::Participant;
 use super::shape::Shape;
-use super::shutdown::stand_by;
+use super::spare::stand_by;
 use super::worker::Worker;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{BoxError, Error, ErrorKind, Result};
@@ -22,7 +24,9 @@ use crate::loops::summary::Summary;
 use crate::persist::snapshot::{
     LoadedPiece, Route, SnapshotCoordinator, SnapshotWriter, StartingPoint, load, starting_point,
 };
-use crate::session::{Announcement, Config, Session};
+use crate::rank::driver::Driver;
+use crate::rank::executor::Executor;
+use crate::session::{Announcement, Config, Driver as Choice, Session};
 use crate::user_code;
 use crate::wire::Codec;
 use armature_planner::loops::Reach;
@@ -43,6 +47,8 @@ pub(super) struct GridLoop<T> {
     held: Vec<u64>,
     /// On rank 0: what the run before has learned.
     learned: Option<Learned>,
+    /// What a piece took in the run before.
+    piece_time: Option<Duration>,
 }
 
 /// What a run is to do.
@@ -64,17 +70,18 @@ impl<T: Pod + Send> GridLoop<T> {
             found: Vec::new(),
             held: Vec::new(),
             learned: None,
+            piece_time: None,
         }
     }
 
     /// A run on all ranks: each makes a worker of its rows, whose pieces `work` computes, and gets its rows back.
-    pub(super) fn run<U, M: Worker>(
+    pub(super) fn run<U: Send, M: Worker>(
         &mut self,
         job: &Job<'_>,
         user: &mut U,
         row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
         make: impl FnOnce(Position, LocalRows<T>, u64) -> M,
-        work: impl FnMut(&mut U, &mut M, &M::Piece) -> Result<(), BoxError>,
+        work: impl FnMut(&mut U, &mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
         end: impl FnOnce(M) -> (LocalRows<T>, u64),
     ) -> Result<Option<Summary>> {
         let mut endpoint = job.session.endpoint()?;
@@ -87,22 +94,18 @@ impl<T: Pod + Send> GridLoop<T> {
         let what = self.settings.announced(what.with("sweeps", job.sweeps).with("run number", self.runs));
         endpoint.begin_run(&what, job.session.config().join_limit)?;
         let result = self.on_rank(endpoint, job, user, row, make, work, end);
-        let result = result.map_err(|error| match error.kind() {
-            ErrorKind::Peer => error,
-            _ => error.in_loop(&self.name).at_rank(rank),
-        });
-        result.inspect_err(|error| endpoint.report(error))
+        result.map_err(|error| self.here(error, rank)).inspect_err(|error| endpoint.report(error))
     }
 
     #[expect(clippy::too_many_arguments, reason = "the parts of a run, each used once")]
-    fn on_rank<U, M: Worker>(
+    fn on_rank<U: Send, M: Worker>(
         &mut self,
         endpoint: &mut Endpoint,
         job: &Job<'_>,
         user: &mut U,
         row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
         make: impl FnOnce(Position, LocalRows<T>, u64) -> M,
-        mut work: impl FnMut(&mut U, &mut M, &M::Piece) -> Result<(), BoxError>,
+        mut work: impl FnMut(&mut U, &mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
         end: impl FnOnce(M) -> (LocalRows<T>, u64),
     ) -> Result<Option<Summary>> {
         let (rank, size, config) = (endpoint.rank(), endpoint.size(), job.session.config());
@@ -139,14 +142,15 @@ impl<T: Pod + Send> GridLoop<T> {
         let coordinator = match self.local.take() {
             Some(local) => {
                 let mut worker = make(position, local, sweeps);
-                let rank = GridRank::new(endpoint, position, config, coordinator, checkpoints);
-                let coordinator = rank.run(&mut worker, |worker, piece| work(user, worker, piece))?;
+                let code = |storage: &mut M::Storage, piece: &M::Piece| work(user, storage, piece);
+                let coordinator =
+                    self.sweep(endpoint, position, config, &mut worker, code, coordinator, checkpoints)?;
                 let (local, size) = end(worker);
                 (self.local, block_size) = (Some(local), size);
                 coordinator
             }
             None => {
-                stand_by(endpoint, config.join_limit)?;
+                stand_by(endpoint, config)?;
                 coordinator
             }
         };
@@ -156,6 +160,47 @@ impl<T: Pod + Send> GridLoop<T> {
             self.learned = Some(learned);
             summary
         }))
+    }
+
+    /// Does all sweeps on a rank that has rows. Returns the coordinator on rank 0.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a run, each used once")]
+    fn sweep<M: Worker>(
+        &mut self,
+        endpoint: &mut Endpoint,
+        position: Position,
+        config: &Config,
+        worker: &mut M,
+        code: impl FnMut(&mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
+        coordinator: Option<Coordinator>,
+        checkpoints: Option<CheckpointWriter>,
+    ) -> Result<Option<Coordinator>> {
+        let (clock, waker) = (endpoint.clock(), endpoint.transport().waker());
+        let choice = if endpoint.capabilities().real_time { config.driver } else { Choice::Inline };
+        let kernel = Kernel::new(code, clock);
+        std::thread::scope(|scope| {
+            let usual = self.piece_time;
+            let executor =
+                Executor::at_first_task(Some(scope), position.rank, choice, waker, clock, kernel, usual);
+            let driver = Driver::new(endpoint, executor, config, super::NAME);
+            let mut participant =
+                Participant::new(worker, endpoint, position, config, coordinator, checkpoints);
+            let result =
+                driver.run(endpoint, &mut participant).map_err(|error| self.here(error, position.rank));
+            // The scope waits for the compute thread, which may be in user code for long. The others must not wait for that, so a
+            // failure is reported before.
+            result.inspect_err(|error| endpoint.report(error))?;
+            let (coordinator, piece_time) = participant.finish();
+            self.piece_time = piece_time;
+            Ok(coordinator)
+        })
+    }
+
+    /// An error of this loop.
+    fn here(&self, error: Error, rank: usize) -> Error {
+        match error.kind() {
+            ErrorKind::Peer => error,
+            _ => error.in_loop(&self.name).at_rank(rank),
+        }
     }
 
     /// What is done with the grid, as all ranks must do it.
@@ -270,11 +315,7 @@ impl<T: Pod + Send> GridLoop<T> {
         let rank = endpoint.rank();
         let gathered = self.gather(endpoint, run, session, user, row);
         let shared = gathered.and_then(|grid| self.share(endpoint, session, grid));
-        let result = shared.map_err(|error| match error.kind() {
-            ErrorKind::Peer => error,
-            _ => error.in_loop(&self.name).at_rank(rank),
-        });
-        result.inspect_err(|error| endpoint.report(error))
+        shared.map_err(|error| self.here(error, rank)).inspect_err(|error| endpoint.report(error))
     }
 
     /// Gives rank 0's grid to all ranks, if that is set.
@@ -322,35 +363,7 @@ impl<T: Pod + Send> GridLoop<T> {
             }
             return Ok(Some(all));
         };
-        let own = local.grid().values;
-        all[..own.len()].copy_from_slice(own);
-        let mut missing: Vec<usize> = (1..position.chain).collect();
-        let awaited = std::cell::RefCell::new(missing.clone());
-        let mut starts = vec![1_u64];
-        for units in &self.held {
-            starts.push(starts[starts.len() - 1] + units);
-        }
-        endpoint.wait_until(
-            session.config().join_limit,
-            |_, message| {
-                if let Some(message) = message {
-                    let from = message.from;
-                    let sent = Rows::decode_gathered(message)?;
-                    let Some(at) = missing.iter().position(|&rank| rank == from) else {
-                        return Err(unexpected(from, "rows of the grid", "nothing more"));
-                    };
-                    missing.swap_remove(at);
-                    awaited.borrow_mut().clone_from(&missing);
-                    let edge = u64::from(from + 1 == position.chain);
-                    let rows: Range<u64> = starts[from]..starts[from + 1] + edge;
-                    let values: Vec<T> = sent.into_values(&rows, width, from)?;
-                    let begin = rows.start as usize * width;
-                    all[begin..begin + values.len()].copy_from_slice(&values);
-                }
-                Ok(missing.is_empty().then_some(()))
-            },
-            || format!("for the rows of ranks {:?}", awaited.borrow()),
-        )?;
+        gather(endpoint, session.config().join_limit, local, &self.held, &mut all)?;
         Ok(Some(all))
     }
 }

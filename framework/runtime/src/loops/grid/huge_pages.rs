@@ -26,6 +26,11 @@ enum Held<T> {
 }
 
 impl<T: Pod> HugePages<T> {
+    /// No values, and no memory.
+    pub(super) fn none() -> Self {
+        HugePages(Held::Few(Vec::new()))
+    }
+
     /// `count` values.
     pub(super) fn zeroed(count: usize) -> Self {
         let many = count.checked_mul(size_of::<T>()).filter(|&bytes| bytes >= PAGE).and_then(large);

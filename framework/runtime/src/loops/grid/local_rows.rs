@@ -50,6 +50,13 @@ impl<T: Pod> LocalRows<T> {
         Ok(LocalRows { width, rows, memory, spare })
     }
 
+    /// Gives the rows away with their memory. What stays says which they are, and has no values.
+    #[inline]
+    pub(super) fn lend(&mut self) -> Self {
+        let without = LocalRows { rows: self.rows.clone(), memory: HugePages::none(), ..*self };
+        std::mem::replace(self, without)
+    }
+
     /// Which rows these are, without the halo rows.
     pub(super) fn rows(&self) -> Range<u64> {
         self.rows.clone()

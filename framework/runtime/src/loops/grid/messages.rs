@@ -20,7 +20,6 @@ tags! {
     enum Tag {
         Finish = 23,
         Report = 24,
-        Alive = 25,
         Probe = 26,
         Echo = 27,
         Directive = 48,
@@ -64,8 +63,6 @@ pub(super) enum ToCoordinator {
 /// From the coordinator to a rank without rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToSpare {
-    /// The others are alive.
-    Alive,
     /// The run is over.
     Finish,
 }
@@ -278,7 +275,6 @@ impl ToSpare {
     /// As a message of run number `run`.
     pub(super) fn encode(self, run: u32) -> Frame {
         let tag = match self {
-            ToSpare::Alive => Tag::Alive,
             ToSpare::Finish => Tag::Finish,
         };
         Frame::new(framed(run, tag, 0))
@@ -310,7 +306,6 @@ impl Received {
             Tag::Probe => ToNeighbour::Probe(body),
             Tag::Echo => ToNeighbour::Echo(body),
             Tag::Report => return Ok(Received::ForCoordinator(wire::from_bytes(&body)?)),
-            Tag::Alive => return Ok(Received::ForSpare(ToSpare::Alive)),
             Tag::Finish => return Ok(Received::ForSpare(ToSpare::Finish)),
             Tag::Gather => return Err(unexpected(from, "rows to be gathered", "messages of a running loop")),
         };

@@ -8,26 +8,33 @@ mod checkpoint_tests;
 mod coordinator;
 mod directive;
 mod doacross;
+mod gather;
 #[cfg(test)]
 mod golden_tests;
 mod grid_loop;
 mod huge_pages;
+mod kernel;
+mod link_probe;
 mod local_rows;
 mod messages;
 mod neighbours;
+mod participant;
 mod prefetch;
-mod rank;
 mod row_migration;
 mod shape;
-mod shutdown;
+mod spare;
 mod stencil;
 mod stencil_step;
 mod strip_width;
 #[cfg(test)]
 mod tests;
+mod times;
 mod view;
 mod wavefront;
 mod worker;
+
+/// What ranks come to, in words that follow "has waited 10 s for rank 3 to come to".
+const NAME: &str = "the loop";
 
 pub use doacross::{DoAcross, DoAcrossLoop};
 pub use shape::Shape;

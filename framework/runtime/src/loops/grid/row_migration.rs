@@ -41,7 +41,7 @@ impl RowMigration {
         RowMigration { tasks, next: 0, coming: false, sent: 0, received: 0 }
     }
 
-    /// Goes on; true when the rank has done its part.
+    /// Goes on; true when the rank has done its part. A directive in front of rows stays where it is: it has to be taken first.
     pub(super) fn advance<T: Pod + Send>(
         &mut self,
         position: Position,
@@ -75,6 +75,11 @@ impl RowMigration {
                     let queue = if is_above { &mut queues.above } else { &mut queues.below };
                     let sent = match queue.pop_front() {
                         None => return Ok(false),
+                        // Whoever sends rows may pass directives on while it waits for the ones before them.
+                        Some(directive @ ToNeighbour::Directive(_)) if !self.coming => {
+                            queue.push_front(directive);
+                            return Ok(false);
+                        }
                         Some(ToNeighbour::RowsComing) if !self.coming => {
                             self.coming = true;
                             if queue.is_empty() {

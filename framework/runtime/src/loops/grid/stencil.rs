@@ -17,7 +17,7 @@ use crate::session::Session;
 ///
 /// The rows are the units of the loop, and move. Each rank holds two copies of its rows, as they were and as they will be.
 /// The rows at the ends of its block are made first, and go to the neighbours while those between are made.
-pub trait Stencil {
+pub trait Stencil: Send {
     /// A value of the grid: plain data.
     type Value: Pod + Send;
 
@@ -117,7 +117,7 @@ impl<U: Stencil> StencilLoop<U> {
     ///
     /// # Errors
     /// An error or panic of user code, with the rank and where in the loop it was; options that cannot be used; other ranks
-    /// that are silent for longer than [`Config::peer_limit`](crate::Config::peer_limit), so no step may take as long. On
+    /// that give no sign of life for longer than [`Config::peer_limit`](crate::Config::peer_limit). On
     /// MPI a failure ends the job instead of returning.
     pub fn run(&mut self, session: &Session, steps: u64) -> Result<Option<Summary>> {
         self.grid_loop.run(
@@ -125,8 +125,8 @@ impl<U: Stencil> StencilLoop<U> {
             &mut self.user,
             U::row,
             StencilStep::new,
-            |user, worker, rows| {
-                let (old, new) = worker.band(rows);
+            |user, storage, rows| {
+                let (old, new) = storage.band(rows);
                 user.step(old, new)
             },
             |worker| {

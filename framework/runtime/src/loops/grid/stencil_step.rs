@@ -10,23 +10,23 @@ use super::local_rows::LocalRows;
 use super::messages::{HaloRow, Outgoing, ToNeighbour, unexpected};
 use super::neighbours::{Neighbours, Position};
 use super::row_migration::RowMigration;
-use super::worker::{Step, Worker};
+use super::view::OldGrid;
+use super::worker::{Phase, Step, Worker};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
-/// Where a rank is in its sweep.
+/// A rank's rows twice, for user code.
 #[derive(Debug)]
-enum Phase {
-    /// Before the sweep.
-    Between,
-    /// Rows move before it.
-    Moving(RowMigration),
-    /// Rows have moved; the next step is the boundary.
-    Moved,
-    /// Which of its bands is next: the first row, the last, those between.
-    Band(usize),
-    /// After the last sweep.
-    Closing,
+pub(super) struct OldAndNew<T> {
+    old: LocalRows<T>,
+    new: LocalRows<T>,
+}
+
+impl<T: Pod> OldAndNew<T> {
+    /// The rows as they were, around a band, and the band as it is to be.
+    pub(super) fn band(&mut self, rows: &Range<usize>) -> (OldGrid<'_, T>, &mut [T]) {
+        (self.old.around(rows), self.new.band(rows))
+    }
 }
 
 /// One rank's part of a stencil loop.
@@ -39,7 +39,8 @@ pub(super) struct StencilStep<T> {
     new: LocalRows<T>,
     sweeps: u64,
     sweep: u64,
-    phase: Phase,
+    /// In a sweep: which of its bands is next, the first row, the last, or those between.
+    phase: Phase<usize>,
     /// Whether the halo rows of `old` are as the rows are.
     above_ready: bool,
     below_ready: bool,
@@ -66,11 +67,6 @@ impl<T: Pod + Send> StencilStep<T> {
             report_after: 0,
             save_before: None,
         }
-    }
-
-    /// The rows as they were, around a band, and the band as it is to be.
-    pub(super) fn band(&mut self, rows: &Range<usize>) -> (super::view::OldGrid<'_, T>, &mut [T]) {
-        (self.old.around(rows), self.new.band(rows))
     }
 
     /// Takes the rows of both neighbours as they are after the sweep before; false if they have not come.
@@ -147,17 +143,21 @@ impl<T: Pod + Send> StencilStep<T> {
 
     /// Goes on with the part in a movement; `None` if something has to come first.
     fn migrate(&mut self, out: &mut dyn Outgoing) -> Result<Option<(u64, u64)>> {
-        // Directives may come before rows.
-        while matches!(self.queues.above.front(), Some(ToNeighbour::Directive(_))) {
-            if let Some(ToNeighbour::Directive(directive)) = self.queues.above.pop_front() {
-                self.carry_out(directive, out)?;
+        let told = loop {
+            let Phase::Moving(migration) = &mut self.phase else { return Ok(None) };
+            if migration.advance(self.position, &mut self.old, &mut self.queues, out)? {
+                break (migration.sent, migration.received);
             }
-        }
-        let Phase::Moving(migration) = &mut self.phase else { return Ok(None) };
-        if !migration.advance(self.position, &mut self.old, &mut self.queues, out)? {
-            return Ok(None);
-        }
-        let told = (migration.sent, migration.received);
+            // Directives may come before rows.
+            match self.queues.above.front() {
+                Some(ToNeighbour::Directive(directive)) => {
+                    let directive = directive.clone();
+                    self.queues.above.pop_front();
+                    self.carry_out(directive, out)?;
+                }
+                _ => return Ok(None),
+            }
+        };
         // Borders that were not sent, because they would have been of other rows.
         self.send_ends(&self.old, self.sweep - 1, true, out)?;
         self.movement = None;
@@ -169,10 +169,11 @@ impl<T: Pod + Send> StencilStep<T> {
 impl<T: Pod + Send> Worker for StencilStep<T> {
     /// Rows, counted from the first of the block.
     type Piece = Range<usize>;
+    type Storage = OldAndNew<T>;
 
     fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step<Range<usize>>> {
         match &mut self.phase {
-            Phase::Band(band) => {
+            Phase::Sweeping(band) => {
                 let band = *band;
                 if band == 0 && !self.take_halo(out)? {
                     return Ok(Step::Wait);
@@ -188,7 +189,7 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
                     self.phase = Phase::Moving(RowMigration::new(movement, self.position));
                     return Ok(Step::Moving);
                 }
-                self.phase = Phase::Band(0);
+                self.phase = Phase::Sweeping(0);
                 Ok(Step::Boundary(self.sweep))
             }
             Phase::Moving(_) => match self.migrate(out)? {
@@ -199,22 +200,30 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
                 None => Ok(Step::Wait),
             },
             Phase::Moved => {
-                self.phase = Phase::Band(0);
+                self.phase = Phase::Sweeping(0);
                 Ok(Step::Boundary(self.sweep))
             }
             Phase::Closing => Ok(if self.take_halo(out)? { Step::Done } else { Step::Wait }),
         }
     }
 
+    fn lend(&mut self) -> OldAndNew<T> {
+        OldAndNew { old: self.old.lend(), new: self.new.lend() }
+    }
+
+    fn take_back(&mut self, OldAndNew { old, new }: OldAndNew<T>) {
+        (self.old, self.new) = (old, new);
+    }
+
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()> {
-        let Phase::Band(band) = self.phase else { return Ok(()) };
+        let Phase::Sweeping(band) = self.phase else { return Ok(()) };
         let len = self.old.len();
         // The ends are done: with fewer than two rows after the first band.
         if band == 1 || len == 1 {
             self.send_ends(&self.new, self.sweep, false, out)?;
         }
         if band + 1 < len.min(3) {
-            self.phase = Phase::Band(band + 1);
+            self.phase = Phase::Sweeping(band + 1);
             return Ok(());
         }
         // Fixed rows at the ends of the grid are halo rows of the old rows only.
@@ -285,10 +294,14 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
         piece.len() as f64
     }
 
-    fn whereabouts(&self, piece: &Range<usize>) -> String {
-        let first = self.old.rows().start;
+    fn sweep(&self) -> u64 {
+        self.sweep
+    }
+
+    fn whereabouts(sweep: u64, rows: &OldAndNew<T>, piece: &Range<usize>) -> String {
+        let first = rows.old.rows().start;
         let rows = first + piece.start as u64..first + piece.end as u64;
-        format!("sweep {}, rows {rows:?}", self.sweep)
+        format!("sweep {sweep}, rows {rows:?}")
     }
 
     fn waiting_for(&self) -> String {

@@ -57,8 +57,10 @@ fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
             .map(|(position, local)| StencilStep::new(position, local, plan.sweeps))
             .collect();
         let outcome = run(&mut workers, held, plan, &mut random, |_, worker, rows| {
-            let (old, new) = worker.band(rows);
+            let mut lent = worker.lend();
+            let (old, new) = lent.band(rows);
             step(old, new);
+            worker.take_back(lent);
         });
         all.movements += outcome.movements;
         all.sent += outcome.sent;

@@ -211,22 +211,29 @@ impl DoAcross for Slow {
     }
 }
 
-#[test]
-fn a_report_that_does_not_come_is_named() {
-    let limit = std::time::Duration::from_millis(300);
-    let config = Config { peer_limit: limit, join_limit: limit, ..Config::new().ranks(2) };
-    let error = run(&config, |session| {
+/// Two sweeps of [`Slow`] where ranks may be silent for so long.
+fn run_slow(limit: std::time::Duration, driver: crate::Driver) -> crate::Result<()> {
+    let config = Config { peer_limit: limit, join_limit: limit, driver, ..Config::new().ranks(2) };
+    run(&config, |session| {
         let settings = Settings::new().strip_width(10).synchronous();
-        DoAcrossLoop::new("slow", Shape { rows: 42, columns: 3 }, Slow).settings(settings).run(session, 9)?;
+        DoAcrossLoop::new("slow", Shape { rows: 42, columns: 3 }, Slow).settings(settings).run(session, 2)?;
         Ok(())
     })
-    .unwrap_err();
+}
+
+#[test]
+fn a_piece_may_take_longer_than_ranks_may_be_silent() {
+    run_slow(std::time::Duration::from_millis(1_000), crate::Driver::Auto).unwrap();
+}
+
+#[test]
+fn a_report_that_does_not_come_is_named() {
+    // The rank computes on the thread that would give a sign of life.
+    let error = run_slow(std::time::Duration::from_millis(300), crate::Driver::Inline).unwrap_err();
     let text = error.to_string();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{text}");
-    assert!(
-        text.starts_with("rank 0: loop slow: waited 0 s for the reports of ranks [1] before sweep 1"),
-        "{text}"
-    );
+    assert!(text.starts_with("rank 0: loop slow: has waited 0 s for a sign of life from rank 1"), "{text}");
+    assert!(text.contains("rank 0: waits for columns 0.. of sweep 0 from rank 1"), "{text}");
 }
 
 #[test]

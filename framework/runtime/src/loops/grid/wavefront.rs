@@ -12,7 +12,7 @@ use super::messages::{HaloRow, Outgoing, ToNeighbour, unexpected};
 use super::neighbours::{Neighbours, Position};
 use super::row_migration::RowMigration;
 use super::strip_width::StripWidth;
-use super::worker::{Step, Worker};
+use super::worker::{Phase, Step, Worker};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
@@ -20,21 +20,6 @@ use crate::persist::snapshot::Piece;
 const SEGMENTS: usize = 4;
 /// A rank with the most rows whose number changes by more than this factor may be best in strips of another width.
 const MUCH: f64 = 1.5;
-
-/// Where a rank is in its sweep.
-#[derive(Debug)]
-enum Phase {
-    /// Before the sweep: nothing is known of it.
-    Between,
-    /// Rows move before it.
-    Moving(RowMigration),
-    /// Rows have moved; the next step is the boundary.
-    Moved,
-    /// In the sweep.
-    Sweeping,
-    /// After the last.
-    Closing,
-}
 
 /// One rank's part of a DOACROSS loop.
 #[derive(Debug)]
@@ -46,7 +31,7 @@ pub(super) struct Wavefront<T> {
     sweeps: u64,
     /// The sweep that is being done.
     sweep: u64,
-    phase: Phase,
+    phase: Phase<()>,
     /// On rank 0: how wide strips are.
     pub(super) strip_width: StripWidth,
     /// Rows of the rank with the most, when the width was chosen; 0 before.
@@ -117,7 +102,7 @@ impl<T: Pod + Send> Wavefront<T> {
         self.done = 0;
         self.sent_until = 0;
         self.above_until = if self.position.above().is_some() { 0 } else { self.local.width() };
-        self.phase = Phase::Sweeping;
+        self.phase = Phase::Sweeping(());
     }
 
     /// Rows have moved: what is true of the halo rows now, and what the rank above has to be sent.
@@ -205,11 +190,12 @@ impl<T: Pod + Send> Wavefront<T> {
 impl<T: Pod + Send> Worker for Wavefront<T> {
     /// Columns.
     type Piece = Range<usize>;
+    type Storage = LocalRows<T>;
 
     #[inline]
     fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step<Range<usize>>> {
         match &mut self.phase {
-            Phase::Sweeping => {
+            Phase::Sweeping(()) => {
                 if let Some(above) = self.position.above()
                     && self.above_until <= self.column
                     && !self.take_above(above, out)?
@@ -252,6 +238,16 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
                 Ok(if self.take_below(width)? { Step::Done } else { Step::Wait })
             }
         }
+    }
+
+    #[inline]
+    fn lend(&mut self) -> LocalRows<T> {
+        self.local.lend()
+    }
+
+    #[inline]
+    fn take_back(&mut self, local: LocalRows<T>) {
+        self.local = local;
     }
 
     #[inline]
@@ -364,18 +360,22 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         self.local.len() as f64 * piece.len() as f64 / self.inner.len() as f64
     }
 
-    fn whereabouts(&self, piece: &Range<usize>) -> String {
-        format!("sweep {}, rows {:?}, columns {piece:?}", self.sweep, self.local.rows())
+    fn sweep(&self) -> u64 {
+        self.sweep
+    }
+
+    fn whereabouts(sweep: u64, local: &LocalRows<T>, piece: &Range<usize>) -> String {
+        format!("sweep {sweep}, rows {:?}, columns {piece:?}", local.rows())
     }
 
     fn waiting_for(&self) -> String {
         let from = |rank: Option<usize>| rank.map_or(String::new(), |rank| format!(" from rank {rank}"));
         match &self.phase {
             Phase::Moving(migration) => migration.waiting_for(),
-            Phase::Sweeping if self.above_until <= self.column => {
+            Phase::Sweeping(()) if self.above_until <= self.column => {
                 format!("for strip {} of sweep {}{}", self.done, self.sweep, from(self.position.above()))
             }
-            Phase::Sweeping => format!(
+            Phase::Sweeping(()) => format!(
                 "for columns {}.. of sweep {}{}",
                 self.below_until,
                 self.sweep.saturating_sub(1),

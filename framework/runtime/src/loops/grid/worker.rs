@@ -4,13 +4,14 @@ use bytes::Bytes;
 
 use super::directive::Directive;
 use super::messages::{Outgoing, ToNeighbour};
+use super::row_migration::RowMigration;
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
 
 /// What is to be done next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step<P> {
-    /// User code computes this; then [`Worker::computed`] is called.
+    /// User code computes this in the rows that [`Worker::lend`] gives it; then they come back, and [`Worker::computed`] is called.
     Compute(P),
     /// This sweep is about to begin: reports and directives have their place here.
     Boundary(u64),
@@ -24,13 +25,36 @@ pub(super) enum Step<P> {
     Done,
 }
 
+/// Where a worker is.
+#[derive(Debug)]
+pub(super) enum Phase<S> {
+    /// Before a sweep: nothing is known of it.
+    Between,
+    /// Rows move before it.
+    Moving(RowMigration),
+    /// Rows have moved; the next step is the boundary.
+    Moved,
+    /// In the sweep.
+    Sweeping(S),
+    /// After the last.
+    Closing,
+}
+
 /// A rank's side of a loop, without clock and transport: messages in, messages and steps out.
 pub(super) trait Worker {
     /// What user code computes at a time.
-    type Piece;
+    type Piece: Send;
+    /// The rows that it computes them in.
+    type Storage: Send;
 
     /// Goes on as far as it can without user code.
     fn next(&mut self, out: &mut dyn Outgoing) -> Result<Step<Self::Piece>>;
+
+    /// Gives the rows away, for a piece. How many they are is known meanwhile, but not their values.
+    fn lend(&mut self) -> Self::Storage;
+
+    /// The rows come back.
+    fn take_back(&mut self, storage: Self::Storage);
 
     /// The piece is computed.
     fn computed(&mut self, out: &mut dyn Outgoing) -> Result<()>;
@@ -82,9 +106,12 @@ pub(super) trait Worker {
     /// The part of all columns that a piece has, times its rows: the units that it is worth.
     fn units(&self, piece: &Self::Piece) -> f64;
 
-    /// Where in the loop a piece is, for errors.
-    fn whereabouts(&self, piece: &Self::Piece) -> String;
+    /// The sweep that is being done.
+    fn sweep(&self) -> u64;
 
-    /// Whom it waits for, and for what.
+    /// Where in the loop a piece of this sweep is, for errors.
+    fn whereabouts(sweep: u64, storage: &Self::Storage, piece: &Self::Piece) -> String;
+
+    /// Whom it waits for, and for what, in words that follow "waits".
     fn waiting_for(&self) -> String;
 }

@@ -1,13 +1,16 @@
-use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 
 use super::super::directive::Directive;
 use super::*;
 use crate::comm::{Frame, Transport, Waker};
+use crate::error::Error;
 use crate::persist::snapshot::Piece;
+use crate::rank::driver::Driver;
+use crate::rank::executor::Executor;
+use crate::session::Driver as Choice;
 
 /// What a rank does, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +19,7 @@ enum Did {
     Looked,
 }
 
-type Diary = Rc<RefCell<Vec<Did>>>;
+type Diary = Arc<Mutex<Vec<Did>>>;
 
 /// Brings some messages, and says that sends have left when it was asked `looks` times.
 struct Slow {
@@ -53,7 +56,7 @@ impl Transport for Slow {
         false
     }
     fn sends_done(&mut self) -> Result<bool> {
-        self.diary.borrow_mut().push(Did::Looked);
+        self.diary.lock().expect("nobody panics here").push(Did::Looked);
         self.looks = self.looks.saturating_sub(1);
         Ok(self.looks == 0)
     }
@@ -79,18 +82,21 @@ struct Pieces(u32);
 
 impl Worker for Pieces {
     type Piece = ();
+    type Storage = ();
 
-    fn next(&mut self, _: &mut dyn Outgoing) -> Result<Step<()>> {
+    fn next(&mut self, _: &mut dyn ToNeighbours) -> Result<Step<()>> {
         Ok(if self.0 == 0 { Step::Done } else { Step::Compute(()) })
     }
-    fn computed(&mut self, _: &mut dyn Outgoing) -> Result<()> {
+    fn lend(&mut self) {}
+    fn take_back(&mut self, (): ()) {}
+    fn computed(&mut self, _: &mut dyn ToNeighbours) -> Result<()> {
         self.0 -= 1;
         Ok(())
     }
     fn receive(&mut self, _: usize, _: ToNeighbour<Bytes>) -> Result<()> {
         Ok(())
     }
-    fn carry_out(&mut self, _: Directive, _: &mut dyn Outgoing) -> Result<()> {
+    fn carry_out(&mut self, _: Directive, _: &mut dyn ToNeighbours) -> Result<()> {
         Ok(())
     }
     fn awaits_sender(&self) -> bool {
@@ -114,7 +120,10 @@ impl Worker for Pieces {
     fn units(&self, (): &()) -> f64 {
         1.0
     }
-    fn whereabouts(&self, (): &()) -> String {
+    fn sweep(&self) -> u64 {
+        0
+    }
+    fn whereabouts(_: u64, (): &(), (): &()) -> String {
         "piece".into()
     }
     fn waiting_for(&self) -> String {
@@ -129,25 +138,36 @@ fn awaited(looks: usize, config: &Config) -> Result<Vec<Did>> {
     let wanted = ToNeighbour::Wanted.encode(0)?;
     let transport = Slow { queues: [(0, wanted)].into(), looks, diary: diary.clone() };
     let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));
-    let rank = GridRank::new(&mut endpoint, Position { rank: 1, chain: 2 }, config, None, None);
-    rank.run(&mut Pieces(2), |_, ()| {
-        diary.borrow_mut().push(Did::Computed);
+    let work = |(): &mut (), (): &()| {
+        diary.lock().expect("nobody panics here").push(Did::Computed);
         Ok(())
-    })?;
-    Ok(diary.take())
+    };
+    let (clock, waker) = (endpoint.clock(), endpoint.transport().waker());
+    let executor =
+        Executor::at_first_task(None, 1, Choice::Inline, waker, clock, Kernel::new(work, clock), None);
+    let driver = Driver::new(&mut endpoint, executor, config, "the loop");
+    let (mut pieces, position) = (Pieces(2), Position { rank: 1, chain: 2 });
+    let mut participant = Participant::new(&mut pieces, &endpoint, position, config, None, None);
+    driver.run(&mut endpoint, &mut participant)?;
+    let did = std::mem::take(&mut *diary.lock().expect("nobody panics here"));
+    Ok(did)
 }
 
 #[test]
 fn rows_that_are_waited_for_leave_before_anything_else_is_computed() {
     use Did::{Computed, Looked};
     let did = awaited(4, &Config::default()).unwrap();
-    assert_eq!(did, [Computed, Looked, Looked, Looked, Looked, Computed]);
+    assert_eq!(did, [Looked, Looked, Looked, Looked, Computed, Computed]);
 }
 
 #[test]
 fn a_rank_that_does_not_take_its_rows_is_named() {
-    let config = Config { peer_limit: Duration::from_millis(20), ..Config::default() };
+    let config = Config {
+        peer_limit: Duration::from_millis(20),
+        join_limit: Duration::from_millis(20),
+        ..Config::default()
+    };
     let error = awaited(usize::MAX, &config).unwrap_err();
     assert_eq!((error.kind(), error.rank()), (crate::ErrorKind::Timeout, Some(1)));
-    assert_eq!(error.message(), "waited 0 s for rank 0 to take rows");
+    assert!(error.message().contains("for a sign of life from rank 0"), "{error}");
 }

@@ -1,0 +1,84 @@
+//! The user code of a loop over a grid on one rank: it computes pieces of the rows that come with them.
+
+use std::marker::PhantomData;
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use super::worker::Worker;
+use crate::comm::HEARTBEAT_PERIOD;
+use crate::comm::clock::Clock;
+use crate::error::{BoxError, Error, Result};
+use crate::loops::metrics::{BlockTime, BlockTimer};
+use crate::rank::executor::UserCode;
+use crate::user_code;
+
+/// A piece that is to be computed, with the rows that it is of.
+pub(super) struct Task<M: Worker> {
+    pub(super) storage: M::Storage,
+    pub(super) piece: M::Piece,
+    pub(super) sweep: u64,
+    /// What pieces take, where it has been measured since the last task.
+    pub(super) usual: Option<Duration>,
+}
+
+/// The same when it is computed.
+pub(super) struct Done<M: Worker> {
+    pub(super) storage: M::Storage,
+    pub(super) piece: M::Piece,
+    /// What it took, where it was not computed on the rank's own thread.
+    pub(super) time: Option<BlockTime>,
+    usual: Option<Duration>,
+}
+
+/// See the module's page.
+pub(super) struct Kernel<M, F> {
+    work: F,
+    timer: BlockTimer,
+    /// The thread that communicates, which measures pieces in stretches.
+    home: ThreadId,
+    worker: PhantomData<fn(M)>,
+}
+
+impl<M: Worker, F> Kernel<M, F> {
+    /// Made on the thread that communicates.
+    pub(super) fn new(work: F, clock: Clock) -> Self {
+        Kernel { work, timer: BlockTimer::new(clock), home: std::thread::current().id(), worker: PhantomData }
+    }
+}
+
+impl<M, F> UserCode for Kernel<M, F>
+where
+    M: Worker,
+    F: FnMut(&mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
+{
+    type Task = Task<M>;
+    type Outcome = Done<M>;
+
+    /// Borders and orders have their place between pieces, so that others wait only for a sign of life while a piece is computed: a
+    /// piece may take half of the period of these.
+    const THREADED_ABOVE: Duration = HEARTBEAT_PERIOD.checked_div(2).expect("two is not zero");
+
+    #[inline]
+    fn run(&mut self, task: Task<M>) -> Result<Option<Done<M>>> {
+        let Task { mut storage, piece, sweep, usual } = task;
+        let begun = (std::thread::current().id() != self.home).then(|| self.timer.begin());
+        user_code::call(|| (self.work)(&mut storage, &piece)).map_err(|error| {
+            let text = format!("{} (in {})", error.message(), M::whereabouts(sweep, &storage, &piece));
+            Error::new(error.kind(), text)
+        })?;
+        let time = begun.map(|begun| self.timer.end(&begun));
+        Ok(Some(Done { storage, piece, time, usual }))
+    }
+
+    fn answers(_: &Task<M>) -> bool {
+        true
+    }
+
+    fn may_block(&self, _: &Task<M>) -> bool {
+        false
+    }
+
+    fn took(done: &Done<M>) -> Option<Duration> {
+        done.time.map(|time| time.took).or(done.usual)
+    }
+}

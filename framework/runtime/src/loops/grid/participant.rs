@@ -1,0 +1,376 @@
+//! The part of a rank that has rows: a worker's steps, its user code, reports, and on rank 0 decisions.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use super::checkpoint::{CheckpointWriter, LastSaved};
+use super::coordinator::Coordinator;
+use super::kernel::{Done, Kernel, Task};
+use super::link_probe::LinkProbe;
+use super::messages::{Outgoing as ToNeighbours, Received, ToCoordinator, ToNeighbour, ToSpare};
+use super::neighbours::Position;
+use super::times::Times;
+use super::worker::{Step, Worker};
+use crate::comm::clock::Clock;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::Message;
+use crate::error::{BoxError, Result};
+use crate::rank::heartbeat::Sign;
+use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
+use crate::session::Config;
+
+/// A worker's messages leave by the driver.
+impl ToNeighbours for Outgoing<'_> {
+    #[inline]
+    fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()> {
+        let frame = message.encode(self.run())?;
+        Outgoing::send(self, to, frame)
+    }
+}
+
+/// Rows are awaited by a neighbour that can do nothing else; the rank looks until they have left.
+struct PushOut {
+    to: usize,
+    since: Option<Duration>,
+}
+
+/// Where the rank is.
+enum Phase {
+    /// Rank 0 times messages.
+    Probing(LinkProbe),
+    /// In the sweeps.
+    Sweeping,
+    /// On rank 0, before this sweep: reports are taken in, and decisions made of them.
+    Deciding(u64),
+    /// All sweeps are done, since this time.
+    Ending(Duration),
+}
+
+/// One rank in a run.
+pub(super) struct Participant<'w, M: Worker, F> {
+    worker: &'w mut M,
+    clock: Clock,
+    position: Position,
+    size: usize,
+    /// How long a disk may take to write the last checkpoint.
+    peer_limit: Duration,
+    /// Whether messages leave without the looks of both sides, as in a simulator.
+    leave_by_themselves: bool,
+    times: Times,
+    phase: Phase,
+    /// User code has the rows.
+    is_lent: bool,
+    push_out: Option<PushOut>,
+    coordinator: Option<Coordinator>,
+    checkpoints: Option<CheckpointWriter>,
+    has_reported: bool,
+    code: PhantomData<fn(F)>,
+}
+
+impl<'w, M: Worker, F> Participant<'w, M, F> {
+    /// Rank 0 has a coordinator.
+    pub(super) fn new(
+        worker: &'w mut M,
+        endpoint: &Endpoint,
+        position: Position,
+        config: &Config,
+        coordinator: Option<Coordinator>,
+        checkpoints: Option<CheckpointWriter>,
+    ) -> Self {
+        let clock = endpoint.clock();
+        Participant {
+            worker,
+            clock,
+            position,
+            size: endpoint.size(),
+            peer_limit: config.peer_limit,
+            leave_by_themselves: !endpoint.capabilities().real_time,
+            times: Times::new(clock),
+            phase: Phase::Sweeping,
+            is_lent: false,
+            push_out: None,
+            coordinator,
+            checkpoints,
+            has_reported: false,
+            code: PhantomData,
+        }
+    }
+
+    /// The coordinator, on rank 0, and what a piece takes, as last measured.
+    pub(super) fn finish(self) -> (Option<Coordinator>, Option<Duration>) {
+        (self.coordinator, self.times.piece_time())
+    }
+
+    /// Sends the next probe; after the last one the sweeps begin.
+    fn probe(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
+        let Phase::Probing(probe) = &mut self.phase else { return Ok(()) };
+        if let Some(bytes) = probe.ask(now) {
+            return ToNeighbours::send(out, probe.to, ToNeighbour::Probe(&vec![0; bytes]));
+        }
+        let (empty, full) = probe.costs();
+        self.worker.know_costs(empty, full);
+        self.phase = Phase::Sweeping;
+        Ok(())
+    }
+
+    /// Hands a piece to user code, with the rows.
+    fn hand_over(&mut self, piece: M::Piece, at: &Moment) -> Task<M> {
+        let usual = self.times.begin_piece(at.is_inline);
+        self.is_lent = true;
+        Task { sweep: self.worker.sweep(), storage: self.worker.lend(), piece, usual }
+    }
+
+    /// Goes on as far as the worker can without user code, and without a look.
+    fn step(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<M>>> {
+        let step = self.worker.next(out)?;
+        match step {
+            Step::Compute(piece) => {
+                self.times.end_wait();
+                return Ok(Next::Task(self.hand_over(piece, at)));
+            }
+            Step::Wait => {
+                self.times.wait(!self.worker.awaits_sender());
+                return Ok(Next::Wait);
+            }
+            Step::Boundary(sweep) => self.boundary(sweep, out)?,
+            Step::Moving => self.times.begin_movement(),
+            Step::Moved { sent, received } => self.times.end_movement(sent, received),
+            Step::Done => {
+                self.times.end_stretch();
+                self.phase = Phase::Ending(self.clock.now());
+            }
+        }
+        self.go_on(at, out)
+    }
+
+    /// The next step in whatever phase the rank is.
+    fn go_on(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<M>>> {
+        match self.phase {
+            Phase::Probing(_) => Ok(Next::Wait),
+            Phase::Sweeping => self.step(at, out),
+            Phase::Deciding(sweep) => match self.decide(sweep, at, out)? {
+                None => self.step(at, out),
+                Some(next) => Ok(next),
+            },
+            Phase::Ending(since) => self.end(since, out),
+        }
+    }
+
+    /// A report if one is due, and a checkpoint. On rank 0 decisions follow.
+    fn boundary(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
+        self.times.end_wait();
+        let is_due = sweep > 0 && self.worker.report_after() == sweep - 1;
+        if is_due {
+            self.times.end_stretch();
+            let begin = self.clock.now();
+            let sample = self.times.metrics.sample(self.worker.held()).of_all_work();
+            self.report(ToCoordinator::Sample(sample), out)?;
+            self.times.metrics.interaction(self.clock.now().saturating_sub(begin));
+        }
+        if let Some(checkpoints) = &mut self.checkpoints {
+            if self.worker.save_before() == Some(sweep) {
+                checkpoints.save(sweep, self.worker.pieces())?;
+            }
+            if let Some(saved) = checkpoints.saved()? {
+                self.report(saved, out)?;
+            }
+        }
+        if self.coordinator.is_some() {
+            self.phase = Phase::Deciding(sweep);
+        }
+        Ok(())
+    }
+
+    /// On rank 0, before a sweep: what is decided by all that has come. `None` when the sweep can begin.
+    fn decide(&mut self, sweep: u64, at: &Moment, out: &mut Outgoing<'_>) -> Result<Option<Next<Task<M>>>> {
+        if at.is_late {
+            return Ok(Some(Next::LookAgain));
+        }
+        let delay = self.worker.delay();
+        let Some(coordinator) = &mut self.coordinator else { return Ok(None) };
+        // In a synchronous loop. The others cannot go on without rank 0's next border, which comes after its directive.
+        if !coordinator.awaited(sweep, delay).is_empty() {
+            self.times.wait(false);
+            return Ok(Some(Next::Wait));
+        }
+        self.times.end_wait();
+        self.phase = Phase::Sweeping;
+        let begin = self.clock.now();
+        let Some(coordinator) = &mut self.coordinator else { return Ok(None) };
+        let seconds = coordinator.begin_sweep(sweep, begin);
+        if let Some((block, why)) = self.worker.tune(seconds, coordinator.most()) {
+            coordinator.chose(block, why);
+        }
+        coordinator.use_grain(sweep, self.worker.grain());
+        if let Some(directive) = coordinator.decide(sweep, delay)? {
+            self.worker.carry_out(directive, out)?;
+            self.times.metrics.interaction(self.clock.now().saturating_sub(begin));
+        }
+        Ok(None)
+    }
+
+    /// To the coordinator, which may be here.
+    fn report(&mut self, message: ToCoordinator, out: &mut Outgoing<'_>) -> Result<()> {
+        match &mut self.coordinator {
+            Some(coordinator) => coordinator.on_message(0, message),
+            None => {
+                let frame = message.encode(out.run())?;
+                out.send(0, frame)
+            }
+        }
+    }
+
+    /// All sweeps are done since a while: the last checkpoint, the last report, and on rank 0 those of the others.
+    fn end(&mut self, since: Duration, out: &mut Outgoing<'_>) -> Result<Next<Task<M>>> {
+        while let Some(checkpoints) = &mut self.checkpoints {
+            match checkpoints.last(self.clock.now().saturating_sub(since), self.peer_limit)? {
+                LastSaved::Now(saved) => self.report(saved, out)?,
+                LastSaved::Later => return Ok(Next::Wait),
+                LastSaved::Nothing => break,
+            }
+        }
+        if !std::mem::replace(&mut self.has_reported, true) {
+            let report = self.times.metrics.report(self.worker.held());
+            self.report(ToCoordinator::Total(report), out)?;
+        }
+        let Some(coordinator) = &mut self.coordinator else { return Ok(Next::Finished) };
+        if !coordinator.missing().is_empty() {
+            return Ok(Next::Wait);
+        }
+        coordinator.ended = self.clock.now();
+        for to in self.position.chain..self.size {
+            let frame = ToSpare::Finish.encode(out.run());
+            out.send(to, frame)?;
+        }
+        Ok(Next::Finished)
+    }
+
+    /// Whether rows that a neighbour waits for, and all else that was sent, have left. MPI may pass a large message on only as far
+    /// as both sides look, and a rank that computes looks once in a millisecond.
+    fn have_left(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
+        let Some(PushOut { since, .. }) = self.push_out else { return Ok(true) };
+        self.times.end_wait();
+        self.times.end_stretch();
+        let now = self.clock.now();
+        let since = since.unwrap_or(now);
+        if !self.leave_by_themselves && !out.sends_done()? {
+            if let Some(push_out) = &mut self.push_out {
+                push_out.since = Some(since);
+            }
+            return Ok(false);
+        }
+        self.push_out = None;
+        self.times.waited_for_sends(now.saturating_sub(since));
+        Ok(true)
+    }
+}
+
+impl<M, F> Protocol for Participant<'_, M, F>
+where
+    M: Worker,
+    F: FnMut(&mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
+{
+    type Code = Kernel<M, F>;
+
+    const TAKES_ALL_MESSAGES: bool = true;
+
+    fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        if let (Some(bytes), Some(below), Some(_)) =
+            (self.worker.asks_for_costs(), self.position.below(), &self.coordinator)
+        {
+            self.phase = Phase::Probing(LinkProbe::new(below, bytes));
+            self.probe(at.now(), out)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let from = message.from;
+        match (Received::decode(message)?, &mut self.coordinator, &mut self.phase) {
+            // Rank 0 times how long this takes.
+            (Received::FromNeighbour(ToNeighbour::Probe(bytes)), ..) => {
+                ToNeighbours::send(out, from, ToNeighbour::Echo(&bytes))
+            }
+            (Received::FromNeighbour(ToNeighbour::Echo(_)), _, Phase::Probing(probe)) if probe.to == from => {
+                let now = at.now();
+                probe.answered(now);
+                self.probe(now, out)
+            }
+            (Received::FromNeighbour(ToNeighbour::Wanted), ..) => {
+                self.push_out = Some(PushOut { to: from, since: None });
+                Ok(())
+            }
+            (Received::FromNeighbour(message), ..) => self.worker.receive(from, message),
+            (Received::ForCoordinator(message), Some(coordinator), _) => {
+                coordinator.on_message(from, message)
+            }
+            (other, ..) => Err(other.unexpected(from, "messages of a loop over a grid")),
+        }
+    }
+
+    #[inline]
+    fn on_done(&mut self, done: Done<M>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let Done { storage, piece, time, .. } = done;
+        self.worker.take_back(storage);
+        self.is_lent = false;
+        self.times.end_piece(self.worker.units(&piece), time);
+        self.worker.computed(out)?;
+        self.times.end_full_stretch();
+        Ok(())
+    }
+
+    #[inline]
+    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<M>>> {
+        if self.is_lent {
+            return Ok(Next::Wait);
+        }
+        if !self.have_left(out)? {
+            return Ok(Next::LookAgain);
+        }
+        self.go_on(at, out)
+    }
+
+    /// Within a stretch, unless it has to be seen that rows leave.
+    #[inline]
+    fn goes_on(&self) -> bool {
+        self.times.goes_on()
+    }
+
+    /// Who is done may be in the caller's code.
+    fn watches(&self, rank: usize) -> bool {
+        self.coordinator.as_ref().is_none_or(|coordinator| !coordinator.is_done(rank))
+    }
+
+    fn sign(&self) -> Sign {
+        let sweep = self.worker.sweep();
+        let state = match (&self.phase, &self.push_out, self.times.waits()) {
+            (Phase::Probing(probe), ..) => format!("waits for rank {} to answer a probe", probe.to),
+            (Phase::Ending(_), ..) => match &self.coordinator {
+                Some(coordinator) if self.has_reported => {
+                    format!("waits for ranks {:?} to end the last sweep", coordinator.missing())
+                }
+                _ => "ends the loop".to_string(),
+            },
+            (Phase::Deciding(sweep), ..) => {
+                let missing = self.coordinator.as_ref().map(|c| c.awaited(*sweep, self.worker.delay()));
+                format!(
+                    "waits for the reports of ranks {:?} before sweep {sweep}",
+                    missing.unwrap_or_default()
+                )
+            }
+            (_, Some(PushOut { to, .. }), _) => format!("waits for rank {to} to take rows"),
+            (_, _, true) => format!("waits {}", self.worker.waiting_for()),
+            _ => format!("computes in sweep {sweep}, {} rows", self.worker.held()),
+        };
+        Sign { is_computing: !self.times.waits() && !matches!(self.phase, Phase::Probing(_)), state }
+    }
+
+    fn is_held_up(&self) -> bool {
+        self.times.waits()
+    }
+}
+
+#[cfg(test)]
+#[path = "participant_tests.rs"]
+mod tests;

@@ -1,0 +1,79 @@
+//! The part of a rank that has no rows: it waits for the end.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use super::messages::{Received, ToSpare};
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::Message;
+use crate::error::Result;
+use crate::rank::driver::Driver;
+use crate::rank::executor::{Executor, UserCode};
+use crate::rank::heartbeat::Sign;
+use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
+use crate::session::{Config, Driver as Choice};
+
+/// See the module's page.
+struct Spare {
+    is_over: bool,
+}
+
+/// The user code of a rank that has nothing to compute.
+struct Nothing;
+
+/// Takes part in a run without rows.
+///
+/// # Errors
+/// If rank 0 ends, or is silent for too long.
+pub(super) fn stand_by(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
+    let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
+    let executor = Executor::at_first_task(None, rank, Choice::Inline, waker, clock, Nothing, None);
+    let driver = Driver::new(endpoint, executor, config, super::NAME);
+    driver.run(endpoint, &mut Spare { is_over: false }).map(drop)
+}
+
+impl UserCode for Nothing {
+    type Task = Infallible;
+    type Outcome = Infallible;
+
+    fn run(&mut self, task: Infallible) -> Result<Option<Infallible>> {
+        match task {}
+    }
+
+    fn answers(task: &Infallible) -> bool {
+        match *task {}
+    }
+
+    fn may_block(&self, task: &Infallible) -> bool {
+        match *task {}
+    }
+
+    fn took(outcome: &Infallible) -> Option<Duration> {
+        match *outcome {}
+    }
+}
+
+impl Protocol for Spare {
+    type Code = Nothing;
+
+    fn on_message(&mut self, message: Message, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
+        let from = message.from;
+        match Received::decode(message)? {
+            Received::ForSpare(ToSpare::Finish) => self.is_over = true,
+            other => return Err(other.unexpected(from, "the end of the loop")),
+        }
+        Ok(())
+    }
+
+    fn on_done(&mut self, done: Infallible, _: &Moment, _: &mut Outgoing<'_>) -> Result<()> {
+        match done {}
+    }
+
+    fn next(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Infallible>> {
+        Ok(if self.is_over { Next::Finished } else { Next::Wait })
+    }
+
+    fn sign(&self) -> Sign {
+        Sign { is_computing: false, state: "has no rows, and waits for the end of the loop".into() }
+    }
+}
