@@ -18,6 +18,7 @@ mod closures;
 #[cfg(doctest)]
 mod compile_fail;
 mod controller;
+mod coordinator;
 mod doall;
 mod events;
 mod grid;

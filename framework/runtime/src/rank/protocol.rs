@@ -138,6 +138,11 @@ impl<'e> Outgoing<'e> {
         self.0.run()
     }
 
+    /// How many ranks there are.
+    pub(crate) fn ranks(&self) -> usize {
+        self.0.size()
+    }
+
     /// Sends a message that begins with its header.
     #[inline]
     pub(crate) fn send(&mut self, to: usize, frame: Frame) -> Result<()> {

@@ -6,7 +6,6 @@ mod block_size;
 mod checkpoint;
 #[cfg(test)]
 mod checkpoint_tests;
-mod coordinator;
 mod do_all;
 mod gather;
 #[cfg(test)]
@@ -19,6 +18,7 @@ mod nowait_tests;
 mod rank_loop;
 mod run;
 mod running;
+mod star;
 #[cfg(test)]
 mod tests;
 mod unit_queue;

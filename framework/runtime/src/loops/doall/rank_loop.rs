@@ -3,8 +3,6 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use armature_planner::loops::LoopBalancer;
-
 use super::block_size::BlockSize;
 use super::checkpoint::{Checkpoints, resume};
 use super::messages::UnitMigration;
@@ -12,6 +10,7 @@ use super::unit_queue::Segment;
 use super::worker::Worker;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
+use crate::loops::coordinator::Learned;
 use crate::loops::settings::{LoopKind, Settings};
 use crate::loops::units::Units;
 use crate::session::{Announcement, Config};
@@ -30,8 +29,8 @@ pub(in crate::loops) struct RankLoop<U> {
     pub(super) nowait: bool,
     /// Checkpoints, in the first run, if they are asked for.
     pub(super) checkpoints: Option<Checkpoints>,
-    /// Rank 0: what was learned in earlier runs, and the units that each rank has.
-    pub(super) learned: Option<(LoopBalancer, Vec<u64>)>,
+    /// Rank 0: what was learned in earlier runs.
+    pub(super) learned: Option<Learned>,
     /// How long a block took here on the mean in the run before.
     pub(super) usual: Option<Duration>,
 }

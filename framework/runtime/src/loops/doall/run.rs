@@ -2,14 +2,15 @@
 
 use armature_planner::loops::Reach;
 
-use super::coordinator::Coordinator;
 use super::rank_loop::RankLoop;
 use super::running::{Run, Running};
+use super::star::Star;
 use super::user_code::{DoAll, LoopCode};
 use crate::comm::endpoint::Endpoint;
 use crate::error::Result;
 use crate::loops::NAME;
 use crate::loops::controller::LoopController;
+use crate::loops::coordinator::{Coordinator, Learned};
 use crate::loops::metrics::BlockTimer;
 use crate::loops::summary::Summary;
 use crate::loops::units::Units;
@@ -39,14 +40,14 @@ impl<U: Units> RankLoop<U> {
         let mut run = Run::new(clock, passes, ranks == 1, to_make);
         if rank == 0 {
             let (learned, held) = match self.learned.take() {
-                Some((balancer, held)) => (Some(balancer), held),
+                Some(Learned { held, balancer }) => (Some(balancer), held),
                 None => (None, self.first(ranks)?),
             };
             let controller =
                 LoopController::new(&self.name, &self.settings, config, endpoint, Reach::Anywhere, &held)?;
             let snapshots = self.checkpoints.as_mut().and_then(|checkpoints| checkpoints.snapshots.take());
-            let coordinator = Coordinator::new(controller, snapshots, &held, (rounds, times), eager);
-            run = run.with_coordinator(coordinator, learned, held);
+            let of_run = Coordinator::new(controller, snapshots, held, clock.now());
+            run = run.with_coordinator(Star::new(of_run, (rounds, times), eager), learned);
         }
         Ok(run)
     }
@@ -83,24 +84,9 @@ impl<U: Units> RankLoop<U> {
     /// The run is over. Returns how it went, on rank 0.
     pub(in crate::loops) fn end(&mut self, run: Run<U>) -> Option<Summary> {
         self.usual = run.metrics.mean_block();
-        let mut coordinator = run.coordinator?;
-        let (ended, ranks, held) = (coordinator.ended()?, coordinator.totals(), coordinator.held());
-        let elapsed = ended.saturating_sub(run.begin);
-        let controller = coordinator.controller();
-        controller.end(run.passes, elapsed);
-        let summary = Summary {
-            name: self.name.clone(),
-            units: self.units,
-            passes: run.passes,
-            elapsed,
-            interactions: controller.interactions(),
-            movements: controller.movements(),
-            block: self.block_size.usual(),
-            first: run.first,
-            change: controller.change(),
-            ranks,
-        };
-        self.learned = Some((coordinator.into_balancer(), held));
+        let coordinator = run.coordinator.filter(|coordinator| coordinator.of_run.ended.is_some())?;
+        let (summary, learned) = coordinator.finish(&self.name, run.passes, self.block_size.usual());
+        self.learned = Some(learned);
         Some(summary)
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use armature_planner::loops::LoopBalancer;
 
 use super::checkpoint::pieces;
-use super::coordinator::Coordinator;
 use super::messages::{Directive, Received, Report, ToCoordinator, ToWorker, unexpected};
 use super::rank_loop::RankLoop;
+use super::star::Star;
 use super::unit_queue::UnitBlock;
 use super::user_code::{Done, Job};
 use crate::comm::clock::Clock;
@@ -24,14 +24,11 @@ use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 
 /// What belongs to one run.
 pub(in crate::loops) struct Run<U> {
-    pub(super) coordinator: Option<Coordinator>,
+    pub(super) coordinator: Option<Star>,
     /// Rank 0: what an earlier run has learned of the ranks, until the run has begun.
     learned: Option<LoopBalancer>,
     pub(super) metrics: Metrics,
-    pub(super) begin: Duration,
     pub(super) passes: u64,
-    /// Rank 0: the units that each rank has at first.
-    pub(super) first: Vec<u64>,
     is_alone: bool,
     /// Units that have to be made here before anything else.
     to_make: Option<Range<u64>>,
@@ -72,9 +69,7 @@ impl<U> Run<U> {
             coordinator: None,
             learned: None,
             metrics: Metrics::new(clock),
-            begin: clock.now(),
             passes,
-            first: Vec::new(),
             is_alone,
             to_make,
             in_hand: None,
@@ -86,14 +81,9 @@ impl<U> Run<U> {
         }
     }
 
-    /// Makes this rank 0's; the ranks have `first` units each, and `learned` is what is known of them.
-    pub(super) fn with_coordinator(
-        self,
-        coordinator: Coordinator,
-        learned: Option<LoopBalancer>,
-        first: Vec<u64>,
-    ) -> Self {
-        Run { coordinator: Some(coordinator), learned, first, ..self }
+    /// Makes this rank 0's; `learned` is what is known of the ranks.
+    pub(super) fn with_coordinator(self, coordinator: Star, learned: Option<LoopBalancer>) -> Self {
+        Run { coordinator: Some(coordinator), learned, ..self }
     }
 }
 
@@ -174,14 +164,14 @@ impl<'l, U: Units, C> Running<'l, U, C> {
                 self.run.is_dirty = true;
                 Ok(())
             }
-            ToCoordinator::Saved(pass, pieces) => coordinator.on_saved(from, pass, pieces),
+            ToCoordinator::Saved(pass, pieces) => coordinator.of_run.on_saved(from, pass, pieces),
         }
     }
 
     /// Sends a directive to all workers, the one here included.
     fn issue(&mut self, directive: Directive, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let message = ToWorker::<U>::Directive(directive.clone()).encode(out.run())?;
-        for rank in 1..self.run.first.len() {
+        for rank in 1..out.ranks() {
             out.send(rank, message.clone())?;
         }
         self.run.waiting.push_back((0, ToWorker::Directive(directive)));

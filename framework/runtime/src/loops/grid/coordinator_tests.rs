@@ -6,6 +6,7 @@ use super::*;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::local::{LocalTransport, World};
 use crate::loops::Settings;
+use crate::loops::controller::LoopController;
 use crate::loops::metrics::Sample;
 use crate::session::Config;
 
@@ -13,24 +14,25 @@ use crate::session::Config;
 const HELD: u64 = 50;
 
 /// Sweeps take a tenth of a second, and ranks report after every second one. The first report counts.
-fn coordinator() -> Coordinator {
+fn coordinator() -> Chain {
     let endpoint = Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO);
     let options = LoopOptions { settling: Some(1), ..LoopOptions::default() };
     let settings = Settings::new().quantum(Duration::from_millis(20)).options(options);
     let held = [HELD; 2];
     let controller =
         LoopController::new("rows", &settings, &Config::new(), &endpoint, Reach::Neighbours, &held).unwrap();
-    Coordinator::new(controller, None, held.to_vec(), 1_000, false, Duration::ZERO)
+    let of_run = Coordinator::new(controller, None, held.to_vec(), Duration::ZERO);
+    Chain::new(of_run, 1_000, false, Duration::ZERO)
 }
 
 /// A sweep begins in blocks of this size.
-fn begin(coordinator: &mut Coordinator, sweep: u64, grain: u64) {
+fn begin(coordinator: &mut Chain, sweep: u64, grain: u64) {
     coordinator.begin_sweep(sweep, Duration::from_millis(100 * sweep));
     coordinator.use_grain(sweep, grain);
 }
 
 /// The same, when ranks have reported how long it took them to do their rows twice; whether rows are to move.
-fn moves(coordinator: &mut Coordinator, sweep: u64, grain: u64, seconds: [f64; 2]) -> bool {
+fn moves(coordinator: &mut Chain, sweep: u64, grain: u64, seconds: [f64; 2]) -> bool {
     for (rank, seconds) in seconds.into_iter().enumerate() {
         let units = 2.0 * HELD as f64;
         let sample = Sample { units, seconds, held: HELD, blocks: 1, span: seconds, ..Sample::default() };

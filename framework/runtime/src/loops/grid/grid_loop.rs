@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytemuck::Pod;
 
+use super::chain::Chain;
 use super::checkpoint::CheckpointWriter;
-use super::coordinator::{Coordinator, Learned};
 use super::gather::gather;
 use super::kernel::Kernel;
 use super::local_rows::LocalRows;
@@ -18,6 +18,7 @@ use super::worker::Worker;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::loops::controller::LoopController;
+use crate::loops::coordinator::{Coordinator, Learned};
 use crate::loops::events::log_resumed;
 use crate::loops::settings::{LoopKind, Settings};
 use crate::loops::summary::Summary;
@@ -119,17 +120,12 @@ impl<T: Pod + Send> GridLoop<T> {
             let mut controller =
                 LoopController::new(name, &self.settings, config, endpoint, Reach::Neighbours, &self.held)?;
             if let Some(learned) = self.learned.take() {
-                learned.hand_over(&mut controller);
+                controller.resume(learned.balancer);
             }
             let eager = self.settings.forced.is_some();
-            Some(Coordinator::new(
-                controller,
-                snapshots,
-                self.held.clone(),
-                sweeps,
-                eager,
-                endpoint.clock().now(),
-            ))
+            let now = endpoint.clock().now();
+            let of_run = Coordinator::new(controller, snapshots, self.held.clone(), now);
+            Some(Chain::new(of_run, sweeps, eager, now))
         } else {
             None
         };
@@ -171,9 +167,9 @@ impl<T: Pod + Send> GridLoop<T> {
         config: &Config,
         worker: &mut M,
         code: impl FnMut(&mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
-        coordinator: Option<Coordinator>,
+        coordinator: Option<Chain>,
         checkpoints: Option<CheckpointWriter>,
-    ) -> Result<Option<Coordinator>> {
+    ) -> Result<Option<Chain>> {
         let (clock, waker) = (endpoint.clock(), endpoint.transport().waker());
         let choice = if endpoint.capabilities().real_time { config.driver } else { Choice::Inline };
         let kernel = Kernel::new(code, clock);

@@ -1,11 +1,11 @@
 //! Loops over grids: each rank has a block of neighbouring rows. `README.md` beside this file has the protocol.
 
+mod chain;
 #[cfg(test)]
 mod chain_tests;
 mod checkpoint;
 #[cfg(test)]
 mod checkpoint_tests;
-mod coordinator;
 mod directive;
 mod doacross;
 mod gather;

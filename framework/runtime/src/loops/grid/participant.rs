@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use super::chain::Chain;
 use super::checkpoint::{CheckpointWriter, LastSaved};
-use super::coordinator::Coordinator;
 use super::kernel::{Done, Kernel, Task};
 use super::link_probe::LinkProbe;
 use super::messages::{Outgoing as ToNeighbours, Received, ToCoordinator, ToNeighbour, ToSpare};
@@ -61,7 +61,7 @@ pub(super) struct Participant<'w, M: Worker, F> {
     /// User code has the rows.
     is_lent: bool,
     push_out: Option<PushOut>,
-    coordinator: Option<Coordinator>,
+    coordinator: Option<Chain>,
     checkpoints: Option<CheckpointWriter>,
     has_reported: bool,
     code: PhantomData<fn(F)>,
@@ -74,7 +74,7 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
         endpoint: &Endpoint,
         position: Position,
         config: &Config,
-        coordinator: Option<Coordinator>,
+        coordinator: Option<Chain>,
         checkpoints: Option<CheckpointWriter>,
     ) -> Self {
         let clock = endpoint.clock();
@@ -97,7 +97,7 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
     }
 
     /// The coordinator, on rank 0, and what a piece takes, as last measured.
-    pub(super) fn finish(self) -> (Option<Coordinator>, Option<Duration>) {
+    pub(super) fn finish(self) -> (Option<Chain>, Option<Duration>) {
         (self.coordinator, self.times.piece_time())
     }
 
@@ -237,7 +237,7 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
         if !coordinator.missing().is_empty() {
             return Ok(Next::Wait);
         }
-        coordinator.ended = self.clock.now();
+        coordinator.of_run.ended = Some(self.clock.now());
         for to in self.position.chain..self.size {
             let frame = ToSpare::Finish.encode(out.run());
             out.send(to, frame)?;

@@ -1,43 +1,25 @@
-//! The coordinator of a loop over a grid, on rank 0: reports in, directives out.
+//! The coordinator of a loop over a grid, whose directives go down the chain of ranks: reports in, directives out.
 
 use std::time::Duration;
 
-use armature_planner::loops::{Ahead, LoopBalancer, block_moves};
+use armature_planner::loops::{Ahead, block_moves};
 
 use super::directive::{Directive, Movement};
 use super::messages::ToCoordinator;
 use crate::error::{Error, ErrorKind, Result};
-use crate::loops::controller::{Instruction, LoopController};
+use crate::loops::controller::Instruction;
+use crate::loops::coordinator::{Coordinator, Learned};
 use crate::loops::summary::{RankReport, Summary};
 use crate::observe::Event;
-use crate::persist::snapshot::SnapshotCoordinator;
-
-/// What the next run begins with on rank 0.
-#[derive(Debug)]
-pub(super) struct Learned {
-    /// Rows of each rank that has any.
-    pub(super) held: Vec<u64>,
-    balancer: LoopBalancer,
-}
-
-impl Learned {
-    /// Steers by what was learned.
-    pub(super) fn hand_over(self, controller: &mut LoopController) {
-        controller.resume(self.balancer);
-    }
-}
 
 /// What rank 0 knows of all ranks.
-pub(super) struct Coordinator {
-    controller: LoopController,
+pub(super) struct Chain {
+    pub(super) of_run: Coordinator,
     /// Rows of each rank that has any, once all movements are made.
     held: Vec<u64>,
-    first: Vec<u64>,
     sweeps: u64,
     /// Whether movements are drawn at random, as often as can be.
     eager: bool,
-    begun: Duration,
-    pub(super) ended: Duration,
     /// When the last sweep began.
     sweep_began: Option<Duration>,
     /// The sweep before which reports were asked for last, and when.
@@ -50,34 +32,23 @@ pub(super) struct Coordinator {
     grain: u64,
     /// … and sweeps from which on it is another, of which no report has come.
     regrained: Vec<u64>,
-    snapshots: Option<SnapshotCoordinator>,
 }
 
-impl Coordinator {
-    pub(super) fn new(
-        controller: LoopController,
-        snapshots: Option<SnapshotCoordinator>,
-        held: Vec<u64>,
-        sweeps: u64,
-        eager: bool,
-        now: Duration,
-    ) -> Self {
-        Coordinator {
+impl Chain {
+    pub(super) fn new(of_run: Coordinator, sweeps: u64, eager: bool, now: Duration) -> Self {
+        let held = of_run.first.clone();
+        Chain {
+            of_run,
+            totals: vec![None; held.len()],
+            held,
+            sweeps,
+            eager,
+            sweep_began: None,
+            asked: (0, now),
             report_from: 0,
             report_after: 0,
             grain: 0,
             regrained: Vec::new(),
-            snapshots,
-            controller,
-            totals: vec![None; held.len()],
-            first: held.clone(),
-            held,
-            sweeps,
-            eager,
-            begun: now,
-            ended: now,
-            sweep_began: None,
-            asked: (0, now),
         }
     }
 
@@ -87,12 +58,8 @@ impl Coordinator {
     /// If a checkpoint cannot be made of what ranks have written.
     pub(super) fn on_message(&mut self, rank: usize, message: ToCoordinator) -> Result<()> {
         match message {
-            ToCoordinator::Saved(pass, saved) => {
-                if let Some(snapshots) = &mut self.snapshots {
-                    snapshots.on_saved(rank, pass, saved)?;
-                }
-            }
-            ToCoordinator::Sample(sample) => self.controller.on_report(rank, sample),
+            ToCoordinator::Saved(pass, saved) => self.of_run.on_saved(rank, pass, saved)?,
+            ToCoordinator::Sample(sample) => self.of_run.controller.on_report(rank, sample),
             ToCoordinator::Total(report) => {
                 if let Some(total) = self.totals.get_mut(rank) {
                     *total = Some(report);
@@ -140,21 +107,21 @@ impl Coordinator {
         if reported.is_empty() || self.eager {
             return None;
         }
-        self.controller.forget_rates();
-        reported.iter().any(|&sweep| sweep > from).then(|| self.controller.discard_reports())
+        self.of_run.controller.forget_rates();
+        reported.iter().any(|&sweep| sweep > from).then(|| self.of_run.controller.discard_reports())
     }
 
     /// A size of blocks was chosen.
     pub(super) fn chose(&mut self, block: u64, reason: String) {
-        self.controller.record(|| Event::Grain { block, reason });
+        self.of_run.controller.record(|| Event::Grain { block, reason });
     }
 
     /// Ranks for whose reports rank 0 waits before it begins `sweep`: none but in a synchronous loop, at an interaction. Rows can
     /// move `delay` sweeps later.
     pub(super) fn awaited(&self, sweep: u64, delay: u64) -> Vec<usize> {
         let is_interaction = sweep == self.report_after + 1 && sweep + delay < self.sweeps;
-        if is_interaction && self.controller.is_synchronous() {
-            self.controller.missing().collect()
+        if is_interaction && self.of_run.controller.is_synchronous() {
+            self.of_run.controller.missing().collect()
         } else {
             Vec::new()
         }
@@ -167,18 +134,18 @@ impl Coordinator {
             return Ok(None);
         }
         let now = self.sweep_began.unwrap_or_default();
-        let save = self.snapshots.as_mut().and_then(|snapshots| snapshots.is_due(before, now));
+        let save = self.of_run.snapshot_due(before, now);
         let save_before = save.map(|_| before);
-        if !self.controller.is_due() {
+        if !self.of_run.controller.is_due() {
             let report_after = self.report_after;
             return Ok(save_before.map(|_| Directive { sweep, report_after, movement: None, save_before }));
         }
         // All that was reported is of the rows as they are now.
-        self.controller.close_movement();
-        let postpone = self.separate_grains().or_else(|| self.controller.postpone());
+        self.of_run.controller.close_movement();
+        let postpone = self.separate_grains().or_else(|| self.of_run.controller.postpone());
         let Instruction { moves, period } = match postpone {
             Some(period) => Instruction { moves: Vec::new(), period },
-            None => self.controller.decide(Ahead::Passes((self.sweeps - before) as f64))?,
+            None => self.of_run.controller.decide(Ahead::Passes((self.sweeps - before) as f64))?,
         };
         let (last, when) = std::mem::replace(&mut self.asked, (sweep, now));
         let seconds = now.saturating_sub(when).as_secs_f64() / (sweep - last).max(1) as f64;
@@ -205,26 +172,11 @@ impl Coordinator {
         Ok(Some(Directive { sweep, report_after: self.report_after, movement, save_before }))
     }
 
-    /// How it went, with the size of blocks at the end.
-    pub(super) fn finish(mut self, name: &str, units: u64, block: u64, size: usize) -> (Summary, Learned) {
-        let elapsed = self.ended.saturating_sub(self.begun);
-        self.controller.end(self.sweeps, elapsed);
+    /// How it went on `size` ranks, with the size of blocks at the end.
+    pub(super) fn finish(self, name: &str, units: u64, block: u64, size: usize) -> (Summary, Learned) {
         let ranks = (0..size).map(|rank| self.totals.get(rank).copied().flatten().unwrap_or_default());
-        let mut first = self.first;
-        first.resize(size, 0);
-        let summary = Summary {
-            name: name.to_string(),
-            units,
-            passes: self.sweeps,
-            elapsed,
-            interactions: self.controller.interactions(),
-            movements: self.controller.movements(),
-            block,
-            first,
-            change: self.controller.change(),
-            ranks: ranks.collect(),
-        };
-        (summary, Learned { held: self.held, balancer: self.controller.into_balancer() })
+        let ranks = ranks.collect();
+        self.of_run.finish((name, units, self.sweeps), block, ranks, self.held)
     }
 }
 

@@ -4,10 +4,11 @@ use super::*;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::local::{LocalTransport, World};
 use crate::loops::Settings;
+use crate::loops::controller::LoopController;
 use crate::session::Config;
 use armature_planner::loops::Reach;
 
-fn coordinator(held: &[u64], passes: u64) -> Coordinator {
+fn coordinator(held: &[u64], passes: u64) -> Star {
     leader_on(&endpoint(), held, passes)
 }
 
@@ -15,15 +16,15 @@ fn endpoint() -> Endpoint {
     Endpoint::new(Box::new(LocalTransport::open(World::new(1), 0)), Duration::ZERO)
 }
 
-fn leader_on(endpoint: &Endpoint, held: &[u64], passes: u64) -> Coordinator {
+fn leader_on(endpoint: &Endpoint, held: &[u64], passes: u64) -> Star {
     leader_of(endpoint, held, (passes, 1))
 }
 
-fn leader_of(endpoint: &Endpoint, held: &[u64], passes: (u64, u64)) -> Coordinator {
+fn leader_of(endpoint: &Endpoint, held: &[u64], passes: (u64, u64)) -> Star {
     let settings = Settings::new().quantum(Duration::ZERO);
     let controller =
         LoopController::new("rows", &settings, &Config::new(), endpoint, Reach::Anywhere, held).unwrap();
-    Coordinator::new(controller, None, held, passes, false)
+    Star::new(Coordinator::new(controller, None, held.to_vec(), Duration::ZERO), passes, false)
 }
 
 /// A rank that has `undone` units left and did `done` in this pass, the last `units` in `seconds`.
@@ -80,8 +81,11 @@ fn a_rank_that_runs_dry_makes_the_others_report_and_gets_units() {
     assert_eq!(coordinator.step(NOW).unwrap(), None);
     coordinator.on_report(0, &report(2, 50 + units, 0, 3.0, 0.1, 2), NOW);
     assert_eq!(coordinator.step(NOW).unwrap().unwrap().what, Command::End);
-    assert_eq!((coordinator.step(NOW).unwrap(), coordinator.ended()), (None, Some(NOW)));
-    assert_eq!((coordinator.controller().movements(), coordinator.held()), (2, vec![50 + units, 50 - units]));
+    assert_eq!((coordinator.step(NOW).unwrap(), coordinator.of_run.ended), (None, Some(NOW)));
+    assert_eq!(
+        (coordinator.of_run.controller.movements(), coordinator.held()),
+        (2, vec![50 + units, 50 - units])
+    );
 }
 
 #[test]
@@ -100,7 +104,7 @@ fn a_pass_is_over_when_all_units_are_done_and_the_next_begins_where_they_are() {
     assert_eq!(coordinator.step(NOW).unwrap().unwrap().what, Command::End);
     // The next run begins with what this one has learned, and can move units although it ended with a movement.
     let mut again = leader_on(&endpoint, &[50, 50], 1);
-    let directive = again.open(coordinator.into_balancer()).unwrap().unwrap();
+    let directive = again.open(coordinator.finish("rows", 1, 1).1.balancer).unwrap().unwrap();
     assert_eq!(directive.moves, [Transfer { from: 1, to: 0, units: 30, of: 50 }]);
 }
 

@@ -1,4 +1,4 @@
-//! The coordinator of a DOALL loop, on rank 0: who has how much to do, when units move, and when a pass is over.
+//! The coordinator of a DOALL loop, whose directives go to all ranks at once: who has how much to do, when units move, and when a pass is over.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use armature_planner::loops::{Ahead, LEAST_PERIOD, LoopBalancer, SOON};
 
 use super::messages::{Command, Directive, Report, Transfer};
 use crate::error::Result;
-use crate::loops::controller::{Instruction, LoopController};
+use crate::loops::controller::Instruction;
+use crate::loops::coordinator::{Coordinator, Learned};
 use crate::loops::metrics::Sample;
-use crate::loops::summary::RankReport;
-use crate::persist::snapshot::{Saved, SnapshotCoordinator};
+use crate::loops::summary::{RankReport, Summary};
 
 /// What is known of a rank.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +55,8 @@ impl WorkerState {
 }
 
 /// See the module's page. It sends nothing itself.
-pub(super) struct Coordinator {
-    controller: LoopController,
+pub(super) struct Star {
+    pub(super) of_run: Coordinator,
     workers: Vec<WorkerState>,
     units: u64,
     passes: u64,
@@ -73,24 +73,16 @@ pub(super) struct Coordinator {
     report_soon: bool,
     /// Reports come at every hook.
     eager: bool,
-    snapshots: Option<SnapshotCoordinator>,
-    ended: Option<Duration>,
 }
 
-impl Coordinator {
-    /// For ranks that have the units `held`, and for `passes`, in each of which a unit is done `times` times.
-    pub(super) fn new(
-        controller: LoopController,
-        snapshots: Option<SnapshotCoordinator>,
-        held: &[u64],
-        (passes, times): (u64, u64),
-        eager: bool,
-    ) -> Self {
+impl Star {
+    /// For `passes` passes, in each of which a unit is done `times` times.
+    pub(super) fn new(of_run: Coordinator, (passes, times): (u64, u64), eager: bool) -> Self {
         let worker = |&held: &u64| WorkerState { undone: held * times, held, ..WorkerState::default() };
-        Coordinator {
-            controller,
-            workers: held.iter().map(worker).collect(),
-            units: held.iter().sum(),
+        Star {
+            workers: of_run.first.iter().map(worker).collect(),
+            units: of_run.first.iter().sum(),
+            of_run,
             passes,
             times,
             pass: 1,
@@ -99,8 +91,6 @@ impl Coordinator {
             starved: false,
             report_soon: false,
             eager,
-            snapshots,
-            ended: None,
         }
     }
 
@@ -119,15 +109,7 @@ impl Coordinator {
             worker.total = total;
         }
         self.starved |= worker.is_idle();
-        self.controller.on_report(rank, report.sample);
-    }
-
-    /// A rank has written its units to a checkpoint.
-    ///
-    /// # Errors
-    /// If no checkpoint can be made of what ranks have written.
-    pub(super) fn on_saved(&mut self, rank: usize, pass: u64, saved: Vec<Saved>) -> Result<()> {
-        self.snapshots.as_mut().map_or(Ok(()), |snapshots| snapshots.on_saved(rank, pass, saved))
+        self.of_run.controller.on_report(rank, report.sample);
     }
 
     /// The directive that is due now, if one is.
@@ -135,7 +117,7 @@ impl Coordinator {
     /// # Errors
     /// If the balancer cannot use what was measured.
     pub(super) fn step(&mut self, now: Duration) -> Result<Option<Directive>> {
-        if self.ended.is_some() {
+        if self.of_run.ended.is_some() {
             return Ok(None);
         }
         if self.is_pass_over() {
@@ -145,7 +127,7 @@ impl Coordinator {
             return Ok(None);
         }
         if self.waited_for().next().is_none() {
-            self.controller.close_movement();
+            self.of_run.controller.close_movement();
             self.extrapolate_all(now);
             let undone = self.undone();
             let ahead = match undone > u128::from(self.units) {
@@ -191,11 +173,11 @@ impl Coordinator {
                 false => worker.undone.into(),
             };
             // No more than all units.
-            self.controller.on_report(rank, Sample { held: held as u64, ..Sample::default() });
+            self.of_run.controller.on_report(rank, Sample { held: held as u64, ..Sample::default() });
         }
         // A rank without any unit would never be seen to become faster; at the end of a pass a slow one is better without.
-        self.controller.set_least(u64::from(ahead != Ahead::RestOfPass));
-        let mut instruction = self.controller.decide(ahead)?;
+        self.of_run.controller.set_least(u64::from(ahead != Ahead::RestOfPass));
+        let mut instruction = self.of_run.controller.decide(ahead)?;
         if undone > units {
             for transfer in &mut instruction.moves {
                 transfer.units = (u128::from(transfer.units) * undone / units) as u64;
@@ -223,7 +205,7 @@ impl Coordinator {
     /// # Errors
     /// As [`step`](Coordinator::step).
     pub(super) fn open(&mut self, learned: LoopBalancer) -> Result<Option<Directive>> {
-        self.controller.resume(learned);
+        self.of_run.controller.resume(learned);
         if self.workers.len() == 1 {
             return Ok(None);
         }
@@ -241,15 +223,15 @@ impl Coordinator {
 
     fn next_pass(&mut self, now: Duration) -> Result<Directive> {
         if self.pass == self.passes {
-            self.ended = Some(now);
-            self.controller.close_movement();
+            self.of_run.ended = Some(now);
+            self.of_run.controller.close_movement();
             let instruction = Instruction { moves: Vec::new(), period: 0.0 };
             return Ok(self.directive(Command::End, instruction));
         }
         // Every unit is done, and none is on its way.
-        let save = self.snapshots.as_mut().and_then(|snapshots| snapshots.is_due(self.pass, now));
+        let save = self.of_run.snapshot_due(self.pass, now);
         self.pass += 1;
-        self.controller.close_movement();
+        self.of_run.controller.close_movement();
         let instruction = if self.workers.len() == 1 {
             self.workers[0].done = 0;
             Instruction { moves: Vec::new(), period: f64::MAX }
@@ -294,19 +276,14 @@ impl Coordinator {
         }
     }
 
-    /// When the run ended.
-    pub(super) fn ended(&self) -> Option<Duration> {
-        self.ended
-    }
-
     /// Units that each rank has.
-    pub(super) fn held(&self) -> Vec<u64> {
+    fn held(&self) -> Vec<u64> {
         self.workers.iter().map(|worker| worker.held).collect()
     }
 
     /// What each rank has done, with the time that it waited for the end.
-    pub(super) fn totals(&self) -> Vec<RankReport> {
-        let end = self.ended.unwrap_or_default().as_secs_f64();
+    fn totals(&self) -> Vec<RankReport> {
+        let end = self.of_run.ended.unwrap_or_default().as_secs_f64();
         let total = |worker: &WorkerState| {
             let last = Duration::from_secs_f64((end - worker.at).max(0.0));
             RankReport { waiting: worker.total.waiting + last, held: worker.held, ..worker.total }
@@ -314,16 +291,13 @@ impl Coordinator {
         self.workers.iter().map(total).collect()
     }
 
-    pub(super) fn controller(&mut self) -> &mut LoopController {
-        &mut self.controller
-    }
-
-    /// What was learned of the ranks.
-    pub(super) fn into_balancer(self) -> LoopBalancer {
-        self.controller.into_balancer()
+    /// How the loop `name` went in `passes` passes, with the size of blocks at the end.
+    pub(super) fn finish(self, name: &str, passes: u64, block: u64) -> (Summary, Learned) {
+        let (ranks, held) = (self.totals(), self.held());
+        self.of_run.finish((name, self.units, passes), block, ranks, held)
     }
 }
 
 #[cfg(test)]
-#[path = "coordinator_tests.rs"]
+#[path = "star_tests.rs"]
 mod tests;
