@@ -138,6 +138,9 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     /// Takes in what has come, and starts what can be started.
     fn turn<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
+        if P::OUTCOMES_BEFORE_MESSAGES && self.take_outcomes(endpoint, protocol)? {
+            turn = Turn::Busy;
+        }
         let burst = match self.executor.is_inline() {
             true if P::TAKES_ALL_MESSAGES => usize::MAX,
             true => 1,
@@ -160,15 +163,28 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
     }
 
+    /// Fetches what user code has done. Returns whether it has done anything.
+    fn take_outcomes<P: Protocol<Code = C>>(
+        &mut self,
+        endpoint: &mut Endpoint,
+        protocol: &mut P,
+    ) -> Result<bool> {
+        let mut has_done = false;
+        while let Some(done) = self.executor.fetch()? {
+            has_done = true;
+            let at = self.moment();
+            protocol.on_done(done, &at, &mut Outgoing::new(endpoint))?;
+        }
+        Ok(has_done)
+    }
+
     /// Fetches what user code has done, and hands over what comes next.
     fn work<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
         let mut tiny = 0;
         loop {
-            while let Some(done) = self.executor.fetch()? {
+            if self.take_outcomes(endpoint, protocol)? {
                 turn = Turn::Busy;
-                let at = self.moment();
-                protocol.on_done(done, &at, &mut Outgoing::new(endpoint))?;
             }
             if !self.executor.has_room() || self.executor.wants_pause() || tiny == TINY_BURST {
                 return Ok(turn);

@@ -31,6 +31,9 @@ pub(crate) trait Protocol: Sized {
     /// what many ranks say. Otherwise one is, so that the others can go on as soon as it has been answered.
     const TAKES_ALL_MESSAGES: bool = false;
 
+    /// Whether what user code has done is looked at before messages, which would have to wait for what it brings back.
+    const OUTCOMES_BEFORE_MESSAGES: bool = false;
+
     /// The rank begins.
     fn start(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<()> {
         Ok(())

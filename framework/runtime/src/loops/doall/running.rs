@@ -180,24 +180,41 @@ impl<'l, U: Units, C> Running<'l, U, C> {
 
     /// Does what has come for the worker, unless user code has the units.
     fn take_waiting(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        while self.run.in_hand.is_none() && self.run.to_make.is_none() {
+        while !self.is_busy() {
             let Some((from, message)) = self.run.waiting.pop_front() else { return Ok(()) };
-            let begin = at.now();
-            let mut is_moving = true;
-            match message {
-                ToWorker::Directive(directive) => {
-                    is_moving = !directive.moves.is_empty();
-                    self.carry_out(&directive, out)?;
-                }
-                ToWorker::Units(migration) => self.of.worker.accept(from, migration)?,
+            self.take(from, message, at.now(), at, out)?;
+        }
+        Ok(())
+    }
+
+    /// Whether user code has the units.
+    fn is_busy(&self) -> bool {
+        self.run.in_hand.is_some() || self.run.to_make.is_some()
+    }
+
+    /// Does what has come for the worker, which began at `begin`.
+    fn take(
+        &mut self,
+        from: usize,
+        message: ToWorker<U>,
+        begin: Duration,
+        at: &Moment,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        let mut is_moving = true;
+        match message {
+            ToWorker::Directive(directive) => {
+                is_moving = !directive.moves.is_empty();
+                self.carry_out(&directive, out)?;
             }
-            if is_moving {
-                self.run.moving += at.now().saturating_sub(begin);
-            }
-            if let Some(part_done) = self.of.worker.take_part_done() {
-                let took = std::mem::take(&mut self.run.moving);
-                self.run.metrics.moved(took, part_done.sent, part_done.received);
-            }
+            ToWorker::Units(migration) => self.of.worker.accept(from, migration)?,
+        }
+        if is_moving {
+            self.run.moving += at.now().saturating_sub(begin);
+        }
+        if let Some(part_done) = self.of.worker.take_part_done() {
+            let took = std::mem::take(&mut self.run.moving);
+            self.run.metrics.moved(took, part_done.sent, part_done.received);
         }
         Ok(())
     }
@@ -257,6 +274,9 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
     /// Rank 0 decides by the reports of all.
     const TAKES_ALL_MESSAGES: bool = true;
 
+    /// Units that come find the queue whole.
+    const OUTCOMES_BEFORE_MESSAGES: bool = true;
+
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let (learned, coordinator) = (self.run.learned.take(), &mut self.run.coordinator);
         let (Some(learned), Some(coordinator)) = (learned, coordinator) else { return Ok(()) };
@@ -268,15 +288,18 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
         match Received::decode(message, self.of.units)? {
             Received::ForCoordinator(message) => self.on_coordinator_message(from, message, at)?,
             Received::ForWorker(message) => {
-                match &message {
-                    ToWorker::Directive(_) if from != 0 || self.run.coordinator.is_some() => {
-                        return Err(unexpected(from, "a directive"));
-                    }
-                    ToWorker::Directive(_) => {}
-                    ToWorker::Units(_) => self.run.moving += at.now().saturating_sub(begin),
+                let is_directive = matches!(message, ToWorker::Directive(_));
+                if is_directive && (from != 0 || self.run.coordinator.is_some()) {
+                    return Err(unexpected(from, "a directive"));
                 }
-                self.run.waiting.push_back((from, message));
-                self.take_waiting(at, out)?;
+                if self.is_busy() {
+                    if !is_directive {
+                        self.run.moving += at.now().saturating_sub(begin);
+                    }
+                    self.run.waiting.push_back((from, message));
+                } else {
+                    self.take(from, message, begin, at, out)?;
+                }
             }
         }
         self.run.metrics.interaction(at.now().saturating_sub(begin));
