@@ -52,7 +52,7 @@ impl Agreement {
         all.get_or_insert_default().entry(TypeId::of::<T>()).or_insert_with(|| Box::leak(Box::default()))
     }
 
-    /// Begins with so many more items.
+    /// Begins with `count` more items.
     pub(super) fn batch(&self, count: usize) -> Batch<'_> {
         let number = self.items.fetch_add(count as u64, Relaxed);
         let watch = Watch::new(self.shapes.lock().unwrap_or_else(PoisonError::into_inner).clone());

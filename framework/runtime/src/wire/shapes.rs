@@ -16,7 +16,7 @@ pub(super) struct Shape {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A struct of so many fields.
+    /// A struct with this number of fields.
     Struct(usize),
     /// The variant with this number.
     Variant(u32),

@@ -100,7 +100,7 @@ impl Endpoint {
         self.job_status.finish()
     }
 
-    /// On rank 0: so many tasks or items are done, those that an earlier run has left in a journal included.
+    /// On rank 0: `tasks` tasks or items are done, those that an earlier run has left in a journal included.
     #[inline]
     pub(crate) fn note_done(&mut self, tasks: u64) {
         let clock = self.clock;

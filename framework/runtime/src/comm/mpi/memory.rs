@@ -118,7 +118,7 @@ const LARGEST: i32 = 32 << 20;
 /// Free memory that is kept at the end of the heap.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const KEPT: i32 = 256 << 20;
-/// How much of the heap gets huge pages: so many blocks of this size, each below [`LARGEST`].
+/// How much of the heap gets huge pages: this number of blocks, each below [`LARGEST`].
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const HUGE_BLOCKS: usize = 4;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]

@@ -65,7 +65,7 @@ impl Identity {
     }
 }
 
-/// A fingerprint that is a text of so many bytes at most is shown as it is.
+/// Bytes. A fingerprint that is a text of at most this length is shown as it is.
 const READABLE: usize = 200;
 
 impl std::fmt::Debug for Identity {
