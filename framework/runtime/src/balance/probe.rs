@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use armature_planner::estimate::CoreShare;
 use armature_planner::{Link, Platform, SharedCores};
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::link_probe::{FASTEST, LinkProbe, ROUNDS};
+use crate::comm::Frame;
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -18,37 +19,6 @@ use crate::error::{Error, ErrorKind, Result};
 const KERNEL_OPERATIONS: u64 = 20_000_000;
 /// Bytes of the messages that measure bandwidth: enough that the time for their setup hardly matters on any network.
 const BULK: usize = 256 << 10;
-/// What such a message holds.
-static ZEROS: [u8; BULK] = [0; BULK];
-/// Messages there and back without content, and with it; the shortest time of each counts, which others disturbed least.
-const ROUNDS: [u32; 2] = [5, 3];
-/// Bytes per second. A link cannot be seen to be faster than this; it keeps the model's numbers finite.
-const FASTEST: f64 = 1e12;
-
-/// What rank 0 asks another rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Question {
-    /// Run the kernel and say how fast it was.
-    Speed,
-    /// Answer at once.
-    Ping,
-    /// The same, with [content](Question::payload).
-    Bulk,
-}
-
-impl Question {
-    /// What is sent along.
-    pub(crate) fn payload(self) -> Option<Bytes> {
-        (self == Question::Bulk).then(|| Bytes::from_static(&ZEROS))
-    }
-}
-
-/// What the other rank answers.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    Speed(Speed),
-    Pong,
-}
 
 /// How fast a rank ran the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,37 +57,13 @@ pub(crate) struct Probed {
 /// Rank 0's questions, one after the other, while nothing is in flight.
 #[derive(Debug)]
 pub(crate) struct Probe {
+    /// The number of the run.
+    run: u32,
     /// By rank; the ranks answer at the same time, so that those that share a core are seen to be slower.
     speeds: Vec<Option<Speed>>,
     to_root: Vec<Link>,
-    ping: Ping,
-}
-
-/// The link that is being measured.
-#[derive(Clone, Copy, Debug)]
-struct Ping {
-    to: usize,
-    begun: Duration,
-    /// Messages there and back so far, without content and with it, and the shortest time of each.
-    rounds: [u32; 2],
-    best: [Duration; 2],
-}
-
-impl Ping {
-    fn new(to: usize) -> Self {
-        Ping { to, begun: Duration::ZERO, rounds: [0; 2], best: [Duration::MAX; 2] }
-    }
-
-    /// Whether the messages have content by now; `None` if there have been all.
-    fn has_content(&self) -> Option<usize> {
-        (0..2).find(|&content| self.rounds[content] < ROUNDS[content])
-    }
-
-    fn link(&self) -> Link {
-        let [empty, bulk] = self.best.map(|best| best.as_secs_f64());
-        let bandwidth = (BULK as f64 / (bulk - empty).max(BULK as f64 / FASTEST)).min(FASTEST);
-        Link { bandwidth, setup: empty / 2.0 }
-    }
+    /// The link that is being measured, once all speeds are known.
+    link: Option<LinkProbe>,
 }
 
 /// How a probe goes on.
@@ -125,61 +71,63 @@ impl Ping {
 pub(crate) enum Step {
     /// Further answers are to come.
     Wait,
-    /// Rank 0 asks a rank this.
-    Ask(usize, Question),
+    /// Rank 0 sends a rank this, at once.
+    Ask(usize, Frame),
     Done(Probed),
 }
 
 impl Probe {
-    /// Begins with all ranks being asked for their [`Speed`](Question::Speed), rank 0 itself included.
-    pub(crate) fn new(size: usize) -> Self {
+    /// Begins, in the run of this number, with all ranks being asked for their [`Speed`], rank 0 itself included.
+    pub(crate) fn new(run: u32, size: usize) -> Self {
         let unknown = Link { bandwidth: FASTEST, setup: 0.0 };
-        Probe { speeds: vec![None; size], to_root: vec![unknown; size], ping: Ping::new(1) }
+        Probe { run, speeds: vec![None; size], to_root: vec![unknown; size], link: None }
     }
 
-    /// A rank has answered, `now`; `sharing` are groups of ranks that share cores.
+    /// A rank has said how fast it is, `now`; `sharing` are groups of ranks that share cores.
     ///
     /// # Errors
-    /// [`ErrorKind::Wire`] if that is no answer to what it was asked.
-    pub(crate) fn on_answer(
+    /// [`ErrorKind::Wire`] if that is no speed, or it has said so before.
+    pub(crate) fn on_speed(
         &mut self,
         from: usize,
-        answer: Answer,
+        speed: Speed,
         now: Duration,
         sharing: &[SharedCores],
     ) -> Result<Step> {
-        let all_known = |speeds: &[Option<Speed>]| speeds.iter().all(Option::is_some);
-        let was_known = all_known(&self.speeds);
-        match answer {
-            Answer::Speed(speed) if speed.is_usable() && self.speeds[from].is_none() => {
-                self.speeds[from] = Some(speed);
-                if !all_known(&self.speeds) {
-                    return Ok(Step::Wait);
-                }
-            }
-            Answer::Pong if was_known && from == self.ping.to => self.on_pong(now),
-            answer => {
-                let text = format!("rank {from} answered a probe with {answer:?}");
-                return Err(Error::new(ErrorKind::Wire, text));
-            }
+        if !speed.is_usable() || self.speeds[from].is_some() {
+            let text = format!("rank {from} answered a probe with {speed:?}, expected its speed, and once");
+            return Err(Error::new(ErrorKind::Wire, text));
         }
-        if self.ping.to == self.speeds.len() {
-            return self.probed(sharing).map(Step::Done);
+        self.speeds[from] = Some(speed);
+        if self.speeds.iter().any(Option::is_none) {
+            return Ok(Step::Wait);
         }
-        self.ping.begun = now;
-        let question = if self.ping.has_content() == Some(1) { Question::Bulk } else { Question::Ping };
-        Ok(Step::Ask(self.ping.to, question))
+        self.measure_link(1, now, sharing)
     }
 
-    fn on_pong(&mut self, now: Duration) {
-        let ping = &mut self.ping;
-        if let Some(content) = ping.has_content() {
-            ping.rounds[content] += 1;
-            ping.best[content] = ping.best[content].min(now.saturating_sub(ping.begun));
+    /// A message that a rank was sent is back, `now`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if it was sent none.
+    pub(crate) fn on_echo(&mut self, from: usize, now: Duration, sharing: &[SharedCores]) -> Result<Step> {
+        let Some(link) = self.link.as_mut().filter(|link| link.to == from) else {
+            let text = format!("rank {from} answered a probe that it was not sent");
+            return Err(Error::new(ErrorKind::Wire, text));
+        };
+        link.answered(now);
+        if let Some(question) = link.ask(now) {
+            return Ok(Step::Ask(from, question));
         }
-        if ping.has_content().is_none() {
-            self.to_root[ping.to] = ping.link();
-            *ping = Ping::new(ping.to + 1);
+        self.to_root[from] = link.link();
+        self.measure_link(from + 1, now, sharing)
+    }
+
+    /// Begins with the link to rank `to`, if there is that rank.
+    fn measure_link(&mut self, to: usize, now: Duration, sharing: &[SharedCores]) -> Result<Step> {
+        self.link = (to < self.speeds.len()).then(|| LinkProbe::new(self.run, to, BULK, ROUNDS));
+        match self.link.as_mut().and_then(|link| link.ask(now)) {
+            Some(question) => Ok(Step::Ask(to, question)),
+            None => self.probed(sharing).map(Step::Done),
         }
     }
 
@@ -252,34 +200,37 @@ fn kernel(operations: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::message::FRAME_HEADER;
 
     #[test]
     fn every_rank_is_asked_for_its_speed_and_then_every_link_is_measured() {
-        let mut probe = Probe::new(3);
+        let mut probe = Probe::new(1, 3);
         let ms = Duration::from_millis;
-        let speed = |alone| Answer::Speed(Speed { alone, took: 1.0, lost: 0.25 });
-        let mut answer = |from, answer, at| probe.on_answer(from, answer, ms(at), &[]);
-        assert!(matches!(answer(1, speed(2.0), 0), Ok(Step::Wait)));
-        assert!(answer(1, speed(2.0), 0).is_err() && answer(1, Answer::Pong, 0).is_err());
-        assert!(matches!(answer(0, speed(1.0), 0), Ok(Step::Wait)));
-        let mut step = answer(2, speed(4.0), 0).unwrap();
+        let speed = |alone| Speed { alone, took: 1.0, lost: 0.25 };
+        let mut tell = |from, alone| probe.on_speed(from, speed(alone), ms(0), &[]);
+        assert!(matches!(tell(1, 2.0), Ok(Step::Wait)));
+        assert!(tell(1, 2.0).is_err() && tell(2, -1.0).is_err());
+        assert!(matches!(tell(0, 1.0), Ok(Step::Wait)));
+        assert!(probe.on_echo(1, ms(0), &[]).is_err());
+        let mut step = probe.on_speed(2, speed(4.0), ms(0), &[]).unwrap();
+        assert!(probe.on_echo(2, ms(0), &[]).is_err());
         let (mut asked, mut now) = (Vec::new(), 0);
         let probed = loop {
             match step {
                 Step::Ask(to, question) => {
-                    asked.push((to, question));
+                    let is_bulk = question.head.len() == FRAME_HEADER + BULK;
+                    asked.push((to, is_bulk));
                     // Rank 2 is ten times as far away as rank 1, and one message without content is late.
                     let late = if asked.len() == 2 { 100 } else { 0 };
-                    now +=
-                        late + if to == 1 { 2 } else { 20 } * if question == Question::Bulk { 2 } else { 1 };
-                    step = answer(to, Answer::Pong, now).unwrap();
+                    now += late + if to == 1 { 2 } else { 20 } * if is_bulk { 2 } else { 1 };
+                    step = probe.on_echo(to, ms(now), &[]).unwrap();
                 }
                 Step::Done(probed) => break probed,
                 Step::Wait => panic!("rank 0 asks the next question"),
             }
         };
-        let of = |to, question, count: u32| (0..count).map(move |_| (to, question));
-        let expected = (1..3).flat_map(|to| of(to, Question::Ping, 5).chain(of(to, Question::Bulk, 3)));
+        let of = |to, is_bulk, count: u32| (0..count).map(move |_| (to, is_bulk));
+        let expected = (1..3).flat_map(|to| of(to, false, 5).chain(of(to, true, 3)));
         assert_eq!(asked, expected.collect::<Vec<_>>());
         let (near, far) = (probed.platform.link(0, 1), probed.platform.link(0, 2));
         assert!((near.setup - 0.001).abs() < 1e-9 && (far.setup - 0.01).abs() < 1e-9, "{near:?} {far:?}");

@@ -10,5 +10,7 @@ fn the_message_of_a_failure_is_as_it_was() {
     messages.bytes("the header of a frame", &frame_header(RUN, Control::Register));
     let note = FailureNote { message: "rank 1: no".into(), restart: true };
     messages.value("a rank has failed", Control::Failure, &note);
+    messages.bytes("a message to be answered at once", &frame_header(RUN, Control::Probe));
+    messages.bytes("the answer to it", &frame_header(RUN, Control::Echo));
     messages.check("comm");
 }

@@ -65,6 +65,10 @@ tags! {
         Piece = 8,
         /// From rank 0: that was all.
         LastPiece = 9,
+        /// To be answered at once: the way there and back is timed. What it holds says nothing.
+        Probe = 10,
+        /// The answer to a probe.
+        Echo = 11,
     }
 }
 

@@ -12,6 +12,7 @@ use super::task_runner::{Command, TaskRunner};
 use super::trail::TrailLocation;
 use super::turns::{BURST, Turns};
 use super::worker_role::WorkerRole;
+use crate::balance::link_probe;
 use crate::comm::Backoff;
 use crate::comm::endpoint::Endpoint;
 use crate::error::Result;
@@ -98,6 +99,9 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Follower<'a, 's
             if let Role::Submaster(submaster) = &mut self.role {
                 submaster.heard(from);
             }
+            if link_probe::answer(&message, self.link.endpoint)? {
+                continue;
+            }
             match Received::decode(message).map_err(|e| self.link.here(e))? {
                 Received::ToWorker(message) => self.on_order(from, message)?,
                 Received::ToMaster(message) => {
@@ -156,7 +160,6 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Follower<'a, 's
                 });
                 Ok(())
             }
-            ToWorker::Probe { .. } => ToMaster::Echo.send(self.link.endpoint, from),
             ToWorker::Finish => {
                 self.finished = true;
                 Ok(())

@@ -100,8 +100,6 @@ fn messages_of_a_farm_are_as_they_were() {
     }
     messages.value("a worker is parked", Tag::Park, &true);
     messages.value("a worker is woken", Tag::Park, &false);
-    messages.message("a worker is asked for an echo", &ToWorker::Probe { bytes: 0 }.encode(RUN).unwrap());
-    messages.message("an echo", &ToMaster::Echo.encode(RUN).unwrap());
     messages.message("the farm is over", &ToWorker::Finish.encode(RUN).unwrap());
     let report = RankReport { tasks: 300, chunks: 7, busy: 2 * warm_up, warm_up };
     messages.value("what a worker did", Tag::Report, &report);

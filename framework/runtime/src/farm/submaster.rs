@@ -74,7 +74,6 @@ impl Submaster {
             | ToMaster::TimedOut { .. }
             | ToMaster::Lost(_)
             | ToMaster::Retired
-            | ToMaster::Echo
             | ToMaster::Report(_) => {}
         }
         Ok(())

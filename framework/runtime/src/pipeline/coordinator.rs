@@ -10,7 +10,7 @@ use armature_planner::pipeline::Mapping;
 
 use super::controller::Controller;
 use super::machine::Done;
-use super::messages::{Finish, Received, Report, Tag, encode, frame};
+use super::messages::{Finish, MeasureSpeed, Received, Report, Tag, frame};
 use super::participant::Participant;
 use super::performance_model::{PerformanceModel, SPEED_LASTS};
 use super::progress::Progress;
@@ -21,11 +21,10 @@ use super::stage_host::StageHost;
 use super::stats::RankReport;
 use super::summary::Summary;
 use super::tasks::Outcome;
-use crate::balance::probe::{Answer, Probe, Probed, Question, Step};
-use crate::comm::Frame;
+use crate::balance::probe::{Probe, Probed, Speed, Step};
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::Message;
+use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Display, Event};
 use crate::rank::driver::Driver;
@@ -37,7 +36,7 @@ use crate::session::{Balance, Config};
 #[derive(Debug)]
 enum Phase {
     /// They answer a probe.
-    Probing(Probe),
+    Probing(Box<Probe>),
     Streaming,
     /// They end; their reports by rank.
     Ending(Vec<Option<RankReport>>),
@@ -121,24 +120,33 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         {
             return self.probed(probed, at, out);
         }
-        self.phase = Phase::Probing(Probe::new(self.participant.size()));
+        self.phase = Phase::Probing(Box::new(Probe::new(out.run(), self.participant.size())));
         for to in 1..self.participant.size() {
-            out.send(to, frame(out.run(), &Question::Speed)?)?;
+            out.send(to, frame(out.run(), &MeasureSpeed)?)?;
         }
         self.participant.probe();
         Ok(())
     }
 
-    /// A rank has answered, perhaps this one.
-    fn on_answer(&mut self, from: usize, answer: Answer, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let Phase::Probing(probe) = &mut self.phase else { return Err(out_of_step(from, Tag::Probed)) };
-        let now = at.now();
-        match probe.on_answer(from, answer, now, self.run_spec.sharing)? {
+    /// A rank has answered a probe, perhaps this one: with its speed, or that a message was there.
+    fn on_answer(
+        &mut self,
+        from: usize,
+        speed: Option<Speed>,
+        at: &Moment,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        let Phase::Probing(probe) = &mut self.phase else {
+            return Err(out_of_step(from, "an answer to a probe"));
+        };
+        let (now, sharing) = (at.now(), self.run_spec.sharing);
+        let step = match speed {
+            Some(speed) => probe.on_speed(from, speed, now, sharing),
+            None => probe.on_echo(from, now, sharing),
+        };
+        match step? {
             Step::Wait => Ok(()),
-            Step::Ask(to, question) => {
-                let head = encode(out.run(), &question)?.into();
-                out.send(to, Frame { head, parts: question.payload().map(Into::into).into_iter().collect() })
-            }
+            Step::Ask(to, question) => out.send(to, question),
             Step::Done(probed) => {
                 self.run_spec.probed.replace(Some((now, probed.clone())));
                 self.probed(probed, at, out)
@@ -172,7 +180,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
         match (report, &mut self.phase) {
-            (Report::Probed(answer), _) => self.on_answer(from, answer, at, out),
+            (Report::Speed(speed), _) => self.on_answer(from, Some(speed), at, out),
             (Report::Ready(ready), Phase::Streaming) => self.ready(from, &ready, at, out),
             (Report::Measurements(measurements), Phase::Streaming) => {
                 self.performance_model.measured(from, measurements, at.now())
@@ -183,7 +191,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
                 reports[from] = Some(report);
                 Ok(())
             }
-            _ => Err(out_of_step(from, tag)),
+            _ => Err(out_of_step(from, &format!("{tag:?}"))),
         }
     }
 
@@ -280,11 +288,14 @@ impl<'p> Protocol for Coordinator<'_, 'p> {
     }
 
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        if message.is(Control::Echo) {
+            return self.on_answer(message.from, None, at, out);
+        }
         let (from, tag) = (message.from, message.tag::<Tag>()?);
         match Received::decode(tag, message)? {
             Received::Stream(message) => self.participant.on_message(from, message, at, out),
             Received::Report(report) => self.on_report(from, (report, tag), at, out),
-            Received::Directive(_) => Err(out_of_step(from, tag)),
+            Received::Directive(_) => Err(out_of_step(from, &format!("{tag:?}"))),
         }
     }
 
@@ -304,7 +315,7 @@ impl<'p> Protocol for Coordinator<'_, 'p> {
             }
             Outcome::Probed(speed) => {
                 self.participant.probed();
-                self.on_answer(0, Answer::Speed(speed), at, out)
+                self.on_answer(0, Some(speed), at, out)
             }
         }
     }
@@ -358,6 +369,6 @@ fn event_of(Probed { platform, shares }: &Probed, sharing: &[SharedCores]) -> Ev
     }
 }
 
-fn out_of_step(from: usize, tag: Tag) -> Error {
-    Error::new(ErrorKind::Wire, format!("rank {from} sent {tag:?}, which nobody waits for now"))
+fn out_of_step(from: usize, what: &str) -> Error {
+    Error::new(ErrorKind::Wire, format!("rank {from} sent {what}, which nobody waits for now"))
 }

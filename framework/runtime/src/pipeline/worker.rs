@@ -8,7 +8,6 @@ use super::participant::Participant;
 use super::stage_host::StageHost;
 use super::stats::RankReport;
 use super::tasks::Outcome;
-use crate::balance::probe::{Answer, Question};
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
 use crate::error::{Error, ErrorKind, Result};
@@ -64,12 +63,9 @@ impl<'p> Worker<'p> {
         match directive {
             Directive::Prepare(prepare) => self.prepare(prepare, at),
             Directive::Switch(Switch { epoch }) => return self.participant.switch(epoch, at, out),
-            Directive::Probe(Question::Speed) => {
+            Directive::MeasureSpeed => {
                 self.is_probed = true;
                 self.participant.probe();
-            }
-            Directive::Probe(Question::Ping | Question::Bulk) => {
-                return out.send(0, frame(out.run(), &Answer::Pong)?);
             }
             Directive::Finish => self.is_finished = true,
         }
@@ -126,7 +122,7 @@ impl<'p> Protocol for Worker<'p> {
             Outcome::Probed(speed) => {
                 self.participant.probed();
                 if std::mem::take(&mut self.is_probed) {
-                    return out.send(0, frame(out.run(), &Answer::Speed(speed))?);
+                    return out.send(0, frame(out.run(), &speed)?);
                 }
                 self.participant.take_speed(speed);
                 Ok(())

@@ -3,6 +3,7 @@
 use super::executor::{Executor, UserCode};
 use super::heartbeat::Heartbeat;
 use super::protocol::{Moment, Next, Outgoing, Protocol, Task};
+use crate::balance::link_probe;
 use crate::comm::Backoff;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
@@ -152,7 +153,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 break;
             };
             turn = Turn::Busy;
-            if !self.heartbeat.take(&message)? {
+            if !self.heartbeat.take(&message)? && !link_probe::answer(&message, endpoint)? {
                 let at = self.moment();
                 protocol.on_message(message, &at, &mut Outgoing::new(endpoint))?;
             }

@@ -205,24 +205,25 @@ impl WorkerController {
         (self.overloaded >= SPLIT_LOOKS).then_some((count, why))
     }
 
-    /// Bytes of the round trips that are due between two iterations.
+    /// The round trips that are due between two iterations: for each link that is measured, the bytes of the longer message.
     pub(crate) fn round_trips(&self, elapsed: Duration) -> Vec<usize> {
         let sent = self.span.chunks.max(1) as f64;
         let bulk = (self.span.out / sent).max(self.span.back / sent).clamp(LEAST_BULK, MOST_BULK) as usize;
         if !self.is_on() {
             Vec::new()
         } else if self.round_trips.round().is_none() {
-            vec![0, bulk, 0, bulk]
+            vec![bulk, bulk]
         } else if self.round_trips.spent().as_secs_f64() <= ROUND_TRIP_SHARE * elapsed.as_secs_f64() {
-            vec![0, bulk]
+            vec![bulk]
         } else {
             Vec::new()
         }
     }
 
-    /// A round trip that was `bytes` long on the way there took `took`.
-    pub(crate) fn echo(&mut self, bytes: usize, took: Duration) {
-        self.round_trips.add(bytes, took);
+    /// What round trips took: one without content, and one that was `bytes` long on the way there.
+    pub(crate) fn echo(&mut self, bytes: usize, [empty, full]: [Duration; 2]) {
+        self.round_trips.add(0, empty);
+        self.round_trips.add(bytes, full);
     }
 
     /// What follows does not belong to the measurements: the next look counts from here.

@@ -29,7 +29,8 @@ fn iterations(balance: Balance, mut workers: usize, most: usize) -> (Vec<usize>,
         controller.iteration(Duration::from_secs_f64(model.master));
         now += Duration::from_secs_f64(model.time(workers));
         for bytes in controller.round_trips(now) {
-            controller.echo(bytes, Duration::from_secs_f64(2e-3 + 1e-6 * bytes as f64));
+            let took = |bytes: usize| Duration::from_secs_f64(2e-3 + 1e-6 * bytes as f64);
+            controller.echo(bytes, [took(0), took(bytes)]);
         }
         assert!(controller.is_due(now, false, 0) || balance == Balance::Once);
         if let Some(look) = controller.replan(

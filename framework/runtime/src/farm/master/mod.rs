@@ -30,6 +30,7 @@ use super::user_job;
 use crate::comm::Waker;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
+use crate::comm::message::Control;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Display, EventLog};
 use crate::rank::executor::Executor;
@@ -226,6 +227,10 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'a, 
             let Some(message) = self.endpoint.poll()? else { return Ok(taken > 0) };
             let from = message.from;
             self.readmit(from)?;
+            if message.is(Control::Echo) {
+                self.echo = Some(from);
+                continue;
+            }
             match ToMaster::decode(message)? {
                 ToMaster::Result(entry) => self.on_result(from, entry, delivery)?,
                 ToMaster::Results(entries) => self.on_results(from, entries, delivery)?,
@@ -234,7 +239,6 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'a, 
                 ToMaster::TimedOut { task } => self.on_timeout(from, task, delivery)?,
                 ToMaster::Lost(lost) => self.on_member_lost(from, lost)?,
                 ToMaster::Retired => self.on_retired(from)?,
-                ToMaster::Echo => self.echo = Some(from),
                 ToMaster::Report(_) => {
                     let text = format!("rank {from} has left in the middle of a farm's run");
                     return Err(Error::new(ErrorKind::Wire, text).at_rank(0));

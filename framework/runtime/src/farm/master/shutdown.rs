@@ -4,6 +4,7 @@ use super::super::messages::{ToMaster, ToWorker};
 use super::super::state::{TaskCounts, WorkerState};
 use super::super::summary::Summary;
 use super::MasterRank;
+use crate::comm::message::Control;
 use crate::error::Result;
 use crate::observe::Event;
 use crate::wire::Item;
@@ -55,6 +56,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
                 moved = true;
                 let from = message.from;
                 self.readmit(from)?;
+                if message.is(Control::Echo) {
+                    continue;
+                }
                 match ToMaster::decode(message)? {
                     ToMaster::Report(_) => self.left(from),
                     ToMaster::Join(join) => self.on_join(from, &join)?,
@@ -64,8 +68,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
                     ToMaster::Result(_)
                     | ToMaster::Results(_)
                     | ToMaster::TimedOut { .. }
-                    | ToMaster::Retired
-                    | ToMaster::Echo => {}
+                    | ToMaster::Retired => {}
                 }
             }
             self.after_turn(moved, true)?;

@@ -7,6 +7,7 @@ use super::super::delivery::NoDelivery;
 use super::super::messages::ToWorker;
 use super::super::state::{Change, WorkerState};
 use super::MasterRank;
+use crate::balance::link_probe::LinkProbe;
 use crate::error::Result;
 use crate::observe::{Event, EventLog, Place};
 use crate::session::Config;
@@ -61,7 +62,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         self.controller.iteration(took);
         let now = self.clock.now();
         for bytes in self.controller.round_trips(now.saturating_sub(self.start)) {
-            self.round_trip(bytes)?;
+            self.round_trips(bytes)?;
         }
         if self.controller.is_due(now, false, 0) {
             self.look(now, false)?;
@@ -109,8 +110,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         Ok(())
     }
 
-    /// Times a message to an idle worker and its answer; the worker is another one each time.
-    fn round_trip(&mut self, bytes: usize) -> Result<()> {
+    /// Times messages to an idle worker and their answers, one without content and one of `bytes` bytes; the worker is another one
+    /// each time.
+    fn round_trips(&mut self, bytes: usize) -> Result<()> {
         let size = self.endpoint.size();
         let idle = |&rank: &usize| {
             let workers = self.state.workers();
@@ -119,24 +121,27 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         let Some(to) = (1..size).map(|n| 1 + (self.probed + n) % (size - 1)).find(idle) else {
             return Ok(());
         };
-        // Both lengths go to the same one in turn.
-        if bytes > 0 {
-            self.probed = to - 1;
-        }
-        self.echo = None;
-        let start = self.clock.now();
-        ToWorker::Probe { bytes }.send(self.endpoint, to)?;
-        while self.echo != Some(to) {
-            let moved = self.receive(&mut NoDelivery)?;
-            if self.echo == Some(to) {
-                break;
+        self.probed = to - 1;
+        let mut probe = LinkProbe::new(self.endpoint.run(), to, bytes, [1, 1]);
+        loop {
+            let start = self.clock.now();
+            let Some(question) = probe.ask(start) else { break };
+            self.echo = None;
+            self.endpoint.send_ready(to, question)?;
+            while self.echo != Some(to) {
+                let moved = self.receive(&mut NoDelivery)?;
+                if self.echo == Some(to) {
+                    break;
+                }
+                self.after_turn(moved, true)?;
+                let has_limit = self.endpoint.capabilities().real_time;
+                if has_limit && self.clock.now().saturating_sub(start) > ROUND_TRIP_LIMIT {
+                    return Ok(());
+                }
             }
-            self.after_turn(moved, true)?;
-            if self.clock.now().saturating_sub(start) > ROUND_TRIP_LIMIT && !self.clock.is_simulated() {
-                return Ok(());
-            }
+            probe.answered(self.clock.now());
         }
-        self.controller.echo(bytes, self.clock.now().saturating_sub(start));
+        self.controller.echo(bytes, probe.round_trips());
         Ok(())
     }
 }

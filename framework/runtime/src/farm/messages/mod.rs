@@ -31,8 +31,6 @@ tags! {
         Finish = 23,
         Report = 24,
         Status = 25,
-        Probe = 26,
-        Echo = 27,
         Chunk = 32,
         Done = 33,
         Join = 34,
@@ -67,8 +65,6 @@ pub(crate) enum ToMaster {
     Lost(Lost),
     /// A sub-master has no members left, and does tasks itself from now on.
     Retired,
-    /// The answer to [`ToWorker::Probe`].
-    Echo,
     /// The worker leaves; what it has done.
     Report(RankReport),
 }
@@ -95,11 +91,6 @@ pub(crate) enum ToWorker {
     Attach(Attach),
     /// A sub-master leads nobody any more: the run ends.
     Dissolve,
-    /// Nothing: the way there and back is timed.
-    Probe {
-        /// Bytes that it is long.
-        bytes: usize,
-    },
     /// The run is over.
     Finish,
 }
@@ -128,7 +119,6 @@ impl ToMaster {
             Tag::TimedOut => ToMaster::TimedOut { task: wire::from_bytes(body)? },
             Tag::Lost => ToMaster::Lost(wire::from_bytes(body)?),
             Tag::Retire => ToMaster::Retired,
-            Tag::Echo => ToMaster::Echo,
             Tag::Report => ToMaster::Report(wire::from_bytes(body)?),
             other => return Err(unexpected(from, other, "master")),
         })
@@ -154,7 +144,6 @@ impl ToMaster {
             ToMaster::TimedOut { task } => small(run, Tag::TimedOut, &task),
             ToMaster::Lost(lost) => small(run, Tag::Lost, &lost),
             ToMaster::Retired => small(run, Tag::Retire, &()),
-            ToMaster::Echo => small(run, Tag::Echo, &()),
             ToMaster::Report(report) => small(run, Tag::Report, &report),
         }
     }
@@ -187,7 +176,6 @@ impl ToWorker {
             Tag::Lead => ToWorker::Lead(wire::from_bytes(body)?),
             Tag::Attach => ToWorker::Attach(wire::from_bytes(body)?),
             Tag::Retire => ToWorker::Dissolve,
-            Tag::Probe => ToWorker::Probe { bytes: body.len() },
             Tag::Finish => ToWorker::Finish,
             other => return Err(unexpected(from, other, "worker")),
         })
@@ -209,11 +197,6 @@ impl ToWorker {
             ToWorker::Lead(lead) => small(run, Tag::Lead, &lead),
             ToWorker::Attach(attach) => small(run, Tag::Attach, &attach),
             ToWorker::Dissolve => small(run, Tag::Retire, &()),
-            ToWorker::Probe { bytes } => {
-                let mut head = frame_header(run, Tag::Probe).to_vec();
-                head.resize(head.len() + bytes, 0);
-                Ok(Frame::new(head))
-            }
             ToWorker::Finish => small(run, Tag::Finish, &()),
         }
     }

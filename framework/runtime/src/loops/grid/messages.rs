@@ -20,8 +20,6 @@ tags! {
     enum Tag {
         Finish = 23,
         Report = 24,
-        Probe = 26,
-        Echo = 27,
         Directive = 48,
         Rows = 49,
         HaloRow = 50,
@@ -43,10 +41,6 @@ pub(super) enum ToNeighbour<V> {
     Rows(Rows),
     /// The sender waits for rows that were announced to it, and can do nothing else.
     Wanted,
-    /// To be sent back: the way there and back is timed.
-    Probe(V),
-    /// A probe that comes back.
-    Echo(V),
 }
 
 /// To the coordinator.
@@ -242,8 +236,6 @@ impl ToNeighbour<&[u8]> {
             ToNeighbour::RowsComing => Frame::new(framed(run, Tag::Rows, 0)),
             ToNeighbour::Rows(rows) => rows.encode(run, Tag::Rows),
             ToNeighbour::Wanted => Frame::new(framed(run, Tag::Wanted, 0)),
-            ToNeighbour::Probe(bytes) => bulk(run, Tag::Probe, bytes),
-            ToNeighbour::Echo(bytes) => bulk(run, Tag::Echo, bytes),
         })
     }
 }
@@ -257,8 +249,6 @@ impl<V> ToNeighbour<V> {
             ToNeighbour::RowsComing => "that rows follow",
             ToNeighbour::Rows(_) => "rows",
             ToNeighbour::Wanted => "that rows are wanted",
-            ToNeighbour::Probe(_) => "a probe",
-            ToNeighbour::Echo(_) => "an echo",
         };
         unexpected(from, what, expected)
     }
@@ -303,8 +293,6 @@ impl Received {
             Tag::Rows if body.is_empty() && parts.is_empty() => ToNeighbour::RowsComing,
             Tag::Rows => ToNeighbour::Rows(Rows::decode(from, &body, parts)?),
             Tag::Wanted => ToNeighbour::Wanted,
-            Tag::Probe => ToNeighbour::Probe(body),
-            Tag::Echo => ToNeighbour::Echo(body),
             Tag::Report => return Ok(Received::ForCoordinator(wire::from_bytes(&body)?)),
             Tag::Finish => return Ok(Received::ForSpare(ToSpare::Finish)),
             Tag::Gather => return Err(unexpected(from, "rows to be gathered", "messages of a running loop")),

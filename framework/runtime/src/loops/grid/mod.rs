@@ -14,7 +14,6 @@ mod golden_tests;
 mod grid_loop;
 mod huge_pages;
 mod kernel;
-mod link_probe;
 mod local_rows;
 mod messages;
 mod neighbours;

@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::chain::Chain;
 use super::checkpoint::{CheckpointWriter, LastSaved};
 use super::kernel::{Done, Kernel, Task};
-use super::link_probe::LinkProbe;
 use super::messages::{Outgoing as ToNeighbours, Received, ToCoordinator, ToNeighbour, ToSpare};
 use super::neighbours::Position;
 use super::times::Times;
 use super::worker::{Step, Worker};
+use crate::balance::link_probe::{LinkProbe, ROUNDS};
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::Message;
+use crate::comm::message::{Control, Message};
 use crate::error::{BoxError, Result};
 use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
@@ -104,10 +104,10 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
     /// Sends the next probe; after the last one the sweeps begin.
     fn probe(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let Phase::Probing(probe) = &mut self.phase else { return Ok(()) };
-        if let Some(bytes) = probe.ask(now) {
-            return ToNeighbours::send(out, probe.to, ToNeighbour::Probe(&vec![0; bytes]));
+        if let Some(question) = probe.ask(now) {
+            return Outgoing::send(out, probe.to, question);
         }
-        let (empty, full) = probe.costs();
+        let [empty, full] = probe.one_way();
         self.worker.know_costs(empty, full);
         self.phase = Phase::Sweeping;
         Ok(())
@@ -278,7 +278,7 @@ where
         if let (Some(bytes), Some(below), Some(_)) =
             (self.worker.asks_for_costs(), self.position.below(), &self.coordinator)
         {
-            self.phase = Phase::Probing(LinkProbe::new(below, bytes));
+            self.phase = Phase::Probing(LinkProbe::new(out.run(), below, bytes, ROUNDS));
             self.probe(at.now(), out)?;
         }
         Ok(())
@@ -287,24 +287,21 @@ where
     #[inline]
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let from = message.from;
-        match (Received::decode(message)?, &mut self.coordinator, &mut self.phase) {
-            // Rank 0 times how long this takes.
-            (Received::FromNeighbour(ToNeighbour::Probe(bytes)), ..) => {
-                ToNeighbours::send(out, from, ToNeighbour::Echo(&bytes))
-            }
-            (Received::FromNeighbour(ToNeighbour::Echo(_)), _, Phase::Probing(probe)) if probe.to == from => {
-                let now = at.now();
-                probe.answered(now);
-                self.probe(now, out)
-            }
+        if let Phase::Probing(probe) = &mut self.phase
+            && message.is(Control::Echo)
+            && probe.to == from
+        {
+            let now = at.now();
+            probe.answered(now);
+            return self.probe(now, out);
+        }
+        match (Received::decode(message)?, &mut self.coordinator) {
             (Received::FromNeighbour(ToNeighbour::Wanted), ..) => {
                 self.push_out = Some(PushOut { to: from, since: None });
                 Ok(())
             }
             (Received::FromNeighbour(message), ..) => self.worker.receive(from, message),
-            (Received::ForCoordinator(message), Some(coordinator), _) => {
-                coordinator.on_message(from, message)
-            }
+            (Received::ForCoordinator(message), Some(coordinator)) => coordinator.on_message(from, message),
             (other, ..) => Err(other.unexpected(from, "messages of a loop over a grid")),
         }
     }

@@ -4,7 +4,7 @@ use armature_planner::pipeline::Mapping;
 
 use super::super::controller::Controller;
 use super::super::machine::table::Table;
-use super::super::messages::{Prepare, Ready, Switch, Tag, frame};
+use super::super::messages::{Prepare, Ready, Switch, frame};
 use super::super::remaps::Remap;
 use super::{Change, Coordinator, out_of_step};
 use crate::error::Result;
@@ -63,7 +63,7 @@ impl Coordinator<'_, '_> {
         at: &Moment,
         out: &mut Outgoing<'_>,
     ) -> Result<()> {
-        let Some(change) = &mut self.change else { return Err(out_of_step(from, Tag::Ready)) };
+        let Some(change) = &mut self.change else { return Err(out_of_step(from, "that it is ready")) };
         change.waiting.retain(|&rank| rank != from);
         let all = change.waiting.is_empty();
         self.performance_model.ready(from, &ready.movable, &ready.warm_up);

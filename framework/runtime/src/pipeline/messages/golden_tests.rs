@@ -7,8 +7,10 @@ use armature_planner::pipeline::{Block, Dispatch, Mapping};
 use armature_planner::{Link, Platform};
 
 use super::batch::stamp;
-use super::{Assign, Content, Finish, Offer, OutOfOrder, Prepare, Ready, Request, Switch, Token, encode};
-use crate::balance::probe::{Answer, Question, Speed};
+use super::{
+    Assign, Content, Finish, MeasureSpeed, Offer, OutOfOrder, Prepare, Ready, Request, Switch, Token, encode,
+};
+use crate::balance::probe::Speed;
 use crate::comm::Part;
 use crate::golden::{Messages, RUN};
 use crate::pipeline::RankReport;
@@ -96,12 +98,9 @@ fn messages_of_a_pipeline_are_as_they_were() {
     add(&mut messages, "what a rank has measured", &measurements);
     let platform = Platform::with_speeds(&[1.0, 2.0], Link { bandwidth: 1e9, setup: 1e-6 }).unwrap();
     messages.bytes("a platform", &wire::to_bytes(&platform).unwrap());
-    add(&mut messages, "a rank is asked for its speed", &Question::Speed);
-    add(&mut messages, "a rank is asked for an echo", &Question::Ping);
-    add(&mut messages, "a rank is asked for an echo of a large message", &Question::Bulk);
+    add(&mut messages, "a rank is asked for its speed", &MeasureSpeed);
     let speed = Speed { alone: 1e9, took: 0.02, lost: 0.005 };
-    add(&mut messages, "a rank's speed", &Answer::Speed(speed));
-    add(&mut messages, "an echo", &Answer::Pong);
+    add(&mut messages, "a rank's speed", &speed);
 
     let stage = StageStats {
         items: 1,

@@ -16,7 +16,7 @@ use super::machine::batch::Batch;
 use super::machine::table::Table;
 use super::metrics::Measurements;
 use super::stats::RankReport;
-use crate::balance::probe::{Answer, Question};
+use crate::balance::probe::Speed;
 use crate::comm::message::{Message, frame_header, tags};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
@@ -35,8 +35,8 @@ tags! {
         Token = 22,
         Finish = 23,
         Report = 24,
-        Probe = 26,
-        Probed = 27,
+        MeasureSpeed = 26,
+        Speed = 27,
         Switch = 28,
         Measurements = 29,
         OutOfOrder = 30,
@@ -56,7 +56,7 @@ pub(crate) enum Received {
 pub(crate) enum Directive {
     Prepare(Prepare),
     Switch(Switch),
-    Probe(Question),
+    MeasureSpeed,
     /// The stream is over.
     Finish,
 }
@@ -66,7 +66,7 @@ pub(crate) enum Directive {
 pub(crate) enum Report {
     Ready(Ready),
     Measurements(Measurements),
-    Probed(Answer),
+    Speed(Speed),
     /// The last one.
     Total(RankReport),
 }
@@ -107,8 +107,8 @@ macro_rules! contents {
 }
 
 contents! {
-    Prepare => Prepare, Switch => Switch, Question => Probe, Finish => Finish,
-    Ready => Ready, Measurements => Measurements, Answer => Probed, RankReport => Report,
+    Prepare => Prepare, Switch => Switch, MeasureSpeed => MeasureSpeed, Finish => Finish,
+    Ready => Ready, Measurements => Measurements, Speed => Speed, RankReport => Report,
     Request => Request, Offer => Offer, Assign => Assign, OutOfOrder => OutOfOrder, Token => Token,
 }
 
@@ -144,11 +144,11 @@ impl Received {
         Ok(match tag {
             Tag::Prepare => Received::Directive(Directive::Prepare(wire::from_bytes(body)?)),
             Tag::Switch => Received::Directive(Directive::Switch(wire::from_bytes(body)?)),
-            Tag::Probe => Received::Directive(Directive::Probe(wire::from_bytes(body)?)),
+            Tag::MeasureSpeed => Received::Directive(Directive::MeasureSpeed),
             Tag::Finish => Received::Directive(Directive::Finish),
             Tag::Ready => Received::Report(Report::Ready(wire::from_bytes(body)?)),
             Tag::Measurements => Received::Report(Report::Measurements(wire::from_bytes(body)?)),
-            Tag::Probed => Received::Report(Report::Probed(wire::from_bytes(body)?)),
+            Tag::Speed => Received::Report(Report::Speed(wire::from_bytes(body)?)),
             Tag::Report => Received::Report(Report::Total(wire::from_bytes(body)?)),
             Tag::Batch => {
                 let bytes = body.len() + message.parts.iter().map(Part::len).sum::<usize>();
@@ -209,6 +209,10 @@ pub(crate) struct Ready {
 pub(crate) struct Switch {
     pub(crate) epoch: u32,
 }
+
+/// Run the kernel of the probe, and say how fast it was.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct MeasureSpeed;
 
 /// The stream is over: end, and report.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
