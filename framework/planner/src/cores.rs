@@ -7,7 +7,7 @@ use crate::range::{self, POSITIVE};
 /// Processors of a [`Platform`](crate::Platform) that have fewer cores together than they are: ranks of a node that
 /// are bound to one core, or that run wherever there is room.
 ///
-/// Each of them is as fast as the platform says while it has a core; all of them together have so many cores, whichever
+/// Each of them is as fast as the platform says while it has a core; all of them together have `cores` cores, whichever
 /// of them are at work. One that does nothing is no capacity of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,7 +20,7 @@ pub struct SharedCores {
 }
 
 impl SharedCores {
-    /// What is wrong with groups of a platform of so many processors.
+    /// What is wrong with groups of a platform of `processors` processors.
     pub(crate) fn fault(groups: &[SharedCores], processors: usize) -> Option<String> {
         let mut seen = vec![false; processors];
         for group in groups {

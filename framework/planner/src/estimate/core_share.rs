@@ -104,7 +104,7 @@ pub fn load_of_others(shares: &[f64], active: &[f64], cores: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// By number: how likely it is that so many of the ranks other than `rank` are ready at the same time.
+/// By number: how likely it is that this number of the ranks other than `rank` are ready at the same time.
 fn ready_beside(rank: usize, active: &[f64]) -> Vec<f64> {
     let mut ready = vec![1.0];
     for (_, &p) in active.iter().enumerate().filter(|&(other, _)| other != rank) {

@@ -43,10 +43,10 @@ pub struct FitOptions {
     /// Weight of a rank's prior speed, where a measurement weighs 1 in the mean. It should be tiny: the prior is to
     /// decide only what the measurements leave open.
     pub prior: f64,
-    /// A rank that is faster than before counts for so many that are slower. Ranks lose speed to other load more
+    /// A rank that is faster than before counts for this number of ranks that are slower. Ranks lose speed to other load more
     /// often than they gain any.
     pub faster: f64,
-    /// A stage whose work is another than before counts for so many ranks that became slower.
+    /// A stage whose work is another than before counts for this number of ranks that became slower.
     pub work: f64,
 }
 

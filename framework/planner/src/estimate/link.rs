@@ -112,7 +112,7 @@ impl LinkTraffic {
         }
     }
 
-    /// So many messages of together `bytes` arrived within `seconds`, one behind the other: the link carries no less than
+    /// `messages` messages of together `bytes` arrived within `seconds`, one behind the other: the link carries no less than
     /// that, however long they waited for each other. What is no number is ignored.
     pub fn carried(&mut self, bytes: f64, messages: u64, seconds: f64) {
         let (bandwidth, interval) = (bytes / seconds, seconds / messages as f64);

@@ -139,7 +139,7 @@ mod tests {
     const PROBED: Link = Link { bandwidth: 1e9, setup: 20e-6 };
     const SLOW: Link = Link { bandwidth: 1e7, setup: 2e-3 };
 
-    /// So many messages of these sizes over a link, each waiting for up to `wait` seconds more.
+    /// `rounds` messages of each of these sizes over a link, each waiting for up to `wait` seconds more.
     fn traffic(link: Link, offset: f64, sizes: &[f64], rounds: u32, wait: f64, seed: u64) -> LinkTraffic {
         let mut traffic = LinkTraffic::new(PROBED);
         let mut rng = StdRng::seed_from_u64(seed);

@@ -3,14 +3,14 @@
 use super::value::{Estimate, Source};
 use crate::range;
 
-/// Batches are put together to samples of at least so many busy seconds: several turns of the scheduler and thousands of the
+/// The fewest busy seconds of a sample, to which batches are put together: several turns of the scheduler and thousands of the
 /// clock's steps. With much less, a rank that was held up for a moment makes a sample of its own, and is clipped.
 const SAMPLE: f64 = 0.005;
 /// Samples after which an old one counts half. With twice as many, a change is followed twice as late.
 const HALF_LIFE: usize = 16;
 /// Samples that are looked back on: older ones would count for less than a sixteenth.
 const WINDOW: usize = 2 * 2 * HALF_LIFE;
-/// A sample counts for no more than so many times the median. Of exponential times one in thirty is above, and the mean 3 %
+/// How many times the median a sample counts for at most. Of exponential times one in thirty is above, and the mean 3 %
 /// too low; a spike that is much longer than the clip lifts the mean of a full window by a fifth.
 const CLIP: f64 = 5.0;
 /// Samples from which on the estimate has settled: the mean of five exponential times is known to 45 %.

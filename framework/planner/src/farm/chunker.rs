@@ -6,7 +6,7 @@ use super::knowledge::{ChunkDone, Knowledge, Supply};
 use super::policy::{Policy, View, policy};
 use super::statistics::TaskStatistics;
 
-/// A stream whose end is not known is taken to have so many tasks for each worker at least.
+/// Tasks for each worker that a stream whose end is not known is taken to have at least.
 const SURE_TO_COME: u64 = 8;
 
 /// Says how many tasks the next chunk of a worker has.
@@ -149,7 +149,7 @@ impl Chunker {
         }
     }
 
-    /// So many tasks that were handed out are to be handed out again: those of a worker that has died, or of a chunk
+    /// `tasks` tasks that were handed out are to be handed out again: those of a worker that has died, or of a chunk
     /// for which there were not enough tasks.
     pub fn give_back(&mut self, tasks: u64) {
         self.given = self.given.saturating_sub(tasks);

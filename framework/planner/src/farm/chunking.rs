@@ -30,7 +30,7 @@ pub enum Chunking {
     Static,
     /// Self-scheduling: one task at a time.
     SelfScheduling,
-    /// Chunks of so many tasks.
+    /// Chunks of this number of tasks.
     Fixed(u64),
     /// Fixed size chunking of Cesar et al. (2006): batches of a part f of the whole. f is 0.25 in the first two
     /// iterations, and the best of 0.1, 0.2, … 1 by a simulation of the last one from then on.

@@ -11,7 +11,7 @@ use crate::range;
 pub enum Supply {
     /// Just as many.
     Exactly(u64),
-    /// A stream whose end is not known; so many are sure (0 will do).
+    /// A stream whose end is not known; this number of tasks is sure to come (0 will do).
     AtLeast(u64),
 }
 

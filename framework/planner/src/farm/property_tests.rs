@@ -10,7 +10,7 @@ use super::*;
 #[derive(Clone, Debug)]
 enum Step {
     Ask(usize),
-    /// The oldest chunk of the n-th worker comes back, each task having taken so many µs.
+    /// The oldest chunk of the n-th worker comes back, each task having taken this number of µs.
     Back(usize, u32),
     Die(usize),
     Join(usize),

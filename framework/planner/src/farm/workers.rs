@@ -7,8 +7,8 @@ use super::stream::Repeated;
 use crate::error::Result;
 use crate::tuner::{Candidate, Decision, Outcome, Situation, Tuner, TunerOptions};
 
-/// A number of workers that takes so many times what it was predicted to take is not kept, nor one whose Pi is so many times
-/// as high where time and workers are weighed against each other. Iterations differ by some per cent from one to the next.
+/// A number of workers that takes this factor longer than it was predicted to take is not kept, nor one whose Pi is higher by
+/// this factor where time and workers are weighed against each other. Iterations differ by some per cent from one to the next.
 const SLOWER: f64 = 1.1;
 
 /// Decides on the number of workers between iterations.

@@ -21,7 +21,7 @@ use crate::tuner::{Reason, Verdict};
 /// What a movement must save while ranks have reported only a few times. A rank that shares its core with a load makes the
 /// others wait for a third of the time; that can wait for some reports more, one that is several times as slow cannot …
 const UNSURE: f64 = 0.4;
-/// … but for so many, where several are asked for: a first one alone is often as slow without any load.
+/// … but for this number of reports, where several are asked for: a first one alone is often as slow without any load.
 const FEW: u32 = 2;
 
 /// What a rank has done since its rate began to be measured, up to some number of reports.
@@ -109,7 +109,7 @@ fn shift(decision: &LoopDecision) -> Vec<i64> {
 }
 
 impl LoopBalancer {
-    /// A balancer for so many ranks, which knows nothing of them yet.
+    /// A balancer for `ranks` ranks, which knows nothing of them yet.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there are no ranks or more than a million, and as
@@ -136,7 +136,7 @@ impl LoopBalancer {
         &self.options
     }
 
-    /// From now on the operating system is taken to let a process run for so many seconds while others wait. Negative
+    /// From now on the operating system is taken to let a process run for `seconds` seconds while others wait. Negative
     /// and infinite times are passed over.
     pub fn set_quantum(&mut self, seconds: f64) {
         if let Some(seconds) = range::amount(seconds) {
@@ -150,7 +150,7 @@ impl LoopBalancer {
         self.period.scheduling()
     }
 
-    /// From now on each rank keeps so many units at least ([`least`](LoopOptions::least)).
+    /// From now on each rank keeps `units` units at least ([`least`](LoopOptions::least)).
     pub fn set_least(&mut self, units: u64) {
         self.options.least = units;
     }

@@ -37,7 +37,7 @@ impl Bench {
         self.look_with(&self.reports(speeds), Ahead::Unknown)
     }
 
-    /// Carries out the moves in so many seconds.
+    /// Carries out the moves, which takes `seconds` seconds.
     fn carry_out(&mut self, decision: &LoopDecision, seconds: f64) {
         assert!(decision.is_act(), "{decision}");
         for m in rounds(&self.held, &decision.moves).unwrap().into_iter().flatten() {

@@ -32,15 +32,15 @@ pub struct LoopOptions {
     pub reach: Reach,
     /// How rates are smoothed.
     pub smoothing: Smoothing,
-    /// So many reports of a rank are awaited; those from the second on are put together, and their rate is taken for that
-    /// of the rank; only later ones are smoothed. Until all ranks have so many, a movement must save two fifths, and none is
+    /// How many reports of a rank are awaited; those from the second on are put together, and their rate is taken for that
+    /// of the rank; only later ones are smoothed. Until all ranks have that number, a movement must save two fifths, and none is
     /// made while a rank has a single one. At least 1. `None` is 1, as in the paper; in loops over grids it is 4: first
     /// reports are of cold caches and connections that are made, and of rows whose rates depend on the width of strips,
     /// and smoothing would hold to a wrong first rate for long.
     pub settling: Option<u32>,
     /// Least saving, as a part of the present time (`tfract`); at least 0 and less than 1.
     pub threshold: f64,
-    /// Moves are not made if they cost more than so many times what they are expected to save; more than 0. The paper
+    /// How many times what moves are expected to save they may cost; more than 0. Others are not made. The paper
     /// says only that costs must *greatly exceed* benefits; 2 is a reconstruction. `None`: costs are not weighed.
     pub margin: Option<f64>,
     /// Whether what past movements have really saved is counted, too. The paper has nothing of the kind: it weighs what

@@ -23,7 +23,7 @@ impl ShiftCost {
         ShiftCost { fixed: empty, per_element }
     }
 
-    /// Seconds of a shift of so many elements.
+    /// Seconds of a shift of `elements` elements.
     pub fn time(&self, elements: f64) -> f64 {
         self.fixed + self.per_element * elements
     }
@@ -103,7 +103,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Seconds of the sweep in so many blocks (9). One rank sends nothing.
+    /// Seconds of the sweep in `blocks` blocks (9). One rank sends nothing.
     pub fn time(&self, blocks: f64) -> f64 {
         if self.ranks <= 1 || self.iterations == 0 {
             return self.sequential;
@@ -137,7 +137,7 @@ impl Sweep {
         self.in_blocks_of(block)
     }
 
-    /// The sweep in blocks of so many iterations; 0 counts as 1.
+    /// The sweep in blocks of `block` iterations; 0 counts as 1.
     pub fn in_blocks_of(&self, block: u64) -> Grain {
         let block = block.max(1);
         let blocks = self.iterations.div_ceil(block);

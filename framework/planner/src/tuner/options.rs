@@ -34,7 +34,7 @@ pub struct TunerOptions {
     pub cool_down: f64,
     /// Least pause after a change, in multiples of what the change cost.
     pub cool_down_costs: f64,
-    /// The threshold is so many times as high for an arrangement that was left; 1 or more.
+    /// By what factor the threshold is higher for an arrangement that was left; 1 or more.
     pub return_factor: f64,
     /// Seconds for which it is remembered that an arrangement was left.
     pub memory: f64,

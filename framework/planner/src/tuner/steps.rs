@@ -9,7 +9,7 @@ use super::outcome::Outcome;
 use crate::error::Result;
 use crate::range::is_less;
 
-/// Pauses grow to so many doublings at most.
+/// Doublings of a pause at most.
 const MOST_SETBACKS: u32 = 4;
 /// Looks in a row in which a gain must be decisive.
 const DECISIVE_LOOKS: u32 = 2;

@@ -15,7 +15,7 @@ enum Step {
     Begin(Supply, Vec<usize>),
     Ask(usize, u64),
     Done(ChunkDone),
-    /// The newest chunk comes back, each task having taken so many seconds.
+    /// The newest chunk comes back, each task having taken this number of seconds.
     Back(f64),
     GiveBack(u64),
     Supply(Supply),

@@ -110,8 +110,8 @@ impl TrafficStats {
         self.sending = Some(shortest(self.sending, took.as_secs_f64()));
     }
 
-    /// For how long a message keeps its sender busy, as far as it has been measured, where chunks go out by so many
-    /// `ports` at a time: those of sub-masters, or that of rank 0.
+    /// For how long a message keeps its sender busy, as far as it has been measured, where chunks go out by
+    /// `ports` ranks at a time: those of sub-masters, or that of rank 0.
     pub(crate) fn messages(&self, ports: usize) -> MessageCosts {
         let sending = self.sending.or(self.one_way).unwrap_or(START_UP);
         MessageCosts::new(sending / ports.max(1) as f64, PER_BYTE)

@@ -44,7 +44,7 @@ impl StatusWriter {
         self.write()
     }
 
-    /// So many tasks are done.
+    /// `tasks` further tasks are done.
     #[inline]
     pub(crate) fn done(&mut self, tasks: u64, now: impl FnOnce() -> Duration) {
         if self.path.is_some() && self.rank == 0 && tasks != self.job_status.done {

@@ -21,7 +21,7 @@ pub(crate) fn short(x: f64) -> String {
     }
 }
 
-/// So many of a thing: `1 rank`, `3 batches`.
+/// A number and the name of what is counted: `1 rank`, `3 batches`.
 pub(crate) fn count(n: u64, thing: &str) -> String {
     match n {
         1 => format!("1 {thing}"),

@@ -165,7 +165,7 @@ fn a_rank_that_becomes_slow_gets_less_within_half_a_second() {
     assert!(hosts(1).contains(&0), "rank 0 helps with stage b: {mapping:?}");
 }
 
-/// The first decisions for a stream that begins on rank 1 alone, beside a rank 0 that is so many times as fast.
+/// The first decisions for a stream that begins on rank 1 alone, beside a rank 0 that is `times` as fast.
 fn first_decisions(times: f64) -> [Decision<Mapping>; 3] {
     let (mut controller, mut performance_model, _) = subject(Balance::Live);
     let platform = Platform::with_speeds(&[times, 1.0], Link::FREE).unwrap().with_ext_on(0).unwrap();

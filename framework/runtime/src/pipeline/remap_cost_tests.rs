@@ -23,7 +23,7 @@ impl Stream {
         Progress { now, elapsed: now, items: self.items, drawn, left: None, batches: (self.items, drawn) }
     }
 
-    /// So many items arrive, one every `ms`.
+    /// `items` items arrive, one every `ms`.
     fn flow(&mut self, items: u64, ms: f64) -> &mut Self {
         for _ in 0..items {
             self.ms += ms;

@@ -14,8 +14,8 @@ use crate::session::Config;
 const BURST: usize = 16;
 /// Jobs of less than a microsecond done inline before the rank looks at its messages: a look costs as much as such a job.
 const TINY_BURST: u32 = 8;
-/// Turns between two ticks while there is work: reading the clock costs a part of a turn with tiny jobs, and with those so many
-/// turns last about a millisecond.
+/// Turns between two ticks while there is work: reading the clock costs a part of a turn with tiny jobs, and 256 turns
+/// with those last about a millisecond.
 const TURNS_PER_TICK: u32 = 256;
 
 /// Runs a [`Protocol`] on a rank.

@@ -23,8 +23,8 @@ pub(crate) trait Protocol: Sized {
     /// The user code of the rank.
     type Code: UserCode;
 
-    /// Under the simulator: a message waits for at most one part of so many of the time that the job in hand has taken so far. 1
-    /// where messages need no answer before the job is done; looks that are more frequent only make the simulation slow.
+    /// Under the simulator: looks at the messages while a job runs. With n, a message waits for at most one n-th of the time
+    /// that the job has taken so far. 1 where messages need no answer before the job is done; looks that are more frequent only make the simulation slow.
     const LOOKS_PER_SIMULATED_JOB: u32 = 1;
 
     /// Whether all messages that have come are taken in between two jobs where user code runs inline, for the sake of decisions by
@@ -157,7 +157,7 @@ impl<'e> Outgoing<'e> {
         self.0.transport().sends_done()
     }
 
-    /// On rank 0: so many tasks or items are done.
+    /// On rank 0: `items` further tasks or items are done.
     pub(crate) fn note_done(&mut self, items: u64) {
         self.0.note_done(items);
     }

@@ -24,7 +24,7 @@ use super::watched::{REMEDY, Watched};
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
 
-/// So many items of a type are examined from the first on, and then those with a power of two as their number. One takes
+/// Items of a type that are examined from the first on; after them, those with a power of two as their number are. One takes
 /// about as long as two or three encodings of it; with fewer, less of what is wrong by values is found.
 const FIRST: u64 = 64;
 /// Examining items for no other reason than their number takes this time at most, for each type and process; but the first

@@ -5,7 +5,7 @@ use super::super::policy::View;
 use super::sample::{Distribution, Sample};
 
 /// While few chunks have come back, tasks are taken to differ by this part of their mean as well; it weighs as much as
-/// so many chunks.
+/// [`PRIOR_WEIGHT`] chunks.
 const PRIOR_SPREAD: f64 = 0.5;
 const PRIOR_WEIGHT: f64 = 4.0;
 

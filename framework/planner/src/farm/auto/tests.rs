@@ -3,7 +3,7 @@
 use super::*;
 use crate::farm::{Knowledge, MessageCosts, TaskStatistics};
 
-/// The beginning of an iteration of so many tasks, for four workers.
+/// The beginning of an iteration of `tasks` tasks, for four workers.
 fn view<'a>(tasks: u64, statistics: &'a TaskStatistics, knowledge: &'a Knowledge) -> View<'a> {
     View { iteration: 1, total: tasks, left: tasks, workers: &[0, 1, 2, 3], statistics, knowledge }
 }

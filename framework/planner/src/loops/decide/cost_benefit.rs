@@ -21,7 +21,7 @@ pub struct MovementCosts {
 }
 
 impl MovementCosts {
-    /// Seconds where the busiest rank sends and receives so many units.
+    /// Seconds where the busiest rank sends and receives `units` units.
     pub fn time(&self, units: u64) -> f64 {
         self.fixed + self.per_unit * units as f64
     }

@@ -38,7 +38,7 @@ pub struct LoopDecision {
     pub kept: f64,
     /// Seconds that the moves are expected to take.
     pub cost: f64,
-    /// Costs may be so many times what is saved; `None` if they are not weighed.
+    /// How many times what is saved the costs may be; `None` if they are not weighed.
     pub margin: Option<f64>,
     /// What is to be done.
     pub verdict: Verdict,

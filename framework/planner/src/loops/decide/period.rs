@@ -18,7 +18,7 @@ pub struct PeriodOptions {
     /// Seconds for which the operating system lets a process run while others wait. The paper's machines had 0.1 s;
     /// today it is a few milliseconds.
     pub quantum: f64,
-    /// A period has at least so many quanta, so that taking turns averages out; the paper finds 5 to 10.
+    /// The fewest quanta of a period, so that taking turns averages out; the paper finds 5 to 10.
     pub quantum_scale: f64,
 }
 
@@ -153,7 +153,7 @@ impl PeriodChooser {
         self.movements.push_back((now, seconds));
     }
 
-    /// The target period from `now` on, where an interaction costs so many seconds.
+    /// The target period from `now` on, where an interaction costs `interaction` seconds.
     pub fn update(&mut self, now: f64, interaction: f64) -> f64 {
         let count = self.movements.len().max(1) as f64;
         let movement = self.movements.iter().map(|(_, seconds)| seconds).sum::<f64>() / count;

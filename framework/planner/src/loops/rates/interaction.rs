@@ -49,7 +49,7 @@ pub enum Ahead {
     /// Nobody knows.
     #[default]
     Unknown,
-    /// All units, so many more times.
+    /// All units, this number of times more.
     Passes(f64),
     /// What the ranks have now is what they have not done in a pass that is running. At the beginning of the next one units are
     /// shared out anew, so that a gain lasts until the end of this one, and does so as surely as rates are known.
@@ -57,7 +57,7 @@ pub enum Ahead {
 }
 
 impl Interaction<'_> {
-    /// Checks what so many ranks have told, the last time at `last`.
+    /// Checks what all `ranks` ranks have told, the last time at `last`.
     ///
     /// # Errors
     /// [`ErrorKind::Loop`](crate::ErrorKind::Loop) if there is not one report of each rank, a number is negative or not

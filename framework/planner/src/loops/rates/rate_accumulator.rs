@@ -5,18 +5,18 @@ use crate::range;
 
 /// The part of the shortest period for which a rank must have worked before its rate is told …
 const ENOUGH: f64 = 0.5;
-/// … and so many of them must have passed at the most.
+/// … and this number of them must have passed at the most.
 const PATIENCE: f64 = 10.0;
 
 /// Ranks are not asked to report in the middle of a pass, for the sake of one that has run out of units, if all will be done
-/// in so many seconds.
+/// within these seconds.
 pub const SOON: f64 = 2e-3;
-/// Reports are at least so many seconds apart where nothing else bounds that: on a simulated host interactions may cost
+/// The fewest seconds between two reports where nothing else bounds that: on a simulated host interactions may cost
 /// nothing.
 pub const LEAST_PERIOD: f64 = 5e-3;
 
-/// Whether the operating system's turns have evened out in a report of so many seconds of computing, within so many
-/// since the report before. `shortest` is [the time that they need](crate::loops::LoopBalancer::shortest_period), of which part
+/// Whether the operating system's turns have evened out in a report of `seconds` seconds of computing, `span` seconds
+/// after the report before. `shortest` is [the time that they need](crate::loops::LoopBalancer::shortest_period), of which part
 /// may be missing: periods are made up of whole passes or blocks. A rank that mostly waits may never work as long.
 pub fn tells_rate(seconds: f64, span: f64, shortest: f64) -> bool {
     seconds >= ENOUGH * shortest || span >= PATIENCE * shortest
@@ -45,7 +45,7 @@ pub struct RateAccumulator {
 }
 
 impl RateAccumulator {
-    /// The rank has done so many units in so many seconds of computing, within so many since it last reported. What is
+    /// The rank has done `units` units in `seconds` seconds of computing, within `span` seconds since it last reported. What is
     /// negative, above 1e60 or no number is ignored.
     pub fn add(&mut self, units: f64, seconds: f64, span: f64) {
         if [units, seconds, span].iter().any(|value| range::amount(*value).is_none()) {
@@ -56,7 +56,7 @@ impl RateAccumulator {
         self.span += span;
     }
 
-    /// What a balancer is told of the rank, which has so many units.
+    /// What a balancer is told of the rank, which has `held` units.
     pub fn report(&mut self, held: u64, shortest: f64) -> Report {
         let RateAccumulator { units, seconds, span, is_told } = *self;
         if is_told && !tells_rate(seconds, span, shortest) {

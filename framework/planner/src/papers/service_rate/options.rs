@@ -32,7 +32,7 @@ pub struct RateOptions {
     pub relative: bool,
     /// Filtered standard errors within this of zero are converged (lost).
     pub tolerance: f64,
-    /// So many of them in a row end the search (lost).
+    /// How many of them in a row end the search (lost).
     pub convergence_window: usize,
     /// Fewest quantiles behind an estimate; at least 2.
     pub min_quantiles: u64,

@@ -20,7 +20,7 @@ use crate::pipeline::spec::PipelineSpec;
 
 /// A flexible mapping may be slower than the plan by this part, which is less than works and speeds are known to.
 const SLOWER: f64 = 0.02;
-/// So many processors are tried for what cannot be replicated.
+/// Processors that are tried for what cannot be replicated.
 const MOST_SERIAL_HOSTS: usize = 4;
 
 /// The flexible mapping to take instead of a plan with a production time, and its own time, if there is one that is about
@@ -100,7 +100,7 @@ mod tests {
             .stage(StageSpec::new("write", 0.02, 8.0).serial().pinned(0))
     }
 
-    /// Processors of these speeds, of which two at a time share so many cores.
+    /// Processors of these speeds, of which two at a time share `cores`, pair by pair.
     fn pairs(speeds: &[f64], cores: &[f64]) -> Platform {
         let group = |(g, &cores): (usize, &f64)| SharedCores { processors: vec![2 * g, 2 * g + 1], cores };
         let platform =

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::system::{Load, LoopSystem, Sharing};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most steps of a simulation: a pass of a rank, a switch of a load, a turn, an event. So many take some seconds.
+/// Most steps of a simulation: a pass of a rank, a switch of a load, a turn, an event. This number of them takes some seconds.
 const MOST_STEPS: u64 = 1 << 26;
 /// Steps that count for each number of a decision: what it takes to make one, about. Decisions are kept, and so all that are
 /// take no more than some MiB.
@@ -24,7 +24,7 @@ impl Effort {
         self.spend(1)
     }
 
-    /// A decision of so many ranks is kept.
+    /// A decision of `ranks` ranks is kept.
     pub(super) fn decision(&self, ranks: usize) {
         self.spend(STEPS_FOR_A_NUMBER.saturating_mul(NUMBERS.saturating_add(ranks as u64)));
     }

@@ -20,7 +20,7 @@ pub struct Load {
 pub enum Sharing {
     /// Each has half, at any time.
     Fluid,
-    /// In turns of so many seconds (round robin). Who has waited for something else begins a new turn after the
+    /// In turns of this number of seconds (round robin). Who has waited for something else begins a new turn after the
     /// other's has ended.
     Turns(f64),
 }

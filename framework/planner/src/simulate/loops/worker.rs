@@ -29,7 +29,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// With so many units, before the first pass.
+    /// With `held` units, before the first pass.
     pub(super) fn new(processor: Processor, held: u64) -> Self {
         Worker {
             processor,
@@ -102,7 +102,7 @@ impl Worker {
         is_done
     }
 
-    /// Does nothing of the loop for so many seconds of the processor's time.
+    /// Does nothing of the loop for `seconds` seconds of the processor's time.
     pub(super) fn pause(&mut self, now: f64, seconds: f64) {
         if seconds > 0.0 {
             self.processor.compute(self.start, self.followed.min(self.work));

@@ -178,7 +178,7 @@ fn write<'a>(
 pub(super) enum Announced {
     /// Stood in the envelope.
     Here(Bytes),
-    /// So many bytes follow as bulk data, a whole number of units.
+    /// `length` bytes follow as bulk data, a whole number of units.
     Bulk { length: usize, unit: Unit },
 }
 

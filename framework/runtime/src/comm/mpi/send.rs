@@ -27,7 +27,7 @@ pub(super) struct Outbox {
 
 /// What is done about a send as soon as it has begun.
 pub(super) enum AtOnce {
-    /// One of at most so many bytes is tested: most have left by then.
+    /// One of at most this number of bytes is tested: most have left by then.
     Test(usize),
     /// One of fewer bytes is waited for, because it is known to be over, and a test would cost simulated time.
     Wait(usize),

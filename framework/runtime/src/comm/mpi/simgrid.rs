@@ -19,7 +19,7 @@ type OfHost = unsafe extern "C" fn(*const c_void) -> f64;
 /// SMPI's own functions, present only in a simulated process.
 #[derive(Clone, Copy)]
 struct Simulator {
-    /// Advances this rank's time by so many operations at its host's speed. This variant does not add the
+    /// Advances this rank's time by what its argument, a number of operations, takes at its host's speed. This variant does not add the
     /// time that other ranks' code took on the real processor.
     execute_flops: ExecuteFlops,
     usleep: Usleep,

@@ -332,7 +332,7 @@ fn as_rank_that_receives_in_parts() {
     transport.close().expect("close");
 }
 
-/// Sends rank 1 the envelope of a message that is only its head, of so many bytes, and not the head itself.
+/// Sends rank 1 the envelope of a message that is only its head, of `bytes` bytes, and not the head itself.
 fn announce(transport: &mut MpiTransport, bytes: u64) {
     let words: [u64; 2] = [1, 1 << 63 | bytes];
     let envelope: bytes::Bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -92,7 +92,7 @@ fn once_is_once_and_off_is_never() {
 }
 
 /// Looks at a stream on `workers` ranks, whose tasks take a worker 20 ms and the master `serving`, the whole stream
-/// `period` seconds a look with so many workers; returns the number of workers after each look.
+/// `period` seconds a look with that number of workers; returns the number of workers after each look.
 fn stream(
     (mut workers, computes): (usize, bool),
     serving: Duration,

@@ -157,7 +157,7 @@ impl Times {
         self.moving = Some(Moving { since: self.clock.now(), waited: Duration::ZERO });
     }
 
-    /// It has made it, with so many rows sent and received.
+    /// It has made it; `sent` and `received` are rows.
     pub(super) fn end_movement(&mut self, sent: u64, received: u64) {
         self.end_wait();
         if let Some(Moving { since, waited }) = self.moving.take() {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::holes;
 
-/// So many copies there are of one journal. Nobody needs more, and they must not fill the disk.
+/// Copies of one journal at most. Nobody needs more, and they must not fill the disk.
 const MOST: u32 = 100;
 
 /// Copies what `file` has between the bytes `at` and `size` to a file of its own, whose name is that of the journal with

@@ -206,7 +206,7 @@ impl World {
             .collect()
     }
 
-    /// Runs to the end; `choose` picks one of so many possible steps.
+    /// Runs to the end; `choose` is given the number of possible steps and picks one.
     fn run(mut self, mut choose: impl FnMut(usize) -> usize) -> Self {
         for step in 0.. {
             for rank in 0..self.setting.ranks {
@@ -238,7 +238,7 @@ impl World {
     }
 }
 
-/// Any mapping of these stages to so many ranks, shared ranks included.
+/// Any mapping of these stages to `ranks` ranks, shared ranks included.
 fn blocks(ranks: usize, serial: Vec<bool>) -> impl Strategy<Value = Vec<Block>> {
     let stages = serial.len();
     let cut = prop::collection::vec(any::<bool>(), stages - 1);
