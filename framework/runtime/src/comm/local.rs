@@ -94,7 +94,13 @@ impl Transport for LocalTransport {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { processes: false, returns_errors: true, real_time: true, ranks_may_end: false }
+        Capabilities {
+            processes: false,
+            returns_errors: true,
+            real_time: true,
+            threads: true,
+            ranks_may_end: false,
+        }
     }
 
     fn send(&mut self, to: usize, frame: Frame) -> Result<()> {

@@ -44,6 +44,8 @@ pub(crate) struct Capabilities {
     pub(crate) returns_errors: bool,
     /// Time passes by itself, on a real machine, so that a wait can have a limit. A simulator finds its own deadlocks instead.
     pub(crate) real_time: bool,
+    /// A rank may have threads beside the one that communicates. In a simulator each rank is one thread of the simulator's.
+    pub(crate) threads: bool,
     /// Whoever started the job lets the other ranks go on when one ends without leaving the world in good order.
     pub(crate) ranks_may_end: bool,
 }

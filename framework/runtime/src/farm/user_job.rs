@@ -8,12 +8,13 @@
 use std::time::Duration;
 
 use crate::comm::clock::Clock;
+use crate::comm::endpoint::Endpoint;
 use crate::rank::executor::{SHORT, THREADED_ABOVE};
 use crate::session::{Config, Driver};
 
-/// Where source and sink run. Nobody waits for a rank that is alone, and the simulator has one thread for each rank.
-pub(super) fn driver(config: &Config, clock: Clock, size: usize) -> Driver {
-    if size == 1 || clock.is_simulated() { Driver::Inline } else { config.driver }
+/// Where source and sink run. Nobody waits for a rank that is alone.
+pub(super) fn driver(config: &Config, endpoint: &Endpoint) -> Driver {
+    if endpoint.size() == 1 || !endpoint.capabilities().threads { Driver::Inline } else { config.driver }
 }
 
 /// The time of one job, from which the executor learns where the next ones run.

@@ -34,6 +34,8 @@ pub(super) struct LoopController {
     balance: Balance,
     measures_quantum: bool,
     synchronous: bool,
+    /// Whether ranks run on a real machine, whose processes take turns.
+    real_time: bool,
     clock: Clock,
     events: EventLog,
     /// By rank.
@@ -121,6 +123,7 @@ impl LoopController {
             reach,
             balance,
             measures_quantum: settings.quantum.is_none(),
+            real_time: endpoint.capabilities().real_time,
             synchronous: settings.synchronous,
             clock,
             events,
@@ -231,7 +234,7 @@ impl LoopController {
     /// Gives the balancer the time for which other processes have a core in one turn, as the rank that has met most of it sees it.
     fn know_quantum(&mut self) {
         let seen = self.ranks.iter().map(|rank| rank.sample.quantum).fold(0.0, f64::max);
-        if self.measures_quantum && self.clock.is_simulated() {
+        if self.measures_quantum && !self.real_time {
             // Simulated hosts share their time evenly.
             self.balancer.set_quantum(0.0);
         } else if self.measures_quantum && seen > 0.0 {

@@ -22,7 +22,6 @@ use super::stats::RankReport;
 use super::summary::Summary;
 use super::tasks::Outcome;
 use crate::balance::probe::{Probe, Probed, Speed, Step};
-use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
@@ -83,9 +82,9 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         participant: Participant,
         run_spec: RunSpec<'c>,
         config: &'c Config,
-        clock: &Clock,
+        endpoint: &Endpoint,
     ) -> Result<Self> {
-        let (now, simulated) = (clock.now(), clock.is_simulated());
+        let (now, simulated) = (endpoint.clock().now(), !endpoint.capabilities().real_time);
         let planned = run_spec.mapping.is_none();
         let balance = config.balance.unwrap_or(if planned { Balance::Live } else { Balance::Off });
         let size = participant.size();

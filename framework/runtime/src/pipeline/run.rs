@@ -76,7 +76,7 @@ impl PipelineDef<'_> {
             let driver = Driver::new(endpoint, executor, config, NAME);
             let result = match run_spec {
                 Some(run_spec) => {
-                    let coordinator = Coordinator::new(participant, run_spec, config, &clock);
+                    let coordinator = Coordinator::new(participant, run_spec, config, endpoint);
                     coordinator.and_then(|coordinator| coordinator.run(driver, endpoint)).map(Some)
                 }
                 None => {

@@ -118,7 +118,7 @@ impl<'p> StageHost<'p> {
         let context = |stage: &StageDef<'_>| Context::new((rank, size), &stage.name);
         StageHost {
             clock,
-            core: StealTime::new(clock),
+            core: StealTime::default(),
             monitor,
             rank,
             contexts: pipeline.stages.iter().map(context).collect(),

@@ -5,8 +5,6 @@ use std::os::unix::fs::FileExt;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use crate::comm::clock::Clock;
-
 /// Gaps from this time on are looked into: shorter than a scheduler's turn, longer than an interrupt.
 const LEAST_GAP: Duration = Duration::from_micros(20);
 /// And those that are at least one part in 64 of the time: shorter ones change no decision.
@@ -16,9 +14,8 @@ const WAITING_PART: u32 = 8;
 
 /// What passes on a clock and not in CPU time was either lost to others or spent on waiting for something, a disk or a
 /// server; only Linux's own account of how long a thread was ready and had no core shows which.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct StealTime {
-    clock: Clock,
     account: Option<Account>,
 }
 
@@ -31,14 +28,10 @@ struct Account {
 }
 
 impl StealTime {
-    pub(crate) fn new(clock: Clock) -> Self {
-        StealTime { clock, account: None }
-    }
-
-    /// Of the last `took` on this thread, of which it has computed for `cpu`, the part in which others had the core.
+    /// Of the last `took`, by its [clock](crate::comm::clock::Clock), on this thread, of which it has computed for `cpu`, the part in which others had the core.
     pub(crate) fn lost(&mut self, took: Duration, cpu: Duration) -> Duration {
         let gap = took.saturating_sub(cpu);
-        if gap < LEAST_GAP.max(took / GAP_PART) || self.clock.is_simulated() {
+        if gap < LEAST_GAP.max(took / GAP_PART) {
             return Duration::ZERO;
         }
         let thread = std::thread::current().id();
@@ -84,6 +77,7 @@ fn parse(text: &[u8]) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::clock::Clock;
 
     #[test]
     fn the_account_is_read_and_one_that_is_not_kept_says_nothing() {
@@ -96,7 +90,7 @@ mod tests {
     #[test]
     fn a_thread_that_waits_for_something_itself_has_lost_nothing_to_others() {
         let clock = Clock::wall();
-        let mut core = StealTime::new(clock);
+        let mut core = StealTime::default();
         let (mut took, mut lost) = (Duration::ZERO, Duration::ZERO);
         for _ in 0..5 {
             let (start, cpu) = (clock.now(), clock.cpu());
@@ -111,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_short_gap_is_nobodys_turn() {
-        let mut core = StealTime::new(Clock::wall());
+        let mut core = StealTime::default();
         let us = Duration::from_micros;
         assert_eq!(core.lost(us(100), us(90)), Duration::ZERO);
         assert_eq!(core.lost(us(10_000), us(9_900)), Duration::ZERO);

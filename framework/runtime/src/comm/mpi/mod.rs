@@ -224,6 +224,7 @@ impl Transport for MpiTransport {
             processes: real,
             returns_errors: false,
             real_time: real,
+            threads: real,
             ranks_may_end: self.lets_ranks_end,
         }
     }

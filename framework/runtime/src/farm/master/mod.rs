@@ -94,7 +94,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'a, 
         );
         let balance = options.balance.or(config.balance).unwrap_or(Balance::Live);
         let mut master = MasterRank {
-            driver: user_job::driver(config, clock, size),
+            driver: user_job::driver(config, endpoint),
             state,
             detector: FailureDetector::new(endpoint, options.silence(config), config),
             trails: BTreeMap::new(),
@@ -291,7 +291,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'a, 
         let now = self.clock.now();
         self.look_at_stream(now)?;
         // The simulator finds its own deadlocks.
-        if self.clock.is_simulated() {
+        if !self.endpoint.capabilities().real_time {
             return Ok(());
         }
         if self.display.is_due(now) {
@@ -316,7 +316,7 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'a, 
 
     /// Does `work` of the caller's beside the communication, so that the workers hear of this rank meanwhile.
     pub(super) fn beside<R: Send>(&mut self, work: impl FnOnce() -> R + Send) -> Result<R> {
-        if self.clock.is_simulated() || self.endpoint.size() == 1 {
+        if !self.endpoint.capabilities().threads || self.endpoint.size() == 1 {
             return Ok(work());
         }
         std::thread::scope(|scope| {

@@ -69,7 +69,7 @@ impl<U: Units> RankLoop<U> {
         let (rank, clock, waker) = (endpoint.rank(), endpoint.clock(), endpoint.transport().waker());
         let code = LoopCode { body, timer: BlockTimer::new(clock), base };
         // A simulated rank takes no message in beside a block: what is decided when is as it is where blocks are short.
-        let choice = if clock.is_simulated() { Choice::Inline } else { config.driver };
+        let choice = if endpoint.capabilities().threads { config.driver } else { Choice::Inline };
         std::thread::scope(|scope| {
             let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, self.usual);
             let driver = Driver::new(endpoint, executor, config, NAME);

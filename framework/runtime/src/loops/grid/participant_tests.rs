@@ -43,6 +43,7 @@ impl Transport for Slow {
             processes: false,
             returns_errors: true,
             real_time: true,
+            threads: true,
             ranks_may_end: false,
         }
     }

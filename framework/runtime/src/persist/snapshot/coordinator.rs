@@ -86,7 +86,7 @@ pub(crate) fn starting_point(
         endpoint.send(to, Tag::StartingPoint, &resume)?;
     }
     let Resume { attempt, found } = resume;
-    let writer = SnapshotWriter::new(&checkpoint.dir, attempt, rank, !endpoint.clock().is_simulated());
+    let writer = SnapshotWriter::new(&checkpoint.dir, attempt, rank, endpoint.capabilities().threads);
     Ok(StartingPoint { store, found, writer })
 }
 
