@@ -7,7 +7,7 @@ const PROGRAM: LoopProgram = LoopProgram {
     path: env!("CARGO_BIN_EXE_heat"),
     usual: &[("--size", "70x50"), ("--steps", "60")],
     says: &[" steps in "],
-    summary: "68 units in 60 passes",
+    summary: "4080 units in ",
 };
 
 #[test]

@@ -12,7 +12,7 @@ const PROGRAM: LoopProgram = LoopProgram {
     path: env!("CARGO_BIN_EXE_sor"),
     usual: &[("--size", "70x50"), ("--sweeps", "60")],
     says: &[" sweeps in "],
-    summary: "68 units in 60 passes",
+    summary: "4080 units in ",
 };
 
 #[test]
