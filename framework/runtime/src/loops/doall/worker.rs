@@ -111,7 +111,10 @@ impl<U: Units> Worker<U> {
         match directive.what {
             Command::End => {
                 self.over = true;
-                return Ok(Vec::new());
+                self.take_early()?;
+                let left = self.early.first();
+                return left
+                    .map_or(Ok(Vec::new()), |(from, migration)| Err(unordered(*from, migration.round)));
             }
             Command::BeginPass => {
                 self.pass += 1;
@@ -127,7 +130,7 @@ impl<U: Units> Worker<U> {
             self.reported_idle = None;
         }
         if directive.moves.is_empty() {
-            return Ok(Vec::new());
+            return self.take_early().map(|()| Vec::new());
         }
         let left = self.unit_queue.undone();
         let mut open = OpenMovement::default();
@@ -143,11 +146,19 @@ impl<U: Units> Worker<U> {
             }
         }
         self.open = Some(open);
-        for (from, migration) in std::mem::take(&mut self.early) {
-            self.accept(from, migration)?;
-        }
+        self.take_early()?;
         self.settle();
         Ok(migrations)
+    }
+
+    /// Takes units in that came before the directive which has been carried out now.
+    fn take_early(&mut self) -> Result<()> {
+        let round = self.round;
+        let early = std::mem::take(&mut self.early);
+        let (now, later) =
+            early.into_iter().partition::<Vec<_>, _>(|(_, migration)| migration.round == round);
+        self.early = later;
+        now.into_iter().try_for_each(|(from, migration)| self.accept(from, migration))
     }
 
     /// Units have come.
@@ -155,8 +166,9 @@ impl<U: Units> Worker<U> {
     /// # Errors
     /// [`ErrorKind::Wire`] if no directive has sent them, or they have nothing to do.
     pub(super) fn accept(&mut self, from: usize, migration: UnitMigration<U>) -> Result<()> {
-        if migration.round == self.round + 1 {
-            // The directive is still on its way from rank 0.
+        if migration.round > self.round {
+            // The directive is still on its way from rank 0. So may be those before it, for which rank 0 does not wait to be
+            // answered where they move nothing and the rank has nothing to do.
             self.early.push((from, migration));
             return Ok(());
         }
@@ -166,11 +178,7 @@ impl<U: Units> Worker<U> {
             open.senders.swap_remove(at);
             Some(open)
         });
-        let Some(open) = expected else {
-            let text =
-                format!("rank {from} sent units by directive number {round}, which does not order that");
-            return Err(Error::new(ErrorKind::Wire, text));
-        };
+        let Some(open) = expected else { return Err(unordered(from, round)) };
         if let Some(segment) = migration.segments.iter().find(|s| !(1..=self.times).contains(&s.left)) {
             let (unit, left) = (segment.first, segment.left);
             let text = format!("rank {from} sent unit {unit} to be done {left} times of {}", self.times);
@@ -269,6 +277,12 @@ impl<U: Units> Worker<U> {
             ),
         }
     }
+}
+
+/// An error: these units should not have been sent.
+fn unordered(from: usize, round: u64) -> Error {
+    let text = format!("rank {from} sent units by directive number {round}, which does not order that");
+    Error::new(ErrorKind::Wire, text)
 }
 
 #[cfg(test)]

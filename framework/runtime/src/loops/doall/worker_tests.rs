@@ -90,6 +90,31 @@ fn units_come_and_go_by_orders_only() {
     );
 }
 
+/// Rank 0 does not wait for a rank without work before it goes on, and what others send may overtake what rank 0 sends.
+#[test]
+fn units_may_be_some_directives_ahead() {
+    let mut worker = worker();
+    work(&mut worker, 10);
+    worker.has_reported();
+    worker.accept(2, migration(3, 30, 5)).unwrap();
+    worker.accept(3, migration(2, 40, 1)).unwrap();
+    worker.carry_out(&directive(1, Command::Continue, &[])).unwrap();
+    assert!(worker.is_idle(), "nothing has ordered them yet");
+    worker.carry_out(&directive(2, Command::Continue, &[(3, 1, 1, 9)])).unwrap();
+    assert_eq!(worker.take_part_done(), Some(PartDone { sent: 0, received: 1 }));
+    worker.carry_out(&directive(3, Command::Continue, &[(2, 1, 5, 9)])).unwrap();
+    assert_eq!(worker.take_part_done(), Some(PartDone { sent: 0, received: 5 }));
+    assert_eq!(worker.unit_queue.undone(), 6);
+    for (round, last) in [(4, Command::Continue), (9, Command::End)] {
+        let mut worker = self::worker();
+        worker.accept(2, migration(round, 30, 5)).unwrap();
+        (1..4).for_each(|n| drop(worker.carry_out(&directive(n, Command::Continue, &[])).unwrap()));
+        let error = worker.carry_out(&directive(4, last, &[])).unwrap_err();
+        let text = format!("rank 2 sent units by directive number {round}, which does not order that");
+        assert_eq!(error.message(), text);
+    }
+}
+
 /// Two passes that need not wait for each other.
 #[test]
 fn units_are_done_again_without_orders_and_say_of_which_pass_they_are() {
