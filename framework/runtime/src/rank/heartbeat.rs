@@ -167,7 +167,7 @@ impl Heartbeat {
         }
         let seconds = stood.as_secs_f64();
         let text =
-            format!("nothing has moved for {seconds:.0} s although items are in flight\n{}", self.all(mine));
+            format!("nothing has moved for {seconds:.0} s although ranks wait for work\n{}", self.all(mine));
         Err(Error::new(ErrorKind::Timeout, text).at_rank(0))
     }
 

@@ -136,6 +136,7 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
             Step::Moving => self.times.begin_movement(),
             Step::Moved { sent, received } => self.times.end_movement(sent, received),
             Step::Done => {
+                self.times.end_wait();
                 self.times.end_stretch();
                 self.phase = Phase::Ending(self.clock.now());
             }
@@ -186,10 +187,8 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
         if at.is_late {
             return Ok(Some(Next::LookAgain));
         }
-        let delay = self.worker.delay();
-        let Some(coordinator) = &mut self.coordinator else { return Ok(None) };
         // In a synchronous loop. The others cannot go on without rank 0's next border, which comes after its directive.
-        if !coordinator.awaited(sweep, delay).is_empty() {
+        if !self.awaited(sweep).is_empty() {
             self.times.wait(false);
             return Ok(Some(Next::Wait));
         }
@@ -202,11 +201,17 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
             coordinator.chose(block, why);
         }
         coordinator.use_grain(sweep, self.worker.grain());
-        if let Some(directive) = coordinator.decide(sweep, delay)? {
+        if let Some(directive) = coordinator.decide(sweep, self.worker.delay())? {
             self.worker.carry_out(directive, out)?;
             self.times.metrics.interaction(self.clock.now().saturating_sub(begin));
         }
         Ok(None)
+    }
+
+    /// On rank 0: ranks for whose reports it waits before it begins `sweep`.
+    fn awaited(&self, sweep: u64) -> Vec<usize> {
+        let coordinator = self.coordinator.as_ref();
+        coordinator.map_or_else(Vec::new, |coordinator| coordinator.awaited(sweep, self.worker.delay()))
     }
 
     /// To the coordinator, which may be here.
@@ -235,6 +240,7 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
         }
         let Some(coordinator) = &mut self.coordinator else { return Ok(Next::Finished) };
         if !coordinator.missing().is_empty() {
+            self.times.wait(false);
             return Ok(Next::Wait);
         }
         coordinator.of_run.ended = Some(self.clock.now());
@@ -248,15 +254,13 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
     /// Whether rows that a neighbour waits for, and all else that was sent, have left. MPI may pass a large message on only as far
     /// as both sides look, and a rank that computes looks once in a millisecond.
     fn have_left(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
-        let Some(PushOut { since, .. }) = self.push_out else { return Ok(true) };
+        let Some(PushOut { to, since }) = self.push_out else { return Ok(true) };
         self.times.end_wait();
         self.times.end_stretch();
         let now = self.clock.now();
         let since = since.unwrap_or(now);
         if !self.leave_by_themselves && !out.sends_done()? {
-            if let Some(push_out) = &mut self.push_out {
-                push_out.since = Some(since);
-            }
+            self.push_out = Some(PushOut { to, since: Some(since) });
             return Ok(false);
         }
         self.push_out = None;
@@ -349,14 +353,10 @@ where
                 }
                 _ => "ends the loop".to_string(),
             },
-            (Phase::Deciding(sweep), ..) => {
-                let missing = self.coordinator.as_ref().map(|c| c.awaited(*sweep, self.worker.delay()));
-                format!(
-                    "waits for the reports of ranks {:?} before sweep {sweep}",
-                    missing.unwrap_or_default()
-                )
-            }
             (_, Some(PushOut { to, .. }), _) => format!("waits for rank {to} to take rows"),
+            (Phase::Deciding(sweep), _, true) => {
+                format!("waits for the reports of ranks {:?} before sweep {sweep}", self.awaited(*sweep))
+            }
             (_, _, true) => format!("waits {}", self.worker.waiting_for()),
             _ => format!("computes in sweep {sweep}, {} rows", self.worker.held()),
         };

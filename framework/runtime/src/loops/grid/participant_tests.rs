@@ -7,6 +7,7 @@ use super::super::directive::Directive;
 use super::*;
 use crate::comm::{Frame, Transport, Waker};
 use crate::error::Error;
+use crate::loops::summary::RankReport;
 use crate::persist::snapshot::Piece;
 use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
@@ -78,20 +79,27 @@ impl Transport for Slow {
     }
 }
 
-/// Computes some pieces.
-struct Pieces(u32);
+/// Computes some pieces; before it is done it cannot go on at first.
+struct Pieces {
+    left: u32,
+    is_held_up: bool,
+}
 
 impl Worker for Pieces {
     type Piece = ();
     type Storage = ();
 
     fn next(&mut self, _: &mut dyn ToNeighbours) -> Result<Step<()>> {
-        Ok(if self.0 == 0 { Step::Done } else { Step::Compute(()) })
+        Ok(match self.left {
+            0 if std::mem::take(&mut self.is_held_up) => Step::Wait,
+            0 => Step::Done,
+            _ => Step::Compute(()),
+        })
     }
     fn lend(&mut self) {}
     fn take_back(&mut self, (): ()) {}
     fn computed(&mut self, _: &mut dyn ToNeighbours) -> Result<()> {
-        self.0 -= 1;
+        self.left -= 1;
         Ok(())
     }
     fn receive(&mut self, _: usize, _: ToNeighbour<Bytes>) -> Result<()> {
@@ -132,12 +140,17 @@ impl Worker for Pieces {
     }
 }
 
-/// Rank 1 has sent rows to rank 0, which wants them; they leave in `looks` looks. What rank 1 does until it has
-/// computed two pieces.
-fn awaited(looks: usize, config: &Config) -> Result<Vec<Did>> {
+/// Rank 1 in a run that begins with this message of rank 0, if any; what it has sent leaves in `looks` looks. What it does, and what
+/// it has measured at the end.
+fn run(
+    first: Option<Frame>,
+    looks: usize,
+    mut pieces: Pieces,
+    config: &Config,
+) -> Result<(Vec<Did>, RankReport)> {
     let diary = Diary::default();
-    let wanted = ToNeighbour::Wanted.encode(0)?;
-    let transport = Slow { queues: [(0, wanted)].into(), looks, diary: diary.clone() };
+    let queues = first.map(|frame| (0, frame)).into_iter().collect();
+    let transport = Slow { queues, looks, diary: diary.clone() };
     let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));
     let work = |(): &mut (), (): &()| {
         diary.lock().expect("nobody panics here").push(Did::Computed);
@@ -147,11 +160,25 @@ fn awaited(looks: usize, config: &Config) -> Result<Vec<Did>> {
     let executor =
         Executor::at_first_task(None, 1, Choice::Inline, waker, clock, Kernel::new(work, clock), None);
     let driver = Driver::new(&mut endpoint, executor, config, "the loop");
-    let (mut pieces, position) = (Pieces(2), Position { rank: 1, chain: 2 });
+    let position = Position { rank: 1, chain: 2 };
     let mut participant = Participant::new(&mut pieces, &endpoint, position, config, None, None);
     driver.run(&mut endpoint, &mut participant)?;
+    assert!(participant.sign().is_computing && !participant.is_held_up(), "it waits for nothing any more");
     let did = std::mem::take(&mut *diary.lock().expect("nobody panics here"));
-    Ok(did)
+    Ok((did, participant.times.metrics.report(1)))
+}
+
+/// Rank 1 has sent rows to rank 0, which wants them; they leave in `looks` looks. What rank 1 does until it has
+/// computed two pieces.
+fn awaited(looks: usize, config: &Config) -> Result<Vec<Did>> {
+    let wanted = ToNeighbour::Wanted.encode(0)?;
+    run(Some(wanted), looks, Pieces { left: 2, is_held_up: false }, config).map(|(did, _)| did)
+}
+
+#[test]
+fn a_wait_before_the_end_is_waiting_too() {
+    let (_, report) = run(None, 0, Pieces { left: 1, is_held_up: true }, &Config::default()).unwrap();
+    assert!(!report.waiting.is_zero(), "{report:?}");
 }
 
 #[test]
