@@ -162,7 +162,10 @@ impl Settings {
     /// [`ErrorKind::Config`] if it has not; the error names the option and the kind.
     pub(super) fn check(&self, kind: LoopKind) -> Result<()> {
         use LoopKind::{DoAcross, DoAll, Indices, Stencil};
-        let options: [(&str, bool, &[LoopKind]); 3] = [
+        // In loops whose units go anywhere a rank keeps none at the end of a pass, and one before.
+        let sets_least = self.options.least != LoopOptions::default().least;
+        let options: [(&str, bool, &[LoopKind]); 4] = [
+            ("options.least", sets_least, &[DoAcross, Stencil]),
             ("block_size", self.block_size.is_some(), &[DoAll, Indices]),
             ("strip_width", self.strip_width.is_some(), &[DoAcross]),
             ("checkpoint", self.checkpoint.is_some(), &[DoAll, DoAcross, Stencil]),
@@ -258,8 +261,10 @@ mod tests {
         let block = Settings::new().block_size(3);
         let strip = Settings::new().strip_width(3);
         let kept = Settings::new().checkpoint(Checkpoint::new("kept", ""));
+        let least = Settings::new().options(LoopOptions { least: 3, ..LoopOptions::default() });
         for (settings, option, without) in [
             (&block, "block_size", &[DoAcross, Stencil][..]),
+            (&least, "options.least", &[DoAll, Indices]),
             (&strip, "strip_width", &[DoAll, Indices, Stencil]),
             (&kept, "checkpoint", &[Indices]),
         ] {
