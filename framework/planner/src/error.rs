@@ -33,6 +33,8 @@ pub enum ErrorKind {
     Farm,
     /// The description of a parallel loop, or what was reported of it, cannot be used.
     Loop,
+    /// The description of a workflow cannot be used.
+    Workflow,
 }
 
 impl Error {
@@ -61,6 +63,7 @@ impl fmt::Display for Error {
             ErrorKind::Infeasible => "no plan",
             ErrorKind::Farm => "farm",
             ErrorKind::Loop => "loop",
+            ErrorKind::Workflow => "workflow",
         };
         write!(f, "{what}: {}", self.message)
     }

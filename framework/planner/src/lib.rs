@@ -23,7 +23,7 @@
 //! # Ok::<(), armature_planner::Error>(())
 //! ```
 //!
-//! [`pipeline`], [`farm`] and [`loops`] hold the models and the planners, [`simulate`] what their predictions are checked
+//! [`pipeline`], [`farm`], [`loops`] and [`workflow`] hold the models and the planners, [`simulate`] what their predictions are checked
 //! against. [`estimate`] makes the planners' input of what was measured, [`papers`] keeps what no
 //! decision uses, [`tuner`] decides when a better plan is worth changing to, and [`random`] is what simulations draw from.
 
@@ -42,6 +42,7 @@ mod reference;
 pub mod simulate;
 pub mod tuner;
 mod words;
+pub mod workflow;
 
 pub use cores::SharedCores;
 pub use error::{Error, ErrorKind, Result};

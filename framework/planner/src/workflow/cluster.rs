@@ -1,0 +1,180 @@
+//! The processors that a workflow runs on.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::range::{self, POSITIVE};
+
+/// Most processors of a cluster. Once a link has a bandwidth of its own, all are kept as a matrix: at this size it has
+/// 2 GiB.
+const MOST_PROCESSORS: usize = 1 << 14;
+
+/// One processor: it runs one task after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Processor {
+    /// Name, for messages and charts; several processors may have the same.
+    pub name: String,
+    /// Work units per second, from 1e-60 to 1e60.
+    pub speed: f64,
+    /// Memory, in the unit of the workflow's sizes. A processor without memory runs no task that needs some.
+    pub memory: u64,
+    /// Room beside the memory for files that were evicted from it, in the same unit.
+    pub buffer: u64,
+}
+
+impl Processor {
+    /// A processor whose buffer is ten times its memory, as in the paper of 2025.
+    pub fn new(name: impl Into<String>, speed: f64, memory: u64) -> Self {
+        const BUFFER_PER_MEMORY: u64 = 10;
+        Processor { name: name.into(), speed, memory, buffer: memory.saturating_mul(BUFFER_PER_MEMORY) }
+    }
+
+    /// The same processor with another buffer.
+    pub fn with_buffer(mut self, buffer: u64) -> Self {
+        self.buffer = buffer;
+        self
+    }
+}
+
+/// Processors, numbered from 0, and the bandwidths between them.
+///
+/// ```
+/// use armature_planner::workflow::{Cluster, Processor};
+///
+/// let cluster = Cluster::new(vec![Processor::new("C2", 32.0, 192), Processor::new("N2", 8.0, 8)], 1.0)?
+///     .with_link(0, 1, 0.5)?;
+/// assert_eq!(cluster.len(), 2);
+/// assert_eq!(cluster.transfer_time(0, 1, 10), 20.0);
+/// assert_eq!(cluster.transfer_time(1, 0, 10), 10.0);
+/// assert_eq!(cluster.transfer_time(1, 1, 10), 0.0);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cluster {
+    processors: Vec<Processor>,
+    bandwidth: f64,
+    /// Row by row; empty as long as all links are alike.
+    links: Vec<f64>,
+}
+
+impl Cluster {
+    /// Processors with the same bandwidth between all, in sizes per second.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Platform`] if there is no processor or there are more than 16384, a speed is not from 1e-60 to 1e60, or the
+    /// bandwidth is neither that nor infinite.
+    pub fn new(processors: Vec<Processor>, bandwidth: f64) -> Result<Self> {
+        if processors.is_empty() || processors.len() > MOST_PROCESSORS {
+            return Err(invalid(format!(
+                "a cluster must have 1 to {MOST_PROCESSORS} processors, but has {}",
+                processors.len()
+            )));
+        }
+        for (p, Processor { name, speed, .. }) in processors.iter().enumerate() {
+            if !range::is_positive(*speed) {
+                return Err(invalid(format!(
+                    "the speed of processor {p} ({name:?}) must be {POSITIVE}, but is {speed}"
+                )));
+            }
+        }
+        check_bandwidth(bandwidth)?;
+        Ok(Cluster { processors, bandwidth, links: Vec::new() })
+    }
+
+    /// The same cluster, where the link `from` one processor `to` another has a bandwidth of its own.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Platform`] if there is no such processor, both are the same, or the bandwidth is not from 1e-60 to 1e60 nor
+    /// infinite.
+    pub fn with_link(mut self, from: usize, to: usize, bandwidth: f64) -> Result<Self> {
+        let count = self.len();
+        if from >= count || to >= count || from == to {
+            return Err(invalid(format!(
+                "there is no link {from}→{to}: it must join two of the processors 0 to {}",
+                count - 1
+            )));
+        }
+        check_bandwidth(bandwidth)?;
+        if self.links.is_empty() {
+            self.links = vec![self.bandwidth; count * count];
+        }
+        self.links[from * count + to] = bandwidth;
+        Ok(self)
+    }
+
+    /// Number of processors.
+    #[allow(clippy::len_without_is_empty, reason = "there is always a processor")]
+    pub fn len(&self) -> usize {
+        self.processors.len()
+    }
+
+    /// The processors, by number.
+    pub fn processors(&self) -> &[Processor] {
+        &self.processors
+    }
+
+    /// Sizes per second between processors that have no bandwidth of their own. Planners estimate with it where they do not
+    /// know yet what runs where.
+    pub fn default_bandwidth(&self) -> f64 {
+        self.bandwidth
+    }
+
+    /// Sizes per second from one processor to another.
+    ///
+    /// # Panics
+    /// May panic if there is no such processor.
+    pub fn bandwidth(&self, from: usize, to: usize) -> f64 {
+        if self.links.is_empty() { self.bandwidth } else { self.links[from * self.len() + to] }
+    }
+
+    /// Seconds to send so much from one processor to another; none to itself.
+    ///
+    /// # Panics
+    /// May panic if there is no such processor.
+    pub fn transfer_time(&self, from: usize, to: usize, size: u64) -> f64 {
+        if from == to { 0.0 } else { size as f64 / self.bandwidth(from, to) }
+    }
+
+    /// Largest memory of any processor.
+    pub fn largest_memory(&self) -> u64 {
+        self.processors.iter().map(|processor| processor.memory).max().unwrap_or(0)
+    }
+}
+
+fn check_bandwidth(bandwidth: f64) -> Result<()> {
+    if range::is_positive(bandwidth) || bandwidth == f64::INFINITY {
+        return Ok(());
+    }
+    Err(invalid(format!("a bandwidth must be {POSITIVE}, or infinite, but is {bandwidth}")))
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Platform, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hostile_numbers_are_refused_and_named() {
+        let one = |speed| vec![Processor::new("a", speed, 1)];
+        let message = |result: Result<Cluster>| result.unwrap_err().message().to_string();
+        assert!(message(Cluster::new(Vec::new(), 1.0)).contains("but has 0"));
+        for speed in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e61] {
+            assert!(message(Cluster::new(one(speed), 1.0)).contains("speed of processor 0 (\"a\")"));
+        }
+        for bandwidth in [0.0, -1.0, f64::NAN, 1e-61] {
+            assert!(message(Cluster::new(one(1.0), bandwidth)).contains("bandwidth"));
+        }
+        let two = Cluster::new(vec![Processor::new("a", 1.0, 1); 2], f64::INFINITY).unwrap();
+        assert!(message(two.clone().with_link(0, 2, 1.0)).contains("0→2"));
+        assert!(message(two.clone().with_link(1, 1, 1.0)).contains("1→1"));
+        assert!(message(two.with_link(0, 1, 0.0)).contains("bandwidth"));
+    }
+
+    #[test]
+    fn a_buffer_does_not_overflow() {
+        assert_eq!(Processor::new("a", 1.0, u64::MAX).buffer, u64::MAX);
+        assert_eq!(Processor::new("a", 1.0, 3).buffer, 30);
+        assert_eq!(Processor::new("a", 1.0, 3).with_buffer(1).buffer, 1);
+    }
+}

@@ -1,0 +1,372 @@
+//! The graph of tasks.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+
+use super::memory::TaskMemory;
+use crate::error::{Error, ErrorKind, Result};
+use crate::range::{self, AMOUNT};
+
+/// Largest sum of all memories of tasks and twice all sizes of edges: what planners add up, with signs, stays a number.
+const LARGEST_TOTAL: u64 = i64::MAX as u64;
+
+/// A file, or several, that one task writes and another reads. A file that two tasks read is two edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Edge {
+    /// The task that writes it.
+    pub from: usize,
+    /// The task that reads it.
+    pub to: usize,
+    /// Its size, in the unit of the processors' memory. It may be 0: then the edge is only an order.
+    pub size: u64,
+}
+
+/// Tasks and the files between them, a directed acyclic graph.
+///
+/// Tasks are numbered from 0 in the order in which they were added, edges by producer, then consumer.
+///
+/// ```
+/// use armature_planner::workflow::{TaskMemory, Workflow};
+///
+/// let mut builder = Workflow::builder();
+/// let split = builder.task("split", 10.0, 4);
+/// let left = builder.task("left", 50.0, 16);
+/// let right = builder.task("right", 60.0, 16);
+/// let join = builder.task("join", 5.0, 2);
+/// for (from, to, size) in [(split, left, 3), (split, right, 5), (left, join, 1), (right, join, 1)] {
+///     builder.edge(from, to, size);
+/// }
+/// let workflow = builder.build()?;
+///
+/// assert_eq!(workflow.topological_order(), [split, left, right, join]);
+/// assert_eq!(workflow.requirement(split, TaskMemory::Additive), 4 + 3 + 5);
+/// assert_eq!(workflow.requirement(split, TaskMemory::IncludesIo), 8);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Workflow {
+    names: Vec<String>,
+    works: Vec<f64>,
+    memories: Vec<u64>,
+    edges: Vec<Edge>,
+    /// Where each task's outputs begin in `edges`, and where the last ones end.
+    first_output: Vec<usize>,
+    /// Numbers of edges by consumer, then producer.
+    inputs: Vec<usize>,
+    /// Where each task's inputs begin in `inputs`, and where the last ones end.
+    first_input: Vec<usize>,
+    order: Vec<usize>,
+}
+
+/// Tasks and edges on their way to a [`Workflow`]; faults are reported by [`build`](WorkflowBuilder::build).
+#[derive(Clone, Debug, Default)]
+pub struct WorkflowBuilder {
+    names: Vec<String>,
+    works: Vec<f64>,
+    memories: Vec<u64>,
+    edges: Vec<Edge>,
+}
+
+impl WorkflowBuilder {
+    /// Adds a task of so much work (units; a processor's speed is in units per second) and so much memory, whose meaning is a
+    /// [`TaskMemory`]. Returns its number.
+    pub fn task(&mut self, name: impl Into<String>, work: f64, memory: u64) -> usize {
+        self.names.push(name.into());
+        self.works.push(work);
+        self.memories.push(memory);
+        self.names.len() - 1
+    }
+
+    /// Adds that task `to` reads so much of what task `from` writes. The tasks may be added later.
+    pub fn edge(&mut self, from: usize, to: usize, size: u64) {
+        self.edges.push(Edge { from, to, size });
+    }
+
+    /// The workflow.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Workflow`] if there is no task; a name is empty, taken, or has control characters; a work is not 0 and not
+    /// from 1e-60 to 1e60; an edge names a task that does not exist, or is there twice; the edges form a cycle; or all memories
+    /// and twice all sizes together are more than 2⁶³−1.
+    pub fn build(self) -> Result<Workflow> {
+        let WorkflowBuilder { names, works, memories, mut edges } = self;
+        check_tasks(&names, &works)?;
+        check_total(&memories, &edges)?;
+        check_edges(&mut edges, &names)?;
+        let count = names.len();
+        let first_output = starts(count, edges.iter().map(|edge| edge.from));
+        let first_input = starts(count, edges.iter().map(|edge| edge.to));
+        let mut inputs = vec![0; edges.len()];
+        let mut next = first_input.clone();
+        for (number, edge) in edges.iter().enumerate() {
+            inputs[next[edge.to]] = number;
+            next[edge.to] += 1;
+        }
+        let mut workflow =
+            Workflow { names, works, memories, edges, first_output, inputs, first_input, order: Vec::new() };
+        workflow.order = sorted(&workflow)?;
+        Ok(workflow)
+    }
+}
+
+impl Workflow {
+    /// A workflow to which tasks and edges are added.
+    pub fn builder() -> WorkflowBuilder {
+        WorkflowBuilder::default()
+    }
+
+    /// Number of tasks.
+    #[allow(clippy::len_without_is_empty, reason = "there is always a task")]
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// A task's name.
+    ///
+    /// # Panics
+    /// If there is no such task; so do the following.
+    pub fn name(&self, task: usize) -> &str {
+        &self.names[task]
+    }
+
+    /// A task's work, in units.
+    pub fn work(&self, task: usize) -> f64 {
+        self.works[task]
+    }
+
+    /// A task's memory, as it was given.
+    pub fn memory(&self, task: usize) -> u64 {
+        self.memories[task]
+    }
+
+    /// All edges, by producer, then consumer.
+    pub fn edges(&self) -> &[Edge] {
+        &self.edges
+    }
+
+    /// The edges to a task's children, by child.
+    pub fn outputs(&self, task: usize) -> &[Edge] {
+        &self.edges[self.output_numbers(task)]
+    }
+
+    /// The numbers of the edges to a task's children.
+    pub fn output_numbers(&self, task: usize) -> Range<usize> {
+        self.first_output[task]..self.first_output[task + 1]
+    }
+
+    /// The edges from a task's parents, by parent.
+    pub fn inputs(&self, task: usize) -> impl ExactSizeIterator<Item = &Edge> + DoubleEndedIterator {
+        self.input_numbers(task).iter().map(|&number| &self.edges[number])
+    }
+
+    /// The numbers of the edges from a task's parents.
+    pub fn input_numbers(&self, task: usize) -> &[usize] {
+        &self.inputs[self.first_input[task]..self.first_input[task + 1]]
+    }
+
+    /// Size of all that a task reads.
+    pub fn input_size(&self, task: usize) -> u64 {
+        self.inputs(task).map(|edge| edge.size).sum()
+    }
+
+    /// Size of all that a task writes for others.
+    pub fn output_size(&self, task: usize) -> u64 {
+        self.outputs(task).iter().map(|edge| edge.size).sum()
+    }
+
+    /// Memory that a task needs while it runs.
+    pub fn requirement(&self, task: usize, task_memory: TaskMemory) -> u64 {
+        task_memory.requirement(self.memory(task), self.input_size(task), self.output_size(task))
+    }
+
+    /// All tasks, parents before children: breadth first, smaller numbers first.
+    pub fn topological_order(&self) -> &[usize] {
+        &self.order
+    }
+}
+
+fn check_tasks(names: &[String], works: &[f64]) -> Result<()> {
+    if names.is_empty() {
+        return Err(invalid("there must be at least one task".into()));
+    }
+    let mut seen = HashMap::new();
+    for (task, (name, &work)) in names.iter().zip(works).enumerate() {
+        if name.is_empty() || name.contains(char::is_control) {
+            return Err(invalid(format!(
+                "task {task} is called {name:?}: a name must have at least one character, and none that controls"
+            )));
+        }
+        if let Some(first) = seen.insert(name, task) {
+            return Err(invalid(format!("tasks {first} and {task} are both called {name:?}")));
+        }
+        if !range::is_amount(work) {
+            return Err(invalid(format!(
+                "the work of task {task} ({name:?}) must be {AMOUNT}, but is {work}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn check_total(memories: &[u64], edges: &[Edge]) -> Result<()> {
+    let total: u128 = memories.iter().map(|&memory| u128::from(memory)).sum::<u128>()
+        + edges.iter().map(|edge| 2 * u128::from(edge.size)).sum::<u128>();
+    if total > u128::from(LARGEST_TOTAL) {
+        return Err(invalid(format!(
+            "the memories of all tasks and twice the sizes of all edges are {total} together, but must not be more than \
+             {LARGEST_TOTAL}: use a larger unit"
+        )));
+    }
+    Ok(())
+}
+
+/// Sorts the edges by producer, then consumer, and checks them.
+fn check_edges(edges: &mut [Edge], names: &[String]) -> Result<()> {
+    for edge in &*edges {
+        if let Some(unknown) = [edge.from, edge.to].into_iter().find(|&task| task >= names.len()) {
+            return Err(invalid(format!(
+                "the edge {}→{} names task {unknown}, but there are {}, numbered from 0",
+                edge.from,
+                edge.to,
+                names.len()
+            )));
+        }
+    }
+    edges.sort_unstable_by_key(|edge| (edge.from, edge.to, edge.size));
+    for pair in edges.windows(2) {
+        let Edge { from, to, .. } = pair[0];
+        if (from, to) == (pair[1].from, pair[1].to) {
+            return Err(invalid(format!(
+                "the edge from {:?} to {:?} is there twice: add the sizes of its files",
+                names[from], names[to]
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Where the items of each of `count` groups begin when they are sorted by group.
+fn starts(count: usize, groups: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut starts = vec![0; count + 1];
+    for group in groups {
+        starts[group + 1] += 1;
+    }
+    for group in 0..count {
+        starts[group + 1] += starts[group];
+    }
+    starts
+}
+
+fn sorted(workflow: &Workflow) -> Result<Vec<usize>> {
+    let mut missing: Vec<usize> = (0..workflow.len()).map(|task| workflow.inputs(task).len()).collect();
+    let mut ready: VecDeque<usize> = (0..workflow.len()).filter(|&task| missing[task] == 0).collect();
+    let mut order = Vec::with_capacity(workflow.len());
+    while let Some(task) = ready.pop_front() {
+        order.push(task);
+        for edge in workflow.outputs(task) {
+            missing[edge.to] -= 1;
+            if missing[edge.to] == 0 {
+                ready.push_back(edge.to);
+            }
+        }
+    }
+    if order.len() == workflow.len() { Ok(order) } else { Err(invalid(cycle(workflow, &missing))) }
+}
+
+/// Describes a cycle among the tasks that wait for inputs for ever.
+fn cycle(workflow: &Workflow, missing: &[usize]) -> String {
+    /// Names of a cycle that a message has room for.
+    const MOST_NAMES: usize = 8;
+    let mut place = vec![None; workflow.len()];
+    let mut path = Vec::new();
+    let mut at = missing.iter().position(|&inputs| inputs > 0);
+    while let Some(task) = at.filter(|&task| place[task].is_none()) {
+        place[task] = Some(path.len());
+        path.push(task);
+        at = workflow.inputs(task).map(|edge| edge.from).find(|&parent| missing[parent] > 0);
+    }
+    // The path follows parents, so the cycle is its end, backwards.
+    let mut tasks: Vec<usize> = path.split_off(at.and_then(|task| place[task]).unwrap_or(0));
+    tasks.reverse();
+    let least = (0..tasks.len()).min_by_key(|&place| tasks[place]).unwrap_or(0);
+    tasks.rotate_left(least);
+    let mut names: Vec<String> =
+        tasks.iter().take(MOST_NAMES).map(|&task| format!("{:?}", workflow.name(task))).collect();
+    names.push(if tasks.len() > MOST_NAMES { "…".into() } else { names[0].clone() });
+    format!("{} tasks depend on one another in a cycle: {}", tasks.len(), names.join(" → "))
+}
+
+fn invalid(message: String) -> Error {
+    Error::new(ErrorKind::Workflow, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fault(names: &[&str], edges: &[(usize, usize, u64)]) -> String {
+        let mut builder = Workflow::builder();
+        for name in names {
+            builder.task(*name, 1.0, 1);
+        }
+        for &(from, to, size) in edges {
+            builder.edge(from, to, size);
+        }
+        let error = builder.build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Workflow);
+        error.message().to_string()
+    }
+
+    #[test]
+    fn what_is_no_workflow_is_refused_and_named() {
+        assert!(fault(&[], &[]).contains("at least one task"));
+        assert!(fault(&["a", ""], &[]).contains("task 1 is called \"\""));
+        assert!(fault(&["a\n"], &[]).contains("\"a\\n\""));
+        assert!(fault(&["a", "b", "a"], &[]).contains("tasks 0 and 2 are both called \"a\""));
+        assert!(fault(&["a"], &[(0, 1, 1)]).contains("0→1 names task 1"));
+        assert!(fault(&["a"], &[(usize::MAX, 0, 1)]).contains("names task"));
+        assert!(fault(&["a", "b"], &[(0, 1, 1), (0, 1, 2)]).contains("from \"a\" to \"b\" is there twice"));
+        assert!(
+            fault(&["a"], &[(0, 0, 1)]).contains("1 tasks depend on one another in a cycle: \"a\" → \"a\"")
+        );
+        assert!(fault(&["a", "b"], &[(0, 1, u64::MAX / 2)]).contains("use a larger unit"));
+        for work in [-1.0, f64::NAN, f64::INFINITY, 1e61] {
+            let mut builder = Workflow::builder();
+            builder.task("a", work, 0);
+            assert!(builder.build().unwrap_err().message().contains("work of task 0 (\"a\")"));
+        }
+    }
+
+    #[test]
+    fn a_cycle_is_shown_without_what_leads_to_it() {
+        let edges = [(0, 1, 1), (1, 2, 1), (2, 3, 1), (3, 1, 1), (3, 4, 1)];
+        let message = fault(&["in", "a", "b", "c", "out"], &edges);
+        assert_eq!(message, "3 tasks depend on one another in a cycle: \"a\" → \"b\" → \"c\" → \"a\"");
+        let names: Vec<String> = (0..100).map(|task| task.to_string()).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let ring: Vec<_> = (0..100).map(|task| (task, (task + 1) % 100, 0)).collect();
+        let message = fault(&names, &ring);
+        assert!(message.starts_with("100 tasks") && message.ends_with('…'), "{message}");
+    }
+
+    #[test]
+    fn edges_are_found_from_both_ends() {
+        let mut builder = Workflow::builder();
+        builder.edge(2, 0, 7);
+        builder.edge(1, 0, 5);
+        builder.edge(2, 1, 3);
+        for name in ["c", "b", "a"] {
+            builder.task(name, 1.0, 1);
+        }
+        let workflow = builder.build().unwrap();
+        assert_eq!(workflow.topological_order(), [2, 1, 0]);
+        assert_eq!(
+            workflow.outputs(2).iter().map(|edge| (edge.to, edge.size)).collect::<Vec<_>>(),
+            [(0, 7), (1, 3)]
+        );
+        assert_eq!(workflow.inputs(0).map(|edge| edge.from).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!((workflow.input_size(0), workflow.output_size(0)), (12, 0));
+        assert_eq!(workflow.requirement(1, TaskMemory::Additive), 1 + 3 + 5);
+        assert_eq!(workflow.requirement(1, TaskMemory::IncludesIo), 5);
+    }
+}

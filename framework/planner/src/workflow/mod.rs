@@ -1,0 +1,15 @@
+//! Planning workflows: tasks that depend on one another, on processors whose memory is limited.
+//!
+//! A [`Workflow`] is a directed acyclic graph. Its tasks have work and memory, its edges the size of the files that one task
+//! writes and another reads. A [`Cluster`] has processors of different speed and memory, and the bandwidths between them.
+//!
+//! The planners follow *Mapping Large Memory-constrained Workflows onto Heterogeneous Platforms* (Kulagina, Meyerhenke and
+//! Benoit, 2024) and its successor of 2025. Memory is counted in whole numbers, so that "it fits" is exact.
+
+mod cluster;
+mod graph;
+mod memory;
+
+pub use cluster::{Cluster, Processor};
+pub use graph::{Edge, Workflow, WorkflowBuilder};
+pub use memory::{Crossing, MemoryModel, TaskMemory};
