@@ -7,9 +7,22 @@
 //! Benoit, 2024) and its successor of 2025. Memory is counted in whole numbers, so that "it fits" is exact.
 
 mod cluster;
+pub mod generate;
 mod graph;
+mod heftm;
 mod memory;
+mod plan;
+mod timeline;
+mod verifier;
 
 pub use cluster::{Cluster, Processor};
 pub use graph::{Edge, Workflow, WorkflowBuilder};
+pub use heftm::{Level, heft, heftm, heftm_in_order};
 pub use memory::{Crossing, MemoryModel, TaskMemory};
+pub use plan::{Eviction, Execution, Plan, Transfer};
+pub use verifier::{Rule, Verdict, Violation, verify};
+
+#[cfg(test)]
+mod property_tests;
+#[cfg(test)]
+mod reference_tests;

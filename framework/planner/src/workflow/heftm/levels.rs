@@ -1,0 +1,87 @@
+//! In which order tasks are placed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::workflow::cluster::Cluster;
+use crate::workflow::graph::Workflow;
+
+/// How long what follows from a task takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// The longest path from the task to an end, files that travel included: BL.
+    Bottom,
+    /// The same, and at each task the largest file that it reads: tasks that free large files come first. BLC.
+    BottomWithInputs,
+}
+
+/// The level of each task, in seconds on a processor of mean speed with the default bandwidth.
+pub(in crate::workflow) fn levels(graph: &Workflow, cluster: &Cluster, level: Level) -> Vec<f64> {
+    let count = cluster.len() as f64;
+    let speed = cluster.processors().iter().map(|processor| processor.speed).sum::<f64>() / count;
+    let travel = |size: u64| size as f64 / cluster.default_bandwidth();
+    let mut levels = vec![0.0; graph.len()];
+    for &task in graph.topological_order().iter().rev() {
+        let after =
+            graph.outputs(task).iter().map(|edge| travel(edge.size) + levels[edge.to]).fold(0.0, f64::max);
+        let before = match level {
+            Level::Bottom => 0.0,
+            Level::BottomWithInputs => graph.inputs(task).map(|edge| travel(edge.size)).fold(0.0, f64::max),
+        };
+        levels[task] = graph.work(task) / speed + after + before;
+    }
+    levels
+}
+
+/// All tasks by decreasing level. Where levels are equal, which they are along edges only if a task has no work, parents come
+/// before children, and then smaller numbers first.
+pub(in crate::workflow) fn order(graph: &Workflow, cluster: &Cluster, level: Level) -> Vec<usize> {
+    let levels = levels(graph, cluster, level);
+    let mut place = vec![0; graph.len()];
+    for (number, &task) in graph.topological_order().iter().enumerate() {
+        place[task] = number;
+    }
+    let mut order: Vec<usize> = (0..graph.len()).collect();
+    order.sort_by(|&a, &b| levels[b].total_cmp(&levels[a]).then(place[a].cmp(&place[b])));
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workflow::cluster::Processor;
+
+    /// A diamond: 0 → 1 (file of 4), 0 → 2 (file of 1), both → 3 (files of 2).
+    fn diamond() -> Workflow {
+        let mut builder = Workflow::builder();
+        for (name, work) in [("a", 2.0), ("b", 3.0), ("c", 8.0), ("d", 1.0)] {
+            builder.task(name, work, 1);
+        }
+        for (from, to, size) in [(0, 1, 4), (0, 2, 1), (1, 3, 2), (2, 3, 2)] {
+            builder.edge(from, to, size);
+        }
+        builder.build().unwrap()
+    }
+
+    #[test]
+    fn levels_are_those_computed_by_hand() {
+        let cluster = Cluster::new(vec![Processor::new("p", 1.0, 10); 2], 2.0).unwrap();
+        assert_eq!(levels(&diamond(), &cluster, Level::Bottom), [12.5, 5.0, 10.0, 1.0]);
+        // d: 1 + 1; b: 3 + 1 + 2 + 2; c: 8 + 1 + 2 + ½; a: 2 + max(2 + 8, ½ + 11½).
+        assert_eq!(levels(&diamond(), &cluster, Level::BottomWithInputs), [14.0, 8.0, 11.5, 2.0]);
+        assert_eq!(order(&diamond(), &cluster, Level::Bottom), [0, 2, 1, 3]);
+    }
+
+    #[test]
+    fn tasks_without_work_stay_behind_their_parents() {
+        let mut builder = Workflow::builder();
+        for name in ["last", "first", "middle"] {
+            builder.task(name, 0.0, 0);
+        }
+        builder.edge(1, 2, 0);
+        builder.edge(2, 0, 0);
+        let graph = builder.build().unwrap();
+        let cluster = Cluster::new(vec![Processor::new("p", 1.0, 10)], 1.0).unwrap();
+        assert_eq!(order(&graph, &cluster, Level::Bottom), [1, 2, 0]);
+    }
+}

@@ -1,0 +1,140 @@
+//! HEFTM: list scheduling that keeps memory, and HEFT, which does not.
+//!
+//! Kulagina, Meyerhenke and Benoit, *Memory-aware Adaptive Scheduling of Scientific Workflows On Heterogeneous
+//! Architectures* (2025). Tasks are placed one after the other, each where it ends first. A processor whose memory does not
+//! suffice, even after evictions, is no choice. Where files are, and what they cost, is the event model's matter.
+
+mod levels;
+
+pub use levels::Level;
+pub(super) use levels::order as order_by_level;
+
+use std::cmp::Reverse;
+
+use super::cluster::Cluster;
+use super::graph::Workflow;
+use super::memory::TaskMemory;
+use super::plan::Plan;
+use super::timeline::{Moment, Outcome, Rules, Timeline};
+use crate::error::{Error, ErrorKind, Result};
+
+/// HEFTM in the order of these levels: HEFTM-BL or HEFTM-BLC.
+///
+/// ```
+/// use armature_planner::workflow::{Cluster, Level, Processor, TaskMemory, Workflow, heftm};
+///
+/// let mut builder = Workflow::builder();
+/// let read = builder.task("read", 4.0, 2);
+/// let long = builder.task("long", 40.0, 8);
+/// let short = builder.task("short", 8.0, 2);
+/// builder.edge(read, long, 1);
+/// builder.edge(read, short, 1);
+/// let workflow = builder.build()?;
+/// // The second processor is faster, but has not the memory that `long` needs.
+/// let cluster = Cluster::new(vec![Processor::new("large", 1.0, 16), Processor::new("fast", 4.0, 4)], 1.0)?;
+///
+/// let plan = heftm(&workflow, &cluster, Level::Bottom, TaskMemory::Additive)?;
+/// assert_eq!(plan.processor_of, [1, 0, 1]);
+/// // `read` ends after 1 s, its file travels for another, and `long` takes 40.
+/// assert_eq!(plan.makespan, 42.0);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Infeasible`] with the first task that fits nowhere.
+pub fn heftm(graph: &Workflow, cluster: &Cluster, level: Level, task_memory: TaskMemory) -> Result<Plan> {
+    heftm_in_order(graph, cluster, &order_by_level(graph, cluster, level), task_memory)
+}
+
+/// HEFTM in an order of the caller's, in which tasks come after those that they read from: HEFTM-MM for one that needs
+/// little memory.
+///
+/// # Errors
+/// [`ErrorKind::Infeasible`] with the first task that fits nowhere; [`ErrorKind::Options`] if the order lacks a task, or has
+/// one too early or twice.
+pub fn heftm_in_order(
+    graph: &Workflow,
+    cluster: &Cluster,
+    order: &[usize],
+    task_memory: TaskMemory,
+) -> Result<Plan> {
+    check_order(graph, order)?;
+    let rules = Rules { task_memory, read_back: false, memory_blind: false };
+    let mut timeline = Timeline::new(graph, cluster, rules);
+    place_all(&mut timeline, graph, cluster, order)?;
+    Ok(timeline.into_plan())
+}
+
+/// HEFT: tasks by decreasing bottom level, each where it ends first, whatever the memory. The plan may be invalid; the
+/// [`verifier`](super::verify) says where.
+pub fn heft(graph: &Workflow, cluster: &Cluster, task_memory: TaskMemory) -> Plan {
+    let order = order_by_level(graph, cluster, Level::Bottom);
+    let rules = Rules { task_memory, read_back: false, memory_blind: true };
+    let mut timeline = Timeline::new(graph, cluster, rules);
+    place_all(&mut timeline, graph, cluster, &order).expect("without memory any processor will do");
+    timeline.into_plan()
+}
+
+/// Places tasks one after the other, each where it ends first. Where two ends are equal, the processor with more memory
+/// left is taken, and then the one with the smaller number.
+pub(super) fn place_all(
+    timeline: &mut Timeline<'_>,
+    graph: &Workflow,
+    cluster: &Cluster,
+    order: &[usize],
+) -> Result<()> {
+    for &task in order {
+        let inputs = timeline.inputs(task);
+        let mut best: Option<(usize, Outcome)> = None;
+        for p in 0..cluster.len() {
+            let no_later = best.map_or(f64::INFINITY, |(_, outcome)| outcome.finish);
+            if let Some(outcome) = timeline.try_on(task, p, &inputs, no_later) {
+                let key = |outcome: Outcome| (Moment(outcome.finish), Reverse(outcome.memory_left));
+                if best.is_none_or(|(_, other)| key(outcome) < key(other)) {
+                    best = Some((p, outcome));
+                }
+            }
+        }
+        let Some((p, _)) = best else { return Err(fits_nowhere(graph, cluster, task)) };
+        timeline.place(task, p, &inputs);
+    }
+    Ok(())
+}
+
+/// Each task once, and after those that it reads from.
+pub(super) fn check_order(graph: &Workflow, order: &[usize]) -> Result<()> {
+    let mut seen = vec![false; graph.len()];
+    for &task in order {
+        let fault = if task >= graph.len() {
+            format!("names task {task}, but there are {}, numbered from 0", graph.len())
+        } else if seen[task] {
+            format!("has task {:?} twice", graph.name(task))
+        } else if let Some(edge) = graph.inputs(task).find(|edge| !seen[edge.from]) {
+            format!("has task {:?} before {:?}, from which it reads", graph.name(task), graph.name(edge.from))
+        } else {
+            seen[task] = true;
+            continue;
+        };
+        return Err(Error::new(ErrorKind::Options, format!("the order {fault}")));
+    }
+    match seen.iter().position(|&seen| !seen) {
+        Some(task) => {
+            Err(Error::new(ErrorKind::Options, format!("the order lacks task {:?}", graph.name(task))))
+        }
+        None => Ok(()),
+    }
+}
+
+fn fits_nowhere(graph: &Workflow, cluster: &Cluster, task: usize) -> Error {
+    let message = format!(
+        "task {:?} fits no processor at its turn: it has a memory of {}, reads {} and writes {}; the largest of {} processors \
+         has {}, part of which may be taken by files that wait",
+        graph.name(task),
+        graph.memory(task),
+        graph.input_size(task),
+        graph.output_size(task),
+        cluster.len(),
+        cluster.largest_memory(),
+    );
+    Error::new(ErrorKind::Infeasible, message)
+}

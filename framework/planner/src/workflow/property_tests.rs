@@ -1,0 +1,46 @@
+//! Whatever the workflow and the cluster: plans keep the rules.
+
+use proptest::prelude::*;
+
+use super::generate::{RandomCluster, RandomWorkflow};
+use super::*;
+
+/// A workflow and a cluster on which each task fits somewhere, when it is alone.
+pub(super) fn problem(most_tasks: usize) -> impl Strategy<Value = (Workflow, Cluster, TaskMemory)> {
+    let workflow = (1..=most_tasks, 0..5_usize, 1..40_usize, any::<u64>(), 1..60_u64);
+    let cluster = (1..6_usize, 1.0..3.0_f64, 0.2..1.0_f64, prop_oneof![Just(0.0), 0.0..2.0_f64, Just(10.0)]);
+    (workflow, cluster, any::<bool>()).prop_map(|(workflow, cluster, additive)| {
+        let (tasks, parents, reach, seed, size) = workflow;
+        let (processors, largest, smallest, buffer) = cluster;
+        let task_memory = if additive { TaskMemory::Additive } else { TaskMemory::IncludesIo };
+        let workflow = RandomWorkflow { tasks, parents, reach, size, ..RandomWorkflow::default() };
+        let workflow = workflow.build(seed).unwrap();
+        let cluster = RandomCluster { processors, largest, smallest, buffer };
+        let cluster = cluster.build(&workflow, task_memory, seed).unwrap();
+        (workflow, cluster, task_memory)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+
+    #[test]
+    fn list_schedules_that_keep_memory_are_valid((graph, cluster, task_memory) in problem(300)) {
+        for level in [Level::Bottom, Level::BottomWithInputs] {
+            match heftm(&graph, &cluster, level, task_memory) {
+                Ok(plan) => {
+                    let verdict = verify(&graph, &cluster, &plan);
+                    prop_assert!(verdict.is_valid(), "{:?}", verdict.violations);
+                }
+                Err(error) => prop_assert_eq!(error.kind(), crate::ErrorKind::Infeasible),
+            }
+        }
+    }
+
+    #[test]
+    fn heft_breaks_no_rule_but_those_of_memory((graph, cluster, task_memory) in problem(300)) {
+        let verdict = verify(&graph, &cluster, &heft(&graph, &cluster, task_memory));
+        let of_memory = verdict.count(Rule::Memory) + verdict.count(Rule::Buffer);
+        prop_assert_eq!(verdict.violations.len(), of_memory, "{:?}", verdict.violations);
+    }
+}

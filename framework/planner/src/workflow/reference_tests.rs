@@ -1,0 +1,197 @@
+//! Small workflows whose plans are computed by hand.
+
+use super::*;
+
+/// Tasks (work, memory) and edges (from, to, size).
+fn workflow(tasks: &[(f64, u64)], edges: &[(usize, usize, u64)]) -> Workflow {
+    let mut builder = Workflow::builder();
+    for (task, &(work, memory)) in tasks.iter().enumerate() {
+        builder.task(format!("t{task}"), work, memory);
+    }
+    for &(from, to, size) in edges {
+        builder.edge(from, to, size);
+    }
+    builder.build().unwrap()
+}
+
+/// Processors of speed 1 with these memories and buffers, and a bandwidth of 1.
+fn cluster(processors: &[(u64, u64)]) -> Cluster {
+    let all: Vec<_> = processors.iter().map(|&(memory, buffer)| (1.0, memory, buffer)).collect();
+    unequal(&all)
+}
+
+/// Processors (speed, memory, buffer), and a bandwidth of 1.
+fn unequal(processors: &[(f64, u64, u64)]) -> Cluster {
+    let processors = processors
+        .iter()
+        .map(|&(speed, memory, buffer)| Processor::new("p", speed, memory).with_buffer(buffer))
+        .collect();
+    Cluster::new(processors, 1.0).unwrap()
+}
+
+fn certified(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Verdict {
+    verify(graph, cluster, plan).certificate().unwrap()
+}
+
+/// 0 writes a file of 6 for 2; 1 needs 8.
+fn a_file_in_the_way() -> Workflow {
+    workflow(&[(1.0, 0), (1.0, 8), (1.0, 0)], &[(0, 2, 6)])
+}
+
+#[test]
+fn the_largest_file_is_evicted_and_then_read_elsewhere_only() {
+    let graph = a_file_in_the_way();
+    let machines = cluster(&[(10, 6), (7, 0)]);
+    let plan = heftm(&graph, &machines, Level::Bottom, TaskMemory::Additive).unwrap();
+    assert_eq!(plan.processor_of, [0, 0, 1]);
+    assert_eq!(plan.evictions, [Eviction { edge: 0, at: 1.0 }]);
+    assert_eq!(plan.transfers, [Transfer { edge: 0, start: 1.0, finish: 7.0, to_buffer: false }]);
+    assert_eq!((plan.start, plan.makespan), (vec![0.0, 1.0, 7.0], 8.0));
+
+    let plan = heftm(&graph, &machines, Level::Bottom, TaskMemory::Additive).unwrap();
+    let verdict = certified(&graph, &machines, &plan);
+    assert_eq!((verdict.peak, verdict.buffer_peak), (vec![8, 6], vec![6, 0]));
+
+    for machines in [cluster(&[(10, 6)]), cluster(&[(10, 5), (7, 0)])] {
+        let error = heftm(&graph, &machines, Level::Bottom, TaskMemory::Additive).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Infeasible);
+    }
+}
+
+#[test]
+fn a_file_on_its_way_is_counted_until_it_has_left_or_is_evicted() {
+    // 2 fits the second processor only, so the file of 6 travels from 1 to 7; meanwhile 1 has no room beside it.
+    let graph = workflow(&[(1.0, 0), (1.0, 8), (1.0, 12)], &[(0, 2, 6)]);
+    for (buffer, start) in [(0, 7.0), (6, 1.0)] {
+        let machines = unequal(&[(1.0, 10, buffer), (0.5, 20, 0)]);
+        let plan = heftm_in_order(&graph, &machines, &[0, 2, 1], TaskMemory::Additive).unwrap();
+        assert_eq!(plan.processor_of, [0, 0, 1]);
+        assert_eq!(plan.start[1], start);
+        assert_eq!(plan.evictions.len(), usize::from(buffer > 0));
+        certified(&graph, &machines, &plan);
+    }
+}
+
+#[test]
+fn without_a_buffer_a_file_is_sent_when_the_memory_for_its_reader_is_free() {
+    // The second processor is busy with 1 until 10; the file of 0 could come from 1 to 4.
+    let graph = workflow(&[(1.0, 0), (5.0, 10), (1.0, 10)], &[(0, 2, 3)]);
+    for (buffer, sent, makespan) in [(3, 1.0, 12.0), (2, 10.0, 15.0)] {
+        let machines = unequal(&[(1.0, 3, 0), (0.5, 13, buffer)]);
+        let plan = heftm_in_order(&graph, &machines, &[0, 1, 2], TaskMemory::Additive).unwrap();
+        assert_eq!(plan.processor_of, [0, 1, 1]);
+        assert_eq!(
+            plan.transfers,
+            [Transfer { edge: 0, start: sent, finish: sent + 3.0, to_buffer: buffer == 3 }]
+        );
+        assert_eq!(plan.makespan, makespan);
+        certified(&graph, &machines, &plan);
+    }
+}
+
+#[test]
+fn files_on_one_channel_follow_one_another() {
+    // 0 and 1 end at 1 and 2; the second file waits until 3 for the first, which travels for 2.
+    let graph = workflow(&[(1.0, 0), (1.0, 0), (1.0, 20)], &[(0, 2, 2), (1, 2, 3)]);
+    let machines = unequal(&[(1.0, 9, 0), (0.25, 30, 0)]);
+    let plan = heftm_in_order(&graph, &machines, &[0, 1, 2], TaskMemory::Additive).unwrap();
+    assert_eq!(
+        plan.transfers.iter().map(|t| (t.start, t.finish)).collect::<Vec<_>>(),
+        [(1.0, 3.0), (3.0, 6.0)]
+    );
+    assert_eq!((plan.start[2], plan.makespan), (6.0, 10.0));
+    certified(&graph, &machines, &plan);
+}
+
+#[test]
+fn an_order_must_have_each_task_once_after_its_parents() {
+    let graph = a_file_in_the_way();
+    let machines = cluster(&[(20, 0)]);
+    for (order, message) in [
+        (&[0, 1][..], "lacks task \"t2\""),
+        (&[0, 1, 0], "task \"t0\" twice"),
+        (&[2, 0, 1], "task \"t2\" before \"t0\""),
+        (&[3], "names task 3"),
+    ] {
+        let error = heftm_in_order(&graph, &machines, order, TaskMemory::Additive).unwrap_err();
+        assert!(error.message().contains(message), "{error}");
+    }
+}
+
+/// The example of the paper of 2024 (its Figure 1): four blocks on processors of speed 1, makespan 12.
+#[test]
+fn blocks_are_judged_by_bottom_weights() {
+    let graph = workflow(
+        &[(4.0, 1), (1.0, 1), (3.0, 1), (1.0, 1)],
+        &[(0, 1, 1), (0, 2, 2), (1, 2, 1), (1, 3, 1), (2, 3, 1)],
+    );
+    let machines = cluster(&[(10, 0); 4]);
+    let mut plan = Plan {
+        execution: Execution::Blocks { crossing: Crossing::Transit },
+        task_memory: TaskMemory::Additive,
+        processor_of: vec![0, 1, 2, 3],
+        orders: vec![vec![0], vec![1], vec![2], vec![3]],
+        start: vec![0.0, 5.0, 7.0, 11.0],
+        finish: vec![4.0, 6.0, 10.0, 12.0],
+        makespan: 12.0,
+        peak: vec![4, 4, 5, 3],
+        transfers: Vec::new(),
+        evictions: Vec::new(),
+    };
+    let verdict = certified(&graph, &machines, &plan);
+    assert_eq!((verdict.makespan, verdict.peak), (12.0, vec![4, 4, 5, 3]));
+
+    // 1 and 2 as one block: the message to 3 is both files.
+    (plan.processor_of, plan.orders) = (vec![0, 1, 1, 3], vec![vec![0], vec![1, 2], vec![], vec![3]]);
+    (plan.start, plan.finish) = (vec![0.0, 7.0, 8.0, 13.0], vec![4.0, 8.0, 11.0, 14.0]);
+    (plan.makespan, plan.peak) = (14.0, vec![4, 7, 0, 3]);
+    let verdict = certified(&graph, &machines, &plan);
+    assert_eq!(verdict.peak, [4, 5, 0, 3]);
+    // Resident: beside 1 lies the input of 2, beside 2 the output of 1.
+    plan.execution = Execution::Blocks { crossing: Crossing::Resident };
+    assert_eq!(certified(&graph, &machines, &plan).peak, [4, 6, 0, 3]);
+
+    // 1 and 3 as one block wait for 2, which waits for 1.
+    (plan.processor_of, plan.orders) = (vec![0, 1, 2, 1], vec![vec![0], vec![1, 3], vec![2], vec![]]);
+    let verdict = verify(&graph, &machines, &plan);
+    assert!(verdict.violations[0].message.contains("processors 1, 2 wait for one another"), "{verdict:?}");
+}
+
+#[test]
+fn each_rule_that_is_broken_is_found() {
+    let graph = a_file_in_the_way();
+    let machines = cluster(&[(10, 6), (7, 0)]);
+    let plan = heftm(&graph, &machines, Level::Bottom, TaskMemory::Additive).unwrap();
+    type Change = fn(&mut Plan);
+    let broken: [(Rule, Change); 19] = [
+        (Rule::Shape, |plan| plan.orders[0].truncate(1)),
+        (Rule::Shape, |plan| plan.orders[1].push(0)),
+        (Rule::Shape, |plan| plan.orders[1].push(7)),
+        (Rule::Shape, |plan| plan.processor_of[0] = 1),
+        (Rule::Shape, |plan| plan.processor_of[0] = 9),
+        (Rule::Shape, |plan| plan.start.truncate(2)),
+        (Rule::Shape, |plan| plan.start[0] = f64::NAN),
+        (Rule::Shape, |plan| plan.transfers[0].edge = 1),
+        (Rule::Shape, |plan| plan.evictions[0].at = f64::INFINITY),
+        (Rule::Time, |plan| plan.finish[2] = 8.5),
+        (Rule::Time, |plan| (plan.start[1], plan.finish[1]) = (0.5, 1.5)),
+        (Rule::Time, |plan| plan.makespan = 7.0),
+        (Rule::Transfer, |plan| plan.transfers.clear()),
+        (Rule::Transfer, |plan| plan.transfers.push(plan.transfers[0])),
+        (Rule::Transfer, |plan| plan.transfers[0].start = 0.5),
+        (Rule::Transfer, |plan| (plan.start[2], plan.finish[2]) = (6.5, 7.5)),
+        (Rule::Memory, |plan| plan.evictions.clear()),
+        (Rule::Memory, |plan| plan.peak[0] = 7),
+        (Rule::Buffer, |plan| plan.transfers[0].to_buffer = true),
+    ];
+    for (number, (rule, change)) in broken.into_iter().enumerate() {
+        let mut plan = plan.clone();
+        change(&mut plan);
+        let verdict = verify(&graph, &machines, &plan);
+        assert!(verdict.count(rule) > 0, "change {number}: {:?}", verdict.violations);
+        assert!(verdict.certificate().is_err());
+    }
+    let mut late = plan.clone();
+    late.evictions[0].at = 0.5;
+    assert_eq!(verify(&graph, &machines, &late).count(Rule::Buffer), 1);
+}

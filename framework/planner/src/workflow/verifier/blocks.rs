@@ -1,0 +1,135 @@
+//! Whether a plan of blocks keeps the rules, and what it comes to.
+
+use super::{Rule, Verdict, near};
+use crate::workflow::cluster::Cluster;
+use crate::workflow::graph::Workflow;
+use crate::workflow::memory::Crossing;
+use crate::workflow::plan::Plan;
+
+pub(super) fn check(
+    graph: &Workflow,
+    cluster: &Cluster,
+    plan: &Plan,
+    crossing: Crossing,
+    verdict: &mut Verdict,
+) {
+    if !plan.transfers.is_empty() || !plan.evictions.is_empty() {
+        verdict.add(Rule::Shape, "a plan of blocks says nothing of single files, but this one does".into());
+    }
+    let mut place = vec![0; graph.len()];
+    for order in &plan.orders {
+        for (number, &task) in order.iter().enumerate() {
+            place[task] = number;
+        }
+    }
+    for edge in graph.edges() {
+        let same = plan.processor_of[edge.from] == plan.processor_of[edge.to];
+        if same && place[edge.from] > place[edge.to] {
+            let (from, to) = (graph.name(edge.from), graph.name(edge.to));
+            verdict.add(Rule::Order, format!("task {to:?} reads from {from:?}, but is to run before it"));
+        }
+    }
+    check_times(graph, cluster, plan, verdict);
+    for (p, order) in plan.orders.iter().enumerate() {
+        check_memory(graph, cluster, plan, crossing, (p, order, &place), verdict);
+    }
+}
+
+/// What goes from one block to others, by receiver, sizes added up.
+fn messages(graph: &Workflow, plan: &Plan, order: &[usize]) -> Vec<(usize, u64)> {
+    let mut files: Vec<(usize, u64)> = order
+        .iter()
+        .flat_map(|&task| graph.outputs(task))
+        .map(|edge| (plan.processor_of[edge.to], edge.size))
+        .filter(|&(receiver, _)| plan.processor_of[order[0]] != receiver)
+        .collect();
+    files.sort_unstable();
+    files.dedup_by(|next, sum| {
+        let same = next.0 == sum.0;
+        if same {
+            sum.1 += next.1;
+        }
+        same
+    });
+    files
+}
+
+/// A block begins when all messages to it have arrived; its tasks run one after the other.
+fn check_times(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &mut Verdict) {
+    let messages: Vec<_> = plan.orders.iter().map(|order| messages(graph, plan, order)).collect();
+    let mut missing = vec![0; cluster.len()];
+    for &(receiver, _) in messages.iter().flatten() {
+        missing[receiver] += 1;
+    }
+    let mut ready: Vec<usize> = (0..cluster.len()).filter(|&p| missing[p] == 0).collect();
+    let mut begins = vec![0.0_f64; cluster.len()];
+    let mut start = vec![0.0; graph.len()];
+    let mut done = 0;
+    while let Some(p) = ready.pop() {
+        done += 1;
+        let mut now = begins[p];
+        for &task in &plan.orders[p] {
+            start[task] = now;
+            now += graph.work(task) / cluster.processors()[p].speed;
+        }
+        verdict.makespan = verdict.makespan.max(now);
+        for &(receiver, size) in &messages[p] {
+            begins[receiver] = begins[receiver].max(now + cluster.transfer_time(p, receiver, size));
+            missing[receiver] -= 1;
+            if missing[receiver] == 0 {
+                ready.push(receiver);
+            }
+        }
+    }
+    if done < cluster.len() {
+        let circle: Vec<String> =
+            (0..cluster.len()).filter(|&p| missing[p] > 0).map(|p| p.to_string()).collect();
+        let message = format!("the blocks of processors {} wait for one another", circle.join(", "));
+        verdict.add(Rule::Order, message);
+        return;
+    }
+    for (task, &start) in start.iter().enumerate() {
+        let finish = start + graph.work(task) / cluster.processors()[plan.processor_of[task]].speed;
+        let said = (plan.start[task], plan.finish[task]);
+        if !near(said.0, start, verdict.makespan) || !near(said.1, finish, verdict.makespan) {
+            let name = graph.name(task);
+            let message = format!("task {name:?} runs from {start} to {finish}, but the plan says {said:?}");
+            verdict.add(Rule::Time, message);
+        }
+    }
+}
+
+/// Runs through a block: what its tasks need, and what lies beside.
+fn check_memory(
+    graph: &Workflow,
+    cluster: &Cluster,
+    plan: &Plan,
+    crossing: Crossing,
+    (p, order, place): (usize, &[usize], &[usize]),
+    verdict: &mut Verdict,
+) {
+    let capacity = u128::from(cluster.processors()[p].memory);
+    let inside = |task: usize| plan.processor_of[task] == p;
+    let resident = crossing == Crossing::Resident;
+    let outside_inputs = order.iter().flat_map(|&task| graph.inputs(task)).filter(|edge| !inside(edge.from));
+    let mut beside: u128 = if resident { outside_inputs.map(|edge| u128::from(edge.size)).sum() } else { 0 };
+    let mut peak = 0;
+    for &task in order {
+        for edge in graph.inputs(task) {
+            let counted = if inside(edge.from) { place[edge.from] < place[task] } else { resident };
+            beside -= if counted { u128::from(edge.size) } else { 0 };
+        }
+        let held = beside + u128::from(graph.requirement(task, plan.task_memory));
+        peak = peak.max(held);
+        if held > capacity {
+            let name = graph.name(task);
+            let message = format!("processor {p} holds {held} with task {name:?}, but has {capacity}");
+            verdict.add(Rule::Memory, message);
+        }
+        for edge in graph.outputs(task) {
+            let counted = if inside(edge.to) { place[edge.to] > place[task] } else { resident };
+            beside += if counted { u128::from(edge.size) } else { 0 };
+        }
+    }
+    verdict.peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
+}

@@ -1,0 +1,195 @@
+//! Where each file of a plan of events lies at each moment, and whether all that lies somewhere fits there.
+
+use super::times::file;
+use super::{Rule, Verdict};
+use crate::workflow::cluster::Cluster;
+use crate::workflow::graph::Workflow;
+use crate::workflow::plan::{Eviction, Plan, Transfer};
+
+/// A change of what a processor's memory holds.
+struct Change {
+    at: f64,
+    /// Among changes at the same moment: what leaves is gone first; then, task by task, its files arrive, it starts, it ends.
+    rank: usize,
+    bytes: i128,
+    /// The task that starts.
+    task: Option<usize>,
+}
+
+/// Changes of all memories, and, without ranks, of all buffers.
+struct Changes<'a> {
+    plan: &'a Plan,
+    /// Place of each task in the order of its processor.
+    place: Vec<usize>,
+    memory: Vec<Vec<Change>>,
+    buffer: Vec<Vec<(f64, i128)>>,
+}
+
+const LEAVES: usize = 0;
+const ARRIVES: usize = 1;
+const STARTS: usize = 2;
+const ENDS: usize = 3;
+
+pub(super) fn check(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &mut Verdict) {
+    let mut changes = Changes::new(graph, plan);
+    for task in 0..graph.len() {
+        let needs = i128::from(graph.requirement(task, plan.task_memory));
+        let p = plan.processor_of[task];
+        changes.memory(p, plan.start[task], changes.rank(task, STARTS), needs, Some(task));
+        changes.memory(p, plan.finish[task], changes.rank(task, ENDS), -needs, None);
+    }
+    let (sent, evicted) = movements(graph, plan, verdict);
+    for (number, edge) in graph.edges().iter().enumerate() {
+        changes.lies_at_sender(edge.from, edge.to, edge.size, sent[number], evicted[number]);
+        if let Some(transfer) = sent[number] {
+            changes.lies_at_receiver(edge.to, edge.size, transfer);
+        }
+    }
+    for p in 0..cluster.len() {
+        judge_memory(graph, cluster, p, &mut changes.memory[p], verdict);
+        judge_buffer(cluster, p, &mut changes.buffer[p], verdict);
+    }
+}
+
+/// The transfer and the eviction of each file.
+fn movements<'a>(
+    graph: &Workflow,
+    plan: &'a Plan,
+    verdict: &mut Verdict,
+) -> (Vec<Option<&'a Transfer>>, Vec<Option<&'a Eviction>>) {
+    let mut sent = vec![None; graph.edges().len()];
+    for transfer in &plan.transfers {
+        sent[transfer.edge] = Some(transfer);
+    }
+    let mut evicted: Vec<Option<&Eviction>> = vec![None; graph.edges().len()];
+    for eviction in &plan.evictions {
+        let written = plan.finish[graph.edges()[eviction.edge].from];
+        let name = || file(graph, eviction.edge);
+        if eviction.at < written {
+            verdict.add(
+                Rule::Buffer,
+                format!("{} is evicted at {}, but written at {written}", name(), eviction.at),
+            );
+        } else if evicted[eviction.edge].replace(eviction).is_some() {
+            verdict.add(Rule::Buffer, format!("{} is evicted more than once", name()));
+        }
+    }
+    (sent, evicted)
+}
+
+impl<'a> Changes<'a> {
+    fn new(graph: &Workflow, plan: &'a Plan) -> Self {
+        let mut place = vec![0; graph.len()];
+        for order in &plan.orders {
+            for (number, &task) in order.iter().enumerate() {
+                place[task] = number;
+            }
+        }
+        let memory = plan.orders.iter().map(|_| Vec::new()).collect();
+        Changes { plan, place, memory, buffer: vec![Vec::new(); plan.orders.len()] }
+    }
+
+    fn rank(&self, task: usize, phase: usize) -> usize {
+        self.place[task] * ENDS + phase
+    }
+
+    fn memory(&mut self, p: usize, at: f64, rank: usize, bytes: i128, task: Option<usize>) {
+        self.memory[p].push(Change { at, rank, bytes, task });
+    }
+
+    fn buffer(&mut self, p: usize, from: f64, to: f64, bytes: i128) {
+        if from < to {
+            self.buffer[p].extend([(from, bytes), (to, -bytes)]);
+        }
+    }
+
+    /// A file lies in its writer's memory from the writer's end until its reader starts or it has been sent, or until it is
+    /// evicted, and then in the buffer.
+    fn lies_at_sender(
+        &mut self,
+        from: usize,
+        to: usize,
+        size: u64,
+        sent: Option<&Transfer>,
+        evicted: Option<&Eviction>,
+    ) {
+        let (p, bytes) = (self.plan.processor_of[from], i128::from(size));
+        let written = self.plan.finish[from];
+        let (end, rank) = match sent {
+            Some(transfer) => (transfer.finish, LEAVES),
+            None => (self.plan.start[to], self.rank(to, STARTS)),
+        };
+        let (leaves, rank) = match evicted {
+            Some(eviction) if eviction.at < end => {
+                self.buffer(p, eviction.at, end, bytes);
+                (eviction.at, LEAVES)
+            }
+            _ => (end, rank),
+        };
+        // What leaves at the moment when it is written is never counted beside its writer; its reader's start comes later by rank.
+        if leaves > written || rank != LEAVES {
+            self.memory(p, written, self.rank(from, ENDS), bytes, None);
+            self.memory(p, leaves, rank, -bytes, None);
+        }
+    }
+
+    /// A file waits for its reader from when sending begins.
+    fn lies_at_receiver(&mut self, to: usize, size: u64, transfer: &Transfer) {
+        let (p, bytes) = (self.plan.processor_of[to], i128::from(size));
+        let start = self.plan.start[to];
+        if transfer.to_buffer {
+            self.buffer(p, transfer.start, start, bytes);
+        } else {
+            self.memory(p, transfer.start, self.rank(to, ARRIVES), bytes, None);
+            self.memory(p, start, self.rank(to, STARTS), -bytes, None);
+        }
+    }
+}
+
+fn judge_memory(
+    graph: &Workflow,
+    cluster: &Cluster,
+    p: usize,
+    changes: &mut [Change],
+    verdict: &mut Verdict,
+) {
+    // At the same rank what leaves is first: a task takes over the files that it reads.
+    changes.sort_by(|a, b| a.at.total_cmp(&b.at).then((a.rank, a.bytes).cmp(&(b.rank, b.bytes))));
+    let capacity = i128::from(cluster.processors()[p].memory);
+    let (mut held, mut peak) = (0_i128, 0);
+    // The task that runs or ran last, until it is named in a message.
+    let mut last = Some("no task so far".into());
+    for change in changes {
+        held += change.bytes;
+        peak = peak.max(held);
+        if let Some(task) = change.task {
+            last = Some(format!("task {:?}", graph.name(task)));
+        }
+        if change.bytes > 0
+            && held > capacity
+            && let Some(with) = last.take()
+        {
+            let message =
+                format!("processor {p} holds {held} at {} with {with}, but has {capacity}", change.at);
+            verdict.add(Rule::Memory, message);
+        }
+    }
+    verdict.peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
+}
+
+fn judge_buffer(cluster: &Cluster, p: usize, changes: &mut [(f64, i128)], verdict: &mut Verdict) {
+    changes.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let capacity = i128::from(cluster.processors()[p].buffer);
+    let (mut held, mut peak, mut peak_at) = (0, 0, 0.0);
+    for &mut (at, bytes) in changes {
+        held += bytes;
+        if held > peak {
+            (peak, peak_at) = (held, at);
+        }
+    }
+    if peak > capacity {
+        let message = format!("the buffer of processor {p} holds {peak} at {peak_at}, but has {capacity}");
+        verdict.add(Rule::Buffer, message);
+    }
+    verdict.buffer_peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
+}

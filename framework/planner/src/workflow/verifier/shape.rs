@@ -1,0 +1,63 @@
+//! Whether a plan says all that it must, of tasks, files and processors that exist.
+
+use super::{Rule, Verdict};
+use crate::workflow::cluster::Cluster;
+use crate::workflow::graph::Workflow;
+use crate::workflow::plan::Plan;
+
+pub(super) fn check(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &mut Verdict) {
+    let (tasks, count) = (graph.len(), cluster.len());
+    for (what, length, expected) in [
+        ("processors of tasks", plan.processor_of.len(), tasks),
+        ("starts", plan.start.len(), tasks),
+        ("ends", plan.finish.len(), tasks),
+        ("orders", plan.orders.len(), count),
+        ("peaks", plan.peak.len(), count),
+    ] {
+        if length != expected {
+            verdict.add(Rule::Shape, format!("the plan has {length} {what}, but must have {expected}"));
+        }
+    }
+    if !verdict.is_valid() {
+        return;
+    }
+    let mut seen = vec![false; tasks];
+    for (p, order) in plan.orders.iter().enumerate() {
+        for &task in order {
+            if task >= tasks {
+                verdict.add(Rule::Shape, format!("processor {p} runs task {task}, but there are {tasks}"));
+            } else if std::mem::replace(&mut seen[task], true) {
+                verdict.add(Rule::Shape, format!("task {:?} runs more than once", graph.name(task)));
+            } else if plan.processor_of[task] != p {
+                let said = plan.processor_of[task];
+                let name = graph.name(task);
+                verdict
+                    .add(Rule::Shape, format!("task {name:?} is on processor {said}, but {p} is to run it"));
+            }
+        }
+    }
+    for task in (0..tasks).filter(|&task| !seen[task]) {
+        verdict.add(Rule::Shape, format!("task {:?} is never run", graph.name(task)));
+    }
+    for (task, (&start, &finish)) in plan.start.iter().zip(&plan.finish).enumerate() {
+        if !(start >= 0.0 && start <= finish && finish.is_finite()) {
+            verdict.add(
+                Rule::Shape,
+                format!("task {:?} is to run from {start} to {finish}, which are no times", graph.name(task)),
+            );
+        }
+    }
+    let files = graph.edges().len();
+    let named = plan.transfers.iter().map(|transfer| transfer.edge);
+    for edge in named.chain(plan.evictions.iter().map(|eviction| eviction.edge)) {
+        if edge >= files {
+            verdict.add(Rule::Shape, format!("the plan names edge {edge}, but there are {files}"));
+        }
+    }
+    let moments = plan.transfers.iter().flat_map(|transfer| [transfer.start, transfer.finish]);
+    for at in moments.chain(plan.evictions.iter().map(|eviction| eviction.at)) {
+        if !(at >= 0.0 && at.is_finite()) {
+            verdict.add(Rule::Shape, format!("a file is to move at {at}, which is no time"));
+        }
+    }
+}
