@@ -13,6 +13,7 @@ mod heftm;
 mod memory;
 mod plan;
 mod timeline;
+mod traversal;
 mod verifier;
 
 pub use cluster::{Cluster, Processor};
@@ -20,6 +21,7 @@ pub use graph::{Edge, Workflow, WorkflowBuilder};
 pub use heftm::{Level, heft, heftm, heftm_in_order};
 pub use memory::{Crossing, MemoryModel, TaskMemory};
 pub use plan::{Eviction, Execution, Plan, Transfer};
+pub use traversal::Traversal;
 pub use verifier::{Rule, Verdict, Violation, verify};
 
 #[cfg(test)]

@@ -1,0 +1,119 @@
+//! A part of a workflow that one processor runs, as a graph of its own.
+
+use crate::workflow::graph::{Edge, Workflow};
+use crate::workflow::memory::{Crossing, MemoryModel};
+
+/// Tasks with numbers of their own, from 0, and the edges between them.
+pub(super) struct Block {
+    /// The tasks' numbers in the workflow, ascending.
+    tasks: Vec<usize>,
+    /// What each needs while it runs, all of its files included.
+    needs: Vec<u64>,
+    /// What waits from the block's beginning for each to read it.
+    arriving: Vec<u64>,
+    /// What each leaves until the block's end.
+    leaving: Vec<u64>,
+    /// Edges within the block, by producer.
+    outputs: Vec<Edge>,
+    first_output: Vec<usize>,
+    /// The same, by consumer.
+    inputs: Vec<Edge>,
+    first_input: Vec<usize>,
+}
+
+impl Block {
+    pub(super) fn new(workflow: &Workflow, tasks: &[usize], model: MemoryModel) -> Self {
+        let mut tasks = tasks.to_vec();
+        tasks.sort_unstable();
+        let count = tasks.len();
+        let mut block = Block {
+            needs: tasks.iter().map(|&task| workflow.requirement(task, model.task_memory)).collect(),
+            arriving: vec![0; count],
+            leaving: vec![0; count],
+            outputs: Vec::new(),
+            first_output: vec![0],
+            inputs: Vec::new(),
+            first_input: vec![0],
+            tasks,
+        };
+        for local in 0..count {
+            let task = block.tasks[local];
+            for edge in workflow.outputs(task) {
+                match block.tasks.binary_search(&edge.to) {
+                    Ok(to) => block.outputs.push(Edge { from: local, to, size: edge.size }),
+                    Err(_) => block.leaving[local] += edge.size,
+                }
+            }
+            block.first_output.push(block.outputs.len());
+            for edge in workflow.inputs(task) {
+                match block.tasks.binary_search(&edge.from) {
+                    Ok(from) => block.inputs.push(Edge { from, to: local, size: edge.size }),
+                    Err(_) => block.arriving[local] += edge.size,
+                }
+            }
+            block.first_input.push(block.inputs.len());
+        }
+        if model.crossing == Crossing::Transit {
+            block.arriving.fill(0);
+            block.leaving.fill(0);
+        }
+        block
+    }
+
+    /// Number of tasks.
+    pub(super) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// The number in the workflow of a task of the block.
+    pub(super) fn task(&self, local: usize) -> usize {
+        self.tasks[local]
+    }
+
+    /// The number in the block of a task of the workflow that is in it.
+    pub(super) fn local(&self, task: usize) -> usize {
+        self.tasks.partition_point(|&other| other < task)
+    }
+
+    pub(super) fn need(&self, local: usize) -> u64 {
+        self.needs[local]
+    }
+
+    pub(super) fn arriving(&self, local: usize) -> u64 {
+        self.arriving[local]
+    }
+
+    pub(super) fn leaving(&self, local: usize) -> u64 {
+        self.leaving[local]
+    }
+
+    pub(super) fn outputs(&self, local: usize) -> &[Edge] {
+        &self.outputs[self.first_output[local]..self.first_output[local + 1]]
+    }
+
+    pub(super) fn inputs(&self, local: usize) -> &[Edge] {
+        &self.inputs[self.first_input[local]..self.first_input[local + 1]]
+    }
+
+    /// What is freed of what was kept when a task has run: inputs that waited in memory.
+    pub(super) fn freed(&self, local: usize) -> u64 {
+        self.arriving[local] + self.inputs(local).iter().map(|edge| edge.size).sum::<u64>()
+    }
+
+    /// What a task leaves in memory.
+    pub(super) fn kept(&self, local: usize) -> u64 {
+        self.leaving[local] + self.outputs(local).iter().map(|edge| edge.size).sum::<u64>()
+    }
+
+    /// Most memory in use when the tasks run in this order.
+    pub(super) fn peak(&self, order: &[usize]) -> u64 {
+        let mut live: u64 = self.arriving.iter().sum();
+        let mut peak = live;
+        for &local in order {
+            live -= self.freed(local);
+            peak = peak.max(live + self.needs[local]);
+            live += self.kept(local);
+        }
+        peak
+    }
+}

@@ -1,0 +1,74 @@
+//! Orders in which one processor runs the tasks of a block, so that little memory is in use at any time.
+//!
+//! The order of Kayaaslan, Lambert, Marchal and Uçar (*Scheduling series-parallel task graphs to minimize peak memory*, 2018)
+//! is the best there is for series-parallel graphs; others are made series-parallel first. It competes with three simple
+//! orders, and what is compared is the peak of each on the graph as it is.
+
+mod block;
+mod fork_tree;
+mod segments;
+mod series_parallel;
+mod simple;
+
+use super::graph::Workflow;
+use super::memory::MemoryModel;
+use block::Block;
+
+/// An order of tasks and what it needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traversal {
+    /// The tasks, in the order in which they run.
+    pub order: Vec<usize>,
+    /// Most memory in use at any time.
+    pub peak: u64,
+}
+
+impl Traversal {
+    /// The best order that is known for these tasks as one block of the workflow, each of which is named once.
+    ///
+    /// ```
+    /// use armature_planner::workflow::{MemoryModel, Traversal, Workflow};
+    ///
+    /// // Two branches: each makes something large of nothing, and something small of that.
+    /// let mut builder = Workflow::builder();
+    /// for name in ["make a", "make b", "sum a", "sum b"] {
+    ///     builder.task(name, 1.0, 0);
+    /// }
+    /// builder.edge(0, 2, 10);
+    /// builder.edge(1, 3, 10);
+    /// let traversal = Traversal::of(&builder.build()?, &[0, 1, 2, 3], MemoryModel::default());
+    /// // One branch after the other, never both files at once.
+    /// assert_eq!(traversal.peak, 10);
+    /// assert!(traversal.order == [0, 2, 1, 3] || traversal.order == [1, 3, 0, 2]);
+    /// # Ok::<(), armature_planner::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    /// If there is no such task.
+    pub fn of(workflow: &Workflow, tasks: &[usize], model: MemoryModel) -> Self {
+        let block = Block::new(workflow, tasks, model);
+        let candidates = [
+            series_parallel::order(&block),
+            simple::greedy(&block),
+            simple::depth_first(&block),
+            simple::breadth_first(&block),
+        ];
+        let [first, others @ ..] = candidates.map(|order| (block.peak(&order), order));
+        let (peak, order) =
+            others.into_iter().fold(first, |best, other| if other.0 < best.0 { other } else { best });
+        Traversal { order: order.into_iter().map(|local| block.task(local)).collect(), peak }
+    }
+
+    /// The given order of tasks, which is topological and names each once, as one block of the workflow.
+    ///
+    /// # Panics
+    /// If there is no such task.
+    pub fn in_order(workflow: &Workflow, order: Vec<usize>, model: MemoryModel) -> Self {
+        let block = Block::new(workflow, &order, model);
+        let local: Vec<usize> = order.iter().map(|&task| block.local(task)).collect();
+        Traversal { peak: block.peak(&local), order }
+    }
+}
+
+#[cfg(test)]
+mod tests;
