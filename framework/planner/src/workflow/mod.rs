@@ -18,7 +18,7 @@ mod verifier;
 
 pub use cluster::{Cluster, Processor};
 pub use graph::{Edge, Workflow, WorkflowBuilder};
-pub use heftm::{Level, heft, heftm, heftm_in_order};
+pub use heftm::{Level, heft, heftm, heftm_in_order, heftm_relaxed};
 pub use memory::{Crossing, MemoryModel, TaskMemory};
 pub use plan::{Eviction, Execution, Plan, Transfer};
 pub use traversal::Traversal;

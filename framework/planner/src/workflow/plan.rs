@@ -52,6 +52,9 @@ pub struct Plan {
     pub processor_of: Vec<usize>,
     /// Tasks of each processor, in the order in which it runs them.
     pub orders: Vec<Vec<usize>>,
+    /// All tasks in the order in which they were placed: those of a processor in its order, and each after those that it reads
+    /// from. Where two files use a channel, that of the reader that was placed first is sent first.
+    pub sequence: Vec<usize>,
     /// When each task is predicted to start, in seconds.
     pub start: Vec<f64>,
     /// When each task is predicted to end.

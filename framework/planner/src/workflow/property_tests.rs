@@ -38,6 +38,17 @@ proptest! {
     }
 
     #[test]
+    fn relaxed_list_schedules_are_valid((graph, cluster, task_memory) in problem(300)) {
+        match heftm_relaxed(&graph, &cluster, graph.topological_order(), task_memory) {
+            Ok(plan) => {
+                let verdict = verify(&graph, &cluster, &plan);
+                prop_assert!(verdict.is_valid(), "{:?}", verdict.violations);
+            }
+            Err(error) => prop_assert_eq!(error.kind(), crate::ErrorKind::Infeasible),
+        }
+    }
+
+    #[test]
     fn heft_breaks_no_rule_but_those_of_memory((graph, cluster, task_memory) in problem(300)) {
         let verdict = verify(&graph, &cluster, &heft(&graph, &cluster, task_memory));
         let of_memory = verdict.count(Rule::Memory) + verdict.count(Rule::Buffer);

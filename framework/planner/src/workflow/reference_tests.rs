@@ -59,6 +59,25 @@ fn the_largest_file_is_evicted_and_then_read_elsewhere_only() {
 }
 
 #[test]
+fn where_a_task_does_not_fit_others_come_first_and_files_are_read_back() {
+    // In the order given 1 comes when the file of 6 is in the way and the buffer is too small; 2 reads it first.
+    let graph = a_file_in_the_way();
+    let small = cluster(&[(10, 5)]);
+    let plan = heftm_relaxed(&graph, &small, &[0, 1, 2], TaskMemory::Additive).unwrap();
+    assert_eq!(plan.sequence, [0, 2, 1]);
+    certified(&graph, &small, &plan);
+    // With a buffer 1 evicts the file, and 2 reads it from there.
+    let large = cluster(&[(10, 6)]);
+    let plan = heftm_relaxed(&graph, &large, &[0, 1, 2], TaskMemory::Additive).unwrap();
+    assert_eq!((&plan.sequence[..], plan.evictions.len()), (&[0, 1, 2][..], 1));
+    let verdict = certified(&graph, &large, &plan);
+    assert_eq!((verdict.peak, verdict.buffer_peak), (vec![8], vec![6]));
+    // Nothing helps a task that fits nowhere.
+    let error = heftm_relaxed(&graph, &cluster(&[(7, 99)]), &[0, 1, 2], TaskMemory::Additive).unwrap_err();
+    assert!(error.message().contains("task \"t1\" fits no processor"), "{error}");
+}
+
+#[test]
 fn a_file_on_its_way_is_counted_until_it_has_left_or_is_evicted() {
     // 2 fits the second processor only, so the file of 6 travels from 1 to 7; meanwhile 1 has no room beside it.
     let graph = workflow(&[(1.0, 0), (1.0, 8), (1.0, 12)], &[(0, 2, 6)]);
@@ -131,6 +150,7 @@ fn blocks_are_judged_by_bottom_weights() {
         task_memory: TaskMemory::Additive,
         processor_of: vec![0, 1, 2, 3],
         orders: vec![vec![0], vec![1], vec![2], vec![3]],
+        sequence: vec![0, 1, 2, 3],
         start: vec![0.0, 5.0, 7.0, 11.0],
         finish: vec![4.0, 6.0, 10.0, 12.0],
         makespan: 12.0,
@@ -153,6 +173,10 @@ fn blocks_are_judged_by_bottom_weights() {
 
     // 1 and 3 as one block wait for 2, which waits for 1.
     (plan.processor_of, plan.orders) = (vec![0, 1, 2, 1], vec![vec![0], vec![1, 3], vec![2], vec![]]);
+    plan.sequence = vec![0, 1, 3, 2];
+    let verdict = verify(&graph, &machines, &plan);
+    assert_eq!(verdict.violations[0].rule, Rule::Order);
+    plan.sequence = vec![0, 1, 2, 3];
     let verdict = verify(&graph, &machines, &plan);
     assert!(verdict.violations[0].message.contains("processors 1, 2 wait for one another"), "{verdict:?}");
 }
@@ -163,7 +187,7 @@ fn each_rule_that_is_broken_is_found() {
     let machines = cluster(&[(10, 6), (7, 0)]);
     let plan = heftm(&graph, &machines, Level::Bottom, TaskMemory::Additive).unwrap();
     type Change = fn(&mut Plan);
-    let broken: [(Rule, Change); 19] = [
+    let broken: [(Rule, Change); 21] = [
         (Rule::Shape, |plan| plan.orders[0].truncate(1)),
         (Rule::Shape, |plan| plan.orders[1].push(0)),
         (Rule::Shape, |plan| plan.orders[1].push(7)),
@@ -173,6 +197,8 @@ fn each_rule_that_is_broken_is_found() {
         (Rule::Shape, |plan| plan.start[0] = f64::NAN),
         (Rule::Shape, |plan| plan.transfers[0].edge = 1),
         (Rule::Shape, |plan| plan.evictions[0].at = f64::INFINITY),
+        (Rule::Order, |plan| plan.sequence = vec![2, 0, 1]),
+        (Rule::Order, |plan| plan.sequence = vec![1, 0, 2]),
         (Rule::Time, |plan| plan.finish[2] = 8.5),
         (Rule::Time, |plan| (plan.start[1], plan.finish[1]) = (0.5, 1.5)),
         (Rule::Time, |plan| plan.makespan = 7.0),

@@ -5,9 +5,11 @@
 //! suffice, even after evictions, is no choice. Where files are, and what they cost, is the event model's matter.
 
 mod levels;
+mod relaxed;
 
 pub use levels::Level;
 pub(super) use levels::order as order_by_level;
+pub(super) use relaxed::place_relaxed;
 
 use std::cmp::Reverse;
 
@@ -65,6 +67,25 @@ pub fn heftm_in_order(
     Ok(timeline.into_plan())
 }
 
+/// HEFTM in an order of the caller's, but where that would fail: a file that was evicted can be read from the buffer by a
+/// task on the same processor, and while the next task fits nowhere, others that are ready come first, those that free most
+/// memory before the rest.
+///
+/// # Errors
+/// [`ErrorKind::Infeasible`] if no task that is ready fits anywhere; [`ErrorKind::Options`] as for [`heftm_in_order`].
+pub fn heftm_relaxed(
+    graph: &Workflow,
+    cluster: &Cluster,
+    order: &[usize],
+    task_memory: TaskMemory,
+) -> Result<Plan> {
+    check_order(graph, order)?;
+    let rules = Rules { task_memory, read_back: true, memory_blind: false };
+    let mut timeline = Timeline::new(graph, cluster, rules);
+    place_relaxed(&mut timeline, graph, cluster, order)?;
+    Ok(timeline.into_plan())
+}
+
 /// HEFT: tasks by decreasing bottom level, each where it ends first, whatever the memory. The plan may be invalid; the
 /// [`verifier`](super::verify) says where.
 pub fn heft(graph: &Workflow, cluster: &Cluster, task_memory: TaskMemory) -> Plan {
@@ -85,20 +106,32 @@ pub(super) fn place_all(
 ) -> Result<()> {
     for &task in order {
         let inputs = timeline.inputs(task);
-        let mut best: Option<(usize, Outcome)> = None;
-        for p in 0..cluster.len() {
-            let no_later = best.map_or(f64::INFINITY, |(_, outcome)| outcome.finish);
-            if let Some(outcome) = timeline.try_on(task, p, &inputs, no_later) {
-                let key = |outcome: Outcome| (Moment(outcome.finish), Reverse(outcome.memory_left));
-                if best.is_none_or(|(_, other)| key(outcome) < key(other)) {
-                    best = Some((p, outcome));
-                }
-            }
+        let best = best_processor(timeline, cluster, task, &inputs);
+        if best.and_then(|p| timeline.place(task, p, &inputs)).is_none() {
+            return Err(fits_nowhere(graph, cluster, task));
         }
-        let Some((p, _)) = best else { return Err(fits_nowhere(graph, cluster, task)) };
-        timeline.place(task, p, &inputs);
     }
     Ok(())
+}
+
+/// Where the task ends first.
+fn best_processor(
+    timeline: &mut Timeline<'_>,
+    cluster: &Cluster,
+    task: usize,
+    inputs: &[usize],
+) -> Option<usize> {
+    let mut best: Option<(usize, Outcome)> = None;
+    for p in 0..cluster.len() {
+        let no_later = best.map_or(f64::INFINITY, |(_, outcome)| outcome.finish);
+        if let Some(outcome) = timeline.try_on(task, p, inputs, no_later) {
+            let key = |outcome: Outcome| (Moment(outcome.finish), Reverse(outcome.memory_left));
+            if best.is_none_or(|(_, other)| key(outcome) < key(other)) {
+                best = Some((p, outcome));
+            }
+        }
+    }
+    best.map(|(p, _)| p)
 }
 
 /// Each task once, and after those that it reads from.

@@ -77,6 +77,7 @@ pub(super) struct Timeline<'a> {
     start: Vec<f64>,
     finish: Vec<f64>,
     orders: Vec<Vec<usize>>,
+    sequence: Vec<usize>,
     transfers: Vec<Transfer>,
     /// None for one that turned out not to be needed, because its file had been sent before.
     evictions: Vec<Option<Eviction>>,
@@ -101,6 +102,7 @@ impl<'a> Timeline<'a> {
             start: vec![0.0; tasks],
             finish: vec![0.0; tasks],
             orders: vec![Vec::new(); count],
+            sequence: Vec::with_capacity(tasks),
             transfers: Vec::new(),
             evictions: Vec::new(),
             requirements: (0..tasks).map(|task| graph.requirement(task, rules.task_memory)).collect(),
@@ -142,6 +144,7 @@ impl<'a> Timeline<'a> {
         (self.processor_of[task], self.start[task], self.finish[task]) =
             (Some(p), outcome.start, outcome.finish);
         self.orders[p].push(task);
+        self.sequence.push(task);
         self.transfers.extend_from_slice(&candidate.transfers);
         self.candidate = candidate;
         Some(outcome)
@@ -155,6 +158,7 @@ impl<'a> Timeline<'a> {
             task_memory: self.rules.task_memory,
             processor_of: self.processor_of.into_iter().map(Option::unwrap_or_default).collect(),
             orders: self.orders,
+            sequence: self.sequence,
             start: self.start,
             finish: self.finish,
             makespan,

@@ -12,6 +12,7 @@ pub(super) fn check(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &
         ("starts", plan.start.len(), tasks),
         ("ends", plan.finish.len(), tasks),
         ("orders", plan.orders.len(), count),
+        ("tasks in its sequence", plan.sequence.len(), tasks),
         ("peaks", plan.peak.len(), count),
     ] {
         if length != expected {
@@ -39,6 +40,7 @@ pub(super) fn check(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &
     for task in (0..tasks).filter(|&task| !seen[task]) {
         verdict.add(Rule::Shape, format!("task {:?} is never run", graph.name(task)));
     }
+    check_sequence(graph, plan, verdict);
     for (task, (&start, &finish)) in plan.start.iter().zip(&plan.finish).enumerate() {
         if !(start >= 0.0 && start <= finish && finish.is_finite()) {
             verdict.add(
@@ -58,6 +60,32 @@ pub(super) fn check(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &
     for at in moments.chain(plan.evictions.iter().map(|eviction| eviction.at)) {
         if !(at >= 0.0 && at.is_finite()) {
             verdict.add(Rule::Shape, format!("a file is to move at {at}, which is no time"));
+        }
+    }
+}
+
+/// The sequence agrees with the orders of processors, and with what tasks read.
+fn check_sequence(graph: &Workflow, plan: &Plan, verdict: &mut Verdict) {
+    let mut next = vec![0; plan.orders.len()];
+    let mut placed = vec![false; graph.len()];
+    for &task in &plan.sequence {
+        let expected = plan.processor_of.get(task).and_then(|&p| {
+            let place = next.get_mut(p)?;
+            *place += 1;
+            plan.orders[p].get(*place - 1)
+        });
+        if expected != Some(&task) {
+            let message = format!("the sequence has task {task} where its processor has another, or none");
+            verdict.add(Rule::Order, message);
+            return;
+        }
+        placed[task] = true;
+        if let Some(edge) = graph.inputs(task).find(|edge| !placed[edge.from]) {
+            let (early, parent) = (graph.name(task), graph.name(edge.from));
+            verdict.add(
+                Rule::Order,
+                format!("the sequence has {early:?} before {parent:?}, from which it reads"),
+            );
         }
     }
 }

@@ -1,0 +1,146 @@
+//! HEFTM that departs from its order where a task does not fit.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{best_processor, fits_nowhere};
+use crate::error::Result;
+use crate::workflow::cluster::Cluster;
+use crate::workflow::graph::Workflow;
+use crate::workflow::timeline::Timeline;
+
+/// Tasks whose parents are all placed.
+struct Ready<'a> {
+    graph: &'a Workflow,
+    /// Place of each task in the order.
+    place: Vec<usize>,
+    /// Parents of each task that are not placed.
+    missing: Vec<usize>,
+    placed: Vec<bool>,
+    /// By place; tasks that are placed are left in, and skipped.
+    in_order: BinaryHeap<Reverse<(usize, usize)>>,
+    /// By how much more they read than write, then by place: those that free memory first.
+    relieving: BinaryHeap<(i128, Reverse<usize>, usize)>,
+    /// Tasks that did not fit, although nothing else was relieving more.
+    stuck: Vec<usize>,
+}
+
+impl<'a> Ready<'a> {
+    /// The tasks of `order` are to be placed; what they read from others is there.
+    fn new(graph: &'a Workflow, order: &[usize]) -> Self {
+        let mut place = vec![usize::MAX; graph.len()];
+        for (number, &task) in order.iter().enumerate() {
+            place[task] = number;
+        }
+        let missing = |task: usize| graph.inputs(task).filter(|edge| place[edge.from] != usize::MAX).count();
+        let missing = (0..graph.len()).map(missing).collect();
+        let mut ready = Ready {
+            graph,
+            place,
+            missing,
+            placed: vec![false; graph.len()],
+            in_order: BinaryHeap::new(),
+            relieving: BinaryHeap::new(),
+            stuck: Vec::new(),
+        };
+        for &task in order {
+            if ready.missing[task] == 0 {
+                ready.add(task);
+            }
+        }
+        ready
+    }
+
+    fn add(&mut self, task: usize) {
+        self.in_order.push(Reverse((self.place[task], task)));
+        self.add_relieving(task);
+    }
+
+    fn add_relieving(&mut self, task: usize) {
+        let gain = i128::from(self.graph.input_size(task)) - i128::from(self.graph.output_size(task));
+        self.relieving.push((gain, Reverse(self.place[task]), task));
+    }
+
+    /// The next task in order.
+    fn next(&mut self) -> Option<usize> {
+        while let Some(&Reverse((_, task))) = self.in_order.peek() {
+            if !self.placed[task] {
+                return Some(task);
+            }
+            self.in_order.pop();
+        }
+        None
+    }
+
+    /// The next task that frees memory; it is tried once, until others were placed.
+    fn next_relieving(&mut self) -> Option<usize> {
+        while let Some((_, _, task)) = self.relieving.pop() {
+            if !self.placed[task] {
+                return Some(task);
+            }
+        }
+        None
+    }
+
+    /// All that were stuck may be tried again.
+    fn retry_stuck(&mut self) {
+        for task in std::mem::take(&mut self.stuck) {
+            self.add_relieving(task);
+        }
+    }
+
+    fn done(&mut self, task: usize) {
+        self.placed[task] = true;
+        let graph = self.graph;
+        for edge in graph.outputs(task) {
+            self.missing[edge.to] -= 1;
+            if self.missing[edge.to] == 0 && self.place[edge.to] != usize::MAX {
+                self.add(edge.to);
+            }
+        }
+    }
+}
+
+/// Places the tasks of `order`, each where it ends first. If the next one fits nowhere, others are placed before it, those
+/// first that free most memory, until it does.
+pub(in crate::workflow) fn place_relaxed(
+    timeline: &mut Timeline<'_>,
+    graph: &Workflow,
+    cluster: &Cluster,
+    order: &[usize],
+) -> Result<()> {
+    let mut ready = Ready::new(graph, order);
+    // Whether anything was placed since the tasks that are stuck were tried.
+    let mut moved = true;
+    while let Some(next) = ready.next() {
+        if place(timeline, cluster, &mut ready, next) {
+            moved = true;
+            continue;
+        }
+        loop {
+            match ready.next_relieving() {
+                Some(task) if place(timeline, cluster, &mut ready, task) => {
+                    moved = true;
+                    break;
+                }
+                Some(task) => ready.stuck.push(task),
+                None if moved => {
+                    moved = false;
+                    ready.retry_stuck();
+                }
+                None => return Err(fits_nowhere(graph, cluster, next)),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn place(timeline: &mut Timeline<'_>, cluster: &Cluster, ready: &mut Ready<'_>, task: usize) -> bool {
+    let inputs = timeline.inputs(task);
+    let best = best_processor(timeline, cluster, task, &inputs);
+    let placed = best.and_then(|p| timeline.place(task, p, &inputs)).is_some();
+    if placed {
+        ready.done(task);
+    }
+    placed
+}
