@@ -115,6 +115,22 @@ impl Workflow {
         WorkflowBuilder::default()
     }
 
+    /// The same workflow with other work and memory of some tasks (task, work, memory), as they were measured.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Workflow`] if there is no such task, or for the numbers that [`build`](WorkflowBuilder::build) refuses.
+    pub fn with_measured(mut self, measured: impl IntoIterator<Item = (usize, f64, u64)>) -> Result<Self> {
+        for (task, work, memory) in measured {
+            if task >= self.len() {
+                return Err(invalid(format!("there is no task {task}, but {}, numbered from 0", self.len())));
+            }
+            (self.works[task], self.memories[task]) = (work, memory);
+        }
+        check_tasks(&self.names, &self.works)?;
+        check_total(&self.memories, &self.edges)?;
+        Ok(self)
+    }
+
     /// Number of tasks.
     #[allow(clippy::len_without_is_empty, reason = "there is always a task")]
     pub fn len(&self) -> usize {
@@ -347,6 +363,23 @@ mod tests {
         let ring: Vec<_> = (0..100).map(|task| (task, (task + 1) % 100, 0)).collect();
         let message = fault(&names, &ring);
         assert!(message.starts_with("100 tasks") && message.ends_with('…'), "{message}");
+    }
+
+    #[test]
+    fn measured_numbers_are_checked_like_others() {
+        let mut builder = Workflow::builder();
+        builder.task("a", 1.0, 1);
+        let workflow = builder.build().unwrap();
+        let other = workflow.clone().with_measured([(0, 2.0, 5)]).unwrap();
+        assert_eq!((other.work(0), other.memory(0)), (2.0, 5));
+        for (measured, message) in [
+            ((1, 1.0, 1), "no task 1"),
+            ((0, f64::NAN, 1), "work of task 0"),
+            ((0, 1.0, u64::MAX), "larger unit"),
+        ] {
+            let error = workflow.clone().with_measured([measured]).unwrap_err();
+            assert!(error.message().contains(message), "{error}");
+        }
     }
 
     #[test]

@@ -11,7 +11,10 @@ pub mod generate;
 mod graph;
 mod heftm;
 mod memory;
+mod parallel;
 mod plan;
+mod replan;
+mod situation;
 mod timeline;
 mod traversal;
 mod verifier;
@@ -21,8 +24,10 @@ pub use graph::{Edge, Workflow, WorkflowBuilder};
 pub use heftm::{Level, heft, heftm, heftm_in_order, heftm_relaxed};
 pub use memory::{Crossing, MemoryModel, TaskMemory};
 pub use plan::{Eviction, Execution, Plan, Transfer};
+pub use replan::{Replanned, plan_rest, replan, retrace};
+pub use situation::{FilePlace, Progress, Situation};
 pub use traversal::Traversal;
-pub use verifier::{Rule, Verdict, Violation, verify};
+pub use verifier::{Rule, Verdict, Violation, verify, verify_rest};
 
 #[cfg(test)]
 mod property_tests;

@@ -22,7 +22,7 @@ pub(super) fn problem(most_tasks: usize) -> impl Strategy<Value = (Workflow, Clu
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
     #[test]
     fn list_schedules_that_keep_memory_are_valid((graph, cluster, task_memory) in problem(300)) {
@@ -45,6 +45,42 @@ proptest! {
                 prop_assert!(verdict.is_valid(), "{:?}", verdict.violations);
             }
             Err(error) => prop_assert_eq!(error.kind(), crate::ErrorKind::Infeasible),
+        }
+    }
+
+    #[test]
+    fn plans_can_be_retraced_and_made_anew_at_any_moment(
+        (graph, cluster, task_memory) in problem(120),
+        moment in 0.0..1.0_f64,
+        deviation in prop_oneof![Just(0.0), 0.0..0.5_f64],
+        seed in any::<u64>(),
+        lost in 0..8_usize,
+    ) {
+        let Ok(plan) = heftm_relaxed(&graph, &cluster, graph.topological_order(), task_memory) else {
+            return Ok(());
+        };
+        let start = Situation::new(&graph, &cluster);
+        prop_assert_eq!(retrace(&graph, &cluster, &plan, &start), Some(plan.clone()));
+
+        let mut situation = Situation::as_planned(&graph, &cluster, &plan, moment * plan.makespan);
+        if lost < cluster.len() {
+            situation.lose(&graph, lost);
+        }
+        let mut random = crate::random::Random::new(seed);
+        let measured: Vec<_> = (0..graph.len())
+            .map(|task| {
+                let mut about = |value: f64| (value * (1.0 + deviation * random.normal())).max(0.0);
+                (task, about(graph.work(task)), about(graph.memory(task) as f64) as u64)
+            })
+            .collect();
+        let graph = graph.with_measured(measured).unwrap();
+        for plan in [
+            retrace(&graph, &cluster, &plan, &situation),
+            plan_rest(&graph, &cluster, &situation, task_memory).ok(),
+            replan(&graph, &cluster, &plan, &situation, 0.0).ok().map(|replanned| replanned.plan),
+        ].into_iter().flatten() {
+            let verdict = verify_rest(&graph, &cluster, &situation, &plan);
+            prop_assert!(verdict.is_valid(), "{:?}", verdict.violations);
         }
     }
 

@@ -30,6 +30,7 @@ use super::cluster::Cluster;
 use super::graph::Workflow;
 use super::memory::TaskMemory;
 use super::plan::{Eviction, Execution, Plan, Transfer};
+use super::situation::{FilePlace, Progress, Situation};
 
 /// What holds for everything that is placed.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +112,57 @@ impl<'a> Timeline<'a> {
         }
     }
 
+    /// What has started is placed where and when it did.
+    pub(super) fn resume(
+        graph: &'a Workflow,
+        cluster: &'a Cluster,
+        rules: Rules,
+        situation: &Situation,
+    ) -> Self {
+        let mut timeline = Timeline::new(graph, cluster, rules);
+        for (p, processor) in timeline.processors.iter_mut().enumerate() {
+            processor.ready = situation.now;
+            processor.lost = situation.is_lost(p);
+        }
+        let mut started: Vec<(Moment, usize, f64, usize)> = Vec::new();
+        for &task in graph.topological_order() {
+            if let Progress::Started { processor, start, finish } = situation.progress(task) {
+                started.push((Moment(start), processor, finish, task));
+            }
+        }
+        started.sort_by_key(|&(start, ..)| start);
+        for (start, p, finish, task) in started {
+            timeline.processors[p].ready = timeline.processors[p].ready.max(finish);
+            timeline.record(task, p, start.0, finish);
+        }
+        for (file, edge) in graph.edges().iter().enumerate() {
+            let available = timeline.finish[edge.from].max(situation.now);
+            let place = match situation.file(file) {
+                FilePlace::Nowhere => Place::Nowhere,
+                FilePlace::Memory(p) => {
+                    timeline.processors[p].keep(file, edge.size);
+                    Place::Memory(p)
+                }
+                FilePlace::Buffer(p) => {
+                    timeline.processors[p].buffer.hold(available, f64::INFINITY, edge.size);
+                    Place::Buffer(p, None)
+                }
+                FilePlace::Read => Place::Read,
+            };
+            timeline.files[file] = File { place, available };
+        }
+        for processor in &mut timeline.processors {
+            processor.peak = processor.waiting_bytes;
+        }
+        timeline
+    }
+
+    fn record(&mut self, task: usize, p: usize, start: f64, finish: f64) {
+        (self.processor_of[task], self.start[task], self.finish[task]) = (Some(p), start, finish);
+        self.orders[p].push(task);
+        self.sequence.push(task);
+    }
+
     /// The numbers of a task's input edges, in the order in which the files can be sent.
     pub(super) fn inputs(&self, task: usize) -> Vec<usize> {
         let mut inputs = self.graph.input_numbers(task).to_vec();
@@ -138,13 +190,13 @@ impl<'a> Timeline<'a> {
         processor.advance(outcome.finish);
         processor.peak = processor.peak.max(candidate.peak);
         for file in self.graph.output_numbers(task) {
-            self.files[file] = File { place: Place::Memory(p), available: outcome.finish };
-            processor.keep(file, self.graph.edges()[file].size);
+            // The reader of a file that is written again may have had it before.
+            if self.files[file].place == Place::Nowhere {
+                self.files[file] = File { place: Place::Memory(p), available: outcome.finish };
+                processor.keep(file, self.graph.edges()[file].size);
+            }
         }
-        (self.processor_of[task], self.start[task], self.finish[task]) =
-            (Some(p), outcome.start, outcome.finish);
-        self.orders[p].push(task);
-        self.sequence.push(task);
+        self.record(task, p, outcome.start, outcome.finish);
         self.transfers.extend_from_slice(&candidate.transfers);
         self.candidate = candidate;
         Some(outcome)

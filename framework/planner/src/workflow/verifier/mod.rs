@@ -4,16 +4,20 @@
 //! files is taken for what would happen, and each rule is checked of that.
 
 mod blocks;
+mod case;
 mod residence;
 mod shape;
 mod times;
 
 use std::fmt;
 
+use case::Case;
+
 use super::cluster::Cluster;
 use super::graph::Workflow;
 use super::memory::TaskMemory;
 use super::plan::{Execution, Plan};
+use super::situation::Situation;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Times that follow from others may differ from them by this part of the makespan: sums of some ten thousand numbers in
@@ -116,6 +120,11 @@ impl fmt::Display for Violation {
 /// # Ok::<(), armature_planner::Error>(())
 /// ```
 pub fn verify(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Verdict {
+    verify_rest(graph, cluster, &Situation::new(graph, cluster), plan)
+}
+
+/// Judges a plan for the rest of a run. What has started is taken for what it was.
+pub fn verify_rest(graph: &Workflow, cluster: &Cluster, situation: &Situation, plan: &Plan) -> Verdict {
     let mut verdict = Verdict {
         execution: plan.execution,
         task_memory: plan.task_memory,
@@ -124,15 +133,17 @@ pub fn verify(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Verdict {
         buffer_peak: vec![0; cluster.len()],
         violations: Vec::new(),
     };
-    shape::check(graph, cluster, plan, &mut verdict);
+    let case = Case { graph, cluster, plan, situation };
+    shape::check(case, &mut verdict);
     if !verdict.is_valid() {
         return verdict;
     }
+    case.check_history(&mut verdict);
     match plan.execution {
         Execution::Blocks { crossing } => blocks::check(graph, cluster, plan, crossing, &mut verdict),
         Execution::Events => {
-            times::check(graph, cluster, plan, &mut verdict);
-            residence::check(graph, cluster, plan, &mut verdict);
+            times::check(case, &mut verdict);
+            residence::check(case, &mut verdict);
         }
     }
     check_summary(plan, &mut verdict);

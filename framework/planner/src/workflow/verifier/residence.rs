@@ -1,9 +1,10 @@
 //! Where each file of a plan of events lies at each moment, and whether all that lies somewhere fits there.
 
+use super::case::{Case, Origin};
 use super::times::file;
 use super::{Rule, Verdict};
 use crate::workflow::cluster::Cluster;
-use crate::workflow::graph::Workflow;
+use crate::workflow::graph::{Edge, Workflow};
 use crate::workflow::plan::{Eviction, Plan, Transfer};
 
 /// A change of what a processor's memory holds.
@@ -30,17 +31,19 @@ const ARRIVES: usize = 1;
 const STARTS: usize = 2;
 const ENDS: usize = 3;
 
-pub(super) fn check(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &mut Verdict) {
+pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
+    let Case { graph, cluster, plan, .. } = case;
     let mut changes = Changes::new(graph, plan);
-    for task in 0..graph.len() {
+    for task in (0..graph.len()).filter(|&task| !case.is_started(task)) {
         let needs = i128::from(graph.requirement(task, plan.task_memory));
         let p = plan.processor_of[task];
         changes.memory(p, plan.start[task], changes.rank(task, STARTS), needs, Some(task));
         changes.memory(p, plan.finish[task], changes.rank(task, ENDS), -needs, None);
     }
-    let (sent, evicted) = movements(graph, plan, verdict);
+    let (sent, evicted) = movements(case, verdict);
     for (number, edge) in graph.edges().iter().enumerate() {
-        changes.lies_at_sender(edge.from, edge.to, edge.size, sent[number], evicted[number]);
+        let Some(origin) = case.origin(number) else { continue };
+        changes.lies_at_sender(edge, origin, sent[number], evicted[number]);
         if let Some(transfer) = sent[number] {
             changes.lies_at_receiver(edge.to, edge.size, transfer);
         }
@@ -53,23 +56,21 @@ pub(super) fn check(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &
 
 /// The transfer and the eviction of each file.
 fn movements<'a>(
-    graph: &Workflow,
-    plan: &'a Plan,
+    case: Case<'a>,
     verdict: &mut Verdict,
 ) -> (Vec<Option<&'a Transfer>>, Vec<Option<&'a Eviction>>) {
+    let Case { graph, plan, .. } = case;
     let mut sent = vec![None; graph.edges().len()];
     for transfer in &plan.transfers {
         sent[transfer.edge] = Some(transfer);
     }
     let mut evicted: Vec<Option<&Eviction>> = vec![None; graph.edges().len()];
     for eviction in &plan.evictions {
-        let written = plan.finish[graph.edges()[eviction.edge].from];
         let name = || file(graph, eviction.edge);
-        if eviction.at < written {
-            verdict.add(
-                Rule::Buffer,
-                format!("{} is evicted at {}, but written at {written}", name(), eviction.at),
-            );
+        let from = case.origin(eviction.edge).filter(|origin| !origin.in_buffer).map(|origin| origin.from);
+        if from.is_none_or(|from| eviction.at < from) {
+            let message = format!("{} is evicted at {}, but is not in memory then", name(), eviction.at);
+            verdict.add(Rule::Buffer, message);
         } else if evicted[eviction.edge].replace(eviction).is_some() {
             verdict.add(Rule::Buffer, format!("{} is evicted more than once", name()));
         }
@@ -103,22 +104,25 @@ impl<'a> Changes<'a> {
         }
     }
 
-    /// A file lies in its writer's memory from the writer's end until its reader starts or it has been sent, or until it is
-    /// evicted, and then in the buffer.
+    /// A file lies in memory where it was written, until its reader starts or it has been sent, or until it is evicted, and then
+    /// in the buffer.
     fn lies_at_sender(
         &mut self,
-        from: usize,
-        to: usize,
-        size: u64,
+        edge: &Edge,
+        origin: Origin,
         sent: Option<&Transfer>,
         evicted: Option<&Eviction>,
     ) {
-        let (p, bytes) = (self.plan.processor_of[from], i128::from(size));
-        let written = self.plan.finish[from];
+        let Origin { processor: p, from: written, in_buffer } = origin;
+        let bytes = i128::from(edge.size);
         let (end, rank) = match sent {
             Some(transfer) => (transfer.finish, LEAVES),
-            None => (self.plan.start[to], self.rank(to, STARTS)),
+            None => (self.plan.start[edge.to], self.rank(edge.to, STARTS)),
         };
+        if in_buffer {
+            self.buffer(p, written, end, bytes);
+            return;
+        }
         let (leaves, rank) = match evicted {
             Some(eviction) if eviction.at < end => {
                 self.buffer(p, eviction.at, end, bytes);
@@ -128,7 +132,10 @@ impl<'a> Changes<'a> {
         };
         // What leaves at the moment when it is written is never counted beside its writer; its reader's start comes later by rank.
         if leaves > written || rank != LEAVES {
-            self.memory(p, written, self.rank(from, ENDS), bytes, None);
+            // A file of a task that has run may be somewhere else by now, where no place among the tasks is its own.
+            let appears =
+                if self.plan.processor_of[edge.from] == p { self.rank(edge.from, ENDS) } else { LEAVES };
+            self.memory(p, written, appears, bytes, None);
             self.memory(p, leaves, rank, -bytes, None);
         }
     }

@@ -1,42 +1,43 @@
 //! Whether tasks and transfers of a plan of events can happen when it says.
 
+use super::case::Case;
 use super::{Rule, Verdict, near};
-use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
-use crate::workflow::plan::Plan;
 
-pub(super) fn check(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &mut Verdict) {
-    verdict.makespan = plan.finish.iter().copied().fold(0.0, f64::max);
-    check_tasks(graph, cluster, plan, verdict);
-    check_transfers(graph, cluster, plan, verdict);
-    check_channels(graph, plan, verdict);
+pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
+    verdict.makespan = case.plan.finish.iter().copied().fold(0.0, f64::max);
+    check_tasks(case, verdict);
+    check_transfers(case, verdict);
+    check_channels(case, verdict);
 }
 
 /// Each task takes its time, after the one before it on its processor.
-fn check_tasks(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &mut Verdict) {
+fn check_tasks(case: Case<'_>, verdict: &mut Verdict) {
+    let Case { graph, cluster, plan, .. } = case;
     for (p, order) in plan.orders.iter().enumerate() {
         let mut free = 0.0;
         for &task in order {
             let (start, finish) = (plan.start[task], plan.finish[task]);
             let name = graph.name(task);
             let takes = graph.work(task) / cluster.processors()[p].speed;
-            if !near(finish - start, takes, verdict.makespan) {
+            if !case.is_started(task) && !near(finish - start, takes, verdict.makespan) {
                 let message =
                     format!("task {name:?} takes {takes} s, but is to run from {start} to {finish}");
                 verdict.add(Rule::Time, message);
             }
-            if start < free {
+            if !case.is_started(task) && start < free {
                 let message =
                     format!("task {name:?} starts at {start}, but processor {p} is busy until {free}");
                 verdict.add(Rule::Time, message);
             }
-            free = finish;
+            free = finish.max(free);
         }
     }
 }
 
-/// Each file that changes processors is sent once, between the end of its writer and the start of its reader.
-fn check_transfers(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &mut Verdict) {
+/// Each file that changes processors is sent once, after it was written and before it is read.
+fn check_transfers(case: Case<'_>, verdict: &mut Verdict) {
+    let Case { graph, cluster, plan, .. } = case;
     let mut sent = vec![None; graph.edges().len()];
     for transfer in &plan.transfers {
         if sent[transfer.edge].replace(transfer).is_some() {
@@ -44,14 +45,21 @@ fn check_transfers(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &m
         }
     }
     for (number, edge) in graph.edges().iter().enumerate() {
-        let (from, to) = (plan.processor_of[edge.from], plan.processor_of[edge.to]);
-        let (written, read) = (plan.finish[edge.from], plan.start[edge.to]);
         let name = || file(graph, number);
+        let Some(origin) = case.origin(number) else {
+            if sent[number].is_some() || !case.is_started(edge.to) {
+                verdict.add(Rule::Transfer, format!("{} is nowhere, or with its reader", name()));
+            }
+            continue;
+        };
+        let (from, to) = (origin.processor, plan.processor_of[edge.to]);
+        let (written, read) = (origin.from, plan.start[edge.to]);
         let fault = match sent[number] {
             None if from != to => format!("{} is not sent from processor {from} to {to}", name()),
             Some(_) if from == to => format!("{} is sent, but stays on processor {from}", name()),
             None if read < written => {
-                verdict.add(Rule::Order, format!("{} is read at {read}, but written at {written}", name()));
+                verdict
+                    .add(Rule::Order, format!("{} is read at {read}, but there from {written} on", name()));
                 continue;
             }
             None => continue,
@@ -59,7 +67,7 @@ fn check_transfers(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &m
                 let takes = cluster.transfer_time(from, to, edge.size);
                 let (start, finish) = (transfer.start, transfer.finish);
                 if start < written {
-                    format!("{} is sent at {start}, but written at {written}", name())
+                    format!("{} is sent at {start}, but there from {written} on", name())
                 } else if read < finish {
                     format!("{} is read at {read}, but arrives at {finish}", name())
                 } else if !near(finish - start, takes, verdict.makespan) {
@@ -74,24 +82,26 @@ fn check_transfers(graph: &Workflow, cluster: &Cluster, plan: &Plan, verdict: &m
 }
 
 /// A channel carries one file after the other.
-fn check_channels(graph: &Workflow, plan: &Plan, verdict: &mut Verdict) {
+fn check_channels(case: Case<'_>, verdict: &mut Verdict) {
+    let Case { graph, plan, .. } = case;
     let channel = |edge: usize| {
-        let edge = &graph.edges()[edge];
-        (plan.processor_of[edge.from], plan.processor_of[edge.to])
+        case.origin(edge).map(|origin| (origin.processor, plan.processor_of[graph.edges()[edge].to]))
     };
-    let mut transfers: Vec<_> = plan.transfers.iter().collect();
-    transfers.sort_by(|a, b| {
-        let times = a.start.total_cmp(&b.start).then(a.finish.total_cmp(&b.finish));
-        channel(a.edge).cmp(&channel(b.edge)).then(times)
+    let mut transfers: Vec<_> =
+        plan.transfers.iter().map(|transfer| (channel(transfer.edge), transfer)).collect();
+    transfers.sort_by(|(a, first), (b, second)| {
+        let times = first.start.total_cmp(&second.start).then(first.finish.total_cmp(&second.finish));
+        a.cmp(b).then(times)
     });
     for pair in transfers.windows(2) {
-        if channel(pair[0].edge) == channel(pair[1].edge) && pair[1].start < pair[0].finish {
-            let (from, to) = channel(pair[0].edge);
+        let [(channel, first), (other, second)] = [pair[0], pair[1]];
+        if channel == other && second.start < first.finish {
             let message = format!(
-                "{} is sent from processor {from} to {to} at {}, but the channel is busy until {}",
-                file(graph, pair[1].edge),
-                pair[1].start,
-                pair[0].finish
+                "{} is sent at {}, but the channel is busy until {} with {}",
+                file(graph, second.edge),
+                second.start,
+                first.finish,
+                file(graph, first.edge)
             );
             verdict.add(Rule::Transfer, message);
         }

@@ -1,0 +1,118 @@
+//! What becomes of a plan when reality departs from it.
+
+use super::cluster::Cluster;
+use super::graph::Workflow;
+use super::heftm::{Level, order_by_level, place_relaxed};
+use super::memory::{Crossing, MemoryModel, TaskMemory};
+use super::parallel;
+use super::plan::Plan;
+use super::situation::{Progress, Situation};
+use super::timeline::{Rules, Timeline};
+use super::traversal::Traversal;
+use crate::error::Result;
+
+/// A plan for the rest of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Replanned {
+    /// What has started is as it was.
+    pub plan: Plan,
+    /// Whether tasks stay on the processors, and in the order, of the plan before.
+    pub kept: bool,
+}
+
+/// The plan that comes of another one if its tasks stay where they were, in the same sequence, with the present weights and from
+/// the present situation. None if a task no longer fits its processor, or the processor is lost.
+///
+/// A plan of blocks becomes one of events, whose files are sent as soon as they are written. It takes a time in proportion to
+/// what is left. Without changes the plan stays the same:
+///
+/// ```
+/// use armature_planner::workflow::generate::{Family, paper_cluster};
+/// use armature_planner::workflow::{Level, Situation, TaskMemory, heftm, retrace};
+///
+/// let workflow = Family::Montage.build(200, 1)?;
+/// let cluster = paper_cluster(3, 10, 1.0)?;
+/// let plan = heftm(&workflow, &cluster, Level::Bottom, TaskMemory::Additive)?;
+/// let start = Situation::new(&workflow, &cluster);
+/// assert_eq!(retrace(&workflow, &cluster, &plan, &start), Some(plan.clone()));
+///
+/// let halfway = Situation::as_planned(&workflow, &cluster, &plan, plan.makespan / 2.0);
+/// let slower = workflow.clone().with_measured([(workflow.len() - 1, 1e6, 1)])?;
+/// let later = retrace(&slower, &cluster, &plan, &halfway).expect("it needs no more memory");
+/// assert!(later.makespan > plan.makespan);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+pub fn retrace(graph: &Workflow, cluster: &Cluster, plan: &Plan, situation: &Situation) -> Option<Plan> {
+    let mut timeline = Timeline::resume(graph, cluster, rules(plan.task_memory), situation);
+    for &task in plan.sequence.iter().filter(|&&task| situation.progress(task) == Progress::Waiting) {
+        let inputs = timeline.inputs(task);
+        timeline.place(task, plan.processor_of[task], &inputs)?;
+    }
+    Some(timeline.into_plan())
+}
+
+/// A plan for what is left, made anew: the best of relaxed HEFTM in the orders BL, BLC and MM.
+///
+/// # Errors
+/// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible) if none of them finds a plan.
+pub fn plan_rest(
+    graph: &Workflow,
+    cluster: &Cluster,
+    situation: &Situation,
+    task_memory: TaskMemory,
+) -> Result<Plan> {
+    let waits = |task: &usize| situation.progress(*task) == Progress::Waiting;
+    let by_level = |level| order_by_level(graph, cluster, level).into_iter().filter(waits).collect();
+    let rest: Vec<usize> = graph.topological_order().iter().copied().filter(waits).collect();
+    let model = MemoryModel { task_memory, crossing: Crossing::Transit };
+    let orders: [Vec<usize>; 3] = [
+        by_level(Level::Bottom),
+        by_level(Level::BottomWithInputs),
+        Traversal::of(graph, &rest, model).order,
+    ];
+    let plans = parallel::answers(&orders, 0, |order| {
+        let mut timeline = Timeline::resume(graph, cluster, rules(task_memory), situation);
+        place_relaxed(&mut timeline, graph, cluster, order)?;
+        Ok(timeline.into_plan())
+    });
+    first_best(plans)
+}
+
+/// A plan for what is left: the one before, [retraced](retrace), unless it fits no longer, or one [made anew](plan_rest) ends
+/// earlier by more than `planning_time`, the seconds that this is worth.
+///
+/// # Errors
+/// As [`plan_rest`], if the plan before fits no longer.
+pub fn replan(
+    graph: &Workflow,
+    cluster: &Cluster,
+    plan: &Plan,
+    situation: &Situation,
+    planning_time: f64,
+) -> Result<Replanned> {
+    let kept = retrace(graph, cluster, plan, situation);
+    let fresh = plan_rest(graph, cluster, situation, plan.task_memory);
+    match (kept, fresh) {
+        (Some(kept), Ok(fresh)) if fresh.makespan + planning_time < kept.makespan => {
+            Ok(Replanned { plan: fresh, kept: false })
+        }
+        (Some(plan), _) => Ok(Replanned { plan, kept: true }),
+        (None, fresh) => Ok(Replanned { plan: fresh?, kept: false }),
+    }
+}
+
+/// The first of those that end earliest, or the first error.
+pub(super) fn first_best(plans: Vec<Result<Plan>>) -> Result<Plan> {
+    plans
+        .into_iter()
+        .reduce(|best, other| match (&best, &other) {
+            (Ok(first), Ok(second)) if second.makespan < first.makespan => other,
+            (Err(_), Ok(_)) => other,
+            _ => best,
+        })
+        .expect("there are some")
+}
+
+fn rules(task_memory: TaskMemory) -> Rules {
+    Rules { task_memory, read_back: true, memory_blind: false }
+}

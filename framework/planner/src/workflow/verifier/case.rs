@@ -1,0 +1,79 @@
+//! What is judged.
+
+use super::Rule;
+use super::Verdict;
+use crate::workflow::cluster::Cluster;
+use crate::workflow::graph::Workflow;
+use crate::workflow::plan::Plan;
+use crate::workflow::situation::{FilePlace, Progress, Situation};
+
+/// A plan for what is left of a workflow.
+#[derive(Clone, Copy)]
+pub(super) struct Case<'a> {
+    pub(super) graph: &'a Workflow,
+    pub(super) cluster: &'a Cluster,
+    pub(super) plan: &'a Plan,
+    pub(super) situation: &'a Situation,
+}
+
+/// Where a file comes to be, for the plan.
+#[derive(Clone, Copy)]
+pub(super) struct Origin {
+    pub(super) processor: usize,
+    pub(super) from: f64,
+    pub(super) in_buffer: bool,
+}
+
+impl Case<'_> {
+    pub(super) fn is_started(&self, task: usize) -> bool {
+        self.situation.progress(task) != Progress::Waiting
+    }
+
+    /// None if the reader has the file, or, which is a fault of the situation, if nobody has it although it was written.
+    pub(super) fn origin(&self, edge: usize) -> Option<Origin> {
+        let writer = self.graph.edges()[edge].from;
+        if self.is_started(self.graph.edges()[edge].to) {
+            return None;
+        }
+        let Progress::Started { finish, .. } = self.situation.progress(writer) else {
+            let (processor, from) = (self.plan.processor_of[writer], self.plan.finish[writer]);
+            return Some(Origin { processor, from, in_buffer: false });
+        };
+        let from = finish.max(self.situation.now);
+        match self.situation.file(edge) {
+            FilePlace::Memory(processor) => Some(Origin { processor, from, in_buffer: false }),
+            FilePlace::Buffer(processor) => Some(Origin { processor, from, in_buffer: true }),
+            FilePlace::Nowhere | FilePlace::Read => None,
+        }
+    }
+
+    /// What has happened stays as it was, and nothing runs where no processor is.
+    pub(super) fn check_history(&self, verdict: &mut Verdict) {
+        for task in 0..self.graph.len() {
+            let plan = self.plan;
+            let (p, name) = (plan.processor_of[task], self.graph.name(task));
+            match self.situation.progress(task) {
+                Progress::Started { processor, start, finish } => {
+                    if (p, plan.start[task], plan.finish[task]) != (processor, start, finish) {
+                        let message = format!(
+                            "task {name:?} has run on processor {processor} from {start} to {finish}, but the plan says otherwise"
+                        );
+                        verdict.add(Rule::Shape, message);
+                    }
+                }
+                Progress::Waiting if self.situation.is_lost(p) => {
+                    let message = format!("task {name:?} is to run on processor {p}, which is lost");
+                    verdict.add(Rule::Shape, message);
+                }
+                Progress::Waiting if plan.start[task] < self.situation.now => {
+                    let message = format!(
+                        "task {name:?} is to start at {}, but it is {} already",
+                        plan.start[task], self.situation.now
+                    );
+                    verdict.add(Rule::Time, message);
+                }
+                Progress::Waiting => {}
+            }
+        }
+    }
+}
