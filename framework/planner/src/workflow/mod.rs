@@ -6,12 +6,14 @@
 //! The planners follow *Mapping Large Memory-constrained Workflows onto Heterogeneous Platforms* (Kulagina, Meyerhenke and
 //! Benoit, 2024) and its successor of 2025. Memory is counted in whole numbers, so that "it fits" is exact.
 
+mod blocks;
 mod cluster;
 pub mod generate;
 mod graph;
 mod heftm;
 mod memory;
 mod parallel;
+mod partition;
 mod plan;
 mod replan;
 mod situation;
@@ -19,6 +21,7 @@ mod timeline;
 mod traversal;
 mod verifier;
 
+pub use blocks::{DagHetPart, dag_het_mem, dag_het_part};
 pub use cluster::{Cluster, Processor};
 pub use graph::{Edge, Workflow, WorkflowBuilder};
 pub use heftm::{Level, heft, heftm, heftm_in_order, heftm_relaxed};

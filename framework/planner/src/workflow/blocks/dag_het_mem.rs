@@ -1,0 +1,207 @@
+//! DagHetMem: an order that needs little memory, cut where a processor is full.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::placement::{Placed, plan};
+use crate::error::{Error, ErrorKind, Result};
+use crate::workflow::cluster::Cluster;
+use crate::workflow::graph::Workflow;
+use crate::workflow::memory::{Crossing, MemoryModel};
+use crate::workflow::plan::Plan;
+use crate::workflow::traversal::Traversal;
+
+/// The baseline of the paper: the tasks in an order that needs little memory, on the processor with most memory as far as they
+/// fit, then on the next one, and so on.
+///
+/// ```
+/// use armature_planner::workflow::{Cluster, MemoryModel, Processor, Workflow, dag_het_mem};
+///
+/// let mut builder = Workflow::builder();
+/// let tasks = ["a", "b", "c"].map(|name| builder.task(name, 6.0, 4));
+/// builder.edge(tasks[0], tasks[1], 2);
+/// builder.edge(tasks[0], tasks[2], 3);
+/// let workflow = builder.build()?;
+/// let cluster = Cluster::new(vec![Processor::new("small", 2.0, 8), Processor::new("large", 1.0, 9)], 1.0)?;
+///
+/// // `a` needs 9, and so does what comes next, beside the file of the last: all fit the larger processor.
+/// let plan = dag_het_mem(&workflow, &cluster, MemoryModel::default())?;
+/// assert_eq!(plan.orders[1].len(), 3);
+/// assert_eq!(plan.makespan, 18.0);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Infeasible`] if there are tasks left when all processors are full.
+pub fn dag_het_mem(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Result<Plan> {
+    Ok(plan(graph, cluster, model, &blocks(graph, cluster, model)?))
+}
+
+/// The processors by decreasing memory, of equal ones the faster first.
+pub(super) fn by_memory(cluster: &Cluster) -> Vec<usize> {
+    let mut processors: Vec<usize> = (0..cluster.len()).collect();
+    processors.sort_by(|&a, &b| {
+        let [a, b] = [a, b].map(|p| &cluster.processors()[p]);
+        Reverse(a.memory).cmp(&Reverse(b.memory)).then(b.speed.total_cmp(&a.speed))
+    });
+    processors
+}
+
+/// The blocks of [`dag_het_mem`].
+pub(super) fn blocks(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Result<Vec<Placed>> {
+    let all: Vec<usize> = (0..graph.len()).collect();
+    let order = Traversal::of(graph, &all, model).order;
+    let mut place = vec![0; graph.len()];
+    for (number, &task) in order.iter().enumerate() {
+        place[task] = number;
+    }
+    let mut blocks = Vec::new();
+    let mut begin = 0;
+    for processor in by_memory(cluster) {
+        let memory = cluster.processors()[processor].memory;
+        let mut range = Range { begin, ..Range::default() };
+        let mut fits = 0;
+        let mut end = begin;
+        while let Some(&task) = order.get(end) {
+            range.extend(graph, model, &place, task);
+            if range.peak() > memory {
+                break;
+            }
+            fits = range.peak();
+            end += 1;
+        }
+        if end == begin {
+            return Err(full(graph, cluster, order[begin], blocks.len()));
+        }
+        blocks.push(Placed {
+            processor,
+            traversal: Traversal { order: order[begin..end].to_vec(), peak: fits },
+        });
+        if end == order.len() {
+            return Ok(blocks);
+        }
+        begin = end;
+    }
+    Err(full(graph, cluster, order[begin], blocks.len()))
+}
+
+fn full(graph: &Workflow, cluster: &Cluster, task: usize, blocks: usize) -> Error {
+    let message = format!(
+        "task {:?}, which has a memory of {}, reads {} and writes {}, is left when {blocks} of {} processors are full, the largest \
+         of which has {}",
+        graph.name(task),
+        graph.memory(task),
+        graph.input_size(task),
+        graph.output_size(task),
+        cluster.len(),
+        cluster.largest_memory(),
+    );
+    Error::new(ErrorKind::Infeasible, message)
+}
+
+/// What a part of an order needs, while it grows at its end.
+#[derive(Default)]
+struct Range {
+    begin: usize,
+    beside: Profile,
+    /// Of files that stay until the end: what is there now, and the peak.
+    resident: (u64, u64),
+}
+
+impl Range {
+    /// Adds the next task of the order.
+    fn extend(&mut self, graph: &Workflow, model: MemoryModel, place: &[usize], task: usize) {
+        let need = graph.requirement(task, model.task_memory);
+        let mut inside = 0;
+        for edge in graph.inputs(task).filter(|edge| place[edge.from] >= self.begin) {
+            inside += edge.size;
+            // While those between producer and consumer run, the file lies beside them.
+            self.beside.add_from(place[edge.from] + 1, edge.size);
+        }
+        match model.crossing {
+            Crossing::Transit => self.beside.push(place[task], need),
+            Crossing::Resident => {
+                // All that is read from elsewhere is there from the beginning, beside all tasks before.
+                let (kept, peak) = &mut self.resident;
+                *peak += graph.input_size(task) - inside;
+                *kept -= inside;
+                *peak = (*peak).max(*kept + need);
+                *kept += graph.output_size(task);
+            }
+        }
+    }
+
+    fn peak(&self) -> u64 {
+        self.beside.most.max(self.resident.1)
+    }
+}
+
+/// Values at places, of which the last ones grow. Kept are those that are greater than all after them: others never
+/// become the greatest again.
+#[derive(Default)]
+struct Profile {
+    /// How much less than the one before each is that is kept; nothing of the first.
+    drops: BTreeMap<usize, u64>,
+    most: u64,
+    last: u64,
+}
+
+impl Profile {
+    /// Adds a place behind all others.
+    fn push(&mut self, place: usize, value: u64) {
+        while self.last <= value
+            && let Some((_, drop)) = self.drops.pop_last()
+        {
+            self.last += drop;
+        }
+        if self.drops.is_empty() {
+            (self.most, self.last) = (value, value);
+        }
+        self.drops.insert(place, self.last - value);
+        self.last = value;
+    }
+
+    /// Adds to the values at this place and all behind it.
+    fn add_from(&mut self, place: usize, mut value: u64) {
+        let Some((&first, &(mut drop))) = self.drops.range(place..).next() else { return };
+        self.last += value;
+        while let Some((&before, &next)) = self.drops.range(..first).next_back() {
+            if drop > value {
+                self.drops.insert(first, drop - value);
+                return;
+            }
+            value -= drop;
+            drop = next;
+            self.drops.remove(&before);
+        }
+        self.drops.insert(first, 0);
+        self.most += value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    #[test]
+    fn a_profile_knows_its_greatest_value() {
+        let mut random = Random::new(1);
+        let mut below = |limit: usize| (random.uniform() * limit as f64) as usize;
+        for _ in 0..200 {
+            let (mut profile, mut values) = (Profile::default(), Vec::new());
+            for place in 0..60 {
+                for _ in 0..below(3) {
+                    let (from, value) = (below(place + 1), below(9) as u64);
+                    profile.add_from(from, value);
+                    values.iter_mut().skip(from).for_each(|other| *other += value);
+                }
+                let value = below(40) as u64;
+                profile.push(place, value);
+                values.push(value);
+                assert_eq!(Some(&profile.most), values.iter().max());
+                assert_eq!(Some(&profile.last), values.last());
+            }
+        }
+    }
+}

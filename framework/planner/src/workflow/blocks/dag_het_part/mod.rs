@@ -1,0 +1,111 @@
+//! DagHetPart: a partition that is fitted to the processors.
+
+mod assign;
+mod fixed;
+mod improve;
+mod merge;
+
+use super::dag_het_mem;
+use super::placement::plan;
+use crate::error::{Error, ErrorKind, Result};
+use crate::random::Random;
+use crate::workflow::cluster::Cluster;
+use crate::workflow::graph::Workflow;
+use crate::workflow::memory::MemoryModel;
+use crate::workflow::parallel;
+use crate::workflow::partition::{Dag, partition};
+use crate::workflow::plan::Plan;
+
+/// How [`dag_het_part`] searches. None of it changes what a plan may look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DagHetPart {
+    /// Partitions into 1, 2, … blocks are tried, as many as there are processors; if this is less, as many as this, spread
+    /// evenly over these numbers.
+    pub most_partitions: usize,
+    /// Threads that share this work; 0 are as many as there are cores. The plan does not depend on their number.
+    pub threads: usize,
+    /// What chance is drawn from.
+    pub seed: u64,
+}
+
+impl Default for DagHetPart {
+    /// All partitions, on all cores of this machine.
+    fn default() -> Self {
+        DagHetPart { most_partitions: usize::MAX, threads: 0, seed: 0 }
+    }
+}
+
+/// What each part of the search knows.
+#[derive(Clone, Copy)]
+struct Problem<'a> {
+    graph: &'a Workflow,
+    cluster: &'a Cluster,
+    model: MemoryModel,
+}
+
+/// The heuristic of the paper: the workflow is partitioned into blocks with little between them; the blocks that need most
+/// memory go to the processors that have most, and are divided where they do not fit; those that are left are merged with others;
+/// then blocks change places. Of all numbers of blocks to begin with, the best is taken.
+///
+/// Beyond the paper, the plan of [`dag_het_mem`](super::dag_het_mem()) is one of those that are improved. So there is a plan
+/// whenever that has one, and never a later end.
+///
+/// ```
+/// use armature_planner::workflow::{Cluster, DagHetPart, MemoryModel, Processor, Workflow};
+/// use armature_planner::workflow::{dag_het_mem, dag_het_part};
+///
+/// // Two chains that have nothing to do with each other.
+/// let mut builder = Workflow::builder();
+/// for task in 0..6 {
+///     builder.task(format!("t{task}"), 10.0, 1);
+/// }
+/// for task in 0..4 {
+///     builder.edge(task, task + 2, 1);
+/// }
+/// let workflow = builder.build()?;
+/// let cluster = Cluster::new(vec![Processor::new("p", 1.0, 8); 2], 1.0)?;
+///
+/// let model = MemoryModel::default();
+/// assert_eq!(dag_het_mem(&workflow, &cluster, model)?.makespan, 60.0);
+/// assert_eq!(dag_het_part(&workflow, &cluster, model, &DagHetPart::default())?.makespan, 30.0);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Infeasible`] if no plan was found.
+pub fn dag_het_part(
+    graph: &Workflow,
+    cluster: &Cluster,
+    model: MemoryModel,
+    options: &DagHetPart,
+) -> Result<Plan> {
+    let problem = Problem { graph, cluster, model };
+    let all: Vec<usize> = (0..graph.len()).collect();
+    let dag = Dag::of_tasks(graph, &all);
+    let baseline = dag_het_mem::blocks(graph, cluster, model);
+    // Large numbers of blocks take longest, so they come first; the baseline comes last.
+    let numbers = numbers_of_blocks(cluster.len().min(graph.len()), options.most_partitions);
+    let starts: Vec<Option<usize>> = numbers.rev().map(Some).chain([None]).collect();
+    let candidates = parallel::answers(&starts, options.threads, |&start| match start {
+        None => baseline.as_ref().ok().map(|blocks| improve::improve(problem, blocks.clone())),
+        Some(number) => {
+            let mut random = Random::new(options.seed ^ number as u64);
+            let blocks = partition(&dag, number, &mut random);
+            let assigned = assign::assign(problem, blocks, &mut random);
+            merge::merge(problem, assigned).map(|blocks| improve::improve(problem, blocks))
+        }
+    });
+    let earlier = |best: (_, f64), next: (_, f64)| if next.1 < best.1 { next } else { best };
+    let best = candidates.into_iter().rev().flatten().reduce(earlier);
+    match (best, baseline) {
+        (Some((blocks, _)), _) => Ok(plan(graph, cluster, model, &blocks)),
+        (None, Err(error)) => Err(error),
+        (None, Ok(_)) => Err(Error::new(ErrorKind::Infeasible, "no partition fits the processors")),
+    }
+}
+
+/// At most `most` of the numbers from 1 to `blocks`, the last among them.
+fn numbers_of_blocks(blocks: usize, most: usize) -> impl DoubleEndedIterator<Item = usize> {
+    let count = most.clamp(1, blocks);
+    (1..=count).map(move |number| number * blocks / count)
+}

@@ -1,0 +1,78 @@
+//! Blocks on processors, and the plan that they are.
+
+use crate::workflow::cluster::Cluster;
+use crate::workflow::graph::Workflow;
+use crate::workflow::memory::MemoryModel;
+use crate::workflow::plan::{Execution, Plan};
+use crate::workflow::traversal::Traversal;
+
+/// Tasks in the order in which one processor runs them.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Placed {
+    pub(super) processor: usize,
+    pub(super) traversal: Traversal,
+}
+
+/// The plan in which these blocks run, each on a processor of its own, none of which waits for itself.
+pub(super) fn plan(graph: &Workflow, cluster: &Cluster, model: MemoryModel, blocks: &[Placed]) -> Plan {
+    let mut plan = Plan {
+        execution: Execution::Blocks { crossing: model.crossing },
+        task_memory: model.task_memory,
+        processor_of: vec![0; graph.len()],
+        orders: vec![Vec::new(); cluster.len()],
+        sequence: Vec::with_capacity(graph.len()),
+        start: vec![0.0; graph.len()],
+        finish: vec![0.0; graph.len()],
+        makespan: 0.0,
+        peak: vec![0; cluster.len()],
+        transfers: Vec::new(),
+        evictions: Vec::new(),
+    };
+    for Placed { processor, traversal } in blocks {
+        for &task in &traversal.order {
+            plan.processor_of[task] = *processor;
+        }
+        plan.orders[*processor].clone_from(&traversal.order);
+        plan.peak[*processor] = traversal.peak;
+    }
+    time(graph, cluster, &mut plan);
+    plan
+}
+
+/// Computes when tasks start and finish: a block begins when all that other blocks have for it is there.
+fn time(graph: &Workflow, cluster: &Cluster, plan: &mut Plan) {
+    let other = |plan: &Plan, edge: &crate::workflow::graph::Edge| {
+        let (from, to) = (plan.processor_of[edge.from], plan.processor_of[edge.to]);
+        (from != to).then_some(to)
+    };
+    let mut missing = vec![0; cluster.len()];
+    for to in graph.edges().iter().filter_map(|edge| other(plan, edge)) {
+        missing[to] += 1;
+    }
+    let mut begin = vec![0.0_f64; cluster.len()];
+    let mut ready: Vec<usize> = (0..cluster.len()).filter(|&p| missing[p] == 0).collect();
+    while let Some(p) = ready.pop() {
+        plan.sequence.extend_from_slice(&plan.orders[p]);
+        let mut now = begin[p];
+        let mut sent = std::collections::BTreeMap::<usize, (usize, u64)>::new();
+        for &task in &plan.orders[p] {
+            plan.start[task] = now;
+            now += graph.work(task) / cluster.processors()[p].speed;
+            plan.finish[task] = now;
+            for edge in graph.outputs(task) {
+                if let Some(to) = other(plan, edge) {
+                    let (files, size) = sent.entry(to).or_default();
+                    (*files, *size) = (*files + 1, *size + edge.size);
+                }
+            }
+        }
+        plan.makespan = plan.makespan.max(now);
+        for (to, (files, size)) in sent {
+            begin[to] = begin[to].max(now + cluster.transfer_time(p, to, size));
+            missing[to] -= files;
+            if missing[to] == 0 {
+                ready.push(to);
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The graph of blocks, and its makespan.
+
+use std::collections::BTreeMap;
+
+use crate::workflow::cluster::Cluster;
+use crate::workflow::graph::Workflow;
+
+/// Blocks, some of them on processors, and how much goes from one to another.
+#[derive(Clone)]
+pub(super) struct Quotient<'a> {
+    cluster: &'a Cluster,
+    nodes: Vec<Node>,
+}
+
+/// One block; one that has been merged into another has no work and no neighbours any more.
+#[derive(Clone, Default)]
+struct Node {
+    alive: bool,
+    work: f64,
+    processor: Option<usize>,
+    outputs: BTreeMap<usize, u64>,
+    inputs: BTreeMap<usize, u64>,
+}
+
+/// The longer of two ways, the first if they are equal: how long they are, and to which block they lead.
+pub(super) fn longer(best: Option<(f64, usize)>, next: (f64, usize)) -> Option<(f64, usize)> {
+    match best {
+        Some(best) if best.0 >= next.0 => Some(best),
+        _ => Some(next),
+    }
+}
+
+/// Blocks seen as one, on a processor.
+#[derive(Clone, Copy)]
+pub(super) struct Merged<'a> {
+    pub(super) blocks: &'a [usize],
+    pub(super) processor: usize,
+}
+
+impl<'a> Quotient<'a> {
+    /// The graph of blocks of tasks, on no processors.
+    pub(super) fn new<'t>(
+        graph: &Workflow,
+        cluster: &'a Cluster,
+        blocks: impl Iterator<Item = &'t [usize]>,
+    ) -> Self {
+        let mut nodes = Vec::new();
+        let mut block_of = vec![0; graph.len()];
+        for tasks in blocks {
+            for &task in tasks {
+                block_of[task] = nodes.len();
+            }
+            let work = tasks.iter().map(|&task| graph.work(task)).sum();
+            nodes.push(Node { alive: true, work, ..Node::default() });
+        }
+        for edge in graph.edges() {
+            let (from, to) = (block_of[edge.from], block_of[edge.to]);
+            if from != to {
+                *nodes[from].outputs.entry(to).or_default() += edge.size;
+                *nodes[to].inputs.entry(from).or_default() += edge.size;
+            }
+        }
+        Quotient { cluster, nodes }
+    }
+
+    /// The blocks that there are.
+    pub(super) fn blocks(&self) -> impl DoubleEndedIterator<Item = usize> {
+        (0..self.nodes.len()).filter(|&block| self.nodes[block].alive)
+    }
+
+    /// Whether a block has not been merged into another.
+    pub(super) fn is_alive(&self, block: usize) -> bool {
+        self.nodes[block].alive
+    }
+
+    pub(super) fn processor(&self, block: usize) -> Option<usize> {
+        self.nodes[block].processor
+    }
+
+    pub(super) fn set_processor(&mut self, block: usize, processor: Option<usize>) {
+        self.nodes[block].processor = processor;
+    }
+
+    /// The blocks to which something goes, or from which something comes; some may be named twice.
+    pub(super) fn neighbours(&self, block: usize) -> impl Iterator<Item = usize> {
+        self.nodes[block].inputs.keys().chain(self.nodes[block].outputs.keys()).copied()
+    }
+
+    /// The blocks that both read from and write for one of two blocks: all ways that make a circle of the two if they are one
+    /// pass through these, or are longer.
+    pub(super) fn between(&self, one: usize, other: usize) -> Vec<usize> {
+        let inside = |block: usize| block == one || block == other;
+        let reads = |block: usize| self.nodes[block].inputs.keys().any(|&from| inside(from));
+        let mut between: Vec<usize> = [one, other]
+            .iter()
+            .flat_map(|&block| self.nodes[block].inputs.keys().copied())
+            .filter(|&block| !inside(block) && reads(block))
+            .collect();
+        between.sort_unstable();
+        between.dedup();
+        between
+    }
+
+    /// Makes one block of several: the first. It is on this processor.
+    pub(super) fn merge(&mut self, Merged { blocks, processor }: Merged<'_>) {
+        let first = blocks[0];
+        for &block in &blocks[1..] {
+            let Node { work, inputs, outputs, .. } = std::mem::take(&mut self.nodes[block]);
+            self.nodes[first].work += work;
+            for (from, size) in inputs {
+                self.nodes[from].outputs.remove(&block);
+                self.add_edge(from, first, size);
+            }
+            for (to, size) in outputs {
+                self.nodes[to].inputs.remove(&block);
+                self.add_edge(first, to, size);
+            }
+        }
+        self.nodes[first].processor = Some(processor);
+    }
+
+    fn add_edge(&mut self, from: usize, to: usize, size: u64) {
+        if from != to {
+            *self.nodes[from].outputs.entry(to).or_default() += size;
+            *self.nodes[to].inputs.entry(from).or_default() += size;
+        }
+    }
+
+    /// Latest end of a block, if some of them were one. Those that are on no processor count with a speed of 1 and the bandwidth
+    /// of most links. None if blocks would wait for one another in a circle.
+    pub(super) fn makespan_if(&self, merged: Merged<'_>) -> Option<f64> {
+        Some(self.bottom_weights(Some(merged))?.into_iter().fold(0.0, f64::max))
+    }
+
+    /// The blocks on the longest way, in its order; of equal ones that over the smallest numbers.
+    pub(super) fn critical_path(&self) -> Vec<usize> {
+        let bottom = self.bottom_weights(None).unwrap_or_default();
+        let mut path = Vec::new();
+        let mut at = self.blocks().map(|block| (bottom[block], block)).fold(None, longer);
+        while let Some((_, block)) = at {
+            path.push(block);
+            let node = &self.nodes[block];
+            at = node
+                .outputs
+                .iter()
+                .map(|(&to, &size)| {
+                    (self.transfer(node.processor, self.nodes[to].processor, size) + bottom[to], to)
+                })
+                .fold(None, longer);
+        }
+        path
+    }
+
+    fn speed(&self, processor: Option<usize>) -> f64 {
+        processor.map_or(1.0, |processor| self.cluster.processors()[processor].speed)
+    }
+
+    fn transfer(&self, from: Option<usize>, to: Option<usize>, size: u64) -> f64 {
+        match (from, to) {
+            (Some(from), Some(to)) => self.cluster.transfer_time(from, to, size),
+            _ => size as f64 / self.cluster.default_bandwidth(),
+        }
+    }
+
+    /// How long it takes from the start of each block to the end of all that follow it: equation 1 of the paper. Merged blocks
+    /// count as the first of them.
+    fn bottom_weights(&self, merged: Option<Merged<'_>>) -> Option<Vec<f64>> {
+        let is_merged = |block: usize| merged.is_some_and(|merged| merged.blocks.contains(&block));
+        let seen_as = |block: usize| match merged {
+            Some(merged) if merged.blocks.contains(&block) => merged.blocks[0],
+            _ => block,
+        };
+        let processor = |block: usize| match merged {
+            Some(merged) if is_merged(block) => Some(merged.processor),
+            _ => self.nodes[block].processor,
+        };
+        let mut missing = vec![0_usize; self.nodes.len()];
+        let mut count = 0;
+        for block in self.blocks() {
+            count += usize::from(seen_as(block) == block);
+            missing[seen_as(block)] +=
+                self.nodes[block].outputs.keys().filter(|&&to| seen_as(to) != seen_as(block)).count();
+        }
+        let mut bottom = vec![0.0_f64; self.nodes.len()];
+        let mut ready: Vec<usize> =
+            self.blocks().filter(|&block| seen_as(block) == block && missing[block] == 0).collect();
+        while let Some(block) = ready.pop() {
+            count -= 1;
+            let after = |to: usize, size: u64, bottom: &[f64]| {
+                self.transfer(processor(block), processor(to), size) + bottom[to]
+            };
+            let mut longest = 0.0_f64;
+            let mut work = 0.0;
+            let mut pass_on = |member: usize| {
+                for &from in self.nodes[member].inputs.keys() {
+                    let from = seen_as(from);
+                    if from != block {
+                        missing[from] -= 1;
+                        if missing[from] == 0 {
+                            ready.push(from);
+                        }
+                    }
+                }
+            };
+            if is_merged(block) {
+                let mut outputs = BTreeMap::<usize, u64>::new();
+                for &member in merged.iter().flat_map(|merged| merged.blocks) {
+                    work += self.nodes[member].work;
+                    for (&to, &size) in self.nodes[member].outputs.iter().filter(|(to, _)| !is_merged(**to)) {
+                        *outputs.entry(to).or_default() += size;
+                    }
+                    pass_on(member);
+                }
+                for (to, size) in outputs {
+                    longest = longest.max(after(to, size, &bottom));
+                }
+            } else {
+                work = self.nodes[block].work;
+                let mut to_merged = None;
+                for (&to, &size) in &self.nodes[block].outputs {
+                    if is_merged(to) {
+                        *to_merged.get_or_insert(0) += size;
+                    } else {
+                        longest = longest.max(after(to, size, &bottom));
+                    }
+                }
+                if let (Some(size), Some(merged)) = (to_merged, merged) {
+                    longest = longest.max(after(merged.blocks[0], size, &bottom));
+                }
+                pass_on(block);
+            }
+            bottom[block] = work / self.speed(processor(block)) + longest;
+        }
+        (count == 0).then_some(bottom)
+    }
+}

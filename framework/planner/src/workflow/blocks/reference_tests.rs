@@ -1,0 +1,179 @@
+//! Plans of blocks computed by hand, and all plans there are of small workflows.
+
+use super::quotient::{Merged, Quotient};
+use super::*;
+use crate::random::Random;
+use crate::workflow::generate::{RandomCluster, RandomWorkflow};
+use crate::workflow::*;
+
+/// Tasks (work, memory) and edges (from, to, size).
+fn workflow(tasks: &[(f64, u64)], edges: &[(usize, usize, u64)]) -> Workflow {
+    let mut builder = Workflow::builder();
+    for (task, &(work, memory)) in tasks.iter().enumerate() {
+        builder.task(format!("t{task}"), work, memory);
+    }
+    for &(from, to, size) in edges {
+        builder.edge(from, to, size);
+    }
+    builder.build().unwrap()
+}
+
+fn cluster(processors: &[(f64, u64)]) -> Cluster {
+    let processors = processors.iter().map(|&(speed, memory)| Processor::new("p", speed, memory)).collect();
+    Cluster::new(processors, 1.0).unwrap()
+}
+
+/// The example of the paper, figure 1: nine tasks of work 1, files of size 1, in blocks of 4, 1, 3 and 1.
+fn example() -> Workflow {
+    let edges =
+        [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4), (1, 5), (2, 6), (4, 5), (5, 7), (6, 7), (7, 8), (4, 8)];
+    workflow(&[(1.0, 0); 9], &edges.map(|(from, to)| (from, to, 1)))
+}
+
+const EXAMPLE_BLOCKS: [&[usize]; 4] = [&[0, 1, 2, 3], &[4], &[5, 6, 7], &[8]];
+
+#[test]
+fn the_papers_example_has_its_makespan() {
+    let (graph, cluster) = (example(), cluster(&[(1.0, 9), (2.0, 9)]));
+    let mut quotient = Quotient::new(&graph, &cluster, EXAMPLE_BLOCKS.into_iter());
+    assert_eq!(quotient.critical_path(), [0, 1, 2, 3]);
+    let makespan =
+        |quotient: &Quotient<'_>, processor| quotient.makespan_if(Merged { blocks: &[0], processor });
+    // Bottom weights of 1, 5, 7 and 12; the first block at twice the speed takes 2 less.
+    assert_eq!(makespan(&quotient, 0), Some(12.0));
+    assert_eq!(makespan(&quotient, 1), Some(10.0));
+    // Blocks 0 and 2 are on both sides of block 1, which must come along.
+    assert_eq!(quotient.makespan_if(Merged { blocks: &[0, 2], processor: 0 }), None);
+    assert_eq!(quotient.between(0, 2), [1]);
+    let all = Merged { blocks: &[0, 2, 1], processor: 0 };
+    assert_eq!(quotient.makespan_if(all), Some(8.0 + 2.0 + 1.0));
+    quotient.merge(all);
+    assert_eq!(quotient.blocks().collect::<Vec<_>>(), [0, 3]);
+    assert_eq!(quotient.critical_path(), [0, 3]);
+}
+
+#[test]
+fn the_order_is_cut_where_the_processor_is_full() {
+    // A chain that needs 3, 4, 4, 3.
+    let graph = workflow(&[(2.0, 2); 4], &[(0, 1, 1), (1, 2, 1), (2, 3, 1)]);
+    let plan = dag_het_mem(&graph, &cluster(&[(1.0, 3), (1.0, 4)]), MemoryModel::default()).unwrap();
+    assert_eq!(plan.orders, [vec![], vec![0, 1, 2, 3]]);
+    // With 3 the second task does not fit anywhere, however many processors there are.
+    let error = dag_het_mem(&graph, &cluster(&[(1.0, 3); 9]), MemoryModel::default()).unwrap_err();
+    assert!(error.message().contains("\"t1\"") && error.message().contains("1 of 9"), "{error}");
+    // A file of 5 that the last one reads lies beside what comes between: 0 needs 6, 1 needs 3 beside 5.
+    let graph = workflow(&[(2.0, 0), (2.0, 2), (2.0, 0)], &[(0, 1, 1), (0, 2, 5), (1, 2, 0)]);
+    let plan = dag_het_mem(&graph, &cluster(&[(1.0, 8)]), MemoryModel::default()).unwrap();
+    assert_eq!((plan.makespan, &plan.peak[..]), (6.0, &[8][..]));
+    let plan = dag_het_mem(&graph, &cluster(&[(1.0, 7), (2.0, 6)]), MemoryModel::default()).unwrap();
+    // 0 and 1 fit 7 as long as 2 is elsewhere.
+    assert_eq!(plan.orders, [vec![0, 1], vec![2]]);
+    assert_eq!(plan.makespan, 2.0 + 2.0 + 5.0 + 1.0);
+    // What goes elsewhere stays until the end of the block, if it is resident.
+    let strict = MemoryModel { crossing: Crossing::Resident, ..MemoryModel::default() };
+    let plan = dag_het_mem(&graph, &cluster(&[(1.0, 7), (2.0, 6), (1.0, 5)]), strict).unwrap();
+    assert_eq!(plan.orders, [vec![0], vec![1], vec![2]]);
+}
+
+#[test]
+fn heavy_blocks_go_to_fast_processors() {
+    let graph = workflow(&[(1.0, 1), (8.0, 1), (1.0, 1)], &[(0, 2, 1)]);
+    let cluster = cluster(&[(1.0, 9), (4.0, 3), (2.0, 3)]);
+    let plan = dag_het_part(&graph, &cluster, MemoryModel::default(), &DagHetPart::default()).unwrap();
+    assert_eq!(plan.processor_of[1], 1);
+    assert_eq!(plan.makespan, 2.0);
+}
+
+/// Least makespan of any plan of blocks, by all ways to give tasks to processors.
+fn least_makespan(graph: &Workflow, cluster: &Cluster, model: MemoryModel) -> Option<f64> {
+    let (count, processors) = (graph.len(), cluster.len());
+    let peak = |tasks: &[usize]| {
+        permutations(graph, tasks).map(|order| Traversal::in_order(graph, order, model).peak).min()
+    };
+    let mut peaks = std::collections::HashMap::new();
+    let mut best: Option<f64> = None;
+    for code in 0..processors.pow(count as u32) {
+        let of: Vec<usize> = (0..count as u32).map(|task| code / processors.pow(task) % processors).collect();
+        let mut ends = vec![None; processors];
+        // Blocks end in rounds; a circle never ends.
+        for _ in 0..processors {
+            for p in 0..processors {
+                let mut begin = Some(0.0_f64);
+                for other in (0..processors).filter(|&other| other != p) {
+                    let between =
+                        graph.edges().iter().filter(|edge| of[edge.from] == other && of[edge.to] == p);
+                    let sizes: Vec<u64> = between.map(|edge| edge.size).collect();
+                    if !sizes.is_empty() {
+                        let arrives = ends[other]
+                            .map(|end: f64| end + cluster.transfer_time(other, p, sizes.iter().sum()));
+                        begin = begin.zip(arrives).map(|(begin, arrives)| begin.max(arrives));
+                    }
+                }
+                let work: f64 = (0..count).filter(|&task| of[task] == p).map(|task| graph.work(task)).sum();
+                ends[p] = begin.map(|begin| begin + work / cluster.processors()[p].speed);
+            }
+        }
+        let Some(makespan) = ends.into_iter().try_fold(0.0_f64, |most, end| Some(most.max(end?))) else {
+            continue;
+        };
+        let fits = (0..processors).all(|p| {
+            let tasks: Vec<usize> = (0..count).filter(|&task| of[task] == p).collect();
+            let memory = cluster.processors()[p].memory;
+            peaks.entry(tasks.clone()).or_insert_with(|| peak(&tasks)).is_none_or(|peak| peak <= memory)
+        });
+        if fits && best.is_none_or(|best| makespan < best) {
+            best = Some(makespan);
+        }
+    }
+    best
+}
+
+/// All topological orders of some tasks.
+fn permutations(graph: &Workflow, tasks: &[usize]) -> impl Iterator<Item = Vec<usize>> {
+    let mut orders = vec![Vec::new()];
+    for _ in tasks {
+        orders = orders
+            .into_iter()
+            .flat_map(|order: Vec<usize>| {
+                let next = tasks.iter().filter(|task| {
+                    !order.contains(task)
+                        && graph
+                            .inputs(**task)
+                            .all(|edge| !tasks.contains(&edge.from) || order.contains(&edge.from))
+                });
+                next.map(|&task| [&order[..], &[task]].concat()).collect::<Vec<_>>()
+            })
+            .collect();
+    }
+    orders.into_iter()
+}
+
+#[test]
+fn no_plan_is_better_than_the_best_of_all_and_most_are_near() {
+    let mut random = Random::new(9);
+    let (mut ratios, mut missed, mut feasible) = (Vec::new(), 0, 0);
+    for case in 0..60 {
+        let tasks = 2 + case % 6;
+        let shape = RandomWorkflow { tasks, parents: 2, reach: 4, work: 20, memory: 20, size: 20 };
+        let graph = shape.build(case as u64).unwrap();
+        let shape =
+            RandomCluster { processors: 3, largest: 1.0 + random.uniform(), smallest: 0.6, buffer: 0.0 };
+        let cluster = shape.build(&graph, TaskMemory::Additive, case as u64).unwrap();
+        let model = MemoryModel::default();
+        let least = least_makespan(&graph, &cluster, model);
+        let found = dag_het_part(&graph, &cluster, model, &DagHetPart::default());
+        feasible += usize::from(least.is_some());
+        match (least, found) {
+            (Some(least), Ok(plan)) => {
+                verify(&graph, &cluster, &plan).certificate().unwrap();
+                assert!(plan.makespan >= least * (1.0 - 1e-9), "case {case}: {} < {least}", plan.makespan);
+                ratios.push(plan.makespan / least);
+            }
+            (Some(_), Err(_)) => missed += 1,
+            (None, Ok(plan)) => panic!("case {case}: there is no plan, but {plan:?}"),
+            (None, Err(_)) => {}
+        }
+    }
+    let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+    assert!(10 * missed <= feasible && mean < 1.25, "{missed} of {feasible} missed, {mean} of the least");
+}

@@ -1,0 +1,159 @@
+//! A cut made better by moving vertices across it.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::dag::Dag;
+use super::grow::Quality;
+
+/// Moves vertices between the halves as long as that makes the cut better (Fiduccia and Mattheyses 1982).
+///
+/// A vertex may pass to the second half when all that follow it are there, and to the first when all before it are; so no edge
+/// ever leads back. What a move costs does not depend on other moves: all of its edges on one side are cut before, all
+/// on the other after it.
+pub(super) fn refine(dag: &Dag, most: [f64; 2], second: &mut [bool]) {
+    while pass(dag, most, second) {}
+}
+
+/// Moves each vertex at most once, the cheapest first, whether or not that is better, and returns to the best cut on the way.
+/// Returns whether that is better than the first.
+fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> bool {
+    let mut state = Pass::new(dag, second);
+    let start = Quality::new(state.weights, most, 0);
+    let (mut best, mut kept) = (start, 0);
+    let mut moved = Vec::new();
+    while let Some(vertex) = state.next(most) {
+        state.pass_over(vertex);
+        moved.push(vertex);
+        let quality = Quality::new(state.weights, most, state.cut);
+        let both = state.count[0] > 0 && state.count[1] > 0;
+        if both && quality < best {
+            (best, kept) = (quality, moved.len());
+        }
+        if moved.len() - kept > patience(dag.len()) {
+            break;
+        }
+    }
+    let undo = moved.split_off(kept);
+    for vertex in undo {
+        state.second[vertex] = !state.second[vertex];
+    }
+    best < start
+}
+
+/// Moves without a better cut after which a pass ends: enough to cross a valley that is as wide as a cut of a square grid.
+fn patience(vertices: usize) -> usize {
+    2 * vertices.isqrt() + 1
+}
+
+struct Pass<'a> {
+    dag: &'a Dag,
+    second: &'a mut [bool],
+    moved: Vec<bool>,
+    /// Neighbours for which each vertex would have to wait.
+    blocked: Vec<usize>,
+    /// By half: vertices that may leave it, the cheapest first.
+    ready: [BinaryHeap<Reverse<(i64, usize)>>; 2],
+    weights: [f64; 2],
+    count: [usize; 2],
+    /// What is cut more than at the beginning.
+    cut: i64,
+}
+
+impl<'a> Pass<'a> {
+    fn new(dag: &'a Dag, second: &'a mut [bool]) -> Self {
+        let mut pass = Pass {
+            moved: vec![false; dag.len()],
+            blocked: vec![0; dag.len()],
+            ready: Default::default(),
+            weights: [0.0; 2],
+            count: [0; 2],
+            cut: 0,
+            dag,
+            second,
+        };
+        for vertex in 0..dag.len() {
+            let half = usize::from(pass.second[vertex]);
+            pass.weights[half] += dag.weight(vertex);
+            pass.count[half] += 1;
+            pass.blocked[vertex] = pass
+                .in_the_way(vertex)
+                .iter()
+                .filter(|end| pass.second[end.0] == pass.second[vertex])
+                .count();
+            pass.offer(vertex);
+        }
+        pass
+    }
+
+    /// Those that must not be in the same half when a vertex leaves it.
+    fn in_the_way(&self, vertex: usize) -> &'a [(usize, u64)] {
+        if self.second[vertex] { self.dag.inputs(vertex) } else { self.dag.outputs(vertex) }
+    }
+
+    fn cost(&self, vertex: usize) -> i64 {
+        let behind = self.dag.cost_behind(vertex);
+        if self.second[vertex] { -behind } else { behind }
+    }
+
+    fn offer(&mut self, vertex: usize) {
+        if self.blocked[vertex] == 0 && !self.moved[vertex] {
+            let half = usize::from(self.second[vertex]);
+            self.ready[half].push(Reverse((self.cost(vertex), vertex)));
+        }
+    }
+
+    /// The cheapest vertex that leaves its half for one that it does not make too heavy, or the cheapest of a half that is
+    /// too heavy.
+    fn next(&mut self, most: [f64; 2]) -> Option<usize> {
+        let heavy = (0..2).find(|&half| self.weights[half] > most[half]);
+        let mut best: Option<(i64, usize, usize)> = None;
+        for half in 0..2 {
+            self.drop_stale(half);
+            let Some(&Reverse((cost, vertex))) = self.ready[half].peek() else { continue };
+            let fits = self.weights[1 - half] + self.dag.weight(vertex) <= most[1 - half];
+            let allowed = heavy.map_or(fits, |heavy| heavy == half);
+            if allowed && best.is_none_or(|other| (cost, vertex, half) < other) {
+                best = Some((cost, vertex, half));
+            }
+        }
+        let (_, vertex, half) = best?;
+        self.ready[half].pop();
+        Some(vertex)
+    }
+
+    /// Removes those at the head that may not leave any more.
+    fn drop_stale(&mut self, half: usize) {
+        while let Some(&Reverse((_, vertex))) = self.ready[half].peek() {
+            let there = usize::from(self.second[vertex]) == half;
+            if there && self.blocked[vertex] == 0 && !self.moved[vertex] {
+                return;
+            }
+            self.ready[half].pop();
+        }
+    }
+
+    fn pass_over(&mut self, vertex: usize) {
+        self.cut += self.cost(vertex);
+        let half = usize::from(self.second[vertex]);
+        self.weights[half] -= self.dag.weight(vertex);
+        self.weights[1 - half] += self.dag.weight(vertex);
+        self.count[half] -= 1;
+        self.count[1 - half] += 1;
+        self.moved[vertex] = true;
+        self.second[vertex] = half == 0;
+        // Those on the side that it leaves wait for one less; those on the side that it joins for one more.
+        let (leaves, joins) = if half == 0 {
+            (self.dag.inputs(vertex), self.dag.outputs(vertex))
+        } else {
+            (self.dag.outputs(vertex), self.dag.inputs(vertex))
+        };
+        for &(neighbour, _) in leaves {
+            self.blocked[neighbour] -= 1;
+            self.offer(neighbour);
+        }
+        for &(neighbour, _) in joins {
+            self.blocked[neighbour] += 1;
+        }
+    }
+}
