@@ -6,11 +6,13 @@
 //! The planners follow *Mapping Large Memory-constrained Workflows onto Heterogeneous Platforms* (Kulagina, Meyerhenke and
 //! Benoit, 2024) and its successor of 2025. Memory is counted in whole numbers, so that "it fits" is exact.
 
+mod best;
 mod blocks;
 mod cluster;
 pub mod generate;
 mod graph;
 mod heftm;
+mod local_search;
 mod memory;
 mod parallel;
 mod partition;
@@ -21,6 +23,7 @@ mod timeline;
 mod traversal;
 mod verifier;
 
+pub use best::{Attempt, BestPlan, PlanOptions, Planner, plan};
 pub use blocks::{DagHetPart, dag_het_mem, dag_het_part};
 pub use cluster::{Cluster, Processor};
 pub use graph::{Edge, Workflow, WorkflowBuilder};

@@ -85,6 +85,26 @@ proptest! {
     }
 
     #[test]
+    fn the_best_plan_is_valid_and_no_planner_is_better((graph, cluster, task_memory) in problem(60)) {
+        let memory = MemoryModel { task_memory, ..MemoryModel::default() };
+        let options = |threads| PlanOptions { memory, evaluations: 20, threads, ..PlanOptions::default() };
+        match plan(&graph, &cluster, &options(1)) {
+            Ok(best) => {
+                prop_assert!(best.certificate.is_valid());
+                prop_assert_eq!(&best.certificate, &verify(&graph, &cluster, &best.plan));
+                for attempt in &best.attempts {
+                    match &attempt.makespan {
+                        Ok(makespan) => prop_assert!(best.plan.makespan <= *makespan),
+                        Err(error) => prop_assert_eq!(error.kind(), crate::ErrorKind::Infeasible),
+                    }
+                }
+                prop_assert_eq!(plan(&graph, &cluster, &options(3)), Ok(best.clone()));
+            }
+            Err(error) => prop_assert_eq!(error.kind(), crate::ErrorKind::Infeasible),
+        }
+    }
+
+    #[test]
     fn heft_breaks_no_rule_but_those_of_memory((graph, cluster, task_memory) in problem(300)) {
         let verdict = verify(&graph, &cluster, &heft(&graph, &cluster, task_memory));
         let of_memory = verdict.count(Rule::Memory) + verdict.count(Rule::Buffer);

@@ -44,11 +44,23 @@ pub struct Replanned {
 /// ```
 pub fn retrace(graph: &Workflow, cluster: &Cluster, plan: &Plan, situation: &Situation) -> Option<Plan> {
     let mut timeline = Timeline::resume(graph, cluster, rules(plan.task_memory), situation);
-    for &task in plan.sequence.iter().filter(|&&task| situation.progress(task) == Progress::Waiting) {
-        let inputs = timeline.inputs(task);
-        timeline.place(task, plan.processor_of[task], &inputs)?;
-    }
+    let waits = |task: &usize| situation.progress(*task) == Progress::Waiting;
+    let rest: Vec<usize> = plan.sequence.iter().copied().filter(waits).collect();
+    place_as_assigned(&mut timeline, &rest, &plan.processor_of)?;
     Some(timeline.into_plan())
+}
+
+/// Places tasks where they are to be. None if one does not fit.
+pub(super) fn place_as_assigned(
+    timeline: &mut Timeline<'_>,
+    sequence: &[usize],
+    processor_of: &[usize],
+) -> Option<()> {
+    for &task in sequence {
+        let inputs = timeline.inputs(task);
+        timeline.place(task, processor_of[task], &inputs)?;
+    }
+    Some(())
 }
 
 /// A plan for what is left, made anew: the best of relaxed HEFTM in the orders BL, BLC and MM.
@@ -102,7 +114,7 @@ pub fn replan(
 }
 
 /// The first of those that end earliest, or the first error.
-pub(super) fn first_best(plans: Vec<Result<Plan>>) -> Result<Plan> {
+fn first_best(plans: Vec<Result<Plan>>) -> Result<Plan> {
     plans
         .into_iter()
         .reduce(|best, other| match (&best, &other) {
@@ -113,6 +125,7 @@ pub(super) fn first_best(plans: Vec<Result<Plan>>) -> Result<Plan> {
         .expect("there are some")
 }
 
-fn rules(task_memory: TaskMemory) -> Rules {
+/// Those of plans that are changed: as much as possible is allowed.
+pub(super) fn rules(task_memory: TaskMemory) -> Rules {
     Rules { task_memory, read_back: true, memory_blind: false }
 }

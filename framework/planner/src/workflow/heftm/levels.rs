@@ -46,6 +46,21 @@ pub(in crate::workflow) fn order(graph: &Workflow, cluster: &Cluster, level: Lev
     order
 }
 
+/// An order between two orders: the first counts so much, from 0 to 1, and the second the rest. Where parents come before children
+/// in both, they do in this one.
+pub(in crate::workflow) fn blended(first: &[usize], second: &[usize], part: f64) -> Vec<usize> {
+    let mut key = vec![0.0; first.len()];
+    for (place, &task) in first.iter().enumerate() {
+        key[task] += part * place as f64;
+    }
+    for (place, &task) in second.iter().enumerate() {
+        key[task] += (1.0 - part) * place as f64;
+    }
+    let mut order = second.to_vec();
+    order.sort_by(|&a: &usize, &b| key[a].total_cmp(&key[b]));
+    order
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,6 +85,15 @@ mod tests {
         // d: 1 + 1; b: 3 + 1 + 2 + 2; c: 8 + 1 + 2 + ½; a: 2 + max(2 + 8, ½ + 11½).
         assert_eq!(levels(&diamond(), &cluster, Level::BottomWithInputs), [14.0, 8.0, 11.5, 2.0]);
         assert_eq!(order(&diamond(), &cluster, Level::Bottom), [0, 2, 1, 3]);
+    }
+
+    #[test]
+    fn a_blended_order_is_between_two() {
+        let (first, second) = ([0, 1, 2, 3], [3, 2, 1, 0]);
+        assert_eq!(blended(&first, &second, 1.0), first);
+        assert_eq!(blended(&first, &second, 0.0), second);
+        assert_eq!(blended(&first, &second, 0.5), second);
+        assert_eq!(blended(&[0, 1, 2, 3], &[1, 0, 2, 3], 0.25), [1, 0, 2, 3]);
     }
 
     #[test]

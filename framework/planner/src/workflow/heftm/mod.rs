@@ -8,7 +8,7 @@ mod levels;
 mod relaxed;
 
 pub use levels::Level;
-pub(super) use levels::order as order_by_level;
+pub(super) use levels::{blended, order as order_by_level};
 pub(super) use relaxed::place_relaxed;
 
 use std::cmp::Reverse;

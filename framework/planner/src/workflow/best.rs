@@ -1,0 +1,195 @@
+//! The one entry to all planners.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+
+use super::cluster::Cluster;
+use super::graph::Workflow;
+use super::heftm::{Level, blended, heftm_in_order, heftm_relaxed, order_by_level};
+use super::local_search;
+use super::memory::MemoryModel;
+use super::parallel;
+use super::plan::Plan;
+use super::traversal::Traversal;
+use super::verifier::{Verdict, verify};
+use crate::error::{Error, Result};
+
+/// Plans that local search tries unless the caller says otherwise. One of 30,000 tasks takes about a quarter of a second, so that
+/// this many, on two cores, leave room within the minute that planning may take; most of the gain is in the first of them.
+const EVALUATIONS: usize = 100;
+/// Orders between HEFTM's and the one that needs least memory: in the first the levels count one half, in each following half as
+/// much. Beyond, plans are those of the latter.
+const BLENDS: u32 = 6;
+
+/// Who made a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Planner {
+    /// HEFTM by decreasing bottom level.
+    HeftmBl,
+    /// HEFTM by decreasing bottom level with inputs.
+    HeftmBlc,
+    /// HEFTM in the order that needs least memory.
+    HeftmMm,
+    /// HEFTM in the order of bottom levels, relaxed.
+    RelaxedBl,
+    /// HEFTM in the order of bottom levels with inputs, relaxed.
+    RelaxedBlc,
+    /// HEFTM in the order that needs least memory, relaxed.
+    RelaxedMm,
+    /// Relaxed HEFTM in an order between the two, where the levels count one part in 2 to this power.
+    Blended(u32),
+    /// Local search from the best of the others.
+    LocalSearch,
+}
+
+/// What is asked of the planners.
+#[derive(Clone, Debug)]
+pub struct PlanOptions {
+    /// How memory is counted.
+    pub memory: MemoryModel,
+    /// How many plans local search tries. 0 for none.
+    pub evaluations: usize,
+    /// Of the choices that local search leaves to chance.
+    pub seed: u64,
+    /// How many threads plan; 0 for as many as there are cores. It changes nothing but the time.
+    pub threads: usize,
+    /// Ends the local search, once it is set, with the best plan so far.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+impl Default for PlanOptions {
+    fn default() -> Self {
+        PlanOptions {
+            memory: MemoryModel::default(),
+            evaluations: EVALUATIONS,
+            seed: 1,
+            threads: 0,
+            stop: None,
+        }
+    }
+}
+
+/// What a planner came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attempt {
+    /// Which.
+    pub planner: Planner,
+    /// The makespan of its plan, or why there is none.
+    pub makespan: Result<f64>,
+}
+
+/// The best plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BestPlan {
+    /// The plan.
+    pub plan: Plan,
+    /// Who made it.
+    pub planner: Planner,
+    /// What the verifier says of it: that it is valid, and what it holds.
+    pub certificate: Verdict,
+    /// What all planners came to.
+    pub attempts: Vec<Attempt>,
+}
+
+/// The best plan of all planners, certified by the verifier.
+///
+/// ```
+/// use armature_planner::workflow::generate::{Family, paper_cluster};
+/// use armature_planner::workflow::{PlanOptions, plan};
+///
+/// let workflow = Family::Epigenomics.build(100, 1)?;
+/// let cluster = paper_cluster(3, 4, 1.0)?;
+/// let best = plan(&workflow, &cluster, &PlanOptions { evaluations: 16, ..PlanOptions::default() })?;
+///
+/// assert!(best.certificate.is_valid());
+/// assert!(best.attempts.iter().all(|attempt| {
+///     attempt.makespan.as_ref().is_ok_and(|&makespan| makespan >= best.plan.makespan)
+/// }));
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+///
+/// # Errors
+/// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible), as the first of the planners says it, if none finds a plan.
+pub fn plan(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Result<BestPlan> {
+    let task_memory = options.memory.task_memory;
+    let [bl, blc] =
+        [Level::Bottom, Level::BottomWithInputs].map(|level| order_by_level(graph, cluster, level));
+    let mm = Traversal::of(graph, graph.topological_order(), options.memory).order;
+    let strict = |order: &[usize]| heftm_in_order(graph, cluster, order, task_memory);
+    let relaxed = |order: &[usize]| heftm_relaxed(graph, cluster, order, task_memory);
+    let mut found = parallel::answers(&planners(), options.threads, |&planner| {
+        let plan = match planner {
+            Planner::HeftmBl => strict(&bl),
+            Planner::HeftmBlc => strict(&blc),
+            Planner::HeftmMm => strict(&mm),
+            Planner::RelaxedBl => relaxed(&bl),
+            Planner::RelaxedBlc => relaxed(&blc),
+            Planner::RelaxedMm => relaxed(&mm),
+            Planner::Blended(power) => relaxed(&blended(&bl, &mm, 0.5_f64.powi(power as i32))),
+            Planner::LocalSearch => unreachable!("it begins with the plans of the others"),
+        };
+        (planner, plan.and_then(|plan| certified(graph, cluster, plan)))
+    });
+    if let Some((_, (start, _))) = best(&found) {
+        let stopped = || options.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
+        if let Some(plan) = local_search::improve(graph, cluster, start, options, &stopped) {
+            found.push((Planner::LocalSearch, certified(graph, cluster, plan)));
+        }
+    }
+    let attempts = found
+        .iter()
+        .map(|(planner, found)| Attempt { planner: *planner, makespan: makespan(found) })
+        .collect();
+    match best(&found) {
+        Some((planner, (plan, certificate))) => {
+            Ok(BestPlan { plan: plan.clone(), planner, certificate: certificate.clone(), attempts })
+        }
+        None => Err(found.into_iter().find_map(|(_, found)| found.err()).expect("no plan was found")),
+    }
+}
+
+/// A plan with its certificate.
+type Certified = (Plan, Verdict);
+
+fn certified(graph: &Workflow, cluster: &Cluster, plan: Plan) -> Result<Certified> {
+    let verdict = verify(graph, cluster, &plan).certificate()?;
+    Ok((plan, verdict))
+}
+
+fn makespan(found: &Result<Certified>) -> Result<f64, Error> {
+    found.as_ref().map(|(plan, _)| plan.makespan).map_err(Error::clone)
+}
+
+/// The first of those that end earliest.
+fn best(found: &[(Planner, Result<Certified>)]) -> Option<(Planner, &Certified)> {
+    found
+        .iter()
+        .filter_map(|(planner, found)| Some((*planner, found.as_ref().ok()?)))
+        .min_by(|(_, a), (_, b)| a.0.makespan.total_cmp(&b.0.makespan))
+}
+
+fn planners() -> Vec<Planner> {
+    use Planner::{HeftmBl, HeftmBlc, HeftmMm, RelaxedBl, RelaxedBlc, RelaxedMm};
+    let mut planners = vec![HeftmBl, HeftmBlc, HeftmMm, RelaxedBl, RelaxedBlc, RelaxedMm];
+    planners.extend((1..=BLENDS).map(Planner::Blended));
+    planners
+}
+
+impl fmt::Display for Planner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Planner::HeftmBl => f.write_str("HEFTM-BL"),
+            Planner::HeftmBlc => f.write_str("HEFTM-BLC"),
+            Planner::HeftmMm => f.write_str("HEFTM-MM"),
+            Planner::RelaxedBl => f.write_str("HEFTM-BL, relaxed"),
+            Planner::RelaxedBlc => f.write_str("HEFTM-BLC, relaxed"),
+            Planner::RelaxedMm => f.write_str("HEFTM-MM, relaxed"),
+            Planner::Blended(power) => write!(f, "HEFTM between BL and MM (1/2^{power})"),
+            Planner::LocalSearch => f.write_str("local search"),
+        }
+    }
+}

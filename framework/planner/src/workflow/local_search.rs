@@ -1,0 +1,175 @@
+//! Makes a good plan better.
+//!
+//! Each round draws some changes of the best plan so far, all by chance, tries them in parallel, and goes on from the best one if it
+//! ends earlier. A change is one of two: a task on the critical path goes to another processor, and all else stays; or the
+//! order is shaken, and tasks are placed anew.
+
+use super::best::PlanOptions;
+use super::cluster::Cluster;
+use super::graph::Workflow;
+use super::heftm::place_relaxed;
+use super::parallel;
+use super::plan::{Execution, Plan};
+use super::replan::{place_as_assigned, rules};
+use super::timeline::{Moment, Timeline};
+use crate::random::Random;
+
+/// Changes of a round: enough for the cores of a workstation. It must not depend on their number, or the result would.
+const ROUND: usize = 16;
+/// A change, by the seed that it is drawn from.
+#[derive(Clone, Copy)]
+enum Change {
+    Move(u64),
+    Shake(u64),
+}
+
+/// The best of so many plans as [`PlanOptions::evaluations`] says, if it ends earlier than `start`.
+pub(super) fn improve(
+    graph: &Workflow,
+    cluster: &Cluster,
+    start: &Plan,
+    options: &PlanOptions,
+    stopped: &(dyn Fn() -> bool + Sync),
+) -> Option<Plan> {
+    let mut improved: Option<Plan> = None;
+    let mut left = options.evaluations;
+    let mut seed = options.seed;
+    while left > 0 && !stopped() {
+        let best = improved.as_ref().unwrap_or(start);
+        let critical = critical_path(graph, best);
+        let changes: Vec<Change> = (0..ROUND.min(left))
+            .map(|number| {
+                seed = seed.wrapping_add(1);
+                if number % 2 == 0 { Change::Shake(seed) } else { Change::Move(seed) }
+            })
+            .collect();
+        left -= changes.len();
+        let plans = parallel::answers(&changes, options.threads, |&change| match change {
+            Change::Move(seed) => moved(graph, cluster, best, &critical, seed),
+            Change::Shake(seed) => shaken(graph, cluster, best, seed),
+        });
+        let found = plans.into_iter().flatten().min_by(|a, b| a.makespan.total_cmp(&b.makespan));
+        if let Some(plan) = found.filter(|plan| plan.makespan < best.makespan) {
+            improved = Some(plan);
+        }
+    }
+    improved
+}
+
+/// A task of the critical path on another processor.
+fn moved(graph: &Workflow, cluster: &Cluster, best: &Plan, critical: &[usize], seed: u64) -> Option<Plan> {
+    let mut random = Random::new(seed);
+    let mut below = |count: usize| ((random.uniform() * count as f64) as usize).min(count - 1);
+    let task = critical[below(critical.len())];
+    let needs = graph.requirement(task, best.task_memory);
+    let others: Vec<usize> = (0..cluster.len())
+        .filter(|&p| p != best.processor_of[task] && cluster.processors()[p].memory >= needs)
+        .collect();
+    if others.is_empty() {
+        return None;
+    }
+    let mut processor_of = best.processor_of.clone();
+    processor_of[task] = others[below(others.len())];
+    let mut timeline = Timeline::new(graph, cluster, rules(best.task_memory));
+    place_as_assigned(&mut timeline, &best.sequence, &processor_of)?;
+    Some(timeline.into_plan())
+}
+
+/// All tasks placed anew, in an order near that of the plan.
+fn shaken(graph: &Workflow, cluster: &Cluster, best: &Plan, seed: u64) -> Option<Plan> {
+    let mut random = Random::new(seed);
+    // From one place to all, and any power between alike likely.
+    let reach = (graph.len() as f64).powf(random.uniform());
+    let mut order: Vec<(Moment, usize)> = best
+        .sequence
+        .iter()
+        .enumerate()
+        .map(|(place, &task)| (Moment(place as f64 + reach * random.uniform()), task))
+        .collect();
+    order.sort();
+    let order: Vec<usize> = order.into_iter().map(|(_, task)| task).collect();
+    let mut timeline = Timeline::new(graph, cluster, rules(best.task_memory));
+    place_relaxed(&mut timeline, graph, cluster, &order).ok()?;
+    Some(timeline.into_plan())
+}
+
+/// Tasks each of which could not start before the next one ended, back from the last to end. In a plan of blocks: all tasks.
+fn critical_path(graph: &Workflow, plan: &Plan) -> Vec<usize> {
+    if plan.execution != Execution::Events {
+        return plan.sequence.clone();
+    }
+    let mut before = vec![None; graph.len()];
+    for order in &plan.orders {
+        for pair in order.windows(2) {
+            before[pair[1]] = Some(pair[0]);
+        }
+    }
+    let mut arrival = vec![0.0; graph.edges().len()];
+    for transfer in &plan.transfers {
+        arrival[transfer.edge] = transfer.finish;
+    }
+    let mut path = Vec::new();
+    let mut at = plan.sequence.iter().copied().max_by(|&a, &b| plan.finish[a].total_cmp(&plan.finish[b]));
+    while let Some(task) = at {
+        path.push(task);
+        let last = graph.input_numbers(task).iter().max_by(|&&a, &&b| arrival[a].total_cmp(&arrival[b]));
+        let awaited = last.filter(|&&file| arrival[file] >= plan.start[task] && arrival[file] > 0.0);
+        at = awaited.map(|&file| graph.edges()[file].from).or(before[task]);
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workflow::cluster::Processor;
+    use crate::workflow::heftm::heftm_in_order;
+    use crate::workflow::memory::TaskMemory;
+    use crate::workflow::verifier::verify;
+
+    /// 0 → 1 with a file of 4, and 2 beside, whose work is 5.
+    fn pair_and_one() -> Workflow {
+        let mut builder = Workflow::builder();
+        for (name, work) in [("a", 1.0), ("b", 2.0), ("c", 5.0)] {
+            builder.task(name, work, 1);
+        }
+        builder.edge(0, 1, 4);
+        builder.build().unwrap()
+    }
+
+    #[test]
+    fn the_critical_path_goes_back_through_files_and_busy_processors() {
+        let graph = pair_and_one();
+        let processors = vec![Processor::new("p", 1.0, 10), Processor::new("q", 1.0, 10)];
+        let cluster = Cluster::new(processors, 1.0).unwrap();
+        let plan_of = |processor_of: &[usize], sequence: &[usize]| {
+            let mut timeline = Timeline::new(&graph, &cluster, rules(TaskMemory::Additive));
+            place_as_assigned(&mut timeline, sequence, processor_of).unwrap();
+            timeline.into_plan()
+        };
+        // 1 waits for the file until 5.
+        assert_eq!(critical_path(&graph, &plan_of(&[0, 1, 0], &[0, 1, 2])), [1, 0]);
+        // 1 waits for 2 until 6.
+        assert_eq!(critical_path(&graph, &plan_of(&[0, 0, 0], &[0, 2, 1])), [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_bad_order_is_mended_whatever_the_number_of_threads() {
+        let graph = pair_and_one();
+        let processors = vec![Processor::new("p", 1.0, 10), Processor::new("slow", 0.5, 10)];
+        let cluster = Cluster::new(processors, 1.0).unwrap();
+        // The long task comes last: 0 and 1 on the first processor until 3, and 2 there until 8.
+        let start = heftm_in_order(&graph, &cluster, &[0, 1, 2], TaskMemory::Additive).unwrap();
+        assert_eq!(start.makespan, 8.0);
+        let improve = |threads, evaluations| {
+            let options = PlanOptions { threads, evaluations, ..PlanOptions::default() };
+            improve(&graph, &cluster, &start, &options, &|| false)
+        };
+        let plan = improve(1, 200).expect("there is a better one");
+        // Best: 2 alone on the first processor until 5, the others on the slow one until 6.
+        assert_eq!(plan.makespan, 6.0);
+        assert!(verify(&graph, &cluster, &plan).is_valid());
+        assert_eq!(improve(3, 200), Some(plan));
+        assert_eq!(improve(1, 0), None);
+    }
+}
