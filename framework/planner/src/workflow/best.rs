@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
+use super::blocks::{DagHetPart, dag_het_mem, dag_het_part};
 use super::cluster::Cluster;
 use super::graph::Workflow;
 use super::heftm::{Level, blended, heftm_in_order, heftm_relaxed, order_by_level};
@@ -13,9 +14,11 @@ use super::local_search;
 use super::memory::MemoryModel;
 use super::parallel;
 use super::plan::Plan;
+use super::replan::retrace;
+use super::situation::Situation;
 use super::traversal::Traversal;
 use super::verifier::{Verdict, verify};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// Plans that local search tries unless the caller says otherwise. One of 30,000 tasks takes about a quarter of a second, so that
 /// this many, on two cores, leave room within the minute that planning may take; most of the gain is in the first of them.
@@ -42,6 +45,12 @@ pub enum Planner {
     RelaxedMm,
     /// Relaxed HEFTM in an order between the two, where the levels count one part in 2 to this power.
     Blended(u32),
+    /// The block plan of the order that needs least memory.
+    DagHetMem,
+    /// The block plan of a partition.
+    DagHetPart,
+    /// Tasks as DagHetPart maps them, but each file sent as soon as it is written.
+    DagHetPartAsEvents,
     /// Local search from the best of the others.
     LocalSearch,
 }
@@ -53,6 +62,8 @@ pub struct PlanOptions {
     pub memory: MemoryModel,
     /// How many plans local search tries. 0 for none.
     pub evaluations: usize,
+    /// How many partitions DagHetPart begins with, at most: see [`DagHetPart::most_partitions`].
+    pub partitions: usize,
     /// Of the choices that local search leaves to chance.
     pub seed: u64,
     /// How many threads plan; 0 for as many as there are cores. It changes nothing but the time.
@@ -66,6 +77,7 @@ impl Default for PlanOptions {
         PlanOptions {
             memory: MemoryModel::default(),
             evaluations: EVALUATIONS,
+            partitions: usize::MAX,
             seed: 1,
             threads: 0,
             stop: None,
@@ -115,25 +127,8 @@ pub struct BestPlan {
 /// # Errors
 /// [`ErrorKind::Infeasible`](crate::ErrorKind::Infeasible), as the first of the planners says it, if none finds a plan.
 pub fn plan(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Result<BestPlan> {
-    let task_memory = options.memory.task_memory;
-    let [bl, blc] =
-        [Level::Bottom, Level::BottomWithInputs].map(|level| order_by_level(graph, cluster, level));
-    let mm = Traversal::of(graph, graph.topological_order(), options.memory).order;
-    let strict = |order: &[usize]| heftm_in_order(graph, cluster, order, task_memory);
-    let relaxed = |order: &[usize]| heftm_relaxed(graph, cluster, order, task_memory);
-    let mut found = parallel::answers(&planners(), options.threads, |&planner| {
-        let plan = match planner {
-            Planner::HeftmBl => strict(&bl),
-            Planner::HeftmBlc => strict(&blc),
-            Planner::HeftmMm => strict(&mm),
-            Planner::RelaxedBl => relaxed(&bl),
-            Planner::RelaxedBlc => relaxed(&blc),
-            Planner::RelaxedMm => relaxed(&mm),
-            Planner::Blended(power) => relaxed(&blended(&bl, &mm, 0.5_f64.powi(power as i32))),
-            Planner::LocalSearch => unreachable!("it begins with the plans of the others"),
-        };
-        (planner, plan.and_then(|plan| certified(graph, cluster, plan)))
-    });
+    let mut found = list_schedules(graph, cluster, options);
+    found.extend(block_plans(graph, cluster, options));
     if let Some((_, (start, _))) = best(&found) {
         let stopped = || options.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed));
         if let Some(plan) = local_search::improve(graph, cluster, start, options, &stopped) {
@@ -152,6 +147,49 @@ pub fn plan(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Resul
     }
 }
 
+/// What planners came to, in a fixed order.
+type Found = Vec<(Planner, Result<Certified>)>;
+
+fn list_schedules(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Found {
+    let task_memory = options.memory.task_memory;
+    let [bl, blc] =
+        [Level::Bottom, Level::BottomWithInputs].map(|level| order_by_level(graph, cluster, level));
+    let mm = Traversal::of(graph, graph.topological_order(), options.memory).order;
+    let mut planners = vec![
+        (Planner::HeftmBl, bl.clone()),
+        (Planner::HeftmBlc, blc.clone()),
+        (Planner::HeftmMm, mm.clone()),
+        (Planner::RelaxedBl, bl.clone()),
+        (Planner::RelaxedBlc, blc),
+        (Planner::RelaxedMm, mm.clone()),
+    ];
+    let blend = |power: u32| (Planner::Blended(power), blended(&bl, &mm, 0.5_f64.powi(power as i32)));
+    planners.extend((1..=BLENDS).map(blend));
+    parallel::answers(&planners, options.threads, |(planner, order)| {
+        let strict = matches!(planner, Planner::HeftmBl | Planner::HeftmBlc | Planner::HeftmMm);
+        let schedule = if strict { heftm_in_order } else { heftm_relaxed };
+        let plan = schedule(graph, cluster, order, task_memory);
+        (*planner, plan.and_then(|plan| certified(graph, cluster, plan)))
+    })
+}
+
+fn block_plans(graph: &Workflow, cluster: &Cluster, options: &PlanOptions) -> Found {
+    let search =
+        DagHetPart { most_partitions: options.partitions, threads: options.threads, seed: options.seed };
+    let mem = dag_het_mem(graph, cluster, options.memory);
+    let part = dag_het_part(graph, cluster, options.memory, &search);
+    let start = Situation::new(graph, cluster);
+    let as_events = part.clone().and_then(|plan| {
+        retrace(graph, cluster, &plan, &start).ok_or_else(|| {
+            let message = "the blocks do not fit when files wait in memory or buffers until they are sent";
+            Error::new(ErrorKind::Infeasible, message)
+        })
+    });
+    [(Planner::DagHetMem, mem), (Planner::DagHetPart, part), (Planner::DagHetPartAsEvents, as_events)]
+        .map(|(planner, plan)| (planner, plan.and_then(|plan| certified(graph, cluster, plan))))
+        .into()
+}
+
 /// A plan with its certificate.
 type Certified = (Plan, Verdict);
 
@@ -165,18 +203,11 @@ fn makespan(found: &Result<Certified>) -> Result<f64, Error> {
 }
 
 /// The first of those that end earliest.
-fn best(found: &[(Planner, Result<Certified>)]) -> Option<(Planner, &Certified)> {
+fn best(found: &Found) -> Option<(Planner, &Certified)> {
     found
         .iter()
         .filter_map(|(planner, found)| Some((*planner, found.as_ref().ok()?)))
         .min_by(|(_, a), (_, b)| a.0.makespan.total_cmp(&b.0.makespan))
-}
-
-fn planners() -> Vec<Planner> {
-    use Planner::{HeftmBl, HeftmBlc, HeftmMm, RelaxedBl, RelaxedBlc, RelaxedMm};
-    let mut planners = vec![HeftmBl, HeftmBlc, HeftmMm, RelaxedBl, RelaxedBlc, RelaxedMm];
-    planners.extend((1..=BLENDS).map(Planner::Blended));
-    planners
 }
 
 impl fmt::Display for Planner {
@@ -189,6 +220,9 @@ impl fmt::Display for Planner {
             Planner::RelaxedBlc => f.write_str("HEFTM-BLC, relaxed"),
             Planner::RelaxedMm => f.write_str("HEFTM-MM, relaxed"),
             Planner::Blended(power) => write!(f, "HEFTM between BL and MM (1/2^{power})"),
+            Planner::DagHetMem => f.write_str("DagHetMem"),
+            Planner::DagHetPart => f.write_str("DagHetPart"),
+            Planner::DagHetPartAsEvents => f.write_str("DagHetPart, files sent at once"),
             Planner::LocalSearch => f.write_str("local search"),
         }
     }

@@ -36,6 +36,8 @@ pub use traversal::Traversal;
 pub use verifier::{Rule, Verdict, Violation, verify, verify_rest};
 
 #[cfg(test)]
+mod optimum_tests;
+#[cfg(test)]
 mod property_tests;
 #[cfg(test)]
 mod reference_tests;
