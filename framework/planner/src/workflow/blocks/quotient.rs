@@ -8,8 +8,11 @@ use crate::workflow::graph::Workflow;
 /// Blocks, some of them on processors, and how much goes from one to another.
 #[derive(Clone)]
 pub(super) struct Quotient<'a> {
+    graph: &'a Workflow,
     cluster: &'a Cluster,
     nodes: Vec<Node>,
+    /// The block of each task.
+    block_of: Vec<usize>,
 }
 
 /// One block; one that has been merged into another has no work and no neighbours any more.
@@ -40,27 +43,31 @@ pub(super) struct Merged<'a> {
 impl<'a> Quotient<'a> {
     /// The graph of blocks of tasks, on no processors.
     pub(super) fn new<'t>(
-        graph: &Workflow,
+        graph: &'a Workflow,
         cluster: &'a Cluster,
         blocks: impl Iterator<Item = &'t [usize]>,
     ) -> Self {
-        let mut nodes = Vec::new();
-        let mut block_of = vec![0; graph.len()];
+        let mut quotient = Quotient { graph, cluster, nodes: Vec::new(), block_of: vec![0; graph.len()] };
         for tasks in blocks {
-            for &task in tasks {
-                block_of[task] = nodes.len();
-            }
-            let work = tasks.iter().map(|&task| graph.work(task)).sum();
-            nodes.push(Node { alive: true, work, ..Node::default() });
+            quotient.add(tasks);
         }
         for edge in graph.edges() {
-            let (from, to) = (block_of[edge.from], block_of[edge.to]);
-            if from != to {
-                *nodes[from].outputs.entry(to).or_default() += edge.size;
-                *nodes[to].inputs.entry(from).or_default() += edge.size;
-            }
+            quotient.add_edge(quotient.block_of[edge.from], quotient.block_of[edge.to], edge.size);
         }
-        Quotient { cluster, nodes }
+        quotient
+    }
+
+    /// A new block of these tasks, without edges.
+    fn add(&mut self, tasks: &[usize]) {
+        self.take(self.nodes.len(), tasks);
+        let work = tasks.iter().map(|&task| self.graph.work(task)).sum();
+        self.nodes.push(Node { alive: true, work, ..Node::default() });
+    }
+
+    fn take(&mut self, block: usize, tasks: &[usize]) {
+        for &task in tasks {
+            self.block_of[task] = block;
+        }
     }
 
     /// The blocks that there are.
@@ -101,22 +108,56 @@ impl<'a> Quotient<'a> {
         between
     }
 
-    /// Makes one block of several: the first. It is on this processor.
-    pub(super) fn merge(&mut self, Merged { blocks, processor }: Merged<'_>) {
+    /// Makes one block of several, which have these tasks together: the first. It is on this processor.
+    pub(super) fn merge(&mut self, Merged { blocks, processor }: Merged<'_>, tasks: &[usize]) {
         let first = blocks[0];
         for &block in &blocks[1..] {
-            let Node { work, inputs, outputs, .. } = std::mem::take(&mut self.nodes[block]);
+            let (work, inputs, outputs) = self.remove(block);
             self.nodes[first].work += work;
             for (from, size) in inputs {
-                self.nodes[from].outputs.remove(&block);
                 self.add_edge(from, first, size);
             }
             for (to, size) in outputs {
-                self.nodes[to].inputs.remove(&block);
                 self.add_edge(first, to, size);
             }
         }
+        self.take(first, tasks);
         self.nodes[first].processor = Some(processor);
+    }
+
+    /// Divides a block into two of these tasks, on no processors. They have the last two numbers.
+    pub(super) fn divide(&mut self, block: usize, halves: &[Vec<usize>; 2]) {
+        self.remove(block);
+        let first = self.nodes.len();
+        for tasks in halves {
+            self.add(tasks);
+        }
+        let graph = self.graph;
+        for &task in halves.iter().flatten() {
+            let block = self.block_of[task];
+            for edge in graph.inputs(task) {
+                self.add_edge(self.block_of[edge.from], block, edge.size);
+            }
+            for edge in graph.outputs(task) {
+                let to = self.block_of[edge.to];
+                // Those between the halves are inputs, too.
+                if to < first {
+                    self.add_edge(block, to, edge.size);
+                }
+            }
+        }
+    }
+
+    /// Takes a block and its edges away. Returns its work and edges.
+    fn remove(&mut self, block: usize) -> (f64, BTreeMap<usize, u64>, BTreeMap<usize, u64>) {
+        let Node { work, inputs, outputs, .. } = std::mem::take(&mut self.nodes[block]);
+        for from in inputs.keys() {
+            self.nodes[*from].outputs.remove(&block);
+        }
+        for to in outputs.keys() {
+            self.nodes[*to].inputs.remove(&block);
+        }
+        (work, inputs, outputs)
     }
 
     fn add_edge(&mut self, from: usize, to: usize, size: u64) {

@@ -47,9 +47,16 @@ fn the_papers_example_has_its_makespan() {
     assert_eq!(quotient.between(0, 2), [1]);
     let all = Merged { blocks: &[0, 2, 1], processor: 0 };
     assert_eq!(quotient.makespan_if(all), Some(8.0 + 2.0 + 1.0));
-    quotient.merge(all);
+    quotient.merge(all, &[0, 1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(quotient.blocks().collect::<Vec<_>>(), [0, 3]);
     assert_eq!(quotient.critical_path(), [0, 3]);
+    // Divided again, it is what it was but for its number.
+    quotient.divide(0, &[EXAMPLE_BLOCKS[0].to_vec(), vec![4, 5, 6, 7]]);
+    assert_eq!(quotient.critical_path(), [4, 5, 3]);
+    assert_eq!(
+        quotient.makespan_if(Merged { blocks: &[3], processor: 0 }),
+        Some(4.0 + 3.0 + 4.0 + 2.0 + 1.0)
+    );
 }
 
 #[test]

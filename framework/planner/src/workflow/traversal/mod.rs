@@ -14,8 +14,8 @@ use super::graph::Workflow;
 use super::memory::MemoryModel;
 use block::Block;
 
-/// An order of tasks and what it needs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An order of tasks and what it needs; by default, of none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traversal {
     /// The tasks, in the order in which they run.
     pub order: Vec<usize>,

@@ -19,65 +19,88 @@ pub(super) struct Assigned {
 /// Blocks by the memory that they need; of equal ones that which was there first.
 type Queue = BinaryHeap<(u64, Reverse<usize>)>;
 
-/// The block that needs most goes to the free processor with most memory, or is divided if it does not fit. What is left when
-/// there is no free processor is divided until it fits the smallest memory of all.
-pub(super) fn assign(problem: Problem<'_>, blocks: Vec<Vec<usize>>, random: &mut Random) -> Assigned {
-    let mut fitting = Fitting { problem, random, blocks: Vec::new(), queue: Queue::new(), left: Vec::new() };
+/// The block that needs most goes to the free processor with most memory, or is divided if it does not fit, as long as there are
+/// not so many blocks.
+///
+/// In the paper there may be any number, and what is left at last is divided until it fits the smallest memory. That makes
+/// thousands of blocks of single tasks; here, [`merge`](super::merge::merge) divides what it cannot merge.
+pub(super) fn assign(
+    problem: Problem<'_>,
+    blocks: Vec<Vec<usize>>,
+    most_blocks: usize,
+    random: &mut Random,
+) -> Assigned {
+    let mut fitting = Fitting {
+        problem,
+        random,
+        most_blocks: most_blocks.max(blocks.len()),
+        count: blocks.len(),
+        blocks: Vec::new(),
+        queue: Queue::new(),
+        left: Vec::new(),
+    };
     for tasks in blocks {
-        fitting.add(&tasks);
+        fitting.add(Traversal::of(problem.graph, &tasks, problem.model));
     }
     let processors = by_memory(problem.cluster);
     let mut placed = Vec::new();
-    let memory = |processor: usize| problem.cluster.processors()[processor].memory;
     while let Some(&processor) = processors.get(placed.len()) {
         let Some(block) = fitting.next() else { break };
-        if let Some(traversal) = fitting.fit(block, memory(processor)) {
+        if let Some(traversal) = fitting.fit(block, problem.cluster.processors()[processor].memory) {
             placed.push(Placed { processor, traversal });
         }
     }
-    let smallest = processors.last().map_or(0, |&processor| memory(processor));
     while let Some(block) = fitting.next() {
-        if let Some(traversal) = fitting.fit(block, smallest) {
-            fitting.left.push(traversal);
-        }
+        fitting.left.push(block);
     }
     Assigned { placed, left: fitting.left }
+}
+
+/// The halves of a block of several tasks.
+pub(super) fn divide(problem: Problem<'_>, block: Traversal, random: &mut Random) -> [Traversal; 2] {
+    let mut tasks = block.order;
+    tasks.sort_unstable();
+    halves(&Dag::of_tasks(problem.graph, &tasks), random).map(|half| {
+        let half: Vec<usize> = half.into_iter().map(|vertex| tasks[vertex]).collect();
+        Traversal::of(problem.graph, &half, problem.model)
+    })
 }
 
 struct Fitting<'a> {
     problem: Problem<'a>,
     random: &'a mut Random,
+    most_blocks: usize,
+    /// How many there are that have not been divided.
+    count: usize,
+    /// All that there have been, by number.
     blocks: Vec<Traversal>,
     queue: Queue,
     left: Vec<Traversal>,
 }
 
 impl Fitting<'_> {
-    fn add(&mut self, tasks: &[usize]) {
-        let traversal = Traversal::of(self.problem.graph, tasks, self.problem.model);
+    fn add(&mut self, traversal: Traversal) {
         self.queue.push((traversal.peak, Reverse(self.blocks.len())));
         self.blocks.push(traversal);
     }
 
     fn next(&mut self) -> Option<Traversal> {
         let (_, Reverse(block)) = self.queue.pop()?;
-        Some(std::mem::replace(&mut self.blocks[block], Traversal { order: Vec::new(), peak: 0 }))
+        Some(std::mem::take(&mut self.blocks[block]))
     }
 
-    /// The block, if it fits so much memory. Otherwise it is divided and its parts are put back; a single task is left over.
+    /// The block, if it fits so much memory. Otherwise it is divided and its parts are put back, or it is left over.
     fn fit(&mut self, block: Traversal, memory: u64) -> Option<Traversal> {
         if block.peak <= memory {
             return Some(block);
         }
-        if block.order.len() == 1 {
+        if block.order.len() == 1 || self.count == self.most_blocks {
             self.left.push(block);
             return None;
         }
-        let mut tasks = block.order;
-        tasks.sort_unstable();
-        for half in halves(&Dag::of_tasks(self.problem.graph, &tasks), self.random) {
-            let half: Vec<usize> = half.into_iter().map(|vertex| tasks[vertex]).collect();
-            self.add(&half);
+        self.count += 1;
+        for half in divide(self.problem, block, self.random) {
+            self.add(half);
         }
         None
     }

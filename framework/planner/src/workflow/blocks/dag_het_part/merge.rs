@@ -1,10 +1,11 @@
 //! Step 3: blocks without a processor are merged with others.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use super::Problem;
-use super::assign::Assigned;
+use super::assign::{Assigned, divide};
+use crate::random::Random;
 use crate::workflow::blocks::placement::Placed;
 use crate::workflow::blocks::quotient::{Merged, Quotient};
 use crate::workflow::traversal::Traversal;
@@ -14,31 +15,35 @@ use crate::workflow::traversal::Traversal;
 const MOST_RETRIES: usize = 2;
 
 /// All blocks on processors. None if there is one that cannot be merged.
-pub(super) fn merge(problem: Problem<'_>, assigned: Assigned) -> Option<Vec<Placed>> {
-    let Assigned { placed, left } = assigned;
-    let count = placed.len();
-    let (processors, mut traversals): (Vec<usize>, Vec<Traversal>) =
-        placed.into_iter().map(|Placed { processor, traversal }| (processor, traversal)).unzip();
-    traversals.extend(left);
-    let tasks = traversals.iter().map(|traversal| &traversal.order[..]);
-    let mut quotient = Quotient::new(problem.graph, problem.cluster, tasks);
-    for (block, &processor) in processors.iter().enumerate() {
-        quotient.set_processor(block, Some(processor));
-    }
-    let free = (0..problem.cluster.len()).filter(|processor| !processors.contains(processor)).collect();
-    let mut unassigned: Vec<usize> = (count..traversals.len()).collect();
-    unassigned.sort_by_key(|&block| (Reverse(traversals[block].peak), block));
-    let mut merging = Merging { problem, quotient, traversals, free };
-    let mut queue: VecDeque<(usize, usize)> = unassigned.into_iter().map(|block| (block, 0)).collect();
-    while let Some((block, tries)) = queue.pop_front() {
+///
+/// Those that need most come first. What cannot be merged is tried again after all others if there are blocks beside it for
+/// which that holds, too; at last it is divided.
+pub(super) fn merge(
+    problem: Problem<'_>,
+    assigned: Assigned,
+    most_blocks: usize,
+    random: &mut Random,
+) -> Option<Vec<Placed>> {
+    let mut merging = Merging::new(problem, assigned);
+    let mut first: BinaryHeap<(u64, Reverse<usize>)> =
+        merging.unassigned().map(|block| (merging.traversals[block].peak, Reverse(block))).collect();
+    let mut again = VecDeque::new();
+    let largest = problem.cluster.largest_memory();
+    while let Some((block, tries)) =
+        first.pop().map(|(_, Reverse(block))| (block, 0)).or_else(|| again.pop_front())
+    {
         if !merging.is_unassigned(block) || merging.place(block) {
             continue;
         }
         let beside = merging.quotient.neighbours(block).any(|other| merging.is_unassigned(other));
-        if !beside || tries == MOST_RETRIES {
+        let traversal = &merging.traversals[block];
+        if beside && tries < MOST_RETRIES && traversal.peak <= largest {
+            again.push_back((block, tries + 1));
+        } else if traversal.order.len() > 1 && merging.quotient.blocks().count() < most_blocks {
+            first.extend(merging.divide(block, random));
+        } else {
             return None;
         }
-        queue.push_back((block, tries + 1));
     }
     Some(merging.placed())
 }
@@ -57,7 +62,24 @@ struct Choice {
     processor: usize,
 }
 
-impl Merging<'_> {
+impl<'a> Merging<'a> {
+    fn new(problem: Problem<'a>, Assigned { placed, left }: Assigned) -> Self {
+        let (processors, mut traversals): (Vec<usize>, Vec<Traversal>) =
+            placed.into_iter().map(|Placed { processor, traversal }| (processor, traversal)).unzip();
+        traversals.extend(left);
+        let tasks = traversals.iter().map(|traversal| &traversal.order[..]);
+        let mut quotient = Quotient::new(problem.graph, problem.cluster, tasks);
+        for (block, &processor) in processors.iter().enumerate() {
+            quotient.set_processor(block, Some(processor));
+        }
+        let free = (0..problem.cluster.len()).filter(|processor| !processors.contains(processor)).collect();
+        Merging { problem, quotient, traversals, free }
+    }
+
+    fn unassigned(&self) -> impl Iterator<Item = usize> {
+        self.quotient.blocks().filter(|&block| self.is_unassigned(block))
+    }
+
     /// Whether there is such a block, and it has no processor.
     fn is_unassigned(&self, block: usize) -> bool {
         self.quotient.is_alive(block) && self.quotient.processor(block).is_none()
@@ -66,12 +88,17 @@ impl Merging<'_> {
     /// Merges a block so that the whole ends soonest: with one that is not on the critical path, or, if that is not
     /// possible, with any, or gives it a processor that has become free. Returns whether that was possible.
     fn place(&mut self, block: usize) -> bool {
-        let path = self.quotient.critical_path();
-        let (on_path, beside): (BTreeSet<usize>, BTreeSet<usize>) = self
-            .quotient
-            .neighbours(block)
-            .filter(|&other| self.quotient.processor(other).is_some())
-            .partition(|other| path.contains(other));
+        let processors = self.problem.cluster.processors();
+        // Together they need no less.
+        let large = |other: usize| {
+            let processor = self.quotient.processor(other);
+            processor.is_some_and(|processor| processors[processor].memory >= self.traversals[block].peak)
+        };
+        let candidates: BTreeSet<usize> =
+            self.quotient.neighbours(block).filter(|&other| large(other)).collect();
+        let path = if candidates.is_empty() { Vec::new() } else { self.quotient.critical_path() };
+        let (on_path, beside): (BTreeSet<usize>, BTreeSet<usize>) =
+            candidates.into_iter().partition(|other| path.contains(other));
         self.merge_with_one_of(block, &beside)
             || self.merge_with_one_of(block, &on_path)
             || self.move_to_free(block)
@@ -85,7 +112,7 @@ impl Merging<'_> {
             if let Some(traversal) = self.traversal_within(&blocks, memory) {
                 self.free.extend(blocks.iter().filter_map(|&block| self.quotient.processor(block)));
                 self.free.remove(&processor);
-                self.quotient.merge(Merged { blocks: &blocks, processor });
+                self.quotient.merge(Merged { blocks: &blocks, processor }, &traversal.order);
                 self.traversals[blocks[0]] = traversal;
                 return true;
             }
@@ -138,15 +165,23 @@ impl Merging<'_> {
         true
     }
 
+    /// Divides a block. Returns the halves, and what they need.
+    fn divide(&mut self, block: usize, random: &mut Random) -> [(u64, Reverse<usize>); 2] {
+        let halves = divide(self.problem, std::mem::take(&mut self.traversals[block]), random);
+        self.quotient.divide(block, &[0, 1].map(|half: usize| halves[half].order.clone()));
+        halves.map(|half| {
+            let entry = (half.peak, Reverse(self.traversals.len()));
+            self.traversals.push(half);
+            entry
+        })
+    }
+
     fn placed(mut self) -> Vec<Placed> {
         let blocks: Vec<usize> = self.quotient.blocks().collect();
-        blocks
-            .into_iter()
-            .filter_map(|block| {
-                let traversal =
-                    std::mem::replace(&mut self.traversals[block], Traversal { order: Vec::new(), peak: 0 });
-                self.quotient.processor(block).map(|processor| Placed { processor, traversal })
-            })
-            .collect()
+        let place = |block: usize| {
+            let traversal = std::mem::take(&mut self.traversals[block]);
+            self.quotient.processor(block).map(|processor| Placed { processor, traversal })
+        };
+        blocks.into_iter().filter_map(place).collect()
     }
 }

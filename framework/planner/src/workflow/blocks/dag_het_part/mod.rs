@@ -6,7 +6,7 @@ mod improve;
 mod merge;
 
 use super::dag_het_mem;
-use super::placement::plan;
+use super::placement::{Placed, plan};
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::Random;
 use crate::workflow::cluster::Cluster;
@@ -34,6 +34,15 @@ impl Default for DagHetPart {
         DagHetPart { most_partitions: usize::MAX, threads: 0, seed: 0 }
     }
 }
+
+/// Into how many blocks for each processor a partition falls before what does not fit is left for merging. The time that merging
+/// takes grows with its square.
+const BLOCKS_TO_MERGE: usize = 4;
+/// How many blocks there are for each processor, at most, when those that could not be merged are divided.
+const MOST_BLOCKS: usize = 2 * BLOCKS_TO_MERGE;
+
+/// Blocks on processors, and when the last of them ends.
+type Improved = (Vec<Placed>, f64);
 
 /// What each part of the search knows.
 #[derive(Clone, Copy)]
@@ -88,20 +97,35 @@ pub fn dag_het_part(
     let starts: Vec<Option<usize>> = numbers.rev().map(Some).chain([None]).collect();
     let candidates = parallel::answers(&starts, options.threads, |&start| match start {
         None => baseline.as_ref().ok().map(|blocks| improve::improve(problem, blocks.clone())),
-        Some(number) => {
-            let mut random = Random::new(options.seed ^ number as u64);
-            let blocks = partition(&dag, number, &mut random);
-            let assigned = assign::assign(problem, blocks, &mut random);
-            merge::merge(problem, assigned).map(|blocks| improve::improve(problem, blocks))
-        }
+        Some(number) => from_partition(problem, &dag, number, options.seed),
     });
-    let earlier = |best: (_, f64), next: (_, f64)| if next.1 < best.1 { next } else { best };
     let best = candidates.into_iter().rev().flatten().reduce(earlier);
     match (best, baseline) {
         (Some((blocks, _)), _) => Ok(plan(graph, cluster, model, &blocks)),
         (None, Err(error)) => Err(error),
         (None, Ok(_)) => Err(Error::new(ErrorKind::Infeasible, "no partition fits the processors")),
     }
+}
+
+/// The better of two, the first if they are equal.
+fn earlier(best: Improved, next: Improved) -> Improved {
+    if next.1 < best.1 { next } else { best }
+}
+
+/// The blocks that a partition into so many comes to, if all find a processor.
+///
+/// Blocks that do not fit are divided at once, as in the paper, but not into more than a few for each processor; or only when they cannot
+/// be merged. Often one of the two finds a plan where the other does not.
+fn from_partition(problem: Problem<'_>, dag: &Dag, number: usize, seed: u64) -> Option<Improved> {
+    let processors = problem.cluster.len();
+    let mut random = Random::new(seed ^ number as u64);
+    let blocks = partition(dag, number, &mut random);
+    let found = [number, BLOCKS_TO_MERGE * processors].map(|most_blocks| {
+        let assigned = assign::assign(problem, blocks.clone(), most_blocks, &mut random);
+        let merged = merge::merge(problem, assigned, MOST_BLOCKS * processors, &mut random)?;
+        Some(improve::improve(problem, merged))
+    });
+    found.into_iter().flatten().reduce(earlier)
 }
 
 /// At most `most` of the numbers from 1 to `blocks`, the last among them.
