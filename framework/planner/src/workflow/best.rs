@@ -1,8 +1,7 @@
 //! The one entry to all planners.
 
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +10,7 @@ use super::cluster::Cluster;
 use super::graph::Workflow;
 use super::heftm::{Level, blended, heftm_in_order, heftm_relaxed, order_by_level};
 use super::local_search;
-use super::memory::MemoryModel;
+use super::options::PlanOptions;
 use super::parallel;
 use super::plan::Plan;
 use super::replan::retrace;
@@ -20,9 +19,6 @@ use super::traversal::Traversal;
 use super::verifier::{Verdict, verify};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Plans that local search tries unless the caller says otherwise. One of 30,000 tasks takes about a quarter of a second, so that
-/// this many, on two cores, leave room within the minute that planning may take; most of the gain is in the first of them.
-const EVALUATIONS: usize = 100;
 /// Orders between HEFTM's and the one that needs least memory: in the first the levels count one half, in each following half as
 /// much. Beyond, plans are those of the latter.
 const BLENDS: u32 = 6;
@@ -53,36 +49,6 @@ pub enum Planner {
     DagHetPartAsEvents,
     /// Local search from the best of the others.
     LocalSearch,
-}
-
-/// What is asked of the planners.
-#[derive(Clone, Debug)]
-pub struct PlanOptions {
-    /// How memory is counted.
-    pub memory: MemoryModel,
-    /// How many plans local search tries. 0 for none.
-    pub evaluations: usize,
-    /// How many partitions DagHetPart begins with, at most: see [`DagHetPart::most_partitions`].
-    pub partitions: usize,
-    /// Of the choices that local search leaves to chance.
-    pub seed: u64,
-    /// How many threads plan; 0 for as many as there are cores. It changes nothing but the time.
-    pub threads: usize,
-    /// Ends the local search, once it is set, with the best plan so far.
-    pub stop: Option<Arc<AtomicBool>>,
-}
-
-impl Default for PlanOptions {
-    fn default() -> Self {
-        PlanOptions {
-            memory: MemoryModel::default(),
-            evaluations: EVALUATIONS,
-            partitions: usize::MAX,
-            seed: 1,
-            threads: 0,
-            stop: None,
-        }
-    }
 }
 
 /// What a planner came to.

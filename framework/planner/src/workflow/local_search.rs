@@ -4,10 +4,10 @@
 //! ends earlier. A change is one of two: a task on the critical path goes to another processor, and all else stays; or the
 //! order is shaken, and tasks are placed anew.
 
-use super::best::PlanOptions;
 use super::cluster::Cluster;
 use super::graph::Workflow;
 use super::heftm::place_relaxed;
+use super::options::PlanOptions;
 use super::parallel;
 use super::plan::{Execution, Plan};
 use super::replan::{place_as_assigned, rules};

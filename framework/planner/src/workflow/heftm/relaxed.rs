@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{best_processor, fits_nowhere};
+use super::place::{best_processor, fits_nowhere};
 use crate::error::Result;
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;

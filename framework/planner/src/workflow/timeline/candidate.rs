@@ -1,6 +1,5 @@
 //! What placing a task on a processor would come to.
 
-use super::{Place, Timeline};
 use crate::workflow::plan::Transfer;
 
 /// When the task would run, and what the processor would have left.
@@ -12,7 +11,7 @@ pub(in crate::workflow) struct Outcome {
     pub(in crate::workflow) memory_left: u64,
 }
 
-/// How a task would be placed: filled by [`Timeline::try_on`], carried out by [`Timeline::place`].
+/// How a task would be placed: filled by `Timeline::try_on`, carried out by `Timeline::place`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Candidate {
     /// From this moment on the task's memory is kept for it.
@@ -25,160 +24,14 @@ pub(super) struct Candidate {
     /// Memory counted while the task runs.
     pub(super) peak: u64,
     /// Bytes that the task brings into the buffer.
-    buffered: u64,
+    pub(super) buffered: u64,
     /// For each sender, when its channel to the processor would be free; valid where the stamp is that of this candidate.
-    channels: Vec<(u64, f64)>,
-    stamp: u64,
-}
-
-impl Timeline<'_> {
-    /// What placing `task` on processor `p` would come to; None if it cannot be placed there. `inputs` are the numbers of
-    /// its input edges, in the order of [`inputs`](Timeline::inputs). Nothing becomes better if the finish is later
-    /// than `no_later`: then None, too.
-    pub(in crate::workflow) fn try_on(
-        &mut self,
-        task: usize,
-        p: usize,
-        inputs: &[usize],
-        no_later: f64,
-    ) -> Option<Outcome> {
-        let run_time = self.run_time(task, p);
-        if self.processors[p].lost || self.processors[p].ready + run_time > no_later {
-            return None;
-        }
-        let mut candidate = std::mem::take(&mut self.candidate);
-        let outcome = self.examine(&mut candidate, task, p, inputs, run_time);
-        self.candidate = candidate;
-        outcome.filter(|outcome| outcome.finish <= no_later)
-    }
-
-    fn examine(
-        &self,
-        candidate: &mut Candidate,
-        task: usize,
-        p: usize,
-        inputs: &[usize],
-        run_time: f64,
-    ) -> Option<Outcome> {
-        candidate.clear(self.processors.len());
-        let memory_left = self.make_room(candidate, task, p, inputs)?;
-        let start = self.receive(candidate, p, inputs);
-        Some(Outcome { start, finish: start + run_time, memory_left })
-    }
-
-    /// Finds out which files have to be evicted and from when on the memory is there. Returns what no file takes that waits for a
-    /// reader once the task has ended.
-    fn make_room(&self, candidate: &mut Candidate, task: usize, p: usize, inputs: &[usize]) -> Option<u64> {
-        let processor = &self.processors[p];
-        let here: u64 = inputs
-            .iter()
-            .filter(|&&file| self.files[file].place == Place::Memory(p))
-            .map(|&f| self.size(f))
-            .sum();
-        candidate.reserved = processor.ready;
-        if !self.rules.read_back && inputs.iter().any(|&file| self.is_evicted(file, p)) {
-            return None;
-        }
-        let capacity = self.cluster.processors()[p].memory;
-        // Inputs that are here are counted among the files that wait.
-        let need = self.requirements[task] - here;
-        let mut waiting = processor.waiting_bytes;
-        if self.rules.memory_blind {
-            candidate.peak = waiting + need + processor.leaving_bytes;
-            return Some(0);
-        }
-        let must_go = (waiting + need).saturating_sub(capacity);
-        if must_go > 0 {
-            let freed = self.evict(candidate, task, p, must_go)?;
-            waiting -= freed;
-        }
-        let allowed = capacity - need - waiting;
-        let leaving = if processor.leaving_bytes > allowed {
-            self.divert(candidate, p, allowed)
-        } else {
-            processor.leaving_bytes
-        };
-        candidate.peak = waiting + need + leaving;
-        Some(capacity.saturating_sub(waiting - here + self.output_sizes[task]))
-    }
-
-    /// Evicts the largest files that wait for a reader other than `task`, until so many bytes are free. Returns how many then are.
-    fn evict(&self, candidate: &mut Candidate, task: usize, p: usize, bytes: u64) -> Option<u64> {
-        let mut freed = 0;
-        for &(size, file) in self.processors[p].waiting.iter().rev() {
-            if freed >= bytes {
-                break;
-            }
-            if self.graph.edges()[file].to != task {
-                freed += size;
-                candidate.evicted.push(file);
-            }
-        }
-        (freed >= bytes && self.buffer_takes(candidate, p, candidate.reserved, freed)).then_some(freed)
-    }
-
-    /// Evicts files on their way, or waits for them where the buffer is full, until those in memory take no more than is
-    /// allowed. Those that are on their way longest stay. Returns what they take.
-    fn divert(&self, candidate: &mut Candidate, p: usize, allowed: u64) -> u64 {
-        let ready = candidate.reserved;
-        let mut kept = 0;
-        for (&(end, file), &size) in self.processors[p].leaving.iter().rev() {
-            if kept + size <= allowed {
-                kept += size;
-            } else if self.buffer_takes(candidate, p, ready, size) {
-                candidate.diverted.push((file, end.0));
-            } else {
-                candidate.reserved = end.0;
-                break;
-            }
-        }
-        kept
-    }
-
-    /// Puts so many bytes more into the buffer from a moment on, if they fit.
-    fn buffer_takes(&self, candidate: &mut Candidate, p: usize, from: f64, bytes: u64) -> bool {
-        let capacity = self.cluster.processors()[p].buffer;
-        let sum = candidate.buffered + bytes;
-        let fits = self.processors[p].buffer.fits(from, sum, capacity);
-        if fits {
-            candidate.buffered = sum;
-        }
-        fits
-    }
-
-    /// Finds out when each input comes. Returns when the task can start.
-    fn receive(&self, candidate: &mut Candidate, p: usize, inputs: &[usize]) -> f64 {
-        let mut start = candidate.reserved;
-        for &file in inputs {
-            let available = self.files[file].available;
-            let Some(sender) = self.place_of(file).filter(|&place| place != p) else {
-                start = start.max(available);
-                continue;
-            };
-            let size = self.size(file);
-            let free = candidate.channel(sender).unwrap_or(self.channels[sender * self.processors.len() + p]);
-            let mut sent = available.max(free);
-            let early = sent < candidate.reserved;
-            let to_buffer = early && (self.rules.memory_blind || self.buffer_takes(candidate, p, sent, size));
-            if early && !to_buffer {
-                sent = candidate.reserved;
-            }
-            let finish = sent + self.cluster.transfer_time(sender, p, size);
-            candidate.channels[sender] = (candidate.stamp, finish);
-            candidate.transfers.push(Transfer { edge: file, start: sent, finish, to_buffer });
-            start = start.max(finish);
-        }
-        start
-    }
-
-    /// Whether a file was evicted from the memory of this processor.
-    fn is_evicted(&self, file: usize, p: usize) -> bool {
-        matches!(self.files[file].place, Place::Buffer(place, Some(_)) if place == p)
-    }
+    pub(super) channels: Vec<(u64, f64)>,
+    pub(super) stamp: u64,
 }
 
 impl Candidate {
-    fn clear(&mut self, processors: usize) {
+    pub(super) fn clear(&mut self, processors: usize) {
         self.channels.resize(processors, (0, 0.0));
         self.stamp += 1;
         self.evicted.clear();
@@ -187,7 +40,7 @@ impl Candidate {
         (self.peak, self.buffered) = (0, 0);
     }
 
-    fn channel(&self, sender: usize) -> Option<f64> {
+    pub(super) fn channel(&self, sender: usize) -> Option<f64> {
         let (stamp, free) = self.channels[sender];
         (stamp == self.stamp).then_some(free)
     }

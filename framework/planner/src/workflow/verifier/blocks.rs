@@ -1,6 +1,6 @@
 //! Whether a plan of blocks keeps the rules, and what it comes to.
 
-use super::{Rule, Verdict, near};
+use super::verdict::{Rule, Verdict, near};
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
 use crate::workflow::memory::Crossing;

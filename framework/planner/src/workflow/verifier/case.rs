@@ -1,7 +1,6 @@
 //! What is judged.
 
-use super::Rule;
-use super::Verdict;
+use super::verdict::{Rule, Verdict};
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
 use crate::workflow::plan::Plan;

@@ -2,7 +2,7 @@
 
 use super::case::{Case, Origin};
 use super::times::file;
-use super::{Rule, Verdict};
+use super::verdict::{Rule, Verdict};
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::{Edge, Workflow};
 use crate::workflow::plan::{Eviction, Plan, Transfer};
@@ -26,10 +26,16 @@ struct Changes<'a> {
     buffer: Vec<Vec<(f64, i128)>>,
 }
 
+/// What happens, in its order among changes of one task at the same moment.
+#[derive(Clone, Copy)]
+enum Phase {
+    Arrives,
+    Starts,
+    Ends,
+}
+
+/// The rank of what leaves.
 const LEAVES: usize = 0;
-const ARRIVES: usize = 1;
-const STARTS: usize = 2;
-const ENDS: usize = 3;
 
 pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
     let Case { graph, cluster, plan, .. } = case;
@@ -37,8 +43,8 @@ pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
     for task in (0..graph.len()).filter(|&task| !case.is_started(task)) {
         let needs = i128::from(graph.requirement(task, plan.task_memory));
         let p = plan.processor_of[task];
-        changes.memory(p, plan.start[task], changes.rank(task, STARTS), needs, Some(task));
-        changes.memory(p, plan.finish[task], changes.rank(task, ENDS), -needs, None);
+        changes.memory(p, plan.start[task], changes.rank(task, Phase::Starts), needs, Some(task));
+        changes.memory(p, plan.finish[task], changes.rank(task, Phase::Ends), -needs, None);
     }
     let (sent, evicted) = movements(case, verdict);
     for (number, edge) in graph.edges().iter().enumerate() {
@@ -90,8 +96,9 @@ impl<'a> Changes<'a> {
         Changes { plan, place, memory, buffer: vec![Vec::new(); plan.orders.len()] }
     }
 
-    fn rank(&self, task: usize, phase: usize) -> usize {
-        self.place[task] * ENDS + phase
+    fn rank(&self, task: usize, phase: Phase) -> usize {
+        let phases = Phase::Ends as usize + 1;
+        LEAVES + 1 + self.place[task] * phases + phase as usize
     }
 
     fn memory(&mut self, p: usize, at: f64, rank: usize, bytes: i128, task: Option<usize>) {
@@ -117,7 +124,7 @@ impl<'a> Changes<'a> {
         let bytes = i128::from(edge.size);
         let (end, rank) = match sent {
             Some(transfer) => (transfer.finish, LEAVES),
-            None => (self.plan.start[edge.to], self.rank(edge.to, STARTS)),
+            None => (self.plan.start[edge.to], self.rank(edge.to, Phase::Starts)),
         };
         if in_buffer {
             self.buffer(p, written, end, bytes);
@@ -133,8 +140,11 @@ impl<'a> Changes<'a> {
         // What leaves at the moment when it is written is never counted beside its writer; its reader's start comes later by rank.
         if leaves > written || rank != LEAVES {
             // A file of a task that has run may be somewhere else by now, where no place among the tasks is its own.
-            let appears =
-                if self.plan.processor_of[edge.from] == p { self.rank(edge.from, ENDS) } else { LEAVES };
+            let appears = if self.plan.processor_of[edge.from] == p {
+                self.rank(edge.from, Phase::Ends)
+            } else {
+                LEAVES
+            };
             self.memory(p, written, appears, bytes, None);
             self.memory(p, leaves, rank, -bytes, None);
         }
@@ -147,8 +157,8 @@ impl<'a> Changes<'a> {
         if transfer.to_buffer {
             self.buffer(p, transfer.start, start, bytes);
         } else {
-            self.memory(p, transfer.start, self.rank(to, ARRIVES), bytes, None);
-            self.memory(p, start, self.rank(to, STARTS), -bytes, None);
+            self.memory(p, transfer.start, self.rank(to, Phase::Arrives), bytes, None);
+            self.memory(p, start, self.rank(to, Phase::Starts), -bytes, None);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Whether a plan says all that it must, of tasks, files and processors that exist.
 
 use super::case::Case;
-use super::{Rule, Verdict};
+use super::verdict::{Rule, Verdict};
 
 pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
     let Case { graph, cluster, plan, .. } = case;

@@ -1,7 +1,7 @@
 //! Whether tasks and transfers of a plan of events can happen when it says.
 
 use super::case::Case;
-use super::{Rule, Verdict, near};
+use super::verdict::{Rule, Verdict, near};
 use crate::workflow::graph::Workflow;
 
 pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {

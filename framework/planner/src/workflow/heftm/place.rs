@@ -1,0 +1,61 @@
+//! Where a task ends first.
+
+use std::cmp::Reverse;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::workflow::cluster::Cluster;
+use crate::workflow::graph::Workflow;
+use crate::workflow::timeline::{Moment, Outcome, Timeline};
+
+/// Places tasks one after the other, each where it ends first. Where two ends are equal, the processor with more memory
+/// left is taken, and then the one with the smaller number.
+pub(super) fn place_all(
+    timeline: &mut Timeline<'_>,
+    graph: &Workflow,
+    cluster: &Cluster,
+    order: &[usize],
+) -> Result<()> {
+    for &task in order {
+        let inputs = timeline.inputs(task);
+        let best = best_processor(timeline, cluster, task, &inputs);
+        if best.and_then(|p| timeline.place(task, p, &inputs)).is_none() {
+            return Err(fits_nowhere(graph, cluster, task));
+        }
+    }
+    Ok(())
+}
+
+/// Where the task ends first.
+pub(super) fn best_processor(
+    timeline: &mut Timeline<'_>,
+    cluster: &Cluster,
+    task: usize,
+    inputs: &[usize],
+) -> Option<usize> {
+    let mut best: Option<(usize, Outcome)> = None;
+    for p in 0..cluster.len() {
+        let no_later = best.map_or(f64::INFINITY, |(_, outcome)| outcome.finish);
+        if let Some(outcome) = timeline.try_on(task, p, inputs, no_later) {
+            let key = |outcome: Outcome| (Moment(outcome.finish), Reverse(outcome.memory_left));
+            if best.is_none_or(|(_, other)| key(outcome) < key(other)) {
+                best = Some((p, outcome));
+            }
+        }
+    }
+    best.map(|(p, _)| p)
+}
+
+/// The error for a task that has no processor.
+pub(super) fn fits_nowhere(graph: &Workflow, cluster: &Cluster, task: usize) -> Error {
+    let message = format!(
+        "task {:?} fits no processor at its turn: it has a memory of {}, reads {} and writes {}; the largest of {} processors \
+         has {}, part of which may be taken by files that wait",
+        graph.name(task),
+        graph.memory(task),
+        graph.input_size(task),
+        graph.output_size(task),
+        cluster.len(),
+        cluster.largest_memory(),
+    );
+    Error::new(ErrorKind::Infeasible, message)
+}

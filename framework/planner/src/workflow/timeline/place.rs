@@ -1,0 +1,87 @@
+//! Placing a task.
+
+use super::candidate::{Candidate, Outcome};
+use super::state::{File, Place, Timeline};
+use crate::workflow::plan::{Eviction, Transfer};
+
+impl Timeline<'_> {
+    /// Places a task on a processor. None, and nothing has changed, if it cannot be placed there.
+    pub(in crate::workflow) fn place(&mut self, task: usize, p: usize, inputs: &[usize]) -> Option<Outcome> {
+        let outcome = self.try_on(task, p, inputs, f64::INFINITY)?;
+        let candidate = std::mem::take(&mut self.candidate);
+        self.move_out(&candidate, p);
+        for transfer in &candidate.transfers {
+            self.send(transfer, p, outcome.start);
+        }
+        for &file in inputs {
+            let size = self.size(file);
+            match std::mem::replace(&mut self.files[file].place, Place::Read) {
+                Place::Memory(_) => self.processors[p].drop_waiting(file, size),
+                Place::Buffer(..) => self.processors[p].buffer.release(outcome.start, size),
+                Place::Nowhere | Place::Read => {}
+            }
+        }
+        let processor = &mut self.processors[p];
+        processor.advance(outcome.finish);
+        processor.peak = processor.peak.max(candidate.peak);
+        for file in self.graph.output_numbers(task) {
+            // The reader of a file that is written again may have had it before.
+            if self.files[file].place == Place::Nowhere {
+                self.files[file] = File { place: Place::Memory(p), available: outcome.finish };
+                processor.keep(file, self.graph.edges()[file].size);
+            }
+        }
+        self.record(task, p, outcome.start, outcome.finish);
+        self.transfers.extend_from_slice(&candidate.transfers);
+        self.candidate = candidate;
+        Some(outcome)
+    }
+
+    /// Carries out the evictions of a candidate.
+    fn move_out(&mut self, candidate: &Candidate, p: usize) {
+        let at = candidate.reserved;
+        for &file in &candidate.evicted {
+            let size = self.size(file);
+            self.processors[p].drop_waiting(file, size);
+            self.processors[p].buffer.hold(at, f64::INFINITY, size);
+            self.files[file].place = Place::Buffer(p, Some(self.evictions.len()));
+            self.evictions.push(Some(Eviction { edge: file, at }));
+        }
+        for &(file, end) in &candidate.diverted {
+            let size = self.size(file);
+            self.processors[p].drop_leaving(file, end);
+            self.processors[p].buffer.hold(at, end, size);
+            self.evictions.push(Some(Eviction { edge: file, at }));
+        }
+    }
+
+    /// Sends a file to processor `p`, where its reader starts at `start`.
+    fn send(&mut self, transfer: &Transfer, p: usize, start: f64) {
+        let &Transfer { edge: file, start: sent, finish, to_buffer } = transfer;
+        let size = self.size(file);
+        let count = self.processors.len();
+        let place = std::mem::replace(&mut self.files[file].place, Place::Read);
+        let sender = match place {
+            Place::Memory(sender) => {
+                self.processors[sender].drop_waiting(file, size);
+                self.processors[sender].send(file, size, finish);
+                sender
+            }
+            Place::Buffer(sender, eviction) => {
+                let since =
+                    eviction.and_then(|eviction| self.evictions[eviction]).map(|eviction| eviction.at);
+                if since.is_some_and(|since| finish <= since) {
+                    eviction.inspect(|&eviction| self.evictions[eviction] = None);
+                }
+                let gone = since.map_or(finish, |since| finish.max(since));
+                self.processors[sender].buffer.release(gone, size);
+                sender
+            }
+            Place::Nowhere | Place::Read => return,
+        };
+        self.channels[sender * count + p] = finish;
+        if to_buffer {
+            self.processors[p].buffer.hold(sent, start, size);
+        }
+    }
+}
