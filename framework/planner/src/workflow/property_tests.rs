@@ -62,7 +62,7 @@ proptest! {
         let start = Situation::new(&graph, &cluster);
         prop_assert_eq!(retrace(&graph, &cluster, &plan, &start), Some(plan.clone()));
 
-        let mut situation = Situation::as_planned(&graph, &cluster, &plan, moment * plan.makespan);
+        let mut situation = start.later(&graph, &plan, moment * plan.makespan);
         if lost < cluster.len() {
             situation.lose(&graph, lost);
         }
@@ -81,6 +81,12 @@ proptest! {
         ].into_iter().flatten() {
             let verdict = verify_rest(&graph, &cluster, &situation, &plan);
             prop_assert!(verdict.is_valid(), "{:?}", verdict.violations);
+            // What has been moved stays there: the same plan can be made anew once more.
+            let situation = situation.later(&graph, &plan, situation.now + moment * (plan.makespan - situation.now));
+            if let Ok(rest) = plan_rest(&graph, &cluster, &situation, task_memory) {
+                let verdict = verify_rest(&graph, &cluster, &situation, &rest);
+                prop_assert!(verdict.is_valid(), "{:?}", verdict.violations);
+            }
         }
     }
 

@@ -36,7 +36,7 @@ pub struct Replanned {
 /// let start = Situation::new(&workflow, &cluster);
 /// assert_eq!(retrace(&workflow, &cluster, &plan, &start), Some(plan.clone()));
 ///
-/// let halfway = Situation::as_planned(&workflow, &cluster, &plan, plan.makespan / 2.0);
+/// let halfway = start.later(&workflow, &plan, plan.makespan / 2.0);
 /// let slower = workflow.clone().with_measured([(workflow.len() - 1, 1e6, 1)])?;
 /// let later = retrace(&slower, &cluster, &plan, &halfway).expect("it needs no more memory");
 /// assert!(later.makespan > plan.makespan);

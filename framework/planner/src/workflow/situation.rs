@@ -83,26 +83,27 @@ impl Situation {
         }
     }
 
-    /// What is the case at a moment when all has gone as a plan of events says. A file that is being sent is still where it came
-    /// from.
-    pub fn as_planned(graph: &Workflow, cluster: &Cluster, plan: &Plan, now: f64) -> Self {
-        let mut situation = Situation { now, ..Situation::new(graph, cluster) };
-        for &task in plan.sequence.iter().filter(|&&task| plan.start[task] < now) {
-            situation.started(graph, task, plan.processor_of[task], plan.start[task], plan.finish[task]);
+    /// What will be the case at a later moment if all goes as a plan of events says that was made from here. A file that is being
+    /// sent then is still where it came from.
+    pub fn later(&self, graph: &Workflow, plan: &Plan, now: f64) -> Self {
+        let mut later = Situation { now, ..self.clone() };
+        let starts = |task: usize| self.tasks[task] == Progress::Waiting && plan.start[task] < now;
+        for &task in plan.sequence.iter().filter(|&&task| starts(task)) {
+            later.started(graph, task, plan.processor_of[task], plan.start[task], plan.finish[task]);
         }
         for eviction in plan.evictions.iter().filter(|eviction| eviction.at < now) {
-            if let FilePlace::Memory(p) = situation.files[eviction.edge] {
-                situation.files[eviction.edge] = FilePlace::Buffer(p);
+            if let FilePlace::Memory(p) = later.files[eviction.edge] {
+                later.files[eviction.edge] = FilePlace::Buffer(p);
             }
         }
         for transfer in plan.transfers.iter().filter(|transfer| transfer.finish <= now) {
             let p = plan.processor_of[graph.edges()[transfer.edge].to];
-            if matches!(situation.files[transfer.edge], FilePlace::Memory(_) | FilePlace::Buffer(_)) {
-                situation.files[transfer.edge] =
+            if matches!(later.files[transfer.edge], FilePlace::Memory(_) | FilePlace::Buffer(_)) {
+                later.files[transfer.edge] =
                     if transfer.to_buffer { FilePlace::Buffer(p) } else { FilePlace::Memory(p) };
             }
         }
-        situation
+        later
     }
 
     /// A task has started, perhaps ended: it has its input files, and its output files are in its processor's memory, from its
