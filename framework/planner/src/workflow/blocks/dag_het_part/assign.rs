@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::Problem;
+use super::problem::Problem;
 use crate::random::Random;
 use crate::workflow::blocks::dag_het_mem::by_memory;
 use crate::workflow::blocks::placement::Placed;

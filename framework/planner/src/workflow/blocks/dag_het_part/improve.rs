@@ -1,7 +1,7 @@
 //! Step 4: blocks change places as long as the whole ends earlier.
 
-use super::Problem;
 use super::fixed::Fixed;
+use super::problem::Problem;
 use crate::workflow::blocks::placement::Placed;
 
 /// Swaps blocks, moves those of the critical path to faster idle processors, and swaps again. Returns the blocks and the

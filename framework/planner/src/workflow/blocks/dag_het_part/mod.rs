@@ -4,6 +4,9 @@ mod assign;
 mod fixed;
 mod improve;
 mod merge;
+mod problem;
+
+use problem::Problem;
 
 use super::dag_het_mem;
 use super::placement::{Placed, plan};
@@ -43,14 +46,6 @@ const MOST_BLOCKS: usize = 2 * BLOCKS_TO_MERGE;
 
 /// Blocks on processors, and when the last of them ends.
 type Improved = (Vec<Placed>, f64);
-
-/// What each part of the search knows.
-#[derive(Clone, Copy)]
-struct Problem<'a> {
-    graph: &'a Workflow,
-    cluster: &'a Cluster,
-    model: MemoryModel,
-}
 
 /// The heuristic of the paper: the workflow is partitioned into blocks with little between them; the blocks that need most
 /// memory go to the processors that have most, and are divided where they do not fit; those that are left are merged with others;
