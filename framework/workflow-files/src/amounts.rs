@@ -1,0 +1,54 @@
+//! Amounts of memory and time as people write them.
+
+use std::time::Duration;
+
+/// Units of memory, in bytes. Those of decimal and of binary prefixes differ, as in IEC 80000-13.
+const MEMORY: [(&str, u64); 9] = [
+    ("B", 1),
+    ("kB", 1000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+];
+
+/// Units of time, in seconds.
+const TIME: [(&str, u64); 4] = [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400)];
+
+/// Bytes: `"2 GiB"`, `"500MB"`, `"123"`.
+pub(crate) fn bytes(text: &str) -> Option<u64> {
+    amount(text, &MEMORY)
+}
+
+/// A time: `"90 s"`, `"5min"`, `"2 h"`, `"90"`.
+pub(crate) fn time(text: &str) -> Option<Duration> {
+    amount(text, &TIME).map(Duration::from_secs)
+}
+
+fn amount(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.trim_start();
+    let factor = if unit.is_empty() { 1 } else { units.iter().find(|known| known.0 == unit)?.1 };
+    number.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_have_units_and_do_not_overflow() {
+        assert_eq!(bytes("2 GiB"), Some(2 << 30));
+        assert_eq!(bytes("500MB"), Some(500_000_000));
+        assert_eq!(bytes("7"), Some(7));
+        assert_eq!(time("5 min"), Some(Duration::from_secs(300)));
+        for wrong in ["", "GiB", "-1 B", "1.5 GB", "1 gb", "99999999999 TiB"] {
+            assert_eq!(bytes(wrong), None, "{wrong:?}");
+        }
+    }
+}

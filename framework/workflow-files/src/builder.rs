@@ -1,0 +1,67 @@
+//! Descriptions from Rust.
+
+use crate::description::{Description, Task};
+use crate::draft::{Draft, End, Link};
+use crate::error::{Place, Result};
+
+/// Tasks and edges on their way to a [`Description`]; faults are reported by [`build`](DescriptionBuilder::build).
+///
+/// ```
+/// use armature_workflow_files::{Action, Description, File, Task};
+///
+/// let file = File { name: "data".into(), size: Some(100) };
+/// let mut make = Task::new("make", Action::Closure("make".into()));
+/// make.outputs.push(file.clone());
+/// let mut sum = Task::new("sum", Action::Closure("sum".into()));
+/// sum.inputs.push(file);
+/// let show = Task::new("show", Action::Shell("cat result".into()));
+///
+/// let mut builder = Description::builder("example");
+/// builder.task(make).task(sum).task(show).edge("sum", "show", 8);
+/// let description = builder.build()?;
+/// let edges: Vec<_> = description.edges().iter().map(|edge| (edge.from, edge.to, edge.size)).collect();
+/// assert_eq!(edges, [(0, 1, 100), (1, 2, 8)]);
+/// # Ok::<(), armature_workflow_files::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct DescriptionBuilder {
+    draft: Draft,
+}
+
+impl Description {
+    /// A description to which tasks and edges are added.
+    pub fn builder(name: impl Into<String>) -> DescriptionBuilder {
+        DescriptionBuilder { draft: Draft { name: name.into(), ..Draft::default() } }
+    }
+}
+
+impl DescriptionBuilder {
+    /// Adds a task.
+    pub fn task(&mut self, task: Task) -> &mut Self {
+        let place = Place::Element("tasks", self.draft.tasks.len());
+        self.draft.tasks.push((task, place));
+        self
+    }
+
+    /// Adds that task `to` waits for task `from` and reads so many bytes of it, beside the files that it names.
+    pub fn edge(&mut self, from: impl Into<String>, to: impl Into<String>, size: u64) -> &mut Self {
+        let place = Place::Element("edges", self.draft.links.len());
+        self.draft.links.push(Link { from: End::Name(from.into()), to: End::Name(to.into()), size, place });
+        self
+    }
+
+    /// Adds a named limit of which there is so much.
+    pub fn limit(&mut self, name: impl Into<String>, amount: u64) -> &mut Self {
+        self.draft.limits.insert(name.into(), amount);
+        self
+    }
+
+    /// The description.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Value`](crate::ErrorKind::Value) for a name, number or limit that cannot be used,
+    /// [`ErrorKind::Graph`](crate::ErrorKind::Graph) for a cycle, an unknown task, or one that is there twice.
+    pub fn build(self) -> Result<Description> {
+        self.draft.finish()
+    }
+}

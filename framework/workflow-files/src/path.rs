@@ -1,0 +1,137 @@
+//! Values of a JSON or TOML file, with the path that leads to them.
+
+use serde_json::Value;
+
+use crate::error::{Error, ErrorKind, Result, shown};
+
+/// A value and how it was reached. The path becomes text only when there is an error.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<'a> {
+    value: &'a Value,
+    way: Option<(&'a At<'a>, Step<'a>)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step<'a> {
+    Key(&'a str),
+    Element(usize),
+}
+
+impl<'a> At<'a> {
+    pub(crate) fn root(value: &'a Value) -> Self {
+        At { value, way: None }
+    }
+
+    /// The field of an object; one that is `null` is not there.
+    pub(crate) fn find<'b>(&'b self, key: &'b str) -> Option<At<'b>> {
+        let value = self.value.get(key).filter(|value| !value.is_null())?;
+        Some(At { value, way: Some((self, Step::Key(key))) })
+    }
+
+    /// The field of an object that must be there.
+    pub(crate) fn get<'b>(&'b self, key: &'b str, expected: &str) -> Result<At<'b>> {
+        self.find(key).ok_or_else(|| self.missing(key, expected))
+    }
+
+    pub(crate) fn missing(&self, key: &str, expected: &str) -> Error {
+        let path = self.path();
+        let place = if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
+        Error::new(ErrorKind::Value, place, format!("is missing: expected {expected}"))
+    }
+
+    /// The elements of a list.
+    pub(crate) fn elements<'b>(&'b self) -> Result<impl ExactSizeIterator<Item = At<'b>>> {
+        let list = self.value.as_array().ok_or_else(|| self.wrong("a list"))?;
+        let element = |(number, value)| At { value, way: Some((self, Step::Element(number))) };
+        Ok(list.iter().enumerate().map(element))
+    }
+
+    /// The elements of a list of text; none if the field is not there.
+    pub(crate) fn texts(&self, key: &str) -> Result<Vec<String>> {
+        let Some(list) = self.find(key) else { return Ok(Vec::new()) };
+        list.elements()?.map(|element| element.text().map(str::to_string)).collect()
+    }
+
+    /// The fields of an object.
+    pub(crate) fn fields<'b>(&'b self) -> Result<impl Iterator<Item = (&'b str, At<'b>)>> {
+        let object = self.value.as_object().ok_or_else(|| self.wrong("an object"))?;
+        Ok(object.iter().map(|(key, value)| (key.as_str(), At { value, way: Some((self, Step::Key(key))) })))
+    }
+
+    pub(crate) fn text(&self) -> Result<&'a str> {
+        self.value.as_str().ok_or_else(|| self.wrong("text"))
+    }
+
+    /// Some text, if it is one.
+    pub(crate) fn as_text(&self) -> Option<&'a str> {
+        self.value.as_str()
+    }
+
+    pub(crate) fn is_list(&self) -> bool {
+        self.value.is_array()
+    }
+
+    /// A whole number of 0 or more; some programs write it as `5.0`.
+    pub(crate) fn whole(&self) -> Result<u64> {
+        /// Up to this, 2⁵³, a floating-point number is exact.
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        let exact = |number: f64| (0.0..=EXACT).contains(&number) && number.fract() == 0.0;
+        self.value
+            .as_u64()
+            .or_else(|| self.value.as_f64().filter(|&number| exact(number)).map(|number| number as u64))
+            .ok_or_else(|| self.wrong("a whole number of 0 or more"))
+    }
+
+    /// A whole number that fits 32 bits.
+    pub(crate) fn small(&self) -> Result<u32> {
+        u32::try_from(self.whole()?).map_err(|_| self.wrong("a whole number below 2³²"))
+    }
+
+    pub(crate) fn signed(&self) -> Result<i64> {
+        self.value.as_i64().ok_or_else(|| self.wrong("a whole number"))
+    }
+
+    pub(crate) fn flag(&self) -> Result<bool> {
+        self.value.as_bool().ok_or_else(|| self.wrong("true or false"))
+    }
+
+    /// A number of 0 or more.
+    pub(crate) fn amount(&self) -> Result<f64> {
+        self.value.as_f64().filter(|number| *number >= 0.0).ok_or_else(|| self.wrong("a number of 0 or more"))
+    }
+
+    /// That another value was expected here.
+    pub(crate) fn wrong(&self, expected: &str) -> Error {
+        let there = match self.value {
+            Value::Null => "null".into(),
+            Value::Bool(value) => value.to_string(),
+            Value::Number(number) => number.to_string(),
+            Value::String(text) => shown(text),
+            Value::Array(list) => format!("a list of {}", list.len()),
+            Value::Object(object) => format!("an object with {} fields", object.len()),
+        };
+        self.error(ErrorKind::Value, format!("is {there}: expected {expected}"))
+    }
+
+    pub(crate) fn error(&self, kind: ErrorKind, message: impl Into<String>) -> Error {
+        Error::new(kind, self.path(), message)
+    }
+
+    fn path(&self) -> String {
+        let mut steps = Vec::new();
+        let mut at = self;
+        while let Some((up, step)) = &at.way {
+            steps.push(*step);
+            at = up;
+        }
+        let mut path = String::new();
+        for step in steps.iter().rev() {
+            match step {
+                Step::Key(key) if path.is_empty() => path.push_str(key),
+                Step::Key(key) => path.extend([".", key]),
+                Step::Element(number) => path.push_str(&format!("[{number}]")),
+            }
+        }
+        path
+    }
+}

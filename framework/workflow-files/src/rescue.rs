@@ -1,0 +1,53 @@
+//! Rescue files: the tasks that have been done, one `DONE id` a line, as pegasus-mpi-cluster reads and writes them.
+//!
+//! ```
+//! use armature_workflow_files::{read, rescue};
+//!
+//! let mut description = read("a.dag", b"TASK a /bin/true\nTASK b /bin/true\n")?;
+//! rescue::read("a.dag.rescue", b"# so far\nDONE b\n", &mut description)?;
+//! assert!(!description.tasks()[0].done && description.tasks()[1].done);
+//! assert_eq!(rescue::write(&description), "DONE b\n");
+//! # Ok::<(), armature_workflow_files::Error>(())
+//! ```
+
+use std::collections::HashMap;
+
+use crate::dag::{lines, unknown};
+use crate::description::Description;
+use crate::error::{Error, ErrorKind, Place, Result, shown};
+use crate::format::text;
+
+/// Marks as done the tasks that a rescue file names. A last line without an end is ignored: the run that wrote it was cut short,
+/// and its name may be the beginning of another.
+///
+/// # Errors
+/// [`ErrorKind::Syntax`] for another line than `DONE id`, [`ErrorKind::Graph`] for a task that the workflow does not have.
+/// Then no task is marked.
+pub fn read(name: &str, bytes: &[u8], description: &mut Description) -> Result<()> {
+    let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    let done = done(&bytes[..whole], description).map_err(|error| error.in_file(name))?;
+    for number in done {
+        description.tasks[number].done = true;
+    }
+    Ok(())
+}
+
+fn done(bytes: &[u8], description: &Description) -> Result<Vec<usize>> {
+    let tasks = description.tasks().iter().enumerate();
+    let numbers: HashMap<&str, usize> = tasks.map(|(number, task)| (task.name.as_str(), number)).collect();
+    lines(text(bytes)?)
+        .map(|(number, line)| {
+            let place = Place::Line(number);
+            let id = line.strip_prefix("DONE ").map(str::trim).ok_or_else(|| {
+                let message = format!("{} is no line of a rescue file: expected \"DONE id\"", shown(line));
+                Error::new(ErrorKind::Syntax, place, message)
+            })?;
+            numbers.get(id).copied().ok_or_else(|| unknown(place, id))
+        })
+        .collect()
+}
+
+/// A rescue file of the tasks that have been done.
+pub fn write(description: &Description) -> String {
+    description.tasks().iter().filter(|task| task.done).map(|task| format!("DONE {}\n", task.name)).collect()
+}

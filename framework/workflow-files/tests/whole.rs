@@ -1,0 +1,152 @@
+//! Whole files, real and of every version, and what is written read again.
+
+use std::time::Duration;
+
+use armature_workflow_files::{Action, Description, File, Task, read, rescue, to_wfformat};
+
+const BACASS: &[u8] = include_bytes!("data/bacass-1.5.json");
+
+fn edges(description: &Description) -> Vec<(usize, usize, u64)> {
+    description.edges().iter().map(|edge| (edge.from, edge.to, edge.size)).collect()
+}
+
+#[test]
+fn a_real_run_is_read_and_written() {
+    let description = read("bacass.json", BACASS).unwrap();
+    assert_eq!(
+        (description.name(), description.tasks().len(), description.edges().len()),
+        ("bacass", 11, 14)
+    );
+    let skewer =
+        description.tasks().iter().find(|task| task.name == "NFCORE_BACASS.BACASS.SKEWER_1").unwrap();
+    assert_eq!(skewer.kind.as_deref(), Some("NFCORE_BACASS.BACASS.SKEWER"));
+    assert_eq!((skewer.run_time, skewer.memory, skewer.cores), (Some(208.0), Some(9_932_800), 1));
+    let workflow = description.to_workflow().unwrap();
+    let work: f64 = (0..workflow.len()).map(|task| workflow.work(task)).sum();
+    let run_times: f64 = description.tasks().iter().filter_map(|task| task.run_time).sum();
+    assert_eq!(work, run_times);
+    // Files reach their readers along edges.
+    assert!(description.edges().iter().any(|edge| edge.size > 0));
+
+    let written = to_wfformat(&description, "2030-01-01T00:00:00+00:00", 4243.0);
+    let again = read("again.json", written.as_bytes()).unwrap();
+    let sorted = |description: &Description| {
+        let mut tasks = description.tasks().to_vec();
+        tasks.iter_mut().for_each(|task| {
+            task.inputs.sort_by(|a, b| a.name.cmp(&b.name));
+            task.outputs.sort_by(|a, b| a.name.cmp(&b.name));
+        });
+        tasks
+    };
+    assert_eq!(sorted(&again), sorted(&description));
+    assert_eq!(again.edges(), description.edges());
+}
+
+#[test]
+fn older_versions_are_read() {
+    let of = |version: &str, list: &str, runtime: &str, memory: &str, size: &str| {
+        format!(
+            r#"{{"name":"old","schemaVersion":"{version}","workflow":{{"{list}":[
+            {{"name":"a_1","id":"1","{runtime}":2.5,"cores":2.0,"{memory},"machine":"m",
+              "command":{{"program":"make","arguments":["--out f"]}},
+              "files":[{{"name":"f","link":"output","{size}":70}}]}},
+            {{"name":"b_2","id":"2","parents":["a_1"],"files":[{{"name":"f","link":"input","{size}":70}}]}},
+            {{"name":"c_3","parents":["2"]}}]}}}}"#
+        )
+    };
+    for text in [
+        of("1.2", "jobs", "runtime", "memory\":3", "size"),
+        of("1.3", "tasks", "runtime", "memory\":3", "size"),
+        of("1.4", "tasks", "runtimeInSeconds", "memoryInBytes\":3000", "sizeInBytes"),
+    ] {
+        let description = read("old.json", text.as_bytes()).unwrap();
+        assert_eq!(edges(&description), [(0, 1, 70), (1, 2, 0)]);
+        let a = &description.tasks()[0];
+        assert_eq!(
+            (a.run_time, a.memory, a.cores, a.machine.as_deref()),
+            (Some(2.5), Some(3000), 2, Some("m"))
+        );
+        assert_eq!(a.action, Action::Shell("make --out f".into()));
+    }
+}
+
+#[test]
+fn toml_has_everything() {
+    let text = r#"
+name = "all"
+limit.db = 5
+[[task]]
+id = "first"
+command = ["sh", "-c", "echo x > f"]
+outputs = [{ name = "f", size = "1 KiB" }]
+cpus = 2
+memory = "2 GiB"
+tries = 3
+time_limit = "5 min"
+priority = -1
+limits = { db = 2 }
+env = { A = "b" }
+stdin = "text"
+run_time = 1.5
+machine = "m"
+done = true
+[[task]]
+id = "second"
+closure = "sum"
+inputs = ["f", "from outside"]
+[[task]]
+id = "third"
+command = "echo done"
+deps = ["first", "second"]
+"#;
+    let description = read("all.toml", text.as_bytes()).unwrap();
+    assert_eq!(edges(&description), [(0, 1, 1024), (0, 2, 0), (1, 2, 0)]);
+    let [first, second, third] = description.tasks() else { panic!("three tasks") };
+    let mut expected = Task::new(
+        "first",
+        Action::Command { program: "sh".into(), arguments: vec!["-c".into(), "echo x > f".into()] },
+    );
+    expected.outputs = vec![File { name: "f".into(), size: Some(1024) }];
+    (expected.cores, expected.memory, expected.tries) = (2, Some(2 << 30), Some(3));
+    (expected.time_limit, expected.priority) = (Some(Duration::from_secs(300)), -1);
+    expected.limits.insert("db".into(), 2);
+    expected.environment.insert("A".into(), "b".into());
+    (expected.stdin, expected.run_time) = (Some("text".into()), Some(1.5));
+    (expected.machine, expected.done) = (Some("m".into()), true);
+    assert_eq!(*first, expected);
+    assert_eq!(second.action, Action::Closure("sum".into()));
+    assert_eq!(third.action, Action::Shell("echo done".into()));
+}
+
+#[test]
+fn rescue_files_mark_what_is_done_or_nothing() {
+    let mut description = read("a.dag", b"TASK a x\nTASK b x\nTASK ab x\n").unwrap();
+    for (text, expected) in [
+        ("DONE a\nDONE c\n", "r: line 2: there is no task \"c\": expected the name of a task"),
+        ("DONE a\nTASK b\n", "r: line 2: \"TASK b\" is no line of a rescue file: expected \"DONE id\""),
+    ] {
+        let error = rescue::read("r", text.as_bytes(), &mut description).unwrap_err();
+        assert_eq!(error.to_string(), expected);
+        assert_eq!(rescue::write(&description), "");
+    }
+    // The last line was cut short: it may have been to be "DONE ab".
+    rescue::read("r", b"DONE b\nDONE a", &mut description).unwrap();
+    assert_eq!(rescue::write(&description), "DONE b\n");
+}
+
+#[test]
+fn ids_that_the_format_does_not_have_are_replaced() {
+    let mut builder = Description::builder("odd names");
+    let arguments = vec!["it's".into(), "plain".into()];
+    builder.task(Task::new("a b", Action::Command { program: "echo".into(), arguments }));
+    for name in ["a_b", "a!b", "a?b"] {
+        builder.task(Task::new(name, Action::Nothing));
+    }
+    builder.edge("a b", "a_b", 5).edge("a!b", "a?b", 0);
+    let written = to_wfformat(&builder.build().unwrap(), "2030-01-01T00:00:00+00:00", 0.0);
+    let again = read("odd.json", written.as_bytes()).unwrap();
+    let names: Vec<&str> = again.tasks().iter().map(|task| task.name.as_str()).collect();
+    assert_eq!(names, ["a_b_2", "a_b", "a_b_3", "a_b_4"]);
+    assert_eq!(again.tasks()[0].action, Action::Shell(r"echo 'it'\''s' plain".into()));
+    assert_eq!(edges(&again), [(0, 1, 0), (2, 3, 0)]);
+}
