@@ -46,7 +46,7 @@ pub(crate) fn read(text: &str) -> Result<Description> {
 }
 
 /// Lines that are not empty and no comments, with their numbers from 1.
-pub(crate) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }

@@ -1,6 +1,6 @@
 //! From what a reader has collected to a checked description.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use armature_planner::workflow::Edge;
 
@@ -70,8 +70,9 @@ impl Draft {
             edges.push(Edge { from, to, size: *size });
         }
         for (to, (task, _)) in self.tasks.iter().enumerate() {
-            for file in &task.inputs {
-                // A task may change a file in place: it does not wait for itself.
+            let mut seen = HashSet::with_capacity(task.inputs.len());
+            // A file that a list names twice is read once; a task that changes a file in place does not wait for itself.
+            for file in task.inputs.iter().filter(|file| seen.insert(file.name.as_str())) {
                 if let Some(&(from, size)) = writers.get(file.name.as_str()).filter(|writer| writer.0 != to) {
                     edges.push(Edge { from, to, size: size.or(file.size).unwrap_or(0) });
                 }
@@ -112,7 +113,8 @@ impl Draft {
         let mut writers: HashMap<&str, (usize, Option<u64>)> = HashMap::new();
         for (number, (task, place)) in self.tasks.iter().enumerate() {
             for file in &task.outputs {
-                if let Some((first, _)) = writers.insert(&file.name, (number, file.size)) {
+                let before = writers.insert(&file.name, (number, file.size));
+                if let Some((first, _)) = before.filter(|before| before.0 != number) {
                     let message = format!(
                         "task {} writes file {}, which task {} writes, too: expected one writer",
                         shown(&task.name),

@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use crate::dag::{lines, unknown};
+use crate::dag::unknown;
 use crate::description::Description;
 use crate::error::{Error, ErrorKind, Place, Result, shown};
 use crate::format::text;
@@ -35,14 +35,18 @@ pub fn read(name: &str, bytes: &[u8], description: &mut Description) -> Result<(
 fn done(bytes: &[u8], description: &Description) -> Result<Vec<usize>> {
     let tasks = description.tasks().iter().enumerate();
     let numbers: HashMap<&str, usize> = tasks.map(|(number, task)| (task.name.as_str(), number)).collect();
-    lines(text(bytes)?)
+    let lines = text(bytes)?.lines().enumerate();
+    lines
+        .filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
         .map(|(number, line)| {
-            let place = Place::Line(number);
-            let id = line.strip_prefix("DONE ").map(str::trim).ok_or_else(|| {
+            let place = Place::Line(number + 1);
+            // A name may begin or end with spaces, and so may a line that somebody has written by hand.
+            let find = |id: &str| numbers.get(id).or_else(|| numbers.get(id.trim())).copied();
+            let id = line.trim_start().strip_prefix("DONE ").ok_or_else(|| {
                 let message = format!("{} is no line of a rescue file: expected \"DONE id\"", shown(line));
                 Error::new(ErrorKind::Syntax, place, message)
             })?;
-            numbers.get(id).copied().ok_or_else(|| unknown(place, id))
+            find(id).ok_or_else(|| unknown(place, id.trim()))
         })
         .collect()
 }

@@ -312,6 +312,33 @@ fn hostile_names() {
     }
 }
 
+#[test]
+fn hostile_names_and_commands_in_lines() {
+    for (text, expected) in [
+        (
+            "TASK a\u{1b}[2J x\n",
+            "line 1: the name of a task is \"a\\u{1b}[2J\": expected no control characters",
+        ),
+        ("TASK '' x\n", "line 1: the name of a task is \"\": expected at least one character"),
+        ("TASK a ''\n", "line 1: the command is empty: expected a program"),
+        ("TASK a x y\0z\n", "line 1: \"y\\0z\" has a zero byte: expected text"),
+        ("TASK a -f 'V=/a/..' x\n", "line 1: the name of a file is \"/a/..\": expected no part \"..\""),
+    ] {
+        assert_fault("a.dag", text, expected);
+    }
+    let long = "x".repeat(5000);
+    let error = fault("a.dot", &format!("digraph {{\n{long} }}"));
+    assert_eq!(error.place(), "line 2");
+    assert!(error.message().ends_with("… (5000 bytes): expected at most 4096 bytes"), "{error}");
+}
+
+#[test]
+fn sizes_whose_sum_overflows() {
+    let huge = u64::MAX;
+    let text = format!("digraph {{ a -> b [size={huge}]; a -> b [size={huge}] }}");
+    assert!(fault("a.dot", &text).message().ends_with("use a larger unit"));
+}
+
 /// The fault of a large file is found, and its message is as short as that of a small one.
 #[test]
 fn a_hundred_thousand_tasks() {

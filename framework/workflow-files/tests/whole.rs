@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use armature_workflow_files::{Action, Description, File, Task, read, rescue, to_wfformat};
+use armature_workflow_files::{Action, Description, File, Format, Task, read, rescue, to_wfformat};
 
 const BACASS: &[u8] = include_bytes!("data/bacass-1.5.json");
 
@@ -149,4 +149,70 @@ fn ids_that_the_format_does_not_have_are_replaced() {
     assert_eq!(names, ["a_b_2", "a_b", "a_b_3", "a_b_4"]);
     assert_eq!(again.tasks()[0].action, Action::Shell(r"echo 'it'\''s' plain".into()));
     assert_eq!(edges(&again), [(0, 1, 0), (2, 3, 0)]);
+}
+
+#[test]
+fn names_with_spaces_come_back_from_rescue_files() {
+    let mut builder = Description::builder("spaces");
+    for name in [" a ", "b c", "d"] {
+        builder.task(Task::new(name, Action::Nothing));
+    }
+    let mut description = builder.build().unwrap();
+    (0..3).for_each(|task| description.set_done(task, true));
+    let rescue_file = rescue::write(&description);
+    (0..3).for_each(|task| description.set_done(task, false));
+    rescue::read("r", rescue_file.as_bytes(), &mut description).unwrap();
+    assert!(description.tasks().iter().all(|task| task.done));
+}
+
+#[test]
+fn formats_are_known_by_name_and_content() {
+    for (name, content, format) in [
+        ("a/b.JSON", "", Format::WfFormat),
+        ("a.gv", "", Format::Dot),
+        ("a.toml", "{", Format::Toml),
+        ("dir.dag/file", " \n {\"schemaVersion\": 1}", Format::WfFormat),
+        ("a.dag.rescue", "# done\nDONE a\n", Format::Dag),
+        ("-", "// x\nStrict Digraph {", Format::Dot),
+        ("-", "# x\n[[task]]", Format::Toml),
+        ("-", "name = 'x'", Format::Toml),
+    ] {
+        assert_eq!(Format::of(name, content.as_bytes()), Ok(format), "{name} {content}");
+    }
+}
+
+#[test]
+fn a_file_that_is_named_twice_is_one() {
+    let text = "[[task]]\nid='a'\noutputs=[{name='f',size=7},{name='f',size=7}]\n[[task]]\nid='b'\ninputs=['f','f']\n";
+    assert_eq!(edges(&read("a.toml", text.as_bytes()).unwrap()), [(0, 1, 7)]);
+}
+
+/// A thousand tasks, each read by a thousand others, named from both ends, in every format that can be so large.
+#[test]
+#[ignore = "takes long without optimisation; prints how long each format takes"]
+fn a_million_edges_are_read() {
+    const SIDE: usize = 1000;
+    let pairs = || (0..SIDE).flat_map(|from| (SIDE..2 * SIDE).map(move |to| (from, to)));
+    let list = |tasks: std::ops::Range<usize>| {
+        tasks.map(|task| format!("\"task_{task:08}\"")).collect::<Vec<_>>().join(",")
+    };
+    let task = |task: usize| {
+        let (parents, children) =
+            if task < SIDE { (String::new(), list(SIDE..2 * SIDE)) } else { (list(0..SIDE), String::new()) };
+        format!(r#"{{"name":"t","id":"task_{task:08}","parents":[{parents}],"children":[{children}]}}"#)
+    };
+    let tasks: Vec<String> = (0..2 * SIDE).map(task).collect();
+    let json = format!(
+        r#"{{"schemaVersion":"1.6","workflow":{{"specification":{{"tasks":[{}]}}}}}}"#,
+        tasks.join(",")
+    );
+    let mut dag: String = (0..2 * SIDE).map(|task| format!("TASK t{task} x\n")).collect();
+    dag.extend(pairs().map(|(from, to)| format!("EDGE t{from} t{to}\n")));
+    let edges: String = pairs().map(|(from, to)| format!("t{from} -> t{to} [size=3];\n")).collect();
+    for (name, text) in [("a.json", json), ("a.dag", dag), ("a.dot", format!("digraph {{ {edges} }}"))] {
+        let start = std::time::Instant::now();
+        let description = read(name, text.as_bytes()).unwrap();
+        println!("{name}: {} bytes, {} edges, {:?}", text.len(), description.edges().len(), start.elapsed());
+        assert_eq!(description.edges().len(), SIDE * SIDE);
+    }
 }
