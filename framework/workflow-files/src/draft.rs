@@ -185,7 +185,7 @@ fn check_name(what: &str, name: &str) -> Result<(), String> {
     let fault = if name.is_empty() {
         "at least one character"
     } else if name.len() > LONGEST_NAME {
-        "at most 4096 bytes"
+        &format!("at most {LONGEST_NAME} bytes")
     } else if name.contains(|c: char| c.is_control() || turns(c)) {
         "no control characters"
     } else {

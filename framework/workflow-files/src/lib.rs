@@ -21,6 +21,49 @@
 //! assert_eq!(error.to_string(), "small.dag: line 4: there is no task \"sun\": expected the name of a task");
 //! # Ok::<(), armature_workflow_files::Error>(())
 //! ```
+//!
+//! # Workflows in TOML
+//!
+//! A `[[task]]` has an `id`, and where wanted: `command` (text is a line for a shell, a list is a program and its arguments) or
+//! `closure`; `deps`, tasks that it waits for; `inputs` and `outputs`, each a name or `{ name, size }`; `cpus`, `memory`, `tries`,
+//! `time_limit`, `priority`, `limits`, `env`, `stdin`; `kind`, `run_time` (seconds), `machine`, `done`. Memory and sizes are in
+//! bytes or have a unit (`"2 GiB"`, `"500 MB"`), times are in seconds or have one (`"5 min"`, `"2 h"`). Beside the tasks there may be
+//! a `name`, and a table `limit` of named limits. Other keys are refused.
+//!
+//! ```
+//! let file = r#"
+//! limit.db = 5
+//!
+//! [[task]]
+//! id = "load"
+//! command = ["load", "--all"]
+//! outputs = [{ name = "rows", size = "1 KiB" }]
+//! limits = { db = 2 }
+//!
+//! [[task]]
+//! id = "count"
+//! command = "wc -l < rows"
+//! inputs = ["rows"]
+//! memory = "10 MB"
+//! "#;
+//! let description = armature_workflow_files::read("count.toml", file.as_bytes())?;
+//! assert_eq!(description.tasks()[1].memory, Some(10_000_000));
+//! assert_eq!(description.edges()[0].size, 1024);
+//! # Ok::<(), armature_workflow_files::Error>(())
+//! ```
+//!
+//! # Workflows in dot
+//!
+//! A node's `weight`, `work` or `run_time` is its run time in seconds, its `memory` is in bytes; an edge's `weight` or `size` is what
+//! it carries, in bytes. Other attributes are ignored. A node is made when it is named first.
+//!
+//! ```
+//! let file = "digraph { node [memory=5]; a [weight=1.5]; a -> b [size=3] }";
+//! let description = armature_workflow_files::read("small.dot", file.as_bytes())?;
+//! assert_eq!(description.tasks()[0].run_time, Some(1.5));
+//! assert_eq!((description.tasks()[1].memory, description.edges()[0].size), (Some(5), 3));
+//! # Ok::<(), armature_workflow_files::Error>(())
+//! ```
 
 mod amounts;
 mod builder;

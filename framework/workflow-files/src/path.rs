@@ -4,6 +4,9 @@ use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, Result, shown};
 
+/// Up to this, 2⁵³, a floating-point number is exact.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
 /// A value and how it was reached. The path becomes text only when there is an error.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<'a> {
@@ -73,8 +76,6 @@ impl<'a> At<'a> {
 
     /// A whole number of 0 or more; some programs write it as `5.0`.
     pub(crate) fn whole(&self) -> Result<u64> {
-        /// Up to this, 2⁵³, a floating-point number is exact.
-        const EXACT: f64 = 9_007_199_254_740_992.0;
         let exact = |number: f64| (0.0..=EXACT).contains(&number) && number.fract() == 0.0;
         self.value
             .as_u64()
@@ -88,11 +89,27 @@ impl<'a> At<'a> {
     }
 
     pub(crate) fn signed(&self) -> Result<i64> {
-        self.value.as_i64().ok_or_else(|| self.wrong("a whole number"))
+        let exact = |number: &f64| number.abs() <= EXACT && number.fract() == 0.0;
+        let number =
+            self.value.as_i64().or_else(|| self.value.as_f64().filter(exact).map(|number| number as i64));
+        number.ok_or_else(|| self.wrong("a whole number"))
     }
 
     pub(crate) fn flag(&self) -> Result<bool> {
         self.value.as_bool().ok_or_else(|| self.wrong("true or false"))
+    }
+
+    /// A number of 0 or more below 2⁶⁴, rounded up: what was measured is sometimes an average.
+    pub(crate) fn rounded_up(&self) -> Result<u64> {
+        /// 2⁶⁴: the first number that does not fit.
+        const END: f64 = 18_446_744_073_709_551_616.0;
+        match self.value.as_u64() {
+            Some(number) => Ok(number),
+            None => {
+                let number = self.amount()?.ceil();
+                if number < END { Ok(number as u64) } else { Err(self.wrong("a number below 2⁶⁴")) }
+            }
+        }
     }
 
     /// A number of 0 or more.
@@ -127,8 +144,16 @@ impl<'a> At<'a> {
         let mut path = String::new();
         for step in steps.iter().rev() {
             match step {
-                Step::Key(key) if path.is_empty() => path.push_str(key),
-                Step::Key(key) => path.extend([".", key]),
+                Step::Key(key) => {
+                    if !path.is_empty() {
+                        path.push('.');
+                    }
+                    // A key comes from the file, too: long ones are cut (then no quotation mark is last), odd ones quoted.
+                    let plain = !key.is_empty()
+                        && shown(key).ends_with('"')
+                        && key.chars().all(|c| c.is_alphanumeric() || "_-".contains(c));
+                    path.push_str(&if plain { key.to_string() } else { shown(key) });
+                }
                 Step::Element(number) => path.push_str(&format!("[{number}]")),
             }
         }

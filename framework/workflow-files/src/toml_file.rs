@@ -37,7 +37,9 @@ pub(crate) fn read(text: &str) -> Result<Description> {
     let value: Value = toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start.min(text.len()));
         let line = 1 + text.as_bytes()[..start].iter().filter(|&&byte| byte == b'\n').count();
-        Error::new(ErrorKind::Syntax, Place::Line(line), format!("{}: expected TOML", error.message()))
+        // The message may quote the file.
+        let message = error.message().replace(char::is_control, "\u{fffd}");
+        Error::new(ErrorKind::Syntax, Place::Line(line), format!("{message}: expected TOML"))
     })?;
     let root = At::root(&value);
     known(&root, TOP)?;

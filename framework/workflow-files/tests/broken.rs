@@ -333,6 +333,24 @@ fn hostile_names_and_commands_in_lines() {
 }
 
 #[test]
+fn hostile_keys() {
+    let long = "x".repeat(5000);
+    for key in ["\\u001b[2J", "", "a.b", &long] {
+        for text in [
+            format!("\"{key}\"=1"),
+            format!("\"{key}\"=1\n\"{key}\"=2"),
+            format!("[[task]]\nid='a'\nenv={{\"{key}\"=1}}"),
+        ] {
+            let error = fault("a.toml", &text).to_string();
+            assert!(!error.contains(char::is_control), "{error:?}");
+        }
+    }
+    let error = fault("a.toml", "\"\\u001b[2J\"=1");
+    assert_eq!(error.place(), "\"\\u{1b}[2J\"");
+    assert!(fault("a.toml", &format!("{long}=1")).place().ends_with("… (5000 bytes)"));
+}
+
+#[test]
 fn sizes_whose_sum_overflows() {
     let huge = u64::MAX;
     let text = format!("digraph {{ a -> b [size={huge}]; a -> b [size={huge}] }}");

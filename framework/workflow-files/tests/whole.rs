@@ -28,7 +28,7 @@ fn a_real_run_is_read_and_written() {
     // Files reach their readers along edges.
     assert!(description.edges().iter().any(|edge| edge.size > 0));
 
-    let written = to_wfformat(&description, "2030-01-01T00:00:00+00:00", 4243.0);
+    let written = to_wfformat(&description, "2030-01-01T00:00:00+00:00", Duration::from_secs(4243));
     let again = read("again.json", written.as_bytes()).unwrap();
     let sorted = |description: &Description| {
         let mut tasks = description.tasks().to_vec();
@@ -143,7 +143,7 @@ fn ids_that_the_format_does_not_have_are_replaced() {
         builder.task(Task::new(name, Action::Nothing));
     }
     builder.edge("a b", "a_b", 5).edge("a!b", "a?b", 0);
-    let written = to_wfformat(&builder.build().unwrap(), "2030-01-01T00:00:00+00:00", 0.0);
+    let written = to_wfformat(&builder.build().unwrap(), "2030-01-01T00:00:00+00:00", Duration::ZERO);
     let again = read("odd.json", written.as_bytes()).unwrap();
     let names: Vec<&str> = again.tasks().iter().map(|task| task.name.as_str()).collect();
     assert_eq!(names, ["a_b_2", "a_b", "a_b_3", "a_b_4"]);
@@ -185,6 +185,59 @@ fn formats_are_known_by_name_and_content() {
 fn a_file_that_is_named_twice_is_one() {
     let text = "[[task]]\nid='a'\noutputs=[{name='f',size=7},{name='f',size=7}]\n[[task]]\nid='b'\ninputs=['f','f']\n";
     assert_eq!(edges(&read("a.toml", text.as_bytes()).unwrap()), [(0, 1, 7)]);
+}
+
+#[test]
+fn measured_numbers_may_be_averages() {
+    let text = r#"{"schemaVersion":"1.5","workflow":{"specification":{"tasks":[{"id":"a"}]},"execution":{"tasks":[
+        {"id":"a","runtimeInSeconds":1,"memoryInBytes":10.25,"coreCount":1.5,"priority":-2.0,"machine":"m"}]}}}"#;
+    let description = read("a.json", text.as_bytes()).unwrap();
+    let task = &description.tasks()[0];
+    assert_eq!(
+        (task.memory, task.cores, task.priority, task.machine.as_deref()),
+        (Some(11), 2, -2, Some("m"))
+    );
+}
+
+/// Whatever a file has become by cuts and wrong bytes, it is read or refused, and what is read can be planned.
+#[test]
+fn damaged_files_do_no_harm() {
+    let dag: &[u8] = b"# x\nTASK a -m 5 -f A=b 'x y' z\nTASK b -t 2 x\nEDGE a b\nDONE a\n";
+    let dot: &[u8] =
+        b"digraph \"x\" { a [memory=5, label=<b<c>>]; subgraph s { a -> b:n -> c [size=7] } /* x */ }";
+    let toml: &[u8] =
+        b"[limit]\ndb=5\n[[task]]\nid='a'\nmemory='5 MB'\n[[task]]\nid='b'\ndeps=['a']\nlimits={db=1}\n";
+    for (name, file) in
+        [("a.json", &BACASS[..1500]), ("b.json", BACASS), ("a.dag", dag), ("a.dot", dot), ("a.toml", toml)]
+    {
+        let step = 1 + file.len() / 200;
+        let (mut read_well, mut refused) = (0, 0);
+        for place in (0..file.len()).step_by(step) {
+            for byte in [b'"', b'{', b'-', b'9', b'\n', 0, 0xff] {
+                let mut damaged = file.to_vec();
+                damaged[place] = byte;
+                for bytes in [&damaged[..], &damaged[..=place]] {
+                    match read(name, bytes) {
+                        Ok(description) => {
+                            read_well += 1;
+                            assert_eq!(description.to_workflow().unwrap().len(), description.tasks().len());
+                        }
+                        Err(error) => {
+                            refused += 1;
+                            assert!(
+                                !error.message().is_empty() && !error.to_string().contains('\0'),
+                                "{error:?}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+        assert!(
+            refused > 0 && (read_well > 0 || name == "a.json"),
+            "{name}: {read_well} read, {refused} refused"
+        );
+    }
 }
 
 /// A thousand tasks, each read by a thousand others, named from both ends, in every format that can be so large.

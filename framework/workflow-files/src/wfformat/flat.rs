@@ -26,7 +26,7 @@ pub(super) fn read(root: &At<'_>) -> Result<Draft> {
             task.run_time = Some(time.amount()?);
         }
         task.memory = match at.find("memoryInBytes") {
-            Some(memory) => Some(memory.whole()?),
+            Some(memory) => Some(memory.rounded_up()?),
             None => at.find("memory").map(|memory| kilobytes(&memory)).transpose()?,
         };
         task.cores = at.find("cores").map_or(Ok(1), |count| cores(&count))?;
@@ -46,7 +46,7 @@ pub(super) fn read(root: &At<'_>) -> Result<Draft> {
 }
 
 fn kilobytes(at: &At<'_>) -> Result<u64> {
-    at.whole()?.checked_mul(KILOBYTE).ok_or_else(|| at.wrong("kilobytes, less than 2⁶⁴ bytes"))
+    at.rounded_up()?.checked_mul(KILOBYTE).ok_or_else(|| at.wrong("kilobytes, less than 2⁶⁴ bytes"))
 }
 
 fn read_file(file: &At<'_>, task: &mut Task) -> Result<()> {

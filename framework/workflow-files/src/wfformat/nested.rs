@@ -74,9 +74,13 @@ fn measured(execution: &At<'_>, numbers: &HashMap<String, usize>, draft: &mut Dr
         let task = &mut draft.tasks[number].0;
         common(task, &at)?;
         task.run_time = at.find("runtimeInSeconds").map(|time| time.amount()).transpose()?;
-        task.memory = at.find("memoryInBytes").map(|memory| memory.whole()).transpose()?;
+        task.memory = at.find("memoryInBytes").map(|memory| memory.rounded_up()).transpose()?;
         task.cores = at.find("coreCount").map_or(Ok(1), |count| cores(&count))?;
-        task.machine = at.texts("machines")?.into_iter().next();
+        // The first files of version 1.5 have one machine.
+        task.machine = match at.find("machine") {
+            Some(machine) => Some(machine.text()?.to_string()),
+            None => at.texts("machines")?.into_iter().next(),
+        };
     }
     Ok(())
 }

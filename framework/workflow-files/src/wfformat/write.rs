@@ -1,6 +1,7 @@
 //! WfFormat 1.6 out, with what was measured.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -12,22 +13,24 @@ use crate::description::{Action, Description, Task};
 /// time limits, named limits, environment, standard input, closures and what is done: they are left out. A file whose size
 /// is not known has size 0, a task whose run time is not known 0 s.
 ///
-/// `executed_at` (ISO 8601) and `makespan` (seconds) are of the run as a whole.
+/// `executed_at` (ISO 8601) and `makespan` are of the run as a whole.
 ///
 /// ```
+/// use std::time::Duration;
+///
 /// use armature_workflow_files::{Action, Description, Task, read, to_wfformat};
 ///
 /// let mut builder = Description::builder("example");
 /// builder.task(Task::new("a", Action::Shell("sleep 1".into())));
 /// let mut description = builder.build()?;
 /// description.measured(0, 1.5, Some(4096), Some("node1"))?;
-/// let text = to_wfformat(&description, "2030-01-01T00:00:00+00:00", 1.5);
+/// let text = to_wfformat(&description, "2030-01-01T00:00:00+00:00", Duration::from_millis(1500));
 /// let again = read("a.json", text.as_bytes())?;
 /// assert_eq!(again.tasks()[0].run_time, Some(1.5));
 /// assert_eq!(again.tasks()[0].machine.as_deref(), Some("node1"));
 /// # Ok::<(), armature_workflow_files::Error>(())
 /// ```
-pub fn to_wfformat(description: &Description, executed_at: &str, makespan: f64) -> String {
+pub fn to_wfformat(description: &Description, executed_at: &str, makespan: Duration) -> String {
     let ids = ids(description);
     let mut parents = vec![Vec::new(); ids.len()];
     let mut children = vec![Vec::new(); ids.len()];
@@ -48,12 +51,15 @@ pub fn to_wfformat(description: &Description, executed_at: &str, makespan: f64) 
         description.tasks().iter().zip(&ids).map(|(task, id)| measured(task, id)).collect();
     let machines: BTreeSet<&str> =
         description.tasks().iter().filter_map(|task| task.machine.as_deref()).collect();
-    let mut run = json!({ "makespanInSeconds": makespan, "executedAt": executed_at, "tasks": execution });
+    let mut run =
+        json!({ "makespanInSeconds": makespan.as_secs_f64(), "executedAt": executed_at, "tasks": execution });
     if !machines.is_empty() {
         run["machines"] = machines.iter().map(|machine| json!({ "nodeName": machine })).collect();
     }
+    // The format has no empty names.
+    let name = if description.name().is_empty() { "workflow" } else { description.name() };
     let file = json!({
-        "name": description.name(), "schemaVersion": "1.6",
+        "name": name, "schemaVersion": "1.6",
         "workflow": { "specification": { "tasks": specification, "files": files(description) }, "execution": run },
     });
     format!("{file:#}\n")
