@@ -40,9 +40,9 @@ impl Tokens {
                 first.len_utf8()
             } else if rest.starts_with("//") || (first == '#' && at_start) {
                 rest.find('\n').unwrap_or(rest.len())
-            } else if rest.starts_with("/*") {
+            } else if let Some(comment) = rest.strip_prefix("/*") {
                 2 + 2
-                    + rest[2..]
+                    + comment
                         .find("*/")
                         .ok_or_else(|| fault("a comment begins here: expected its end, */".into()))?
             } else if rest.starts_with("->") {

@@ -1,6 +1,6 @@
 //! Versions 1.2 to 1.4: all of a task in one object. Tasks refer to one another by name.
 
-use super::{common, cores, links};
+use super::tasks::{common, cores, links};
 use crate::description::{Action, File, Task};
 use crate::draft::Draft;
 use crate::error::{Place, Result};

@@ -2,15 +2,15 @@
 
 mod flat;
 mod nested;
+mod tasks;
 mod write;
 
 use serde_json::Value;
 
 pub use write::to_wfformat;
 
-use crate::description::{Action, Description, Task};
-use crate::draft::{Draft, End, Link};
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::description::Description;
+use crate::error::{Error, ErrorKind, Result};
 use crate::path::At;
 
 /// Reads versions 1.2 to 1.6.
@@ -40,41 +40,4 @@ pub(crate) fn read(text: &str) -> Result<Description> {
         draft.name = name.text()?.to_string();
     }
     draft.finish()
-}
-
-/// The parents and children that a task names.
-fn links(draft: &mut Draft, task: &At<'_>, list: &'static str, number: usize) -> Result<()> {
-    for (key, is_parent) in [("parents", true), ("children", false)] {
-        for (item, other) in task.texts(key)?.into_iter().enumerate() {
-            let (other, this) = (End::Name(other), End::Number(number));
-            let (from, to) = if is_parent { (other, this) } else { (this, other) };
-            draft.links.push(Link { from, to, size: 0, place: Place::Inner(list, number, key, item) });
-        }
-    }
-    Ok(())
-}
-
-/// The line for a shell of a task's command: its arguments are fragments of one.
-fn command(task: &At<'_>) -> Result<Action> {
-    let Some(command) = task.find("command") else { return Ok(Action::Nothing) };
-    let Some(program) = command.find("program") else { return Ok(Action::Nothing) };
-    let mut line = program.text()?.to_string();
-    for argument in command.texts("arguments")? {
-        line.push(' ');
-        line.push_str(&argument);
-    }
-    Ok(if line.is_empty() { Action::Nothing } else { Action::Shell(line) })
-}
-
-/// What both layouts call alike.
-fn common(task: &mut Task, at: &At<'_>) -> Result<()> {
-    task.action = command(at)?;
-    task.priority = at.find("priority").map_or(Ok(0), |priority| priority.signed())?;
-    Ok(())
-}
-
-/// A number of cores; measured ones are sometimes 0 or fractions, which occupy one or part of one more.
-fn cores(at: &At<'_>) -> Result<u32> {
-    let cores = at.amount()?.ceil().max(1.0);
-    if cores > f64::from(u32::MAX) { Err(at.wrong("a number below 2³²")) } else { Ok(cores as u32) }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{common, cores, links};
+use super::tasks::{common, cores, links};
 use crate::description::{Action, File, Task};
 use crate::draft::Draft;
 use crate::error::{ErrorKind, Place, Result, shown};

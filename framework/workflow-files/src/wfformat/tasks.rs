@@ -1,0 +1,43 @@
+//! What both layouts of WfFormat say of a task alike.
+
+use crate::description::{Action, Task};
+use crate::draft::{Draft, End, Link};
+use crate::error::{Place, Result};
+use crate::path::At;
+
+/// The parents and children that a task names.
+pub(super) fn links(draft: &mut Draft, task: &At<'_>, list: &'static str, number: usize) -> Result<()> {
+    for (key, is_parent) in [("parents", true), ("children", false)] {
+        for (item, other) in task.texts(key)?.into_iter().enumerate() {
+            let (other, this) = (End::Name(other), End::Number(number));
+            let (from, to) = if is_parent { (other, this) } else { (this, other) };
+            draft.links.push(Link { from, to, size: 0, place: Place::Inner(list, number, key, item) });
+        }
+    }
+    Ok(())
+}
+
+/// The line for a shell of a task's command: its arguments are fragments of one.
+fn command(task: &At<'_>) -> Result<Action> {
+    let Some(command) = task.find("command") else { return Ok(Action::Nothing) };
+    let Some(program) = command.find("program") else { return Ok(Action::Nothing) };
+    let mut line = program.text()?.to_string();
+    for argument in command.texts("arguments")? {
+        line.push(' ');
+        line.push_str(&argument);
+    }
+    Ok(if line.is_empty() { Action::Nothing } else { Action::Shell(line) })
+}
+
+/// What both layouts call alike.
+pub(super) fn common(task: &mut Task, at: &At<'_>) -> Result<()> {
+    task.action = command(at)?;
+    task.priority = at.find("priority").map_or(Ok(0), |priority| priority.signed())?;
+    Ok(())
+}
+
+/// A number of cores; measured ones are sometimes 0 or fractions, which occupy one or part of one more.
+pub(super) fn cores(at: &At<'_>) -> Result<u32> {
+    let cores = at.amount()?.ceil().max(1.0);
+    if cores > f64::from(u32::MAX) { Err(at.wrong("a number below 2³²")) } else { Ok(cores as u32) }
+}
