@@ -2,6 +2,7 @@
 //!
 //! - [`run`]: the options that every program has for its ranks, and how it ends
 //! - [`farm`](mod@farm): the options that every farm has
+//! - [`pipeline`]: the options that every pipeline has
 //! - [`loops`]: the options that every loop has
 //! - [`grid`]: the size of a loop's grid, and whether it is the serial loop's
 //! - [`names`]: names of files, fit for a line
@@ -13,6 +14,7 @@ pub mod farm;
 pub mod grid;
 pub mod loops;
 pub mod names;
+pub mod pipeline;
 pub mod random;
 pub mod run;
 pub mod spin;

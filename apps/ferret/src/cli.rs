@@ -11,12 +11,11 @@ use crate::pairs::{Key, examine};
 use crate::pipeline::{Found, Root, Search, search};
 use crate::queries::Variants;
 use crate::record::Tape;
-use crate::settings::PipelineArgs;
 use crate::synth::Plan;
 use crate::timing;
-use armature::pipeline::MappingChoice;
 use armature::{BoxError, Session};
 use armature_apps::names;
+use armature_apps::pipeline::PipelineArgs;
 use armature_apps::terminal::{self, Reader, print, tell};
 use armature_files::{output::Output, regular};
 use clap::{Args, Parser, Subcommand};
@@ -91,15 +90,8 @@ struct QueryArgs {
     /// Stop with an error at an image that cannot be read, instead of leaving it out
     #[arg(long)]
     strict: bool,
-    /// Which rank runs which stage: `auto` measures and plans, `serial` uses rank 0 alone, `orderly` one rank a stage;
-    /// or a file with a mapping such as `load@0 | seg+ext+ind+rank@0,1,2 | out@0`
-    #[arg(long, default_value = "auto", value_name = "auto|serial|orderly|FILE")]
-    mapping: String,
     #[command(flatten)]
     run: PipelineArgs,
-    /// Show at the end what every rank did, by stage
-    #[arg(long)]
-    summary: bool,
     /// Also write what every query costs at every stage to FILE, for `ferret replay`; on one rank
     #[arg(long, value_name = "FILE")]
     record_profile: Option<PathBuf>,
@@ -234,7 +226,7 @@ fn query(args: &QueryArgs) -> Result<(), Box<dyn Error>> {
         db: args.db.clone(),
         k: args.k as usize,
         strict: args.strict,
-        mapping: MappingChoice::from_arg(&args.mapping),
+        mapping: args.run.mapping(),
         tape: args.record_profile.as_ref().map(|_| Tape::default()),
     };
     let found = armature::run(&config, |session| answer(session, args, &wanted))?;
@@ -242,9 +234,7 @@ fn query(args: &QueryArgs) -> Result<(), Box<dyn Error>> {
         write_profile(path, tape, args)?;
     }
     if let Some(Found { answered, skipped, run }) = found {
-        if args.summary {
-            tell(&run);
-        }
+        args.run.tell(&run);
         tell(format_args!("{answered} queries answered, {skipped} images skipped"));
     }
     Ok(())

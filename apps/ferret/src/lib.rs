@@ -36,7 +36,6 @@ pub mod replay;
 pub mod resample;
 pub mod scene;
 pub mod segment;
-mod settings;
 pub mod stages;
 pub mod synth;
 pub mod timing;

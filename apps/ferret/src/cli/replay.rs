@@ -2,10 +2,10 @@
 
 use crate::profile::Profile;
 use crate::replay::{Replay, Replayed, replay};
-use crate::settings::PipelineArgs;
 use armature::pipeline::{Dispatch, MappingChoice};
 use armature_apps::names;
-use armature_apps::terminal::{print, tell};
+use armature_apps::pipeline::PipelineArgs;
+use armature_apps::terminal::print;
 use armature_files::output::Output;
 use clap::{Args, ValueEnum};
 use std::error::Error;
@@ -22,9 +22,6 @@ pub(super) struct ReplayArgs {
     /// Length of the stream; the profile begins again where it is shorter [default: as long as the profile]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     items: Option<u64>,
-    /// Which rank runs which stage, as in `ferret query`
-    #[arg(long, default_value = "auto", value_name = "auto|serial|orderly|FILE")]
-    mapping: String,
     /// Change to another mapping as soon as so many results have arrived; may be given several times
     #[arg(long, value_name = "ITEMS:serial|orderly|FILE", value_parser = parse_remap)]
     remap: Vec<(u64, MappingChoice)>,
@@ -36,9 +33,6 @@ pub(super) struct ReplayArgs {
     /// File for lines of an item's number and the seconds after which it reached the end
     #[arg(long, value_name = "FILE")]
     times: Option<PathBuf>,
-    /// Show at the end what every rank did, by stage
-    #[arg(long)]
-    summary: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -55,7 +49,7 @@ pub(super) fn main(args: &ReplayArgs) -> Result<(), Box<dyn Error>> {
     let wanted = Replay {
         items: args.items.unwrap_or(profile.items.len() as u64),
         profile,
-        mapping: MappingChoice::from_arg(&args.mapping),
+        mapping: args.run.mapping(),
         remaps: args.remap.clone(),
         dispatch: match args.dispatch {
             DispatchArg::OnDemand => Dispatch::OnDemand,
@@ -67,9 +61,7 @@ pub(super) fn main(args: &ReplayArgs) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &args.times {
         write_times(path, &times).map_err(|e| format!("cannot write {}: {e}", names::path(path)))?;
     }
-    if args.summary {
-        tell(&run);
-    }
+    args.run.tell(&run);
     let seconds = run.elapsed.as_secs_f64();
     print(format_args!("replayed {} items in {seconds:.9} s, checksum {checksum:016x}\n", run.delivered))?;
     Ok(())

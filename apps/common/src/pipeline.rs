@@ -1,20 +1,30 @@
-//! What the command line says about a run on ranks.
+//! Options that every pipeline has.
 
+use crate::run::RunArgs;
+use crate::terminal::tell;
+use armature::pipeline::{MappingChoice, Summary};
 use armature::{Balance, Config};
 use clap::Args;
 
 /// Settings of a run of a pipeline.
 #[derive(Debug, Args)]
-pub(crate) struct PipelineArgs {
+pub struct PipelineArgs {
+    /// Which rank runs which stage: `auto` measures and plans, `serial` uses rank 0 alone, `orderly` one rank a stage;
+    /// or a file with a mapping such as `first@0 | second+third@0,1,2`
+    #[arg(long, default_value = "auto", value_name = "auto|serial|orderly|FILE")]
+    mapping: String,
     #[command(flatten)]
-    run: armature_apps::run::RunArgs,
-    /// Whether the mapping changes while the queries run: `live` whenever another one is worth it, `once` at most once,
+    run: RunArgs,
+    /// Whether the mapping changes while the stream runs: `live` whenever another one is worth it, `once` at most once,
     /// `off` never [default: live where it was planned, off where it was given]
     #[arg(long, value_name = "off|once|live", value_parser = parse_balance)]
     balance: Option<Balance>,
     /// The same as --balance off
     #[arg(long, conflicts_with = "balance")]
     no_balance: bool,
+    /// Show at the end what every rank did, by stage
+    #[arg(long)]
+    summary: bool,
 }
 
 impl PipelineArgs {
@@ -22,12 +32,24 @@ impl PipelineArgs {
     ///
     /// # Errors
     /// A variable with a value that cannot be used.
-    pub(crate) fn config(&self) -> armature::Result<Config> {
+    pub fn config(&self) -> armature::Result<Config> {
         let config = self.run.config()?;
         Ok(match self.balance.or(self.no_balance.then_some(Balance::Off)) {
             Some(balance) => config.balance(balance),
             None => config,
         })
+    }
+
+    /// Which rank runs which stage.
+    pub fn mapping(&self) -> MappingChoice {
+        MappingChoice::from_arg(&self.mapping)
+    }
+
+    /// Shows what every rank did, if that was asked for.
+    pub fn tell(&self, summary: &Summary) {
+        if self.summary {
+            tell(summary);
+        }
     }
 }
 
@@ -48,12 +70,12 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
-        run: PipelineArgs,
+        args: PipelineArgs,
     }
 
     fn parse(words: &str) -> Result<PipelineArgs, String> {
         let line = Line::try_parse_from(["test"].into_iter().chain(words.split_whitespace()));
-        line.map(|line| line.run).map_err(|e| e.to_string())
+        line.map(|line| line.args).map_err(|e| e.to_string())
     }
 
     #[test]
