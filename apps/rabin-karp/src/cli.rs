@@ -1,0 +1,221 @@
+//! The command line.
+
+use crate::lines::{Format, Lines};
+use crate::patterns::{MOST_BITS, Patterns};
+use crate::pipeline::{Search, pipeline};
+use crate::text::{MOST_SEGMENT, Part, Repeated, parts};
+use armature::pipeline::Summary;
+use armature::{BoxError, Session};
+use armature_apps::names;
+use armature_apps::pipeline::PipelineArgs;
+use armature_apps::terminal::{self, Reader, tell};
+use armature_files::{output::Output, regular};
+use clap::Parser;
+use std::error::Error;
+use std::ffi::OsString;
+use std::io::{self, BufWriter, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Search texts for patterns, segments spread over the ranks.
+///
+///   rabin-karp needle haystack.txt
+///   mpirun -n 4 rabin-karp --patterns words.txt --count logs/
+///   zcat big.gz | rabin-karp needle other -
+///   rabin-karp foobar --generate foobar:2G --count
+///
+/// Tells the byte at which each match begins, counted from 0, in order; matches may overlap. Patterns and texts are bytes as they
+/// are. Memory does not grow with the text.
+#[derive(Debug, Parser)]
+#[command(version, verbatim_doc_comment, override_usage = USAGE)]
+struct Cli {
+    /// What is looked for, and last what is searched: a file, all files below a directory, or `-` for standard input
+    #[arg(value_name = "PATTERN... FILE|DIR|-")]
+    words: Vec<OsString>,
+    /// Look for every line of this file, too; each rank reads it
+    #[arg(long, value_name = "FILE")]
+    patterns: Option<PathBuf>,
+    /// Search TEXT again and again up to SIZE bytes (K, M, G: times 1024), instead of a file; several make one text
+    #[arg(long, value_name = "TEXT:SIZE", value_parser = parse_repeated)]
+    generate: Vec<Repeated>,
+    /// Bytes of a segment, the unit of work: K, M times 1024
+    #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = parse_segment)]
+    segment: usize,
+    /// Bits of a fingerprint; with few of them most of what is proposed is no match
+    #[arg(long, value_name = "BITS", default_value_t = MOST_BITS, value_parser = clap::value_parser!(u32).range(1..=64))]
+    hash_bits: u32,
+    /// Tell only how many matches each text has
+    #[arg(long)]
+    count: bool,
+    /// How matches are told
+    #[arg(long, value_enum, default_value = "tsv")]
+    format: Format,
+    /// File for the matches [default: the terminal]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    run: PipelineArgs,
+}
+
+const USAGE: &str =
+    "rabin-karp [OPTIONS] PATTERN... FILE|DIR|-\n       rabin-karp [OPTIONS] --generate TEXT:SIZE PATTERN...";
+
+/// Most bytes of a file of patterns.
+const MOST_PATTERNS: u64 = 256 << 20;
+
+/// A number with K, M or G for a power of 1024.
+fn parse_bytes(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'K' | b'k' => (&text[..text.len() - 1], 10),
+        b'M' | b'm' => (&text[..text.len() - 1], 20),
+        b'G' | b'g' => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+fn parse_segment(text: &str) -> Result<usize, String> {
+    let bytes = parse_bytes(text).filter(|bytes| (1..=MOST_SEGMENT as u64).contains(bytes));
+    bytes.map(|bytes| bytes as usize).ok_or_else(|| "expected 1 to 256M bytes, for example 64K".into())
+}
+
+fn parse_repeated(text: &str) -> Result<Repeated, String> {
+    let parts = text.rsplit_once(':').filter(|(text, _)| !text.is_empty());
+    let parsed = parts.and_then(|(text, size)| Some((text, parse_bytes(size)?)));
+    let (text, size) = parsed.ok_or("expected a text and its size in bytes, for example foobar:2G")?;
+    Ok(Repeated { text: text.as_bytes().to_vec(), size })
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    armature_apps::run::end("rabin-karp", run(&Cli::parse()))
+}
+
+impl Cli {
+    /// The patterns, and the name of what is searched unless that is made.
+    fn split(&self) -> Result<(Vec<Vec<u8>>, Option<&Path>), String> {
+        let (words, text) = if self.generate.is_empty() {
+            let (text, words) =
+                self.words.split_last().ok_or(format!("nothing to search; usage: {USAGE}"))?;
+            (words, Some(Path::new(text)))
+        } else {
+            (&self.words[..], None)
+        };
+        let mut patterns: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
+        if let Some(path) = &self.patterns {
+            let refuse = |e: io::Error| format!("cannot read the patterns {}: {e}", names::path(path));
+            let lines = regular::read_at_most(path, MOST_PATTERNS).map_err(refuse)?;
+            // A line end at the end begins no other line.
+            let lines = lines.strip_suffix(b"\n").unwrap_or(&lines);
+            patterns.extend(lines.split(|&byte| byte == b'\n').map(<[u8]>::to_vec));
+        }
+        if patterns.is_empty() {
+            return Err(format!("there is no pattern; usage: {USAGE}"));
+        }
+        Ok((patterns, text))
+    }
+
+    fn parts(&self, text: Option<&Path>) -> Result<Vec<Part>, BoxError> {
+        text.map_or_else(|| Ok(vec![Part::Generated(self.generate.clone())]), parts)
+    }
+}
+
+fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
+    let (patterns, text) = cli.split()?;
+    let patterns = Arc::new(Patterns::new(patterns, cli.hash_bits)?);
+    let search = Search { patterns, segment: cli.segment, count: cli.count };
+    let found = armature::run(&cli.run.config()?, |session| on_rank(session, cli, &search, text))?;
+    if let Some((matches, summary)) = found {
+        cli.run.tell(&summary);
+        tell(format_args!("{matches} matches in {:.3} s", summary.elapsed.as_secs_f64()));
+    }
+    Ok(())
+}
+
+/// One rank's part. Rank 0 has the texts and the output.
+fn on_rank(
+    session: &Session,
+    cli: &Cli,
+    search: &Search,
+    text: Option<&Path>,
+) -> Result<Option<(u64, Summary)>, BoxError> {
+    let parts = if session.is_root() { cli.parts(text)? } else { Vec::new() };
+    let Some(path) = cli.output.as_ref().filter(|_| session.is_root()) else {
+        let terminal = terminal::Output::standard();
+        let reader = terminal.reader();
+        let (mut output, found) = told(session, cli, search, &parts, reader, BufWriter::new(terminal))?;
+        output.flush()?;
+        return Ok(found);
+    };
+    let refuse = |e: io::Error| format!("cannot write {}: {e}", names::path(path));
+    let file = Output::create(path).map_err(refuse)?;
+    let (file, found) = told(session, cli, search, &parts, Reader::default(), file)?;
+    file.commit().map_err(refuse)?;
+    Ok(found)
+}
+
+/// Searches, and writes what is found to `output`, which comes back with the number of matches and how it went.
+fn told<W: Write + Send>(
+    session: &Session,
+    cli: &Cli,
+    search: &Search,
+    parts: &[Part],
+    reader: Reader,
+    output: W,
+) -> Result<(W, Option<(u64, Summary)>), BoxError> {
+    let names = parts.iter().map(Part::name).collect();
+    let mut lines = Lines::new(output, cli.format, names, search.patterns.all(), search.count);
+    let job = pipeline(search, parts, reader, |found| Ok(lines.add(&found)?));
+    let summary = job.mapping(cli.run.mapping()).run(session)?;
+    let (output, matches) = lines.end()?;
+    Ok((output, summary.map(|summary| (matches, summary))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(words: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["rabin-karp"].into_iter().chain(words.split_whitespace()))
+            .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Cli::command().debug_assert();
+        let cli = parse("one two text --segment 4K --hash-bits 9 --count --format json").unwrap();
+        assert_eq!((cli.segment, cli.hash_bits, cli.count, cli.format), (4096, 9, true, Format::Json));
+        let (patterns, text) = cli.split().unwrap();
+        assert_eq!((patterns, text), (vec![b"one".to_vec(), b"two".to_vec()], Some(Path::new("text"))));
+    }
+
+    #[test]
+    fn what_is_made_takes_the_place_of_a_file() {
+        let cli = parse("one two --generate a:b:3M --generate x:5").unwrap();
+        let piece = |text: &str, size| Repeated { text: text.into(), size };
+        assert_eq!(cli.generate, [piece("a:b", 3 << 20), piece("x", 5)]);
+        assert_eq!(cli.split().unwrap().0.len(), 2);
+        assert!(cli.split().unwrap().1.is_none());
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused() {
+        for (words, expected) in [
+            ("a b --segment 0", "expected 1 to 256M"),
+            ("a b --segment 1G", "expected 1 to 256M"),
+            ("a b --hash-bits 0", "1..=64"),
+            ("a --generate foobar", "foobar:2G"),
+            ("a --generate :5", "foobar:2G"),
+            ("a --generate x:99999999999G", "foobar:2G"),
+        ] {
+            let error = parse(words).unwrap_err();
+            assert!(error.contains(expected), "{words}: {error}");
+        }
+        let split = |words| parse(words).unwrap().split().unwrap_err();
+        assert!(split("").contains("nothing to search") && split("text").contains("there is no pattern"));
+        assert!(split("--generate x:5").contains("there is no pattern"));
+    }
+}

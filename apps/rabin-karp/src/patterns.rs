@@ -1,0 +1,201 @@
+//! What is looked for.
+
+use crate::hash::Roll;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// Longest pattern, in bytes: each segment of the text has as many more.
+pub const LONGEST: usize = 16 << 20;
+/// Most bits of a fingerprint.
+pub const MOST_BITS: u32 = 64;
+
+/// A set of patterns, with the fingerprints by which the hash proposes them.
+///
+/// The hash is that of as many bytes as the shortest pattern has: one pass over the text proposes for all of them.
+#[derive(Clone, Debug)]
+pub struct Patterns {
+    patterns: Vec<Vec<u8>>,
+    roll: Roll,
+    longest: usize,
+    /// Ascending, each once.
+    prints: Vec<u64>,
+    /// By fingerprint: the patterns that have it.
+    buckets: Vec<Vec<u32>>,
+    /// Which fingerprints there may be, by their upper bits: most places of a text are ruled out by one look.
+    filter: Vec<u64>,
+}
+
+/// Upper bits of a fingerprint that the filter looks at: 2¹⁵ of them are 4 KiB, which stay in the first cache.
+const FILTER_BITS: u32 = 15;
+
+impl Patterns {
+    /// A set of patterns in this order, with fingerprints of `bits` bits; a pattern that is there already is left out.
+    ///
+    /// # Errors
+    /// If there is none, one is empty or longer than [`LONGEST`], or there cannot be so many bits.
+    pub fn new(patterns: impl IntoIterator<Item = Vec<u8>>, bits: u32) -> Result<Self, PatternError> {
+        if !(1..=MOST_BITS).contains(&bits) {
+            return Err(PatternError::Bits(bits));
+        }
+        let mut kept: Vec<Vec<u8>> = Vec::new();
+        let mut known = std::collections::HashSet::new();
+        for (number, pattern) in patterns.into_iter().enumerate() {
+            match pattern.len() {
+                0 => return Err(PatternError::Empty(number)),
+                1..=LONGEST if known.insert(pattern.clone()) => kept.push(pattern),
+                1..=LONGEST => {}
+                long => return Err(PatternError::Long(number, long)),
+            }
+        }
+        let lengths = || kept.iter().map(Vec::len);
+        let (Some(shortest), Some(longest)) = (lengths().min(), lengths().max()) else {
+            return Err(PatternError::None);
+        };
+        let roll = Roll::new(shortest, bits);
+        let mut printed: Vec<(u64, u32)> = (0..).zip(&kept).map(|(n, p)| (roll.print(p), n)).collect();
+        printed.sort_unstable();
+        let (mut prints, mut buckets): (Vec<u64>, Vec<Vec<u32>>) = Default::default();
+        let mut filter = vec![0; 1 << (FILTER_BITS - 6)];
+        for (print, number) in printed {
+            if prints.last() != Some(&print) {
+                prints.push(print);
+                buckets.push(Vec::new());
+                let bit = filter_bit(print, bits);
+                filter[bit >> 6] |= 1 << (bit & 63);
+            }
+            buckets.last_mut().expect("a bucket has just been made").push(number);
+        }
+        Ok(Patterns { patterns: kept, roll, longest, prints, buckets, filter })
+    }
+
+    /// The patterns, each once, in the order in which they were given.
+    pub fn all(&self) -> &[Vec<u8>] {
+        &self.patterns
+    }
+
+    /// Length of the longest one.
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// The hash by which they are found.
+    pub fn roll(&self) -> &Roll {
+        &self.roll
+    }
+
+    /// The only fingerprint, if all patterns have the same.
+    pub(crate) fn only_print(&self) -> Option<u64> {
+        (self.prints.len() == 1).then(|| self.prints[0])
+    }
+
+    /// The bucket of patterns with this fingerprint.
+    #[inline]
+    pub(crate) fn bucket(&self, print: u64) -> Option<u32> {
+        let bit = filter_bit(print, self.roll.bits());
+        if self.filter[bit >> 6] & 1 << (bit & 63) == 0 {
+            return None;
+        }
+        self.prints.binary_search(&print).ok().map(|bucket| bucket as u32)
+    }
+
+    /// Patterns of a bucket, as numbers in ascending order.
+    ///
+    /// # Panics
+    /// If there is no such bucket: it was proposed by other patterns.
+    pub fn of_bucket(&self, bucket: u32) -> &[u32] {
+        &self.buckets[bucket as usize]
+    }
+
+    /// A number that other patterns, or the same with other bits, are unlikely to have. It tells ranks apart whose files of
+    /// patterns differ.
+    pub fn fingerprint(&self) -> u64 {
+        // Its keys are fixed, and all ranks run one program.
+        let mut hasher = DefaultHasher::new();
+        (&self.patterns, self.roll.bits()).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+/// The bit of the filter for a fingerprint of so many bits.
+#[inline]
+fn filter_bit(print: u64, bits: u32) -> usize {
+    (print >> bits.saturating_sub(FILTER_BITS)) as usize
+}
+
+/// Why there is no such set of patterns. Patterns are numbered from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatternError {
+    /// There is no pattern.
+    None,
+    /// The pattern of this number is empty.
+    Empty(usize),
+    /// The pattern of this number has too many bytes: so many.
+    Long(usize, usize),
+    /// A fingerprint cannot have so many bits.
+    Bits(u32),
+}
+
+impl fmt::Display for PatternError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            PatternError::None => f.write_str("there is no pattern"),
+            PatternError::Empty(number) => {
+                write!(f, "pattern {} is empty, which would match everywhere", number + 1)
+            }
+            PatternError::Long(number, bytes) => {
+                write!(f, "pattern {} has {bytes} bytes, expected at most {LONGEST}", number + 1)
+            }
+            PatternError::Bits(bits) => {
+                write!(f, "a fingerprint has 1 to {MOST_BITS} bits, not {bits}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for PatternError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(text: &str, bits: u32) -> Result<Patterns, PatternError> {
+        Patterns::new(text.split(' ').map(|p| p.as_bytes().to_vec()), bits)
+    }
+
+    #[test]
+    fn patterns_are_kept_once_and_in_order() {
+        let set = patterns("ab abc ab xyz abd", 64).unwrap();
+        assert_eq!(set.all(), [&b"ab"[..], b"abc", b"xyz", b"abd"]);
+        assert_eq!((set.longest(), set.roll().length()), (3, 2));
+        // Those that begin alike share a fingerprint.
+        let bucket = set.bucket(set.roll().print(b"ab")).unwrap();
+        assert_eq!(set.of_bucket(bucket), [0, 1, 3]);
+        assert_eq!(set.bucket(set.roll().print(b"zz")), None);
+    }
+
+    #[test]
+    fn few_bits_put_patterns_together() {
+        let set = patterns("aa bb cc dd ee ff gg hh", 1).unwrap();
+        let all: usize = (0..set.buckets.len()).map(|bucket| set.of_bucket(bucket as u32).len()).sum();
+        assert!(set.buckets.len() <= 2 && all == 8);
+    }
+
+    #[test]
+    fn what_cannot_be_looked_for_is_refused() {
+        assert_eq!(Patterns::new([], 8).unwrap_err(), PatternError::None);
+        assert_eq!(patterns("a  b", 8).unwrap_err(), PatternError::Empty(1));
+        assert_eq!(patterns("a", 0).unwrap_err(), PatternError::Bits(0));
+        assert_eq!(patterns("a", 65).unwrap_err(), PatternError::Bits(65));
+        let long = Patterns::new([vec![0; LONGEST + 1]], 8).unwrap_err().to_string();
+        assert!(long.contains("expected at most"), "{long}");
+    }
+
+    #[test]
+    fn other_patterns_have_another_fingerprint() {
+        let of = |text, bits| patterns(text, bits).unwrap().fingerprint();
+        assert_eq!(of("a b", 8), of("a b", 8));
+        assert!(
+            of("a b", 8) != of("b a", 8) && of("a b", 8) != of("a b", 9) && of("ab c", 8) != of("a bc", 8)
+        );
+    }
+}

@@ -1,0 +1,346 @@
+//! What is searched: files, standard input or a text that is made, cut into segments that overlap.
+
+use armature::BoxError;
+use armature_apps::names;
+use armature_apps::terminal::{Reader as Lines, tell};
+use armature_files::regular;
+use bytes::Bytes;
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+/// Most bytes of a segment, without what it shares with the next one: places in it are numbers of 32 bits.
+pub const MOST_SEGMENT: usize = 256 << 20;
+
+/// A piece of a text that is never on a disk: `text` again and again, until there are so many bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeated {
+    /// What is repeated; not empty.
+    pub text: Vec<u8>,
+    /// Bytes of all repetitions, of which the last may be cut off.
+    pub size: u64,
+}
+
+/// A text with a name of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A file that was named.
+    File(PathBuf),
+    /// A file below a directory that was named: passed over if it cannot be opened.
+    Below(PathBuf),
+    /// Standard input.
+    Standard,
+    /// Pieces, one after the other.
+    Generated(Vec<Repeated>),
+}
+
+impl Part {
+    /// What it is called where matches are told.
+    pub fn name(&self) -> String {
+        match self {
+            Part::File(path) | Part::Below(path) => names::path(path),
+            Part::Standard => "-".into(),
+            Part::Generated(_) => "generated".into(),
+        }
+    }
+
+    /// How many bytes it has, if that is known beforehand.
+    fn size(&self) -> Option<u64> {
+        match self {
+            Part::File(path) | Part::Below(path) => fs::metadata(path).ok().map(|found| found.len()),
+            Part::Standard => None,
+            Part::Generated(pieces) => Some(pieces.iter().map(|piece| piece.size).sum()),
+        }
+    }
+
+    /// Opens it; `None` if it is passed over, which is told.
+    fn open(&self) -> Result<Option<Box<dyn Read + Send>>, BoxError> {
+        let refused = |path: &Path, e: io::Error| format!("cannot read {}: {e}", names::path(path));
+        Ok(Some(match self {
+            Part::File(path) => Box::new(regular::open(path).map_err(|e| refused(path, e))?),
+            Part::Below(path) => match regular::open(path) {
+                Ok(file) => Box::new(file),
+                Err(e) => {
+                    tell(format_args!("skipped {}: {e}", names::path(path)));
+                    return Ok(None);
+                }
+            },
+            Part::Standard => Box::new(io::stdin()),
+            Part::Generated(pieces) => {
+                let nothing: Box<dyn Read + Send> = Box::new(io::empty());
+                pieces.iter().fold(nothing, |before, piece| Box::new(before.chain(Repeating::new(piece))))
+            }
+        }))
+    }
+}
+
+/// The texts that a command line names: a file, standard input as `-`, or all regular files below a directory in the order of
+/// their names. Links below it are not followed; a directory below it that cannot be read is passed over, which is told.
+///
+/// # Errors
+/// If it cannot be read.
+pub fn parts(path: &Path) -> Result<Vec<Part>, BoxError> {
+    if path == Path::new("-") {
+        return Ok(vec![Part::Standard]);
+    }
+    let refused = |e: io::Error| format!("cannot read {}: {e}", names::path(path));
+    if !fs::metadata(path).map_err(refused)?.is_dir() {
+        return Ok(vec![Part::File(path.into())]);
+    }
+    let mut files = Vec::new();
+    let mut waiting = vec![path.to_path_buf()];
+    while let Some(directory) = waiting.pop() {
+        match list(&directory, &mut files) {
+            Ok(below) => waiting.extend(below),
+            Err(e) if directory == path => return Err(refused(e).into()),
+            Err(e) => tell(format_args!("skipped {}: {e}", names::path(&directory))),
+        }
+    }
+    files.sort_unstable();
+    Ok(files.into_iter().map(Part::Below).collect())
+}
+
+/// Adds the regular files of a directory to `files`, and returns the directories in it.
+fn list(directory: &Path, files: &mut Vec<PathBuf>) -> io::Result<Vec<PathBuf>> {
+    let mut below = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            below.push(entry.path());
+        } else if kind.is_file() {
+            files.push(entry.path());
+        }
+    }
+    Ok(below)
+}
+
+/// Reads a text that repeats itself.
+struct Repeating {
+    /// Repetitions up to some thousands of bytes, so that they are copied in long runs.
+    block: Vec<u8>,
+    at: usize,
+    left: u64,
+}
+
+impl Repeating {
+    fn new(piece: &Repeated) -> Self {
+        /// As much as a disk's read usually brings.
+        const BLOCK: usize = 64 << 10;
+        Repeating { block: piece.text.repeat(BLOCK.div_ceil(piece.text.len())), at: 0, left: piece.size }
+    }
+}
+
+impl Read for Repeating {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        let count = buffer.len().min(self.block.len() - self.at).min(left);
+        buffer[..count].copy_from_slice(&self.block[self.at..][..count]);
+        self.at = (self.at + count) % self.block.len();
+        self.left -= count as u64;
+        Ok(count)
+    }
+}
+
+/// Part of a text: the matches that begin in its `own` bytes are found in it alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Number of the text.
+    pub part: u32,
+    /// Where in the text it begins.
+    pub start: u64,
+    /// Bytes up to the next segment.
+    pub own: usize,
+    /// These, and as many of those behind them as a match may reach into.
+    pub bytes: Bytes,
+}
+
+/// How texts are cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Bytes of a segment's own; at least 1.
+    pub segment: usize,
+    /// Bytes that it shares with those behind it: the longest pattern's length less one.
+    pub overlap: usize,
+}
+
+/// The segments of some texts, in order. In memory there is one of them, and what it shares with the next.
+pub struct Segments<'p> {
+    parts: &'p [Part],
+    cut: Cut,
+    /// Whoever reads the result: when it has left, there are no more segments.
+    lines: Lines,
+    /// The number of the next text.
+    next: usize,
+    text: Option<Box<dyn Read + Send>>,
+    /// Where the next segment begins, and what has been read of it.
+    start: u64,
+    read: Vec<u8>,
+    /// Segments that are left, if that is known.
+    left: Option<usize>,
+    failed: bool,
+}
+
+impl<'p> Segments<'p> {
+    /// Those of these texts.
+    pub fn new(parts: &'p [Part], cut: Cut, lines: Lines) -> Self {
+        let sizes = parts.iter().map(Part::size);
+        let left: Option<u64> = sizes.map(|size| Some(size?.div_ceil(cut.segment as u64))).sum();
+        let left = left.and_then(|left| usize::try_from(left).ok());
+        let read = Vec::new();
+        Segments { parts, cut, lines, next: 0, text: None, start: 0, read, left, failed: false }
+    }
+
+    fn advance(&mut self) -> Result<Option<Segment>, BoxError> {
+        let whole = self.cut.segment + self.cut.overlap;
+        loop {
+            let Some(text) = &mut self.text else {
+                let Some(part) = self.parts.get(self.next) else { return Ok(None) };
+                self.next += 1;
+                (self.text, self.start, self.read) = (part.open()?, 0, Vec::new());
+                continue;
+            };
+            // Grows with what comes, as a text may be much shorter.
+            let missing = (whole - self.read.len()) as u64;
+            let part = self.next - 1;
+            let came = text
+                .take(missing)
+                .read_to_end(&mut self.read)
+                .map_err(|e| format!("cannot read {}: {e}", self.parts[part].name()))?;
+            // Fewer bytes than were asked for are the last ones.
+            let ends = (came as u64) < missing && self.read.len() <= self.cut.segment;
+            let own = self.read.len().min(self.cut.segment);
+            let mut behind = Vec::new();
+            if ends {
+                self.text = None;
+            } else {
+                behind.reserve_exact(whole);
+                behind.extend_from_slice(&self.read[own..]);
+            }
+            let bytes = Bytes::from(std::mem::replace(&mut self.read, behind));
+            let start = self.start;
+            self.start += own as u64;
+            if own > 0 {
+                return Ok(Some(Segment { part: part as u32, start, own, bytes }));
+            }
+        }
+    }
+}
+
+impl Iterator for Segments<'_> {
+    type Item = Result<Segment, BoxError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed || self.lines.has_left() {
+            return None;
+        }
+        let next = self.advance().transpose();
+        self.failed = matches!(next, None | Some(Err(_)));
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        next
+    }
+
+    /// What sizes say; files may change while they are read.
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.left.map_or((0, None), |left| (left, Some(left)))
+    }
+}
+
+impl std::fmt::Debug for Segments<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Segments").field("cut", &self.cut).field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn repeated(text: &str, size: u64) -> Repeated {
+        Repeated { text: text.as_bytes().to_vec(), size }
+    }
+
+    fn cut(parts: &[Part], segment: usize, overlap: usize) -> Vec<Segment> {
+        Segments::new(parts, Cut { segment, overlap }, Lines::default()).map(Result::unwrap).collect()
+    }
+
+    fn written(text: &[u8]) -> (tempfile::TempDir, Vec<Part>) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("text"), text).unwrap();
+        let parts = parts(&dir.path().join("text")).unwrap();
+        (dir, parts)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+        #[test]
+        fn segments_make_up_the_text_and_overlap(
+            text in proptest::collection::vec(any::<u8>(), 0..200),
+            segment in 1_usize..40,
+            overlap in 0_usize..60,
+        ) {
+            let (_dir, parts) = written(&text);
+            let segments = cut(&parts, segment, overlap);
+            prop_assert_eq!(segments.len(), text.len().div_ceil(segment));
+            let mut start = 0;
+            for found in segments {
+                prop_assert_eq!(found.start, start as u64);
+                let end = text.len().min(start + segment);
+                prop_assert_eq!(found.own, end - start);
+                prop_assert_eq!(&found.bytes[..], &text[start..text.len().min(end + overlap)]);
+                start = end;
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_follow_each_other_and_are_cut_off() {
+        let parts = [Part::Generated(vec![repeated("foobar", 14), repeated("x", 3)])];
+        let segments = cut(&parts, 100, 5);
+        assert_eq!(&segments[0].bytes[..], b"foobarfoobarfoxxx");
+        let long = cut(&[Part::Generated(vec![repeated("abc", 1_000_000)])], 300_007, 0);
+        let text: Vec<u8> = long.iter().flat_map(|s| s.bytes.to_vec()).collect();
+        assert!(text.len() == 1_000_000 && text.chunks(3).all(|c| b"abc".starts_with(c)));
+    }
+
+    #[test]
+    fn what_is_left_is_known_where_sizes_are() {
+        let parts = [Part::Generated(vec![repeated("a", 10)]), Part::Generated(vec![repeated("b", 4)])];
+        let mut segments = Segments::new(&parts, Cut { segment: 4, overlap: 2 }, Lines::default());
+        assert_eq!(segments.size_hint(), (4, Some(4)));
+        segments.next();
+        assert_eq!(segments.size_hint(), (3, Some(3)));
+        assert_eq!(segments.count(), 3);
+        let endless = [Part::Standard];
+        assert_eq!(
+            Segments::new(&endless, Cut { segment: 4, overlap: 2 }, Lines::default()).size_hint().1,
+            None
+        );
+    }
+
+    #[test]
+    fn files_below_a_directory_come_in_order_and_without_links() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("b")).unwrap();
+        for (name, text) in [("b/z", "first"), ("c", ""), ("d", "last")] {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        std::os::unix::fs::symlink(dir.path().join("d"), dir.path().join("a")).unwrap();
+        let parts = parts(dir.path()).unwrap();
+        let names: Vec<_> = parts.iter().map(Part::name).collect();
+        assert!(names.len() == 3 && names[0].ends_with("b/z") && names[1].ends_with("/c"), "{names:?}");
+        let segments = cut(&parts, 100, 3);
+        assert_eq!(segments.iter().map(|s| s.part).collect::<Vec<_>>(), [0, 2]);
+    }
+
+    #[test]
+    fn a_named_file_that_is_none_is_an_error_and_one_that_was_found_is_passed_over() {
+        assert!(parts(Path::new("/no/such")).unwrap_err().to_string().contains("cannot read /no/such"));
+        let device = [Part::File("/dev/null".into())];
+        let mut segments = Segments::new(&device, Cut { segment: 4, overlap: 2 }, Lines::default());
+        assert!(segments.next().unwrap().unwrap_err().to_string().contains("expected a regular file"));
+        assert!(segments.next().is_none());
+        assert_eq!(cut(&[Part::Below("/no/such".into())], 4, 2), []);
+    }
+}

@@ -1,0 +1,157 @@
+//! The `rabin-karp` command as a user runs it: on threads and under mpirun.
+
+use armature_tests::mpirun::Job;
+use armature_tests::program::{fails, outlives_its_reader, succeeds};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_rabin-karp");
+
+fn command(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(directory).args(arguments);
+    command
+}
+
+fn good(directory: &Path, arguments: &[&str]) -> String {
+    succeeds(&mut command(directory, arguments)).printed
+}
+
+fn bad(directory: &Path, arguments: &[&str]) -> String {
+    fails(&mut command(directory, arguments))
+}
+
+/// A directory of two texts, one of them binary, and an empty one.
+fn texts() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join("texts/below")).unwrap();
+    for (name, text) in [
+        ("texts/below/abra", &b"abracadabra"[..]),
+        ("texts/bytes", b"\0abra\xff\xffabrabra"),
+        ("texts/none", b""),
+    ] {
+        fs::write(dir.path().join(name), text).unwrap();
+    }
+    dir
+}
+
+const MATCHES: &str = "texts/below/abra\t0\tabra
+texts/below/abra\t1\tbra
+texts/below/abra\t7\tabra
+texts/below/abra\t8\tbra
+texts/bytes\t1\tabra
+texts/bytes\t2\tbra
+texts/bytes\t7\tabra
+texts/bytes\t8\tbra
+texts/bytes\t10\tabra
+texts/bytes\t11\tbra
+";
+
+#[test]
+fn any_ranks_segments_and_hashes_tell_the_same_matches() {
+    let dir = texts();
+    fs::write(dir.path().join("words"), "abra\nbra\n").unwrap();
+    for more in [
+        &["abra", "bra", "texts"][..],
+        &["--patterns", "words", "texts", "--ranks", "2"],
+        &["bra", "abra", "abra", "texts", "--patterns", "words", "--segment", "1", "--ranks", "3"],
+        &[
+            "abra",
+            "bra",
+            "texts",
+            "--hash-bits",
+            "1",
+            "--segment",
+            "5",
+            "--ranks",
+            "4",
+            "--mapping",
+            "orderly",
+        ],
+        &["abra", "bra", "texts", "--ranks", "2", "--balance", "live", "--segment", "2"],
+    ] {
+        assert_eq!(good(dir.path(), more), MATCHES, "{more:?}");
+    }
+    good(dir.path(), &["abra", "bra", "texts", "-o", "matches", "--ranks", "3"]);
+    assert_eq!(fs::read_to_string(dir.path().join("matches")).unwrap(), MATCHES);
+}
+
+#[test]
+fn matches_and_counts_are_told_as_tsv_and_json() {
+    let dir = texts();
+    let counts = good(dir.path(), &["abra", "bra", "texts", "--count"]);
+    assert_eq!(counts, "texts/below/abra\t4\ntexts/bytes\t6\ntexts/none\t0\n");
+    let counts = good(dir.path(), &["abra", "texts/bytes", "--count", "--format", "json"]);
+    assert_eq!(counts, "{\"file\":\"texts/bytes\",\"count\":3}\n");
+    let lines = good(dir.path(), &["ra\"", "texts/below/abra", "cad", "texts/bytes", "--format", "json"]);
+    assert_eq!(lines, "");
+    let lines = good(dir.path(), &["dab", "texts/below/abra", "--format", "json"]);
+    assert_eq!(lines, "{\"file\":\"texts/below/abra\",\"offset\":6,\"pattern\":\"dab\"}\n");
+}
+
+#[test]
+fn standard_input_is_searched() {
+    let dir = texts();
+    let mut command = command(dir.path(), &["abra", "-", "--ranks", "2", "--segment", "3"]);
+    command.stdin(Stdio::from(fs::File::open(dir.path().join("texts/below/abra")).unwrap()));
+    assert_eq!(succeeds(&mut command).printed, "-\t0\tabra\n-\t7\tabra\n");
+}
+
+#[test]
+fn a_text_that_is_made_is_searched_in_bounded_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    // In memory at once it would be more than the limit, even once.
+    let line = format!("ulimit -v 600000; exec {PROGRAM} foobar --generate foobar:640M --count --ranks 2");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &line]).current_dir(dir.path());
+    assert_eq!(succeeds(&mut shell).printed, format!("generated\t{}\n", (640 << 20) / 6));
+    let both = ["oo", "x", "--generate", "foo:10", "--generate", "x:2", "--ranks", "2", "--summary"];
+    let said = succeeds(&mut command(dir.path(), &both));
+    assert_eq!(said.printed.lines().count(), 5, "{}", said.printed);
+    assert!(said.messages.contains("pipeline rabin-karp: 1 item") && said.messages.contains("5 matches"));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    outlives_its_reader(|| {
+        command(dir.path(), &["o", "--generate", "foo:300K", "--segment", "4K", "--ranks", "2", "--summary"])
+    });
+}
+
+#[test]
+fn failures_say_what_and_where() {
+    let dir = texts();
+    fs::write(dir.path().join("words"), "one\n\ntwo\n").unwrap();
+    for (arguments, expected) in [
+        (&["", "texts"][..], "pattern 1 is empty"),
+        (&["--patterns", "words", "texts"], "pattern 2 is empty"),
+        (&["--patterns", "no-words", "texts"], "cannot read the patterns no-words"),
+        (&["abra", "no-text"], "cannot read no-text"),
+        (&["abra", "/dev/null"], "expected a regular file"),
+        (&["texts"], "there is no pattern"),
+        (&[], "nothing to search"),
+        (&["abra", "texts", "--segment", "0"], "expected 1 to 256M"),
+        (&["abra", "texts", "-o", "no/such/place"], "cannot write no/such/place"),
+        (&["abra", "texts", "--ranks", "0"], "1..=4096"),
+        (&["abra", "texts", "--mapping", "no-mapping", "--ranks", "2"], "no-mapping"),
+    ] {
+        let messages = bad(dir.path(), arguments);
+        assert!(messages.contains(expected), "{arguments:?}: {messages}");
+    }
+}
+
+#[test]
+fn under_mpirun_it_tells_the_same_matches() {
+    let dir = texts();
+    let texts = dir.path().join("texts/bytes");
+    let mut alone = command(dir.path(), &["ra", "abra", "a"]);
+    let expected = succeeds(alone.arg(&texts)).printed;
+    assert_eq!(expected.lines().count(), 11, "{expected}");
+    for ranks in [2, 3] {
+        let job = ["ra", "abra", "a"].into_iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(word));
+        let outcome = job.arg(&texts).arg("--segment").arg("3").arg("--mapping").arg("orderly").succeeds();
+        assert_eq!(outcome.stdout, expected, "{outcome}");
+    }
+}
