@@ -1,0 +1,104 @@
+//! A product cut into items.
+
+use crate::matrix::{Matrix, Shape};
+use armature::BoxError;
+use serde::{Deserialize, Serialize};
+
+/// Some rows of A and some columns of B, by copy: all that a part of the product needs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Item {
+    /// First row and first column of the part.
+    pub at: (u64, u64),
+    /// Elements of a row of A, and columns of the part.
+    pub size: (u64, u64),
+    /// Rows of A.
+    #[serde(with = "armature::raw")]
+    pub a: Vec<f32>,
+    /// Columns of B, row by row.
+    #[serde(with = "armature::raw")]
+    pub b: Vec<f32>,
+}
+
+/// The items of a product, strip by strip of `side` rows, each from the first to the last column. In memory there is one item and
+/// the rows of one strip; the columns are read anew for each strip.
+#[derive(Debug)]
+pub struct Blocks<'m> {
+    shape: Shape,
+    side: u64,
+    a: &'m Matrix,
+    b: &'m Matrix,
+    /// First row and column of the next item.
+    next: (u64, u64),
+    /// Rows of the present strip.
+    strip: Vec<f32>,
+    failed: bool,
+}
+
+impl<'m> Blocks<'m> {
+    /// Those of `a` · `b`, with up to `side` rows and columns each.
+    ///
+    /// # Panics
+    /// If `side` is 0.
+    pub fn new(shape: Shape, side: u64, a: &'m Matrix, b: &'m Matrix) -> Self {
+        assert!(side > 0, "an item has rows and columns");
+        Blocks { shape, side, a, b, next: (0, 0), strip: Vec::new(), failed: false }
+    }
+
+    fn item(&mut self) -> Result<Item, BoxError> {
+        let Shape { rows, inner, columns } = self.shape;
+        let (row, column) = self.next;
+        if column == 0 {
+            self.strip = self.a.block(row..rows.min(row + self.side), 0..inner)?;
+        }
+        let end = columns.min(column + self.side);
+        let b = self.b.block(0..inner, column..end)?;
+        self.next = if end == columns { (row + self.side, 0) } else { (row, end) };
+        Ok(Item { at: (row, column), size: (inner, end - column), a: self.strip.clone(), b })
+    }
+}
+
+impl Iterator for Blocks<'_> {
+    type Item = Result<Item, BoxError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed || self.next.0 >= self.shape.rows {
+            return None;
+        }
+        let item = self.item();
+        self.failed = item.is_err();
+        Some(item)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let strips = self.shape.rows.saturating_sub(self.next.0).div_ceil(self.side);
+        let whole = strips * self.shape.columns.div_ceil(self.side);
+        let left = usize::try_from(whole - self.next.1.div_ceil(self.side).min(whole)).ok();
+        (left.unwrap_or(usize::MAX), left)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn items_cover_the_product_once_and_say_how_many_are_left() {
+        let shape = Shape { rows: 7, inner: 3, columns: 5 };
+        let (a, b) = (Matrix::made(3, 1), Matrix::made(5, 2));
+        for side in [1, 2, 3, 5, 7, 9] {
+            let mut blocks = Blocks::new(shape, side, &a, &b);
+            let expected = shape.rows.div_ceil(side) * shape.columns.div_ceil(side);
+            let mut covered = vec![0; 35];
+            for left in (0..expected as usize).rev() {
+                let item = blocks.next().unwrap().unwrap();
+                let (height, width) = (item.a.len() as u64 / 3, item.size.1);
+                assert_eq!(item.b.len() as u64, 3 * width);
+                for row in item.at.0..item.at.0 + height {
+                    (item.at.1..item.at.1 + width).for_each(|c| covered[(row * 5 + c) as usize] += 1);
+                }
+                assert_eq!(blocks.size_hint(), (left, Some(left)), "side {side}");
+            }
+            assert!(blocks.next().is_none() && covered.iter().all(|&times| times == 1), "side {side}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! The command line.
+
+use crate::kernel::serial;
+use crate::matrix::{MOST, Matrix, Shape};
+use crate::pipeline::{Factors, pipeline};
+use crate::reduce::Checksum;
+use armature::pipeline::Summary;
+use armature::{BoxError, Session};
+use armature_apps::names;
+use armature_apps::pipeline::PipelineArgs;
+use armature_apps::terminal::print;
+use armature_files::output::Output;
+use clap::{Parser, ValueEnum};
+use std::error::Error;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Multiply two matrices of single precision, streamed through the ranks.
+///
+///   matmul-stream --size 1000 --verify
+///   mpirun -n 4 matmul-stream --shape 5000x3000x4000 --a a.f32 --b b.f32 -o c.f32
+///   mpirun -n 4 matmul-stream --size 300 --item row
+///
+/// Files hold nothing but numbers of 32 bits, row by row, and may be larger than the memory. Without them the matrices are made of
+/// random numbers. The product has the bits of the plain loop.
+#[derive(Debug, Parser)]
+#[command(version, verbatim_doc_comment)]
+struct Cli {
+    /// Rows and columns of both matrices
+    #[arg(long, value_name = "NUMBER", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..=MOST))]
+    size: u64,
+    /// Instead: rows of A, columns of A, columns of B
+    #[arg(long, value_name = "RxIxC", value_parser = parse_shape, conflicts_with = "size")]
+    shape: Option<Shape>,
+    /// File of the left matrix; rank 0 reads it
+    #[arg(long, value_name = "FILE")]
+    a: Option<PathBuf>,
+    /// File of the right matrix; rank 0 reads it
+    #[arg(long, value_name = "FILE")]
+    b: Option<PathBuf>,
+    /// What is sent: blocks of rows and columns, or a row and a column at a time
+    #[arg(long, value_enum, default_value = "block")]
+    item: ItemKind,
+    /// Rows and columns of a block
+    #[arg(long, value_name = "NUMBER", default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=1 << 16))]
+    block: u64,
+    /// File for the product, as those of A and B
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Compute the product on rank 0 alone as well, with all of B in memory, and fail unless both are the same to the bit
+    #[arg(long)]
+    verify: bool,
+    #[command(flatten)]
+    run: PipelineArgs,
+}
+
+/// What an item is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ItemKind {
+    /// A row of A and a column of B, by copy
+    Row,
+    /// A block of rows and one of columns
+    Block,
+}
+
+fn parse_shape(text: &str) -> Result<Shape, String> {
+    let numbers: Option<Vec<u64>> = text.split('x').map(|number| number.parse().ok()).collect();
+    match numbers.as_deref() {
+        Some(&[rows, inner, columns]) if [rows, inner, columns].iter().all(|n| (1..=MOST).contains(n)) => {
+            Ok(Shape { rows, inner, columns })
+        }
+        _ => Err(format!("expected three numbers from 1 to {MOST}, for example 500x300x400")),
+    }
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    armature_apps::run::end("matmul-stream", run(&Cli::parse()))
+}
+
+impl Cli {
+    fn shape(&self) -> Shape {
+        let size = self.size;
+        self.shape.unwrap_or(Shape { rows: size, inner: size, columns: size })
+    }
+
+    fn side(&self) -> u64 {
+        match self.item {
+            ItemKind::Row => 1,
+            ItemKind::Block => self.block,
+        }
+    }
+
+    fn factors(&self) -> Result<Factors, BoxError> {
+        let Shape { rows, inner, columns } = self.shape();
+        let factor = |path: &Option<PathBuf>, (rows, columns), seed| match path {
+            Some(path) => Matrix::open(path, rows, columns),
+            None => Ok(Matrix::made(columns, seed)),
+        };
+        Ok(Factors { a: factor(&self.a, (rows, inner), 1)?, b: factor(&self.b, (inner, columns), 2)? })
+    }
+}
+
+fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
+    let done = armature::run(&cli.run.config()?, |session| on_rank(session, cli))?;
+    if let Some((Checksum(checksum), summary)) = done {
+        cli.run.tell(&summary);
+        let Shape { rows, inner, columns } = cli.shape();
+        let speed = 1e-9 * cli.shape().flops() / summary.elapsed.as_secs_f64().max(1e-9);
+        print(format_args!(
+            "{rows}x{inner} by {inner}x{columns} in {:.3} s, {speed:.2} Gflop/s, checksum {checksum:016x}\n",
+            summary.elapsed.as_secs_f64()
+        ))?;
+        if cli.verify {
+            print("the same bits as the serial loop\n")?;
+        }
+    }
+    Ok(())
+}
+
+/// One rank's part. Rank 0 has the matrices and the output.
+fn on_rank(session: &Session, cli: &Cli) -> Result<Option<(Checksum, Summary)>, BoxError> {
+    let shape = cli.shape();
+    let root = if session.is_root() { Some(Root::new(cli)?) } else { None };
+    let (factors, mut sink) = root.map_or((None, None), |root| (Some(root.factors), Some(root.sink)));
+    let whole = |first, rows: &[f32]| match &mut sink {
+        Some(sink) => sink.take(factors.as_ref(), shape, first, rows),
+        None => Ok(()),
+    };
+    let job = pipeline(shape, cli.side(), factors.as_ref(), whole).mapping(cli.run.mapping());
+    let summary = job.run(session)?;
+    let (Some(sink), Some(summary)) = (sink, summary) else { return Ok(None) };
+    Ok(Some((sink.end(cli)?, summary)))
+}
+
+/// What rank 0 has.
+struct Root {
+    factors: Factors,
+    sink: Sink,
+}
+
+/// What becomes of the product.
+struct Sink {
+    file: Option<Output>,
+    /// All of B, where the product is to be compared.
+    b: Option<Vec<f32>>,
+    checksum: Checksum,
+}
+
+impl Root {
+    fn new(cli: &Cli) -> Result<Self, BoxError> {
+        let factors = cli.factors()?;
+        let Shape { inner, columns, .. } = cli.shape();
+        let b = cli.verify.then(|| factors.b.block(0..inner, 0..columns)).transpose()?;
+        // Before the work, so that it is not done for nothing.
+        let file = cli.output.as_ref().map(|path| Output::create(path)).transpose();
+        let file = file.map_err(|e| refused(cli, &e))?;
+        Ok(Root { factors, sink: Sink { file, b, checksum: Checksum::default() } })
+    }
+}
+
+impl Sink {
+    fn take(
+        &mut self,
+        factors: Option<&Factors>,
+        shape: Shape,
+        first: u64,
+        rows: &[f32],
+    ) -> Result<(), BoxError> {
+        self.checksum.add(rows);
+        if let (Some(b), Some(factors)) = (&self.b, factors) {
+            let end = first + rows.len() as u64 / shape.columns;
+            let a = factors.a.block(first..end, 0..shape.inner)?;
+            compare(
+                first,
+                rows,
+                &serial(&a, b, shape.inner as usize, shape.columns as usize),
+                shape.columns,
+            )?;
+        }
+        if let Some(file) = &mut self.file {
+            for value in rows {
+                file.write_all(&value.to_le_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(self, cli: &Cli) -> Result<Checksum, BoxError> {
+        if let Some(file) = self.file {
+            file.commit().map_err(|e| refused(cli, &e))?;
+        }
+        Ok(self.checksum)
+    }
+}
+
+fn refused(cli: &Cli, error: &io::Error) -> String {
+    let path = cli.output.as_ref().map(|path| names::path(path)).unwrap_or_default();
+    format!("cannot write {path}: {error}")
+}
+
+/// Whether rows, from the one of this number on, are those of the serial loop.
+fn compare(first: u64, rows: &[f32], serial: &[f32], columns: u64) -> Result<(), String> {
+    match rows.iter().zip(serial).position(|(a, b)| a.to_bits() != b.to_bits()) {
+        None if rows.len() == serial.len() => Ok(()),
+        None => Err(format!("there are {} elements instead of {}", rows.len(), serial.len())),
+        Some(at) => {
+            let (row, column) = (first + at as u64 / columns, at as u64 % columns);
+            let (found, expected) = (rows[at], serial[at]);
+            Err(format!("row {row}, column {column}: {found}, but the serial loop has {expected}"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(words: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["matmul-stream"].into_iter().chain(words.split_whitespace()))
+            .map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Cli::command().debug_assert();
+        let cli = parse("--shape 2x3x4 --item row --block 9").unwrap();
+        assert_eq!((cli.shape(), cli.side()), (Shape { rows: 2, inner: 3, columns: 4 }, 1));
+        assert_eq!(parse("--block 9").unwrap().side(), 9);
+        for words in
+            ["--size 0", "--shape 2x3", "--shape 2x0x3", "--shape 2x3x4x5", "--block 0", "--item one"]
+        {
+            assert!(parse(words).is_err(), "{words}");
+        }
+        assert!(parse("--shape 2x3x4 --size 3").unwrap_err().contains("cannot be used with"));
+    }
+
+    #[test]
+    fn a_wrong_bit_is_found() {
+        let right = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        assert_eq!(compare(4, &right, &right, 3), Ok(()));
+        let mut wrong = right;
+        wrong[4] = f32::from_bits(wrong[4].to_bits() ^ 1);
+        assert!(compare(4, &wrong, &right, 3).unwrap_err().starts_with("row 5, column 1: 5"));
+        assert!(compare(4, &right[..3], &right, 3).unwrap_err().contains("3 elements instead of 6"));
+    }
+}

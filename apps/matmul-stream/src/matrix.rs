@@ -1,0 +1,167 @@
+//! Matrices of single precision in files, or made as they are needed.
+
+use armature::BoxError;
+use armature_apps::names;
+use armature_apps::random::Random;
+use armature_files::regular;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Most rows and columns: a product has no more elements than numbers of 64 bits can count bytes.
+pub const MOST: u64 = 1 << 24;
+
+/// The shape of a product C = A · B: A has `rows` rows of `inner` elements, B `inner` rows of `columns`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Rows of A and C.
+    pub rows: u64,
+    /// Columns of A and rows of B.
+    pub inner: u64,
+    /// Columns of B and C.
+    pub columns: u64,
+}
+
+impl Shape {
+    /// Floating-point operations of a product of this shape.
+    pub fn flops(&self) -> f64 {
+        2.0 * self.rows as f64 * self.inner as f64 * self.columns as f64
+    }
+}
+
+/// A matrix whose elements can be read in any order.
+#[derive(Debug)]
+pub struct Matrix {
+    columns: u64,
+    elements: Elements,
+}
+
+#[derive(Debug)]
+enum Elements {
+    /// Of a seed: each element depends on its place alone.
+    Made(u64),
+    /// Row by row, in the order of bytes of this machine.
+    File(File, String),
+}
+
+/// Bytes of an element.
+const ELEMENT: u64 = size_of::<f32>() as u64;
+
+impl Matrix {
+    /// A matrix with so many columns of numbers from 0 to 1, uniformly distributed.
+    pub fn made(columns: u64, seed: u64) -> Self {
+        Matrix { columns, elements: Elements::Made(seed) }
+    }
+
+    /// The matrix in a file: nothing but its elements, row by row, each a little-endian IEEE number of 32 bits.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or does not have as many bytes as a matrix of this shape.
+    pub fn open(path: &Path, rows: u64, columns: u64) -> Result<Self, BoxError> {
+        let name = names::path(path);
+        let refuse = |e: io::Error| format!("cannot read {name}: {e}");
+        let file = regular::open(path).map_err(refuse)?;
+        let (found, expected) = (file.metadata().map_err(refuse)?.len(), rows * columns * ELEMENT);
+        if found != expected {
+            return Err(format!(
+                "{name} has {found} bytes, expected {expected}: {rows} rows of {columns} numbers of 4 bytes"
+            )
+            .into());
+        }
+        Ok(Matrix { columns, elements: Elements::File(file, name) })
+    }
+
+    /// The elements of some neighbouring rows and columns, row by row.
+    ///
+    /// # Errors
+    /// If they cannot be read.
+    pub fn block(&self, rows: Range<u64>, columns: Range<u64>) -> Result<Vec<f32>, BoxError> {
+        let width = (columns.end - columns.start) as usize;
+        let mut values = vec![0.0_f32; (rows.end - rows.start) as usize * width];
+        // Rows that are wanted whole lie behind each other.
+        let (run, runs) = match columns == (0..self.columns) {
+            true => (values.len(), rows.start..rows.start + 1),
+            false => (width, rows),
+        };
+        for (row, values) in runs.zip(values.chunks_exact_mut(run.max(1))) {
+            self.fill(row * self.columns + columns.start, values)?;
+        }
+        Ok(values)
+    }
+
+    /// Fills in elements that lie behind each other, from the one of this number on.
+    fn fill(&self, first: u64, values: &mut [f32]) -> Result<(), BoxError> {
+        match &self.elements {
+            Elements::Made(seed) => {
+                (first..).zip(values).for_each(|(number, value)| *value = made(*seed, number));
+            }
+            Elements::File(file, name) => {
+                let bytes: &mut [u8] = bytemuck::cast_slice_mut(values);
+                file.read_exact_at(bytes, first * ELEMENT).map_err(|e| format!("cannot read {name}: {e}"))?;
+                values.iter_mut().for_each(|value| *value = f32::from_bits(u32::from_le(value.to_bits())));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The element of this number.
+fn made(seed: u64, number: u64) -> f32 {
+    Random::new(seed.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(number << 1)).unit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A file with these elements.
+    fn file(values: &[f32]) -> tempfile::NamedTempFile {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        std::fs::write(file.path(), bytes).unwrap();
+        file
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_are_cut_out_of_files_and_made_alike(
+            (rows, columns) in (1_u64..9, 1_u64..9),
+            corners in proptest::array::uniform4(0_u64..9),
+        ) {
+            let made = Matrix::made(columns, 7);
+            let all = made.block(0..rows, 0..columns).unwrap();
+            let file = file(&all);
+            let read = Matrix::open(file.path(), rows, columns).unwrap();
+            let range = |a: u64, b: u64, end: u64| a.min(b).min(end)..a.max(b).min(end);
+            let (r, c) = (range(corners[0], corners[1], rows), range(corners[2], corners[3], columns));
+            let expected: Vec<f32> =
+                r.clone().flat_map(|row| c.clone().map(move |column| row * columns + column))
+                    .map(|number| all[number as usize]).collect();
+            prop_assert_eq!(&read.block(r.clone(), c.clone()).unwrap(), &expected);
+            prop_assert_eq!(&made.block(r, c).unwrap(), &expected);
+        }
+    }
+
+    #[test]
+    fn elements_are_as_they_should_be_and_differ() {
+        let (a, b) = (Matrix::made(50, 1).block(0..50, 0..50), Matrix::made(50, 2).block(0..50, 0..50));
+        let (a, b) = (a.unwrap(), b.unwrap());
+        assert!(a != b && a.iter().chain(&b).all(|x| (0.0..1.0).contains(x)));
+        for values in [a, b] {
+            let mean = values.iter().sum::<f32>() / values.len() as f32;
+            assert!((0.47..0.53).contains(&mean), "{mean}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_size_is_refused() {
+        let file = file(&[1.0; 6]);
+        assert!(Matrix::open(file.path(), 2, 3).is_ok());
+        let error = Matrix::open(file.path(), 3, 3).unwrap_err().to_string();
+        assert!(error.contains("has 24 bytes, expected 36: 3 rows of 3"), "{error}");
+        assert!(Matrix::open(Path::new("/no/such"), 1, 1).unwrap_err().to_string().contains("/no/such"));
+    }
+}

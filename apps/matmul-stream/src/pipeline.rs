@@ -1,0 +1,124 @@
+//! The product on ranks. This is all that it takes beyond the serial one.
+
+use crate::blocks::{Blocks, Item};
+use crate::kernel::multiply;
+use crate::matrix::{Matrix, Shape};
+use crate::reduce::{Part, Reducer};
+use armature::BoxError;
+use armature::pipeline::{Context, Pipeline, Runnable, Stage, StageResult};
+
+/// Operations that an item costs besides its arithmetic: a nanosecond counts as one, and taking an item apart and putting the
+/// part together takes some hundred.
+const OVERHEAD: f64 = 300.0;
+
+/// What rank 0 alone has of a product.
+#[derive(Debug)]
+pub struct Factors {
+    /// The left one.
+    pub a: Matrix,
+    /// The right one.
+    pub b: Matrix,
+}
+
+/// Multiplies rows by columns.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Dot;
+
+impl Stage for Dot {
+    type In = Item;
+    type Out = Part;
+
+    fn process(&mut self, item: Item, cx: &mut Context) -> StageResult<Part> {
+        let (inner, width) = (item.size.0 as usize, item.size.1 as usize);
+        let height = item.a.len().checked_div(inner).unwrap_or(0);
+        let mut values = vec![0.0; height * width];
+        let flops = OVERHEAD + 2.0 * (height * width * inner) as f64;
+        cx.declare(flops, || multiply(&item.a, &item.b, inner, width, &mut values));
+        Ok(Some(Part { at: item.at, width: item.size.1, values }))
+    }
+}
+
+/// The product as a pipeline, to be given a mapping and run on every rank. Rank 0 alone has `factors`, and shows `whole` the
+/// rows of the product in their order, some at a time, with the number of the first.
+///
+/// An item has up to `side` rows and as many columns; with one of each it is a single dot product.
+pub fn pipeline<'p>(
+    shape: Shape,
+    side: u64,
+    factors: Option<&'p Factors>,
+    mut whole: impl FnMut(u64, &[f32]) -> Result<(), BoxError> + Send + 'p,
+) -> Runnable<'p> {
+    let mut reducer = Reducer::new(shape.columns);
+    Pipeline::try_source("read", move || {
+        factors.into_iter().flat_map(move |Factors { a, b }| Blocks::new(shape, side, a, b))
+    })
+    .stage("dot", || Ok(Dot))
+    .try_for_each("reduce", move |part: Part| match reducer.add(&part)? {
+        Some((first, rows)) => whole(first, rows),
+        None => Ok(()),
+    })
+    .name("matmul-stream")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::serial;
+    use armature::pipeline::MappingChoice;
+    use armature::{BatchMode, Config};
+    use armature_tests::mappings::every_kind;
+    use proptest::prelude::*;
+    use std::sync::Mutex;
+
+    fn factors(shape: Shape) -> Factors {
+        Factors { a: Matrix::made(shape.inner, 1), b: Matrix::made(shape.columns, 2) }
+    }
+
+    fn bits(values: &[f32]) -> Vec<u32> {
+        values.iter().map(|value| value.to_bits()).collect()
+    }
+
+    fn multiplied(shape: Shape, side: u64, ranks: usize, remap: Option<u64>) -> Vec<f32> {
+        let product = Mutex::new(Vec::new());
+        armature::run(&Config::new().ranks(ranks), |session| {
+            let factors = session.is_root().then(|| factors(shape));
+            let mut rows = Vec::new();
+            let mut job = pipeline(shape, side, factors.as_ref(), |first, values| {
+                assert_eq!(first * shape.columns, rows.len() as u64);
+                rows.extend_from_slice(values);
+                Ok(())
+            });
+            job = job.mapping(MappingChoice::Orderly);
+            if let Some(every) = remap {
+                job = job.batch(BatchMode::Fixed(1));
+                for (kind, turn) in every_kind(&[false], ranks).iter().zip(1..) {
+                    job = job.remap_after(turn * every, kind.mapping.clone());
+                }
+            }
+            job.run(session)?;
+            if session.is_root() {
+                *product.lock().unwrap() = rows;
+            }
+            Ok(())
+        })
+        .unwrap();
+        product.into_inner().unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn any_ranks_and_blocks_have_the_bits_of_the_serial_loop(
+            (rows, inner, columns) in (1_u64..20, 1_u64..30, 1_u64..20),
+            side in 1_u64..12,
+            ranks in 1_usize..5,
+            remap in proptest::option::of(1_u64..6),
+        ) {
+            let shape = Shape { rows, inner, columns };
+            let Factors { a, b } = factors(shape);
+            let (a, b) = (a.block(0..rows, 0..inner).unwrap(), b.block(0..inner, 0..columns).unwrap());
+            let expected = serial(&a, &b, inner as usize, columns as usize);
+            prop_assert_eq!(bits(&multiplied(shape, side, ranks, remap)), bits(&expected));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The `matmul-stream` command as a user runs it: on threads and under mpirun.
+
+use armature_tests::mpirun::Job;
+use armature_tests::program::{fails, outlives_its_reader, succeeds};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_matmul-stream");
+const SAME: &str = "the same bits as the serial loop";
+
+fn command(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.current_dir(directory).args(arguments);
+    command
+}
+
+fn good(directory: &Path, arguments: &[&str]) -> String {
+    succeeds(&mut command(directory, arguments)).printed
+}
+
+/// What follows the last `checksum `.
+fn checksum(printed: &str) -> &str {
+    let (_, sum) = printed.rsplit_once("checksum ").unwrap_or_else(|| panic!("no checksum in {printed}"));
+    &sum[..16]
+}
+
+#[test]
+fn any_ranks_and_items_make_the_same_product() {
+    let dir = tempfile::tempdir().unwrap();
+    let shape = ["--shape", "37x29x41", "--verify"];
+    let one = good(dir.path(), &shape);
+    for more in [
+        &["--ranks", "2"][..],
+        &["--ranks", "3", "--item", "row"],
+        &["--ranks", "4", "--block", "8", "--mapping", "orderly"],
+        &["--ranks", "2", "--block", "7", "--balance", "live"],
+        &["--block", "1000"],
+    ] {
+        let printed = good(dir.path(), &[&shape[..], more].concat());
+        assert!(printed.contains(SAME) && checksum(&printed) == checksum(&one), "{more:?}: {printed}");
+    }
+    let said =
+        succeeds(&mut command(dir.path(), &["--size", "50", "--block", "20", "--ranks", "2", "--summary"]));
+    assert!(said.messages.contains("pipeline matmul-stream: 9 items"), "{}", said.messages);
+}
+
+#[test]
+fn files_are_multiplied_and_the_product_is_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, values: &[f32]| {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        fs::write(dir.path().join(name), bytes).unwrap();
+    };
+    write("a", &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    write("b", &[1.0, 0.5, 2.0, -1.0, 3.0, 4.0]);
+    let files = ["--shape", "2x3x2", "--a", "a", "--b", "b", "--verify", "-o", "c"];
+    for more in [&[][..], &["--ranks", "3", "--item", "row"], &["--ranks", "2", "--block", "1"]] {
+        assert!(good(dir.path(), &[&files[..], more].concat()).contains(SAME));
+        let bytes = fs::read(dir.path().join("c")).unwrap();
+        let c: Vec<f32> = bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
+        assert_eq!(c, [14.0, 10.5, 32.0, 21.0], "{more:?}");
+    }
+    // A product is a matrix again.
+    let again = ["--shape", "2x2x2", "--a", "c", "--b", "c", "--verify", "--ranks", "2"];
+    assert!(good(dir.path(), &again).contains(SAME));
+}
+
+#[test]
+fn matrices_larger_than_the_memory_are_multiplied() {
+    let dir = tempfile::tempdir().unwrap();
+    // A of 1.2 GB, all zeros, which take no space on the disk: more than the limit on memory by half.
+    for (name, elements) in [("a", 60_000 * 5_000), ("b", 5_000 * 2)] {
+        fs::File::create(dir.path().join(name)).unwrap().set_len(elements * 4).unwrap();
+    }
+    let words = "--shape 60000x5000x2 --a a --b b --block 64 -o c --ranks 2";
+    let line = format!("ulimit -v 800000; exec {PROGRAM} {words}");
+    let mut shell = Command::new("sh");
+    succeeds(shell.args(["-c", &line]).current_dir(dir.path()));
+    assert_eq!(fs::metadata(dir.path().join("c")).unwrap().len(), 60_000 * 2 * 4);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let dir = tempfile::tempdir().unwrap();
+    outlives_its_reader(|| command(dir.path(), &["--size", "40", "--ranks", "2", "--verify", "--summary"]));
+}
+
+#[test]
+fn failures_say_what_and_where() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("short"), [0; 24]).unwrap();
+    for (arguments, expected) in [
+        (&["--size", "0"][..], "1..=16777216"),
+        (&["--shape", "3"], "expected three numbers"),
+        (&["--a", "nothing"], "cannot read nothing"),
+        (&["--size", "3", "--b", "short"], "short has 24 bytes, expected 36"),
+        (&["--size", "3", "--a", "/dev/zero"], "expected a regular file"),
+        (&["--size", "3", "-o", "no/such/place"], "cannot write no/such/place"),
+        (&["--ranks", "0"], "1..=4096"),
+    ] {
+        let messages = fails(&mut command(dir.path(), arguments));
+        assert!(messages.contains(expected), "{arguments:?}: {messages}");
+    }
+}
+
+#[test]
+fn under_mpirun_it_makes_the_same_product() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = good(dir.path(), &["--size", "90"]);
+    for (ranks, item) in [(2, "row"), (3, "block")] {
+        let words = ["--size", "90", "--block", "16", "--item", item, "--verify"];
+        let outcome = words.into_iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(word)).succeeds();
+        assert!(outcome.stdout.contains(SAME) && checksum(&outcome.stdout) == checksum(&one), "{outcome}");
+    }
+}
