@@ -88,7 +88,7 @@ mod tests {
         for side in [1, 2, 3, 5, 7, 9] {
             let mut blocks = Blocks::new(shape, side, &a, &b);
             let expected = shape.rows.div_ceil(side) * shape.columns.div_ceil(side);
-            let mut covered = vec![0; 35];
+            let mut covered = [0; 35];
             for left in (0..expected as usize).rev() {
                 let item = blocks.next().unwrap().unwrap();
                 let (height, width) = (item.a.len() as u64 / 3, item.size.1);
