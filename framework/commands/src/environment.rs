@@ -1,0 +1,78 @@
+//! Which variables commands do not get: those by which an MPI library or a batch system would take them for ranks.
+//!
+//! Settings of MPI libraries go with them: launchers hand many to their ranks that look like those of a user
+//! (`OMPI_MCA_ess`, `OMPI_MCA_pmix`) and with which another launcher does not work. What a command needs is set for it.
+
+/// Beginnings of names: Open MPI and its run-time systems, PMIx, PMI with Hydra, MPICH, MVAPICH, Intel MPI, Cray's launcher; and
+/// of `srun` what is about the step that a rank is part of. The job around it commands may know: they may ask for a step.
+const REMOVED: [&str; 22] = [
+    "OMPI_",
+    "ORTE_",
+    "OPAL_",
+    "PRTE_",
+    "PMIX_",
+    "PMI_",
+    "HYDI_",
+    "HYDRA_",
+    "MPI_LOCAL",
+    "MPICH_",
+    "MPIR_",
+    "MV2_",
+    "I_MPI_",
+    "PALS_",
+    "SLURM_STEP",
+    "SLURM_SRUN_",
+    "SLURM_LAUNCH_",
+    "SLURM_PMI",
+    "SLURM_MPI_TYPE",
+    "SLURM_CPU_BIND",
+    "SLURM_MEM_BIND",
+    "SLURM_DISTRIBUTION",
+];
+
+/// Whole names: a rank's place in its step, and the sizes of the step, which a step inside would take for its own.
+const REMOVED_NAMES: [&str; 8] = [
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURM_NODEID",
+    "SLURM_GTIDS",
+    "SLURM_TASK_PID",
+    "SLURM_NTASKS",
+    "SLURM_NPROCS",
+    "SLURM_CPUS_PER_TASK",
+];
+
+/// A user's consent that launchers may run as root: it holds for theirs as well.
+const KEPT: [&str; 2] = ["OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT"];
+
+/// Whether commands do not get a variable.
+pub(crate) fn is_removed(name: &str) -> bool {
+    let starts_with_one_of = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
+    let removed = starts_with_one_of(&REMOVED) || REMOVED_NAMES.contains(&name);
+    removed && !starts_with_one_of(&KEPT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_a_rank_is_removed() {
+        let open_mpi =
+            ["OMPI_COMM_WORLD_RANK", "OMPI_MCA_ess", "PMIX_RANK", "PMIX_SERVER_URI2", "PRTE_LAUNCHED"];
+        let others = ["PMI_RANK", "PMI_FD", "HYDI_CONTROL_FD", "MPI_LOCALRANKID", "I_MPI_FABRICS"];
+        let slurm = ["SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_CPU_BIND_TYPE", "SLURM_NTASKS"];
+        for name in open_mpi.iter().chain(&others).chain(&slurm) {
+            assert!(is_removed(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn everything_else_stays() {
+        let slurm = ["SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_SUBMIT_DIR"];
+        let others = ["PATH", "OMPI", "OMP_NUM_THREADS", "LD_LIBRARY_PATH", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
+        for name in slurm.iter().chain(&others) {
+            assert!(!is_removed(name), "{name}");
+        }
+    }
+}

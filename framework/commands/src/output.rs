@@ -1,0 +1,380 @@
+//! The output of all commands in one file, which is its own index.
+//!
+//! A file begins with a line that says what it is. Behind it are pieces: a header of 32 bytes, and what a command has written.
+//! Headers have fixed places relative to one another, so that nothing that a command writes is taken for one, and a checksum, so
+//! that the end of a file whose writer died is found. A reader goes from header to header.
+//!
+//! | bytes of a header | |
+//! |---|---|
+//! | 0–3 | `AOUT` |
+//! | 4–7 | 1: standard output, 2: standard error |
+//! | 8–15 | number of the command |
+//! | 16–19 | attempt |
+//! | 20–23 | bytes behind the header |
+//! | 24–27 | 0 |
+//! | 28–31 | checksum (CRC-32) of the others |
+//!
+//! Numbers are little endian.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, IoSlice, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use armature_files::regular::{self, Links};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{Body, Wire, take};
+
+const FIRST_LINE: &[u8] = b"armature output of commands, 1\n";
+const MAGIC: [u8; 4] = *b"AOUT";
+const HEADER: usize = 32;
+
+/// What a command writes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// What one command wrote in one attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OutputKey {
+    /// The number of its request.
+    pub id: u64,
+    /// The attempt.
+    pub attempt: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    key: OutputKey,
+    stream: Stream,
+    length: u32,
+}
+
+impl Piece {
+    fn header(self) -> Vec<u8> {
+        let mut header = MAGIC.to_vec();
+        self.put(&mut header);
+        crc32fast::hash(&header).put(&mut header);
+        header
+    }
+
+    fn of(header: &[u8; HEADER]) -> Option<Piece> {
+        let (checked, checksum) = header.split_last_chunk()?;
+        let is_whole = u32::from_le_bytes(*checksum) == crc32fast::hash(checked);
+        checked.strip_prefix(&MAGIC).filter(|_| is_whole).and_then(take)
+    }
+}
+
+/// What stands in a header between its first and its last four bytes.
+impl Wire for Piece {
+    fn put(&self, to: &mut Vec<u8>) {
+        let stream: u32 = match self.stream {
+            Stream::Stdout => 1,
+            Stream::Stderr => 2,
+        };
+        stream.put(to);
+        self.key.id.put(to);
+        self.key.attempt.put(to);
+        self.length.put(to);
+        0_u32.put(to);
+    }
+
+    fn take(from: &mut Body<'_>) -> Option<Self> {
+        let stream = match u32::take(from)? {
+            1 => Stream::Stdout,
+            2 => Stream::Stderr,
+            _ => return None,
+        };
+        let key = OutputKey { id: Wire::take(from)?, attempt: Wire::take(from)? };
+        let length = Wire::take(from)?;
+        u32::take(from).map(|_| Piece { key, stream, length })
+    }
+}
+
+/// Appends to an output file. Nobody else does meanwhile.
+#[derive(Debug)]
+pub(crate) struct OutputWriter {
+    file: File,
+    path: PathBuf,
+    end: u64,
+    /// Writing has failed: said once, and tried again with each piece.
+    has_failed: bool,
+}
+
+impl OutputWriter {
+    /// Goes on where a file ends; a torn end is cut off.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let wrong =
+            |what: String| Error::new(ErrorKind::Output, format!("output file {}: {what}", path.display()));
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true);
+        let file =
+            regular::open_with(path, &mut options, Links::Followed).map_err(|e| wrong(e.to_string()))?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            wrong("another run writes to it: expected a file of its own for each rank".into())
+        })?;
+        let mut writer = OutputWriter { file, path: path.into(), end: 0, has_failed: false };
+        let length = writer.file.metadata().map_err(|e| wrong(e.to_string()))?.len();
+        let mut line = vec![0; FIRST_LINE.len().min(usize::try_from(length).unwrap_or(usize::MAX))];
+        writer.file.read_exact(&mut line).map_err(|e| wrong(e.to_string()))?;
+        if !FIRST_LINE.starts_with(&line) {
+            return Err(wrong(
+                "it is no output file of commands: expected one, or a name that is free".into(),
+            ));
+        }
+        if line.len() < FIRST_LINE.len() {
+            // It is new, or its writer died at once.
+            writer.append(&[IoSlice::new(FIRST_LINE)]).map_err(|e| wrong(e.to_string()))?;
+        } else {
+            let log = OutputLog::read(path)?;
+            writer.end = log.end;
+            writer.cut().map_err(|e| wrong(e.to_string()))?;
+        }
+        Ok(writer)
+    }
+
+    /// Appends what a command has written; false if that is not possible, which is said once.
+    pub(crate) fn write(&mut self, id: u64, attempt: u32, stream: Stream, bytes: &[u8]) -> bool {
+        let key = OutputKey { id, attempt };
+        // What is read from a pipe at once is far smaller.
+        let pieces = bytes.chunks(u32::MAX as usize);
+        let written = pieces.map(|bytes| (Piece { key, stream, length: bytes.len() as u32 }.header(), bytes));
+        for (header, bytes) in written {
+            if let Err(error) = self.append(&[IoSlice::new(&header), IoSlice::new(bytes)]) {
+                // Half a piece would hide those behind it.
+                let _ = self.cut();
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    eprintln!("armature: output of commands is lost: {}: {error}", self.path.display());
+                }
+                return false;
+            }
+        }
+        true
+    }
+
+    fn append(&mut self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(self.end))?;
+        let total: usize = parts.iter().map(|part| part.len()).sum();
+        let mut written = self.file.write_vectored(parts)?;
+        for part in parts {
+            let already = written.min(part.len());
+            written -= already;
+            self.file.write_all(&part[already..])?;
+        }
+        self.end += total as u64;
+        Ok(())
+    }
+
+    fn cut(&self) -> io::Result<()> {
+        self.file.set_len(self.end)
+    }
+}
+
+/// The output files of a run: what each command wrote.
+///
+/// ```no_run
+/// use armature_commands::{OutputLog, Stream};
+///
+/// let log = OutputLog::read("outputs/rank-0".as_ref())?;
+/// for (key, stream) in log.keys() {
+///     let bytes = log.length(key, stream);
+///     println!("command {}, attempt {}: {bytes} bytes to {stream:?}", key.id, key.attempt);
+///     log.copy(key, stream, &mut std::io::stdout())?;
+/// }
+/// # Ok::<(), armature_commands::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct OutputLog {
+    files: Vec<PathBuf>,
+    pieces: BTreeMap<(OutputKey, Stream), Vec<Place>>,
+    end: u64,
+    torn: u64,
+}
+
+/// Where a piece is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    file: usize,
+    start: u64,
+    length: u32,
+}
+
+impl OutputLog {
+    /// Reads which pieces a file has. A file that is being written can be read; its end may be torn.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Output`] if it cannot be read, or is none of these files.
+    pub fn read(path: &Path) -> Result<Self> {
+        let mut log = OutputLog::default();
+        log.add(path)?;
+        Ok(log)
+    }
+
+    /// Adds another file of the same run, such as that of another rank.
+    ///
+    /// # Errors
+    /// As [`read`](OutputLog::read).
+    pub fn add(&mut self, path: &Path) -> Result<()> {
+        let wrong =
+            |what: String| Error::new(ErrorKind::Output, format!("output file {}: {what}", path.display()));
+        let file = regular::open(path).map_err(|error| wrong(error.to_string()))?;
+        let length = file.metadata().map_err(|error| wrong(error.to_string()))?.len();
+        // Many commands write little: a buffer of this size takes in some dozens of pieces at once.
+        let mut reader = BufReader::with_capacity(1 << 13, file);
+        let mut line = vec![0; FIRST_LINE.len()];
+        if reader.read_exact(&mut line).is_err() || line != FIRST_LINE {
+            return Err(wrong("it is no output file of commands".into()));
+        }
+        let number = self.files.len();
+        let mut end = FIRST_LINE.len() as u64;
+        loop {
+            let mut header = [0; HEADER];
+            if reader.read_exact(&mut header).is_err() {
+                break;
+            }
+            let Some(Piece { key, stream, length: bytes }) = Piece::of(&header) else { break };
+            let start = end + HEADER as u64;
+            if start + u64::from(bytes) > length || reader.seek_relative(i64::from(bytes)).is_err() {
+                break;
+            }
+            end = start + u64::from(bytes);
+            self.pieces.entry((key, stream)).or_default().push(Place { file: number, start, length: bytes });
+        }
+        self.files.push(path.into());
+        self.end = end;
+        self.torn += length.saturating_sub(end);
+        Ok(())
+    }
+
+    /// The commands that wrote something, by number and attempt, and to which stream.
+    pub fn keys(&self) -> impl Iterator<Item = (OutputKey, Stream)> {
+        self.pieces.keys().copied()
+    }
+
+    /// How many bytes a command wrote to a stream.
+    pub fn length(&self, key: OutputKey, stream: Stream) -> u64 {
+        self.places(key, stream).iter().map(|place| u64::from(place.length)).sum()
+    }
+
+    /// Bytes at the ends of files that are no whole pieces: their writers died, or are at it.
+    pub fn torn(&self) -> u64 {
+        self.torn
+    }
+
+    /// Copies what a command wrote to a stream; nothing if it wrote nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Output`] if the file cannot be read any more, or `to` be written to.
+    pub fn copy(&self, key: OutputKey, stream: Stream, to: &mut dyn Write) -> Result<()> {
+        for places in self.places(key, stream).chunk_by(|a, b| a.file == b.file) {
+            let path = &self.files[places[0].file];
+            let copied = regular::open(path).and_then(|mut file| {
+                places.iter().try_for_each(|place| {
+                    file.seek(SeekFrom::Start(place.start))?;
+                    io::copy(&mut (&mut file).take(place.length.into()), to).map(|_| ())
+                })
+            });
+            copied
+                .map_err(Error::io(ErrorKind::Output, format!("copy from output file {}", path.display())))?;
+        }
+        Ok(())
+    }
+
+    fn places(&self, key: OutputKey, stream: Stream) -> &[Place] {
+        self.pieces.get(&(key, stream)).map_or(&[], Vec::as_slice)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(log: &OutputLog, id: u64, attempt: u32, stream: Stream) -> Vec<u8> {
+        let (mut bytes, key) = (Vec::new(), OutputKey { id, attempt });
+        log.copy(key, stream, &mut bytes).unwrap();
+        assert_eq!(log.length(key, stream), bytes.len() as u64);
+        bytes
+    }
+
+    #[test]
+    fn each_command_has_its_own_output_also_one_that_looks_like_headers() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rank-0");
+        let mut writer = OutputWriter::open(&path).unwrap();
+        let key = OutputKey { id: 1, attempt: 1 };
+        let hostile = Piece { key, stream: Stream::Stdout, length: 5 }.header();
+        assert!(writer.write(1, 1, Stream::Stdout, b"one"));
+        assert!(writer.write(1 << 40, 1, Stream::Stdout, &hostile));
+        assert!(writer.write(1, 1, Stream::Stderr, b"\0\xff"));
+        assert!(writer.write(1, 2, Stream::Stdout, b"again"));
+        assert!(writer.write(1, 1, Stream::Stdout, b" two"));
+        assert!(OutputWriter::open(&path).unwrap_err().to_string().contains("another run writes to it"));
+        drop(writer);
+        let log = OutputLog::read(&path).unwrap();
+        assert_eq!(text(&log, 1, 1, Stream::Stdout), b"one two");
+        assert_eq!(text(&log, 1, 1, Stream::Stderr), b"\0\xff");
+        assert_eq!(text(&log, 1, 2, Stream::Stdout), b"again");
+        assert_eq!(text(&log, 1 << 40, 1, Stream::Stdout), hostile);
+        assert_eq!(text(&log, 2, 1, Stream::Stdout), b"");
+        assert_eq!((log.keys().count(), log.torn()), (4, 0));
+    }
+
+    /// Cut at each byte: what is whole is read, and a writer goes on behind it.
+    #[test]
+    fn a_torn_end_is_cut_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rank-0");
+        let mut writer = OutputWriter::open(&path).unwrap();
+        writer.write(1, 1, Stream::Stdout, b"one");
+        let whole = writer.end;
+        writer.write(2, 1, Stream::Stdout, b"two");
+        drop(writer);
+        let bytes = std::fs::read(&path).unwrap();
+        for length in 0..bytes.len() {
+            std::fs::write(&path, &bytes[..length]).unwrap();
+            let mut writer = OutputWriter::open(&path).unwrap();
+            writer.write(3, 1, Stream::Stdout, b"three");
+            drop(writer);
+            let log = OutputLog::read(&path).unwrap();
+            let first: &[u8] = if length as u64 >= whole { b"one" } else { b"" };
+            assert_eq!(text(&log, 1, 1, Stream::Stdout), first, "cut at {length}");
+            assert_eq!(text(&log, 2, 1, Stream::Stdout), b"");
+            assert_eq!((text(&log, 3, 1, Stream::Stdout).as_slice(), log.torn()), (b"three".as_slice(), 0));
+        }
+    }
+
+    #[test]
+    fn files_of_others_are_refused_and_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("precious");
+        std::fs::write(&path, "dear diary\n").unwrap();
+        for error in [OutputWriter::open(&path).map(|_| ()), OutputLog::read(&path).map(|_| ())] {
+            assert!(error.unwrap_err().to_string().contains("it is no output file of commands"));
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), b"dear diary\n");
+    }
+
+    #[test]
+    fn several_files_are_one_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = ["a", "b"].map(|name| dir.path().join(name));
+        for path in &paths {
+            OutputWriter::open(path).unwrap().write(
+                7,
+                1,
+                Stream::Stdout,
+                path.as_os_str().as_encoded_bytes(),
+            );
+        }
+        let mut log = OutputLog::read(&paths[0]).unwrap();
+        log.add(&paths[1]).unwrap();
+        let both = paths.map(|path| path.as_os_str().as_encoded_bytes().to_vec()).concat();
+        assert_eq!(text(&log, 7, 1, Stream::Stdout), both);
+    }
+}

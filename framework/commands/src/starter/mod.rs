@@ -1,0 +1,265 @@
+//! The starter: a process with one thread, which starts commands, looks after them, and tells what became of them.
+//!
+//! README.md beside this file has its processes, states and invariants.
+
+mod orphans;
+mod running;
+mod spawn;
+pub(crate) mod tree;
+mod watch;
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, getppid, set_child_subreaper, set_parent_process_death_signal};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+
+use crate::connection::Connection;
+use crate::error::Result;
+use crate::event::{Ended, Event, Stopped};
+use crate::message::{FromStarter, Setup, ToStarter};
+use crate::output::OutputWriter;
+use crate::poll::{Interest, wait};
+use crate::request::Request;
+use orphans::Orphans;
+use running::Running;
+
+/// Bytes that are copied at once from a command to the output file: what a pipe holds.
+const PIECE: usize = 1 << 16;
+
+/// How long the end of a command is held back because a process that it has left behind does not go although it was killed, as
+/// one does that waits for a dead file server.
+const UNKILLABLE: Duration = Duration::from_secs(10);
+
+/// Runs commands until the caller is gone. Returns the exit code.
+pub(crate) fn run(guard: Pid) -> i32 {
+    match Starter::new(guard).and_then(|mut starter| starter.serve()) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("armature: the starter of commands: {error}");
+            1
+        }
+    }
+}
+
+struct Starter {
+    guard: Pid,
+    connection: Connection<ToStarter>,
+    /// Becomes readable when a child has ended, or a signal has come.
+    signals: UnixStream,
+    setup: Setup,
+    output: Option<OutputWriter>,
+    queue: VecDeque<Request>,
+    running: Vec<Running>,
+    orphans: Orphans,
+    started: u64,
+    buffer: Vec<u8>,
+    /// The caller or the guard is gone: everything is to end.
+    closing: bool,
+}
+
+type Outcomes<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+impl Starter {
+    fn new(guard: Pid) -> Outcomes<Self> {
+        let (signals, sender) = UnixStream::pair()?;
+        signals.set_nonblocking(true)?;
+        for signal in [SIGCHLD, SIGHUP, SIGINT, SIGTERM] {
+            signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
+        }
+        set_child_subreaper(Some(rustix::process::getpid()))?;
+        // The guard's death wakes us up; that it is dead is seen by who our parent is.
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        free_of_cores();
+        let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        Ok(Starter {
+            guard,
+            connection: Connection::new(socket)?,
+            signals,
+            setup: Setup { output: None, cores: 1, grace: Duration::ZERO },
+            output: None,
+            queue: VecDeque::new(),
+            running: Vec::new(),
+            orphans: Orphans::default(),
+            started: 0,
+            buffer: vec![0; PIECE],
+            closing: false,
+        })
+    }
+
+    fn serve(&mut self) -> Outcomes {
+        while !(self.closing && self.running.is_empty() && self.orphans.is_empty()) {
+            self.wait()?;
+            let now = Instant::now();
+            if !self.closing {
+                for message in self.connection.receive()? {
+                    self.handle(message, now)?;
+                }
+                if self.connection.is_closed() || getppid() != Some(self.guard) {
+                    self.close(now);
+                }
+            }
+            self.look_after(now)?;
+            self.start()?;
+            // That nobody reads any more is no error.
+            self.connection.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Waits for messages, signals and output, or until a command is to be looked at.
+    fn wait(&mut self) -> Outcomes {
+        let looks =
+            self.running.iter().filter(|command| command.is_watched()).map(|command| command.watch.next());
+        let next = looks.chain(self.orphans.next()).min();
+        let limit = next.map(|next| next.saturating_duration_since(Instant::now()));
+        let interest = match self.connection.is_pending() {
+            true => Interest::ReadAndWrite,
+            false => Interest::Read,
+        };
+        let mut fds = vec![(self.signals.as_fd(), Interest::Read)];
+        // A socket that has been closed is always readable.
+        if !self.closing {
+            fds.push((self.connection.as_fd(), interest));
+        }
+        let others = fds.len();
+        let pipes = |command: &Running| command.pipes.iter().flatten().count();
+        for command in &self.running {
+            fds.extend(command.pipes.iter().flatten().map(|pipe| (pipe.as_fd(), Interest::Read)));
+        }
+        let ready = wait(&fds, limit)?;
+        if ready[0] {
+            // Several signals may have left one byte or many; which they were is found out by looking.
+            while matches!((&self.signals).read(&mut self.buffer), Ok(count) if count == self.buffer.len()) {}
+        }
+        let mut ready = &ready[others..];
+        for command in &mut self.running {
+            let (own, rest) = ready.split_at(pipes(command));
+            if own.contains(&true) {
+                command.copy_output(&mut self.output, &mut self.buffer, false);
+            }
+            ready = rest;
+        }
+        Ok(())
+    }
+
+    fn handle(&mut self, message: ToStarter, now: Instant) -> Result<()> {
+        match message {
+            ToStarter::Setup(setup) => {
+                let opened = setup.output.as_deref().map(OutputWriter::open).transpose();
+                self.setup = setup;
+                let refusal = match opened {
+                    Ok(output) => {
+                        self.output = output;
+                        None
+                    }
+                    Err(error) => Some(error.to_string()),
+                };
+                self.connection.queue(&FromStarter::Ready(refusal))
+            }
+            ToStarter::Run(request) => {
+                self.queue.push_back(*request);
+                Ok(())
+            }
+            ToStarter::Cancel(id) => {
+                if let Some(at) = self.queue.iter().position(|request| request.id == id) {
+                    self.queue.remove(at);
+                    let why = "it was cancelled before".to_string();
+                    let ended = Ended { stopped: Some(Stopped::Cancelled), ..Ended::not_started(why) };
+                    return self.tell(Event::Ended { id, ended });
+                }
+                if let Some(command) = self.running.iter_mut().find(|command| command.id == id) {
+                    command.watch.stop(Stopped::Cancelled, now);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Everything is to end.
+    fn close(&mut self, now: Instant) {
+        self.closing = true;
+        self.queue.clear();
+        for command in &mut self.running {
+            command.watch.stop(Stopped::Cancelled, now);
+        }
+    }
+
+    fn look_after(&mut self, now: Instant) -> Outcomes {
+        for command in &mut self.running {
+            command.notice_end(now)?;
+        }
+        // At these moments it matters whose processes are whose.
+        let is_moment = |command: &Running| command.has_ended() || now >= command.watch.next();
+        if self.running.iter().any(is_moment) || self.orphans.is_due(now) || self.closing {
+            self.orphans.look(&mut self.running, self.closing, now);
+        }
+        for command in &mut self.running {
+            command.look(&self.orphans.of(&command.mark), now);
+        }
+        let mut at = 0;
+        while at < self.running.len() {
+            let command = &mut self.running[at];
+            let is_over = command.has_ended()
+                && (!self.orphans.any_of(&command.mark)
+                    || self.orphans.has_waited(&command.mark, now, UNKILLABLE));
+            if !is_over {
+                at += 1;
+                continue;
+            }
+            command.copy_output(&mut self.output, &mut self.buffer, true);
+            let mut command = self.running.swap_remove(at);
+            self.orphans.forget(&command.mark);
+            if let Some(ended) = command.ended() {
+                command.pipes = [None, None];
+                self.tell(Event::Ended { id: command.id, ended })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts what there are cores for, in the order in which it was asked for.
+    fn start(&mut self) -> Result<()> {
+        while let Some(request) = self.queue.front() {
+            let used: u64 = self.running.iter().map(|command| u64::from(command.cores)).sum();
+            if !self.running.is_empty() && used + u64::from(request.cores) > u64::from(self.setup.cores) {
+                break;
+            }
+            let Some(request) = self.queue.pop_front() else { break };
+            self.started += 1;
+            let mark = format!("{}.{}", self.guard.as_raw_nonzero(), self.started);
+            let start = Instant::now();
+            let event = match spawn::spawn(&request, &mark, self.output.is_some()) {
+                Ok(spawned) => {
+                    let command = Running::new(&request, spawned, mark, start, self.setup.grace);
+                    let process = command.pid.as_raw_nonzero().get().unsigned_abs();
+                    self.running.push(command);
+                    Event::Started { id: request.id, process }
+                }
+                Err(why) => Event::Ended { id: request.id, ended: Ended::not_started(why) },
+            };
+            self.tell(event)?;
+        }
+        Ok(())
+    }
+
+    /// When everything is to end, nothing is told any more: the end of the connection says it.
+    fn tell(&mut self, event: Event) -> Result<()> {
+        if self.closing {
+            return Ok(());
+        }
+        self.connection.queue(&FromStarter::Event(event))
+    }
+}
+
+/// A launcher may have bound the caller to a core; commands are bound by nobody.
+fn free_of_cores() {
+    let mut all = CpuSet::new();
+    (0..CpuSet::MAX_CPU).for_each(|core| all.set(core));
+    // The system takes those that we may use. If it refuses, commands run where the caller does.
+    let _ = sched_setaffinity(None, &all);
+}

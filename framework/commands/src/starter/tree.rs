@@ -1,0 +1,190 @@
+//! Processes as `/proc` has them: who descends from whom, what they hold and have computed.
+//!
+//! A process may end at any moment: what is asked of one that is gone is nothing.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+
+/// The children of a process. The kernel lists them by the thread that started them.
+pub(crate) fn children(of: Pid) -> Vec<Pid> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{}/task", of.as_raw_nonzero())) else { return Vec::new() };
+    let mut children = Vec::new();
+    for thread in threads.flatten() {
+        match fs::read_to_string(thread.path().join("children")) {
+            Ok(list) => children.extend(pids(&list)),
+            // The kernel has no such lists, or the thread has just ended.
+            Err(_) if !has_lists() => return children_by_walk(of),
+            Err(_) => {}
+        }
+    }
+    children
+}
+
+/// The children of this process, which has one thread.
+pub(crate) fn own_children() -> Vec<Pid> {
+    match fs::read_to_string("/proc/thread-self/children") {
+        Ok(list) => pids(&list).collect(),
+        Err(_) => children_by_walk(getpid()),
+    }
+}
+
+fn has_lists() -> bool {
+    fs::metadata("/proc/thread-self/children").is_ok()
+}
+
+fn pids(list: &str) -> impl Iterator<Item = Pid> {
+    list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok().and_then(Pid::from_raw))
+}
+
+/// The same where the kernel was built without these lists.
+fn children_by_walk(of: Pid) -> Vec<Pid> {
+    let parent = of.as_raw_nonzero().to_string();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let all = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw));
+    all.filter(|&pid| stat(pid).is_some_and(|stat| field(&stat, PARENT) == Some(parent.as_str()))).collect()
+}
+
+/// A process and all that descends from it.
+pub(crate) fn with_descendants(root: Pid) -> Vec<Pid> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while next < found.len() {
+        // A number that is used again while we look must not make a circle.
+        let new: Vec<Pid> =
+            children(found[next]).into_iter().filter(|child| !found.contains(child)).collect();
+        found.extend(new);
+        next += 1;
+    }
+    found
+}
+
+/// Memory that these processes hold, in bytes. What several of them share is counted once, as far as the system tells.
+pub(crate) fn memory(of: &[Pid]) -> u64 {
+    match of {
+        [one] => resident(*one),
+        several => several.iter().map(|&pid| proportional(pid).unwrap_or_else(|| resident(pid))).sum(),
+    }
+}
+
+fn resident(pid: Pid) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{}/statm", pid.as_raw_nonzero())).unwrap_or_default();
+    let pages: Option<u64> = text.split(' ').nth(1).and_then(|pages| pages.parse().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
+/// Most memory that this process ever held, in bytes.
+pub(crate) fn own_peak() -> u64 {
+    let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes: Option<u64> = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+/// What a process has alone, and its part of what it shares.
+fn proportional(pid: Pid) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero())).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)
+}
+
+/// What a process and those of its children that it has waited for have computed.
+pub(crate) fn cpu_time(pid: Pid) -> Duration {
+    let Some(stat) = stat(pid) else { return Duration::ZERO };
+    let ticks: u64 = CPU_TIMES.filter_map(|number| field(&stat, number)?.parse::<u64>().ok()).sum();
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
+/// Whether a process has ended, and nobody has taken notice yet.
+pub(crate) fn is_zombie(pid: Pid) -> bool {
+    stat(pid).is_some_and(|stat| field(&stat, STATE) == Some("Z"))
+}
+
+/// Whether the environment that a process was started with has this entry.
+pub(crate) fn has_variable(pid: Pid, entry: &[u8]) -> bool {
+    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).unwrap_or_default();
+    environment.split(|&byte| byte == 0).any(|found| found == entry)
+}
+
+/// Numbers of fields in `/proc/PID/stat`, as its manual has them.
+const STATE: usize = 3;
+const PARENT: usize = 4;
+const CPU_TIMES: std::ops::RangeInclusive<usize> = 14..=17;
+
+fn stat(pid: Pid) -> Option<String> {
+    fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero()))
+        .ok()
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A field behind the name, which is the second, stands in parentheses and may contain anything.
+fn field(stat: &str, number: usize) -> Option<&str> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(number - STATE)
+}
+
+/// Sends a signal to each; those that are gone need none.
+pub(crate) fn signal(to: &[Pid], signal: Signal) {
+    for &pid in to {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Takes notice of a child of this process that has ended; false if it has not.
+pub(crate) fn reap(child: Pid) -> bool {
+    !matches!(waitpid(Some(child), WaitOptions::NOHANG), Ok(None))
+}
+
+/// Sends a signal to all that descends from this process, which is the one that takes in their orphans, until nobody is left. What
+/// the system cannot end, such as a process that waits for a dead file server, is left.
+pub(crate) fn end_all_descendants(with: Signal) {
+    /// A killed process is gone within a millisecond, unless it writes a large core.
+    const PATIENCE: Duration = Duration::from_secs(3);
+    let start = std::time::Instant::now();
+    loop {
+        let mut left = own_children();
+        left.retain(|&child| !reap(child));
+        if left.is_empty() || start.elapsed() > PATIENCE {
+            return;
+        }
+        for child in left {
+            signal(&with_descendants(child), with);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_behind_any_name() {
+        let stat = "7 (a) Z 1 (b)) S 3 7 7 0 -1 4194304 1 2 3 4 50 60 70 80 20";
+        assert_eq!(field(stat, STATE), Some("S"));
+        assert_eq!(field(stat, PARENT), Some("3"));
+        let times: Vec<&str> = CPU_TIMES.filter_map(|number| field(stat, number)).collect();
+        assert_eq!(times, ["50", "60", "70", "80"]);
+        assert_eq!(field("7 (a", STATE), None);
+    }
+
+    #[test]
+    fn the_tree_is_found_with_and_without_lists() {
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "sleep 100 & echo; wait"]).stdout(std::process::Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        // Its line says that it has started the other.
+        let mut line = [0];
+        std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let pid = Pid::from_raw(shell.id() as i32).unwrap();
+        let tree = with_descendants(pid);
+        assert_eq!(tree.len(), 2);
+        assert_eq!(children_by_walk(pid), tree[1..]);
+        assert!(children_by_walk(getpid()).contains(&pid));
+        // What both share is counted once.
+        assert!((1..resident(tree[0]) + resident(tree[1])).contains(&memory(&tree)));
+        signal(&tree, Signal::KILL);
+        shell.wait().unwrap();
+        assert_eq!(memory(&tree[..1]), 0);
+    }
+}
