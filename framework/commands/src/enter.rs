@@ -15,7 +15,8 @@ static CALLED: AtomicBool = AtomicBool::new(false);
 /// Becomes a starter of commands, if this process was started as one, and never returns then. Otherwise it returns at once.
 ///
 /// Programs call it first, before they read input, start threads or become part of an MPI job: a starter comes by here, too. It
-/// has the arguments of the process that started it.
+/// has the arguments of the process that started it. A test of Rust's harness cannot have a starter, as the harness comes first:
+/// it uses [`Starter::spawn_program`](crate::Starter::spawn_program).
 pub fn enter() {
     CALLED.store(true, Ordering::Relaxed);
     let Some(role) = std::env::var_os(VARIABLE) else { return };

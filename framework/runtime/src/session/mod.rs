@@ -175,6 +175,8 @@ impl std::fmt::Debug for Session {
 /// # Ok::<(), armature::Error>(())
 /// ```
 pub fn run<R: Send>(config: &Config, body: impl Fn(&Session) -> Result<R, BoxError> + Sync) -> Result<R> {
+    // A process that was started to run commands has come here by the program's way, and goes no further.
+    armature_commands::enter();
     config.validate()?;
     #[cfg(feature = "mpi")]
     {
