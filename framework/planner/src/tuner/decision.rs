@@ -112,68 +112,64 @@ impl<A> Decision<A> {
     pub fn is_act(&self) -> bool {
         self.verdict == Verdict::Act
     }
+
+    /// Why the arrangement is kept, without what the candidate would save; `None` if it is changed.
+    pub fn reason(&self) -> Option<String> {
+        let Verdict::Keep(reason) = self.verdict else { return None };
+        Some(match reason {
+            Reason::Off => "balancing is switched off".to_string(),
+            Reason::UnderWay => "an earlier change is not in force yet".to_string(),
+            Reason::Same => {
+                format!("nothing better was found than {} an item", Seconds(self.situation.current_time))
+            }
+            Reason::CoolingDown { .. } => "the last change was not long ago".to_string(),
+            Reason::NotSettled => "there are not enough measurements yet".to_string(),
+            Reason::Unsure => "there are too few measurements for such a gain".to_string(),
+            Reason::GainTooSmall => format!("the gain is below the threshold of {}", Percent(self.threshold)),
+            Reason::ReturnTooSoon => format!(
+                "this arrangement was left, and to return to it takes a gain of {}",
+                Percent(self.threshold)
+            ),
+            Reason::NotWorthCost => {
+                format!("the saving would have to be more than {}", Seconds(self.price))
+            }
+            Reason::NotPersistent { seen, needed } => format!("seen in {seen} of {needed} looks in a row"),
+        })
+    }
+
+    /// What the candidate saves and costs, as a sentence; `None` without a candidate.
+    pub fn savings(&self) -> Option<String> {
+        let candidate = self.candidate.as_ref()?;
+        Some(format!(
+            "{} an item becomes {} (gain {}), which saves {} of the {} ahead for a cost of {}",
+            Seconds(self.situation.current_time),
+            Seconds(candidate.time),
+            Percent(self.gain),
+            Seconds(self.benefit),
+            Seconds(self.horizon),
+            Seconds(candidate.cost)
+        ))
+    }
 }
 
 /// The decision as a sentence, without the arrangements.
 impl<A> fmt::Display for Decision<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Decision { situation, candidate, gain, threshold, horizon, benefit, .. } = self;
-        match self.verdict {
-            Verdict::Act => f.write_str("change: ")?,
-            Verdict::Keep(_) => f.write_str("keep: ")?,
+        match self.reason() {
+            None => f.write_str("change")?,
+            Some(reason) => write!(f, "keep: {reason}")?,
         }
-        if let Verdict::Keep(reason) = self.verdict {
-            match reason {
-                Reason::Off => f.write_str("balancing is switched off")?,
-                Reason::UnderWay => return f.write_str("an earlier change is not in force yet"),
-                Reason::Same => {
-                    return write!(
-                        f,
-                        "nothing better was found than {} an item",
-                        Seconds(situation.current_time)
-                    );
-                }
-                Reason::CoolingDown { until } => {
-                    write!(
-                        f,
-                        "the last change was not long ago; {} to wait",
-                        Seconds(until - situation.now)
-                    )?;
-                }
-                Reason::NotSettled => return f.write_str("there are not enough measurements yet"),
-                Reason::Unsure => f.write_str("there are too few measurements for such a gain; ")?,
-                Reason::GainTooSmall => {
-                    write!(f, "the gain is below the threshold of {}", Percent(*threshold))?;
-                }
-                Reason::ReturnTooSoon => {
-                    write!(
-                        f,
-                        "this arrangement was left, and to return to it takes a gain of {}",
-                        Percent(*threshold)
-                    )?;
-                }
-                Reason::NotWorthCost => {
-                    write!(f, "the saving would have to be more than {}", Seconds(self.price))?
-                }
-                Reason::NotPersistent { seen, needed } => {
-                    write!(f, "seen in {seen} of {needed} looks in a row")?
-                }
+        let to_wait = match self.verdict {
+            Verdict::Keep(Reason::UnderWay | Reason::Same | Reason::NotSettled) => return Ok(()),
+            Verdict::Keep(Reason::CoolingDown { until }) => {
+                Some(format!("{} to wait", Seconds(until - self.situation.now)))
             }
-            if candidate.is_some() {
-                f.write_str("; ")?;
-            }
-        }
-        if let Some(candidate) = candidate {
-            write!(
-                f,
-                "{} an item becomes {} (gain {}), which saves {} of the {} ahead for a cost of {}",
-                Seconds(situation.current_time),
-                Seconds(candidate.time),
-                Percent(*gain),
-                Seconds(*benefit),
-                Seconds(*horizon),
-                Seconds(candidate.cost)
-            )?;
+            _ => None,
+        };
+        let mut separator = if self.is_act() { ": " } else { "; " };
+        for part in to_wait.into_iter().chain(self.savings()) {
+            write!(f, "{separator}{part}")?;
+            separator = "; ";
         }
         Ok(())
     }

@@ -300,30 +300,11 @@ pub(crate) fn event(
         speeds: inputs.speeds.clone(),
         inputs: Vec::new(),
         acted: decision.is_act(),
-        reason: reason(decision),
-    }
-}
-
-/// Why it was decided so, as the end of a sentence.
-fn reason(decision: &Decision<Mapping>) -> String {
-    let sentence = decision.to_string();
-    match decision.verdict {
-        Verdict::Act => {
+        reason: decision.reason().unwrap_or_else(|| {
             let looks = decision.looks;
             format!("the gain is large enough, pays for the change and has lasted for {looks} looks")
-        }
-        // The figures behind the semicolon are in the event's own fields.
-        Verdict::Keep(_) => {
-            let words = sentence.strip_prefix("keep: ").unwrap_or(&sentence);
-            words.split(';').next().unwrap_or(words).to_string()
-        }
+        }),
     }
-}
-
-/// Why a change was made, in one sentence.
-pub(crate) fn why(decision: &Decision<Mapping>) -> String {
-    let sentence = decision.to_string();
-    sentence.strip_prefix("change: ").unwrap_or(&sentence).to_string()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What is told of looks at the number of workers: events, and the last change in one sentence.
 
 use armature_planner::farm::{CountOutcome, IterationModel, Repeated, StreamModel};
-use armature_planner::tuner::{Decision, Verdict};
+use armature_planner::tuner::Decision;
 
 use super::Situation;
 use crate::observe::words::seconds;
@@ -65,14 +65,9 @@ pub(super) fn event(decision: &Decision<usize>, inputs: Vec<Input>, over: bool) 
     let current = decision.situation.current;
     let candidate = decision.candidate.as_ref().filter(|c| c.arrangement != current);
     let weight = (current.max(1) as f64).sqrt();
-    let sentence = decision.to_string();
-    let reason = match decision.verdict {
-        Verdict::Act if over => "the one change that may be made has been made",
-        Verdict::Act => "the gain is large enough, pays for the change and has lasted",
-        Verdict::Keep(_) => {
-            let words = sentence.strip_prefix("keep: ").unwrap_or(&sentence);
-            words.split(';').next().unwrap_or(words)
-        }
+    let acted = match over {
+        true => "the one change that may be made has been made",
+        false => "the gain is large enough, pays for the change and has lasted",
     };
     Event::Decision {
         of: Subject::Workers,
@@ -88,7 +83,7 @@ pub(super) fn event(decision: &Decision<usize>, inputs: Vec<Input>, over: bool) 
         speeds: Vec::new(),
         inputs,
         acted: decision.is_act() && !over,
-        reason: reason.to_string(),
+        reason: decision.reason().unwrap_or_else(|| acted.to_string()),
     }
 }
 

@@ -86,7 +86,7 @@ impl Coordinator<'_, '_> {
         match decision.candidate {
             Some(ref candidate) if decision.verdict == Verdict::Act => {
                 self.log_measurements(at);
-                let why = controller::why(&decision);
+                let why = decision.savings().unwrap_or_default();
                 log::info!("another mapping pays: {why}");
                 let remap = Remap::decided(why, Some(candidate.time));
                 self.begin(candidate.arrangement.clone(), remap, at, out)
