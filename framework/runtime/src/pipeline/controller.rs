@@ -12,6 +12,7 @@ use armature_planner::tuner::{
 use super::performance_model::{Inputs, Model, PerformanceModel, REPORT_EVERY};
 use super::progress::Progress;
 use super::remap_cost::CostUpdate;
+use crate::balance::is_affordable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Subject};
 use crate::session::Balance;
@@ -21,9 +22,8 @@ const SEARCHES_PER_COMPARISON: u32 = 5;
 /// Items after which measurements have something to say, unless a period lasts for so long.
 const ITEMS_PER_PERIOD: u64 = 8;
 const LONGEST_PERIOD: Duration = Duration::from_secs(2);
-/// Searches are this many times as far apart as one takes, which costs rank 0 a per cent of its time,
-const SEARCHES_PER_PERIOD: u32 = 100;
-/// and this many times more while works and speeds are what they were at the last one, and the present mapping does as well,
+/// Searches are this many times as far apart as they [may be](is_affordable) while works and speeds are what they were at the
+/// last one, and the present mapping does as well,
 const QUIET: u32 = 5;
 /// which works and speeds are if they differ by less than this part.
 const ALIKE: f64 = 0.1;
@@ -54,19 +54,14 @@ struct Search {
 }
 
 impl Search {
-    /// Whether it is long enough ago, for what it took, that there may be another one.
-    fn is_paid_off(&self, now: Duration) -> bool {
-        self.was_before(now, SEARCHES_PER_PERIOD)
+    /// Whether it is long enough ago, for `times` times what it took, that there may be another one.
+    fn is_paid_off(&self, now: Duration, times: u32) -> bool {
+        is_affordable(self.took.saturating_mul(times), now.saturating_sub(self.at))
     }
 
     /// Whether the mapping that was in force then does worse now, by so much that it matters.
     fn has_become_worse(&self, current_time: f64, worth: f64) -> bool {
         current_time > (1.0 + worth) * self.current_time
-    }
-
-    /// Whether it was `times` times as long ago as it took.
-    fn was_before(&self, now: Duration, times: u32) -> bool {
-        now.saturating_sub(self.at) >= self.took * times
     }
 }
 
@@ -132,7 +127,7 @@ impl Controller {
         let period = s.now.saturating_sub(time);
         !self.draining
             && period >= self.searched.took * SEARCHES_PER_COMPARISON
-            && (self.candidate.is_some() || self.searched.is_paid_off(s.now))
+            && (self.candidate.is_some() || self.searched.is_paid_off(s.now, 1))
             && is_enough(s.items.saturating_sub(items), period)
     }
 
@@ -145,7 +140,7 @@ impl Controller {
     fn may_search(&self, now: Duration, current_time: f64) -> bool {
         let is_news = !self.inputs.are_like(&self.searched_with, ALIKE)
             || self.searched.has_become_worse(current_time, self.worth());
-        self.searched.was_before(now, SEARCHES_PER_PERIOD * if is_news { 1 } else { QUIET })
+        self.searched.is_paid_off(now, if is_news { 1 } else { QUIET })
     }
 
     /// Searches for a mapping from the present one and `known`, a better one that was found before; first quickly. Where that
@@ -166,7 +161,7 @@ impl Controller {
         let promising = quick.prediction.production_time < (1.0 - worth) * current_time;
         let may = self
             .thorough
-            .is_none_or(|last| last.is_paid_off(now) || last.has_become_worse(current_time, worth));
+            .is_none_or(|last| last.is_paid_off(now, 1) || last.has_become_worse(current_time, worth));
         self.searched_with = self.inputs.clone();
         self.searched = Search { at: now, took: clock().saturating_sub(begin), current_time };
         if !(promising && may) {

@@ -14,6 +14,7 @@ use armature_planner::farm::{
 use events::{came_of_it, event, inputs, regret, shared, why};
 use round_trips::RoundTrips;
 
+use crate::balance::is_affordable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, Input};
 use crate::session::Balance;
@@ -28,17 +29,13 @@ const SPLIT_LEAST: usize = 4 * GROUP_LEAST;
 const GROUP_LEAST: usize = 8;
 /// Looks in a row that must find more workers than rank 0 can serve.
 const SPLIT_LOOKS: u32 = 2;
-/// Between two looks at iterations at least,
+/// Between two looks at iterations at least.
 const LEAST_PERIOD: Duration = Duration::from_millis(5);
-/// and this multiple of what the last one took.
-const LOOKS_PER_PERIOD: u32 = 100;
 /// Messages that must have been sent before anything is decided by what they cost.
 const ENOUGH_MESSAGES: u64 = 8;
 /// Bytes of the long ones: as many as a chunk's message has, within these bounds.
 const LEAST_BULK: f64 = 1024.0;
 const MOST_BULK: f64 = 65536.0;
-/// The part of the run that round trips may take, beyond the first few.
-const ROUND_TRIP_SHARE: f64 = 0.01;
 /// In a stream this multiple of the workers is kept that the master can keep busy.
 const RESERVE: f64 = 1.25;
 /// A master that computes goes on alone only if that is by this factor as fast as with one worker.
@@ -185,7 +182,8 @@ impl WorkerController {
             true if self.span.away < splittable as u64 => return false,
             true => STREAM_PERIOD.min(FIRST_PERIOD * 2u32.saturating_pow(self.looks.min(16))),
         };
-        self.is_on() && now.saturating_sub(self.span.since) >= least.max(self.looking * LOOKS_PER_PERIOD)
+        let period = now.saturating_sub(self.span.since);
+        self.is_on() && period >= least && is_affordable(self.looking, period)
     }
 
     /// The number of sub-masters that would serve the workers of a stream where rank 0 alone cannot, and why; when that
@@ -213,7 +211,7 @@ impl WorkerController {
             Vec::new()
         } else if self.round_trips.round().is_none() {
             vec![bulk, bulk]
-        } else if self.round_trips.spent().as_secs_f64() <= ROUND_TRIP_SHARE * elapsed.as_secs_f64() {
+        } else if is_affordable(self.round_trips.spent(), elapsed) {
             vec![bulk]
         } else {
             Vec::new()
