@@ -1,9 +1,12 @@
 //! Messages between ranks: a header with the number of the run and the tag, and the content.
 
+use std::mem::offset_of;
+
 use bytes::Bytes;
 
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
+use crate::wire::header::header;
 
 /// What kind of message it is. Each room that sends messages has an enum of its own, which [`tags!`] defines: in a run, which all
 /// ranks have agreed on, only one skeleton's messages are on their way, beside those of the session.
@@ -72,16 +75,25 @@ tags! {
     }
 }
 
-/// Bytes of the header in front of every frame's head: run number (4), tag (1), zero (3).
-pub(crate) const FRAME_HEADER: usize = 8;
+header! {
+    /// In front of every frame's head.
+    struct FrameHeader {
+        run: u32, tag: u8,
+        /// Zeros: what follows begins at a multiple of 8.
+        zero: u8, zeros: u16,
+    }
+}
+
+/// Bytes of the header in front of every frame's head.
+pub(crate) const FRAME_HEADER: usize = FrameHeader::SIZE;
 
 /// Where in the header the tag is.
-pub(crate) const TAG_AT: usize = 4;
+pub(crate) const TAG_AT: usize = offset_of!(FrameHeader, tag);
 
 /// The header of a message with `tag` in run number `run`.
+#[inline]
 pub(crate) fn frame_header(run: u32, tag: impl Tagged) -> [u8; FRAME_HEADER] {
-    let [a, b, c, d] = run.to_le_bytes();
-    [a, b, c, d, tag.byte(), 0, 0, 0]
+    FrameHeader { run, tag: tag.byte(), zero: 0, zeros: 0 }.to_bytes()
 }
 
 /// A message that has been opened: who sent it, what it is, and its content without the header.
@@ -114,16 +126,11 @@ impl Message {
 
 /// The number of the run that a message belongs to.
 pub(super) fn run_of(message: &Frame) -> Result<u32> {
-    match message.head.first_chunk::<FRAME_HEADER>() {
-        Some(&[a, b, c, d, ..]) => Ok(u32::from_le_bytes([a, b, c, d])),
-        None => {
-            let text = format!(
-                "a message of {} bytes has no header, expected {FRAME_HEADER} or more",
-                message.head.len()
-            );
-            Err(Error::new(ErrorKind::Wire, text))
-        }
-    }
+    FrameHeader::read(&message.head).map(|header| header.run).ok_or_else(|| {
+        let bytes = message.head.len();
+        let text = format!("a message of {bytes} bytes has no header, expected {FRAME_HEADER} or more");
+        Error::new(ErrorKind::Wire, text)
+    })
 }
 
 /// Takes a message, of which [`run_of`] has been asked, out of its frame.

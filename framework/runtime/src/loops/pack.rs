@@ -71,10 +71,9 @@ impl Unpacker {
     }
 
     pub(super) fn number(&mut self) -> Result<u64> {
-        if self.head.len() < 8 {
-            return Err(self.error(format!("expected 8 more bytes, got {}", self.head.len())));
-        }
-        Ok(self.head.get_u64_le())
+        self.head.try_get_u64_le().map_err(|short| {
+            self.error(format!("expected {} more bytes, got {}", short.requested, short.available))
+        })
     }
 
     /// A number that counts things in memory.

@@ -5,7 +5,7 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::{OWN_PART, reader, reader::Reader, scalar::Scalar};
+use super::{OWN_PART, id::Id, reader, reader::Reader, scalar::Scalar};
 use crate::comm::Part;
 use crate::error::Result;
 
@@ -43,7 +43,7 @@ pub(super) trait Block: Sized + Send {
 }
 
 impl<P: Scalar> Block for Vec<P> {
-    const ID: u8 = 0x20 + P::ID;
+    const ID: u8 = Id::Vec as u8 + P::ID;
     const UNIT: usize = size_of::<P>();
 
     fn bytes(&self) -> &[u8] {
@@ -72,7 +72,7 @@ impl<P: Scalar> Block for Vec<P> {
 }
 
 impl Block for String {
-    const ID: u8 = 0x40;
+    const ID: u8 = Id::String as u8;
 
     fn bytes(&self) -> &[u8] {
         self.as_bytes()
@@ -100,7 +100,7 @@ impl Block for String {
 }
 
 impl Block for Bytes {
-    const ID: u8 = 0x41;
+    const ID: u8 = Id::Bytes as u8;
 
     fn bytes(&self) -> &[u8] {
         self
@@ -127,7 +127,7 @@ impl Block for Bytes {
 }
 
 impl Block for BytesMut {
-    const ID: u8 = 0x42;
+    const ID: u8 = Id::BytesMut as u8;
 
     fn bytes(&self) -> &[u8] {
         self
@@ -177,7 +177,7 @@ pub(super) fn encode<B: Block>(items: Vec<B>, head: &mut Vec<u8>, parts: &mut Ve
     }
     let joined = if inline >= OWN_PART && !lengths.contains(&APART) { B::joined(items) } else { Err(items) };
 
-    head.reserve(3 + 4 * lengths.len() + if joined.is_ok() { 0 } else { inline });
+    head.reserve(reader::START + size_of_val(&lengths[..]) + if joined.is_ok() { 0 } else { inline });
     reader::put_start(head, B::ID, joined.is_ok());
     head.extend_from_slice(bytemuck::cast_slice(&lengths));
     match joined {

@@ -9,6 +9,7 @@ use super::{
     agree::Agreement,
     blocks,
     blocks::Block,
+    id::Id,
     memory,
     reader::{Reader, put_memory},
     scalar::{self, Scalar},
@@ -18,7 +19,7 @@ use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The number of the codec for plain old data in frames.
-const PLAIN: u8 = 0x50;
+const PLAIN: u8 = Id::Plain as u8;
 
 /// Calls a macro with every type that is sent as its memory, alone or in vectors.
 macro_rules! scalars {

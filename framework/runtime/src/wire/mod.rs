@@ -20,6 +20,8 @@ mod bounded;
 mod codec;
 mod digest;
 mod frame;
+pub(crate) mod header;
+mod id;
 mod item;
 mod memory;
 mod plain;

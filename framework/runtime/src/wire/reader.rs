@@ -2,20 +2,31 @@
 
 use bytes::{Buf, Bytes};
 
-use super::OWN_PART;
+use super::{OWN_PART, header::header};
 use crate::comm::Part;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Version of the layout. Numbers are in the writer's byte order, which the top bit tells.
-pub(super) const VERSION: u8 = 1 | if cfg!(target_endian = "big") { 0x80 } else { 0 };
+pub(super) const VERSION: u8 = 1 | if cfg!(target_endian = "big") { OTHER_ORDER } else { 0 };
 
-/// Where the bulk bytes are.
-const INLINE: u8 = 0;
-const FIRST_PART: u8 = 1;
+/// What differs in it between machines of the two byte orders.
+const OTHER_ORDER: u8 = 1 << 7;
 
-/// Appends the three bytes with which every batch starts.
+header! {
+    /// With what every batch starts.
+    struct Start {
+        version: u8, codec: u8,
+        /// 1 if the bulk bytes are the first part, 0 if they follow in the head.
+        in_part: u8,
+    }
+}
+
+/// Bytes of the start.
+pub(super) const START: usize = Start::SIZE;
+
+/// Appends the start of a batch.
 pub(super) fn put_start(head: &mut Vec<u8>, id: u8, in_part: bool) {
-    head.extend_from_slice(&[VERSION, id, if in_part { FIRST_PART } else { INLINE }]);
+    head.extend_from_slice(&Start { version: VERSION, codec: id, in_part: u8::from(in_part) }.to_bytes());
 }
 
 /// Appends start, `extra` and the memory of `items`, or moves the memory into a part.
@@ -54,13 +65,13 @@ impl Reader {
         describe: fn(u8) -> String,
     ) -> Result<Self> {
         let wrong = |message: String| Err(Error::new(ErrorKind::Wire, message));
-        if head.len() < 3 {
-            return wrong(format!("batch of {what}: expected at least 3 bytes, got {}", head.len()));
-        }
-        let (version, found, layout) = (head.get_u8(), head.get_u8(), head.get_u8());
+        let Some(Start { version, codec: found, in_part }) = Start::read(&head) else {
+            return wrong(format!("batch of {what}: expected at least {START} bytes, got {}", head.len()));
+        };
+        head.advance(START);
         if version != VERSION {
             let meaning = match version {
-                other if other == VERSION ^ 0x80 => " (a rank with the other byte order)",
+                other if other == VERSION ^ OTHER_ORDER => " (a rank with the other byte order)",
                 _ => "",
             };
             return wrong(format!(
@@ -74,10 +85,10 @@ impl Reader {
                 "expected a batch of {what}, got one of {found}; do all ranks run the same build?"
             ));
         }
-        if layout > FIRST_PART {
-            return wrong(format!("batch of {what}: expected layout 0 or 1, got {layout}"));
+        if in_part > 1 {
+            return wrong(format!("batch of {what}: expected layout 0 or 1, got {in_part}"));
         }
-        Ok(Reader { what: what.to_string(), head, in_part: layout == FIRST_PART, parts: parts.into_iter() })
+        Ok(Reader { what: what.to_string(), head, in_part: in_part == 1, parts: parts.into_iter() })
     }
 
     /// An error about this batch.
@@ -92,7 +103,7 @@ impl Reader {
 
     /// The next `count` numbers of the head.
     pub(super) fn u32s(&mut self, count: usize) -> Result<Vec<u32>> {
-        let size = count.saturating_mul(4);
+        let size = count.saturating_mul(size_of::<u32>());
         if self.head.len() < size {
             return Err(self.error(format!("expected {size} more bytes, got {}", self.head.len())));
         }

@@ -1,6 +1,6 @@
 //! Numbers, `bool` and `char`: a batch of them is its memory.
 
-use super::{OWN_PART, memory, reader::Reader};
+use super::{OWN_PART, id::Id, memory, reader::Reader};
 use crate::comm::Part;
 use crate::error::Result;
 
@@ -19,9 +19,9 @@ pub(super) trait Scalar: bytemuck::NoUninit + Send {
 }
 
 macro_rules! numbers {
-    ($($number:ty = $id:expr),*) => {$(
+    ($($number:ty = $id:ident),*) => {$(
         impl Scalar for $number {
-            const ID: u8 = $id;
+            const ID: u8 = Id::$id as u8;
 
             #[inline]
             fn read(bytes: &[u8]) -> Option<Vec<Self>> {
@@ -38,25 +38,13 @@ macro_rules! numbers {
     )*};
 }
 
-numbers!(
-    u8 = 1,
-    i8 = 2,
-    u16 = 3,
-    i16 = 4,
-    u32 = 5,
-    i32 = 6,
-    u64 = 7,
-    i64 = 8,
-    u128 = 9,
-    i128 = 10,
-    usize = 11,
-    isize = 12,
-    f32 = 13,
-    f64 = 14
-);
+numbers! {
+    u8 = U8, i8 = I8, u16 = U16, i16 = I16, u32 = U32, i32 = I32, u64 = U64, i64 = I64, u128 = U128, i128 = I128,
+    usize = Usize, isize = Isize, f32 = F32, f64 = F64
+}
 
 impl Scalar for bool {
-    const ID: u8 = 15;
+    const ID: u8 = Id::Bool as u8;
 
     fn read(bytes: &[u8]) -> Option<Vec<bool>> {
         bytes.iter().all(|&byte| byte <= 1).then(|| bytes.iter().map(|&byte| byte == 1).collect())
@@ -64,7 +52,7 @@ impl Scalar for bool {
 }
 
 impl Scalar for char {
-    const ID: u8 = 16;
+    const ID: u8 = Id::Char as u8;
 
     fn read(bytes: &[u8]) -> Option<Vec<char>> {
         let (values, _) = bytes.as_chunks::<4>();

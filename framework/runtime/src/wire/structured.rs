@@ -8,13 +8,14 @@ use serde::de::DeserializeOwned;
 use super::{
     Item,
     agree::Agreement,
+    id::Id,
     reader::{self, Reader},
     value,
 };
 use crate::error::Result;
 
 /// Its number in frames.
-pub(super) const ID: u8 = 0x60;
+pub(super) const ID: u8 = Id::Structured as u8;
 
 /// A number that differs, very likely, where two ranks mean different types (FNV-1a of the type's name).
 pub(super) fn fingerprint<T>() -> u32 {

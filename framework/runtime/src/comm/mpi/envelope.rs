@@ -1,6 +1,6 @@
 //! What is said about a message before its bulk data: tags and envelopes. Pure; `README.md` has the protocol.
 
-use bytes::{BufMut, Bytes};
+use bytes::{Buf, BufMut, Bytes};
 
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
@@ -23,6 +23,9 @@ const BULK: u64 = 1 << 63;
 
 /// Where the length of a bulk piece holds the code of its [`Unit`]: two bits.
 const UNIT_SHIFT: u32 = 61;
+
+/// Bytes of a number in an envelope.
+const WORD: usize = size_of::<u64>();
 
 /// What is left of such a length for the number of bytes.
 const LENGTH: u64 = (1 << UNIT_SHIFT) - 1;
@@ -59,8 +62,8 @@ impl Unit {
     fn size(self) -> u64 {
         match self {
             Unit::Byte => 1,
-            Unit::Word32 => 4,
-            Unit::Word64 => 8,
+            Unit::Word32 => size_of::<u32>() as u64,
+            Unit::Word64 => size_of::<u64>() as u64,
         }
     }
 }
@@ -129,7 +132,7 @@ pub(super) fn plan(message: Frame, slot: usize) -> Result<Plan> {
     let pieces = || std::iter::once((&head[..], Unit::Byte)).chain(rest());
     let count = parts.len() + 1;
     let bytes: usize = pieces().map(|(piece, _)| piece.len()).sum();
-    if 8 * (count + 1) + bytes <= slot {
+    if WORD * (count + 1) + bytes <= slot {
         let control = write(pieces(), count, bytes, |_| true);
         return Ok(Plan { kind: Kind::Envelope, control, bulk: Vec::new() });
     }
@@ -162,7 +165,7 @@ fn write<'a>(
     bytes: usize,
     inline: impl Fn(usize) -> bool,
 ) -> Bytes {
-    let mut envelope = Vec::with_capacity(8 * (count + 1) + bytes);
+    let mut envelope = Vec::with_capacity(WORD * (count + 1) + bytes);
     envelope.put_u64_le(count as u64);
     for (i, (piece, unit)) in pieces.clone().enumerate() {
         envelope.put_u64_le(piece.len() as u64 | if inline(i) { 0 } else { BULK | unit.code() });
@@ -191,19 +194,17 @@ pub(super) enum Announced {
 pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> {
     let size = envelope.len();
     let broken = |why: String| wire(format!("an envelope of {size} bytes cannot be read: {why}"));
-    if size < 8 {
-        return Err(broken("it is too short for a count of pieces".into()));
-    }
-    let count = word(&envelope.split_to(8));
-    if count == 0 || count > MOST_PARTS as u64 + 1 || count > envelope.len() as u64 / 8 {
+    let count =
+        envelope.try_get_u64_le().map_err(|_| broken("it is too short for a count of pieces".into()))?;
+    if count == 0 || count > MOST_PARTS as u64 + 1 || count > (envelope.len() / WORD) as u64 {
         return Err(broken(format!("it announces {count} pieces")));
     }
     // The cast keeps the value: it was just compared with a usize.
-    let words = envelope.split_to(8 * count as usize);
+    let words = envelope.split_to(WORD * count as usize);
     let mut total = 0u64;
     let mut pieces = Vec::with_capacity(count as usize);
-    for chunk in words.chunks_exact(8) {
-        let length = word(chunk);
+    for &word in words.as_chunks().0 {
+        let length = u64::from_le_bytes(word);
         if length & BULK == 0 {
             if length > envelope.len() as u64 {
                 return Err(broken(format!("a piece of {length} bytes is missing from it")));
@@ -242,22 +243,16 @@ pub(super) fn read(mut envelope: Bytes, largest: u64) -> Result<Vec<Announced>> 
 /// # Errors
 /// [`ErrorKind::Wire`] if no envelope that armature writes is that long.
 pub(super) fn read_far(control: &[u8]) -> Result<usize> {
-    const LONGEST: u64 = 8 * (MOST_PARTS as u64 + 2) + INLINE_TOTAL as u64;
-    match control.len() {
-        8 if (1..=LONGEST).contains(&word(control)) => Ok(word(control) as usize),
-        8 => {
-            Err(wire(format!("an envelope of {} bytes is announced; {LONGEST} are possible", word(control))))
-        }
-        n => Err(wire(format!("the length of an envelope takes 8 bytes, not {n}"))),
+    const LONGEST: usize = WORD * (MOST_PARTS + 2) + INLINE_TOTAL;
+    let length = control
+        .try_into()
+        .map(u64::from_le_bytes)
+        .map_err(|_| wire(format!("the length of an envelope takes {WORD} bytes, not {}", control.len())))?;
+    match length {
+        // The cast keeps the value: it is compared with a usize.
+        1.. if length <= LONGEST as u64 => Ok(length as usize),
+        _ => Err(wire(format!("an envelope of {length} bytes is announced; {LONGEST} are possible"))),
     }
-}
-
-/// The first eight bytes as a number; shorter input reads as if followed by zeros.
-fn word(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    let n = bytes.len().min(8);
-    word[..n].copy_from_slice(&bytes[..n]);
-    u64::from_le_bytes(word)
 }
 
 pub(super) fn wire(message: String) -> Error {

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loops::metrics::Sample;
 use crate::loops::summary::RankReport;
 use crate::persist::snapshot::Saved;
-use crate::wire;
+use crate::wire::{self, header::header};
 
 tags! {
     "a loop over a grid";
@@ -74,8 +74,21 @@ pub(super) trait Outgoing {
     fn send(&mut self, to: usize, message: ToNeighbour<&[u8]>) -> Result<()>;
 }
 
-/// Bytes before the values of a halo row: sweep (8), first column (8).
-const HALO_ROW: usize = 16;
+header! {
+    /// Before the values of a halo row.
+    struct HaloRowHeader {
+        sweep: u64,
+        /// The first column.
+        start: u64,
+    }
+}
+
+header! {
+    /// Before the values of rows.
+    struct RowsHeader {
+        first: u64,
+    }
+}
 
 /// Some columns of a row, as they are after a sweep.
 #[derive(Debug)]
@@ -95,10 +108,9 @@ impl<'r> HaloRow<&'r [u8]> {
 
 impl HaloRow<Bytes> {
     fn decode(body: Bytes) -> Option<Self> {
-        let (sweep, rest) = body.split_first_chunk::<8>()?;
-        let start = rest.first_chunk::<8>()?;
-        let (sweep, start) = (u64::from_le_bytes(*sweep), u64::from_le_bytes(*start));
-        Some(HaloRow { sweep, start: usize::try_from(start).ok()?, values: body.slice(HALO_ROW..) })
+        let HaloRowHeader { sweep, start } = HaloRowHeader::read(&body)?;
+        let values = body.slice(HaloRowHeader::SIZE..);
+        Some(HaloRow { sweep, start: usize::try_from(start).ok()?, values })
     }
 
     /// Copies the values to where they belong in `row`; returns the column after the last. They must be of this sweep and
@@ -148,15 +160,14 @@ impl Rows {
     }
 
     fn encode(self, run: u32, tag: Tag) -> Frame {
-        let mut head = framed(run, tag, 8);
-        head.extend_from_slice(&self.first.to_le_bytes());
+        let mut head = framed(run, tag, RowsHeader::SIZE);
+        head.extend_from_slice(&RowsHeader { first: self.first }.to_bytes());
         Frame { head: head.into(), parts: vec![self.values] }
     }
 
     fn decode(from: usize, body: &Bytes, mut parts: Vec<Part>) -> Result<Self> {
-        let first = body.first_chunk::<8>().map(|first| u64::from_le_bytes(*first));
-        match (first, parts.pop()) {
-            (Some(first), Some(values)) if parts.is_empty() => Ok(Rows { first, values }),
+        match (RowsHeader::read(body), parts.pop()) {
+            (Some(header), Some(values)) if parts.is_empty() => Ok(Rows { first: header.first, values }),
             _ => Err(unexpected(from, "what is no rows", "where they begin, and their values")),
         }
     }
@@ -226,9 +237,8 @@ impl ToNeighbour<&[u8]> {
     pub(super) fn encode(self, run: u32) -> Result<Frame> {
         Ok(match self {
             ToNeighbour::HaloRow(HaloRow { sweep, start, values }) => {
-                let mut head = framed(run, Tag::HaloRow, HALO_ROW + values.len());
-                head.extend_from_slice(&sweep.to_le_bytes());
-                head.extend_from_slice(&(start as u64).to_le_bytes());
+                let mut head = framed(run, Tag::HaloRow, HaloRowHeader::SIZE + values.len());
+                head.extend_from_slice(&HaloRowHeader { sweep, start: start as u64 }.to_bytes());
                 head.extend_from_slice(values);
                 Frame::new(head)
             }
@@ -284,7 +294,7 @@ impl Received {
             Tag::HaloRow => {
                 let length = body.len();
                 let row = HaloRow::decode(body).ok_or_else(|| {
-                    let expected = format!("at least {HALO_ROW}");
+                    let expected = format!("at least {}", HaloRowHeader::SIZE);
                     unexpected(from, &format!("a halo row of {length} bytes"), &expected)
                 })?;
                 ToNeighbour::HaloRow(row)

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::format::{HEAD, Head};
+use super::format::Head;
 use super::tests::{NOW, directory, open, some, written};
 use crate::error::ErrorKind;
 
@@ -71,7 +71,7 @@ fn a_sparse_journal_takes_little_memory() {
     let two = Head::new(one.sum, 7, 5, &[b"seven"]);
     let behind = [&one.to_bytes()[..], b"six", &two.to_bytes(), b"seven"].concat();
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
-    let far = end + HEAD as u64 + u64::from(u32::MAX);
+    let far = end + Head::SIZE as u64 + u64::from(u32::MAX);
     file.write_all_at(&head.to_bytes(), end).unwrap();
     file.write_all_at(&behind, far).unwrap();
     let size = far + behind.len() as u64 + (1 << 30);

@@ -1,19 +1,25 @@
 //! The bytes of a journal, as `README.md` describes them. Pure.
 
 use super::Identity;
+use crate::wire::header::header;
 
 /// How every journal begins.
 pub(super) const MAGIC: [u8; 8] = *b"armajrnl";
 /// The version of the format that we read and write.
 pub(super) const VERSION: u32 = 1;
-/// Bytes before the identity: magic, version and the identity's length.
-pub(super) const FIXED: usize = 16;
 /// Bytes of a checksum.
-pub(super) const SUM: usize = 4;
-/// Bytes before a record's payload: length, checksum, task.
-pub(super) const HEAD: usize = 16;
+pub(super) const SUM: usize = size_of::<u32>();
 /// No identity is longer than this, in bytes.
 pub(super) const LONGEST_IDENTITY: usize = 3 * (2 + u16::MAX as usize);
+
+header! {
+    /// What stands before the identity.
+    pub(super) struct Start {
+        magic: u64, version: u32,
+        /// Of the identity.
+        length: u32,
+    }
+}
 
 /// The header of a journal of `identity`, or which part of the identity is too long.
 pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
@@ -28,17 +34,16 @@ pub(super) fn header(identity: &Identity) -> Result<Vec<u8>, String> {
         body.extend_from_slice(&length.to_le_bytes());
         body.extend_from_slice(bytes);
     }
-    let mut header = MAGIC.to_vec();
-    header.extend_from_slice(&VERSION.to_le_bytes());
     // At most LONGEST_IDENTITY.
-    header.extend_from_slice(&(body.len() as u32).to_le_bytes());
+    let start = Start { magic: u64::from_le_bytes(MAGIC), version: VERSION, length: body.len() as u32 };
+    let mut header = start.to_bytes().to_vec();
     header.extend_from_slice(&body);
     let sum = crc32fast::hash(&header);
     header.extend_from_slice(&sum.to_le_bytes());
     Ok(header)
 }
 
-/// The identity in `bytes`, which are the part of a header between its first [`FIXED`] bytes and its checksum.
+/// The identity in `bytes`, which are the part of a header between its [`Start`] and its checksum.
 pub(super) fn identity(mut bytes: &[u8]) -> Option<Identity> {
     let mut field = || {
         let (length, rest) = bytes.split_first_chunk()?;
@@ -52,15 +57,16 @@ pub(super) fn identity(mut bytes: &[u8]) -> Option<Identity> {
     bytes.is_empty().then_some(identity)
 }
 
-/// The head of a record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    /// Bytes of payload.
-    pub(super) length: u32,
-    /// Checksum of the record and of its place, see [`Head::hasher`].
-    pub(super) sum: u32,
-    /// Whose result it is.
-    pub(super) task: u64,
+header! {
+    /// The head of a record, before its payload.
+    pub(super) struct Head {
+        /// Bytes of payload.
+        length: u32,
+        /// Checksum of the record and of its place, see [`Head::hasher`].
+        sum: u32,
+        /// Whose result it is.
+        task: u64,
+    }
 }
 
 impl Head {
@@ -82,23 +88,6 @@ impl Head {
         hasher.update(&self.task.to_le_bytes());
         hasher
     }
-
-    pub(super) fn to_bytes(self) -> [u8; HEAD] {
-        let mut bytes = [0; HEAD];
-        bytes[..4].copy_from_slice(&self.length.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.sum.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.task.to_le_bytes());
-        bytes
-    }
-
-    pub(super) fn from_bytes(bytes: [u8; HEAD]) -> Self {
-        let [a, b, c, d, e, f, g, h, task @ ..] = bytes;
-        Head {
-            length: u32::from_le_bytes([a, b, c, d]),
-            sum: u32::from_le_bytes([e, f, g, h]),
-            task: u64::from_le_bytes(task),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -109,9 +98,9 @@ mod tests {
     fn an_identity_survives() {
         let job = Identity::new("wörter", "0.1", [0, 255, 7]);
         let header = header(&job).unwrap();
-        assert_eq!(identity(&header[FIXED..header.len() - SUM]), Some(job));
-        for end in FIXED..header.len() - SUM {
-            assert_eq!(identity(&header[FIXED..end]), None);
+        assert_eq!(identity(&header[Start::SIZE..header.len() - SUM]), Some(job));
+        for end in Start::SIZE..header.len() - SUM {
+            assert_eq!(identity(&header[Start::SIZE..end]), None);
         }
     }
 
@@ -120,20 +109,20 @@ mod tests {
         let error = header(&Identity::new("x".repeat(65_536), "1", [])).unwrap_err();
         assert_eq!(error, "the job's name has 65536 bytes, expected 65535 at most");
         let longest = Identity::new("x".repeat(65_535), "x".repeat(65_535), vec![0; 65_535]);
-        assert_eq!(header(&longest).unwrap().len(), FIXED + LONGEST_IDENTITY + SUM);
+        assert_eq!(header(&longest).unwrap().len(), Start::SIZE + LONGEST_IDENTITY + SUM);
     }
 
     #[test]
     fn a_head_survives() {
         let head = Head::new(7, u64::MAX - 1, 3, &[b"a", b"bc"]);
-        assert_eq!(Head::from_bytes(head.to_bytes()), head);
+        assert_eq!(Head::read(&head.to_bytes()), Some(head));
         assert_eq!(Head::new(7, u64::MAX - 1, 3, &[b"abc"]), head, "pieces do not matter");
-        assert_ne!(Head::new(8, u64::MAX - 1, 3, &[b"abc"]).sum, head.sum, "the place does");
+        assert_ne!({ Head::new(8, u64::MAX - 1, 3, &[b"abc"]).sum }, { head.sum }, "the place does");
     }
 
     #[test]
     fn zeros_are_no_record() {
-        let head = Head::from_bytes([0; HEAD]);
-        assert_ne!(head.hasher(0).finalize(), head.sum);
+        let head = Head { length: 0, sum: 0, task: 0 };
+        assert_ne!(head.hasher(0).finalize(), { head.sum });
     }
 }

@@ -8,7 +8,7 @@ use armature_files::lock::lock;
 use armature_files::regular::{Links, open_with};
 use bytes::Bytes;
 
-use super::format::{self, FIXED, LONGEST_IDENTITY, MAGIC, SUM, VERSION};
+use super::format::{self, LONGEST_IDENTITY, MAGIC, SUM, Start, VERSION};
 use super::scan::{Scan, Stop, scan};
 use super::{Identity, cut, io_error, refused};
 use crate::error::{Error, ErrorKind, Result};
@@ -88,7 +88,7 @@ fn check(mut file: &File, path: &Path, size: u64, ours: &Identity) -> Result<()>
     let io = |error| io_error("read", path, &error);
     file.seek(SeekFrom::Start(0)).map_err(io)?;
     let mut start = Vec::new();
-    file.take((FIXED + LONGEST_IDENTITY + SUM) as u64).read_to_end(&mut start).map_err(io)?;
+    file.take((Start::SIZE + LONGEST_IDENTITY + SUM) as u64).read_to_end(&mut start).map_err(io)?;
     let theirs = read_header(&start).map_err(|why| refused(path, &format!("{why} ({size} bytes)")))?;
     if &theirs == ours {
         return Ok(());
@@ -103,27 +103,23 @@ fn check(mut file: &File, path: &Path, size: u64, ours: &Identity) -> Result<()>
 
 /// The identity in the header at the start of `bytes`.
 fn read_header(bytes: &[u8]) -> Result<Identity, String> {
-    let Some(((magic, version), length)) = bytes
-        .split_first_chunk::<8>()
-        .and_then(|(magic, rest)| Some((magic, rest.split_first_chunk::<4>()?)))
-        .and_then(|(magic, (version, rest))| Some(((magic, version), rest.first_chunk::<4>()?)))
-    else {
+    let Some(Start { magic, version, length }) = Start::read(bytes) else {
         return Err("the file is no journal: it is shorter than a header".into());
     };
-    if *magic != MAGIC {
+    let magic = magic.to_le_bytes();
+    if magic != MAGIC {
         let (found, expected) = (magic.escape_ascii(), MAGIC.escape_ascii());
         return Err(format!("the file is no journal: it begins with `{found}`, expected `{expected}`"));
     }
-    let version = u32::from_le_bytes(*version);
     if version != VERSION {
         return Err(format!("it is in version {version} of the format, expected version {VERSION}"));
     }
     let damaged = || "its header is damaged, so that nobody knows whose results it holds".to_string();
-    let end = FIXED.saturating_add(u32::from_le_bytes(*length) as usize);
+    let end = Start::SIZE.saturating_add(length as usize);
     let (header, rest) = bytes.split_at_checked(end).ok_or_else(damaged)?;
     let sum = rest.first_chunk().ok_or_else(damaged)?;
     if crc32fast::hash(header) != u32::from_le_bytes(*sum) {
         return Err(damaged());
     }
-    format::identity(&header[FIXED..]).ok_or_else(damaged)
+    format::identity(&header[Start::SIZE..]).ok_or_else(damaged)
 }

@@ -9,7 +9,7 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 
 use bytes::Bytes;
 
-use super::format::{HEAD, Head};
+use super::format::Head;
 use super::holes;
 use super::{Cut, Recovery};
 
@@ -98,13 +98,13 @@ impl<'f> Records<'f> {
     }
 
     fn go_over(&mut self, before: u32) -> io::Result<Option<(Head, bool)>> {
-        if self.size - self.at < HEAD as u64 {
+        if self.size - self.at < Head::SIZE as u64 {
             return Ok(None);
         }
-        let mut head = [0; HEAD];
+        let mut head = [0; Head::SIZE];
         self.file.read_exact(&mut head)?;
-        self.at += HEAD as u64;
-        let head = Head::from_bytes(head);
+        self.at += Head::SIZE as u64;
+        let Some(head) = Head::read(&head) else { return Ok(None) };
         let length = u64::from(head.length);
         if length > self.size - self.at {
             return Ok(None);

@@ -1,5 +1,6 @@
 //! A batch as it lies on the wire: a header of its own behind the message's, the places of dropped items, the items.
 
+use std::mem::offset_of;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,27 +11,42 @@ use crate::comm::message::{FRAME_HEADER, TAG_AT, Tagged, frame_header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::erased::{Codec, Range};
 use crate::pipeline::machine::batch::{Batch, Payload};
+use crate::wire::header::header;
 
-/// Bytes of the header behind the message's own, before the places of dropped items.
-const HEADER: usize = 64;
-/// Where in it stands when the message was sent: nanoseconds by the sender's clock, 0 if that does not matter.
-const SENT: usize = 48;
+header! {
+    /// Behind the message's own header, before the places of dropped items.
+    struct Header {
+        epoch: u32, stage: u32, number: u64,
+        first: u64, count: u32,
+        /// How many places follow.
+        dropped: u32,
+        /// Nanoseconds.
+        service: u64, widest: u64,
+        /// When the message was sent: nanoseconds by the sender's clock, 0 if that does not matter.
+        sent: u64,
+        /// [`UNKNOWN`] where nobody knows.
+        behind: u64,
+    }
+}
+
+/// Bytes of the place of a dropped item.
+const PLACE: usize = size_of::<u32>();
 /// For a stream whose length is not known.
 const UNKNOWN: u64 = u64::MAX;
 
 /// Writes into a message's head, message header included, that it is `sent` now, if it is a batch's.
 pub(crate) fn stamp(head: &mut [u8], sent: Duration) {
-    let at = FRAME_HEADER + SENT;
     if head.get(TAG_AT) == Some(&Tag::Batch.byte())
-        && let Some(place) = head.get_mut(at..at + 8)
+        && let Some(place) = head.get_mut(FRAME_HEADER + offset_of!(Header, sent)..)
+        && let Some(place) = place.first_chunk_mut()
     {
-        place.copy_from_slice(&(sent.as_nanos() as u64).max(1).to_le_bytes());
+        *place = (sent.as_nanos() as u64).max(1).to_le_bytes();
     }
 }
 
 /// When a batch was sent, by its sender's clock, if it was stamped.
 pub(crate) fn sent(body: &[u8]) -> Option<Duration> {
-    let stamp = u64::from_le_bytes(*body.get(SENT..)?.first_chunk()?);
+    let stamp = u64::from_le_bytes(*body.get(offset_of!(Header, sent)..)?.first_chunk()?);
     (stamp > 0).then(|| Duration::from_nanos(stamp))
 }
 
@@ -40,17 +56,19 @@ impl Batch {
         let Batch { number, stage, range, service, widest, behind, payload } = self;
         let mut head = Vec::with_capacity(256);
         head.extend_from_slice(&frame_header(run, Tag::Batch));
-        head.extend_from_slice(&epoch.to_le_bytes());
-        head.extend_from_slice(&(stage as u32).to_le_bytes());
-        head.extend_from_slice(&number.to_le_bytes());
-        head.extend_from_slice(&range.first.to_le_bytes());
-        head.extend_from_slice(&range.count.to_le_bytes());
-        head.extend_from_slice(&(range.dropped.len() as u32).to_le_bytes());
-        head.extend_from_slice(&(service.as_nanos() as u64).to_le_bytes());
-        let width_at = head.len();
-        head.extend_from_slice(&widest.to_le_bytes());
-        head.extend_from_slice(&0u64.to_le_bytes());
-        head.extend_from_slice(&behind.unwrap_or(UNKNOWN).to_le_bytes());
+        let mut header = Header {
+            epoch,
+            stage: stage as u32,
+            number,
+            first: range.first,
+            count: range.count,
+            dropped: range.dropped.len() as u32,
+            service: service.as_nanos() as u64,
+            widest,
+            sent: 0,
+            behind: behind.unwrap_or(UNKNOWN),
+        };
+        head.extend_from_slice(&header.to_bytes());
         for place in &range.dropped {
             head.extend_from_slice(&place.to_le_bytes());
         }
@@ -65,7 +83,8 @@ impl Batch {
             }
         }
         let bytes = (head.len() + parts.iter().map(Part::len).sum::<usize>()) as u64;
-        head[width_at..width_at + 8].copy_from_slice(&widest.max(bytes).to_le_bytes());
+        header.widest = widest.max(bytes);
+        head[FRAME_HEADER..FRAME_HEADER + Header::SIZE].copy_from_slice(&header.to_bytes());
         Ok((head, parts, bytes))
     }
 
@@ -73,28 +92,25 @@ impl Batch {
     pub(crate) fn unpack(body: Bytes, parts: Vec<Part>) -> Result<(u32, Batch)> {
         let short =
             || Error::new(ErrorKind::Wire, format!("a batch's header is cut short at {} bytes", body.len()));
-        let header = body.first_chunk::<HEADER>().ok_or_else(short)?;
-        let u32_at =
-            |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        let (count, gone) = (u32_at(24), u32_at(28) as usize);
-        let end = gone.checked_mul(4).and_then(|n| n.checked_add(HEADER)).ok_or_else(short)?;
-        let places = body.get(HEADER..end).ok_or_else(short)?;
+        let header = Header::read(&body).ok_or_else(short)?;
+        let (first, count, gone) = (header.first, header.count, header.dropped as usize);
+        let end = gone.checked_mul(PLACE).and_then(|n| n.checked_add(Header::SIZE)).ok_or_else(short)?;
+        let places = body.get(Header::SIZE..end).ok_or_else(short)?;
         let dropped: Vec<u32> =
-            places.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).collect();
+            places.as_chunks::<PLACE>().0.iter().map(|&place| u32::from_le_bytes(place)).collect();
         if !dropped.is_sorted_by(|a, b| a < b) || dropped.last().is_some_and(|&last| last >= count) {
             return Err(Error::new(ErrorKind::Wire, "a batch's list of dropped items is not in order"));
         }
         let batch = Batch {
-            number: u64_at(8),
-            stage: u32_at(4) as usize,
-            range: Range { first: u64_at(16), count, dropped },
-            service: Duration::from_nanos(u64_at(32)),
-            widest: u64_at(40),
-            behind: Some(u64_at(56)).filter(|&items| items != UNKNOWN),
+            number: header.number,
+            stage: header.stage as usize,
+            range: Range { first, count, dropped },
+            service: Duration::from_nanos(header.service),
+            widest: header.widest,
+            behind: Some(header.behind).filter(|&items| items != UNKNOWN),
             payload: Payload::Bytes { head: body.slice(end..), parts },
         };
-        Ok((u32_at(0), batch))
+        Ok((header.epoch, batch))
     }
 }
 
@@ -134,18 +150,18 @@ mod tests {
 
     #[test]
     fn hostile_headers_are_errors() {
-        let mut good = vec![0u8; HEADER];
-        good[24] = 2; // count
+        let mut good = vec![0u8; Header::SIZE];
+        good[offset_of!(Header, count)] = 2;
         assert!(Batch::unpack(good.clone().into(), vec![]).is_ok());
-        for cut in 0..HEADER {
+        for cut in 0..Header::SIZE {
             assert!(Batch::unpack(good[..cut].to_vec().into(), vec![]).is_err());
             assert_eq!(sent(&good[..cut]), None);
         }
         let mut many = good.clone();
-        many[28..32].copy_from_slice(&u32::MAX.to_le_bytes());
+        many[offset_of!(Header, dropped)..][..PLACE].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(Batch::unpack(many.into(), vec![]).is_err(), "more dropped items than bytes");
         let mut outside = good;
-        outside[28] = 1;
+        outside[offset_of!(Header, dropped)] = 1;
         outside.extend_from_slice(&2u32.to_le_bytes());
         assert!(Batch::unpack(outside.into(), vec![]).is_err(), "place 2 of 2 items");
     }

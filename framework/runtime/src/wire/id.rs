@@ -1,0 +1,31 @@
+//! Which codec wrote a batch.
+
+/// The codecs, with their numbers in frames: these are never reused.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Id {
+    U8 = 0x01,
+    I8 = 0x02,
+    U16 = 0x03,
+    I16 = 0x04,
+    U32 = 0x05,
+    I32 = 0x06,
+    U64 = 0x07,
+    I64 = 0x08,
+    U128 = 0x09,
+    I128 = 0x0a,
+    Usize = 0x0b,
+    Isize = 0x0c,
+    F32 = 0x0d,
+    F64 = 0x0e,
+    Bool = 0x0f,
+    Char = 0x10,
+    /// Added to the number of a scalar: vectors of it.
+    Vec = 0x20,
+    String = 0x40,
+    Bytes = 0x41,
+    BytesMut = 0x42,
+    /// Plain old data.
+    Plain = 0x50,
+    /// Everything else, by serde.
+    Structured = 0x60,
+}
