@@ -2,7 +2,7 @@
 
 use crate::run::RunArgs;
 use crate::terminal::tell;
-use armature::pipeline::{MappingChoice, Summary};
+use armature::pipeline::{MappingChoice, Runnable, Summary};
 use armature::{Balance, Config};
 use clap::Args;
 
@@ -13,6 +13,9 @@ pub struct PipelineArgs {
     /// or a file with a mapping such as `first@0 | second+third@0,1,2`
     #[arg(long, default_value = "auto", value_name = "auto|serial|orderly|FILE")]
     mapping: String,
+    /// Change to another mapping as soon as so many results have arrived; may be given several times
+    #[arg(long, value_name = "ITEMS:serial|orderly|FILE", value_parser = parse_remap)]
+    remap: Vec<(u64, MappingChoice)>,
     #[command(flatten)]
     run: RunArgs,
     /// Whether the mapping changes while the stream runs: `live` whenever another one is worth it, `once` at most once,
@@ -45,6 +48,17 @@ impl PipelineArgs {
         MappingChoice::from_arg(&self.mapping)
     }
 
+    /// Mappings to change to, and after how many results.
+    pub fn remaps(&self) -> &[(u64, MappingChoice)] {
+        &self.remap
+    }
+
+    /// The pipeline with the mapping that it is to begin with, and those that follow.
+    pub fn map<'p, C>(&self, job: Runnable<'p, C>) -> Runnable<'p, C> {
+        let job = job.mapping(self.mapping());
+        self.remap.iter().cloned().fold(job, |job, (after, mapping)| job.remap_after(after, mapping))
+    }
+
     /// Shows what every rank did, if that was asked for.
     pub fn tell(&self, summary: &Summary) {
         if self.summary {
@@ -59,6 +73,19 @@ fn parse_balance(text: &str) -> Result<Balance, String> {
         "once" => Ok(Balance::Once),
         "live" => Ok(Balance::Live),
         _ => Err("expected off, once or live".into()),
+    }
+}
+
+/// Reads `60:FILE`.
+fn parse_remap(text: &str) -> Result<(u64, MappingChoice), String> {
+    let parts = text.split_once(':').filter(|(_, file)| !file.is_empty());
+    let (items, file) = parts.ok_or("expected a number of items and a mapping, such as 60:later.mapping")?;
+    let items = items.parse().map_err(|_| format!("`{items}` is no number of items"))?;
+    match MappingChoice::from_arg(file) {
+        MappingChoice::Auto => {
+            Err("expected serial, orderly or a file: what `auto` would be is not known before".into())
+        }
+        mapping => Ok((items, mapping)),
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::kernel::serial;
 use crate::matrix::{MOST, Matrix, Shape};
 use crate::pipeline::{Factors, pipeline};
-use crate::reduce::Checksum;
+use crate::reduce::{Checksum, Rows};
 use armature::pipeline::Summary;
 use armature::{BoxError, Session};
 use armature_apps::names;
@@ -124,12 +124,12 @@ fn on_rank(session: &Session, cli: &Cli) -> Result<Option<(Checksum, Summary)>, 
     let shape = cli.shape();
     let root = if session.is_root() { Some(Root::new(cli)?) } else { None };
     let (factors, mut sink) = root.map_or((None, None), |root| (Some(root.factors), Some(root.sink)));
-    let whole = |first, rows: &[f32]| match &mut sink {
-        Some(sink) => sink.take(factors.as_ref(), shape, first, rows),
+    let whole = |rows: Rows| match &mut sink {
+        Some(sink) => sink.take(factors.as_ref(), shape, &rows),
         None => Ok(()),
     };
-    let job = pipeline(shape, cli.side(), factors.as_ref(), whole).mapping(cli.run.mapping());
-    let summary = job.run(session)?;
+    let job = pipeline(shape, cli.side(), factors.as_ref(), whole);
+    let summary = cli.run.map(job).run(session)?;
     let (Some(sink), Some(summary)) = (sink, summary) else { return Ok(None) };
     Ok(Some((sink.end(cli)?, summary)))
 }
@@ -161,13 +161,9 @@ impl Root {
 }
 
 impl Sink {
-    fn take(
-        &mut self,
-        factors: Option<&Factors>,
-        shape: Shape,
-        first: u64,
-        rows: &[f32],
-    ) -> Result<(), BoxError> {
+    fn take(&mut self, factors: Option<&Factors>, shape: Shape, rows: &Rows) -> Result<(), BoxError> {
+        let Rows { first, values: rows } = rows;
+        let first = *first;
         self.checksum.add(rows);
         if let (Some(b), Some(factors)) = (&self.b, factors) {
             let end = first + rows.len() as u64 / shape.columns;

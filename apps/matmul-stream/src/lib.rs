@@ -7,7 +7,7 @@
 //! - [`matrix`]: where elements come from, and the shape of a product
 //! - [`kernel`]: the product of a block, and the serial loop
 //! - [`blocks`]: a product cut into items
-//! - [`reduce`]: parts of the product, put together to whole rows
+//! - [`reduce`]: parts of the product, put together to whole rows, by a stage that remembers them
 //! - [`pipeline`]: all of it on ranks
 
 pub mod blocks;

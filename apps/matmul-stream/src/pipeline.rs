@@ -3,7 +3,7 @@
 use crate::blocks::{Blocks, Item};
 use crate::kernel::multiply;
 use crate::matrix::{Matrix, Shape};
-use crate::reduce::{Part, Reducer};
+use crate::reduce::{Part, Reducer, Rows};
 use armature::BoxError;
 use armature::pipeline::{Context, Pipeline, Runnable, Stage, StageResult};
 
@@ -38,26 +38,23 @@ impl Stage for Dot {
     }
 }
 
-/// The product as a pipeline, to be given a mapping and run on every rank. Rank 0 alone has `factors`, and shows `whole` the
-/// rows of the product in their order, some at a time, with the number of the first.
+/// The product as a pipeline, to be given a mapping and run on every rank. Rank 0 alone has `factors`, and shows `write` the
+/// rows of the product in their order, some at a time.
 ///
 /// An item has up to `side` rows and as many columns; with one of each it is a single dot product.
 pub fn pipeline<'p>(
     shape: Shape,
     side: u64,
     factors: Option<&'p Factors>,
-    mut whole: impl FnMut(u64, &[f32]) -> Result<(), BoxError> + Send + 'p,
+    write: impl FnMut(Rows) -> Result<(), BoxError> + Send + 'p,
 ) -> Runnable<'p> {
-    let mut reducer = Reducer::new(shape.columns);
-    Pipeline::try_source("read", move || {
-        factors.into_iter().flat_map(move |Factors { a, b }| Blocks::new(shape, side, a, b))
-    })
-    .stage("dot", || Ok(Dot))
-    .try_for_each("reduce", move |part: Part| match reducer.add(&part)? {
-        Some((first, rows)) => whole(first, rows),
-        None => Ok(()),
-    })
-    .name("matmul-stream")
+    let read = move || factors.into_iter().flat_map(move |Factors { a, b }| Blocks::new(shape, side, a, b));
+    Pipeline::try_source("read", read)
+        .stage("dot", || Ok(Dot))
+        .stage("reduce", move || Ok(Reducer::new(shape.columns)))
+        .serial()
+        .try_for_each("write", write)
+        .name("matmul-stream")
 }
 
 #[cfg(test)]
@@ -83,15 +80,15 @@ mod tests {
         armature::run(&Config::new().ranks(ranks), |session| {
             let factors = session.is_root().then(|| factors(shape));
             let mut rows = Vec::new();
-            let mut job = pipeline(shape, side, factors.as_ref(), |first, values| {
+            let mut job = pipeline(shape, side, factors.as_ref(), |Rows { first, values }| {
                 assert_eq!(first * shape.columns, rows.len() as u64);
-                rows.extend_from_slice(values);
+                rows.extend(values);
                 Ok(())
             });
             job = job.mapping(MappingChoice::Orderly);
             if let Some(every) = remap {
                 job = job.batch(BatchMode::Fixed(1));
-                for (kind, turn) in every_kind(&[false], ranks).iter().zip(1..) {
+                for (kind, turn) in every_kind(&[false, true], ranks).iter().zip(1..) {
                     job = job.remap_after(turn * every, kind.mapping.clone());
                 }
             }

@@ -1,6 +1,7 @@
 //! Parts of the product, put together to whole rows.
 
 use armature::BoxError;
+use armature::pipeline::{Context, Stage, StageResult};
 use serde::{Deserialize, Serialize};
 
 /// A part of the product.
@@ -15,12 +16,23 @@ pub struct Part {
     pub values: Vec<f32>,
 }
 
+/// Whole rows of the product.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rows {
+    /// The number of the first one.
+    pub first: u64,
+    /// Elements, row by row.
+    #[serde(with = "armature::raw")]
+    pub values: Vec<f32>,
+}
+
 /// Takes parts in the order of the items, and gives whole rows. In memory there is one strip of rows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reducer {
     columns: usize,
+    /// Rows that are whole, and columns of the next ones that have come.
     rows: u64,
-    done: usize,
+    done: u64,
     strip: Vec<f32>,
 }
 
@@ -30,38 +42,60 @@ impl Reducer {
         Reducer { columns: columns as usize, rows: 0, done: 0, strip: Vec::new() }
     }
 
-    /// The next part; if it is the last one of its rows, they come back with the number of the first one.
+    /// The next part; if it is the last one of its rows, they come back.
     ///
     /// # Errors
     /// If it is not the next one, or does not fit.
-    pub fn add(&mut self, part: &Part) -> Result<Option<(u64, &[f32])>, BoxError> {
-        let (width, columns) = (part.width as usize, self.columns);
+    pub fn add(&mut self, part: &Part) -> Result<Option<Rows>, BoxError> {
+        let (width, columns, done) = (part.width as usize, self.columns, self.done as usize);
         let height = part.values.len().checked_div(width).unwrap_or(0);
-        if part.at != (self.rows, self.done as u64) || height == 0 || self.done + width > columns {
+        let fits = done == 0 || self.strip.len() == height * columns;
+        if part.at != (self.rows, self.done) || height == 0 || done + width > columns || !fits {
             let (expected, found) = ((self.rows, self.done), part.at);
             return Err(format!("a part of the product at {found:?} came where {expected:?} was due").into());
         }
-        if self.done == 0 {
-            self.strip.clear();
+        if done == 0 {
             self.strip.resize(height * columns, 0.0);
         }
         for (to, from) in self.strip.chunks_exact_mut(columns).zip(part.values.chunks_exact(width)) {
-            to[self.done..][..width].copy_from_slice(from);
+            to[done..][..width].copy_from_slice(from);
         }
-        self.done += width;
-        if self.done < columns {
+        self.done += part.width;
+        if done + width < columns {
             return Ok(None);
         }
         let first = self.rows;
         (self.rows, self.done) = (first + height as u64, 0);
-        Ok(Some((first, &self.strip)))
-    }
-
-    /// Rows that are whole.
-    pub fn rows(&self) -> u64 {
-        self.rows
+        Ok(Some(Rows { first, values: std::mem::take(&mut self.strip) }))
     }
 }
+
+impl Stage for Reducer {
+    type In = Part;
+    type Out = Rows;
+
+    fn process(&mut self, part: Part, cx: &mut Context) -> StageResult<Rows> {
+        cx.declare(COPYING + part.values.len() as f64, || self.add(&part))
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        let head = [self.rows.to_le_bytes(), self.done.to_le_bytes()].concat();
+        Some(head.into_iter().chain(self.strip.iter().flat_map(|value| value.to_le_bytes())).collect())
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), BoxError> {
+        let (head, strip) = state.split_at_checked(HEAD).ok_or("the state of reduce is cut off")?;
+        let (rows, done) = head.split_at(HEAD / 2);
+        (self.rows, self.done) = (u64::from_le_bytes(rows.try_into()?), u64::from_le_bytes(done.try_into()?));
+        self.strip = strip.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        Ok(())
+    }
+}
+
+/// Operations of a part besides one for each element: a nanosecond counts as one.
+const COPYING: f64 = 50.0;
+/// Bytes of a saved reducer before those of its strip.
+const HEAD: usize = 16;
 
 /// A number that depends on every bit of a sequence of elements, and on their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,10 +125,19 @@ mod tests {
         let mut reducer = Reducer::new(3);
         assert_eq!(reducer.add(&part((0, 0), 2, &[1.0, 2.0, 4.0, 5.0])).unwrap(), None);
         let rows = reducer.add(&part((0, 2), 1, &[3.0, 6.0])).unwrap();
-        assert_eq!(rows, Some((0, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0][..])));
-        assert_eq!(reducer.rows(), 2);
+        assert_eq!(rows, Some(Rows { first: 0, values: vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0] }));
         let rows = reducer.add(&part((2, 0), 3, &[7.0, 8.0, 9.0])).unwrap();
-        assert_eq!(rows, Some((2, &[7.0, 8.0, 9.0][..])));
+        assert_eq!(rows, Some(Rows { first: 2, values: vec![7.0, 8.0, 9.0] }));
+    }
+
+    #[test]
+    fn a_reducer_goes_on_elsewhere_from_its_state() {
+        let (mut first, mut second) = (Reducer::new(3), Reducer::new(3));
+        first.add(&part((0, 0), 2, &[1.0, 2.0, 4.0, 5.0])).unwrap();
+        second.restore(&first.save().unwrap()).unwrap();
+        let last = part((0, 2), 1, &[3.0, 6.0]);
+        assert_eq!(second.add(&last).unwrap(), first.add(&last).unwrap());
+        assert!(second.restore(&[0; 15]).unwrap_err().to_string().contains("cut off"));
     }
 
     #[test]
@@ -103,6 +146,8 @@ mod tests {
         assert!(reducer.add(&part((0, 1), 1, &[1.0])).unwrap_err().to_string().contains("was due"));
         assert!(reducer.add(&part((0, 0), 4, &[1.0; 4])).is_err());
         assert!(reducer.add(&part((0, 0), 2, &[1.0])).is_err());
+        reducer.add(&part((0, 0), 2, &[1.0; 4])).unwrap();
+        assert!(reducer.add(&part((0, 2), 1, &[1.0])).is_err());
     }
 
     #[test]

@@ -168,7 +168,7 @@ fn told<W: Write + Send>(
     let names = parts.iter().map(Part::name).collect();
     let mut lines = Lines::new(output, cli.format, names, search.patterns.all(), search.count);
     let job = pipeline(search, parts, reader, |found| Ok(lines.add(&found)?));
-    let summary = job.mapping(cli.run.mapping()).run(session)?;
+    let summary = cli.run.map(job).run(session)?;
     let (output, matches) = lines.end()?;
     Ok((output, summary.map(|summary| (matches, summary))))
 }

@@ -48,11 +48,38 @@ pub struct Found {
     patterns: Vec<u32>,
 }
 
+impl Text {
+    /// How many bytes of the text are this segment's own.
+    pub fn own(&self) -> u64 {
+        self.own
+    }
+}
+
+impl Proposed {
+    /// Bytes that go to `verify`: text and candidates.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len() + size_of_val(&self.candidates[..])
+    }
+}
+
 impl Found {
     /// The matches in their order, unless only their number was asked for.
     pub fn matches(&self) -> impl Iterator<Item = Match> {
         self.places.iter().copied().zip(self.patterns.iter().copied())
     }
+}
+
+/// What goes to `hash`: the segments of `parts`, until `reader` has left.
+pub fn texts<'p>(
+    search: &Search,
+    parts: &'p [Part],
+    reader: Reader,
+) -> impl Iterator<Item = Result<Text, BoxError>> + Send + use<'p> {
+    let fingerprint = search.patterns.fingerprint();
+    Segments::new(parts, search.cut(), reader).map(move |segment| {
+        let Segment { part, start, own, bytes } = segment?;
+        Ok(Text { fingerprint, part, start, own: own as u64, bytes })
+    })
 }
 
 /// The search as a pipeline, to be given a mapping and run on every rank. Rank 0 alone reads `parts`, until `reader` has left,
@@ -63,21 +90,9 @@ pub fn pipeline<'p>(
     reader: Reader,
     reduce: impl FnMut(Found) -> Result<(), BoxError> + Send + 'p,
 ) -> Runnable<'p> {
-    let cut = search.cut();
-    let fingerprint = search.patterns.fingerprint();
-    let read = move || {
-        Segments::new(parts, cut, reader).map(move |segment| {
-            segment.map(|Segment { part, start, own, bytes }| Text {
-                fingerprint,
-                part,
-                start,
-                own: own as u64,
-                bytes,
-            })
-        })
-    };
+    let read = texts(search, parts, reader);
     let (for_hash, for_verify, count) = (search.patterns.clone(), search.patterns.clone(), search.count);
-    Pipeline::try_source("read", read)
+    Pipeline::try_source("read", move || read)
         .stage("hash", move || Ok(Hash::new(for_hash.clone())))
         .stage("verify", move || Ok(Verify::new(for_verify.clone(), count)))
         .try_for_each("reduce", reduce)

@@ -12,6 +12,7 @@ mod remaps;
 mod serial;
 mod sessions;
 mod simulated;
+mod streams;
 mod units;
 
 pub use deaths::CASES as MORTAL;
@@ -39,5 +40,6 @@ pub(crate) const ALL: &[&[Case]] = &[
     units::CASES,
     collect::CASES,
     sessions::CASES,
+    streams::CASES,
     simulated::CASES,
 ];

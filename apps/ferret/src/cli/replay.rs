@@ -2,7 +2,7 @@
 
 use crate::profile::Profile;
 use crate::replay::{Replay, Replayed, replay};
-use armature::pipeline::{Dispatch, MappingChoice};
+use armature::pipeline::Dispatch;
 use armature_apps::names;
 use armature_apps::pipeline::PipelineArgs;
 use armature_apps::terminal::print;
@@ -22,9 +22,6 @@ pub(super) struct ReplayArgs {
     /// Length of the stream; the profile begins again where it is shorter [default: as long as the profile]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     items: Option<u64>,
-    /// Change to another mapping as soon as so many results have arrived; may be given several times
-    #[arg(long, value_name = "ITEMS:serial|orderly|FILE", value_parser = parse_remap)]
-    remap: Vec<(u64, MappingChoice)>,
     /// How items are handed to the replicas of a stage
     #[arg(long, value_enum, default_value = "on-demand")]
     dispatch: DispatchArg,
@@ -50,7 +47,7 @@ pub(super) fn main(args: &ReplayArgs) -> Result<(), Box<dyn Error>> {
         items: args.items.unwrap_or(profile.items.len() as u64),
         profile,
         mapping: args.run.mapping(),
-        remaps: args.remap.clone(),
+        remaps: args.run.remaps().to_vec(),
         dispatch: match args.dispatch {
             DispatchArg::OnDemand => Dispatch::OnDemand,
             DispatchArg::RoundRobin => Dispatch::RoundRobin,
@@ -65,19 +62,6 @@ pub(super) fn main(args: &ReplayArgs) -> Result<(), Box<dyn Error>> {
     let seconds = run.elapsed.as_secs_f64();
     print(format_args!("replayed {} items in {seconds:.9} s, checksum {checksum:016x}\n", run.delivered))?;
     Ok(())
-}
-
-/// Reads `60:FILE`.
-fn parse_remap(text: &str) -> Result<(u64, MappingChoice), String> {
-    let parts = text.split_once(':').filter(|(_, file)| !file.is_empty());
-    let (items, file) = parts.ok_or("expected a number of items and a mapping, such as 60:later.mapping")?;
-    let items = items.parse().map_err(|_| format!("`{items}` is no number of items"))?;
-    match MappingChoice::from_arg(file) {
-        MappingChoice::Auto => {
-            Err("expected serial, orderly or a file: what `auto` would be is not known before".into())
-        }
-        mapping => Ok((items, mapping)),
-    }
 }
 
 fn write_times(path: &Path, times: &[Duration]) -> io::Result<()> {

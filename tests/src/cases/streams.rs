@@ -1,0 +1,79 @@
+//! The example programs that are pipelines of large items: a search in a text, and a product of matrices.
+
+use armature::pipeline::{MappingChoice, Runnable};
+use armature::{BatchMode, BoxError, Session};
+use armature_apps::terminal::Reader;
+use matmul_stream::kernel::serial;
+use matmul_stream::matrix::{Matrix, Shape};
+use matmul_stream::pipeline::Factors;
+use rabin_karp::patterns::Patterns;
+use rabin_karp::pipeline::Search;
+use rabin_karp::text::{Part, Repeated};
+use rabin_karp::verify::naive;
+
+use crate::Case;
+use crate::check::{noise, same};
+use crate::mappings::every_kind;
+
+pub(super) const CASES: &[Case] = &[
+    Case { name: "rabin-karp", run: rabin_karp_search },
+    Case { name: "matmul-stream", run: streamed_product },
+];
+
+/// A pipeline, of whose stages `serial` says which are, with every kind of mapping one after the other; each is left after
+/// some items. `plan` instead leaves it to the framework.
+fn mapped<'p>(job: Runnable<'p>, session: &Session, serial: &[bool], plan: bool) -> Runnable<'p> {
+    if plan {
+        return job;
+    }
+    let job = job.mapping(MappingChoice::Orderly).batch(BatchMode::Fixed(1));
+    let kinds = every_kind(serial, session.size());
+    kinds
+        .iter()
+        .zip((2..).step_by(3))
+        .fold(job, |job, (kind, after)| job.remap_after(after, kind.mapping.clone()))
+}
+
+/// Patterns of two letters, so that nearly everything overlaps; hashes that tell nearly nothing, and all; segments shorter
+/// than a pattern, and long ones.
+fn rabin_karp_search(session: &Session) -> Result<(), BoxError> {
+    let text: Vec<u8> =
+        (0..3_000).map(|n| if noise(11, n).is_multiple_of(3) { b'a' } else { b'b' }).collect();
+    let parts = [Part::Generated(vec![Repeated { text: text.clone(), size: text.len() as u64 }])];
+    let patterns = ["ab", "bbab", "a", "babbabb"].map(|pattern| pattern.as_bytes().to_vec());
+    for (bits, segment, plan) in [(64, 70, false), (2, 70, false), (64, 5, true), (3, 1_000, true)] {
+        let patterns = Patterns::new(patterns.clone(), bits)?.into();
+        let search = Search { patterns, segment, count: false };
+        let mut found = Vec::new();
+        let job = rabin_karp::pipeline::pipeline(&search, &parts, Reader::default(), |part| {
+            found.extend(part.matches());
+            Ok(())
+        });
+        mapped(job, session, &[false, false], plan).run(session)?;
+        let what = format!("{bits} bits, segments of {segment}");
+        same(session, &what, &found, &naive(&search.patterns, &text))?;
+    }
+    Ok(())
+}
+
+/// Single dot products, and blocks that do not divide the product.
+fn streamed_product(session: &Session) -> Result<(), BoxError> {
+    let shape = Shape { rows: 19, inner: 33, columns: 23 };
+    let factors = Factors { a: Matrix::made(shape.inner, 1), b: Matrix::made(shape.columns, 2) };
+    let a = factors.a.block(0..shape.rows, 0..shape.inner)?;
+    let b = factors.b.block(0..shape.inner, 0..shape.columns)?;
+    let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<u32>>();
+    let expected = bits(&serial(&a, &b, shape.inner as usize, shape.columns as usize));
+    for (side, plan) in [(1, true), (1, false), (4, false), (7, true)] {
+        let mut product = Vec::new();
+        // Only rank 0 has the matrices.
+        let factors = session.is_root().then_some(&factors);
+        let job = matmul_stream::pipeline::pipeline(shape, side, factors, |rows| {
+            product.extend(bits(&rows.values));
+            Ok(())
+        });
+        mapped(job, session, &[false, true], plan).run(session)?;
+        same(session, &format!("items of {side} rows"), &product, &expected)?;
+    }
+    Ok(())
+}
