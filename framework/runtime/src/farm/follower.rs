@@ -1,5 +1,6 @@
 //! A rank other than 0 while a farm runs: a worker at first, a sub-master when the master says so.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,46 +9,42 @@ use super::chunk_result::Activity;
 use super::link::Link;
 use super::messages::{Received, Status, ToMaster, ToWorker};
 use super::submaster::Submaster;
-use super::task_runner::{Command, TaskRunner};
+use super::task_runner::{Command, Outcome, TaskRunner};
 use super::trail::TrailLocation;
-use super::turns::{BURST, Turns};
 use super::worker_role::WorkerRole;
-use crate::balance::link_probe;
-use crate::comm::Backoff;
 use crate::comm::endpoint::Endpoint;
+use crate::comm::message::Message;
 use crate::error::Result;
-use crate::rank::executor::Executor;
+use crate::rank::driver::Driver;
+use crate::rank::heartbeat::Sign;
+use crate::rank::protocol::{Moment, Next, Outgoing, Place, Protocol};
 use crate::session::Config;
 use crate::wire::Item;
 
-/// What part of the time of a simulated chunk a worker may keep a message waiting: all of it, as there is little that it
-/// answers.
-const PATIENCE: u32 = 1;
-
-/// How long a parked rank sleeps before it looks at its messages: it is woken that much later.
-const PARKED_SLEEP: Duration = Duration::from_millis(20);
-
 /// What the rank is to the master.
+#[derive(Debug)]
 enum Role {
     Worker,
     Submaster(Box<Submaster>),
 }
 
 /// See the module's page.
-pub(super) struct Follower<'a, 'scope, 'env, 'w, 'f, I: Item, O: Item> {
-    link: Link<'a>,
+pub(super) struct Follower<'w, 'f, I: Item, O: Item> {
+    link: Link,
     /// A sub-master finishes the chunks that it had before.
-    worker: WorkerRole<'scope, 'env, 'w, 'f, I, O>,
+    worker: WorkerRole,
     role: Role,
     join_limit: Duration,
+    /// The worker is made, or is being made.
+    is_set_up: bool,
+    is_parked: bool,
     finished: bool,
-    turns: Turns,
+    code: PhantomData<TaskRunner<'w, 'f, I, O>>,
 }
 
-impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Follower<'a, 'scope, 'env, 'w, 'f, I, O> {
+impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
     pub(super) fn new(
-        endpoint: &'a mut Endpoint,
-        executor: Executor<'scope, 'env, TaskRunner<'w, 'f, I, O>>,
+        endpoint: &mut Endpoint,
         (activity, trail): (Arc<Activity>, Option<TrailLocation>),
         farm: &str,
         options: &Options,
@@ -56,12 +53,14 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Follower<'a, 's
         let now = endpoint.clock().now();
         let here = endpoint.look(now);
         Follower {
-            turns: Turns::new(endpoint.backoff()),
             link: Link::new(endpoint, trail, farm, options, config),
-            worker: WorkerRole::new(executor, activity, options.task_limit, here),
+            worker: WorkerRole::new(activity, options.task_limit, here),
             role: Role::Worker,
             join_limit: config.join_limit,
+            is_set_up: false,
+            is_parked: false,
             finished: false,
+            code: PhantomData,
         }
     }
 
@@ -69,52 +68,32 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Follower<'a, 's
     ///
     /// # Errors
     /// What ends the job: the worker could not be made, tasks or results could not travel, the master is silent.
-    pub(super) fn run(mut self) -> Result<()> {
-        // From now on the master knows how long it may be silent.
-        self.announce()?;
-        self.worker.executor.submit(Command::SetUp)?;
-        while !self.finished {
-            let mut moved = self.receive()?;
-            moved |= self.worker.compute(&mut self.link, self.role.holds())?;
-            moved |= self.lead()?;
-            self.after_turn(moved)?;
-        }
-        self.worker.clear();
-        let Follower { link, worker, .. } = self;
-        ToMaster::Report(worker.report).send(link.endpoint, 0)?;
+    pub(super) fn run<'scope>(
+        mut self,
+        mut driver: Driver<'scope, '_, TaskRunner<'w, 'f, I, O>>,
+        endpoint: &mut Endpoint,
+    ) -> Result<()>
+    where
+        'w: 'scope,
+        'f: 'scope,
+    {
+        driver.run_until_finished(endpoint, &mut self)?;
+        let Follower { worker, .. } = self;
+        ToMaster::Report(worker.report).send(endpoint, 0)?;
         if worker.timed_out {
             // The task may never end, and its thread cannot be ended otherwise than with the process.
-            link.endpoint.leave_with_all(self.join_limit)?;
+            endpoint.leave_with_all(self.join_limit)?;
         }
-        worker.executor.finish().map(drop)
+        driver.finish().map(drop)
     }
 
-    /// Takes in what has come. Returns whether there was anything.
-    fn receive(&mut self) -> Result<bool> {
-        // A rank that computes inline takes one message at a time: its result can go before the next one is looked at.
-        let burst = if self.worker.computes_between_messages() { 1 } else { BURST };
-        for taken in 0..burst {
-            let Some(message) = self.link.endpoint.poll()? else { return Ok(taken > 0) };
-            let from = message.from;
-            if let Role::Submaster(submaster) = &mut self.role {
-                submaster.heard(from);
-            }
-            if link_probe::answer(&message, self.link.endpoint)? {
-                continue;
-            }
-            match Received::decode(message).map_err(|e| self.link.here(e))? {
-                Received::ToWorker(message) => self.on_order(from, message)?,
-                Received::ToMaster(message) => {
-                    if let Role::Submaster(submaster) = &mut self.role {
-                        submaster.on_message(&mut self.link, from, message)?;
-                    }
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    fn on_order(&mut self, from: usize, message: ToWorker) -> Result<()> {
+    fn on_order(
+        &mut self,
+        from: usize,
+        message: ToWorker,
+        at: &Moment,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
         match message {
             ToWorker::Chunk(header, payload) => {
                 self.link.detector.active(from);
@@ -124,9 +103,9 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Follower<'a, 's
                 Ok(())
             }
             ToWorker::Lead(order) => {
-                self.role = Role::Submaster(Box::new(Submaster::lead(&mut self.link, order)?));
+                self.role = Role::Submaster(Box::new(Submaster::lead(&mut self.link, order, out)?));
                 // It does no tasks any more, and can always give signs of life.
-                self.announce()
+                self.announce(at, out)
             }
             ToWorker::Chunks { ahead, chunks } => {
                 self.link.detector.active(from);
@@ -137,27 +116,24 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Follower<'a, 's
                 Ok(())
             }
             ToWorker::Attach(order) => {
-                if !self.link.attach(from, order) {
+                if !self.link.attach(from, order, out) {
                     return Ok(());
                 }
                 // What another sub-master has sent is given to others: it is dead.
                 self.worker.keep_chunks_of(from);
-                self.announce()?;
-                self.link.join(from)
+                self.announce(at, out)?;
+                self.link.join(from, out)
             }
             ToWorker::Dissolve => {
                 self.role = Role::Worker;
-                self.announce()
+                self.announce(at, out)
             }
             ToWorker::Status(status) => {
                 self.link.detector.on_status(from, status);
                 Ok(())
             }
             ToWorker::Park(parked) => {
-                self.turns.wait_by(match parked {
-                    true => Backoff::new(Duration::ZERO, PARKED_SLEEP),
-                    false => self.link.endpoint.backoff(),
-                });
+                self.is_parked = parked;
                 Ok(())
             }
             ToWorker::Finish => {
@@ -168,58 +144,108 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> Follower<'a, 's
     }
 
     /// As a sub-master: hands chunks and results on, until nobody is left to lead. Then the rank does tasks itself.
-    fn lead(&mut self) -> Result<bool> {
+    fn lead(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
         let Role::Submaster(submaster) = &mut self.role else { return Ok(false) };
-        let moved = submaster.pass_on(&mut self.link)?;
+        let moved = submaster.pass_on(out)?;
         if !submaster.is_deserted() {
             return Ok(moved);
         }
         if let Role::Submaster(submaster) = std::mem::replace(&mut self.role, Role::Worker) {
-            submaster.retire(&mut self.link)?;
+            submaster.retire(out)?;
         }
         self.link.forget_announced();
-        self.announce()?;
-        self.link.join(0)?;
+        self.announce(at, out)?;
+        self.link.join(0, out)?;
         Ok(true)
     }
 
-    fn after_turn(&mut self, moved: bool) -> Result<()> {
-        if self.turns.end(moved) {
-            self.tick()?;
+    fn announce(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        self.link.announce(self.status(at.user_code), out)
+    }
+
+    fn status(&self, user_code: Place) -> Status {
+        self.worker.status(self.role.holds(), user_code)
+    }
+}
+
+impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
+    type Code = TaskRunner<'w, 'f, I, O>;
+
+    const ANSWERS_SOON: bool = true;
+
+    fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        // From now on the master knows how long it may be silent.
+        self.announce(at, out)
+    }
+
+    fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let from = message.from;
+        if let Role::Submaster(submaster) = &mut self.role {
+            submaster.heard(from);
         }
-        if moved {
-            return Ok(());
+        match Received::decode(message)? {
+            Received::ToWorker(message) => self.on_order(from, message, at, out),
+            Received::ToMaster(message) => match &mut self.role {
+                Role::Submaster(submaster) => submaster.on_message(&mut self.link, from, message, out),
+                Role::Worker => Ok(()),
+            },
         }
-        let may_spin = self.worker.executor.leaves_the_core();
-        let pause = self.worker.executor.pause(PATIENCE);
-        self.turns.wait(self.link.endpoint, self.link.clock, pause, may_spin)
+    }
+
+    fn on_turn(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+        self.lead(at, out)
+    }
+
+    fn on_done(&mut self, done: Outcome<O>, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let is_set_up = matches!(done, Outcome::SetUp { .. });
+        self.worker.on_done(done, &mut self.link, out)?;
+        self.announce(at, out)?;
+        if is_set_up { self.link.join(self.link.superior, out) } else { Ok(()) }
+    }
+
+    fn next(&mut self, _: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Command>> {
+        if !std::mem::replace(&mut self.is_set_up, true) {
+            return Ok(Next::Task(Command::SetUp));
+        }
+        if self.finished {
+            return Ok(Next::Finished);
+        }
+        Ok(self.worker.next().map_or(Next::Wait, Next::Task))
+    }
+
+    fn is_dismissed(&self) -> bool {
+        self.finished
+    }
+
+    fn is_parked(&self) -> bool {
+        self.is_parked
     }
 
     /// Gives signs of life, and looks after those of others.
-    fn tick(&mut self) -> Result<()> {
-        if self.link.clock.is_simulated() {
-            return Ok(());
+    fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+        if !out.endpoint().capabilities().real_time {
+            return Ok(false);
         }
-        let now = self.link.clock.now();
-        let here = self.link.endpoint.look(now);
-        self.worker.check_limit(&mut self.link, here)?;
+        let here = out.endpoint().look(now);
+        self.worker.check_limit(out, here)?;
         if self.link.detector.is_due(now) {
-            let mine = self.status();
+            let mine = self.status(at.user_code);
             if let Role::Submaster(submaster) = &mut self.role {
-                submaster.check_members(&mut self.link, &mine)?;
+                submaster.check_members(&mut self.link, &mine, out)?;
             }
             let superior = self.link.superior;
-            self.link.detector.over_master(self.link.endpoint, superior, &mine, now)?;
+            self.link.detector.over_master(out.endpoint(), superior, &mine, now)?;
         }
-        Ok(())
+        Ok(false)
     }
 
-    fn announce(&mut self) -> Result<()> {
-        self.link.announce(self.status())
+    /// The failure detector of the farm does.
+    fn watches(&self, _: usize) -> bool {
+        false
     }
 
-    fn status(&self) -> Status {
-        self.worker.status(self.role.holds())
+    fn sign(&self) -> Sign {
+        Sign { is_computing: self.worker.is_computing(), state: self.worker.describe() }
     }
 }
 

@@ -9,13 +9,14 @@ use super::trail::TrailLocation;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, Result};
+use crate::rank::protocol::Outgoing;
 use crate::session::Config;
 
 /// See the module's page.
-pub(super) struct Link<'a> {
-    pub(super) endpoint: &'a mut Endpoint,
+pub(super) struct Link {
     pub(super) detector: FailureDetector,
     pub(super) clock: Clock,
+    rank: usize,
     /// The farm's name.
     pub(super) farm: String,
     /// The rank that this one works for.
@@ -29,10 +30,10 @@ pub(super) struct Link<'a> {
     trail: Option<TrailLocation>,
 }
 
-impl<'a> Link<'a> {
+impl Link {
     /// A link to rank 0.
     pub(super) fn new(
-        endpoint: &'a mut Endpoint,
+        endpoint: &mut Endpoint,
         trail: Option<TrailLocation>,
         farm: &str,
         options: &Options,
@@ -40,8 +41,8 @@ impl<'a> Link<'a> {
     ) -> Self {
         Link {
             detector: FailureDetector::new(endpoint, options.silence(config), config),
+            rank: endpoint.rank(),
             clock: endpoint.clock(),
-            endpoint,
             farm: farm.to_string(),
             superior: 0,
             attach_number: 0,
@@ -53,15 +54,15 @@ impl<'a> Link<'a> {
 
     /// Adds the rank to an error.
     pub(super) fn here(&self, error: Error) -> Error {
-        error.at_rank(self.endpoint.rank())
+        error.at_rank(self.rank)
     }
 
     /// Tells the superior where user code runs, if it does not know: it waits longer for a rank that cannot give signs of
     /// life meanwhile.
-    pub(super) fn announce(&mut self, status: Status) -> Result<()> {
+    pub(super) fn announce(&mut self, status: Status, out: &mut Outgoing<'_>) -> Result<()> {
         if self.announced != Some(status.mode) {
             self.announced = Some(status.mode);
-            ToMaster::Status(status).send(self.endpoint, self.superior)?;
+            ToMaster::Status(status).send(out.endpoint(), self.superior)?;
         }
         Ok(())
     }
@@ -72,27 +73,27 @@ impl<'a> Link<'a> {
     }
 
     /// Tells rank `to` that the worker is made, if it is.
-    pub(super) fn join(&mut self, to: usize) -> Result<()> {
+    pub(super) fn join(&self, to: usize, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(warm_up) = self.warm_up else { return Ok(()) };
-        ToMaster::Join(Join { warm_up, trail: self.trail.clone() }).send(self.endpoint, to)
+        ToMaster::Join(Join { warm_up, trail: self.trail.clone() }).send(out.endpoint(), to)
     }
 
     /// Rank `to` orders this one to work for it. Returns whether it does from now on: an order that is older than the present
     /// one is void.
-    pub(super) fn attach(&mut self, to: usize, order: Attach) -> bool {
+    pub(super) fn attach(&mut self, to: usize, order: Attach, out: &mut Outgoing<'_>) -> bool {
         let Attach { number, instead_of } = order;
         if number <= self.attach_number {
             return false;
         }
         self.attach_number = number;
         if let Some(dead) = instead_of {
-            self.endpoint.learn_of(dead);
+            out.endpoint().learn_of(dead);
         }
         self.superior = to;
-        self.endpoint.sends_aside();
+        out.endpoint().sends_aside();
         self.forget_announced();
         // Whoever takes charge of others is there.
-        self.detector.expect(self.endpoint, to, true);
+        self.detector.expect(out.endpoint(), to, true);
         true
     }
 }

@@ -12,6 +12,7 @@ use super::result_journal::Kind;
 use super::summary::Summary;
 use super::task_runner::TaskRunner;
 use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::rank::driver;
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Driver, Session};
 use crate::user_code;
@@ -211,9 +212,9 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
                     },
                 )
             } else {
-                let follower =
-                    Follower::new(&mut *endpoint, executor, (activity, trail), name, &options, config);
-                follower.run().map(|()| None)
+                let follower = Follower::new(endpoint, (activity, trail), name, &options, config);
+                let driver = driver::Driver::new(endpoint, executor, config, "the farm");
+                follower.run(driver, endpoint).map(|()| None)
             };
             // The scope waits for the compute thread, which may be in user code for long. The others must not
             // wait for that, so a failure is told before.

@@ -8,6 +8,7 @@ use super::messages::{ChunkHeader, Entry, Lead, Lost, Payload, Status, ToMaster,
 use super::state::SubmasterState;
 use super::trail::TrailReader;
 use crate::error::{Error, ErrorKind, Result};
+use crate::rank::protocol::Outgoing;
 
 /// See the module's page.
 #[derive(Debug)]
@@ -19,18 +20,18 @@ pub(super) struct Submaster {
 
 impl Submaster {
     /// Takes charge of the ranks that the master has named.
-    pub(super) fn lead(link: &mut Link<'_>, order: Lead) -> Result<Self> {
+    pub(super) fn lead(link: &mut Link, order: Lead, out: &mut Outgoing<'_>) -> Result<Self> {
         let Lead { members, order } = order;
-        let (me, size) = (link.endpoint.rank(), link.endpoint.size());
+        let (me, size) = (out.endpoint().rank(), out.endpoint().size());
         if let Some((strange, _)) = members.iter().find(|&&(m, _)| m == 0 || m == me || m >= size) {
             let text = format!("was to be the sub-master of rank {strange}, which cannot be");
             return Err(link.here(Error::new(ErrorKind::Wire, text)));
         }
         for &(member, has_come) in &members {
-            link.detector.expect(link.endpoint, member, has_come);
-            ToWorker::Attach(order).send(link.endpoint, member)?;
+            link.detector.expect(out.endpoint(), member, has_come);
+            ToWorker::Attach(order).send(out.endpoint(), member)?;
         }
-        link.endpoint.sends_aside();
+        out.endpoint().sends_aside();
         let members = members.into_iter().map(|(member, _)| member).collect();
         Ok(Submaster { state: SubmasterState::new(size, members), trails: BTreeMap::new() })
     }
@@ -52,7 +53,13 @@ impl Submaster {
     }
 
     /// A message from a rank that may be a member; others are not listened to.
-    pub(super) fn on_message(&mut self, link: &mut Link<'_>, from: usize, message: ToMaster) -> Result<()> {
+    pub(super) fn on_message(
+        &mut self,
+        link: &mut Link,
+        from: usize,
+        message: ToMaster,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
         if !self.state.members().contains(&from) {
             return Ok(());
         }
@@ -61,7 +68,7 @@ impl Submaster {
             ToMaster::Join(join) => {
                 self.state.joined(from);
                 if let Some(trail) = &join.trail {
-                    link.endpoint.know(from, trail.process.clone());
+                    out.endpoint().know(from, trail.process.clone());
                     self.trails.extend(TrailReader::open(trail).map(|reader| (from, reader)));
                 }
             }
@@ -80,10 +87,10 @@ impl Submaster {
     }
 
     /// Hands chunks to members that ask, and results to the master. Returns whether there was anything.
-    pub(super) fn pass_on(&mut self, link: &mut Link<'_>) -> Result<bool> {
+    pub(super) fn pass_on(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut moved = false;
         while let Some((member, header, payload)) = self.state.give() {
-            ToWorker::Chunk(header, payload).send(link.endpoint, member)?;
+            ToWorker::Chunk(header, payload).send(out.endpoint(), member)?;
             moved = true;
             // Members with something to do get one at a time: others may have asked meanwhile that have nothing.
             if !self.state.somebody_is_idle() {
@@ -91,17 +98,17 @@ impl Submaster {
             }
         }
         if self.state.is_due() {
-            self.deliver(link)?;
+            self.deliver(out)?;
             moved = true;
         }
         Ok(moved)
     }
 
     /// Sends the master the results that are here.
-    fn deliver(&mut self, link: &mut Link<'_>) -> Result<()> {
+    fn deliver(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         match self.state.deliver() {
             results if results.is_empty() => Ok(()),
-            results => ToMaster::Results(results).send(link.endpoint, 0),
+            results => ToMaster::Results(results).send(out.endpoint(), 0),
         }
     }
 
@@ -111,15 +118,20 @@ impl Submaster {
     }
 
     /// Gives back to the master what is here.
-    pub(super) fn retire(mut self, link: &mut Link<'_>) -> Result<()> {
-        self.deliver(link)?;
-        ToMaster::Retired.send(link.endpoint, 0)
+    pub(super) fn retire(mut self, out: &mut Outgoing<'_>) -> Result<()> {
+        self.deliver(out)?;
+        ToMaster::Retired.send(out.endpoint(), 0)
     }
 
     /// A round over the members: those that are silent are lost.
-    pub(super) fn check_members(&mut self, link: &mut Link<'_>, mine: &Status) -> Result<()> {
+    pub(super) fn check_members(
+        &mut self,
+        link: &mut Link,
+        mine: &Status,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
         let now = link.clock.now();
-        for loss in link.detector.over_workers(link.endpoint, self.state.workers(), mine, now)? {
+        for loss in link.detector.over_workers(out.endpoint(), self.state.workers(), mine, now)? {
             log::warn!("farm {}: the tasks of rank {} go to others: {}", link.farm, loss.rank, loss.why);
             let Loss { rank, certain, died, why } = loss;
             if !certain {
@@ -128,8 +140,8 @@ impl Submaster {
             }
             let last_activity = link.detector.last_activity(self.trails.get(&rank), rank, died);
             let chunks = self.state.lose(rank).into_iter().map(|header| header.id).collect();
-            link.endpoint.lose(rank, &why);
-            ToMaster::Lost(Lost { rank, why, chunks, last_activity }).send(link.endpoint, 0)?;
+            out.endpoint().lose(rank, &why);
+            ToMaster::Lost(Lost { rank, why, chunks, last_activity }).send(out.endpoint(), 0)?;
         }
         Ok(())
     }

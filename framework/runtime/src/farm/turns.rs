@@ -25,11 +25,6 @@ impl Turns {
         Turns { backoff, busy: 0 }
     }
 
-    /// From now on the rank waits in this way.
-    pub(super) fn wait_by(&mut self, backoff: Backoff) {
-        self.backoff = backoff;
-    }
-
     /// A turn ends in which something was done, or not (`moved`). Returns whether the rank is to look at the clock.
     pub(super) fn end(&mut self, moved: bool) -> bool {
         if moved {

@@ -8,14 +8,13 @@ use super::chunk_result::Activity;
 use super::link::Link;
 use super::messages::{ChunkHeader, ExecutionMode, Payload, Status, ToMaster};
 use super::summary::RankReport;
-use super::task_runner::{Command, Outcome, Output, TaskRunner};
+use super::task_runner::{Command, Outcome, Output};
 use crate::error::{Error, ErrorKind, Result};
-use crate::rank::executor::Executor;
-use crate::wire::Item;
+use crate::rank::protocol::{Outgoing, Place};
 
 /// See the module's page.
-pub(super) struct WorkerRole<'scope, 'env, 'w, 'f, I: Item, O: Item> {
-    pub(super) executor: Executor<'scope, 'env, TaskRunner<'w, 'f, I, O>>,
+#[derive(Debug)]
+pub(super) struct WorkerRole {
     /// Chunks that are not begun, each with the rank that sent it.
     inbox: VecDeque<(usize, ChunkHeader, Payload)>,
     /// Who sent the chunks that the executor has.
@@ -29,16 +28,10 @@ pub(super) struct WorkerRole<'scope, 'env, 'w, 'f, I: Item, O: Item> {
     pub(super) report: RankReport,
 }
 
-impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> WorkerRole<'scope, 'env, 'w, 'f, I, O> {
+impl WorkerRole {
     /// A worker that has nothing to do at time `here`, as the endpoint counts silence.
-    pub(super) fn new(
-        executor: Executor<'scope, 'env, TaskRunner<'w, 'f, I, O>>,
-        activity: Arc<Activity>,
-        task_limit: Option<Duration>,
-        here: Duration,
-    ) -> Self {
+    pub(super) fn new(activity: Arc<Activity>, task_limit: Option<Duration>, here: Duration) -> Self {
         WorkerRole {
-            executor,
             inbox: VecDeque::new(),
             senders: VecDeque::new(),
             activity,
@@ -59,62 +52,54 @@ impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> WorkerRole<'scope, 
         self.inbox.retain(|&(from, ..)| from == 0 || from == superior);
     }
 
-    /// Chunks that are not begun are dropped.
-    pub(super) fn clear(&mut self) {
-        self.inbox.clear();
-    }
-
-    /// Whether a chunk waits, and the executor keeps this thread from messages while it does one.
-    pub(super) fn computes_between_messages(&self) -> bool {
-        self.executor.is_inline() && !self.inbox.is_empty()
-    }
-
-    /// Sends what is done and hands over what comes next. Returns whether there was anything. `led` is as in
-    /// [`status`](WorkerRole::status).
-    pub(super) fn compute(&mut self, link: &mut Link<'_>, led: Option<usize>) -> Result<bool> {
-        let mut moved = false;
-        while let Some(outcome) = self.executor.fetch()? {
-            moved = true;
-            match outcome {
-                Outcome::SetUp { took } => {
-                    self.report.warm_up = took;
-                    link.announce(self.status(led))?;
-                    link.warm_up = Some(took);
-                    link.join(link.superior)?;
+    /// Takes in what is done, and sends what is wanted of it.
+    pub(super) fn on_done<O>(
+        &mut self,
+        outcome: Outcome<O>,
+        link: &mut Link,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        match outcome {
+            Outcome::SetUp { took } => {
+                self.report.warm_up = took;
+                link.warm_up = Some(took);
+                Ok(())
+            }
+            Outcome::Chunk { header, times, result: Output::Encoded(frame) } => {
+                self.report.tasks += u64::from(header.count);
+                self.report.chunks += 1;
+                self.report.busy += Duration::from_secs_f64(times.sum.max(0.0));
+                let sender = self.senders.pop_front().unwrap_or(0);
+                // A sub-master that was given up is not told.
+                if !self.timed_out && (sender == link.superior || sender == 0) {
+                    out.send(sender, frame)?;
                 }
-                Outcome::Chunk { header, times, result: Output::Encoded(frame) } => {
-                    self.report.tasks += u64::from(header.count);
-                    self.report.chunks += 1;
-                    self.report.busy += Duration::from_secs_f64(times.sum.max(0.0));
-                    let sender = self.senders.pop_front().unwrap_or(0);
-                    // A sub-master that was given up is not told.
-                    if !self.timed_out && (sender == link.superior || sender == 0) {
-                        link.endpoint.send_ready(sender, frame)?;
-                    }
-                }
-                Outcome::Chunk { .. } => {
-                    let text = "a worker has done a chunk for itself";
-                    return Err(link.here(Error::new(ErrorKind::Wire, text)));
-                }
+                Ok(())
+            }
+            Outcome::Chunk { .. } => {
+                let text = "a worker has done a chunk for itself";
+                Err(link.here(Error::new(ErrorKind::Wire, text)))
             }
         }
-        if moved {
-            link.announce(self.status(led))?;
+    }
+
+    /// Whether a task is being done.
+    pub(super) fn is_computing(&self) -> bool {
+        self.activity.get().1.is_some()
+    }
+
+    /// The next chunk, unless the present task hangs.
+    pub(super) fn next(&mut self) -> Option<Command> {
+        if self.timed_out {
+            return None;
         }
-        while !self.timed_out && self.executor.has_room() && !self.executor.wants_pause() {
-            let Some((from, header, payload)) = self.inbox.pop_front() else { break };
-            self.senders.push_back(from);
-            self.executor.submit(Command::Chunk { header, payload, away: true })?;
-            moved = true;
-            if self.executor.is_inline() {
-                break;
-            }
-        }
-        Ok(moved)
+        let (from, header, payload) = self.inbox.pop_front()?;
+        self.senders.push_back(from);
+        Some(Command::Chunk { header, payload, away: true })
     }
 
     /// Tells the master if the present task has exceeded the user's limit at time `here`, as the endpoint counts silence.
-    pub(super) fn check_limit(&mut self, link: &mut Link<'_>, here: Duration) -> Result<()> {
+    pub(super) fn check_limit(&mut self, out: &mut Outgoing<'_>, here: Duration) -> Result<()> {
         let (beat, task) = self.activity.get();
         if beat != self.seen.0 {
             self.seen = (beat, here);
@@ -124,22 +109,33 @@ impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> WorkerRole<'scope, 
         {
             self.timed_out = true;
             self.inbox.clear();
-            ToMaster::TimedOut { task }.send(link.endpoint, 0)?;
+            ToMaster::TimedOut { task }.send(out.endpoint(), 0)?;
         }
         Ok(())
     }
 
+    /// What the rank does, in words that follow "rank 3: ".
+    pub(super) fn describe(&self) -> String {
+        let waiting = self.inbox.len();
+        match self.activity.get().1 {
+            Some(task) => {
+                format!("in task {task} or the chunk that begins with it; {waiting} chunks waiting")
+            }
+            None => format!("in no task; {waiting} chunks waiting"),
+        }
+    }
+
     /// The rank as a sign of life describes it. If it is a sub-master, it holds `led` chunks for its members.
-    pub(super) fn status(&self, led: Option<usize>) -> Status {
-        let mode = match (self.executor.is_inline(), self.executor.is_fixed()) {
+    pub(super) fn status(&self, led: Option<usize>, user_code: Place) -> Status {
+        let mode = match (user_code.is_inline, user_code.is_fixed) {
             // Without tasks of its own nothing keeps a sub-master from giving signs of life.
-            _ if led.is_some() && self.executor.is_idle() => ExecutionMode::OnThread,
+            _ if led.is_some() && user_code.is_idle => ExecutionMode::OnThread,
             (false, _) => ExecutionMode::OnThread,
             (true, false) => ExecutionMode::Interleaved,
             (true, true) => ExecutionMode::Inline,
         };
         // What waits at the executor is here, too.
-        let task = self.activity.get().1.or_else(|| (!self.executor.is_idle()).then_some(u64::MAX));
+        let task = self.activity.get().1.or_else(|| (!user_code.is_idle).then_some(u64::MAX));
         let waiting = self.inbox.len() + led.unwrap_or(0);
         Status { task, waiting: u32::try_from(waiting).unwrap_or(u32::MAX), mode }
     }

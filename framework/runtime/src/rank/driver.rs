@@ -1,5 +1,7 @@
 //! The loop of a rank: messages in, results in, tasks out, and what a rank does while there is nothing of these.
 
+use std::time::Duration;
+
 use super::executor::{Executor, UserCode};
 use super::heartbeat::Heartbeat;
 use super::protocol::{Moment, Next, Outgoing, Protocol, Task};
@@ -17,6 +19,8 @@ const TINY_BURST: u32 = 8;
 /// Turns between two ticks while there is work: reading the clock costs a part of a turn with tiny jobs, and 256 turns
 /// with those last about a millisecond.
 const TURNS_PER_TICK: u32 = 256;
+/// How long a parked rank sleeps before it looks at its messages: it is woken that much later.
+const PARKED_SLEEP: Duration = Duration::from_millis(20);
 
 /// Runs a [`Protocol`] on a rank.
 pub(crate) struct Driver<'scope, 'env, C: UserCode> {
@@ -25,6 +29,8 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     /// Whether time passes by itself; in a simulator messages leave by themselves, and nobody is silent.
     real_time: bool,
     backoff: Backoff,
+    /// It waits as a parked rank does.
+    is_parked: bool,
     heartbeat: Heartbeat,
     turns: u32,
     /// Whether anything was computed on this thread since it last looked for messages and found none.
@@ -52,6 +58,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             clock: endpoint.clock(),
             real_time: endpoint.capabilities().real_time,
             backoff: endpoint.backoff(),
+            is_parked: false,
             executor,
             turns: 0,
             is_late: true,
@@ -68,12 +75,26 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         endpoint: &mut Endpoint,
         protocol: &mut P,
     ) -> Result<(C, Moment)> {
+        self.run_until_finished(endpoint, protocol)?;
+        let end = self.moment();
+        Ok((self.finish()?, end))
+    }
+
+    /// As [`run`](Driver::run), but does not wait for user code that is still busy: [`finish`](Driver::finish) does.
+    pub(crate) fn run_until_finished<P: Protocol<Code = C>>(
+        &mut self,
+        endpoint: &mut Endpoint,
+        protocol: &mut P,
+    ) -> Result<()> {
         let rank = endpoint.rank();
         self.begin(endpoint, protocol)
             .and_then(|()| self.go_on(endpoint, protocol))
-            .map_err(|error| error.at_rank(rank))?;
-        let end = self.moment();
-        Ok((self.executor.finish()?, end))
+            .map_err(|error| error.at_rank(rank))
+    }
+
+    /// Returns the user code, once it is done with what it has.
+    pub(crate) fn finish(self) -> Result<C> {
+        self.executor.finish()
     }
 
     /// Begins with a protocol whose jobs the caller does itself, on this thread; [`step`](Driver::step) follows.
@@ -126,7 +147,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                         protocol.on_idle(&self.moment());
                     }
                     if !self.tick(endpoint, protocol)? {
-                        self.wait::<P>(endpoint)?;
+                        self.wait(endpoint, protocol)?;
                     }
                 }
                 Turn::Finished => return Ok(()),
@@ -135,8 +156,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 
     fn moment(&self) -> Moment {
-        let looks_after_messages = !self.executor.is_inline() || !self.real_time;
-        Moment::new(self.clock, looks_after_messages, self.is_late, self.executor.is_inline())
+        Moment::new((self.clock, self.real_time), &self.executor, self.is_late)
     }
 
     /// Takes in what has come, and starts what can be started.
@@ -161,7 +181,12 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 protocol.on_message(message, &at, &mut Outgoing::new(endpoint))?;
             }
         }
+        let at = self.moment();
+        if protocol.on_turn(&at, &mut Outgoing::new(endpoint))? {
+            turn = Turn::Busy;
+        }
         match self.work(endpoint, protocol)? {
+            _ if protocol.is_dismissed() => Ok(Turn::Finished),
             Turn::Idle => Ok(turn),
             work => Ok(work),
         }
@@ -248,9 +273,17 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     /// little. And a rank that waits busily keeps the others' compute threads from waking up on its core: on two ranks, a pipeline
     /// of one item then takes twice as long. Beside a job its first sleep is longer, too: what comes meanwhile is seldom what
     /// its own rank waits for, and the others have asked for theirs ahead of time.
-    fn wait<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint) -> Result<()> {
-        self.backoff.may_spin(self.executor.is_inline());
-        self.backoff.is_beside_work(!self.executor.leaves_the_core());
+    fn wait<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &P) -> Result<()> {
+        if protocol.is_parked() != self.is_parked {
+            self.is_parked = !self.is_parked;
+            self.backoff = match self.is_parked {
+                true => Backoff::new(Duration::ZERO, PARKED_SLEEP),
+                false => endpoint.backoff(),
+            };
+        }
+        let leaves_the_core = self.executor.leaves_the_core();
+        self.backoff.may_spin(if P::ANSWERS_SOON { leaves_the_core } else { self.executor.is_inline() });
+        self.backoff.is_beside_work(!P::ANSWERS_SOON && !leaves_the_core);
         if let Some(pause) = self.executor.pause(P::LOOKS_PER_SIMULATED_JOB) {
             return endpoint.transport().wait(Some(pause));
         }

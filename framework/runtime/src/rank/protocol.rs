@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::executor::UserCode;
+use super::executor::{Executor, UserCode};
 use super::heartbeat::Sign;
 use crate::comm::Frame;
 use crate::comm::clock::Clock;
@@ -33,6 +33,10 @@ pub(crate) trait Protocol: Sized {
 
     /// Whether what user code has done is looked at before messages, which would have to wait for what it brings back.
     const OUTCOMES_BEFORE_MESSAGES: bool = false;
+
+    /// Whether others wait for what this rank says while it has nothing to compute: then it waits busily at first also where user
+    /// code has a thread, and its sleeps beside that are short.
+    const ANSWERS_SOON: bool = false;
 
     /// The rank begins.
     fn start(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<()> {
@@ -74,6 +78,21 @@ pub(crate) trait Protocol: Sized {
         true
     }
 
+    /// Called in each turn, once the messages are taken in: what is done beside user code. Returns whether there was anything.
+    fn on_turn(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Whether the rank has done its part although user code is not done with what it has, which nobody wants any more.
+    fn is_dismissed(&self) -> bool {
+        false
+    }
+
+    /// Whether the rank is not needed for now: it sleeps for longer between two looks at its messages.
+    fn is_parked(&self) -> bool {
+        false
+    }
+
     /// What the rank does, for the others.
     fn sign(&self) -> Sign;
 
@@ -106,13 +125,30 @@ pub(crate) struct Moment {
     pub(crate) looks_after_messages: bool,
     /// Whether what is found now may have been here for a while: the thread has computed since it last found nothing.
     pub(crate) is_late: bool,
-    /// Whether user code runs on the thread that communicates.
+    /// Where user code runs.
+    pub(crate) user_code: Place,
+}
+
+/// Where the user code of a rank runs, and whether it does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// On the thread that communicates.
     pub(crate) is_inline: bool,
+    /// It stays there, however long jobs take.
+    pub(crate) is_fixed: bool,
+    /// It has nothing to do.
+    pub(crate) is_idle: bool,
 }
 
 impl Moment {
-    pub(super) fn new(clock: Clock, looks_after_messages: bool, is_late: bool, is_inline: bool) -> Self {
-        Moment { clock, looks_after_messages, is_late, is_inline }
+    pub(super) fn new<'scope, C: UserCode + 'scope>(
+        (clock, real_time): (Clock, bool),
+        executor: &Executor<'scope, '_, C>,
+        is_late: bool,
+    ) -> Self {
+        let (is_inline, is_fixed) = (executor.is_inline(), executor.is_fixed());
+        let user_code = Place { is_inline, is_fixed, is_idle: executor.is_idle() };
+        Moment { clock, looks_after_messages: !is_inline || !real_time, is_late, user_code }
     }
 
     /// The time by the rank's clock, which is read only by those who need it: for jobs of a microsecond that costs as much as
@@ -155,6 +191,11 @@ impl<'e> Outgoing<'e> {
     /// Whether all that was sent has left. MPI may pass a large message on only as far as both sides look.
     pub(crate) fn sends_done(&mut self) -> Result<bool> {
         self.0.transport().sends_done()
+    }
+
+    /// The rank's end of the communicator, for what it knows of the other ranks' processes.
+    pub(crate) fn endpoint(&mut self) -> &mut Endpoint {
+        self.0
     }
 
     /// On rank 0: `items` further tasks or items are done.

@@ -115,7 +115,7 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
 
     /// Hands a piece to user code, with the rows.
     fn hand_over(&mut self, piece: M::Piece, at: &Moment) -> Task<M> {
-        let usual = self.times.begin_piece(at.is_inline);
+        let usual = self.times.begin_piece(at.user_code.is_inline);
         self.is_lent = true;
         Task { sweep: self.worker.sweep(), storage: self.worker.lend(), piece, usual }
     }
