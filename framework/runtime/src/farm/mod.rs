@@ -61,7 +61,6 @@ mod task_source;
 mod tests;
 mod traffic;
 mod trail;
-mod turns;
 mod user_job;
 mod window;
 mod worker;

@@ -7,6 +7,7 @@ use super::builder::{Farm, Options};
 use super::delivery::Collected;
 use super::follower::Follower;
 use super::master::MasterRank;
+use super::master::run::MasterRun;
 use super::outcome::{Answer, FailedTask, Flow, answer};
 use super::result_journal::Kind;
 use super::summary::Summary;
@@ -22,7 +23,7 @@ use crate::wire::Item;
 trait Script<I: Item, O: Item> {
     fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
         self,
-        master: &mut MasterRank<'_, 'scope, 'env, 'w, 'f, I, O>,
+        run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f, I, O>,
         scope: &'scope Scope<'scope, 'env>,
     ) -> Result<usize>
     where
@@ -203,17 +204,16 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         let driver = if options.task_limit.is_some() { Driver::Threaded } else { config.driver };
         std::thread::scope(|scope| {
             let executor = Executor::new(scope, rank, driver, waker, clock, runner)?;
+            let driver = driver::Driver::new(endpoint, executor, config, "the farm");
             let result = if rank == 0 {
-                MasterRank::new(&mut *endpoint, executor, codecs, (name, run), options, config).and_then(
-                    |mut master| {
-                        master.open()?;
-                        let iterations = script.play(&mut master, scope)?;
-                        master.finish(iterations).map(Some)
-                    },
-                )
+                MasterRank::new(endpoint, codecs, (name, run), options, config)
+                    .and_then(|master| MasterRun::begin(master, endpoint, driver))
+                    .and_then(|mut run| {
+                        let iterations = script.play(&mut run, scope)?;
+                        run.finish(iterations).map(Some)
+                    })
             } else {
                 let follower = Follower::new(endpoint, (activity, trail), name, &options, config);
-                let driver = driver::Driver::new(endpoint, executor, config, "the farm");
                 follower.run(driver, endpoint).map(|()| None)
             };
             // The scope waits for the compute thread, which may be in user code for long. The others must not
@@ -240,17 +240,17 @@ where
 {
     fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
         self,
-        master: &mut MasterRank<'_, 'scope, 'env, 'w, 'f, I, O>,
+        run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f, I, O>,
         scope: &'scope Scope<'scope, 'env>,
     ) -> Result<usize>
     where
         Self: 'scope,
     {
-        master.open_journal(Kind::Stream)?;
-        master.streaming = true;
-        let mut source = master.source(scope, self.tasks.into_iter(), false)?;
-        let mut delivery = master.delivery(scope, self.sink, self.plain)?;
-        master.stream(&mut source, &mut delivery)?;
+        run.master.open_journal(Kind::Stream)?;
+        run.master.streaming = true;
+        let mut source = run.source(scope, self.tasks.into_iter(), false)?;
+        let mut delivery = run.delivery(scope, self.sink, self.plain)?;
+        run.stream(&mut source, &mut delivery)?;
         Ok(1)
     }
 }
@@ -270,30 +270,30 @@ where
 {
     fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
         mut self,
-        master: &mut MasterRank<'_, 'scope, 'env, 'w, 'f, I, O>,
+        run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f, I, O>,
         scope: &'scope Scope<'scope, 'env>,
     ) -> Result<usize>
     where
         Self: 'scope,
     {
-        master.open_journal(Kind::Iterations)?;
+        run.master.open_journal(Kind::Iterations)?;
         let first = self.first;
-        let mut tasks: Vec<I> = master.beside(|| first.into_iter().collect())?;
+        let mut tasks: Vec<I> = run.beside(|| first.into_iter().collect())?;
         for iteration in 0.. {
-            tasks = master.begin_set(iteration, tasks)?;
+            tasks = run.master.begin_set(iteration, tasks)?;
             let results = Collected(Vec::with_capacity(tasks.len()));
-            let mut source = master.source(scope, tasks.into_iter(), true)?;
-            let mut delivery = master.delivery(scope, results, true)?;
-            master.stream(&mut source, &mut delivery)?;
+            let mut source = run.source(scope, tasks.into_iter(), true)?;
+            let mut delivery = run.delivery(scope, results, true)?;
+            run.stream(&mut source, &mut delivery)?;
             let Collected(results) = delivery.finish()?;
-            let begin = master.clock.now();
-            match master.beside(|| (self.next)(results, iteration))? {
+            let begin = run.master.clock.now();
+            match run.beside(|| (self.next)(results, iteration))? {
                 Ok(Some(next)) => {
                     tasks = next;
-                    master.between(master.clock.now().saturating_sub(begin))?;
+                    run.between(run.master.clock.now().saturating_sub(begin))?;
                 }
                 Ok(None) => return Ok(iteration + 1),
-                Err(error) => return Err(user_code::described(error).at_rank(0).in_farm(master.name())),
+                Err(error) => return Err(user_code::described(error).at_rank(0).in_farm(run.master.name())),
             }
         }
         Err(Error::new(ErrorKind::User, "more iterations than can be counted").at_rank(0))

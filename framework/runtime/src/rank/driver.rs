@@ -13,12 +13,9 @@ use crate::error::Result;
 use crate::session::Config;
 
 /// Messages taken in before the rank looks at its own work again: enough that the look costs little beside them.
-const BURST: usize = 16;
+pub(crate) const BURST: usize = 16;
 /// Jobs of less than a microsecond done inline before the rank looks at its messages: a look costs as much as such a job.
 const TINY_BURST: u32 = 8;
-/// Turns between two ticks while there is work: reading the clock costs a part of a turn with tiny jobs, and 256 turns
-/// with those last about a millisecond.
-const TURNS_PER_TICK: u32 = 256;
 /// How long a parked rank sleeps before it looks at its messages: it is woken that much later.
 const PARKED_SLEEP: Duration = Duration::from_millis(20);
 
@@ -92,6 +89,11 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             .map_err(|error| error.at_rank(rank))
     }
 
+    /// Hands a task over before the protocol begins.
+    pub(crate) fn submit(&mut self, task: C::Task) -> Result<()> {
+        self.executor.submit(task)
+    }
+
     /// Returns the user code, once it is done with what it has.
     pub(crate) fn finish(self) -> Result<C> {
         self.executor.finish()
@@ -125,7 +127,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             self.is_late = true;
         }
         self.turns += 1;
-        if self.turns >= TURNS_PER_TICK {
+        if self.turns >= P::TURNS_PER_TICK {
             self.tick(endpoint, protocol)?;
         }
         self.go_on(endpoint, protocol)?;
@@ -138,7 +140,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 Turn::Busy => {
                     self.backoff.reset();
                     self.turns += 1;
-                    if self.turns >= TURNS_PER_TICK {
+                    if self.turns >= P::TURNS_PER_TICK {
                         self.tick(endpoint, protocol)?;
                     }
                 }
@@ -166,8 +168,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             turn = Turn::Busy;
         }
         let burst = match self.executor.is_inline() {
-            true if P::TAKES_ALL_MESSAGES => usize::MAX,
-            true => 1,
+            true => P::MESSAGES_BETWEEN_JOBS,
             false => BURST,
         };
         for _ in 0..burst {
@@ -180,10 +181,6 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 let at = self.moment();
                 protocol.on_message(message, &at, &mut Outgoing::new(endpoint))?;
             }
-        }
-        let at = self.moment();
-        if protocol.on_turn(&at, &mut Outgoing::new(endpoint))? {
-            turn = Turn::Busy;
         }
         match self.work(endpoint, protocol)? {
             _ if protocol.is_dismissed() => Ok(Turn::Finished),
@@ -210,10 +207,16 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     /// Fetches what user code has done, and hands over what comes next.
     fn work<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<Turn> {
         let mut turn = Turn::Idle;
-        let mut tiny = 0;
+        let (mut tiny, mut has_turned) = (0, false);
         loop {
             if self.take_outcomes(endpoint, protocol)? {
                 turn = Turn::Busy;
+            }
+            if !std::mem::replace(&mut has_turned, true) {
+                let at = self.moment();
+                if protocol.on_turn(&at, &mut Outgoing::new(endpoint))? {
+                    turn = Turn::Busy;
+                }
             }
             if !self.executor.has_room() || self.executor.wants_pause() || tiny == TINY_BURST {
                 return Ok(turn);
@@ -234,7 +237,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 tiny += 1;
             } else if self.executor.is_inline() {
                 // Nobody knows how long it took, so that the others may have waited for a sign of life.
-                self.turns = TURNS_PER_TICK;
+                self.turns = P::TURNS_PER_TICK;
                 // Its result is fetched in the next turn, after a look at the messages.
                 return Ok(turn);
             }
@@ -281,7 +284,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 false => endpoint.backoff(),
             };
         }
-        let leaves_the_core = self.executor.leaves_the_core();
+        let leaves_the_core = protocol.leaves_the_core() && self.executor.leaves_the_core();
         self.backoff.may_spin(if P::ANSWERS_SOON { leaves_the_core } else { self.executor.is_inline() });
         self.backoff.is_beside_work(!P::ANSWERS_SOON && !leaves_the_core);
         if let Some(pause) = self.executor.pause(P::LOOKS_PER_SIMULATED_JOB) {

@@ -27,9 +27,13 @@ pub(crate) trait Protocol: Sized {
     /// that the job has taken so far. 1 where messages need no answer before the job is done; looks that are more frequent only make the simulation slow.
     const LOOKS_PER_SIMULATED_JOB: u32 = 1;
 
-    /// Whether all messages that have come are taken in between two jobs where user code runs inline, for the sake of decisions by
-    /// what many ranks say. Otherwise one is, so that the others can go on as soon as it has been answered.
-    const TAKES_ALL_MESSAGES: bool = false;
+    /// Messages taken in between two jobs where user code runs inline: one, so that the others can go on as soon as it has been
+    /// answered. More for the sake of decisions by what many ranks say.
+    const MESSAGES_BETWEEN_JOBS: usize = 1;
+
+    /// Turns between two ticks while there is work: reading the clock costs a part of a turn with tiny jobs, and 256 turns
+    /// with those last about a millisecond. Fewer where turns may be long.
+    const TURNS_PER_TICK: u32 = 256;
 
     /// Whether what user code has done is looked at before messages, which would have to wait for what it brings back.
     const OUTCOMES_BEFORE_MESSAGES: bool = false;
@@ -78,7 +82,7 @@ pub(crate) trait Protocol: Sized {
         true
     }
 
-    /// Called in each turn, once the messages are taken in: what is done beside user code. Returns whether there was anything.
+    /// Called in each turn, once messages and outcomes are taken in: what is done beside user code. Returns whether there was anything.
     fn on_turn(&mut self, _at: &Moment, _out: &mut Outgoing<'_>) -> Result<bool> {
         Ok(false)
     }
@@ -86,6 +90,11 @@ pub(crate) trait Protocol: Sized {
     /// Whether the rank has done its part although user code is not done with what it has, which nobody wants any more.
     fn is_dismissed(&self) -> bool {
         false
+    }
+
+    /// Whether no other thread of the rank has anything to do, except that of its user code: then it may wait busily.
+    fn leaves_the_core(&self) -> bool {
+        true
     }
 
     /// Whether the rank is not needed for now: it sleeps for longer between two looks at its messages.

@@ -8,6 +8,7 @@ use super::MasterRank;
 use crate::comm::Frame;
 use crate::error::{Error, Result};
 use crate::observe::Event;
+use crate::rank::protocol::Outgoing;
 use crate::user_code;
 use crate::wire::Item;
 
@@ -24,12 +25,13 @@ pub(super) struct Packed {
     pub(super) payload: Payload,
 }
 
-impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, 'env, 'w, 'f, I, O> {
+impl<'scope, 'env, I: Item, O: Item> MasterRank<I, O> {
     /// Gives chunks to all workers that ask. Those that have something to do get one at a time: others may have asked
     /// meanwhile that have nothing. Returns whether any was given.
     pub(super) fn serve<T: Iterator<Item = I> + Send + 'scope>(
         &mut self,
         source: &mut TaskSource<'scope, 'env, T>,
+        out: &mut Outgoing<'_>,
     ) -> Result<bool> {
         let mut moved = false;
         loop {
@@ -49,9 +51,9 @@ impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'sco
                 let Some(worker) = self.state.workers().requesting(ahead).nth(asked) else { break };
                 asked += 1;
                 gave = if self.state.groups.is_leader(worker) {
-                    self.serve_group(source, worker, (ahead, most))?
+                    self.serve_group(source, worker, (ahead, most), out)?
                 } else {
-                    self.serve_one(source, worker, most)?
+                    self.serve_one(source, worker, most, out)?
                 };
                 if gave || (self.state.tasks.waiting() == 0 && !self.state.sizes.has_reserved()) {
                     break;
@@ -70,6 +72,7 @@ impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'sco
         source: &mut TaskSource<'scope, 'env, T>,
         worker: usize,
         most: u64,
+        out: &mut Outgoing<'_>,
     ) -> Result<bool> {
         let Some((pending, _)) = self.next_tasks(source, worker, worker, most)? else { return Ok(false) };
         let begin = self.clock.now();
@@ -77,7 +80,7 @@ impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'sco
         let bytes = payload.len();
         self.state.traffic.gave(header.count.into(), bytes);
         self.note(worker, worker, (header, suspicion), payload);
-        self.endpoint.send_ready(worker, frame)?;
+        out.send(worker, frame)?;
         let took = self.clock.now().saturating_sub(begin);
         self.state.traffic.sent(took);
         self.controller.sent(bytes, took);
@@ -93,35 +96,28 @@ impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'sco
         self.state.workers().next_requesting(self.state.ahead(left)).is_some()
     }
 
-    /// Does a chunk on rank 0 if it has nothing else to do. Returns whether one was begun.
+    /// A chunk for rank 0 itself, if it may have one: a short one where it computes on the thread that communicates (`inline`).
     pub(super) fn compute<T: Iterator<Item = I> + Send + 'scope>(
         &mut self,
         source: &mut TaskSource<'scope, 'env, T>,
-    ) -> Result<bool> {
-        let mut moved = false;
-        while self.state.workers().state_of(0) == WorkerState::Active
-            && self.executor.has_room()
-            && !self.executor.wants_pause()
-            && (self.state.tasks.waiting() > 0 || !source.has_ended())
-        {
-            let left = self.state.unassigned(source.left());
-            if !self.state.rank_0_may_take(left) {
-                break;
-            }
-            self.state.update_knowledge(left, self.clock.now());
-            let grain = if self.executor.is_inline() { self.state.traffic.own_grain() } else { u64::MAX };
-            let most = grain.min(self.state.max_chunk());
-            let Some((pending, _)) = self.next_tasks(source, 0, 0, most)? else { break };
-            self.state.traffic.kept(pending.tasks.len() as u64);
-            let Packed { header, suspicion, payload, .. } = self.pack(0, pending)?;
-            self.note(0, 0, (header, suspicion), payload.clone());
-            self.executor.submit(Command::Chunk { header, payload, away: false })?;
-            moved = true;
-            if self.executor.is_inline() {
-                break;
-            }
+        inline: bool,
+    ) -> Result<Option<Command>> {
+        let is_active = self.state.workers().state_of(0) == WorkerState::Active;
+        if !is_active || (self.state.tasks.waiting() == 0 && source.has_ended()) {
+            return Ok(None);
         }
-        Ok(moved)
+        let left = self.state.unassigned(source.left());
+        if !self.state.rank_0_may_take(left) {
+            return Ok(None);
+        }
+        self.state.update_knowledge(left, self.clock.now());
+        let grain = if inline { self.state.traffic.own_grain() } else { u64::MAX };
+        let most = grain.min(self.state.max_chunk());
+        let Some((pending, _)) = self.next_tasks(source, 0, 0, most)? else { return Ok(None) };
+        self.state.traffic.kept(pending.tasks.len() as u64);
+        let Packed { header, suspicion, payload, .. } = self.pack(0, pending)?;
+        self.note(0, 0, (header, suspicion), payload.clone());
+        Ok(Some(Command::Chunk { header, payload, away: false }))
     }
 
     /// Puts a choice of chunks into the log of events, if there is a new one.

@@ -12,6 +12,7 @@ use super::super::state::{LastActivity, PendingTasks, Reassigned, Sent, WorkerSt
 use super::MasterRank;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
+use crate::rank::protocol::Outgoing;
 use crate::wire::Item;
 
 /// Tasks as people call them.
@@ -26,13 +27,14 @@ fn count(chunks: &[Sent]) -> u64 {
     chunks.iter().map(|chunk| u64::from(chunk.count)).sum()
 }
 
-impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_, 'w, 'f, I, O> {
+impl<I: Item, O: Item> MasterRank<I, O> {
     /// A worker has been in one task for longer than the user allows: it is not used any more.
     pub(super) fn on_timeout(
         &mut self,
         worker: usize,
         task: u64,
         delivery: &mut dyn Deliver<O>,
+        out: &mut Outgoing<'_>,
     ) -> Result<()> {
         if !matches!(self.state.workers().state_of(worker), WorkerState::Active | WorkerState::Parked) {
             return Ok(());
@@ -58,19 +60,25 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
                 self.state.requeue(PendingTasks { first, tasks, attempt, avoid, suspicion });
             }
             let message = format!("took longer than the limit of {limit:?}");
-            self.retry_or_fail(&chunk, worker, &[Failure { place, panicked: false, message }], delivery)?;
+            self.retry_or_fail(
+                &chunk,
+                worker,
+                &[Failure { place, panicked: false, message }],
+                delivery,
+                out,
+            )?;
         }
-        self.adjust_workers()?;
+        self.adjust_workers(out)?;
         self.somebody_is_left()
     }
 
     /// A worker is dead, or may be: its tasks go to others.
-    pub(super) fn lose(&mut self, loss: &Loss) -> Result<()> {
+    pub(super) fn lose(&mut self, loss: &Loss, out: &mut Outgoing<'_>) -> Result<()> {
         let (rank, leads) = (loss.rank, self.state.groups.is_leader(loss.rank));
         // A sub-master does no tasks. Which one its members are in does not matter to it.
         let died = loss.died && loss.certain && !leads;
         let last_activity = self.detector.last_activity(self.trails.get(&rank), rank, died);
-        self.lose_with(loss, Vec::new(), last_activity)
+        self.lose_with(loss, Vec::new(), last_activity, out)
     }
 
     /// The same of a rank that also had these `chunks`, from somebody else than this rank.
@@ -79,15 +87,16 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         loss: &Loss,
         mut chunks: Vec<Sent>,
         last_activity: LastActivity,
+        out: &mut Outgoing<'_>,
     ) -> Result<()> {
         let state = if loss.certain { WorkerState::Dead } else { WorkerState::Suspected };
         chunks.extend(self.let_go(loss.rank, state));
         self.reassign(loss, &chunks, last_activity)?;
         if loss.certain {
-            self.endpoint.lose(loss.rank, &loss.why);
-            self.adopt(loss.rank)?;
+            out.endpoint().lose(loss.rank, &loss.why);
+            self.adopt(loss.rank, out)?;
         }
-        self.adjust_workers()?;
+        self.adjust_workers(out)?;
         if self.options.fail_fast
             && let Some(pending) = self.state.tasks.take_abandoned()
         {
@@ -163,7 +172,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
     }
 
     /// Something has come from a rank. One that was silent takes part again, or another in its place.
-    pub(super) fn readmit(&mut self, rank: usize) -> Result<()> {
+    pub(super) fn readmit(&mut self, rank: usize, out: &mut Outgoing<'_>) -> Result<()> {
         if !self.state.readmit(rank) {
             return Ok(());
         }
@@ -171,9 +180,9 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         self.record_event(|| Event::Heard { rank });
         if !self.state.ending {
             // It may have been parked before.
-            ToWorker::Park(false).send(self.endpoint, rank)?;
+            ToWorker::Park(false).send(out.endpoint(), rank)?;
         }
-        self.adjust_workers()
+        self.adjust_workers(out)
     }
 
     fn let_go(&mut self, rank: usize, state: WorkerState) -> Vec<Sent> {

@@ -12,7 +12,7 @@ use super::MasterRank;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::Item;
 
-impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, 'env, 'w, 'f, I, O> {
+impl<'scope, 'env, I: Item, O: Item> MasterRank<I, O> {
     /// Opens the journal, if the farm has one.
     ///
     /// # Errors

@@ -8,23 +8,25 @@ use super::super::resequencer::ResultRun;
 use super::super::state::{PendingTasks, RetryDecision, Sent, Suspicion};
 use super::MasterRank;
 use crate::error::{Error, ErrorKind, Result};
+use crate::rank::protocol::Outgoing;
 use crate::user_code;
 use crate::wire::{Item, weigh_some};
 
-impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_, 'w, 'f, I, O> {
+impl<I: Item, O: Item> MasterRank<I, O> {
     /// A sub-master has sent results of its members.
     pub(super) fn on_results(
         &mut self,
         from: usize,
         entries: Vec<Entry>,
         delivery: &mut dyn Deliver<O>,
+        out: &mut Outgoing<'_>,
     ) -> Result<()> {
         for entry in entries {
-            if entry.by >= self.endpoint.size() {
+            if entry.by >= out.ranks() {
                 let text = format!("it sent a result of rank {}, which is not there", entry.by);
                 return Err(Error::new(ErrorKind::Wire, text).at_rank(from));
             }
-            self.on_result(from, entry, delivery)?;
+            self.on_result(from, entry, delivery, out)?;
             if self.state.stopped {
                 break;
             }
@@ -38,6 +40,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         worker: usize,
         entry: Entry,
         delivery: &mut dyn Deliver<O>,
+        out: &mut Outgoing<'_>,
     ) -> Result<()> {
         let (begin, by) = (self.clock.now(), entry.by);
         let (done, payload) = entry.decode_result().map_err(|e| e.at_rank(by))?;
@@ -56,7 +59,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
             let text = format!("{} (in the results of {} tasks)", e.message(), done.count);
             Error::new(e.kind(), text).on_item(done.first).in_farm(&self.name).at_rank(worker)
         })?;
-        self.settle(&done, by, &chunk, (results, bytes as u64), delivery)?;
+        self.settle(&done, by, &chunk, (results, bytes as u64), delivery, out)?;
         self.controller.got(done.count, bytes, done.times.sum, self.clock.now().saturating_sub(begin));
         Ok(())
     }
@@ -68,6 +71,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         times: Times,
         result: ChunkResult<O>,
         delivery: &mut dyn Deliver<O>,
+        out: &mut Outgoing<'_>,
     ) -> Result<()> {
         let ChunkHeader { id, first, count, .. } = header;
         let Some(chunk) = self.state.take_result(0, id) else { return Ok(()) };
@@ -75,7 +79,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         self.state.traffic.made(count.into(), bytes);
         self.state.window.got(result.results.len() as u64, bytes);
         let done = ResultHeader { id, first, count, failures: result.failures, times };
-        self.settle(&done, 0, &chunk, (result.results, bytes as u64), delivery)
+        self.settle(&done, 0, &chunk, (result.results, bytes as u64), delivery, out)
     }
 
     /// Every task of a chunk is settled: it has a result, or has failed, or is tried again. The results have `bytes` bytes.
@@ -86,6 +90,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         chunk: &Sent,
         (results, bytes): (Vec<O>, u64),
         delivery: &mut dyn Deliver<O>,
+        out: &mut Outgoing<'_>,
     ) -> Result<()> {
         self.state.count_result(done, by, chunk, self.clock.now());
         // Results between two failures stay together.
@@ -102,7 +107,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         let rest: Vec<O> = results.collect();
         let size = if whole { bytes } else { rest.len() as u64 * each };
         self.end_with_results(done.first + u64::from(next), (rest, size), delivery)?;
-        if whole { Ok(()) } else { self.retry_or_fail(chunk, by, &done.failures, delivery) }
+        if whole { Ok(()) } else { self.retry_or_fail(chunk, by, &done.failures, delivery, out) }
     }
 
     /// Tasks from number `first` on have these results, of `bytes` bytes.
@@ -126,6 +131,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         by: usize,
         failures: &[Failure],
         delivery: &mut dyn Deliver<O>,
+        out: &mut Outgoing<'_>,
     ) -> Result<()> {
         if self.state.tasks.fate(chunk.attempt) == RetryDecision::Failed {
             for failure in failures {
@@ -144,7 +150,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
             let suspicion = Suspicion::default();
             self.state.requeue(PendingTasks { first, tasks: vec![task], attempt, avoid, suspicion });
         }
-        self.adjust_workers()
+        self.adjust_workers(out)
     }
 
     /// A task has failed for good.

@@ -8,16 +8,17 @@ use super::MasterRank;
 use super::dispatch::Packed;
 use crate::error::Result;
 use crate::observe::Event;
+use crate::rank::protocol::Outgoing;
 use crate::wire::Item;
 
 /// Bytes of one message to a sub-master, unless a single chunk has more: beyond that its start-up time does not count, and its
 /// members would wait for the last byte.
 const MOST_BYTES: usize = 1 << 20;
 
-impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, 'env, 'w, 'f, I, O> {
+impl<'scope, 'env, I: Item, O: Item> MasterRank<I, O> {
     /// Puts the workers under `count` sub-masters, which do no tasks from then on: parts of equal size, each under its
     /// first rank. With fewer than two workers for each there are fewer; with none, nothing happens.
-    pub(super) fn split(&mut self, count: usize, why: &str) -> Result<()> {
+    pub(super) fn split(&mut self, count: usize, why: &str, out: &mut Outgoing<'_>) -> Result<()> {
         let ranks = self.state.splittable();
         let count = count.min(ranks.len() / 2);
         // Who hangs in a task is found by the master alone.
@@ -25,9 +26,9 @@ impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'sco
             return Ok(());
         }
         self.state.tasks.set_target(usize::MAX);
-        self.adjust_workers()?;
+        self.adjust_workers(out)?;
         for (leader, order) in self.state.split(&ranks, count) {
-            ToWorker::Lead(order).send(self.endpoint, leader)?;
+            ToWorker::Lead(order).send(out.endpoint(), leader)?;
         }
         let (sub_masters, workers) = (self.state.groups.leaders(), ranks.len() - count);
         log::info!("farm {}: {count} sub-masters lead {workers} workers from now on: {why}", self.name);
@@ -42,6 +43,7 @@ impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'sco
         source: &mut TaskSource<'scope, 'env, T>,
         leader: usize,
         (ahead, most): (u32, u64),
+        out: &mut Outgoing<'_>,
     ) -> Result<bool> {
         let begin = self.clock.now();
         let room = self.state.workers().room(leader, ahead);
@@ -58,7 +60,7 @@ impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'sco
         if chunks.is_empty() {
             return Ok(false);
         }
-        ToWorker::Chunks { ahead, chunks }.send(self.endpoint, leader)?;
+        ToWorker::Chunks { ahead, chunks }.send(out.endpoint(), leader)?;
         let took = self.clock.now().saturating_sub(begin);
         self.state.traffic.sent(took);
         self.controller.sent(bytes, took);
@@ -66,7 +68,7 @@ impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'sco
     }
 
     /// A sub-master has lost a member.
-    pub(super) fn on_member_lost(&mut self, from: usize, lost: Lost) -> Result<()> {
+    pub(super) fn on_member_lost(&mut self, from: usize, lost: Lost, out: &mut Outgoing<'_>) -> Result<()> {
         let Lost { rank, why, chunks, last_activity } = lost;
         if !self.state.groups.is_leader(from) {
             return Ok(());
@@ -75,7 +77,7 @@ impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'sco
         let loss = Loss { rank, certain: true, died, why };
         let (chunks, was_led) = self.state.lose_member(from, rank, &chunks);
         if was_led {
-            self.lose_with(&loss, chunks, last_activity)
+            self.lose_with(&loss, chunks, last_activity, out)
         } else {
             self.reassign(&loss, &chunks, last_activity)
         }
@@ -90,29 +92,29 @@ impl<'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'sco
     }
 
     /// A sub-master is lost: its members are rank 0's own from now on.
-    pub(super) fn adopt(&mut self, leader: usize) -> Result<()> {
+    pub(super) fn adopt(&mut self, leader: usize, out: &mut Outgoing<'_>) -> Result<()> {
         for (member, order) in self.state.adopt(leader) {
-            self.detector.expect(self.endpoint, member, true);
-            ToWorker::Attach(order).send(self.endpoint, member)?;
+            self.detector.expect(out.endpoint(), member, true);
+            ToWorker::Attach(order).send(out.endpoint(), member)?;
         }
         Ok(())
     }
 
     /// The run ends: sub-masters lead nobody any more, and rank 0 itself waits for their members.
-    pub(super) fn dissolve_groups(&mut self) -> Result<()> {
+    pub(super) fn dissolve_groups(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.groups.leaders() {
-            ToWorker::Dissolve.send(self.endpoint, leader)?;
+            ToWorker::Dissolve.send(out.endpoint(), leader)?;
         }
         for member in self.state.dissolve() {
-            self.detector.expect(self.endpoint, member, true);
+            self.detector.expect(out.endpoint(), member, true);
         }
         Ok(())
     }
 
     /// A sub-master stays until its members have left: what they still send to it must be received.
-    pub(super) fn let_leaders_go(&mut self) -> Result<()> {
+    pub(super) fn let_leaders_go(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         for leader in self.state.take_deserted() {
-            ToWorker::Finish.send(self.endpoint, leader)?;
+            ToWorker::Finish.send(out.endpoint(), leader)?;
         }
         Ok(())
     }

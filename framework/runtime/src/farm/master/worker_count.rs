@@ -3,27 +3,29 @@
 use std::time::Duration;
 
 use super::super::controller::{Replan, Situation};
-use super::super::delivery::NoDelivery;
 use super::super::messages::ToWorker;
 use super::super::state::{Change, WorkerState};
 use super::MasterRank;
+use super::run::MasterRun;
 use crate::balance::link_probe::LinkProbe;
+use crate::comm::endpoint::Endpoint;
 use crate::error::Result;
 use crate::observe::{Event, EventLog, Place};
+use crate::rank::protocol::Outgoing;
 use crate::session::Config;
 use crate::wire::Item;
 
 /// A round trip that takes longer is not waited for.
 const ROUND_TRIP_LIMIT: Duration = Duration::from_secs(1);
 
-impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_, 'w, 'f, I, O> {
+impl<I: Item, O: Item> MasterRank<I, O> {
     /// Begins the log of events, if there is to be one.
-    pub(super) fn log_events(&mut self, config: &Config, balance: &str) {
+    pub(super) fn log_events(&mut self, endpoint: &Endpoint, config: &Config, balance: &str) {
         let Some(dir) = &config.events else { return };
         let offset = -self.clock.now().as_secs_f64();
-        let run = self.endpoint.run().saturating_sub(1);
-        self.events = EventLog::open(dir, Place { rank: 0, size: self.endpoint.size(), run, offset });
-        let (farm, ranks, workers) = (self.name.clone(), self.endpoint.size(), self.state.started_with);
+        let run = endpoint.run().saturating_sub(1);
+        self.events = EventLog::open(dir, Place { rank: 0, size: endpoint.size(), run, offset });
+        let (farm, ranks, workers) = (self.name.clone(), endpoint.size(), self.state.started_with);
         let (chunking, balance) = (self.options.chunking.to_string(), balance.to_string());
         self.record_event(|| Event::FarmStart { farm, ranks, workers, chunking, balance });
     }
@@ -36,13 +38,13 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
     }
 
     /// Parks and wakes ranks so that as many work as are to.
-    pub(super) fn adjust_workers(&mut self) -> Result<()> {
+    pub(super) fn adjust_workers(&mut self, out: &mut Outgoing<'_>) -> Result<()> {
         let Change { parked, woken } = self.state.adjust_workers();
         for &rank in &parked {
-            ToWorker::Park(true).send(self.endpoint, rank)?;
+            ToWorker::Park(true).send(out.endpoint(), rank)?;
         }
         for &rank in &woken {
-            ToWorker::Park(false).send(self.endpoint, rank)?;
+            ToWorker::Park(false).send(out.endpoint(), rank)?;
         }
         if !parked.is_empty() {
             self.record_event(|| Event::Parked { ranks: parked });
@@ -53,31 +55,13 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         Ok(())
     }
 
-    /// Between two iterations: measures the links while nothing is on its way, and looks at the number of workers.
-    /// It took `took` to make the next tasks.
-    pub(in super::super) fn between(&mut self, took: Duration) -> Result<()> {
-        if self.state.groups.len() > 0 {
-            return Ok(());
-        }
-        self.controller.iteration(took);
-        let now = self.clock.now();
-        for bytes in self.controller.round_trips(now.saturating_sub(self.start)) {
-            self.round_trips(bytes)?;
-        }
-        if self.controller.is_due(now, false, 0) {
-            self.look(now, false)?;
-        }
-        self.controller.resume(self.clock.now());
-        Ok(())
-    }
-
     /// The same for a stream, now and then.
-    pub(super) fn look_at_stream(&mut self, now: Duration) -> Result<()> {
+    pub(super) fn look_at_stream(&mut self, now: Duration, out: &mut Outgoing<'_>) -> Result<()> {
         let splittable =
             if self.may_split() { self.state.workers().working() + self.state.workers().parked() } else { 0 };
         let due =
             self.streaming && self.state.groups.len() == 0 && self.controller.is_due(now, true, splittable);
-        if due { self.look(now, true) } else { Ok(()) }
+        if due { self.look(now, true, out) } else { Ok(()) }
     }
 
     /// Whether sub-masters may be made when they pay.
@@ -85,7 +69,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         self.options.sub_masters.is_none() && self.options.task_limit.is_none()
     }
 
-    fn look(&mut self, now: Duration, stream: bool) -> Result<()> {
+    fn look(&mut self, now: Duration, stream: bool, out: &mut Outgoing<'_>) -> Result<()> {
         let workers = self.state.workers();
         let (workers, most) = (workers.working(), workers.working() + workers.parked());
         let clock = self.clock;
@@ -96,7 +80,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
         };
         events.into_iter().for_each(|event| self.record_event(|| event));
         if let Some((count, why)) = split {
-            self.split(count, &why)?;
+            self.split(count, &why, out)?;
         }
         if let Some(target) = target {
             log::info!(
@@ -105,43 +89,62 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRank<'_, 'scope, '_
                 self.controller.why().unwrap_or_default()
             );
             self.state.tasks.set_target(target);
-            self.adjust_workers()?;
+            self.adjust_workers(out)?;
         }
+        Ok(())
+    }
+}
+
+impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_, 'w, 'f, I, O> {
+    /// Between two iterations: measures the links while nothing is on its way, and looks at the number of workers.
+    /// It took `took` to make the next tasks.
+    pub(in super::super) fn between(&mut self, took: Duration) -> Result<()> {
+        let (clock, start) = (self.master.clock, self.master.start);
+        if self.master.state.groups.len() > 0 {
+            return Ok(());
+        }
+        self.master.controller.iteration(took);
+        let now = clock.now();
+        for bytes in self.master.controller.round_trips(now.saturating_sub(start)) {
+            self.round_trips(bytes)?;
+        }
+        if self.master.controller.is_due(now, false, 0) {
+            self.master.look(now, false, &mut Outgoing::new(self.endpoint))?;
+        }
+        self.master.controller.resume(clock.now());
         Ok(())
     }
 
     /// Times messages to an idle worker and their answers, one without content and one of `bytes` bytes; the worker is another one
     /// each time.
     fn round_trips(&mut self, bytes: usize) -> Result<()> {
-        let size = self.endpoint.size();
+        let (size, clock) = (self.endpoint.size(), self.master.clock);
         let idle = |&rank: &usize| {
-            let workers = self.state.workers();
+            let workers = self.master.state.workers();
             workers.state_of(rank) == WorkerState::Active && workers.held(rank) == 0
         };
-        let Some(to) = (1..size).map(|n| 1 + (self.probed + n) % (size - 1)).find(idle) else {
+        let probed = self.master.probed;
+        let Some(to) = (1..size).map(|n| 1 + (probed + n) % (size - 1)).find(idle) else {
             return Ok(());
         };
-        self.probed = to - 1;
+        self.master.probed = to - 1;
+        let has_limit = self.endpoint.capabilities().real_time;
         let mut probe = LinkProbe::new(self.endpoint.run(), to, bytes, [1, 1]);
         loop {
-            let start = self.clock.now();
+            let start = clock.now();
             let Some(question) = probe.ask(start) else { break };
-            self.echo = None;
+            self.master.echo = None;
             self.endpoint.send_ready(to, question)?;
-            while self.echo != Some(to) {
-                let moved = self.receive(&mut NoDelivery)?;
-                if self.echo == Some(to) {
-                    break;
-                }
-                self.after_turn(moved, true)?;
-                let has_limit = self.endpoint.capabilities().real_time;
-                if has_limit && self.clock.now().saturating_sub(start) > ROUND_TRIP_LIMIT {
-                    return Ok(());
-                }
+            self.wait_until(|master, _| {
+                let is_late = || has_limit && clock.now().saturating_sub(start) > ROUND_TRIP_LIMIT;
+                Ok(master.echo == Some(to) || is_late())
+            })?;
+            if self.master.echo != Some(to) {
+                return Ok(());
             }
-            probe.answered(self.clock.now());
+            probe.answered(clock.now());
         }
-        self.controller.echo(bytes, probe.round_trips());
+        self.master.controller.echo(bytes, probe.round_trips());
         Ok(())
     }
 }

@@ -272,7 +272,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
     type Code = C;
 
     /// Rank 0 decides by the reports of all.
-    const TAKES_ALL_MESSAGES: bool = true;
+    const MESSAGES_BETWEEN_JOBS: usize = usize::MAX;
 
     /// Units that come find the queue whole.
     const OUTCOMES_BEFORE_MESSAGES: bool = true;

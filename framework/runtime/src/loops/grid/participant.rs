@@ -276,7 +276,7 @@ where
 {
     type Code = Kernel<M, F>;
 
-    const TAKES_ALL_MESSAGES: bool = true;
+    const MESSAGES_BETWEEN_JOBS: usize = usize::MAX;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if let (Some(bytes), Some(below), Some(_)) =

@@ -1,0 +1,223 @@
+//! What rank 0 is busy with, one after another: each is a protocol of the rank driver over the same [`MasterRank`].
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use super::super::delivery::{Deliver, Delivery, NoDelivery, Sink};
+use super::super::task_runner::{Command, Outcome, TaskRunner};
+use super::super::task_source::TaskSource;
+use super::MasterRank;
+use crate::comm::message::Message;
+use crate::error::Result;
+use crate::rank::driver::BURST;
+use crate::rank::heartbeat::Sign;
+use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
+use crate::wire::Item;
+
+/// A part of a run.
+pub(super) trait Step<I: Item, O: Item> {
+    /// Where results go.
+    fn delivery(&mut self) -> &mut dyn Deliver<O>;
+
+    /// What is done in each turn, once the messages are taken in. Returns whether there was anything.
+    fn on_turn(&mut self, master: &mut MasterRank<I, O>, out: &mut Outgoing<'_>) -> Result<bool>;
+
+    /// What rank 0 computes next.
+    fn next(&mut self, _master: &mut MasterRank<I, O>, _at: &Moment) -> Result<Option<Command>> {
+        Ok(None)
+    }
+
+    /// Whether rank 0 goes on to the next step.
+    fn is_over(&self) -> bool;
+
+    /// Whether no thread of the step has anything to do.
+    fn leaves_the_core(&self) -> bool {
+        true
+    }
+}
+
+/// A step as the driver runs it.
+pub(super) struct Stepping<'m, 'w, 'f, I: Item, O: Item, S> {
+    pub(super) master: &'m mut MasterRank<I, O>,
+    pub(super) step: S,
+    pub(super) code: PhantomData<TaskRunner<'w, 'f, I, O>>,
+}
+
+impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, I, O, S> {
+    type Code = TaskRunner<'w, 'f, I, O>;
+
+    /// Its own task makes the others wait by less than two hundredths.
+    const LOOKS_PER_SIMULATED_JOB: u32 = 64;
+
+    /// Results that come at once are not answered one by one, and rank 0's own tasks do not wait for long.
+    const MESSAGES_BETWEEN_JOBS: usize = BURST;
+
+    /// Source and sink may take some milliseconds of a turn each, and signs of life are due within a second.
+    const TURNS_PER_TICK: u32 = 64;
+
+    const ANSWERS_SOON: bool = true;
+
+    fn on_message(&mut self, message: Message, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        self.master.on_message(message, self.step.delivery(), out)
+    }
+
+    fn on_done(&mut self, done: Outcome<O>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        self.master.on_done(done, self.step.delivery(), out)
+    }
+
+    fn on_turn(&mut self, _: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+        self.step.on_turn(self.master, out)
+    }
+
+    fn next(&mut self, at: &Moment, _: &mut Outgoing<'_>) -> Result<Next<Command>> {
+        let command = self.step.next(self.master, at)?;
+        Ok(match command {
+            Some(command) => Next::Task(command),
+            None if self.step.is_over() => Next::Finished,
+            None => Next::Wait,
+        })
+    }
+
+    fn is_dismissed(&self) -> bool {
+        self.step.is_over()
+    }
+
+    fn leaves_the_core(&self) -> bool {
+        self.step.leaves_the_core()
+    }
+
+    fn on_tick(&mut self, now: Duration, _: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+        self.master.on_tick(now, out).map(|()| false)
+    }
+
+    /// The failure detector of the farm does.
+    fn watches(&self, _: usize) -> bool {
+        false
+    }
+
+    fn sign(&self) -> Sign {
+        Sign { is_computing: false, state: self.master.state.tasks.describe() }
+    }
+}
+
+/// A stream of tasks.
+pub(super) struct Stream<'s, 'scope, 'env, I: Item, O: Item, T: Iterator<Item = I> + Send, S: Sink<O>> {
+    source: &'s mut TaskSource<'scope, 'env, T>,
+    delivery: &'s mut Delivery<'scope, 'env, O, S>,
+    /// Workers ask for chunks, and come before rank 0's own share, after a look at what has come.
+    others_first: bool,
+    is_over: bool,
+}
+
+impl<'s, 'scope, 'env, I, O, T, S> Stream<'s, 'scope, 'env, I, O, T, S>
+where
+    I: Item,
+    O: Item,
+    T: Iterator<Item = I> + Send,
+    S: Sink<O>,
+{
+    pub(super) fn new(
+        source: &'s mut TaskSource<'scope, 'env, T>,
+        delivery: &'s mut Delivery<'scope, 'env, O, S>,
+    ) -> Self {
+        Stream { source, delivery, others_first: false, is_over: false }
+    }
+}
+
+impl<'scope, I, O, T, S> Step<I, O> for Stream<'_, 'scope, '_, I, O, T, S>
+where
+    I: Item,
+    O: Item,
+    T: Iterator<Item = I> + Send + 'scope,
+    S: Sink<O> + 'scope,
+{
+    fn delivery(&mut self) -> &mut dyn Deliver<O> {
+        self.delivery
+    }
+
+    /// Delivers what is due, takes tasks, and finds workers for them.
+    fn on_turn(&mut self, master: &mut MasterRank<I, O>, out: &mut Outgoing<'_>) -> Result<bool> {
+        let mut moved = self.delivery.advance()?;
+        master.note_progress(self.delivery);
+        if master.state.stopped {
+            self.source.end();
+            master.state.tasks.drop_waiting();
+            self.is_over = true;
+            return Ok(true);
+        }
+        moved |= self.source.advance()?;
+        master.replay(self.source, self.delivery)?;
+        master.give_up(self.delivery)?;
+        let served = master.serve(self.source, out)?;
+        master.replay(self.source, self.delivery)?;
+        if let Some(journal) = &mut master.journal {
+            journal.tick()?;
+        }
+        self.others_first = served && master.somebody_asks(self.source);
+        self.is_over = self.has_ended(master);
+        Ok(moved || served)
+    }
+
+    fn next(&mut self, master: &mut MasterRank<I, O>, at: &Moment) -> Result<Option<Command>> {
+        if self.is_over || self.others_first {
+            return Ok(None);
+        }
+        let command = master.compute(self.source, at.user_code.is_inline)?;
+        self.is_over = self.has_ended(master);
+        Ok(command)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    fn leaves_the_core(&self) -> bool {
+        self.source.leaves_the_core() && self.delivery.leaves_the_core()
+    }
+}
+
+impl<'scope, I, O, T, S> Stream<'_, 'scope, '_, I, O, T, S>
+where
+    I: Item,
+    O: Item,
+    T: Iterator<Item = I> + Send + 'scope,
+    S: Sink<O> + 'scope,
+{
+    fn has_ended(&self, master: &MasterRank<I, O>) -> bool {
+        self.source.has_ended() && master.state.tasks.is_empty() && self.delivery.is_idle()
+    }
+}
+
+/// Rank 0 hands nothing out until something has happened.
+pub(super) struct Waiting<U> {
+    /// Called in each turn; returns whether it has happened.
+    until: U,
+    is_over: bool,
+    nothing: NoDelivery,
+}
+
+impl<U> Waiting<U> {
+    pub(super) fn until(until: U) -> Self {
+        Waiting { until, is_over: false, nothing: NoDelivery }
+    }
+}
+
+impl<I, O, U> Step<I, O> for Waiting<U>
+where
+    I: Item,
+    O: Item,
+    U: FnMut(&mut MasterRank<I, O>, &mut Outgoing<'_>) -> Result<bool>,
+{
+    fn delivery(&mut self) -> &mut dyn Deliver<O> {
+        &mut self.nothing
+    }
+
+    fn on_turn(&mut self, master: &mut MasterRank<I, O>, out: &mut Outgoing<'_>) -> Result<bool> {
+        self.is_over = (self.until)(master, out)?;
+        Ok(self.is_over)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+}
