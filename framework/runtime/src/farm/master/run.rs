@@ -107,7 +107,9 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
                 waker.wake();
                 result
             });
-            self.wait_until(|_, _| Ok(thread.is_finished()))?;
+            let waited = self.wait_until(|_, _| Ok(thread.is_finished()));
+            // The scope waits for the caller's work, however long it takes.
+            waited.inspect_err(|error| self.endpoint.report(error))?;
             let result = thread.join().unwrap_or_else(|payload| Err(user_code::in_framework(&*payload)));
             result.map_err(|e| self.master.here(e))
         })
