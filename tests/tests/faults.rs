@@ -283,7 +283,7 @@ fn a_long_wait_is_told() {
         (&["late-start", "1"][..], "armature: rank 0 has waited 10 s for MPI to start"),
         (&["late-start", "0"], "armature: rank 1 has waited 10 s for MPI to start"),
         (&["late", "0", "farm"], "rank 1] has waited 10 s for rank 0, before it runs the farm \"a\""),
-        (&["late", "1", "farm"], "rank 0] rank(s) [1] have not come to the farm within 10 s"),
+        (&["late", "1", "farm"], "rank 0] has waited 10 s for rank(s) [1] to come to the farm"),
         (&["late", "1", "pipeline"], "rank 0] has waited 10 s for rank(s) [1] to come to the pipeline"),
         (&["late", "1", "map"], "rank 0] has waited 10 s for rank(s) [1] to come to the loop"),
         (&["late", "1", "doall"], "rank 0] has waited 10 s for rank(s) [1] to come to the loop"),

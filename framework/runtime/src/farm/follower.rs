@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::builder::Options;
 use super::chunk_result::Activity;
 use super::link::Link;
-use super::messages::{Received, Status, ToMaster, ToWorker};
+use super::messages::{Received, ToMaster, ToWorker};
 use super::submaster::Submaster;
 use super::task_runner::{Command, Outcome, TaskRunner};
 use super::trail::TrailLocation;
@@ -16,10 +16,10 @@ use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
 use crate::error::Result;
 use crate::rank::driver::Driver;
-use crate::rank::heartbeat::Sign;
+use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Place, Protocol};
 use crate::session::Config;
-use crate::wire::Item;
+use crate::wire::{self, Item};
 
 /// What the rank is to the master.
 #[derive(Debug)]
@@ -38,6 +38,8 @@ pub(super) struct Follower<'w, 'f, I: Item, O: Item> {
     /// The worker is made, or is being made.
     is_set_up: bool,
     is_parked: bool,
+    /// Where user code ran last.
+    user_code: Place,
     finished: bool,
     code: PhantomData<TaskRunner<'w, 'f, I, O>>,
 }
@@ -59,6 +61,7 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
             join_limit: config.join_limit,
             is_set_up: false,
             is_parked: false,
+            user_code: Place { is_inline: false, is_fixed: false, is_idle: true },
             finished: false,
             code: PhantomData,
         }
@@ -87,13 +90,7 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
         driver.finish().map(drop)
     }
 
-    fn on_order(
-        &mut self,
-        from: usize,
-        message: ToWorker,
-        at: &Moment,
-        out: &mut Outgoing<'_>,
-    ) -> Result<()> {
+    fn on_order(&mut self, from: usize, message: ToWorker, out: &mut Outgoing<'_>) -> Result<()> {
         match message {
             ToWorker::Chunk(header, payload) => {
                 self.link.detector.active(from);
@@ -104,8 +101,7 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
             }
             ToWorker::Lead(order) => {
                 self.role = Role::Submaster(Box::new(Submaster::lead(&mut self.link, order, out)?));
-                // It does no tasks any more, and can always give signs of life.
-                self.announce(at, out)
+                Ok(())
             }
             ToWorker::Chunks { ahead, chunks } => {
                 self.link.detector.active(from);
@@ -121,15 +117,10 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
                 }
                 // What another sub-master has sent is given to others: it is dead.
                 self.worker.keep_chunks_of(from);
-                self.announce(at, out)?;
                 self.link.join(from, out)
             }
             ToWorker::Dissolve => {
                 self.role = Role::Worker;
-                self.announce(at, out)
-            }
-            ToWorker::Status(status) => {
-                self.link.detector.on_status(from, status);
                 Ok(())
             }
             ToWorker::Park(parked) => {
@@ -144,7 +135,7 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
     }
 
     /// As a sub-master: hands chunks and results on, until nobody is left to lead. Then the rank does tasks itself.
-    fn lead(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+    fn lead(&mut self, out: &mut Outgoing<'_>) -> Result<bool> {
         let Role::Submaster(submaster) = &mut self.role else { return Ok(false) };
         let moved = submaster.pass_on(out)?;
         if !submaster.is_deserted() {
@@ -154,17 +145,8 @@ impl<'w, 'f, I: Item, O: Item> Follower<'w, 'f, I, O> {
             submaster.retire(out)?;
         }
         self.link.forget_announced();
-        self.announce(at, out)?;
         self.link.join(0, out)?;
         Ok(true)
-    }
-
-    fn announce(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        self.link.announce(self.status(at.user_code), out)
-    }
-
-    fn status(&self, user_code: Place) -> Status {
-        self.worker.status(self.role.holds(), user_code)
     }
 }
 
@@ -173,18 +155,13 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
 
     const ANSWERS_SOON: bool = true;
 
-    fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        // From now on the master knows how long it may be silent.
-        self.announce(at, out)
-    }
-
-    fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_message(&mut self, message: Message, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let from = message.from;
         if let Role::Submaster(submaster) = &mut self.role {
             submaster.heard(from);
         }
         match Received::decode(message)? {
-            Received::ToWorker(message) => self.on_order(from, message, at, out),
+            Received::ToWorker(message) => self.on_order(from, message, out),
             Received::ToMaster(message) => match &mut self.role {
                 Role::Submaster(submaster) => submaster.on_message(&mut self.link, from, message, out),
                 Role::Worker => Ok(()),
@@ -192,14 +169,13 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
         }
     }
 
-    fn on_turn(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        self.lead(at, out)
+    fn on_turn(&mut self, _: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+        self.lead(out)
     }
 
-    fn on_done(&mut self, done: Outcome<O>, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+    fn on_done(&mut self, done: Outcome<O>, _: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let is_set_up = matches!(done, Outcome::SetUp { .. });
         self.worker.on_done(done, &mut self.link, out)?;
-        self.announce(at, out)?;
         if is_set_up { self.link.join(self.link.superior, out) } else { Ok(()) }
     }
 
@@ -221,31 +197,55 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
         self.is_parked
     }
 
-    /// Gives signs of life, and looks after those of others.
-    fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
-        if !out.endpoint().capabilities().real_time {
-            return Ok(false);
-        }
-        let here = out.endpoint().look(now);
-        self.worker.check_limit(out, here)?;
-        if self.link.detector.is_due(now) {
-            let mine = self.status(at.user_code);
-            if let Role::Submaster(submaster) = &mut self.role {
-                submaster.check_members(&mut self.link, &mine, out)?;
-            }
-            let superior = self.link.superior;
-            self.link.detector.over_master(out.endpoint(), superior, &mine, now)?;
+    fn on_tick(&mut self, now: Duration, _: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+        if out.endpoint().capabilities().real_time {
+            let here = out.endpoint().look(now);
+            self.worker.check_limit(out, here)?;
         }
         Ok(false)
     }
 
-    /// The failure detector of the farm does.
-    fn watches(&self, _: usize) -> bool {
-        false
+    fn on_sign(&mut self, from: usize, sign: &Sign, out: &mut Outgoing<'_>) -> Result<()> {
+        let here = out.endpoint().look(self.link.clock.now());
+        let Role::Submaster(submaster) = &mut self.role else {
+            return self.link.detector.on_sign(from, sign, 0, here).map(drop);
+        };
+        submaster.heard(from);
+        let loss = self.link.detector.on_sign(from, sign, submaster.workers().held(from), here)?;
+        loss.map_or(Ok(()), |loss| submaster.lose(&self.link, loss, out))
+    }
+
+    fn on_lost(&mut self, silence: Silence, out: &mut Outgoing<'_>) -> Result<()> {
+        match &mut self.role {
+            Role::Submaster(submaster) if silence.rank != 0 => {
+                let state = submaster.workers().state_of(silence.rank);
+                let loss = self.link.detector.lose(&silence, state, out.endpoint())?;
+                submaster.lose(&self.link, loss, out)
+            }
+            _ => self.link.detector.lose_master(&silence),
+        }
+    }
+
+    /// A sub-master looks after its members.
+    fn watch(&self, rank: usize) -> Watch {
+        match &self.role {
+            Role::Submaster(submaster) if rank != self.link.superior => {
+                self.link.detector.watch_worker(rank, submaster.workers().state_of(rank))
+            }
+            _ => self.link.detector.watch_master(rank, self.link.superior),
+        }
+    }
+
+    /// Whom it works for must know at any time how long it may be silent.
+    fn has_news(&mut self, at: &Moment) -> bool {
+        self.user_code = at.user_code;
+        self.link.has_news(WorkerRole::mode(self.role.holds(), self.user_code))
     }
 
     fn sign(&self) -> Sign {
-        Sign { is_computing: self.worker.is_computing(), state: self.worker.describe() }
+        let status = self.worker.status(self.role.holds(), self.user_code);
+        let details = wire::to_bytes(&status).expect("numbers can be encoded");
+        Sign { details, ..Sign::new(self.worker.is_computing(), self.worker.describe()) }
     }
 }
 

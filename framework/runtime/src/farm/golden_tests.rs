@@ -18,7 +18,7 @@ use crate::comm::Part;
 use crate::comm::clock::Clock;
 use crate::comm::process::Process;
 use crate::golden::{Messages, RUN, check_file, place};
-use crate::wire::Codec;
+use crate::wire::{self, Codec};
 
 const SOME: ChunkHeader =
     ChunkHeader { id: 0x0706_0504_0302_0100, first: 40, count: 3, attempt: 2, suspect: false, alone: false };
@@ -68,17 +68,10 @@ fn messages_of_a_farm_are_as_they_were() {
         &ToMaster::Join(Join { warm_up, trail: Some(trail) }).encode(RUN).unwrap(),
     );
     let status = |task, mode| Status { task, waiting: 2, mode };
-    messages.value(
-        "a worker is alive, computing beside",
-        Tag::Status,
-        &status(Some(300), ExecutionMode::OnThread),
-    );
-    messages.value(
-        "a worker is alive, computing between",
-        Tag::Status,
-        &status(None, ExecutionMode::Interleaved),
-    );
-    messages.value("a worker is alive, computing inline", Tag::Status, &status(None, ExecutionMode::Inline));
+    let mut alive = |what, status: Status| messages.bytes(what, &wire::to_bytes(&status).unwrap());
+    alive("a worker is alive, computing beside", status(Some(300), ExecutionMode::OnThread));
+    alive("a worker is alive, computing between", status(None, ExecutionMode::Interleaved));
+    alive("a worker is alive, computing inline", status(None, ExecutionMode::Inline));
     messages.message("a task is over its limit", &ToMaster::TimedOut { task: 300 }.encode(RUN).unwrap());
     let order = Attach { number: 4, instead_of: None };
     let lead = Lead { members: vec![(3, true), (300, false)], order };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::builder::Options;
 use super::failure_detector::FailureDetector;
-use super::messages::{Attach, ExecutionMode, Join, Status, ToMaster};
+use super::messages::{Attach, ExecutionMode, Join, ToMaster};
 use super::trail::TrailLocation;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
@@ -33,14 +33,14 @@ pub(super) struct Link {
 impl Link {
     /// A link to rank 0.
     pub(super) fn new(
-        endpoint: &mut Endpoint,
+        endpoint: &Endpoint,
         trail: Option<TrailLocation>,
         farm: &str,
         options: &Options,
         config: &Config,
     ) -> Self {
         Link {
-            detector: FailureDetector::new(endpoint, options.silence(config), config),
+            detector: FailureDetector::new(endpoint.size(), options.silence(config), config),
             rank: endpoint.rank(),
             clock: endpoint.clock(),
             farm: farm.to_string(),
@@ -57,14 +57,10 @@ impl Link {
         error.at_rank(self.rank)
     }
 
-    /// Tells the superior where user code runs, if it does not know: it waits longer for a rank that cannot give signs of
-    /// life meanwhile.
-    pub(super) fn announce(&mut self, status: Status, out: &mut Outgoing<'_>) -> Result<()> {
-        if self.announced != Some(status.mode) {
-            self.announced = Some(status.mode);
-            ToMaster::Status(status).send(out.endpoint(), self.superior)?;
-        }
-        Ok(())
+    /// Whether the superior has to be told where user code runs, now that it runs as `mode` says: it waits longer for a rank that
+    /// cannot give signs of life meanwhile.
+    pub(super) fn has_news(&mut self, mode: ExecutionMode) -> bool {
+        self.announced.replace(mode) != Some(mode)
     }
 
     /// Where user code runs is announced again, even if it has not changed.

@@ -204,7 +204,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
         let driver = if options.task_limit.is_some() { Driver::Threaded } else { config.driver };
         std::thread::scope(|scope| {
             let executor = Executor::new(scope, rank, driver, waker, clock, runner)?;
-            let driver = driver::Driver::new(endpoint, executor, config, "the farm");
+            let driver = driver::Driver::new(endpoint, executor, config, "the farm")
+                .with_signs_within(options.silence(config));
             let result = if rank == 0 {
                 MasterRank::new(endpoint, codecs, (name, run), options, config)
                     .and_then(|master| MasterRun::begin(master, endpoint, driver))

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::failure_detector::Loss;
 use super::link::Link;
-use super::messages::{ChunkHeader, Entry, Lead, Lost, Payload, Status, ToMaster, ToWorker};
-use super::state::SubmasterState;
+use super::messages::{ChunkHeader, Entry, Lead, Lost, Payload, ToMaster, ToWorker};
+use super::state::{SubmasterState, WorkerTable};
 use super::trail::TrailReader;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::protocol::Outgoing;
@@ -76,8 +76,7 @@ impl Submaster {
                 self.state.done(from, entry.chunk_id()?, entry);
             }
             // Members send these to rank 0 only, or they come from nobody but sub-masters.
-            ToMaster::Status(_)
-            | ToMaster::Results(_)
+            ToMaster::Results(_)
             | ToMaster::TimedOut { .. }
             | ToMaster::Lost(_)
             | ToMaster::Retired
@@ -123,26 +122,22 @@ impl Submaster {
         ToMaster::Retired.send(out.endpoint(), 0)
     }
 
-    /// A round over the members: those that are silent are lost.
-    pub(super) fn check_members(
-        &mut self,
-        link: &mut Link,
-        mine: &Status,
-        out: &mut Outgoing<'_>,
-    ) -> Result<()> {
-        let now = link.clock.now();
-        for loss in link.detector.over_workers(out.endpoint(), self.state.workers(), mine, now)? {
-            log::warn!("farm {}: the tasks of rank {} go to others: {}", link.farm, loss.rank, loss.why);
-            let Loss { rank, certain, died, why } = loss;
-            if !certain {
-                self.state.doubt(rank);
-                continue;
-            }
-            let last_activity = link.detector.last_activity(self.trails.get(&rank), rank, died);
-            let chunks = self.state.lose(rank).into_iter().map(|header| header.id).collect();
-            out.endpoint().lose(rank, &why);
-            ToMaster::Lost(Lost { rank, why, chunks, last_activity }).send(out.endpoint(), 0)?;
+    /// What the members are, and how many chunks each has.
+    pub(super) fn workers(&self) -> &WorkerTable {
+        self.state.workers()
+    }
+
+    /// A member is silent: it is lost.
+    pub(super) fn lose(&mut self, link: &Link, loss: Loss, out: &mut Outgoing<'_>) -> Result<()> {
+        log::warn!("farm {}: the tasks of rank {} go to others: {}", link.farm, loss.rank, loss.why);
+        let Loss { rank, certain, died, why } = loss;
+        if !certain {
+            self.state.doubt(rank);
+            return Ok(());
         }
-        Ok(())
+        let last_activity = link.detector.last_activity(self.trails.get(&rank), rank, died);
+        let chunks = self.state.lose(rank).into_iter().map(|header| header.id).collect();
+        out.endpoint().lose(rank, &why);
+        ToMaster::Lost(Lost { rank, why, chunks, last_activity }).send(out.endpoint(), 0)
     }
 }

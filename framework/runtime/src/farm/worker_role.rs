@@ -125,15 +125,20 @@ impl WorkerRole {
         }
     }
 
-    /// The rank as a sign of life describes it. If it is a sub-master, it holds `led` chunks for its members.
-    pub(super) fn status(&self, led: Option<usize>, user_code: Place) -> Status {
-        let mode = match (user_code.is_inline, user_code.is_fixed) {
+    /// Whether user code can keep the rank from giving signs of life, which holds `led` chunks if it is a sub-master.
+    pub(super) fn mode(led: Option<usize>, user_code: Place) -> ExecutionMode {
+        match (user_code.is_inline, user_code.is_fixed) {
             // Without tasks of its own nothing keeps a sub-master from giving signs of life.
             _ if led.is_some() && user_code.is_idle => ExecutionMode::OnThread,
             (false, _) => ExecutionMode::OnThread,
             (true, false) => ExecutionMode::Interleaved,
             (true, true) => ExecutionMode::Inline,
-        };
+        }
+    }
+
+    /// The rank as a sign of life describes it. If it is a sub-master, it holds `led` chunks for its members.
+    pub(super) fn status(&self, led: Option<usize>, user_code: Place) -> Status {
+        let mode = Self::mode(led, user_code);
         // What waits at the executor is here, too.
         let task = self.activity.get().1.or_else(|| (!user_code.is_idle).then_some(u64::MAX));
         let waiting = self.inbox.len() + led.unwrap_or(0);

@@ -182,7 +182,7 @@ impl Participant {
     pub(crate) fn sign(&self) -> Sign {
         let doing = self.activity.get();
         let state = format!("{}; {}", self.describe(doing), self.machine.describe());
-        Sign { is_computing: doing != Doing::Nothing, state }
+        Sign::new(doing != Doing::Nothing, state)
     }
 
     fn describe(&self, doing: Doing) -> String {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::executor::{Executor, UserCode};
-use super::heartbeat::Heartbeat;
+use super::heartbeat::{Heartbeat, Watch};
 use super::protocol::{Moment, Next, Outgoing, Protocol, Task};
 use crate::balance::link_probe;
 use crate::comm::Backoff;
@@ -87,6 +87,12 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         self.begin(endpoint, protocol)
             .and_then(|()| self.go_on(endpoint, protocol))
             .map_err(|error| error.at_rank(rank))
+    }
+
+    /// Signs of life are given often enough for ranks that wait for so long.
+    pub(crate) fn with_signs_within(mut self, limit: Duration) -> Self {
+        self.heartbeat.hurry(limit);
+        self
     }
 
     /// Hands a task over before the protocol begins.
@@ -177,9 +183,11 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 break;
             };
             turn = Turn::Busy;
-            if !self.heartbeat.take(&message)? && !link_probe::answer(&message, endpoint)? {
-                let at = self.moment();
-                protocol.on_message(message, &at, &mut Outgoing::new(endpoint))?;
+            let (at, from) = (self.moment(), message.from);
+            match self.heartbeat.take(&message)? {
+                Some(sign) => protocol.on_sign(from, sign, &mut Outgoing::new(endpoint))?,
+                None if link_probe::answer(&message, endpoint)? => {}
+                None => protocol.on_message(message, &at, &mut Outgoing::new(endpoint))?,
             }
         }
         match self.work(endpoint, protocol)? {
@@ -216,6 +224,9 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 let at = self.moment();
                 if protocol.on_turn(&at, &mut Outgoing::new(endpoint))? {
                     turn = Turn::Busy;
+                }
+                if protocol.has_news(&at) {
+                    self.heartbeat.give(endpoint, &protocol.sign(), |rank| protocol.watch(rank))?;
                 }
             }
             if !self.executor.has_room() || self.executor.wants_pause() || tiny == TINY_BURST {
@@ -258,13 +269,13 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             return Ok(has_task);
         }
         let mine = (protocol.sign(), protocol.is_held_up());
-        let watched: Vec<bool> = (0..endpoint.size()).map(|rank| protocol.watches(rank)).collect();
+        let watch: Vec<Watch> = (0..endpoint.size()).map(|rank| protocol.watch(rank)).collect();
         self.heartbeat.beat(
             endpoint,
             mine,
-            |rank| watched[rank],
+            |rank| watch[rank],
             now,
-            |endpoint, rank, error| protocol.on_lost(rank, error, &mut Outgoing::new(endpoint)),
+            |endpoint, silence| protocol.on_lost(silence, &mut Outgoing::new(endpoint)),
         )?;
         Ok(has_task)
     }

@@ -116,7 +116,7 @@ impl Protocol for Numbers {
     }
 
     fn sign(&self) -> Sign {
-        Sign { is_computing: false, state: format!("{} to do", self.to_do.len()) }
+        Sign::new(false, format!("{} to do", self.to_do.len()))
     }
 
     fn is_held_up(&self) -> bool {

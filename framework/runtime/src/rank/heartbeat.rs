@@ -22,6 +22,45 @@ pub(crate) struct Sign {
     pub(crate) is_computing: bool,
     /// What it does and what it waits for, in words that follow "rank 3: ".
     pub(crate) state: String,
+    /// What its protocol adds, in an encoding of its own.
+    pub(crate) details: Vec<u8>,
+}
+
+impl Sign {
+    /// A sign to which the protocol adds nothing.
+    pub(crate) fn new(is_computing: bool, state: impl Into<String>) -> Self {
+        Sign { is_computing, state: state.into(), details: Vec::new() }
+    }
+}
+
+/// How a rank looks after another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watch {
+    /// Not at all.
+    No,
+    /// Only whether its process has ended.
+    Process,
+    /// Rank 0 and the others give each other signs of life, within the limits of the session.
+    Usual,
+    /// The ranks give each other signs of life; this one may be silent for so long.
+    Within {
+        /// The longest silence.
+        limit: Duration,
+        /// Whether it has come to what the ranks do together.
+        has_come: bool,
+    },
+}
+
+/// A rank whose process has ended, or that has been silent for too long.
+#[derive(Debug)]
+pub(crate) struct Silence {
+    pub(crate) rank: usize,
+    /// Whether its process is seen to have ended.
+    pub(crate) has_ended: bool,
+    /// How long nothing has come from it.
+    pub(crate) silent: Duration,
+    /// Which rank it is and what it said last; on rank 0, what the others said, too.
+    pub(crate) error: Error,
 }
 
 /// Who has been heard when: of rank 0, or on rank 0 of all the others.
@@ -62,21 +101,59 @@ impl Heartbeat {
         }
     }
 
+    /// From now on gives signs of life often enough for ranks that wait for so long.
+    pub(crate) fn hurry(&mut self, limit: Duration) {
+        let every = self.every.min(limit / 4);
+        self.next -= self.every - every;
+        self.every = every;
+    }
+
     /// Whether it is time for a [`beat`](Heartbeat::beat).
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         self.signs.len() > 1 && now >= self.next
     }
 
-    /// Takes a message in if it is a sign of life. Returns whether it is.
-    pub(crate) fn take(&mut self, message: &Message) -> Result<bool> {
-        let is_sign = message.is(Control::Heartbeat);
-        if is_sign {
-            self.signs[message.from] = Some(wire::from_bytes(&message.body)?);
+    /// Takes a message in if it is a sign of life, and returns what it says.
+    pub(crate) fn take(&mut self, message: &Message) -> Result<Option<&Sign>> {
+        if !message.is(Control::Heartbeat) {
+            return Ok(None);
         }
-        Ok(is_sign)
+        Ok(Some(self.signs[message.from].insert(wire::from_bytes(&message.body)?)))
     }
 
-    /// Gives a sign of life, and looks at who of the `watched` gives none. `is_held_up` says (rank 0) that this rank
+    /// The other ranks, and how this one looks after each, as `watch` says: within which limits if as usual.
+    fn others(&self, endpoint: &Endpoint, watch: impl Fn(usize) -> Watch) -> Vec<(usize, Watch)> {
+        let me = endpoint.rank();
+        let within_limits = |other: usize| match watch(other) {
+            Watch::Usual if endpoint.is_lost(other) || (me != 0 && other != 0) => Watch::No,
+            // One that has said nothing yet may still be busy with the caller's own work before its `run`.
+            Watch::Usual => {
+                let has_come = self.signs[other].is_some();
+                Watch::Within { limit: if has_come { self.peer_limit } else { self.join_limit }, has_come }
+            }
+            watch => watch,
+        };
+        (0..endpoint.size()).filter(|&other| other != me).map(|other| (other, within_limits(other))).collect()
+    }
+
+    /// Gives a sign of life to those with whom this rank exchanges them, as `watch` says.
+    pub(crate) fn give(
+        &self,
+        endpoint: &mut Endpoint,
+        mine: &Sign,
+        watch: impl Fn(usize) -> Watch,
+    ) -> Result<()> {
+        for (to, watch) in self.others(endpoint, watch) {
+            // One that hangs in a task of an earlier run waits for the end of the job.
+            let stays = endpoint.rank() == 0 && endpoint.is_staying(to);
+            if stays || matches!(watch, Watch::Within { .. }) {
+                endpoint.send(to, Control::Heartbeat, mine)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a sign of life, and looks at who gives none, as `watch` says. `is_held_up` says (rank 0) that this rank
     /// waits for what others compute; `on_lost` is asked whether the job goes on without a rank.
     ///
     /// # Errors
@@ -86,36 +163,31 @@ impl Heartbeat {
         &mut self,
         endpoint: &mut Endpoint,
         (mine, is_held_up): (Sign, bool),
-        watched: impl Fn(usize) -> bool,
+        watch: impl Fn(usize) -> Watch,
         now: Duration,
-        mut on_lost: impl FnMut(&mut Endpoint, usize, Error) -> Result<()>,
+        mut on_lost: impl FnMut(&mut Endpoint, Silence) -> Result<()>,
     ) -> Result<()> {
         let here = endpoint.look(now);
         let me = endpoint.rank();
-        let others = if me == 0 { 1..endpoint.size() } else { 0..1 };
-        let watched: Vec<usize> =
-            others.filter(|&other| !endpoint.is_lost(other) && watched(other)).collect();
-        for &to in &watched {
-            endpoint.send(to, Control::Heartbeat, &mine)?;
-        }
-        self.remind(endpoint, &watched);
+        self.give(endpoint, &mine, &watch)?;
+        let others = self.others(endpoint, watch);
+        self.remind(endpoint, &others);
         let mut pause = self.every;
-        for other in watched {
+        for (other, watch) in others {
+            let limit = match watch {
+                Watch::Within { limit, .. } => limit,
+                Watch::Process => Duration::MAX,
+                Watch::Usual | Watch::No => continue,
+            };
             let silent = endpoint.silence(other);
             let has_ended = endpoint.has_ended(other);
-            // One that has said nothing yet may still be busy with the caller's own work before its `run`.
-            let limit = if self.signs[other].is_some() { self.peer_limit } else { self.join_limit };
             if has_ended || silent >= limit {
-                let why = self.lost(other, has_ended, silent);
-                let error = Error::new(ErrorKind::Timeout, why.clone());
-                on_lost(endpoint, other, error).map_err(|error| match me {
-                    0 => {
-                        let text = format!("{}\n{}", error.message(), self.all(&mine));
-                        Error::new(error.kind(), text).at_rank(me)
-                    }
-                    _ => error.at_rank(me),
-                })?;
-                endpoint.lose(other, &why);
+                let mut why = self.lost(other, has_ended, silent);
+                if me == 0 {
+                    why = format!("{why}\n{}", self.all(&mine));
+                }
+                let error = Error::new(ErrorKind::Timeout, why).at_rank(me);
+                on_lost(endpoint, Silence { rank: other, has_ended, silent, error })?;
             } else {
                 pause = pause.min(limit - silent);
             }
@@ -127,9 +199,10 @@ impl Heartbeat {
     }
 
     /// Says now and then which ranks have not come.
-    fn remind(&mut self, endpoint: &Endpoint, watched: &[usize]) {
-        let away = watched.iter().copied().filter(|&other| self.signs[other].is_none());
-        let away: Vec<usize> = away.collect();
+    fn remind(&mut self, endpoint: &Endpoint, others: &[(usize, Watch)]) {
+        let is_away = |watch: &Watch| matches!(watch, Watch::Within { has_come: false, .. });
+        let away: Vec<usize> =
+            others.iter().filter(|(_, watch)| is_away(watch)).map(|other| other.0).collect();
         let longest = away.iter().map(|&other| endpoint.silence(other)).max().unwrap_or_default();
         if self.reminder.is_due(longest) {
             let (seconds, name) = (longest.as_secs_f64(), self.name);
@@ -188,11 +261,11 @@ mod tests {
     use crate::comm::local::{LocalTransport, World};
 
     fn idle() -> Sign {
-        Sign { is_computing: false, state: "computing nothing; 2 of 8 batches in flight".into() }
+        Sign::new(false, "computing nothing; 2 of 8 batches in flight")
     }
 
     fn busy() -> Sign {
-        Sign { is_computing: true, state: "in stage seg, items from 7 on".into() }
+        Sign::new(true, "in stage seg, items from 7 on")
     }
 
     fn heartbeat() -> (Heartbeat, Endpoint) {
@@ -209,7 +282,7 @@ mod tests {
         is_held_up: bool,
         now: Duration,
     ) -> Result<()> {
-        heartbeat.beat(endpoint, (idle(), is_held_up), |_| true, now, |_, _, error| Err(error))
+        heartbeat.beat(endpoint, (idle(), is_held_up), |_| Watch::Usual, now, |_, silence| Err(silence.error))
     }
 
     #[test]
@@ -247,11 +320,12 @@ mod tests {
         let mut lost = Vec::new();
         for (from, to) in [(0, 9), (9, 11), (11, 40)] {
             let now = endpoint.look_on(start, (from, to));
-            let on_lost = |_: &mut Endpoint, rank, error: Error| {
+            let on_lost = |endpoint: &mut Endpoint, Silence { rank, error, .. }| {
+                endpoint.lose(rank, error.message());
                 lost.push((rank, error.kind()));
                 Ok(())
             };
-            heartbeat.beat(&mut endpoint, (idle(), false), |_| true, now, on_lost).unwrap();
+            heartbeat.beat(&mut endpoint, (idle(), false), |_| Watch::Usual, now, on_lost).unwrap();
         }
         assert_eq!((lost, endpoint.is_lost(1)), (vec![(1, ErrorKind::Timeout)], true));
     }

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::executor::{Executor, UserCode};
-use super::heartbeat::Sign;
+use super::heartbeat::{Sign, Silence, Watch};
 use crate::comm::Frame;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// What user code is asked.
 pub(crate) type Task<P> = <<P as Protocol>::Code as UserCode>::Task;
@@ -62,10 +62,15 @@ pub(crate) trait Protocol: Sized {
     /// Nothing can be computed, and nothing is being computed. Called before each wait.
     fn on_idle(&mut self, _at: &Moment) {}
 
-    /// A rank has died, or is silent for too long; `error` says which, and what it said last. Where the job goes on without it this
-    /// returns without an error, and the rank is never waited for again.
-    fn on_lost(&mut self, _rank: usize, error: Error, _out: &mut Outgoing<'_>) -> Result<()> {
-        Err(error)
+    /// A rank has given a sign of life.
+    fn on_sign(&mut self, _from: usize, _sign: &Sign, _out: &mut Outgoing<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    /// A rank has died, or is silent for too long. Where the job goes on without it this returns without an error; it is put here
+    /// again, unless [`watch`](Protocol::watch) says that it is not watched any more, or the endpoint that it is lost.
+    fn on_lost(&mut self, silence: Silence, _out: &mut Outgoing<'_>) -> Result<()> {
+        Err(silence.error)
     }
 
     /// What comes next. Asked only when user code has room for another task.
@@ -77,9 +82,14 @@ pub(crate) trait Protocol: Sized {
         false
     }
 
-    /// Whether the rank waits for signs of life of this other one. Ranks that have done their part may be in the caller's code.
-    fn watches(&self, _rank: usize) -> bool {
-        true
+    /// How the rank looks after this other one. Ranks that have done their part may be in the caller's code.
+    fn watch(&self, _rank: usize) -> Watch {
+        Watch::Usual
+    }
+
+    /// Whether the others are to have a sign of life now, and not when one is due: what it says has changed. Asked in each turn.
+    fn has_news(&mut self, _at: &Moment) -> bool {
+        false
     }
 
     /// Called in each turn, once messages and outcomes are taken in: what is done beside user code. Returns whether there was anything.

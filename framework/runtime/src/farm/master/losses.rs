@@ -12,6 +12,7 @@ use super::super::state::{LastActivity, PendingTasks, Reassigned, Sent, WorkerSt
 use super::MasterRank;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Event;
+use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::Outgoing;
 use crate::wire::Item;
 
@@ -70,6 +71,26 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         }
         self.adjust_workers(out)?;
         self.somebody_is_left()
+    }
+
+    /// How rank 0 looks after this rank.
+    pub(super) fn watch(&self, rank: usize) -> Watch {
+        self.detector.watch_worker(rank, self.state.workers().state_of(rank))
+    }
+
+    /// A rank has given a sign of life.
+    pub(super) fn on_sign(&mut self, from: usize, sign: &Sign, out: &mut Outgoing<'_>) -> Result<()> {
+        self.readmit(from, out)?;
+        let here = out.endpoint().look(self.clock.now());
+        let loss = self.detector.on_sign(from, sign, self.state.workers().held(from), here)?;
+        loss.map_or(Ok(()), |loss| self.lose(&loss, out))
+    }
+
+    /// A rank is silent, or its process has ended.
+    pub(super) fn on_silence(&mut self, silence: &Silence, out: &mut Outgoing<'_>) -> Result<()> {
+        let state = self.state.workers().state_of(silence.rank);
+        let loss = self.detector.lose(silence, state, out.endpoint())?;
+        self.lose(&loss, out)
     }
 
     /// A worker is dead, or may be: its tasks go to others.

@@ -20,7 +20,7 @@ use super::builder::Options;
 use super::controller::WorkerController;
 use super::delivery::Deliver;
 use super::failure_detector::FailureDetector;
-use super::messages::{ExecutionMode, Join, Status, ToMaster, ToWorker};
+use super::messages::{Join, ToMaster, ToWorker};
 use super::result_journal::ResultJournal;
 use super::state::{Joined, MasterState, WorkerState};
 use super::task_runner::{Codecs, Outcome, Output};
@@ -85,7 +85,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         let mut master = MasterRank {
             user_driver: user_job::driver(config, endpoint),
             state,
-            detector: FailureDetector::new(endpoint, options.silence(config), config),
+            detector: FailureDetector::new(endpoint.size(), options.silence(config), config),
             trails: BTreeMap::new(),
             controller: WorkerController::new(balance, clock.now())?,
             journal: None,
@@ -131,10 +131,6 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         }
         match ToMaster::decode(message)? {
             ToMaster::Join(join) => self.on_join(from, &join, out),
-            ToMaster::Status(status) => {
-                self.detector.on_status(from, status);
-                Ok(())
-            }
             ToMaster::Lost(lost) => self.on_member_lost(from, lost, out),
             ToMaster::Report(_) if self.state.ending => {
                 self.left(from, out);
@@ -201,15 +197,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             self.display.show(now, (done, "tasks"), &rest);
         }
         self.events.tick(now);
-        if !self.detector.is_due(now) {
-            return Ok(());
-        }
-        // The workers wait for rank 0 the same time in any case.
-        let mine = Status { task: None, waiting: 0, mode: ExecutionMode::OnThread };
         out.note_done(self.state.tasks.counts().ended);
-        for loss in self.detector.over_workers(out.endpoint(), self.state.workers(), &mine, now)? {
-            self.lose(&loss, out)?;
-        }
         Ok(())
     }
 }

@@ -10,7 +10,7 @@ use super::MasterRank;
 use crate::comm::message::Message;
 use crate::error::Result;
 use crate::rank::driver::BURST;
-use crate::rank::heartbeat::Sign;
+use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::wire::Item;
 
@@ -90,13 +90,20 @@ impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, 
         self.master.on_tick(now, out).map(|()| false)
     }
 
-    /// The failure detector of the farm does.
-    fn watches(&self, _: usize) -> bool {
-        false
+    fn on_sign(&mut self, from: usize, sign: &Sign, out: &mut Outgoing<'_>) -> Result<()> {
+        self.master.on_sign(from, sign, out)
+    }
+
+    fn on_lost(&mut self, silence: Silence, out: &mut Outgoing<'_>) -> Result<()> {
+        self.master.on_silence(&silence, out)
+    }
+
+    fn watch(&self, rank: usize) -> Watch {
+        self.master.watch(rank)
     }
 
     fn sign(&self) -> Sign {
-        Sign { is_computing: false, state: self.master.state.tasks.describe() }
+        Sign::new(false, self.master.state.tasks.describe())
     }
 }
 

@@ -30,7 +30,6 @@ tags! {
     pub(super) enum Tag {
         Finish = 23,
         Report = 24,
-        Status = 25,
         Chunk = 32,
         Done = 33,
         Join = 34,
@@ -50,8 +49,6 @@ tags! {
 pub(crate) enum ToMaster {
     /// The worker is made.
     Join(Join),
-    /// A sign of life.
-    Status(Status),
     /// The result of a chunk, as its worker has encoded it.
     Result(Entry),
     /// Results of a sub-master's members.
@@ -81,8 +78,6 @@ pub(crate) enum ToWorker {
         /// The chunks.
         chunks: Vec<(ChunkHeader, Payload)>,
     },
-    /// A sign of life.
-    Status(Status),
     /// Whether the worker is parked.
     Park(bool),
     /// The worker becomes a sub-master.
@@ -113,7 +108,6 @@ impl ToMaster {
         let Message { from, ref body, .. } = message;
         Ok(match message.tag::<Tag>()? {
             Tag::Join => ToMaster::Join(wire::from_bytes(body)?),
-            Tag::Status => ToMaster::Status(wire::from_bytes(body)?),
             Tag::Done => ToMaster::Result(Entry { by: from, body: message.body, parts: message.parts }),
             Tag::Results => ToMaster::Results(aggregate::decode(message.body, message.parts)?.1),
             Tag::TimedOut => ToMaster::TimedOut { task: wire::from_bytes(body)? },
@@ -131,7 +125,6 @@ impl ToMaster {
     pub(super) fn encode(self, run: u32) -> Result<Frame> {
         match self {
             ToMaster::Join(join) => small(run, Tag::Join, &join),
-            ToMaster::Status(status) => small(run, Tag::Status, &status),
             ToMaster::Result(Entry { body, parts, .. }) => {
                 let mut head = frame_header(run, Tag::Done).to_vec();
                 head.extend_from_slice(&body);
@@ -171,7 +164,6 @@ impl ToWorker {
                 let chunk = |Entry { body, parts, .. }| chunk::decode_chunk(body, parts);
                 ToWorker::Chunks { ahead, chunks: entries.into_iter().map(chunk).collect::<Result<_>>()? }
             }
-            Tag::Status => ToWorker::Status(wire::from_bytes(body)?),
             Tag::Park => ToWorker::Park(wire::from_bytes(body)?),
             Tag::Lead => ToWorker::Lead(wire::from_bytes(body)?),
             Tag::Attach => ToWorker::Attach(wire::from_bytes(body)?),
@@ -192,7 +184,6 @@ impl ToWorker {
                 let entries = chunks.into_iter().map(|(header, payload)| chunk::entry(header, payload));
                 Ok(aggregate::encode(run, Tag::Chunks, ahead, entries.collect()))
             }
-            ToWorker::Status(status) => small(run, Tag::Status, &status),
             ToWorker::Park(parked) => small(run, Tag::Park, &parked),
             ToWorker::Lead(lead) => small(run, Tag::Lead, &lead),
             ToWorker::Attach(attach) => small(run, Tag::Attach, &attach),
@@ -218,7 +209,7 @@ impl Received {
     /// [`ErrorKind::Wire`] if it is none of a farm, or its content is torn.
     pub(crate) fn decode(message: Message) -> Result<Self> {
         match message.tag::<Tag>()? {
-            // Members send these, and signs of life, which mean the same from anybody.
+            // Members send these.
             Tag::Join | Tag::Done => ToMaster::decode(message).map(Received::ToMaster),
             _ => ToWorker::decode(message).map(Received::ToWorker),
         }
@@ -248,7 +239,7 @@ pub(crate) struct Join {
     pub(crate) trail: Option<TrailLocation>,
 }
 
-/// A sign of life.
+/// What the sign of life of a rank that computes says to whom it works for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Status {
     /// The task that is being computed, or the first one of its chunk where tasks are tiny.

@@ -19,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loops::metrics::Metrics;
 use crate::loops::units::Units;
 use crate::rank::executor::UserCode;
-use crate::rank::heartbeat::Sign;
+use crate::rank::heartbeat::{Sign, Silence};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 
 /// What belongs to one run.
@@ -330,8 +330,8 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
         self.run.idle_since.get_or_insert_with(|| at.now());
     }
 
-    fn on_lost(&mut self, _: usize, error: Error, _: &mut Outgoing<'_>) -> Result<()> {
-        Err(self.of.placed(error))
+    fn on_lost(&mut self, silence: Silence, _: &mut Outgoing<'_>) -> Result<()> {
+        Err(self.of.placed(silence.error))
     }
 
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job<U>>> {
@@ -373,7 +373,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
         if let Some(coordinator) = &self.run.coordinator {
             state = format!("{state}; waits {}", coordinator.waits_for());
         }
-        Sign { is_computing: self.run.in_hand.is_some() || self.has_work(), state }
+        Sign::new(self.run.in_hand.is_some() || self.has_work(), state)
     }
 
     fn is_held_up(&self) -> bool {

@@ -15,7 +15,7 @@ use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, Message};
 use crate::error::{BoxError, Result};
-use crate::rank::heartbeat::Sign;
+use crate::rank::heartbeat::{Sign, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::session::Config;
 
@@ -339,8 +339,11 @@ where
     }
 
     /// Who is done may be in the caller's code.
-    fn watches(&self, rank: usize) -> bool {
-        self.coordinator.as_ref().is_none_or(|coordinator| !coordinator.is_done(rank))
+    fn watch(&self, rank: usize) -> Watch {
+        match &self.coordinator {
+            Some(coordinator) if coordinator.is_done(rank) => Watch::No,
+            _ => Watch::Usual,
+        }
     }
 
     fn sign(&self) -> Sign {
@@ -360,7 +363,7 @@ where
             (_, _, true) => format!("waits {}", self.worker.waiting_for()),
             _ => format!("computes in sweep {sweep}, {} rows", self.worker.held()),
         };
-        Sign { is_computing: !self.times.waits() && !matches!(self.phase, Phase::Probing(_)), state }
+        Sign::new(!self.times.waits() && !matches!(self.phase, Phase::Probing(_)), state)
     }
 
     fn is_held_up(&self) -> bool {

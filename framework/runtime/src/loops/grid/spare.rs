@@ -74,6 +74,6 @@ impl Protocol for Spare {
     }
 
     fn sign(&self) -> Sign {
-        Sign { is_computing: false, state: "has no rows, and waits for the end of the loop".into() }
+        Sign::new(false, "has no rows, and waits for the end of the loop")
     }
 }
