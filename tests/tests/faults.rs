@@ -219,27 +219,53 @@ fn a_busy_rank_is_not_taken_for_dead() {
     }
 }
 
-/// Rank 0 gives signs of life while the source or the sink of a farm takes longer than ranks may be silent.
-#[test]
-fn a_slow_source_or_sink_of_a_farm_is_no_death_under_mpirun() {
-    let job = Job::new(PROGRAM, 3).arg("farm-slow-ends").env("ARMATURE_PEER_SECONDS", "2");
-    job.limit(SOON * 3).passes(&["farm-slow-ends"]);
-}
-
-/// A unit of a loop that takes longer than ranks may be silent is no death, on whichever rank.
-#[test]
-fn a_slow_unit_of_a_loop_is_no_death() {
-    let case = armature_tests::find("units-slow").expect("the case exists");
+/// A case whose user code takes longer than ranks may be silent, on whichever rank, on threads.
+fn is_no_death(case: &str) {
+    let case = armature_tests::find(case).expect("the case exists");
     for (ranks, driver) in [(2, Driver::Auto), (3, Driver::Threaded)] {
         let config = local::config(ranks).driver(driver).peer_limit(Duration::from_secs(1));
         local::run(case.name, &config, case.run).unwrap_or_else(|e| panic!("{ranks} ranks, {driver:?}: {e}"));
     }
 }
 
+/// The same under mpirun.
+fn is_no_death_under_mpirun(case: &str) {
+    let job = Job::new(PROGRAM, 3).arg(case).env("ARMATURE_PEER_SECONDS", "2");
+    job.limit(SOON * 3).passes(&[case]);
+}
+
+/// Rank 0 gives signs of life while the source or the sink of a farm takes longer than ranks may be silent.
+#[test]
+fn a_slow_source_or_sink_of_a_farm_is_no_death_under_mpirun() {
+    is_no_death_under_mpirun("farm-slow-ends");
+}
+
+#[test]
+fn a_slow_task_of_a_farm_is_no_death() {
+    is_no_death("farm-slow-tasks");
+}
+
+#[test]
+fn a_slow_task_of_a_farm_is_no_death_under_mpirun() {
+    is_no_death_under_mpirun("farm-slow-tasks");
+}
+
+#[test]
+fn a_slow_unit_of_a_loop_is_no_death() {
+    is_no_death("units-slow");
+}
+
 #[test]
 fn a_slow_unit_of_a_loop_is_no_death_under_mpirun() {
-    let job = Job::new(PROGRAM, 3).arg("units-slow").env("ARMATURE_PEER_SECONDS", "2");
-    job.limit(SOON * 3).passes(&["units-slow"]);
+    is_no_death_under_mpirun("units-slow");
+}
+
+/// Ranks that are inside of long tasks leave when another one fails.
+#[test]
+fn a_failure_beside_slow_tasks_ends_the_job() {
+    let outcome = Job::new(PROGRAM, 3).arg("farm-fail-beside-slow").limit(SOON * 2).run();
+    ended_by_failure(&outcome);
+    assert!(outcome.stderr.contains("armature: rank 2: farm beside: task "), "{outcome}");
 }
 
 /// Ranks that are inside of long user code leave when another one fails.

@@ -22,8 +22,12 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "farm-sub-masters", run: sub_masters },
 ];
 
-/// Farms whose source and sink take longer than ranks may be silent, for a limit of two seconds.
-pub(super) const SLOW: &[Case] = &[Case { name: "farm-slow-ends", run: slow_ends }];
+/// Farms whose user code takes longer than ranks may be silent, for a limit of two seconds, or than a job may go on that has failed.
+pub(super) const SLOW: &[Case] = &[
+    Case { name: "farm-slow-ends", run: slow_ends },
+    Case { name: "farm-slow-tasks", run: slow_tasks },
+    Case { name: "farm-fail-beside-slow", run: fails_beside_slow },
+];
 
 /// Policies of every sort.
 const CHUNKINGS: [Chunking; 7] = [
@@ -256,24 +260,68 @@ fn sub_masters(session: &Session) -> Result<(), BoxError> {
     Ok(())
 }
 
+fn nap(millis: u64) {
+    std::thread::sleep(std::time::Duration::from_millis(millis));
+}
+
+/// Workers that are made slowly, a slow task for each rank, under a sub-master if there are three ranks, and tasks that take long to
+/// be made from results.
+fn slow_tasks(session: &Session) -> Result<(), BoxError> {
+    const SLOW: u64 = 2_500;
+    struct Slow(u64);
+    impl Worker for Slow {
+        type In = u64;
+        type Out = u64;
+        fn work(&mut self, x: u64, _: &mut Context) -> Result<u64, BoxError> {
+            nap(if x < self.0 { SLOW } else { 0 });
+            Ok(x + self.0)
+        }
+    }
+    let size = session.size() as u64;
+    let make = move || {
+        nap(SLOW);
+        Ok(Slow(size))
+    };
+    let mut last = Vec::new();
+    let mut farm =
+        Farm::worker("slow tasks", make).chunking(Chunking::Fixed(1)).sub_masters((session.size() - 1) / 2);
+    let summary = farm.iterate(session, 0..4 * size, |results, iteration| {
+        nap(if iteration == 0 { SLOW } else { 0 });
+        last.clone_from(&results);
+        Ok((iteration == 0).then_some(results))
+    })?;
+    let expected: Vec<u64> = if session.is_root() { (2 * size..6 * size).collect() } else { vec![] };
+    same(session, "slow tasks", &last, &expected)?;
+    that(summary.is_none_or(|s| s.lost.is_empty()), || "a rank counts as lost".into())
+}
+
+/// The last rank fails while the others are in tasks that take far longer than the job may go on.
+fn fails_beside_slow(session: &Session) -> Result<(), BoxError> {
+    let is_last = session.rank() + 1 == session.size();
+    let torn = |_: u64| -> Result<u64, BoxError> {
+        nap(if is_last { 1_000 } else { 90_000 });
+        Err("torn".into())
+    };
+    let mut farm = Farm::try_new("beside", torn).chunking(Chunking::Fixed(1)).retries(0).fail_fast();
+    farm.collect(session, 0..3 * session.size() as u64)?;
+    Ok(())
+}
+
 /// One call takes longer than the limit, and those of one chunk do together.
 fn slow_ends(session: &Session) -> Result<(), BoxError> {
-    let nap = |number: u64| {
-        let millis = if number == 3 { 3_500 } else { 50 };
-        std::thread::sleep(std::time::Duration::from_millis(millis));
-    };
+    let pause = |number: u64| nap(if number == 3 { 3_500 } else { 50 });
     for slow_sink in [true, false] {
         let mut out = Vec::new();
         let mut farm =
             Farm::new("slow ends", |x: u64| x * x).chunking(Chunking::Fixed(60)).dedicated_master();
         let tasks = (0..60).inspect(|&x| {
             if !slow_sink {
-                nap(x);
+                pause(x);
             }
         });
         farm.for_each(session, tasks, |number, x| {
             if slow_sink {
-                nap(number);
+                pause(number);
             }
             out.push((number, x.unwrap_or(0)));
         })?;
