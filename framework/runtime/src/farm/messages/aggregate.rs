@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::Tag;
+use super::tag::Tag;
 use crate::comm::message::frame_header;
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};

@@ -5,11 +5,36 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::super::chunk_result::{ChunkResult, Failure};
-use super::{ChunkHeader, Entry, Tag, Times};
+use super::aggregate::Entry;
+use super::tag::Tag;
 use crate::comm::message::{FRAME_HEADER, frame_header};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::{self, Codec};
+
+/// The header of a chunk that is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkHeader {
+    pub(crate) id: u64,
+    pub(crate) first: u64,
+    pub(crate) count: u32,
+    pub(crate) attempt: u32,
+    /// Another rank has fallen silent over one of these tasks: they may take long.
+    pub(crate) suspect: bool,
+    /// Other ranks have died over these tasks: who does them has nothing else meanwhile.
+    pub(crate) alone: bool,
+}
+
+/// What a chunk has cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Times {
+    /// Time of the whole chunk.
+    pub(crate) took: Duration,
+    /// Sum of the tasks' times, in seconds.
+    pub(crate) sum: f64,
+    /// Sum of their squares, in s²; where tasks are not timed one by one, as if all took the same.
+    pub(crate) squares: f64,
+}
 
 /// What a chunk or a result consists of on its way.
 #[derive(Clone, Debug)]

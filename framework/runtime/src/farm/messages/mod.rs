@@ -7,42 +7,24 @@
 
 pub(super) mod aggregate;
 mod chunk;
+mod tag;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 pub(crate) use aggregate::Entry;
-pub(crate) use chunk::{Payload, ResultHeader, encode_chunk, encode_result};
+pub(crate) use chunk::{ChunkHeader, Payload, ResultHeader, Times, encode_chunk, encode_result};
+pub(super) use tag::Tag;
 
 use super::state::LastActivity;
 use super::summary::RankReport;
 use super::trail::TrailLocation;
 use crate::comm::Frame;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::{FRAME_HEADER, Message, frame_header, tags};
+use crate::comm::message::{FRAME_HEADER, Message, frame_header};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
-
-tags! {
-    "a farm";
-    /// What a farm's messages are, on the wire.
-    pub(super) enum Tag {
-        Finish = 23,
-        Report = 24,
-        Chunk = 32,
-        Done = 33,
-        Join = 34,
-        TimedOut = 35,
-        Park = 36,
-        Lead = 37,
-        Attach = 38,
-        Chunks = 39,
-        Results = 40,
-        Lost = 41,
-        Retire = 42,
-    }
-}
 
 /// A message to the master, or from a member to its sub-master.
 #[derive(Debug)]
@@ -286,28 +268,4 @@ pub(crate) struct Lost {
     /// The numbers of its chunks, which go back to the master, and what it was doing.
     pub(crate) chunks: Vec<u64>,
     pub(crate) last_activity: LastActivity,
-}
-
-/// The header of a chunk that is given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ChunkHeader {
-    pub(crate) id: u64,
-    pub(crate) first: u64,
-    pub(crate) count: u32,
-    pub(crate) attempt: u32,
-    /// Another rank has fallen silent over one of these tasks: they may take long.
-    pub(crate) suspect: bool,
-    /// Other ranks have died over these tasks: who does them has nothing else meanwhile.
-    pub(crate) alone: bool,
-}
-
-/// What a chunk has cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Times {
-    /// Time of the whole chunk.
-    pub(crate) took: Duration,
-    /// Sum of the tasks' times, in seconds.
-    pub(crate) sum: f64,
-    /// Sum of their squares, in s²; where tasks are not timed one by one, as if all took the same.
-    pub(crate) squares: f64,
 }
