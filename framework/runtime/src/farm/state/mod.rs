@@ -10,6 +10,7 @@ mod losses;
 mod master;
 mod submaster;
 mod suspects;
+mod suspicion;
 #[cfg(test)]
 mod tests;
 mod worker_table;
@@ -22,7 +23,8 @@ pub(crate) use death_records::DeathRecords;
 pub(crate) use groups::Groups;
 pub(crate) use master::{Joined, MasterState, Sent, SentChunk};
 pub(crate) use submaster::SubmasterState;
-pub(crate) use suspects::{LastActivity, Reassigned, Suspicion};
+pub(crate) use suspects::{LastActivity, Reassigned};
+pub(crate) use suspicion::Suspicion;
 pub(crate) use worker_table::{Change, WorkerState, WorkerTable};
 
 /// Consecutive tasks that lie at the master: drawn and not given to anyone, or come back from somebody.
@@ -201,7 +203,7 @@ impl<T, K> TaskTable<T, K> {
     pub(crate) fn take_requeued(&mut self, worker: usize, most: u64) -> Option<PendingTasks<T>> {
         let alone = self.workers.is_alone(worker);
         let suits = |p: &PendingTasks<T>| match p.suspicion.is_there() {
-            true => !self.is_spent(p) && suspects::may_try(&self.workers, worker, p.suspicion, false),
+            true => !self.is_spent(p) && suspicion::may_try(&self.workers, worker, p.suspicion, false),
             false => alone || p.avoid != Some(worker),
         };
         let at = self.back.iter().position(suits)?;
@@ -220,7 +222,7 @@ impl<T, K> TaskTable<T, K> {
     /// it may try as soon as it has nothing.
     pub(crate) fn must_drain(&self, worker: usize) -> bool {
         let waits = |p: &PendingTasks<T>| {
-            p.suspicion.is_there() && suspects::may_try(&self.workers, worker, p.suspicion, true)
+            p.suspicion.is_there() && suspicion::may_try(&self.workers, worker, p.suspicion, true)
         };
         self.deaths > 0
             && self.workers.held(worker) > 0
@@ -231,7 +233,7 @@ impl<T, K> TaskTable<T, K> {
     /// Takes tasks out that ranks have died over and that nobody may try any more, if there are some.
     pub(crate) fn take_abandoned(&mut self) -> Option<PendingTasks<T>> {
         let nobody = |p: &PendingTasks<T>| {
-            p.suspicion.is_there() && !suspects::is_worth_a_rank(&self.workers, p.suspicion)
+            p.suspicion.is_there() && !suspicion::is_worth_a_rank(&self.workers, p.suspicion)
         };
         let hopeless = |p: &PendingTasks<T>| self.is_spent(p) || nobody(p);
         let at = if self.deaths > 0 { self.back.iter().position(hopeless)? } else { return None };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::tests::{Dice, fresh};
-use super::super::{PendingTasks, TaskTable};
+use super::super::{PendingTasks, WorkerState};
 use super::*;
 
 fn chunk(id: u64, first: u64, count: u32) -> OutstandingChunk<()> {
