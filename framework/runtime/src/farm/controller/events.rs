@@ -3,7 +3,7 @@
 use armature_planner::farm::{CountOutcome, IterationModel, Repeated, StreamModel};
 use armature_planner::tuner::Decision;
 
-use super::Situation;
+use super::situation::Situation;
 use crate::observe::words::seconds;
 use crate::observe::{Event, Input, Subject};
 
@@ -16,12 +16,6 @@ pub(super) fn regret(situation: Situation, outcome: &CountOutcome) -> String {
         outcome.before,
         outcome.before
     )
-}
-
-impl Situation {
-    fn what(&self) -> &'static str {
-        if self.stream { "a task" } else { "an iteration" }
-    }
 }
 
 pub(super) fn why(situation: Situation, wanted: usize, model: &impl Repeated) -> String {

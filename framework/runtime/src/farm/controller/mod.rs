@@ -4,6 +4,7 @@
 
 mod events;
 mod round_trips;
+mod situation;
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use armature_planner::farm::{
 
 use events::{came_of_it, event, inputs, regret, shared, why};
 use round_trips::RoundTrips;
+pub(crate) use situation::Situation;
 
 use crate::balance::is_affordable;
 use crate::error::{Error, ErrorKind, Result};
@@ -84,21 +86,6 @@ pub(crate) struct WorkerController {
     changes: u32,
     /// Why the last change was made, in one sentence.
     why: Option<String>,
-}
-
-/// The farm at the time of a look.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Situation {
-    pub(crate) now: Duration,
-    /// Ranks that do tasks, and ranks that could.
-    pub(crate) workers: usize,
-    pub(crate) most: usize,
-    /// Whether rank 0 is one of them.
-    pub(crate) computes: bool,
-    /// Whether it is a stream and not a set of tasks.
-    pub(crate) stream: bool,
-    /// Whether sub-masters may be made.
-    pub(crate) may_split: bool,
 }
 
 /// What came of a look.
