@@ -23,7 +23,7 @@ enum Change {
     Shake(u64),
 }
 
-/// The best of so many plans as [`PlanOptions::evaluations`] says, if it ends earlier than `start`.
+/// The best of at most [`PlanOptions::evaluations`] plans, if it ends earlier than `start`.
 pub(super) fn improve(
     graph: &Workflow,
     cluster: &Cluster,

@@ -61,8 +61,8 @@ impl FailureDetector {
             (has_come.then_some(status), has_come, None);
     }
 
-    /// Takes a sign of life in that has come at time `here`, as the endpoint counts silence, from a rank that holds so many chunks.
-    /// Returns what is lost by it.
+    /// Takes a sign of life in that has come at time `here`, as the endpoint counts silence, from a rank that
+    /// holds `held` chunks. Returns what is lost by it.
     ///
     /// # Errors
     /// [`ErrorKind::Wire`] if it is not as a farm's ranks say it.

@@ -94,7 +94,7 @@ pub(in super::super) fn samples() -> Vec<Event> {
         Event::LoopEnd { passes: 3, seconds: 0.5 },
         Event::Moved { number: 1, units: 2, messages: 1, seconds: 0.25 },
         Event::Grain { block: 12, reason: "blocks of 12 are the fastest of four".to_string() },
-        Event::Split { sub_masters: vec![1, 6], workers: 8, reason: "so many were asked for".to_string() },
+        Event::Split { sub_masters: vec![1, 6], workers: 8, reason: "as many as were asked for".to_string() },
     ]
 }
 

@@ -6,7 +6,7 @@ use super::moment::Moment;
 /// places tasks in the order of its list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffer {
-    /// From this moment to the next one, so many bytes; sorted, and 0 before the first.
+    /// Bytes from this moment to the next one; sorted, and 0 before the first.
     steps: Vec<(Moment, u64)>,
     /// At least the largest number of bytes ever held: most questions need no look at the steps.
     bound: u64,

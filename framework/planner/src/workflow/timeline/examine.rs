@@ -75,7 +75,7 @@ impl Timeline<'_> {
         Some(capacity.saturating_sub(waiting - here + self.output_sizes[task]))
     }
 
-    /// Evicts the largest files that wait for a reader other than `task`, until so many bytes are free. Returns how many then are.
+    /// Evicts the largest files that wait for a reader other than `task`, until `bytes` are free. Returns how many then are.
     fn evict(&self, candidate: &mut Candidate, task: usize, p: usize, bytes: u64) -> Option<u64> {
         let mut freed = 0;
         for &(size, file) in self.processors[p].waiting.iter().rev() {
@@ -108,7 +108,7 @@ impl Timeline<'_> {
         kept
     }
 
-    /// Puts so many bytes more into the buffer from a moment on, if they fit.
+    /// Puts `bytes` more into the buffer from a moment on, if they fit.
     fn buffer_takes(&self, candidate: &mut Candidate, p: usize, from: f64, bytes: u64) -> bool {
         let capacity = self.cluster.processors()[p].buffer;
         let sum = candidate.buffered + bytes;
