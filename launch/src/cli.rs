@@ -3,7 +3,7 @@
 //! Exit codes of `armature run`: the program's own as the launcher reports it or, with `--recover`, `--restarts` or
 //! `--job-status`, as its job status says; 124 after the time limit; 2 for a wrong option or hostfile; 127 if the program or the
 //! launcher is missing; 1 if something else went wrong before the start.
-//! `armature explain` ends with 2 if it cannot read the log.
+//! `armature explain` ends with 2 if it cannot read the log, `armature plan` with 2 if it cannot read a file and 3 if nothing fits.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -18,6 +18,7 @@ use crate::environment::{Environment, search_path};
 use crate::error::LaunchError;
 use crate::execute::Call;
 use crate::hostfile::Hostfile;
+use crate::plan::{self, PlanWorkflow};
 use crate::say::say;
 use crate::supervise::{self, Terms};
 use crate::{Mpi, detect, explain, stage};
@@ -38,6 +39,14 @@ struct Cli {
 enum Action {
     Run(Run),
     Explain(Explain),
+    #[command(subcommand)]
+    Plan(Plan),
+}
+
+/// Plan what is to be run, for a platform that need not be there.
+#[derive(Debug, Subcommand)]
+enum Plan {
+    Workflow(PlanWorkflow),
 }
 
 /// Start a program on the ranks of this machine, of a hostfile or of the batch job around it.
@@ -125,6 +134,7 @@ pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Action::Run(run) => start(run),
         Action::Explain(Explain { directory, all }) => tell(&directory, all),
+        Action::Plan(Plan::Workflow(asked)) => plan::run(&asked).and_then(|text| print(&text)),
     };
     match result {
         Ok(code) => ExitCode::from(code),

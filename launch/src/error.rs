@@ -31,6 +31,33 @@ pub enum LaunchError {
     JobStatus(armature::Error),
     /// The event log cannot be read or understood.
     Events(armature::Error),
+    /// A file that the user has named cannot be read.
+    Unreadable {
+        /// What it should be, as in "workflow".
+        what: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A workflow, or the platform that it is planned for, cannot be understood.
+    Workflow(armature_workflow_files::Error),
+    /// There is no plan.
+    Plan(armature_planner::Error),
+    /// A workflow has no task of this name.
+    NoTask {
+        /// The name.
+        name: String,
+        /// The workflow.
+        file: PathBuf,
+    },
+    /// A hostfile does not say how much memory a host has.
+    NoMemory {
+        /// The host.
+        host: String,
+        /// The hostfile.
+        file: PathBuf,
+    },
     /// A file could not be read or written, or a process not be started.
     Io {
         /// What was being done, as in "start mpirun".
@@ -42,7 +69,7 @@ pub enum LaunchError {
 
 impl LaunchError {
     /// The exit code for this error: 2 for what the user can mend on the command line or in the hostfile, 127
-    /// where a program is missing, 1 otherwise.
+    /// where a program is missing, 3 where no plan fits, 1 otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
             LaunchError::Hostfile(_)
@@ -50,7 +77,13 @@ impl LaunchError {
             | LaunchError::Colon
             | LaunchError::AmbiguousMpi(_)
             | LaunchError::Events(_)
+            | LaunchError::Workflow(_)
+            | LaunchError::Unreadable { .. }
+            | LaunchError::NoTask { .. }
+            | LaunchError::NoMemory { .. }
             | LaunchError::NoRecovery(_) => 2,
+            LaunchError::Plan(error) if error.kind() == armature_planner::ErrorKind::Infeasible => 3,
+            LaunchError::Plan(_) => 2,
             LaunchError::NoProgram(_) | LaunchError::NoLauncher(_) | LaunchError::NoSrun => 127,
             LaunchError::Io { .. } | LaunchError::JobStatus(_) => 1,
         }
@@ -67,6 +100,19 @@ impl fmt::Display for LaunchError {
         match self {
             LaunchError::Hostfile(error) => error.fmt(f),
             LaunchError::Events(error) | LaunchError::JobStatus(error) => error.fmt(f),
+            LaunchError::Workflow(error) => error.fmt(f),
+            LaunchError::Unreadable { what, file, source } => {
+                write!(f, "cannot read the {what} {}: {source}", file.display())
+            }
+            LaunchError::Plan(error) => write!(f, "there is no plan: {}", error.message()),
+            LaunchError::NoTask { name, file } => {
+                write!(f, "{}: there is no task {name:?}: expected the name of a task", file.display())
+            }
+            LaunchError::NoMemory { host, file } => write!(
+                f,
+                "{}: host {host} has no memory=: expected memory=M with M such as 64GiB, which the tasks have to fit",
+                file.display()
+            ),
             LaunchError::Variable(variable) => variable.fmt(f),
             LaunchError::Colon => f.write_str(
                 "an argument is `:`: launchers take it for the end of one program and the beginning of another, also behind \
@@ -111,7 +157,9 @@ impl std::error::Error for LaunchError {
         match self {
             LaunchError::Hostfile(error) => Some(error),
             LaunchError::Events(error) | LaunchError::JobStatus(error) => Some(error),
-            LaunchError::Io { source, .. } => Some(source),
+            LaunchError::Workflow(error) => Some(error),
+            LaunchError::Plan(error) => Some(error),
+            LaunchError::Io { source, .. } | LaunchError::Unreadable { source, .. } => Some(source),
             _ => None,
         }
     }

@@ -10,6 +10,8 @@
 //! 4. [`execute`] runs it, hands signals and the exit code through and keeps the time limit. A job whose job status counts is
 //!    run by [`mod@supervise`].
 //!
+//! `armature plan workflow FILE` plans a workflow for a platform.
+//!
 //! `armature explain DIR` says what was decided in a run, from its event log: [`mod@explain`].
 //!
 //! ```
@@ -30,6 +32,7 @@ pub mod error;
 pub mod execute;
 pub mod explain;
 pub mod hostfile;
+mod plan;
 mod say;
 mod stage;
 pub mod supervise;

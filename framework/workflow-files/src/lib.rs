@@ -7,7 +7,7 @@
 //! | Graphviz dot, a subset | yes | no |
 //! | TOML, a form of our own | yes | no |
 //!
-//! All are read into one [`Description`], which can also be built, and which becomes the planner's
+//! [`platform`] reads what they are planned for. All workflows are read into one [`Description`], which can also be built, and which becomes the planner's
 //! [`Workflow`](armature_planner::workflow::Workflow). An error names the line or path, what is there and what was expected.
 //!
 //! ```
@@ -74,6 +74,7 @@ mod draft;
 mod error;
 mod format;
 mod path;
+pub mod platform;
 pub mod rescue;
 mod toml_file;
 mod wfformat;

@@ -33,14 +33,18 @@ const TASK: &[&str] = &[
     "done",
 ];
 
-pub(crate) fn read(text: &str) -> Result<Description> {
-    let value: Value = toml::from_str(text).map_err(|error| {
+pub(crate) fn parse(text: &str) -> Result<Value> {
+    toml::from_str(text).map_err(|error| {
         let start = error.span().map_or(0, |span| span.start.min(text.len()));
         let line = 1 + text.as_bytes()[..start].iter().filter(|&&byte| byte == b'\n').count();
         // The message may quote the file.
         let message = error.message().replace(char::is_control, "\u{fffd}");
         Error::new(ErrorKind::Syntax, Place::Line(line), format!("{message}: expected TOML"))
-    })?;
+    })
+}
+
+pub(crate) fn read(text: &str) -> Result<Description> {
+    let value = parse(text)?;
     let root = At::root(&value);
     known(&root, TOP)?;
     let mut draft = Draft::default();
@@ -64,7 +68,7 @@ pub(crate) fn read(text: &str) -> Result<Description> {
 }
 
 /// People write these files: a misspelt key must not be ignored.
-fn known(at: &At<'_>, keys: &[&str]) -> Result<()> {
+pub(crate) fn known(at: &At<'_>, keys: &[&str]) -> Result<()> {
     for (key, value) in at.fields()? {
         if !keys.contains(&key) {
             let message = format!("is no key that is known: expected one of {}", keys.join(", "));
@@ -135,7 +139,7 @@ fn files(at: &At<'_>, key: &str) -> Result<Vec<File>> {
     list.elements()?.map(file).collect()
 }
 
-fn bytes(at: &At<'_>) -> Result<u64> {
+pub(crate) fn bytes(at: &At<'_>) -> Result<u64> {
     match at.as_text() {
         Some(text) => amounts::bytes(text).ok_or_else(|| at.wrong("bytes, such as 4096 or \"2 GiB\"")),
         None => at.whole(),

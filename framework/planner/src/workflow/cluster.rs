@@ -3,10 +3,6 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::range::{self, POSITIVE};
 
-/// Most processors of a cluster. Once a link has a bandwidth of its own, all are kept as a matrix: at this size it has
-/// 2 GiB.
-const MOST_PROCESSORS: usize = 1 << 14;
-
 /// One processor: it runs one task after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Processor {
@@ -56,15 +52,20 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// Most processors of a cluster. Once a link has a bandwidth of its own, all are kept as a matrix: at this size it has
+    /// 2 GiB.
+    pub const MOST_PROCESSORS: usize = 1 << 14;
+
     /// Processors with the same bandwidth between all, in sizes per second.
     ///
     /// # Errors
     /// [`ErrorKind::Platform`] if there is no processor or there are more than 16384, a speed is not from 1e-60 to 1e60, or the
     /// bandwidth is neither that nor infinite.
     pub fn new(processors: Vec<Processor>, bandwidth: f64) -> Result<Self> {
-        if processors.is_empty() || processors.len() > MOST_PROCESSORS {
+        if processors.is_empty() || processors.len() > Self::MOST_PROCESSORS {
             return Err(invalid(format!(
-                "a cluster must have 1 to {MOST_PROCESSORS} processors, but has {}",
+                "a cluster must have 1 to {} processors, but has {}",
+                Self::MOST_PROCESSORS,
                 processors.len()
             )));
         }

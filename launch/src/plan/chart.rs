@@ -1,0 +1,104 @@
+//! A plan as a Gantt chart in SVG.
+
+use std::fmt::Write;
+
+use super::Planned;
+use super::units::{bytes, seconds};
+
+/// Pixels: of the whole width, of the names at its left, of a processor's line and of the lines above and below. A screen and a page
+/// show about as many.
+const WIDTH: f64 = 1200.0;
+const NAMES: f64 = 160.0;
+const LINE: f64 = 22.0;
+const TOP: f64 = 30.0;
+const AXIS: f64 = 30.0;
+/// Pixels of a letter: a task's name is written where it has room.
+const LETTER: f64 = 6.5;
+/// Marks on the axis.
+const MARKS: u32 = 8;
+/// Colours of boxes, told apart also by those who see red and green alike (Okabe and Ito). Neighbours differ.
+const COLOURS: [&str; 6] = ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00"];
+
+/// One line a processor that runs something, one box a task; the box tells more where the pointer rests on it.
+pub(super) fn svg(planned: &Planned) -> String {
+    let Planned { workflow, cluster, best, name, platform } = planned;
+    let plan = &best.plan;
+    let used: Vec<usize> = (0..cluster.len()).filter(|&p| !plan.orders[p].is_empty()).collect();
+    let height = TOP + LINE * used.len() as f64 + AXIS;
+    let scale = if plan.makespan > 0.0 { (WIDTH - NAMES) / plan.makespan } else { 0.0 };
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" font-size=\"11\">\n\
+         <text x=\"4\" y=\"18\" font-size=\"13\">{} on {}: {} by {}</text>\n",
+        escaped(name),
+        escaped(platform),
+        seconds(plan.makespan),
+        best.planner
+    );
+    for (line, &p) in used.iter().enumerate() {
+        let y = TOP + LINE * line as f64;
+        let processor = &cluster.processors()[p];
+        let _ = writeln!(
+            svg,
+            "<text x=\"4\" y=\"{}\">{}<title>peak {} of {}</title></text>",
+            y + LINE - 7.0,
+            escaped(&processor.name),
+            bytes(best.certificate.peak[p]),
+            bytes(processor.memory)
+        );
+        for (number, &task) in plan.orders[p].iter().enumerate() {
+            let (x, width) =
+                (NAMES + scale * plan.start[task], scale * (plan.finish[task] - plan.start[task]));
+            let name = escaped(workflow.name(task));
+            let _ = write!(
+                svg,
+                "<rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{}\" fill=\"{}\" stroke=\"#444\" stroke-width=\"0.4\"><title>{name}: \
+                 {} to {}, needs {}</title></rect>",
+                LINE - 2.0,
+                COLOURS[number % COLOURS.len()],
+                seconds(plan.start[task]),
+                seconds(plan.finish[task]),
+                bytes(workflow.requirement(task, plan.task_memory)),
+            );
+            if LETTER * workflow.name(task).chars().count() as f64 + 4.0 <= width {
+                let _ = write!(
+                    svg,
+                    "<text x=\"{:.2}\" y=\"{}\" pointer-events=\"none\">{name}</text>",
+                    x + 3.0,
+                    y + LINE - 8.0
+                );
+            }
+            svg.push('\n');
+        }
+    }
+    for mark in 0..=MARKS {
+        let part = f64::from(mark) / f64::from(MARKS);
+        let (x, y) = (NAMES + part * (WIDTH - NAMES), height - AXIS);
+        let anchor = if mark == MARKS { "end" } else { "middle" };
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{x:.2}\" y1=\"{TOP}\" x2=\"{x:.2}\" y2=\"{}\" stroke=\"#bbb\" stroke-width=\"0.5\"/>\
+             <text x=\"{x:.2}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
+            y + 4.0,
+            y + 17.0,
+            seconds(part * plan.makespan)
+        );
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// Text in SVG: names are the users'. What XML cannot have at all is replaced.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}

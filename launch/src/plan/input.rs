@@ -1,0 +1,56 @@
+//! The files that a plan is made from.
+
+use std::path::Path;
+
+use armature_files::regular;
+use armature_planner::workflow::{Cluster, Processor, TaskMemory};
+use armature_workflow_files::{Description, Format, platform, read_as};
+
+use crate::error::LaunchError;
+use crate::hostfile::Hostfile;
+
+/// Reads a workflow.
+pub(crate) fn workflow(path: &Path) -> Result<(Description, Format), LaunchError> {
+    let bytes = bytes("workflow", path)?;
+    let name = path.display().to_string();
+    let format = Format::of(&name, &bytes).map_err(LaunchError::Workflow)?;
+    Ok((read_as(format, &name, &bytes).map_err(LaunchError::Workflow)?, format))
+}
+
+fn bytes(what: &'static str, path: &Path) -> Result<Vec<u8>, LaunchError> {
+    regular::read(path).map_err(|source| LaunchError::Unreadable { what, file: path.into(), source })
+}
+
+/// Reads a platform: TOML, or else a hostfile.
+pub(super) fn platform(path: &Path) -> Result<Cluster, LaunchError> {
+    if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml")) {
+        let bytes = bytes("platform", path)?;
+        return platform::read(&path.display().to_string(), &bytes).map_err(LaunchError::Workflow);
+    }
+    cluster(&Hostfile::read(path)?, path)
+}
+
+/// Each slot of a host is a processor, with its part of the host's memory. How fast hosts are linked the file does not say: sending
+/// takes no time.
+fn cluster(hosts: &Hostfile, path: &Path) -> Result<Cluster, LaunchError> {
+    let mut processors = Vec::new();
+    for host in hosts.hosts() {
+        let Some(memory) = host.memory else {
+            return Err(LaunchError::NoMemory { host: host.name.clone(), file: path.into() });
+        };
+        let part = memory / host.slots as u64;
+        for slot in 0..host.slots {
+            let name = if host.slots == 1 { host.name.clone() } else { format!("{}:{slot}", host.name) };
+            processors.push(Processor::new(name, host.speed.unwrap_or(1.0), part));
+        }
+    }
+    Cluster::new(processors, f64::INFINITY).map_err(LaunchError::Plan)
+}
+
+/// What the memory of tasks means in files of a format: WfFormat has what was measured of whole processes.
+pub(super) fn task_memory(format: Format) -> TaskMemory {
+    match format {
+        Format::WfFormat => TaskMemory::IncludesIo,
+        _ => TaskMemory::Additive,
+    }
+}

@@ -1,0 +1,113 @@
+//! `armature plan workflow`: which processor runs which task, and when.
+
+mod chart;
+mod explain;
+mod input;
+mod json;
+mod report;
+mod units;
+
+use std::path::{Path, PathBuf};
+
+use armature_files::output;
+use armature_planner::workflow::{BestPlan, Cluster, PlanOptions, TaskMemory, Workflow, plan};
+use armature_workflow_files::Description;
+use clap::Args;
+
+use crate::error::LaunchError;
+
+/// Plan a workflow: which processor runs which task, and when, so that no memory overflows.
+///
+/// The workflow is a file in WfFormat (WfCommons), a .dag of pegasus-mpi-cluster, dot or TOML. The platform is a TOML file of
+/// processors, or a hostfile with memory=, of which each slot is a processor.
+///
+/// All planners are tried, and the best plan is shown with what an independent verifier says of it. Tasks that the file marks as done
+/// are planned, too: the plan is that of a whole run.
+///
+/// Exit code: 0 with a plan; 2 if a file cannot be read or understood, or there is no task of this name; 3 if no plan fits the platform's
+/// memory.
+#[derive(Debug, Args)]
+pub(crate) struct PlanWorkflow {
+    /// The workflow
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The processors: a platform in TOML, or a hostfile
+    #[arg(long, value_name = "FILE")]
+    platform: PathBuf,
+    /// Show what each planner came to
+    #[arg(long)]
+    compare: bool,
+    /// Print the plan as JSON
+    #[arg(long)]
+    json: bool,
+    /// Draw the plan: a line for each processor, a box for each task
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Say what a task waits for, instead of showing the plan
+    #[arg(long, value_name = "TASK", conflicts_with = "json")]
+    explain: Option<String>,
+    /// What the memory of a task is: its own only, with its files beside it, or all that it needs, its files included
+    /// [default: included in WfFormat, which has what was measured; otherwise its own]
+    #[arg(long, value_name = "MEANING")]
+    task_memory: Option<Meaning>,
+    /// How many plans local search tries [default: as many as take about a minute with 30,000 tasks]
+    #[arg(long, value_name = "N")]
+    evaluations: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Meaning {
+    Own,
+    Included,
+}
+
+/// What was planned, for what and where.
+struct Planned {
+    workflow: Workflow,
+    cluster: Cluster,
+    best: BestPlan,
+    name: String,
+    platform: String,
+}
+
+/// What is to be printed.
+pub(crate) fn run(asked: &PlanWorkflow) -> Result<String, LaunchError> {
+    let (description, format) = input::workflow(&asked.file)?;
+    let cluster = input::platform(&asked.platform)?;
+    let mut options = PlanOptions::default();
+    options.memory.task_memory = match asked.task_memory {
+        Some(Meaning::Own) => TaskMemory::Additive,
+        Some(Meaning::Included) => TaskMemory::IncludesIo,
+        None => input::task_memory(format),
+    };
+    options.evaluations = asked.evaluations.unwrap_or(options.evaluations);
+    // Before planning, which may take a while.
+    let task = asked.explain.as_deref().map(|name| task_of(&description, name, &asked.file)).transpose()?;
+    let planned = planned(&description, cluster, &options, &asked.platform)?;
+    if let Some(file) = &asked.svg {
+        let drawn = output::write(file, chart::svg(&planned).as_bytes());
+        drawn.map_err(LaunchError::io(format!("write the chart to {}", file.display())))?;
+    }
+    Ok(match task {
+        Some(task) => explain::explain(&planned, task),
+        None if asked.json => json::json(&planned),
+        None => report::report(&planned, asked.compare),
+    })
+}
+
+fn planned(
+    description: &Description,
+    cluster: Cluster,
+    options: &PlanOptions,
+    platform: &Path,
+) -> Result<Planned, LaunchError> {
+    let workflow = description.to_workflow().map_err(LaunchError::Workflow)?;
+    let best = plan(&workflow, &cluster, options).map_err(LaunchError::Plan)?;
+    let platform = platform.display().to_string();
+    Ok(Planned { workflow, cluster, best, name: description.name().to_string(), platform })
+}
+
+fn task_of(description: &Description, name: &str, file: &Path) -> Result<usize, LaunchError> {
+    let found = description.tasks().iter().position(|task| task.name == name);
+    found.ok_or_else(|| LaunchError::NoTask { name: name.into(), file: file.into() })
+}

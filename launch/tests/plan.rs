@@ -1,0 +1,170 @@
+//! `armature plan workflow` on a small workflow, and on files that are wrong.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn sample(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workflows").join(name)
+}
+
+fn plan(file: &Path, platform: &Path, more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_armature"));
+    command.args(["plan", "workflow"]).arg(file).arg("--platform").arg(platform).args(more);
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap()
+}
+
+/// What it printed; it must have succeeded.
+#[track_caller]
+fn planned(more: &[&str]) -> String {
+    let output = plan("tests/workflows/small.toml".as_ref(), "tests/workflows/two.toml".as_ref(), more);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// By hand: `left` needs 910 MiB, so it runs on the large processor, from 1 s to 5 s. `right` goes to the small one: its 100 MiB take
+/// half a second to get there and it takes 4 s, so its result is back 0.05 s after 5.5 s; then `join` takes half a second. Were
+/// `right` to run after `left`, `join` would end at 7.5 s.
+#[test]
+fn the_plan_is_the_one_that_is_found_by_hand() {
+    assert_eq!(planned(&[]), include_str!("workflows/small.txt"));
+}
+
+#[test]
+fn the_planners_are_compared_on_request() {
+    let text = planned(&["--compare"]);
+    assert!(text.starts_with(include_str!("workflows/small.txt")));
+    for planner in ["HEFTM-BL ", "HEFTM-MM ", "DagHetMem ", "DagHetPart "] {
+        assert!(text.lines().any(|line| line.starts_with(planner)), "{planner} in {text}");
+    }
+    assert_eq!(text.matches("  chosen").count(), 1);
+}
+
+#[test]
+fn scripts_get_json() {
+    let value: serde_json::Value = serde_json::from_str(&planned(&["--json"])).unwrap();
+    assert_eq!(value["verified"], true);
+    assert_eq!(value["tasks"].as_array().unwrap().len(), 4);
+    let last = value["tasks"][3]["finish"].as_f64().unwrap();
+    assert_eq!(value["makespan"].as_f64().unwrap(), last);
+    assert_eq!(value["processors"][0]["memory"], 1 << 30);
+    assert!(value["processors"][0]["peak"].as_u64().unwrap() <= 1 << 30);
+}
+
+#[test]
+fn what_a_task_waits_for_is_explained() {
+    let told = |task| planned(&["--explain", task]);
+    assert!(told("split").contains("It waits for nothing."), "{}", told("split"));
+    let left = told("left");
+    assert!(left.contains("\"left\" runs on large from 1.000 s to 5.000 s."), "{left}");
+    assert!(left.contains("Memory: it needs 910 MiB of 1.00 GiB"), "{left}");
+    let join = told("join <&>");
+    assert!(join.contains("It waits for that input."), "{join}");
+    let output = plan(&sample("small.toml"), &sample("two.toml"), &["--explain", "joint"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(
+        error.ends_with("small.toml: there is no task \"joint\": expected the name of a task\n"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_chart_has_each_task_and_stays_xml() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("plan.svg");
+    planned(&["--svg", file.to_str().unwrap()]);
+    let svg = std::fs::read_to_string(file).unwrap();
+    assert_eq!(svg.matches("<rect ").count(), 4);
+    assert!(svg.contains("join &lt;&amp;&gt;: ") && !svg.contains("<&>"));
+    assert!(svg.contains("peak ") && svg.trim_end().ends_with("</svg>"));
+    for tag in ["svg", "title", "text"] {
+        let opened = svg.matches(&format!("<{tag}>")).count() + svg.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, svg.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+}
+
+#[test]
+fn hostfiles_are_platforms_if_they_have_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let hosts = dir.path().join("hosts");
+    std::fs::write(&hosts, "node1 slots=2 memory=3GiB speed=2\nnode2 memory=1GiB\n").unwrap();
+    let output = plan(&sample("small.toml"), &hosts, &["--json"]);
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<&str> =
+        value["processors"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["node1:0", "node1:1", "node2"]);
+    assert_eq!(value["processors"][1]["memory"].as_u64(), Some(3 << 29));
+}
+
+/// One message each: file, place, what was expected; and the exit code.
+#[test]
+fn wrong_files_are_named_with_place_and_what_was_expected() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let task = "[[task]]\nid = \"a\"\nmemory = \"2 GiB\"\n";
+    let (good, two) = (sample("small.toml"), sample("two.toml"));
+    let cases = [
+        (
+            write("cycle.dag", "TASK a x\nTASK b x\nEDGE a b\nEDGE b a\n"),
+            two.clone(),
+            2,
+            vec!["cycle.dag: ", "cycle"],
+        ),
+        (
+            write("unknown.dag", "TASK a x\nEDGE a b\n"),
+            two.clone(),
+            2,
+            vec!["unknown.dag: line 2: there is no task \"b\""],
+        ),
+        (
+            write("old.json", r#"{"schemaVersion": "1.1", "workflow": {"jobs": []}}"#),
+            two.clone(),
+            2,
+            vec!["old.json: schemaVersion: ", "expected"],
+        ),
+        (
+            write("negative.toml", "[[task]]\nid = \"a\"\nmemory = -1\n"),
+            two.clone(),
+            2,
+            vec!["task[0].memory", "expected"],
+        ),
+        (write("large.toml", task), two.clone(), 3, vec!["there is no plan: task \"a\" fits no processor"]),
+        (
+            dir.path().join("none.dag"),
+            two.clone(),
+            2,
+            vec!["cannot read the workflow ", "none.dag: No such file"],
+        ),
+        (
+            good.clone(),
+            dir.path().join("none.toml"),
+            2,
+            vec!["cannot read the platform ", "none.toml: No such file"],
+        ),
+        (
+            good.clone(),
+            write("p.toml", "[[processor]]\nspeed = 1\n"),
+            2,
+            vec!["p.toml: processor[0].memory: is missing: expected its memory"],
+        ),
+        (
+            good,
+            write("hosts", "node1 slots=2\n"),
+            2,
+            vec!["hosts: host node1 has no memory=: expected memory=M"],
+        ),
+    ];
+    for (file, platform, code, parts) in cases {
+        let output = plan(&file, &platform, &[]);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(code), 0), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+        for part in parts {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+    }
+}
