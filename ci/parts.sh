@@ -16,7 +16,7 @@ PARTS=(
   "pictures |  20 |  400 | Ferret reads a sample of 300 pictures that people have drawn with many programs"
   "no-eager | 350 | 1200 | whole programs on Open MPI and MPICH where no send is eager"
   "mpich    | 140 |  900 | whole programs on MPICH"
-  "smpi     | 520 | 1800 | simulated clusters: whole programs, a farm, and Ferret on 14 unequal hosts"
+  "smpi     | 520 | 1800 | simulated clusters: whole programs, a farm, two pipelines, and Ferret on 14 unequal hosts"
   "slurm    | 140 |  600 | Ferret as a batch job on a real Slurm of four nodes, and a farm whose ranks are killed"
   "hosts    |  30 |  400 | Ferret and a loop on four unequal hosts: network namespaces with their own links and shares of a core"
   "bench    | 255 | 1800 | every experiment in its short form"
@@ -87,10 +87,13 @@ part_mpich() {
 }
 
 part_smpi() {
-  "$with" openmpi cargo build --locked -p ferret -p synthetic-farm -p armature-tests --bins
-  "$with" smpi cargo build --locked -p ferret -p synthetic-farm -p armature-tests --bins
-  "$CI_DIR/smpi/test.sh" "$(target_of openmpi)/debug/ferret" "$(target_of openmpi)/debug/synthetic-farm" \
-    "$(target_of openmpi)/debug/armature-burner"
+  local packages=(-p ferret -p synthetic-farm -p rabin-karp -p matmul-stream -p armature-tests)
+  "$with" openmpi cargo build --locked "${packages[@]}" --bins
+  "$with" smpi cargo build --locked "${packages[@]}" --bins
+  local built
+  built=$(target_of openmpi)/debug
+  "$CI_DIR/smpi/test.sh" "$built/ferret" "$built/synthetic-farm" "$built/rabin-karp" "$built/matmul-stream" \
+    "$built/armature-burner"
 }
 
 part_slurm() {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Runs programs that were built for SMPI on simulated clusters and checks what comes of it.
 #
-#   ci/smpi/test.sh FERRET SYNTHETIC_FARM ARMATURE_BURNER
+#   ci/smpi/test.sh FERRET SYNTHETIC_FARM RABIN_KARP MATMUL_STREAM ARMATURE_BURNER
 #
-# The first two are real-MPI builds, whose results the simulated ranks must reproduce. The third writes the loads of hosts.
+# The first four are real-MPI builds, whose results the simulated ranks must reproduce. The last writes the loads of hosts.
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -13,9 +13,10 @@ set -euo pipefail
 . "$CI_DIR/pictures.sh"
 # shellcheck source=ci/smpi/golden.sh
 . "$CI_DIR/smpi/golden.sh"
-usage="usage: ci/smpi/test.sh FERRET SYNTHETIC_FARM ARMATURE_BURNER"
-ferret=$(realpath "${1:?$usage}") synthetic=$(realpath "${2:?$usage}") burner=$(realpath "${3:?$usage}")
-for program in "$ferret" "$synthetic" "$burner"; do [ -x "$program" ] || die "$program is missing; build it first"; done
+usage="usage: ci/smpi/test.sh FERRET SYNTHETIC_FARM RABIN_KARP MATMUL_STREAM ARMATURE_BURNER"
+ferret=$(realpath "${1:?$usage}") synthetic=$(realpath "${2:?$usage}")
+search=$(realpath "${3:?$usage}") product=$(realpath "${4:?$usage}") burner=$(realpath "${5:?$usage}")
+for program in "$ferret" "$synthetic" "$search" "$product" "$burner"; do [ -x "$program" ] || die "$program is missing; build it first"; done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -40,6 +41,23 @@ check "it runs again" simulate 14 "$unequal" b.tsv auto
 check "with the same output" cmp a.tsv b.tsv
 check "Ferret runs on one host" simulate 1 1Gf c.tsv serial
 check "its output has the bytes of one rank's" cmp one-rank.tsv c.tsv
+
+# Two pipelines of large items: a search, and a product whose checksum tells every bit.
+patterns=(foobar arfo --generate foobar:500K --generate fooba:300K --segment 8K --hash-bits 6)
+"$search" "${patterns[@]}" -o one-rank.matches 2>search.log || { cat search.log; die "rabin-karp failed on one rank"; }
+searched() { "$run" 5 --speeds "$unequal" rabin-karp "${patterns[@]}" -o "$1" >search.log 2>&1 || { cat search.log; return 1; }; }
+check "Rabin-Karp runs on 5 unequal hosts" searched a.matches
+check "its matches are those of one rank" cmp one-rank.matches a.matches
+took=$(sed -n 's/.* matches in \(.*\) s$/\1/p' search.log)
+check "it says how long it took" [ -n "$took" ]
+check "it runs again" searched b.matches
+check "in the same simulated time" equal "$took" "$(sed -n 's/.* matches in \(.*\) s$/\1/p' search.log)"
+shape=(--shape 210x190x230 --block 24)
+multiplied() { "$run" 5 --speeds "$unequal" matmul-stream "${shape[@]}" --verify >simulated.product 2>product.log || { cat product.log; return 1; }; }
+"$product" "${shape[@]}" >one-rank.product 2>product.log || { cat product.log; die "matmul-stream failed on one rank"; }
+check "a streamed product runs on 5 unequal hosts" multiplied
+checksum() { sed -n 's/.* checksum //p' "$1"; }
+check "its bits are those of one rank" equal "$(checksum one-rank.product)" "$(checksum simulated.product)"
 
 # The whole-program tests, all cases of one program.
 for ranks in 1 3 8; do
