@@ -5,6 +5,7 @@ use std::time::Duration;
 use armature::farm::Farm;
 use armature::loops::map;
 use armature::pipeline::{MappingChoice, Pipeline};
+use armature::workflow::{Action, Context, Description, Inputs, Task, Workflow};
 use armature::{BoxError, Item, Session};
 use serde::de::Error as _;
 use serde::ser::Error as _;
@@ -113,6 +114,8 @@ pub fn all() -> Vec<Fault> {
         // The first items are read on the rank that sends them, too: it is the first to see it, or the last rank is.
         two(fault("err-in-deserialize", thorns::<2>, Place::Any, None, Some(BAD), false)),
         two(fault("panic-in-deserialize", thorns::<3>, Place::Any, None, Some(BAD), true)),
+        fault("err-in-workflow", |s| workflow(s, false), Place::Any, None, None, false),
+        fault("panic-in-workflow", |s| workflow(s, true), Place::Any, None, None, true),
         fault("err-before", |s| around(s, false, true), Last, None, None, false),
         fault("panic-before", |s| around(s, true, true), Last, None, None, true),
         fault("err-after", |s| around(s, false, false), Last, None, None, false),
@@ -173,6 +176,23 @@ fn pipeline(session: &Session, place: &'static str, panic: bool) -> Result<(), B
         .try_for_each("out", move |x| check("sink", x))
         .mapping(MappingChoice::Text(mapping))
         .run(session)?;
+    Ok(())
+}
+
+/// A chain of tasks of which one fails at every try.
+fn workflow(session: &Session, panic: bool) -> Result<(), BoxError> {
+    let mut builder = Description::builder("tasks");
+    for number in 0..=BAD + 5 {
+        builder.task(Task::new(number.to_string(), Action::Closure("next".into())));
+        if number > 0 {
+            builder.edge((number - 1).to_string(), number.to_string(), 0);
+        }
+    }
+    let next = move |inputs: &mut Inputs<'_>, cx: &Context| {
+        let before: Vec<u64> = inputs.take_all()?;
+        if cx.number() == BAD { fail(panic).map(|()| 0) } else { Ok(1 + before.iter().sum::<u64>()) }
+    };
+    Workflow::new(builder.build()?).closure("next", next).run(session)?;
     Ok(())
 }
 

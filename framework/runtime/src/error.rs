@@ -34,6 +34,7 @@ enum Place {
     Pipeline,
     Farm,
     Loop,
+    Workflow,
 }
 
 impl Place {
@@ -44,6 +45,7 @@ impl Place {
             Place::Pipeline => ("pipeline", "item"),
             Place::Farm => ("farm", "task"),
             Place::Loop => ("loop", "unit"),
+            Place::Workflow => ("workflow", "task"),
         }
     }
 }
@@ -109,6 +111,11 @@ impl Error {
         self.in_place(Place::Loop, name)
     }
 
+    /// The same error, with the workflow in which it happened (kept if a place is known already).
+    pub(crate) fn in_workflow(self, name: &str) -> Self {
+        self.in_place(Place::Workflow, name)
+    }
+
     fn in_place(mut self, place: Place, name: &str) -> Self {
         if self.inner.stage.is_none() {
             self.inner.place = place;
@@ -137,12 +144,12 @@ impl Error {
         self.inner.rank
     }
 
-    /// The stage in which it happened, or the pipeline, farm or loop, if it happened in one.
+    /// The stage in which it happened, or the pipeline, farm, loop or workflow, if it happened in one.
     pub fn stage(&self) -> Option<&str> {
         self.inner.stage.as_deref()
     }
 
-    /// The number of the item that was processed, if there was one; in a farm the task, in a loop the unit.
+    /// The number of the item that was processed, if there was one; in a farm or a workflow the task, in a loop the unit.
     pub fn item(&self) -> Option<u64> {
         self.inner.item
     }

@@ -2,7 +2,8 @@
 //!
 //! Write a trait impl (or closures) for a [pipeline], start the program with `mpirun`, and the framework decides
 //! which rank runs what: slow stages are replicated, fast ones gathered. Independent tasks are a [farm]: whichever rank is
-//! free does the next ones. The units of a parallel [loop](loops) have their data with them, and move to faster ranks.
+//! free does the next ones. The units of a parallel [loop](loops) have their data with them, and move to faster ranks. The tasks
+//! of a [workflow] depend on one another, and are planned so that they fit every rank's memory.
 //!
 //! ```
 //! use armature::pipeline::Pipeline;
@@ -50,6 +51,7 @@ mod rank;
 mod session;
 mod user_code;
 mod wire;
+pub mod workflow;
 
 pub use comm::clock::{Stopwatch, declare};
 pub use context::Context;

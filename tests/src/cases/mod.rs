@@ -14,6 +14,7 @@ mod sessions;
 mod simulated;
 mod streams;
 mod units;
+mod workflows;
 
 pub use deaths::CASES as MORTAL;
 pub use flow::bounded;
@@ -38,6 +39,7 @@ pub(crate) const ALL: &[&[Case]] = &[
     farms::CASES,
     blocks::CASES,
     units::CASES,
+    workflows::CASES,
     collect::CASES,
     sessions::CASES,
     streams::CASES,

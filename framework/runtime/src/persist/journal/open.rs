@@ -42,16 +42,33 @@ pub(super) fn open(
     }
     let start = header.len() as u64;
     let size = size.max(start);
-    let mut scan = scan(&file, start, size, chain, each).map_err(|stop| match stop {
-        Stop::Io(error) => io_error("read", path, &error),
-        Stop::Caller(error) => error,
-    })?;
+    let mut scan = scan(&file, start, size, chain, each).map_err(|stop| stopped(stop, path))?;
     if let Some(cut) = &mut scan.recovery.cut {
         cut.copy = cut::keep(&file, path, cut.at, size).map_err(io("keep a copy of the damaged end of"))?;
         file.set_len(scan.end).map_err(io("cut the damaged end off"))?;
         log::warn!("the journal {}: {cut}; {} tasks are known", path.display(), scan.recovery.tasks);
     }
     Ok((file, scan))
+}
+
+/// Goes over the whole records of the file at `path`, which this process writes.
+pub(super) fn read(
+    path: &Path,
+    identity: &Identity,
+    each: impl FnMut(u64, Bytes) -> Result<()>,
+) -> Result<()> {
+    let header = format::header(identity).map_err(|why| refused(path, &why))?;
+    let chain = header.last_chunk().map_or(0, |sum| u32::from_le_bytes(*sum));
+    let file = File::open(path).map_err(|error| io_error("read", path, &error))?;
+    let size = file.metadata().map_err(|error| io_error("read", path, &error))?.len();
+    scan(&file, header.len() as u64, size, chain, each).map(drop).map_err(|stop| stopped(stop, path))
+}
+
+fn stopped(stop: Stop, path: &Path) -> Error {
+    match stop {
+        Stop::Io(error) => io_error("read", path, &error),
+        Stop::Caller(error) => error,
+    }
 }
 
 /// Whether the file is empty, or is what is left of writing this very header: a part of it, or zeros in place of what

@@ -62,6 +62,16 @@ impl Journal {
         Journal::open_within(path.as_ref(), identity, TRIES, each)
     }
 
+    /// Goes over the results in the file of a journal that this process has open, as [`open`](Journal::open) does; of several of a task
+    /// only the first is handed out.
+    pub(crate) fn read(
+        path: &Path,
+        identity: &Identity,
+        each: impl FnMut(u64, Bytes) -> Result<()>,
+    ) -> Result<()> {
+        open::read(path, identity, each)
+    }
+
     pub(super) fn open_within(
         path: &Path,
         identity: &Identity,

@@ -123,7 +123,7 @@ impl fmt::Display for Topology {
 }
 
 /// A number of bytes in the largest unit that leaves at least one before the point.
-struct Size(u64);
+pub(crate) struct Size(pub(crate) u64);
 
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

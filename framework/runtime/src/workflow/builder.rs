@@ -1,0 +1,251 @@
+//! How a workflow is written down: its description, the closures that its tasks run, and how ranks run them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use armature_planner::workflow::PlanOptions;
+use armature_workflow_files::{Action, Description};
+
+use super::closure::{Closure, Erased, Inputs};
+use super::graph::Graph;
+use super::results::Results;
+use super::summary::Summary;
+use crate::context::Context;
+use crate::error::{BoxError, Error, ErrorKind, Result};
+use crate::session::{Announcement, Session};
+use crate::wire::{Codec, Item};
+
+/// How a workflow is run.
+#[derive(Clone, Debug)]
+pub(super) struct Options {
+    pub(super) memory: Option<u64>,
+    pub(super) spill: Option<PathBuf>,
+    pub(super) retries: u32,
+    pub(super) max_failures: usize,
+    pub(super) plan: Option<PlanOptions>,
+    pub(super) is_planned: bool,
+    pub(super) on_all_ranks: bool,
+    pub(super) journal: Option<(PathBuf, Vec<u8>)>,
+}
+
+/// Tasks that depend on one another, each run by whichever rank it is planned for.
+///
+/// Every rank builds the same workflow and calls the same method to run it. See the [module's page](super) for a complete
+/// program.
+#[must_use = "a workflow does nothing until it is run"]
+pub struct Workflow<'w> {
+    pub(super) description: Description,
+    pub(super) closures: BTreeMap<String, usize>,
+    pub(super) code: Vec<Box<dyn Erased + 'w>>,
+    /// By closure: the type of what it gives.
+    pub(super) gives: Vec<&'static str>,
+    pub(super) options: Options,
+}
+
+impl<'w> Workflow<'w> {
+    /// The workflow of a description, which was read from a file or [built](Description::builder).
+    pub fn new(description: Description) -> Self {
+        Workflow {
+            description,
+            closures: BTreeMap::new(),
+            code: Vec::new(),
+            gives: Vec::new(),
+            options: Options {
+                memory: None,
+                spill: None,
+                retries: 1,
+                max_failures: 0,
+                plan: None,
+                is_planned: true,
+                on_all_ranks: false,
+                journal: None,
+            },
+        }
+    }
+
+    /// What tasks run whose action is the closure of this `name`: it gets what the task's parents give, and what it returns goes
+    /// to the task's children.
+    ///
+    /// A rank runs one closure at a time. What one gives must depend on its inputs and the task alone: which rank runs a
+    /// task, and how often, is not known. A second closure of the same name replaces the first.
+    pub fn closure<O, F>(mut self, name: &str, call: F) -> Self
+    where
+        O: Item,
+        F: FnMut(&mut Inputs<'_>, &Context) -> Result<O, BoxError> + Send + 'w,
+    {
+        self.closures.insert(name.to_string(), self.code.len());
+        self.code.push(Box::new(Closure { call, codec: Codec::of_type() }));
+        self.gives.push(std::any::type_name::<O>());
+        self
+    }
+
+    /// Bytes that values and running tasks may take on a rank; without it, as many as they need.
+    ///
+    /// A task begins only where what its description says it needs fits beside all values that are held. Values that wait are
+    /// written to disk when their room is needed ([`spill`](Workflow::spill)). A task that does not fit even then is an error,
+    /// before anything runs where that can be known. Small values that come from other ranks may be beyond it for a moment, by
+    /// one sixteenth at most; so may what a task gives if the description does not know its size.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.options.memory = Some(bytes);
+        self
+    }
+
+    /// The directory in which ranks keep values for which there is no room; the system's for temporary files unless it is
+    /// set. What ranks write there goes when the run ends.
+    pub fn spill(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.options.spill = Some(directory.into());
+        self
+    }
+
+    /// How often a task that failed is tried again, on another rank where there is one, if its description does not say; 1 unless
+    /// it is set.
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.options.retries = retries;
+        self
+    }
+
+    /// How many tasks may fail at every try before the job ends; none unless it is set. Tasks that depend on one that has failed
+    /// are not run, all others are.
+    pub fn max_failures(mut self, tasks: usize) -> Self {
+        self.options.max_failures = tasks;
+        self
+    }
+
+    /// Keeps what every task gives in a file on rank 0's host. A job that is started again with the same file, on any number of ranks,
+    /// takes it from there and runs only the tasks that are missing.
+    ///
+    /// `fingerprint` is whatever the results depend on beside the tasks and who reads from whom: parameters, seeds, the input or a
+    /// checksum of it. A file that was written with another one, or by another workflow, is refused.
+    ///
+    /// ```
+    /// use armature::workflow::{Action, Description, Task, Workflow};
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("numbers.journal");
+    ///
+    /// let mut numbers = Description::builder("numbers");
+    /// numbers.task(Task::new("one", Action::Closure("number".into())));
+    /// let numbers = numbers.build()?;
+    /// for known in [0, 1] {
+    ///     let summary = armature::run(&armature::Config::new(), |session| {
+    ///         let workflow = Workflow::new(numbers.clone()).closure("number", |_, _| Ok(1));
+    ///         Ok(workflow.journal(&path, "version 1").run(session)?)
+    ///     })?;
+    ///     assert_eq!(summary.unwrap().known, known);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn journal(mut self, path: impl Into<PathBuf>, fingerprint: impl Into<Vec<u8>>) -> Self {
+        self.options.journal = Some((path.into(), fingerprint.into()));
+        self
+    }
+
+    /// What is asked of the planner. Without it, a plan is made as by default if the description knows run times, memory or
+    /// sizes of anything, and none if it does not.
+    pub fn plan(mut self, options: PlanOptions) -> Self {
+        (self.options.plan, self.options.is_planned) = (Some(options), true);
+        self
+    }
+
+    /// Makes no plan: tasks go to ranks that are free, near their inputs.
+    pub fn unplanned(mut self) -> Self {
+        self.options.is_planned = false;
+        self
+    }
+
+    /// What [`collect`](Workflow::collect) returns is given to every rank, not to rank 0 alone. With [`run`](Workflow::run) it
+    /// is an error.
+    pub fn on_all_ranks(mut self) -> Self {
+        self.options.on_all_ranks = true;
+        self
+    }
+
+    /// Runs all tasks. What final tasks give, those from which nobody reads, is dropped.
+    ///
+    /// Returns a [`Summary`] on rank 0 and `None` on the others, when all ranks are done.
+    ///
+    /// # Errors
+    /// A description that cannot be run; more tasks fail than [may](Workflow::max_failures), with rank, task and tries; a rank
+    /// without which the job does not go on has died, or is silent for longer than
+    /// [`Config::peer_limit`](crate::Config::peer_limit). On MPI a failure ends the job instead of returning.
+    pub fn run(&mut self, session: &Session) -> Result<Option<Summary>> {
+        if self.options.on_all_ranks {
+            let text = "the option on_all_ranks is set, but run gives results to nobody; collect can give them to all";
+            return self.refuse(session, text);
+        }
+        Ok(self.go(session, false)?.map(|(_, summary)| summary))
+    }
+
+    /// Runs all tasks. Returns what final tasks give, those from which nobody reads, with a [`Summary`], on rank 0, or on every
+    /// rank with [`on_all_ranks`](Workflow::on_all_ranks); `None` on the others.
+    ///
+    /// # Errors
+    /// As [`run`](Workflow::run).
+    pub fn collect(&mut self, session: &Session) -> Result<Option<(Results, Summary)>> {
+        let collected = self.go(session, true)?;
+        if self.options.on_all_ranks { self.share(session, collected).map(Some) } else { Ok(collected) }
+    }
+
+    fn refuse<T>(&self, session: &Session, text: &str) -> Result<T> {
+        let error = Error::new(ErrorKind::Config, text).in_workflow(self.description.name());
+        let error = error.at_rank(session.rank());
+        session.endpoint()?.report(&error);
+        Err(error)
+    }
+
+    /// The closure of each task.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if there is none of that name, or the task is to run something else.
+    pub(super) fn closure_of(&self) -> Result<Vec<usize>> {
+        let of = |task: &armature_workflow_files::Task| {
+            let name = match &task.action {
+                Action::Closure(name) => name,
+                other => {
+                    let what = match other {
+                        Action::Nothing => "nothing",
+                        _ => "a command",
+                    };
+                    return Err(format!("task {:?} runs {what}, expected a closure", task.name));
+                }
+            };
+            let missing = || {
+                let known: Vec<&String> = self.closures.keys().collect();
+                format!("task {:?} runs the closure {name:?}, expected one of {known:?}", task.name)
+            };
+            self.closures.get(name).copied().ok_or_else(missing)
+        };
+        let found: Result<Vec<usize>, String> = self.description.tasks().iter().map(of).collect();
+        found.map_err(|text| Error::new(ErrorKind::Config, text).in_workflow(self.description.name()))
+    }
+
+    /// What all ranks must run in the same way.
+    pub(super) fn announcement(&self, graph: &Graph, closure_of: &[usize], collects: bool) -> Announcement {
+        let mut digest = crc32fast::Hasher::new();
+        for (task, &closure) in closure_of.iter().enumerate() {
+            digest.update(&(closure as u64).to_le_bytes());
+            digest.update(format!("{:?}", graph.needs(task)).as_bytes());
+        }
+        let what = Announcement::new(format!("runs the workflow {:?}", graph.name)).without_the_dead();
+        let closures = self.closures.iter().map(|(name, &number)| format!("{name}: {}", self.gives[number]));
+        what.with("tasks", graph.len())
+            .with("edges", graph.dag.edges().len())
+            .with("closures", closures.collect::<Vec<_>>().join(", "))
+            .with("a graph of digest", format_args!("{:08x}", graph.structure()))
+            .with("needs of digest", format_args!("{:08x}", digest.finalize()))
+            .with("a journal", self.options.journal.is_some())
+            .with("results", if collects { "collected" } else { "dropped" })
+            .with("memory", self.options.memory.map_or("any".to_string(), |bytes| bytes.to_string()))
+    }
+}
+
+impl fmt::Debug for Workflow<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workflow")
+            .field("name", &self.description.name())
+            .field("tasks", &self.description.tasks().len())
+            .field("closures", &self.closures.keys())
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,47 @@
+//! The bytes of a workflow's messages.
+
+use std::time::Duration;
+
+use super::messages::{Content, Done, Failure, Order, Orders, Reason, Report};
+use super::summary::RankReport;
+use super::value::Value;
+use crate::golden::{Messages, RUN};
+use crate::wire::Codec;
+
+#[test]
+fn messages_of_a_workflow_are_as_they_were() {
+    let mut messages = Messages::default();
+    let mut keep =
+        |what: &str, content: Content| messages.message(what, &content.encode(RUN).expect("it is small"));
+    let order = |task, sources| Order { task, attempt: 2, sources };
+    let orders = Orders {
+        orders: vec![order(1, vec![]), order(300, vec![0, 3])],
+        moved: vec![(4, 1)],
+        cancelled: vec![5],
+        dropped: vec![6, 70_000],
+    };
+    keep("orders", Content::Orders(orders));
+    keep("all is done", Content::End);
+    keep("a rank needs values", Content::Want(vec![(300, 65_536), (4, u64::MAX)]));
+    keep("values are too large to come at once", Content::Offer(vec![(300, 70_000)]));
+    let small = Value::encode(String::from("a"), &Codec::of_type()).unwrap();
+    keep("a small value", Content::Value(300, small));
+    let large = Value::encode(vec![1.5; 4_096], &Codec::of_type()).unwrap();
+    keep("a large value", Content::Value(4, large));
+    let failure = |reason| Failure { task: 5, attempt: 1, reason, message: "torn".into() };
+    let reasons = [Reason::Error, Reason::Panic, Reason::Memory, Reason::Death];
+    let report = Report {
+        done: vec![Done { task: 300, attempt: 1, bytes: 70_000, took: 1_500 }],
+        failed: reasons.map(failure).into(),
+    };
+    keep("a rank reports", Content::Report(report));
+    let total = RankReport {
+        tasks: 3,
+        busy: Duration::from_millis(1500),
+        sent: 70_000,
+        spilled: 300,
+        most_held: 70_001,
+    };
+    keep("a rank has done its part", Content::Final(total));
+    messages.check("workflow");
+}

@@ -1,0 +1,119 @@
+//! What is run, the same on every rank: the tasks with what they need, and who reads from whom.
+
+use std::collections::BTreeMap;
+
+use armature_planner::workflow::{TaskMemory, Workflow as Dag};
+use armature_workflow_files::{Description, Task};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A workflow as ranks run it.
+#[derive(Clone, Debug)]
+pub(super) struct Graph {
+    pub(super) name: String,
+    pub(super) dag: Dag,
+    pub(super) task_memory: TaskMemory,
+    tasks: Vec<Needs>,
+    /// How much there is of each named limit.
+    pub(super) limits: Vec<u64>,
+}
+
+/// What a task needs beside its inputs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Needs {
+    pub(super) priority: i64,
+    /// How often it is tried at most.
+    pub(super) tries: u32,
+    /// What it takes of named limits, by their number.
+    pub(super) limits: Vec<(usize, u64)>,
+    /// Size of what it gives, as far as that is known beforehand.
+    output: u64,
+}
+
+impl Graph {
+    /// From a description, whose tasks are tried `tries` times where they do not say.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] for what cannot be run.
+    pub(super) fn new(description: &Description, tries: u32, task_memory: TaskMemory) -> Result<Self> {
+        let refuse = |text: String| Error::new(ErrorKind::Config, text).in_workflow(description.name());
+        let dag = description.to_workflow().map_err(|error| refuse(error.to_string()))?;
+        let names: BTreeMap<&str, usize> = description.limits().keys().map(String::as_str).zip(0..).collect();
+        let needs = |(number, task): (usize, &Task)| {
+            let limits = task.limits.iter().map(|(name, &amount)| (names[name.as_str()], amount));
+            Needs {
+                priority: task.priority,
+                tries: task.tries.unwrap_or(tries).max(1),
+                limits: limits.collect(),
+                output: dag.outputs(number).iter().map(|edge| edge.size).max().unwrap_or(0),
+            }
+        };
+        Ok(Graph {
+            name: description.name().to_string(),
+            task_memory,
+            tasks: description.tasks().iter().enumerate().map(needs).collect(),
+            limits: description.limits().values().copied().collect(),
+            dag,
+        })
+    }
+
+    /// Whether every task fits into so many bytes, as far as that is known beforehand.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if one does not.
+    pub(super) fn check_memory(&self, budget: u64) -> Result<()> {
+        let need = |task: usize| {
+            let inputs = self.dag.input_size(task);
+            inputs + self.memory(task, inputs)
+        };
+        match (0..self.len()).find(|&task| need(task) > budget) {
+            None => Ok(()),
+            Some(task) => {
+                let (name, need) = (self.dag.name(task), need(task));
+                let text = format!("task {name:?} needs {need} bytes, where a rank may have {budget}");
+                Err(Error::new(ErrorKind::Config, text).in_workflow(&self.name))
+            }
+        }
+    }
+
+    /// A digest of the tasks' names and of who reads from whom.
+    pub(super) fn structure(&self) -> u32 {
+        let mut digest = crc32fast::Hasher::new();
+        for task in 0..self.len() {
+            digest.update(self.dag.name(task).as_bytes());
+            // No name has it.
+            digest.update(&[0]);
+            self.parents(task).for_each(|parent| digest.update(&(parent as u64).to_le_bytes()));
+            digest.update(&u64::MAX.to_le_bytes());
+        }
+        digest.finalize()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
+    pub(super) fn needs(&self, task: usize) -> &Needs {
+        &self.tasks[task]
+    }
+
+    pub(super) fn parents(&self, task: usize) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.dag.inputs(task).map(|edge| edge.from)
+    }
+
+    pub(super) fn children(&self, task: usize) -> impl ExactSizeIterator<Item = usize> + '_ {
+        self.dag.outputs(task).iter().map(|edge| edge.to)
+    }
+
+    /// Whether nobody reads what the task gives.
+    pub(super) fn is_final(&self, task: usize) -> bool {
+        self.dag.outputs(task).is_empty()
+    }
+
+    /// Memory that a task takes beside its inputs, which have so many bytes.
+    pub(super) fn memory(&self, task: usize, inputs: u64) -> u64 {
+        let requirement =
+            self.task_memory.requirement(self.dag.memory(task), inputs, self.tasks[task].output);
+        requirement.saturating_sub(inputs)
+    }
+}

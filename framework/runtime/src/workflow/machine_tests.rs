@@ -1,0 +1,427 @@
+//! Master and workers without ranks: messages and jobs that end in any order, tasks that fail, ranks that die.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use armature_planner::random::Random;
+use armature_planner::workflow::TaskMemory;
+use armature_workflow_files::{Action, Description, Task};
+
+use super::graph::Graph;
+use super::master::Master;
+use super::messages::{Content, Reason};
+use super::value::Value;
+use super::worker::{Settings, Step, Worker};
+use crate::error::Result;
+use crate::wire::Codec;
+
+/// What is the same in all that a test does.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    seed: u64,
+    tasks: usize,
+    ranks: usize,
+    /// Whether ranks have only as much memory as the largest task needs.
+    is_tight: bool,
+    journals: bool,
+    /// One try in so many fails.
+    failing: Option<usize>,
+    max_failures: usize,
+    /// Ranks that die.
+    deaths: usize,
+    is_planned: bool,
+    limit: bool,
+}
+
+const SETTING: Setting = Setting {
+    seed: 0,
+    tasks: 40,
+    ranks: 3,
+    is_tight: false,
+    journals: false,
+    failing: None,
+    max_failures: 0,
+    deaths: 0,
+    is_planned: false,
+    limit: false,
+};
+
+fn below(random: &mut Random, end: usize) -> usize {
+    random.below(end)
+}
+
+fn graph(setting: &Setting, random: &mut Random) -> Arc<Graph> {
+    let mut builder = Description::builder("random");
+    builder.limit("few", 2);
+    for number in 0..setting.tasks {
+        let mut task = Task::new(number.to_string(), Action::Closure("c".into()));
+        task.priority = below(random, 3) as i64;
+        if setting.limit && below(random, 3) == 0 {
+            task.limits.insert("few".into(), 1 + below(random, 2) as u64);
+        }
+        builder.task(task);
+        for parent in 0..number {
+            if below(random, setting.tasks) < 3 {
+                builder.edge(parent.to_string(), number.to_string(), size(parent) as u64 + 100);
+            }
+        }
+    }
+    let tries = if setting.failing.is_some() || setting.deaths > 0 { 30 } else { 1 };
+    let tries = if setting.max_failures > 0 { 2 } else { tries };
+    Arc::new(Graph::new(&builder.build().unwrap(), tries, TaskMemory::Additive).unwrap())
+}
+
+/// Bytes that a task gives; the largest is more than is sent unasked where memory is bounded.
+fn size(task: usize) -> usize {
+    [8, 20_000, 90_000][task % 3]
+}
+
+/// What a task gives for these inputs.
+fn give(task: usize, inputs: Vec<Value>) -> Value {
+    let mut sum = task as u64;
+    for input in inputs {
+        let bytes: Vec<u8> = input.decode().unwrap();
+        sum = sum.wrapping_mul(31).wrapping_add(u64::from_le_bytes(*bytes.first_chunk().unwrap()));
+    }
+    let mut bytes = sum.to_le_bytes().to_vec();
+    bytes.resize(size(task), 7);
+    Value::encode(bytes, &Codec::of_type()).unwrap()
+}
+
+fn serial(graph: &Graph) -> Vec<Value> {
+    let mut values: Vec<Option<Value>> = vec![None; graph.len()];
+    for &task in graph.dag.topological_order() {
+        let inputs = graph.parents(task).map(|parent| values[parent].clone().unwrap()).collect();
+        values[task] = Some(give(task, inputs));
+    }
+    values.into_iter().flatten().collect()
+}
+
+struct World {
+    setting: Setting,
+    budget: u64,
+    random: Random,
+    graph: Arc<Graph>,
+    master: Master,
+    workers: Vec<Worker>,
+    wires: Vec<Vec<VecDeque<Content>>>,
+    jobs: Vec<Option<Step>>,
+    disks: Vec<BTreeMap<usize, Value>>,
+    kept: BTreeMap<usize, Value>,
+    runs: Vec<u32>,
+    limit_used: Vec<(usize, u64)>,
+}
+
+impl World {
+    fn new(setting: Setting) -> Self {
+        let mut random = Random::new(setting.seed);
+        let graph = graph(&setting, &mut random);
+        let ranks = setting.ranks;
+        let needs = (0..setting.tasks).map(|task| graph.dag.requirement(task, TaskMemory::Additive));
+        let budget = if setting.is_tight { needs.max().unwrap() } else { u64::MAX };
+        let settings = Settings { budget, collects: true, journals: setting.journals };
+        let mut master = Master::new(graph.clone(), ranks, &[], setting.max_failures);
+        if setting.is_planned {
+            let places: Vec<usize> = (0..setting.tasks).map(|_| below(&mut random, ranks)).collect();
+            master.plan(&places, graph.dag.topological_order());
+        }
+        World {
+            workers: (0..ranks).map(|rank| Worker::new(rank, graph.clone(), settings)).collect(),
+            wires: (0..ranks).map(|_| (0..ranks).map(|_| VecDeque::new()).collect()).collect(),
+            jobs: (0..ranks).map(|_| None).collect(),
+            disks: vec![BTreeMap::new(); ranks],
+            kept: BTreeMap::new(),
+            runs: vec![0; setting.tasks],
+            limit_used: Vec::new(),
+            setting,
+            budget,
+            random,
+            graph,
+            master,
+        }
+    }
+
+    /// Everything that wants out of the machines of a rank goes to the wires, and rank 0's to itself.
+    fn flush(&mut self, rank: usize, with_report: bool) -> Result<()> {
+        loop {
+            for (to, content) in self.workers[rank].take_messages() {
+                assert_ne!(to, rank, "nobody sends to itself");
+                if !self.master.is_lost(to) {
+                    self.wires[rank][to].push_back(content);
+                }
+            }
+            for task in self.workers[rank].take_forgotten() {
+                assert!(self.disks[rank].remove(&task).is_some(), "it was on disk");
+            }
+            self.keep();
+            if with_report && self.workers[rank].unreported() > 0 {
+                let report = self.workers[rank].take_report();
+                match rank {
+                    0 => self.master.on_report(0, report)?,
+                    _ => self.wires[rank][0].push_back(Content::Report(report)),
+                }
+            }
+            let mut again = false;
+            for (to, orders) in self.master.take_orders() {
+                match to {
+                    0 => {
+                        self.workers[0].on_orders(orders);
+                        again |= rank == 0;
+                    }
+                    _ => self.wires[0][to].push_back(Content::Orders(orders)),
+                }
+            }
+            if !again {
+                return Ok(());
+            }
+        }
+    }
+
+    fn keep(&mut self) {
+        for (task, value) in self.workers[0].take_kept() {
+            self.kept.insert(task, value);
+            if self.setting.journals {
+                self.master.has_journalled(task);
+            }
+        }
+    }
+
+    fn alive(&self) -> Vec<usize> {
+        (0..self.setting.ranks).filter(|&rank| !self.master.is_lost(rank)).collect()
+    }
+
+    fn start_job(&mut self, rank: usize) -> Result<bool> {
+        let step = self.workers[rank].next();
+        self.flush(rank, matches!(step, Step::Nothing))?;
+        if let Step::Run { task, .. } = &step {
+            let was_kept = self.setting.journals && self.kept.contains_key(task);
+            assert!(!was_kept, "task {task} is in the journal and runs again");
+            self.limit_used.extend(self.graph.needs(*task).limits.iter().map(|&(_, n)| (*task, n)));
+            assert!(self.limit_used.iter().map(|(_, n)| n).sum::<u64>() <= 2, "more than the limit runs");
+        }
+        let is_something = !matches!(step, Step::Nothing);
+        self.jobs[rank] = is_something.then_some(step);
+        Ok(is_something)
+    }
+
+    fn finish_job(&mut self, rank: usize) -> Result<()> {
+        match self.jobs[rank].take().expect("it has one") {
+            Step::Run { task, inputs, .. } => {
+                self.limit_used.retain(|(other, _)| *other != task);
+                assert_eq!(inputs.len(), self.graph.parents(task).len(), "all inputs are there");
+                let fails = self.setting.failing.is_some_and(|one_in| below(&mut self.random, one_in) == 0);
+                if fails {
+                    self.workers[rank].on_failed(task, Reason::Error, "no".into());
+                } else {
+                    self.runs[task] += 1;
+                    self.workers[rank].on_done(task, give(task, inputs), 1_000);
+                }
+            }
+            Step::Spill(task, value) => {
+                self.disks[rank].insert(task, value);
+                self.workers[rank].on_spilled(task);
+            }
+            Step::Load(task) => {
+                let value = self.disks[rank][&task].clone();
+                self.workers[rank].on_loaded(task, value);
+            }
+            Step::Nothing => {}
+        }
+        let with_report = below(&mut self.random, 2) == 0;
+        self.flush(rank, with_report)
+    }
+
+    fn deliver(&mut self, from: usize, to: usize) -> Result<()> {
+        let content = self.wires[from][to].pop_front().expect("there is one");
+        match content {
+            Content::Orders(orders) => self.workers[to].on_orders(orders),
+            Content::Want(values) => self.workers[to].on_want(from, values),
+            Content::Offer(values) => self.workers[to].on_offer(from, values),
+            Content::Value(task, value) => self.workers[to].on_value(from, task, value),
+            Content::Report(report) => {
+                self.keep();
+                self.master.on_report(from, report)?;
+                self.flush(0, false)?;
+            }
+            Content::End | Content::Final(_) => unreachable!("machines do not send it"),
+        }
+        self.flush(to, false)
+    }
+
+    fn kill(&mut self) -> Result<()> {
+        let alive = self.alive();
+        if alive.len() < 2 {
+            return Ok(());
+        }
+        let dead = alive[1 + below(&mut self.random, alive.len() - 1)];
+        if let Some(Step::Run { task, .. }) = self.jobs[dead].take() {
+            self.limit_used.retain(|(other, _)| *other != task);
+        }
+        for rank in 0..self.setting.ranks {
+            self.wires[dead][rank].clear();
+            self.wires[rank][dead].clear();
+        }
+        self.keep();
+        self.master.on_lost(dead)?;
+        for task in self.master.take_to_restore() {
+            let value = self.kept[&task].clone();
+            self.workers[0].on_restored(task, value.bytes());
+            self.disks[0].insert(task, value);
+        }
+        self.flush(0, false)
+    }
+
+    /// Plays until all is done.
+    fn play(&mut self) -> Result<()> {
+        self.master.begin();
+        self.flush(0, false)?;
+        let mut deaths: Vec<usize> = (0..self.setting.deaths).map(|_| below(&mut self.random, 400)).collect();
+        let mut turn = 0;
+        while !self.master.is_over() {
+            turn += 1;
+            assert!(turn < 200_000, "it does not end: {} {:?}", self.master.waits_for(), self.workers);
+            if let Some(at) = deaths.iter().position(|&death| death <= turn) {
+                deaths.remove(at);
+                self.kill()?;
+            }
+            let alive = self.alive();
+            let mut steps = Vec::new();
+            for &from in &alive {
+                steps.extend(
+                    alive.iter().filter(|&&to| !self.wires[from][to].is_empty()).map(|&to| (from, Some(to))),
+                );
+                steps.push((from, None));
+            }
+            let (rank, to) = steps[below(&mut self.random, steps.len())];
+            match (to, self.jobs[rank].is_some()) {
+                (Some(to), _) => self.deliver(rank, to)?,
+                (None, true) => self.finish_job(rank)?,
+                (None, false) => {
+                    self.start_job(rank)?;
+                }
+            }
+        }
+        self.keep();
+        Ok(())
+    }
+
+    fn check(&self) {
+        let serial = serial(&self.graph);
+        for (task, value) in serial.iter().enumerate() {
+            if self.graph.is_final(task) {
+                assert_eq!(self.kept.get(&task), Some(value), "task {task}");
+            }
+        }
+        for (rank, worker) in self.workers.iter().enumerate() {
+            let most = self.budget.saturating_add(self.budget / 16);
+            assert!(worker.totals.most_held <= most, "rank {rank} held {}", worker.totals.most_held);
+        }
+    }
+}
+
+fn play(setting: Setting) -> World {
+    let mut world = World::new(setting);
+    world.play().unwrap_or_else(|error| panic!("{setting:?}: {error}"));
+    world.check();
+    world
+}
+
+#[test]
+fn all_tasks_run_once_in_any_order_of_events() {
+    for seed in 0..30 {
+        for ranks in 1..=4 {
+            let setting = Setting { seed, ranks, is_planned: seed % 2 == 1, limit: seed % 3 == 0, ..SETTING };
+            let world = play(setting);
+            assert!(world.runs.iter().all(|&runs| runs == 1), "{:?}", world.runs);
+        }
+    }
+}
+
+#[test]
+fn values_wait_on_disk_where_memory_is_short() {
+    let mut spilled = 0;
+    for seed in 0..30 {
+        for ranks in 1..=4 {
+            let setting = Setting { seed, ranks, is_tight: true, is_planned: seed % 2 == 1, ..SETTING };
+            let world = play(setting);
+            assert!(world.runs.iter().all(|&runs| runs == 1), "{:?}", world.runs);
+            spilled += world.workers.iter().map(|worker| worker.totals.spilled).sum::<u64>();
+            let disks: usize = world.disks.iter().map(BTreeMap::len).sum();
+            assert!(disks < setting.tasks, "what nobody needs is removed");
+        }
+    }
+    assert!(spilled > 10_000_000, "{spilled} bytes: the limit does not bind");
+}
+
+#[test]
+fn tasks_that_fail_are_tried_again() {
+    for seed in 0..60 {
+        let is_tight = seed % 2 == 1;
+        let world = play(Setting { seed, failing: Some(3), is_tight, limit: seed % 3 == 0, ..SETTING });
+        assert!(world.master.retried > 0);
+        assert!(world.runs.iter().all(|&runs| runs == 1), "{:?}", world.runs);
+    }
+}
+
+#[test]
+fn tasks_behind_failed_ones_are_skipped_and_all_others_run() {
+    let mut skipped = 0;
+    for seed in 0..60 {
+        let setting =
+            Setting { seed, failing: Some(3), max_failures: usize::MAX, limit: seed % 3 == 0, ..SETTING };
+        let mut world = World::new(setting);
+        world.play().unwrap();
+        let failed: Vec<usize> = world.master.failed().iter().map(super::FailedTask::task).collect();
+        let mut is_lost = vec![false; setting.tasks];
+        for &task in world.graph.dag.topological_order() {
+            is_lost[task] = failed.contains(&task) || world.graph.parents(task).any(|parent| is_lost[parent]);
+            assert_eq!(world.runs[task] == 0, is_lost[task], "task {task}");
+        }
+        skipped += world.master.skipped;
+    }
+    assert!(skipped > 100);
+}
+
+#[test]
+fn the_failure_that_is_too_many_ends_the_run_with_its_task() {
+    let mut world = World::new(Setting { failing: Some(1), ..SETTING });
+    let error = world.play().unwrap_err();
+    assert!(
+        error.message().starts_with("no (task \"") && error.message().ends_with("after 30 tries)"),
+        "{error}"
+    );
+    assert!(error.rank().is_some() && error.item().is_some());
+}
+
+#[test]
+fn what_dead_ranks_had_is_run_again() {
+    let mut again = 0;
+    for seed in 0..40 {
+        for ranks in 2..=4 {
+            let is_tight = seed % 2 == 1;
+            let setting = Setting { seed, ranks, deaths: 2, is_tight, is_planned: seed % 3 == 0, ..SETTING };
+            let setting = Setting { limit: seed % 5 == 0, failing: (seed % 7 == 0).then_some(5), ..setting };
+            again += play(setting).master.again;
+        }
+    }
+    assert!(again > 100);
+}
+
+#[test]
+fn what_is_in_the_journal_is_not_run_again() {
+    for seed in 0..100 {
+        let is_tight = seed % 2 == 1;
+        play(Setting { seed, ranks: 2 + seed as usize % 3, deaths: 2, journals: true, is_tight, ..SETTING });
+    }
+}
+
+#[test]
+fn a_task_that_fits_nowhere_fails_and_says_what_it_needs() {
+    let mut world = World::new(SETTING);
+    let settings = Settings { budget: 100_000, collects: true, journals: false };
+    world.workers.iter_mut().enumerate().for_each(|(rank, worker)| {
+        *worker = Worker::new(rank, world.graph.clone(), settings);
+    });
+    let error = world.play().unwrap_err();
+    assert!(error.message().contains("where a rank may have 100000"), "{error}");
+}

@@ -1,0 +1,94 @@
+//! Tasks that fail: tried again elsewhere, or given up with all that depend on them.
+
+use super::{Master, State};
+use crate::error::{Error, ErrorKind, Result};
+use crate::workflow::failed_task::FailedTask;
+use crate::workflow::messages::{Failure, Reason};
+
+impl Master {
+    /// A try has failed.
+    ///
+    /// # Errors
+    /// More tasks have failed for good than may.
+    pub(super) fn on_failed(&mut self, rank: usize, failure: Failure) -> Result<()> {
+        let task = failure.task;
+        if self.tasks[task].state != State::Ordered(rank) {
+            return Ok(());
+        }
+        self.withdraw(task, rank);
+        self.tasks[task].attempt += 1;
+        self.tasks[task].failed_on = Some(rank);
+        let attempts = self.tasks[task].attempt;
+        if failure.reason != Reason::Memory && attempts < self.graph.needs(task).tries {
+            self.retried += 1;
+            self.order_again(task);
+            return Ok(());
+        }
+        let failed = FailedTask {
+            task,
+            name: self.graph.dag.name(task).to_string(),
+            rank,
+            attempts: if failure.reason == Reason::Memory { attempts - 1 } else { attempts },
+            panicked: failure.reason == Reason::Panic,
+            message: failure.message,
+        };
+        self.give_up(task);
+        let kind = match failure.reason {
+            Reason::Error => ErrorKind::User,
+            Reason::Panic => ErrorKind::Panic,
+            Reason::Memory => ErrorKind::Config,
+            Reason::Death => ErrorKind::Timeout,
+        };
+        let error = Error::new(kind, failed.told()).at_rank(rank).on_item(task as u64);
+        self.failed.push(failed);
+        if self.failed.len() > self.max_failures { Err(error.in_workflow(&self.graph.name)) } else { Ok(()) }
+    }
+
+    /// A rank does not have an order any more.
+    pub(super) fn withdraw(&mut self, task: usize, rank: usize) {
+        self.ranks[rank].outstanding.remove(&task);
+        self.release(task);
+        self.tasks[task].state = State::Waiting;
+        let graph = self.graph.clone();
+        for child in graph.children(task) {
+            self.tasks[child].unplaced += 1;
+        }
+    }
+
+    /// A rank is not to run what it was ordered to, if it has not begun.
+    pub(super) fn cancel(&mut self, task: usize, rank: usize) {
+        let orders = &mut self.ranks[rank].orders;
+        let unsent = orders.orders.iter().position(|order| order.task == task);
+        match unsent {
+            Some(at) => drop(orders.orders.remove(at)),
+            None => orders.cancelled.push(task),
+        }
+    }
+
+    /// A task is to be run again, before all others, since orders may wait for it.
+    pub(super) fn order_again(&mut self, task: usize) {
+        self.tasks[task].is_urgent = true;
+        self.consider(task);
+    }
+
+    /// Nothing comes of a task, nor of those that depend on it.
+    fn give_up(&mut self, task: usize) {
+        let graph = self.graph.clone();
+        let mut to_skip = vec![task];
+        while let Some(next) = to_skip.pop() {
+            match self.tasks[next].state {
+                State::Waiting => {}
+                State::Ordered(rank) => {
+                    self.withdraw(next, rank);
+                    self.cancel(next, rank);
+                }
+                _ => continue,
+            }
+            self.skipped += u64::from(next != task);
+            self.tasks[next].state = if next == task { State::Failed } else { State::Skipped };
+            self.left -= 1;
+            self.fewer_readers(next);
+            to_skip.extend(graph.children(next));
+        }
+    }
+}

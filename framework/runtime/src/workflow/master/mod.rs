@@ -1,0 +1,303 @@
+//! What rank 0 knows of a workflow's run: what has become of each task, where its value is, which rank has which orders. Pure: no
+//! clock, no thread; the orders come out of it. `README.md` beside the workflow's module has the protocol.
+
+mod failures;
+mod limits;
+mod losses;
+mod orders;
+mod pools;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::failed_task::FailedTask;
+use super::graph::Graph;
+use super::messages::{Done, Orders, Report};
+use crate::error::Result;
+use limits::Limits;
+use pools::Pools;
+
+/// What has become of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// It is to be run.
+    Waiting,
+    /// A rank is to run it, or does.
+    Ordered(usize),
+    /// It has been done, and a rank has what it gives.
+    Done(usize),
+    /// It has been done, and nobody needs what it gives any more.
+    Gone,
+    /// It has failed at every try.
+    Failed,
+    /// A task that it depends on has failed.
+    Skipped,
+}
+
+impl State {
+    /// Whether its value is made, or will be where it is ordered.
+    fn is_placed(self) -> bool {
+        matches!(self, State::Ordered(_) | State::Done(_))
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Task {
+    state: State,
+    /// How often it has failed.
+    attempt: u32,
+    /// Parents that are not done.
+    undone: u32,
+    /// Parents that are neither done nor ordered.
+    unplaced: u32,
+    /// Children that have not ended.
+    readers: u32,
+    /// Whether others have orders that wait for it, so that it is ordered at once.
+    is_urgent: bool,
+    /// The rank on which it failed last.
+    failed_on: Option<usize>,
+}
+
+/// What is known of a rank.
+#[derive(Debug, Default)]
+struct Rank {
+    is_lost: bool,
+    /// What it has and has not reported done.
+    outstanding: BTreeSet<usize>,
+    /// What it is to be told.
+    orders: Orders,
+}
+
+/// How many tasks a rank is given ahead, at least: one that runs, and one so that it need not wait.
+const LEAST_AHEAD: usize = 2;
+/// Nanoseconds of work that a rank is given ahead: so much longer than a message takes that it never waits, and so short that
+/// nobody waits for it at the end.
+const AHEAD: f64 = 2e6;
+/// The most that a rank is given ahead: with tasks that take no time, more make the messages no cheaper.
+const MOST_AHEAD: usize = 1024;
+
+/// See the module's page.
+#[derive(Debug)]
+pub(super) struct Master {
+    graph: Arc<Graph>,
+    tasks: Vec<Task>,
+    ranks: Vec<Rank>,
+    pools: Pools,
+    limits: Limits,
+    /// Tasks that are to be ordered at once and wait for a limit.
+    urgent: Vec<usize>,
+    /// Tasks that have not ended.
+    left: usize,
+    max_failures: usize,
+    failed: Vec<FailedTask>,
+    /// Nanoseconds of tasks so far, and how many these are.
+    took: (u64, u64),
+    pub(super) retried: u64,
+    pub(super) again: u64,
+    pub(super) skipped: u64,
+    /// Tasks whose values were lost and are in the journal.
+    to_restore: Vec<usize>,
+    /// By task, where there is a journal: whether it is in it.
+    journalled: Vec<bool>,
+    /// Nanoseconds that each task took, where it has been done.
+    pub(super) times: Vec<Option<u64>>,
+}
+
+impl Master {
+    /// For so many ranks, of which `lost` have died before. `max_failures` tasks may fail.
+    pub(super) fn new(graph: Arc<Graph>, ranks: usize, lost: &[usize], max_failures: usize) -> Self {
+        let task = |task| Task {
+            state: State::Waiting,
+            attempt: 0,
+            undone: 0,
+            unplaced: 0,
+            readers: graph.children(task).len() as u32,
+            is_urgent: false,
+            failed_on: None,
+        };
+        let rank = |rank| Rank { is_lost: lost.contains(&rank), ..Rank::default() };
+        Master {
+            tasks: (0..graph.len()).map(task).collect(),
+            ranks: (0..ranks).map(rank).collect(),
+            pools: Pools::new(&graph, ranks),
+            limits: Limits::new(graph.limits.clone()),
+            urgent: Vec::new(),
+            left: graph.len(),
+            max_failures,
+            failed: Vec::new(),
+            took: (0, 0),
+            retried: 0,
+            again: 0,
+            skipped: 0,
+            to_restore: Vec::new(),
+            journalled: vec![false; graph.len()],
+            times: vec![None; graph.len()],
+            graph,
+        }
+    }
+
+    /// A task that an earlier run has done; its value is on rank 0, if somebody needs it. To be called in an order in which tasks
+    /// can be done, before [`begin`](Master::begin). Returns the tasks whose values nobody needs any more.
+    pub(super) fn known(&mut self, task: usize) -> Vec<usize> {
+        if self.tasks[task].state != State::Waiting {
+            return Vec::new();
+        }
+        self.journalled[task] = true;
+        self.tasks[task].state = State::Done(0);
+        self.left -= 1;
+        let mut gone = self.fewer_readers(task);
+        if self.tasks[task].readers == 0 {
+            self.tasks[task].state = State::Gone;
+            gone.push(task);
+        }
+        gone
+    }
+
+    /// Begins: whatever can be ordered is.
+    pub(super) fn begin(&mut self) {
+        self.recount();
+        self.fill();
+    }
+
+    /// Which rank is to run each task, as it is planned, and the sequence.
+    pub(super) fn plan(&mut self, processor_of: &[usize], sequence: &[usize]) {
+        self.pools.plan(&self.graph, processor_of, sequence);
+    }
+
+    /// Counts anew what tasks wait for, and puts those that can be ordered where they are ordered from.
+    fn recount(&mut self) {
+        self.pools.clear();
+        self.limits.forget_waiting();
+        let graph = self.graph.clone();
+        for &task in graph.dag.topological_order() {
+            let is_placed = |parent: usize| self.tasks[parent].state.is_placed();
+            let is_done = |parent: usize| matches!(self.tasks[parent].state, State::Done(_));
+            let unplaced = graph.parents(task).filter(|&parent| !is_placed(parent)).count() as u32;
+            let undone = graph.parents(task).filter(|&parent| !is_done(parent)).count() as u32;
+            (self.tasks[task].unplaced, self.tasks[task].undone) = (unplaced, undone);
+            if self.tasks[task].state == State::Waiting {
+                self.consider(task);
+            }
+        }
+    }
+
+    /// A rank has reported.
+    ///
+    /// # Errors
+    /// More tasks have failed for good than may.
+    pub(super) fn on_report(&mut self, rank: usize, report: Report) -> Result<()> {
+        if self.ranks[rank].is_lost {
+            return Ok(());
+        }
+        for done in report.done {
+            self.on_done(rank, done);
+        }
+        for failure in report.failed {
+            self.on_failed(rank, failure)?;
+        }
+        self.fill();
+        Ok(())
+    }
+
+    fn on_done(&mut self, rank: usize, done: Done) {
+        let task = done.task;
+        if self.tasks[task].state != State::Ordered(rank) {
+            return;
+        }
+        self.ranks[rank].outstanding.remove(&task);
+        self.release(task);
+        self.took = (self.took.0 + done.took, self.took.1 + 1);
+        self.times[task] = Some(done.took);
+        self.left -= 1;
+        self.tasks[task].state = State::Done(rank);
+        let graph = self.graph.clone();
+        for child in graph.children(task) {
+            self.tasks[child].undone -= 1;
+            if self.tasks[child].undone == 0 && self.tasks[child].state == State::Waiting {
+                self.consider(child);
+            }
+        }
+        if self.tasks[task].readers == 0 {
+            self.drop_value(task);
+        }
+        self.fewer_readers(task);
+    }
+
+    /// A task has ended: it reads its inputs no more. Returns those that nobody reads any more.
+    fn fewer_readers(&mut self, task: usize) -> Vec<usize> {
+        let graph = self.graph.clone();
+        let mut gone = Vec::new();
+        for parent in graph.parents(task) {
+            self.tasks[parent].readers -= 1;
+            if self.tasks[parent].readers == 0 {
+                self.drop_value(parent);
+                gone.push(parent);
+            }
+        }
+        gone
+    }
+
+    /// Nobody needs a value any more.
+    fn drop_value(&mut self, task: usize) {
+        if let State::Done(rank) = self.tasks[task].state {
+            self.tasks[task].state = State::Gone;
+            if !self.graph.is_final(task) {
+                self.ranks[rank].orders.dropped.push(task);
+            }
+        }
+    }
+
+    /// What the task gives is in the journal.
+    pub(super) fn has_journalled(&mut self, task: usize) {
+        self.journalled[task] = true;
+    }
+
+    /// Whether a rank has died.
+    pub(super) fn is_lost(&self, rank: usize) -> bool {
+        self.ranks[rank].is_lost
+    }
+
+    /// Whether all tasks have ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Tasks that have ended, and all.
+    pub(super) fn progress(&self) -> (usize, usize) {
+        (self.tasks.len() - self.left, self.tasks.len())
+    }
+
+    /// Whether what a task gave is needed by others.
+    pub(super) fn is_needed(&self, task: usize) -> bool {
+        matches!(self.tasks[task].state, State::Done(_))
+    }
+
+    /// Tasks that failed for good.
+    pub(super) fn failed(&self) -> &[FailedTask] {
+        &self.failed
+    }
+
+    /// What each rank is to be told now.
+    pub(super) fn take_orders(&mut self) -> impl Iterator<Item = (usize, Orders)> + '_ {
+        let has_news = |(_, rank): &(usize, &mut Rank)| !rank.orders.is_empty() && !rank.is_lost;
+        let ranks = self.ranks.iter_mut().enumerate().filter(has_news);
+        ranks.map(|(rank, state)| (rank, std::mem::take(&mut state.orders)))
+    }
+
+    /// What the run waits for, in words.
+    pub(super) fn waits_for(&self) -> String {
+        let held = |(rank, state): (usize, &Rank)| {
+            let first = state.outstanding.iter().next()?;
+            Some(format!(
+                "rank {rank} ({} tasks, among them {})",
+                state.outstanding.len(),
+                self.graph.dag.name(*first)
+            ))
+        };
+        let ranks: Vec<String> = self.ranks.iter().enumerate().filter_map(held).collect();
+        match ranks.is_empty() {
+            true => format!("for nobody, with {} tasks left", self.left),
+            false => format!("for {}; {} tasks left", ranks.join(", "), self.left),
+        }
+    }
+}

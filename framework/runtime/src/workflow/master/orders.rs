@@ -1,0 +1,144 @@
+//! Who is given what: ranks get tasks ahead, as many as keep them busy until the next report.
+
+use super::{AHEAD, LEAST_AHEAD, MOST_AHEAD, Master, State, Task};
+use crate::workflow::messages::Order;
+
+impl Master {
+    /// A task that waits may be orderable now.
+    pub(super) fn consider(&mut self, task: usize) {
+        let Task { state, undone, unplaced, is_urgent, .. } = self.tasks[task];
+        if state != State::Waiting || unplaced > 0 {
+            return;
+        }
+        let is_ready = undone == 0;
+        // What holds a limit must be able to run.
+        if !is_ready && !self.graph.needs(task).limits.is_empty() {
+            return;
+        }
+        if is_urgent {
+            self.urgent.push(task);
+        } else {
+            let home = self.home(task);
+            self.pools.add(task, is_ready, home);
+        }
+    }
+
+    /// The rank that has most of a task's inputs, or will have them.
+    fn home(&self, task: usize) -> Option<usize> {
+        let mut best: Option<(u64, usize)> = None;
+        let place = |parent: usize| match self.tasks[parent].state {
+            State::Ordered(rank) | State::Done(rank) if !self.ranks[rank].is_lost => Some(rank),
+            _ => None,
+        };
+        for edge in self.graph.dag.inputs(task) {
+            let Some(rank) = place(edge.from) else { continue };
+            let same = self.graph.dag.inputs(task).filter(|other| place(other.from) == Some(rank));
+            let bytes = same.map(|edge| edge.size.max(1)).sum();
+            if best.is_none_or(|(most, _)| bytes > most) {
+                best = Some((bytes, rank));
+            }
+        }
+        best.map(|(_, rank)| rank)
+    }
+
+    /// How many tasks a rank is given ahead.
+    fn ahead(&self) -> usize {
+        match self.took {
+            (_, 0) => LEAST_AHEAD,
+            (took, tasks) => {
+                ((AHEAD * tasks as f64 / (took.max(1) as f64)) as usize).clamp(LEAST_AHEAD, MOST_AHEAD)
+            }
+        }
+    }
+
+    /// Gives ranks what they have room for.
+    pub(super) fn fill(&mut self) {
+        for task in std::mem::take(&mut self.urgent) {
+            if self.tasks[task].state == State::Waiting
+                && let Some(rank) = self.least_busy(self.tasks[task].failed_on)
+                && !self.order(task, rank)
+            {
+                self.urgent.push(task);
+            }
+        }
+        // All get one before any gets several.
+        (0..self.ranks.len()).for_each(|rank| {
+            self.fill_rank(rank, 1);
+        });
+        let ahead = self.ahead();
+        loop {
+            let mut has_ordered = false;
+            for rank in 0..self.ranks.len() {
+                has_ordered |= self.fill_rank(rank, ahead);
+            }
+            // What has been ordered may have made others orderable.
+            if !has_ordered {
+                return;
+            }
+        }
+    }
+
+    /// Returns whether anything was ordered.
+    fn fill_rank(&mut self, rank: usize, ahead: usize) -> bool {
+        let has = |master: &Master| master.ranks[rank].outstanding.len();
+        // Messages with several orders are cheaper than several messages.
+        if self.ranks[rank].is_lost || has(self) > ahead / 2 {
+            return false;
+        }
+        let mut has_ordered = false;
+        while has(self) < ahead {
+            let Some(task) = self.pools.take(rank, has(self) == 0) else { break };
+            // A parent that is to be run again has to be ordered first; then this one is considered again.
+            let Task { state, unplaced, .. } = self.tasks[task];
+            if state != State::Waiting || unplaced > 0 {
+                continue;
+            }
+            if self.order(task, rank) {
+                has_ordered = true;
+            } else {
+                self.limits.wait(self.pools.key(task), &self.graph.needs(task).limits);
+            }
+        }
+        has_ordered
+    }
+
+    /// A task takes no more of its limits: others may.
+    pub(super) fn release(&mut self, task: usize) {
+        let graph = self.graph.clone();
+        for woken in self.limits.release(&graph.needs(task).limits) {
+            self.consider(woken);
+        }
+    }
+
+    /// The rank with the fewest orders, other than this one if there is another.
+    fn least_busy(&self, but: Option<usize>) -> Option<usize> {
+        let alive = (0..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost);
+        alive.min_by_key(|&rank| (Some(rank) == but, self.ranks[rank].outstanding.len()))
+    }
+
+    /// Orders a task, unless it has to wait for a limit. Returns whether it has.
+    fn order(&mut self, task: usize, rank: usize) -> bool {
+        let graph = self.graph.clone();
+        if !self.limits.take(&graph.needs(task).limits) {
+            return false;
+        }
+        let sources = graph.parents(task).map(|parent| match self.tasks[parent].state {
+            State::Ordered(source) | State::Done(source) => source,
+            _ => rank,
+        });
+        let order = Order { task, attempt: self.tasks[task].attempt, sources: sources.collect() };
+        self.ranks[rank].orders.orders.push(order);
+        self.ranks[rank].outstanding.insert(task);
+        let was_urgent = std::mem::take(&mut self.tasks[task].is_urgent);
+        self.tasks[task].state = State::Ordered(rank);
+        for child in graph.children(task) {
+            self.tasks[child].unplaced -= 1;
+            match self.tasks[child].state {
+                State::Waiting => self.consider(child),
+                State::Ordered(reader) if was_urgent => self.ranks[reader].orders.moved.push((task, rank)),
+                _ => {}
+            }
+        }
+        true
+    }
+}

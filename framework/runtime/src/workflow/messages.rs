@@ -1,0 +1,155 @@
+//! What ranks of a workflow send each other, and how it lies in frames.
+
+use serde::{Deserialize, Serialize};
+
+use super::summary::RankReport;
+use super::value::Value;
+use crate::comm::Frame;
+use crate::comm::message::{Message, frame_header, tags};
+use crate::error::Result;
+use crate::wire;
+
+tags! {
+    "a workflow";
+    pub(super) enum Tag {
+        Orders = 32,
+        End = 33,
+        Want = 34,
+        Offer = 35,
+        Value = 36,
+        Report = 37,
+        Final = 38,
+    }
+}
+
+/// A task that a rank is to run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) task: usize,
+    /// How often it has failed before.
+    pub(super) attempt: u32,
+    /// For each of its inputs, in the order of its parents, the rank that has it or will have it.
+    pub(super) sources: Vec<usize>,
+}
+
+/// What the master wants of a rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Orders {
+    pub(super) orders: Vec<Order>,
+    /// Values that come from another rank than was said: task, rank.
+    pub(super) moved: Vec<(usize, usize)>,
+    /// Tasks that were ordered and are not to be run.
+    pub(super) cancelled: Vec<usize>,
+    /// Values that nobody needs any more.
+    pub(super) dropped: Vec<usize>,
+}
+
+impl Orders {
+    pub(super) fn is_empty(&self) -> bool {
+        self.orders.is_empty()
+            && self.moved.is_empty()
+            && self.cancelled.is_empty()
+            && self.dropped.is_empty()
+    }
+}
+
+/// A task that has been done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Done {
+    pub(super) task: usize,
+    pub(super) attempt: u32,
+    /// Size of what it gives.
+    pub(super) bytes: u64,
+    /// Nanoseconds.
+    pub(super) took: u64,
+}
+
+/// Why a try has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Reason {
+    /// User code has returned an error.
+    Error,
+    /// User code has panicked.
+    Panic,
+    /// It needs more memory than a rank may have, and was not begun.
+    Memory,
+    /// Its rank has died.
+    Death,
+}
+
+/// A try that has failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Failure {
+    pub(super) task: usize,
+    pub(super) attempt: u32,
+    pub(super) reason: Reason,
+    pub(super) message: String,
+}
+
+/// What a rank has done since its last report.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Report {
+    pub(super) done: Vec<Done>,
+    pub(super) failed: Vec<Failure>,
+}
+
+/// A message of a workflow.
+#[derive(Debug)]
+pub(super) enum Content {
+    /// From the master.
+    Orders(Orders),
+    /// From the master: all is done.
+    End,
+    /// To who has values or will have them: tasks whose values the sender needs, and how large they may be to be sent at once.
+    Want(Vec<(usize, u64)>),
+    /// The answer where a value is larger: task, size.
+    Offer(Vec<(usize, u64)>),
+    /// What a task gives.
+    Value(usize, Value),
+    /// To the master.
+    Report(Report),
+    /// To the master, after the end.
+    Final(RankReport),
+}
+
+impl Content {
+    /// As a message of run number `run`.
+    pub(super) fn encode(self, run: u32) -> Result<Frame> {
+        match self {
+            Content::Orders(orders) => encode(run, Tag::Orders, &orders),
+            Content::End => encode(run, Tag::End, &()),
+            Content::Want(values) => encode(run, Tag::Want, &values),
+            Content::Offer(values) => encode(run, Tag::Offer, &values),
+            Content::Value(task, value) => Ok(value.into_frame(run, task)),
+            Content::Report(report) => encode(run, Tag::Report, &report),
+            Content::Final(report) => encode(run, Tag::Final, &report),
+        }
+    }
+
+    /// Opens a message.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`](crate::ErrorKind::Wire) if it is no message of a workflow, or damaged.
+    pub(super) fn decode(message: Message) -> Result<Self> {
+        let tag = message.tag()?;
+        let body = message.body;
+        Ok(match tag {
+            Tag::Orders => Content::Orders(wire::from_bytes(&body)?),
+            Tag::End => Content::End,
+            Tag::Want => Content::Want(wire::from_bytes(&body)?),
+            Tag::Offer => Content::Offer(wire::from_bytes(&body)?),
+            Tag::Value => {
+                let (task, value) = Value::from_frame(body, message.parts)?;
+                Content::Value(task, value)
+            }
+            Tag::Report => Content::Report(wire::from_bytes(&body)?),
+            Tag::Final => Content::Final(wire::from_bytes(&body)?),
+        })
+    }
+}
+
+fn encode(run: u32, tag: Tag, content: &impl Serialize) -> Result<Frame> {
+    let mut head = frame_header(run, tag).to_vec();
+    head.extend_from_slice(&wire::to_bytes(content)?);
+    Ok(Frame::new(head))
+}

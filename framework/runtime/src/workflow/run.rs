@@ -1,0 +1,165 @@
+//! A run of a workflow on this rank, from its begin to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use armature_planner::workflow::{Cluster, PlanOptions, Processor};
+
+use super::builder::Workflow;
+use super::graph::Graph;
+use super::master::Master;
+use super::results::Results;
+use super::root::Root;
+use super::running::Running;
+use super::spill::SpillFolder;
+use super::summary::Summary;
+use super::task_journal::{Known, TaskJournal};
+use super::user_code::TaskCode;
+use super::worker::{Settings, Worker};
+use crate::comm::endpoint::Endpoint;
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Result};
+use crate::observe::Display;
+use crate::rank::driver::Driver;
+use crate::rank::executor::Executor;
+use crate::session::{Driver as Choice, Session};
+
+/// What ranks come to, in words.
+const NAME: &str = "the workflow";
+
+impl Workflow<'_> {
+    /// Runs all tasks. Returns what final tasks give, if they are to be collected, and how it went, on rank 0.
+    pub(super) fn go(&mut self, session: &Session, collects: bool) -> Result<Option<(Results, Summary)>> {
+        let endpoint = &mut *session.endpoint()?;
+        let rank = endpoint.rank();
+        let result = self.run_on(session, endpoint, collects);
+        result
+            .map_err(|error| if error.kind() == ErrorKind::Peer { error } else { self.placed(error, rank) })
+            .inspect_err(|error| endpoint.report(error))
+    }
+
+    fn placed(&self, error: Error, rank: usize) -> Error {
+        error.in_workflow(self.description.name()).at_rank(rank)
+    }
+
+    fn run_on(
+        &mut self,
+        session: &Session,
+        endpoint: &mut Endpoint,
+        collects: bool,
+    ) -> Result<Option<(Results, Summary)>> {
+        let config = session.config();
+        let (rank, ranks, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
+        let closure_of = self.closure_of()?;
+        let plan_options = self.options.plan.clone().unwrap_or_default();
+        let task_memory = plan_options.memory.task_memory;
+        let graph = Graph::new(&self.description, self.options.retries.saturating_add(1), task_memory)?;
+        let graph = Arc::new(graph);
+        let settings = Settings {
+            budget: self.options.memory.unwrap_or(u64::MAX),
+            collects,
+            journals: self.options.journal.is_some(),
+        };
+        graph.check_memory(settings.budget)?;
+        let run = endpoint.begin_run(&self.announcement(&graph, &closure_of, collects), config.join_limit)?;
+        let begin = clock.now();
+        let mut worker = Worker::new(rank, graph.clone(), settings);
+        let parent = self.options.spill.clone().unwrap_or_else(std::env::temp_dir);
+        let mut spill = SpillFolder::new(&parent, run, rank);
+        let mut master = Master::new(graph.clone(), ranks, endpoint.lost(), self.options.max_failures);
+        let (mut journal, mut known) = (None, Known::default());
+        if let Some((path, fingerprint)) = self.options.journal.as_ref().filter(|_| rank == 0) {
+            let opened = TaskJournal::open(path, fingerprint, &graph, &mut master, &mut spill)?;
+            (journal, known) = (Some(opened.0), opened.1);
+        }
+        let Known { tasks: known, finals, restored } = known;
+        restored.into_iter().for_each(|(task, bytes)| worker.on_restored(task, bytes));
+        let root = (rank == 0).then(|| Root {
+            master,
+            journal,
+            known,
+            plan: self.question(&graph, ranks, plan_options, settings.budget),
+            planned: None,
+            collects,
+            results: finals.into_iter().filter(|_| collects).collect(),
+            finals: vec![None; ranks],
+            ended: None,
+            display: Display::new(config.progress, begin),
+            graph: graph.clone(),
+        });
+        let names = (0..graph.len()).map(|task| graph.dag.name(task).into()).collect();
+        let code = TaskCode {
+            graph: graph.clone(),
+            closures: &mut self.code,
+            closure_of: closure_of.into(),
+            context: Context::new((rank, ranks), &graph.name),
+            names,
+            spill,
+            clock,
+        };
+        let waker = endpoint.transport().waker();
+        let choice = if endpoint.capabilities().threads { config.driver } else { Choice::Inline };
+        let running = std::thread::scope(|scope| {
+            let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, None);
+            let driver = Driver::new(endpoint, executor, config, NAME);
+            let mut running = Running::new(rank, worker, root);
+            // The scope waits for the compute thread, which may be in user code for long. The others must not wait for that, so a
+            // failure is reported before.
+            let result = driver.run(endpoint, &mut running);
+            let placed = |error: Error| error.in_workflow(&graph.name);
+            result.map_err(placed).inspect_err(|error| endpoint.report(error)).map(|_| running)
+        })?;
+        let Some(mut root) = running.root else { return Ok(None) };
+        root.journal.take().map_or(Ok(()), TaskJournal::close)?;
+        Ok(Some(summed_up(root, &graph, endpoint.lost(), begin)))
+    }
+
+    /// What the planner is to be asked, if anything.
+    fn question(
+        &self,
+        graph: &Graph,
+        ranks: usize,
+        options: PlanOptions,
+        budget: u64,
+    ) -> Option<Box<(Cluster, PlanOptions)>> {
+        let knows = |task: &armature_workflow_files::Task| task.run_time.is_some() || task.memory.is_some();
+        let is_known = self.options.plan.is_some()
+            || self.description.tasks().iter().any(knows)
+            || graph.dag.edges().iter().any(|edge| edge.size > 0);
+        if ranks == 1 || !self.options.is_planned || !is_known {
+            return None;
+        }
+        // All tasks with all that they give fit into less than that.
+        let memory = budget.min(i64::MAX as u64);
+        let processor =
+            |rank| Processor::new(format!("rank {rank}"), 1.0, memory).with_buffer(i64::MAX as u64);
+        let cluster = Cluster::new((0..ranks).map(processor).collect(), BANDWIDTH).ok()?;
+        Some(Box::new((cluster, options)))
+    }
+}
+
+/// Bytes per second between ranks, for plans: what a network of 10 Gbit/s carries. With much less, plans would keep tasks together
+/// that are better apart; with much more they would send what is better kept.
+const BANDWIDTH: f64 = 1e9;
+
+/// What rank 0 tells at the end.
+fn summed_up(root: Root, graph: &Graph, lost: &[usize], begin: Duration) -> (Results, Summary) {
+    let Root { master, planned, results, finals, ended, known, .. } = root;
+    let failed = master.failed().to_vec();
+    let summary = Summary {
+        name: graph.name.clone(),
+        tasks: (graph.len() - failed.len()) as u64 - master.skipped,
+        known,
+        skipped: master.skipped,
+        retried: master.retried,
+        again: master.again,
+        lost: lost.to_vec(),
+        plan: planned,
+        elapsed: ended.unwrap_or(begin).saturating_sub(begin),
+        ranks: finals.into_iter().map(Option::unwrap_or_default).collect(),
+        times: master.times.iter().map(|time| time.map(|nanos| nanos as f64 * 1e-9)).collect(),
+        failed,
+    };
+    let values = results.into_iter().map(|(task, value)| (graph.dag.name(task).to_string(), value));
+    (Results { workflow: graph.name.clone(), values: values.collect() }, summary)
+}

@@ -1,0 +1,282 @@
+//! A rank in a run of a workflow, as the rank's driver sees it: messages, what user code has done, orders and reports.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use super::messages::{Content, Orders};
+use super::root::Root;
+use super::user_code::{Job, Outcome, TaskCode};
+use super::worker::{Step, Worker};
+use crate::comm::message::Message;
+use crate::error::{Error, ErrorKind, Result};
+use crate::rank::heartbeat::{Sign, Silence, Watch};
+use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
+
+/// Work that a rank has done before it says so, unless it has nothing else to do: as much shorter than what ranks are given ahead
+/// as that the master can always send more in time.
+const REPORT_AFTER: Duration = Duration::from_micros(500);
+
+/// See the module's page.
+pub(super) struct Running<'c, 'w> {
+    pub(super) worker: Worker,
+    /// On rank 0.
+    pub(super) root: Option<Root>,
+    rank: usize,
+    /// Work that the next report is about.
+    unreported: Duration,
+    /// What user code or the disk has in hand, in words, beside tasks.
+    in_hand: Option<&'static str>,
+    /// Rank 0 has said that all is done.
+    has_ended: bool,
+    is_over: bool,
+    code: PhantomData<(&'c (), &'w ())>,
+}
+
+impl<'c, 'w> Running<'c, 'w> {
+    pub(super) fn new(rank: usize, worker: Worker, root: Option<Root>) -> Self {
+        Running {
+            worker,
+            root,
+            rank,
+            unreported: Duration::ZERO,
+            in_hand: None,
+            has_ended: false,
+            is_over: false,
+            code: PhantomData,
+        }
+    }
+
+    /// Sends what is to be sent; on rank 0 the master hears of what has been done here, and gives orders.
+    fn flush(&mut self, report_now: bool, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        loop {
+            for (to, content) in self.worker.take_messages() {
+                if self.root.as_ref().is_none_or(|root| !root.master.is_lost(to)) {
+                    out.send(to, content.encode(out.run())?)?;
+                }
+            }
+            self.report(report_now, at, out)?;
+            let Some(root) = &mut self.root else { return Ok(()) };
+            for (task, value) in self.worker.take_kept() {
+                root.keep(task, value, at.now())?;
+            }
+            let mut mine = Orders::default();
+            for (rank, orders) in root.master.take_orders() {
+                match rank {
+                    0 => mine = orders,
+                    _ => out.send(rank, Content::Orders(orders).encode(out.run())?)?,
+                }
+            }
+            if mine.is_empty() {
+                return self.end_if_over(at, out);
+            }
+            self.worker.on_orders(mine);
+        }
+    }
+
+    /// Says what has been done, if there is enough of it.
+    fn report(&mut self, now: bool, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        if self.worker.unreported() == 0 || !(now || self.root.is_some() || self.unreported >= REPORT_AFTER) {
+            return Ok(());
+        }
+        self.unreported = Duration::ZERO;
+        let report = self.worker.take_report();
+        match &mut self.root {
+            Some(root) => {
+                // What the journal is to have comes before the word that it is done.
+                for (task, value) in self.worker.take_kept() {
+                    root.keep(task, value, at.now())?;
+                }
+                root.on_report(0, report, at, out)
+            }
+            None => out.send(0, Content::Report(report).encode(out.run())?),
+        }
+    }
+
+    /// On rank 0: lets the others go when all is done.
+    fn end_if_over(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(root) = self.root.as_mut().filter(|root| root.is_over() && !self.has_ended) else {
+            return Ok(());
+        };
+        self.has_ended = true;
+        root.ended = Some(at.now());
+        for rank in 1..out.ranks() {
+            // One that was only silent is told as well.
+            if !root.master.is_lost(rank) || !out.endpoint().has_ended(rank) {
+                out.send(rank, Content::End.encode(out.run())?)?;
+            }
+        }
+        root.finals[0] = Some(self.worker.totals);
+        Ok(())
+    }
+}
+
+impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
+    type Code = TaskCode<'c, 'w>;
+
+    fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        if let Some(root) = self.root.as_mut().filter(|root| root.plan.is_none()) {
+            root.master.begin();
+        }
+        self.flush(false, at, out)
+    }
+
+    fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let from = message.from;
+        match Content::decode(message)? {
+            Content::Orders(orders) => self.worker.on_orders(orders),
+            Content::End => self.has_ended = true,
+            Content::Want(values) => self.worker.on_want(from, values),
+            Content::Offer(values) => self.worker.on_offer(from, values),
+            Content::Value(task, value) => self.worker.on_value(from, task, value),
+            Content::Report(report) => {
+                let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
+                // What was sent before the report is known before it.
+                for (task, value) in self.worker.take_kept() {
+                    root.keep(task, value, at.now())?;
+                }
+                root.on_report(from, report, at, out)?;
+            }
+            Content::Final(report) => {
+                let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
+                root.finals[from] = Some(report);
+            }
+        }
+        self.flush(false, at, out)
+    }
+
+    fn on_done(&mut self, done: Outcome, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        match done {
+            Outcome::Planned(found) => {
+                self.in_hand = None;
+                if let Some(root) = &mut self.root {
+                    root.planned(*found);
+                }
+            }
+            Outcome::Ran { task, given, took } => {
+                self.unreported += took;
+                self.worker.totals.busy += took;
+                match given {
+                    Ok(value) => self.worker.on_done(task, value, took.as_nanos() as u64),
+                    Err((reason, message)) => {
+                        self.unreported += REPORT_AFTER;
+                        self.worker.on_failed(task, reason, message);
+                    }
+                }
+            }
+            Outcome::Restored(values) => {
+                self.in_hand = None;
+                values.into_iter().for_each(|(task, bytes)| self.worker.on_restored(task, bytes));
+            }
+            Outcome::Spilled(task) => {
+                self.in_hand = None;
+                self.worker.on_spilled(task);
+            }
+            Outcome::Loaded(task, value) => {
+                self.in_hand = None;
+                self.worker.on_loaded(task, value);
+            }
+        }
+        self.flush(false, at, out)
+    }
+
+    fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+        self.flush(true, at, out)?;
+        if let Some(root) = &mut self.root {
+            root.tick(now)?;
+        }
+        Ok(false)
+    }
+
+    fn on_lost(&mut self, silence: Silence, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(root) = &mut self.root else { return Err(silence.error) };
+        // The orders that follow from it leave with the next turn.
+        root.on_lost(silence.rank, &silence.error)?;
+        out.endpoint().lose(silence.rank, silence.error.message());
+        Ok(())
+    }
+
+    fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
+        if let Some(root) = &mut self.root
+            && let Some(question) = root.plan.take()
+        {
+            self.in_hand = Some("plans");
+            return Ok(Next::Task(Job::Plan(question)));
+        }
+        if let Some(root) = &mut self.root
+            && let Some((place, tasks)) = root.lost_values(at.now())?
+        {
+            self.in_hand = Some("reads the journal");
+            return Ok(Next::Task(Job::Restore(Box::new(place), tasks)));
+        }
+        let forgotten = self.worker.take_forgotten();
+        if !forgotten.is_empty() {
+            return Ok(Next::Task(Job::Forget(forgotten)));
+        }
+        let mut step = self.worker.next();
+        if matches!(step, Step::Nothing) {
+            // What is said now may lead to orders.
+            self.flush(true, at, out)?;
+            step = self.worker.next();
+        }
+        self.flush(false, at, out)?;
+        match step {
+            Step::Run { task, attempt, inputs } => Ok(Next::Task(Job::Run { task, attempt, inputs })),
+            Step::Spill(task, value) => {
+                self.in_hand = Some("writes a value to disk");
+                Ok(Next::Task(Job::Spill(task, value)))
+            }
+            Step::Load(task) => {
+                self.in_hand = Some("reads a value from disk");
+                Ok(Next::Task(Job::Load(task)))
+            }
+            Step::Nothing => self.wait(out),
+        }
+    }
+
+    fn watch(&self, rank: usize) -> Watch {
+        match &self.root {
+            Some(root) if root.finals[rank].is_some() => Watch::No,
+            _ => Watch::Usual,
+        }
+    }
+
+    fn sign(&self) -> Sign {
+        let is_computing = self.in_hand.is_some() || self.worker.running().next().is_some();
+        let mut state = self.worker.state();
+        if let Some(what) = self.in_hand {
+            state = format!("{what}; {state}");
+        }
+        if let Some(root) = &self.root {
+            state = format!("{state}; waits {}", root.waits_for());
+        }
+        Sign::new(is_computing, state)
+    }
+
+    fn is_held_up(&self) -> bool {
+        self.in_hand.is_none() && self.worker.running().next().is_none()
+    }
+}
+
+impl Running<'_, '_> {
+    /// There is nothing to do.
+    fn wait(&mut self, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
+        if !self.has_ended {
+            return Ok(Next::Wait);
+        }
+        match &self.root {
+            Some(root) => self.is_over = root.have_all_left(),
+            None if !self.is_over => {
+                self.is_over = true;
+                out.send(0, Content::Final(self.worker.totals).encode(out.run())?)?;
+            }
+            None => {}
+        }
+        debug_assert!(self.rank == 0 || self.is_over);
+        Ok(if self.is_over { Next::Finished } else { Next::Wait })
+    }
+}
+
+/// A rank has sent what is only for rank 0.
+fn unexpected(from: usize) -> Error {
+    Error::new(ErrorKind::Wire, format!("rank {from} sent a report to a rank that is not the master"))
+}

@@ -1,0 +1,142 @@
+//! What tasks gave, kept in a file on rank 0's host: a job that is started again runs only the tasks that are missing.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::graph::Graph;
+use super::master::Master;
+use super::spill::SpillFolder;
+use super::value::Value;
+use crate::error::{Error, ErrorKind, Result};
+use crate::persist::journal::{Identity, Journal};
+
+/// How what tasks give is laid out in records.
+const LAYOUT: &str = concat!("workflow 1, armature ", env!("CARGO_PKG_VERSION"));
+
+/// The journal of a workflow. A record is of the task whose number it has.
+#[derive(Debug)]
+pub(super) struct TaskJournal {
+    journal: Journal,
+    place: JournalPlace,
+}
+
+/// Where a journal is, and whose.
+#[derive(Clone, Debug)]
+pub(super) struct JournalPlace {
+    path: PathBuf,
+    identity: Identity,
+}
+
+/// What an earlier run has left.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    pub(super) tasks: u64,
+    /// What final tasks gave.
+    pub(super) finals: Vec<(usize, Value)>,
+    /// Values that are on disk for tasks that are still to be run, and their sizes.
+    pub(super) restored: Vec<(usize, u64)>,
+}
+
+impl TaskJournal {
+    /// Opens the journal of a workflow, whose results depend on what `fingerprint` says beside its tasks. What is known is known to
+    /// the master then, and what is still needed of it is in the folder.
+    ///
+    /// # Errors
+    /// Those of [`Journal::open`]; the folder cannot be written to.
+    pub(super) fn open(
+        path: &Path,
+        fingerprint: &[u8],
+        graph: &Graph,
+        master: &mut Master,
+        spill: &mut SpillFolder,
+    ) -> Result<(Self, Known)> {
+        let whole = [&graph.structure().to_le_bytes(), fingerprint].concat();
+        let identity = Identity::new(graph.name.as_str(), LAYOUT, whole);
+        let mut known = Known::default();
+        let mut needed = std::collections::BTreeMap::new();
+        let (journal, _) = Journal::open(path, &identity, |number, payload| {
+            let (task, value) = opened(path, graph, number, payload)?;
+            known.tasks += 1;
+            for gone in master.known(task) {
+                if needed.remove(&gone).is_some() {
+                    spill.remove(gone);
+                }
+            }
+            if graph.is_final(task) {
+                known.finals.push((task, value));
+            } else if master.is_needed(task) {
+                needed.insert(task, value.bytes());
+                spill.write(task, &value)?;
+            }
+            Ok(())
+        })?;
+        if known.tasks > 0 {
+            log::info!("workflow {}: {} tasks are done by {}", graph.name, known.tasks, path.display());
+        }
+        known.restored = needed.into_iter().collect();
+        Ok((TaskJournal { journal, place: JournalPlace { path: path.to_path_buf(), identity } }, known))
+    }
+
+    /// Keeps what a task gave.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub(super) fn keep(&mut self, task: usize, value: &Value, now: Duration) -> Result<()> {
+        let (lengths, pieces) = value.pieces();
+        let pieces: Vec<&[u8]> = std::iter::once(&lengths[..]).chain(pieces).collect();
+        self.journal.append_parts(now, task as u64, &pieces)
+    }
+
+    /// What is to be done now and then.
+    pub(super) fn tick(&mut self, now: Duration) -> Result<()> {
+        self.journal.tick(now)
+    }
+
+    /// Where it is, with all that was kept so far, for reading.
+    pub(super) fn place(&mut self, now: Duration) -> Result<JournalPlace> {
+        self.journal.tick(now)?;
+        Ok(self.place.clone())
+    }
+
+    /// Waits until everything is on the disk.
+    pub(super) fn close(self) -> Result<()> {
+        self.journal.close()
+    }
+}
+
+impl JournalPlace {
+    /// Puts what these tasks gave into the folder. Returns their sizes.
+    pub(super) fn restore(
+        &self,
+        tasks: &BTreeSet<usize>,
+        graph: &Graph,
+        spill: &mut SpillFolder,
+    ) -> Result<Vec<(usize, u64)>> {
+        let mut restored = Vec::new();
+        Journal::read(&self.path, &self.identity, |number, payload| {
+            if usize::try_from(number).is_ok_and(|task| tasks.contains(&task)) {
+                let (task, value) = opened(&self.path, graph, number, payload)?;
+                spill.write(task, &value)?;
+                restored.push((task, value.bytes()));
+            }
+            Ok(())
+        })?;
+        match restored.len() == tasks.len() {
+            true => Ok(restored),
+            false => Err(strange(&self.path, "has lost results that were kept in it")),
+        }
+    }
+}
+
+fn opened(path: &Path, graph: &Graph, number: u64, payload: Bytes) -> Result<(usize, Value)> {
+    let task = usize::try_from(number).ok().filter(|&task| task < graph.len());
+    let value = Value::unpack(payload);
+    task.zip(value).ok_or_else(|| strange(path, "holds what is no result of a workflow's task"))
+}
+
+fn strange(path: &Path, what: &str) -> Error {
+    Error::new(ErrorKind::Config, format!("the journal {} {what}", path.display()))
+}

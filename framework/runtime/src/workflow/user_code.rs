@@ -1,0 +1,123 @@
+//! What is done beside the messages: tasks, the plan, and the disk.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use armature_planner::workflow::{BestPlan, Cluster, PlanOptions, plan};
+
+use super::closure::{Erased, Inputs};
+use super::graph::Graph;
+use super::messages::Reason;
+use super::spill::SpillFolder;
+use super::task_journal::JournalPlace;
+use super::value::Value;
+use crate::comm::clock::Clock;
+use crate::context::Context;
+use crate::error::{ErrorKind, Result};
+use crate::rank::executor::UserCode;
+use crate::user_code;
+
+/// What is asked.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// On rank 0: who is to run what.
+    Plan(Box<(Cluster, PlanOptions)>),
+    /// To run a task.
+    Run { task: usize, attempt: u32, inputs: Vec<Value> },
+    /// To write a value to disk.
+    Spill(usize, Value),
+    /// To read one.
+    Load(usize),
+    /// On rank 0: to put what these tasks gave on disk, from the journal.
+    Restore(Box<JournalPlace>, BTreeSet<usize>),
+    /// To remove these from it.
+    Forget(Vec<usize>),
+}
+
+/// What comes of it.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Planned(Box<armature_planner::Result<BestPlan>>),
+    Ran {
+        task: usize,
+        given: Result<Value, (Reason, String)>,
+        took: Duration,
+    },
+    Spilled(usize),
+    /// Values, and their sizes.
+    Restored(Vec<(usize, u64)>),
+    Loaded(usize, Value),
+}
+
+/// The closures and the disk of a rank.
+pub(super) struct TaskCode<'c, 'w> {
+    pub(super) graph: Arc<Graph>,
+    pub(super) closures: &'c mut [Box<dyn Erased + 'w>],
+    /// By task: the closure that it runs.
+    pub(super) closure_of: Arc<[usize]>,
+    pub(super) context: Context,
+    /// By task.
+    pub(super) names: Vec<Arc<str>>,
+    pub(super) spill: SpillFolder,
+    pub(super) clock: Clock,
+}
+
+impl TaskCode<'_, '_> {
+    fn call(&mut self, task: usize, attempt: u32, inputs: Vec<Value>) -> Result<Value> {
+        self.context.name.clone_from(&self.names[task]);
+        (self.context.number, self.context.attempt) = (task as u64, attempt);
+        let mut inputs = Inputs::new(&self.graph, task, inputs);
+        let closure = &mut self.closures[self.closure_of[task]];
+        user_code::call(|| closure.call(&mut inputs, &self.context))
+    }
+}
+
+impl UserCode for TaskCode<'_, '_> {
+    type Task = Job;
+    type Outcome = Outcome;
+
+    fn run(&mut self, job: Job) -> Result<Option<Outcome>> {
+        Ok(Some(match job {
+            Job::Plan(question) => {
+                let (cluster, options) = *question;
+                Outcome::Planned(Box::new(plan(&self.graph.dag, &cluster, &options)))
+            }
+            Job::Run { task, attempt, inputs } => {
+                let begin = self.clock.now();
+                let given = self.call(task, attempt, inputs).map_err(|error| {
+                    let panicked = error.kind() == ErrorKind::Panic;
+                    (if panicked { Reason::Panic } else { Reason::Error }, error.message().to_string())
+                });
+                Outcome::Ran { task, given, took: self.clock.now().saturating_sub(begin) }
+            }
+            Job::Spill(task, value) => {
+                self.spill.write(task, &value)?;
+                Outcome::Spilled(task)
+            }
+            Job::Load(task) => Outcome::Loaded(task, self.spill.read(task)?),
+            Job::Restore(place, tasks) => {
+                Outcome::Restored(place.restore(&tasks, &self.graph, &mut self.spill)?)
+            }
+            Job::Forget(tasks) => {
+                tasks.into_iter().for_each(|task| self.spill.remove(task));
+                return Ok(None);
+            }
+        }))
+    }
+
+    fn answers(job: &Job) -> bool {
+        !matches!(job, Job::Forget(_))
+    }
+
+    fn may_block(&self, job: &Job) -> bool {
+        !matches!(job, Job::Run { .. })
+    }
+
+    fn took(outcome: &Outcome) -> Option<Duration> {
+        match outcome {
+            Outcome::Ran { took, .. } => Some(*took),
+            _ => None,
+        }
+    }
+}

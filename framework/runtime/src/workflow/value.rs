@@ -1,0 +1,135 @@
+//! What a task gives to those that read it, as bytes: encoded once, where it is made, and decoded by each of its readers.
+
+use bytes::Bytes;
+
+use crate::comm::message::frame_header;
+use crate::comm::{Frame, Part};
+use crate::error::{Error, ErrorKind, Result};
+use crate::wire::{Codec, Item};
+
+use super::messages::Tag;
+
+/// One encoded value. A clone shares the memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Value {
+    head: Bytes,
+    parts: Vec<Part>,
+}
+
+/// Bytes of a number in a frame or a file.
+const NUMBER: usize = size_of::<u64>();
+
+impl Value {
+    /// Encodes a value, which may call user code.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if it cannot be encoded.
+    pub(super) fn encode<T: Item>(value: T, codec: &Codec<T>) -> Result<Self> {
+        let (mut head, mut parts) = (Vec::new(), Vec::new());
+        codec.encode(vec![value], &mut head, &mut parts)?;
+        Ok(Value { head: head.into(), parts })
+    }
+
+    /// The value.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if it is one of another type.
+    pub(super) fn decode<T: Item>(self) -> Result<T> {
+        let value = Codec::of_type().decode(self.head, self.parts, 1)?.pop();
+        value.ok_or_else(|| Error::new(ErrorKind::Wire, "a value is empty"))
+    }
+
+    /// Its size.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.head.len() + self.parts.iter().map(Part::len).sum::<usize>()) as u64
+    }
+
+    /// As the message that brings what `task` gives.
+    pub(super) fn into_frame(self, run: u32, task: usize) -> Frame {
+        let mut head = frame_header(run, Tag::Value).to_vec();
+        head.extend_from_slice(&(task as u64).to_le_bytes());
+        head.extend_from_slice(&self.head);
+        Frame { head: head.into(), parts: self.parts }
+    }
+
+    /// From the content of such a message, with the task.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Wire`] if it is none.
+    pub(super) fn from_frame(mut body: Bytes, parts: Vec<Part>) -> Result<(usize, Self)> {
+        let short = || Error::new(ErrorKind::Wire, "a message with a value does not say of which task");
+        let task = cut(&mut body).and_then(|task| usize::try_from(task).ok()).ok_or_else(short)?;
+        Ok((task, Value { head: body, parts }))
+    }
+
+    /// As it is in a file: what stands in front of its pieces, and these. [`unpack`](Value::unpack) takes both.
+    pub(super) fn pieces(&self) -> (Vec<u8>, impl Iterator<Item = &[u8]>) {
+        let mut lengths = ((self.parts.len() + 1) as u64).to_le_bytes().to_vec();
+        let pieces = std::iter::once(&self.head[..]).chain(self.parts.iter().map(Part::bytes));
+        for piece in pieces.clone() {
+            lengths.extend_from_slice(&(piece.len() as u64).to_le_bytes());
+        }
+        (lengths, pieces)
+    }
+
+    /// From what a file holds; `None` if that is no value.
+    pub(super) fn unpack(mut bytes: Bytes) -> Option<Self> {
+        let count = usize::try_from(cut(&mut bytes)?).ok()?;
+        let mut lengths = bytes.split_to(count.checked_mul(NUMBER).filter(|&length| length <= bytes.len())?);
+        let mut pieces = Vec::new();
+        while let Some(length) = cut(&mut lengths) {
+            let length = usize::try_from(length).ok().filter(|&length| length <= bytes.len())?;
+            pieces.push(bytes.split_to(length));
+        }
+        let mut pieces = pieces.into_iter();
+        let head = pieces.next()?;
+        bytes.is_empty().then(|| Value { head, parts: pieces.map(Part::from).collect() })
+    }
+}
+
+/// Takes a number off the front.
+fn cut(bytes: &mut Bytes) -> Option<u64> {
+    let number = u64::from_le_bytes(*bytes.first_chunk()?);
+    let _ = bytes.split_to(NUMBER);
+    Some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::message::FRAME_HEADER;
+
+    #[test]
+    fn values_travel_and_lie_in_files_as_what_they_are() {
+        fn check<T: Item + PartialEq + Clone + std::fmt::Debug>(given: T) {
+            let value = Value::encode(given.clone(), &Codec::of_type()).unwrap();
+            let Frame { head, parts } = value.clone().into_frame(1, 70_000);
+            let (task, back) = Value::from_frame(head.slice(FRAME_HEADER..), parts).unwrap();
+            assert_eq!((task, &back), (70_000, &value));
+            let (lengths, pieces) = value.pieces();
+            let file: Vec<u8> = pieces.fold(lengths, |file, piece| [&file, piece].concat());
+            for cut in 0..file.len() {
+                assert_eq!(Value::unpack(Bytes::copy_from_slice(&file[..cut])), None, "cut at {cut}");
+            }
+            let back = Value::unpack(file.into()).unwrap();
+            assert_eq!(back.bytes(), value.bytes());
+            assert_eq!(back.decode::<T>().unwrap(), given);
+        }
+        check(7_u64);
+        check(vec![String::from("a"), String::new()]);
+        check((1_u8, Some(vec![0.5; 3])));
+        check(());
+        let large = vec![1.5; 9_000];
+        let value = Value::encode(large.clone(), &Codec::of_type()).unwrap();
+        assert!(value.bytes() >= 72_000 && !value.parts.is_empty());
+        assert_eq!(value.decode::<Vec<f64>>().unwrap(), large);
+    }
+
+    #[test]
+    fn another_type_and_damaged_messages_are_errors() {
+        let value = Value::encode(7_u64, &Codec::of_type()).unwrap();
+        assert_eq!(value.decode::<String>().unwrap_err().kind(), ErrorKind::Wire);
+        assert!(Value::from_frame(Bytes::from_static(&[1, 2]), vec![]).is_err());
+        assert_eq!(Value::unpack(Bytes::from(u64::MAX.to_le_bytes().to_vec())), None);
+    }
+}

@@ -1,0 +1,96 @@
+//! Values in memory: what is counted, what goes first, what is dropped.
+
+use super::{Key, Place, Worker};
+
+impl Worker {
+    /// Puts a value where it now is, and counts.
+    pub(super) fn set(&mut self, task: usize, place: Place) {
+        let held = &mut self.values[task];
+        let before = std::mem::replace(&mut held.place, place);
+        if matches!(before, Place::Wanted(_)) {
+            self.granted -= std::mem::take(&mut held.granted);
+        }
+        let (bytes, after) = (held.bytes, &held.place);
+        match (before.takes_room(), after.takes_room()) {
+            (false, true) => self.held += bytes,
+            (true, false) => self.held -= bytes,
+            _ => {}
+        }
+        self.totals.most_held = self.totals.most_held.max(self.held + self.working);
+        let was = (before.is_available(), before.is_in_memory());
+        let is = (after.is_available(), after.is_in_memory());
+        if self.settings.budget < u64::MAX && was.1 != is.1 {
+            match is.1 {
+                true => self.in_memory.insert(task),
+                false => self.in_memory.remove(&task),
+            };
+        }
+        if was != is && self.values[task].uses > 0 {
+            self.recount(task, was, is);
+        }
+    }
+
+    /// The orders that read a value learn whether it is available and in memory.
+    fn recount(&mut self, task: usize, was: (bool, bool), is: (bool, bool)) {
+        let graph = self.graph.clone();
+        for child in graph.children(task) {
+            let Some(key) = self.keys[child] else { continue };
+            let Some(order) = self.queue.get_mut(&key) else { continue };
+            order.missing = order.missing + usize::from(was.0) - usize::from(is.0);
+            order.absent = order.absent + usize::from(was.1) - usize::from(is.1);
+            match order.missing {
+                0 => self.available.insert(key),
+                _ => self.available.remove(&key),
+            };
+            match order.absent {
+                0 => self.ready.insert(key),
+                _ => self.ready.remove(&key),
+            };
+        }
+    }
+
+    /// An order less needs a value.
+    pub(super) fn unuse(&mut self, task: usize) {
+        self.values[task].uses -= 1;
+        self.drop_if_unused(task);
+    }
+
+    /// Lets a value go that nobody here needs and that others get elsewhere.
+    pub(super) fn drop_if_unused(&mut self, task: usize) {
+        let held = &mut self.values[task];
+        if held.uses > 0 || held.is_origin {
+            return;
+        }
+        if matches!(held.place, Place::Spilling | Place::Loading) {
+            held.is_doomed = true;
+            return;
+        }
+        if held.is_on_disk {
+            self.forgotten.push(task);
+        }
+        self.values[task].is_on_disk = false;
+        self.set(task, Place::Absent);
+    }
+
+    /// Whether so many bytes fit beside what is held.
+    pub(super) fn fits(&self, bytes: u64) -> bool {
+        self.held.saturating_add(self.working).saturating_add(bytes) <= self.settings.budget
+    }
+
+    /// The value in memory that is needed last, of those that no running task reads and `but` does not.
+    pub(super) fn victim(&self, but: Option<usize>) -> Option<usize> {
+        let spared =
+            |task: usize| but.is_some_and(|reader| self.graph.parents(reader).any(|parent| parent == task));
+        let candidates = self.in_memory.iter().copied();
+        let candidates = candidates.filter(|&task| self.values[task].pins == 0 && !spared(task));
+        // Without any use here it is kept for others, and those are asked for one by one. Of equals the largest goes.
+        candidates.max_by_key(|&task| {
+            (self.next_use(task).map_or((true, None), |key| (false, Some(key))), self.values[task].bytes)
+        })
+    }
+
+    /// The first order that reads a value.
+    fn next_use(&self, task: usize) -> Option<Key> {
+        self.graph.children(task).filter_map(|child| self.keys[child]).min()
+    }
+}

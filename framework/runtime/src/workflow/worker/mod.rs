@@ -1,0 +1,326 @@
+//! What every rank does in a workflow: its orders, the values that it holds, and what it tells whom. Pure: no clock, no thread, no
+//! file. `README.md` beside the workflow's module has the protocol.
+
+mod memory;
+mod orders;
+mod steps;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+
+use super::graph::Graph;
+use super::messages::{Content, Done, Failure, Reason, Report};
+use super::summary::RankReport;
+use super::value::Value;
+pub(super) use steps::Step;
+
+/// Values up to this size, in bytes, come unasked where memory is bounded, and may be too much until something else is written to
+/// disk: less than that would cost a way there and back for each small value, more would be felt beside the smallest sensible limit.
+const SENT_UNASKED: u64 = 64 << 10;
+/// All that may come unasked at any moment is one part in so many of the limit: what a limit is chosen by is less exact than that.
+const UNASKED_PART: u64 = 16;
+
+/// How a rank runs a workflow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    /// Bytes that values and running tasks may take on a rank.
+    pub(super) budget: u64,
+    /// Whether rank 0 gets what final tasks give …
+    pub(super) collects: bool,
+    /// … or what all do.
+    pub(super) journals: bool,
+}
+
+impl Settings {
+    /// Whether rank 0 gets what this task gives, whoever else does.
+    fn keeps(&self, graph: &Graph, task: usize) -> bool {
+        self.journals || self.collects && graph.is_final(task)
+    }
+}
+
+/// Where in the queue an order is: by priority, then as it came.
+type Key = (Reverse<i64>, u64);
+
+/// An order that has not been begun.
+#[derive(Debug)]
+struct Queued {
+    task: usize,
+    attempt: u32,
+    /// Inputs of which nobody has said that they are there, anywhere.
+    missing: usize,
+    /// Inputs that are not in memory here, those included.
+    absent: usize,
+}
+
+/// Where a value is, as this rank knows it.
+#[derive(Debug, Default)]
+enum Place {
+    /// Not here.
+    #[default]
+    Absent,
+    /// Not here, and another rank was asked to send it when it is made.
+    Wanted(usize),
+    /// On that rank, which waits to be asked once more: there is room to be made.
+    Offered(usize),
+    /// On its way from that rank; its room is kept.
+    Coming(usize),
+    Memory(Value),
+    /// Being written to disk; still in memory.
+    Spilling,
+    Disk,
+    /// Being read from disk; its room is kept.
+    Loading,
+}
+
+impl Place {
+    /// Whether it exists somewhere and can be had when there is room.
+    fn is_available(&self) -> bool {
+        !matches!(self, Place::Absent | Place::Wanted(_))
+    }
+
+    fn is_in_memory(&self) -> bool {
+        matches!(self, Place::Memory(_))
+    }
+
+    /// Whether it is not here, in memory or on disk.
+    fn is_elsewhere(&self) -> bool {
+        matches!(self, Place::Absent | Place::Wanted(_) | Place::Offered(_) | Place::Coming(_))
+    }
+
+    /// Whether it takes memory here, or has room kept.
+    fn takes_room(&self) -> bool {
+        matches!(self, Place::Memory(_) | Place::Spilling | Place::Loading | Place::Coming(_))
+    }
+}
+
+/// What is known of a value.
+#[derive(Debug, Default)]
+struct Held {
+    place: Place,
+    bytes: u64,
+    /// Bytes of it that may come unasked.
+    granted: u64,
+    /// Orders here, queued or begun, that read it.
+    uses: u32,
+    /// Those of them that have been begun.
+    pins: u32,
+    /// Whether it was made here, so that it stays until the master says that nobody needs it.
+    is_origin: bool,
+    /// Whether there is a copy on disk.
+    is_on_disk: bool,
+    /// Whether it is to go as soon as the disk is done with it.
+    is_doomed: bool,
+}
+
+/// One rank's state.
+pub(super) struct Worker {
+    rank: usize,
+    graph: Arc<Graph>,
+    settings: Settings,
+    queue: BTreeMap<Key, Queued>,
+    /// By task: its place in the queue.
+    keys: Vec<Option<Key>>,
+    /// Orders whose inputs are all in memory.
+    ready: BTreeSet<Key>,
+    /// Orders whose inputs are all there, somewhere.
+    available: BTreeSet<Key>,
+    /// By task: what it gives.
+    values: Vec<Held>,
+    /// Values in memory, when there is a limit.
+    in_memory: BTreeSet<usize>,
+    /// Ranks that wait for values which are to be made here, and how large these may be to be sent at once.
+    wanted_by: HashMap<usize, Vec<(usize, u64)>>,
+    /// Values that are on disk and are to be sent: task, rank.
+    serving: VecDeque<(usize, usize)>,
+    /// Bytes of values in memory, and of room kept for some.
+    held: u64,
+    /// Bytes that running tasks may take beside their inputs.
+    working: u64,
+    /// Bytes that may come unasked.
+    granted: u64,
+    running: BTreeMap<usize, Running>,
+    next_number: u64,
+    report: Report,
+    out: Vec<(usize, Content)>,
+    /// On rank 0: what has come for the caller or the journal.
+    kept: Vec<(usize, Value)>,
+    /// Values whose copies on disk can go.
+    forgotten: Vec<usize>,
+    pub(super) totals: RankReport,
+}
+
+/// A task that has been begun.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    attempt: u32,
+    /// Bytes beside its inputs.
+    memory: u64,
+}
+
+impl Worker {
+    pub(super) fn new(rank: usize, graph: Arc<Graph>, settings: Settings) -> Self {
+        let count = graph.len();
+        Worker {
+            rank,
+            graph,
+            settings,
+            queue: BTreeMap::new(),
+            keys: vec![None; count],
+            ready: BTreeSet::new(),
+            available: BTreeSet::new(),
+            values: std::iter::repeat_with(Held::default).take(count).collect(),
+            in_memory: BTreeSet::new(),
+            wanted_by: HashMap::new(),
+            serving: VecDeque::new(),
+            held: 0,
+            working: 0,
+            granted: 0,
+            running: BTreeMap::new(),
+            next_number: 0,
+            report: Report::default(),
+            out: Vec::new(),
+            kept: Vec::new(),
+            forgotten: Vec::new(),
+            totals: RankReport::default(),
+        }
+    }
+
+    /// User code has done a task.
+    pub(super) fn on_done(&mut self, task: usize, value: Value, took: u64) {
+        let Some(Running { attempt, .. }) = self.end(task) else { return };
+        let bytes = value.bytes();
+        self.totals.tasks += 1;
+        self.report.done.push(Done { task, attempt, bytes, took });
+        let mut waiting = self.wanted_by.remove(&task).unwrap_or_default();
+        if self.settings.keeps(&self.graph, task) {
+            // Rank 0 gets it once.
+            waiting.retain(|&(rank, _)| rank != 0);
+            match self.rank {
+                0 => self.kept.push((task, value.clone())),
+                _ => self.send(0, task, value.clone()),
+            }
+        }
+        if !self.graph.is_final(task) {
+            self.own(task, value, waiting);
+        }
+    }
+
+    /// A value is here from now on, for all that read it.
+    fn own(&mut self, task: usize, value: Value, waiting: Vec<(usize, u64)>) {
+        self.values[task].is_origin = true;
+        if self.values[task].place.is_elsewhere() {
+            self.set(task, Place::Absent);
+            self.values[task].bytes = value.bytes();
+            self.set(task, Place::Memory(value));
+        }
+        for (rank, room) in waiting {
+            self.give(task, rank, room);
+        }
+    }
+
+    /// A value of so many bytes that was in the journal is on disk now, for whoever needs it, as if it had been made here.
+    pub(super) fn on_restored(&mut self, task: usize, bytes: u64) {
+        self.values[task].is_origin = true;
+        if self.values[task].place.is_elsewhere() {
+            self.set(task, Place::Absent);
+            (self.values[task].bytes, self.values[task].is_on_disk) = (bytes, true);
+            self.set(task, Place::Disk);
+        }
+        for (rank, room) in self.wanted_by.remove(&task).unwrap_or_default() {
+            self.give(task, rank, room);
+        }
+    }
+
+    /// User code has failed.
+    pub(super) fn on_failed(&mut self, task: usize, reason: Reason, message: String) {
+        if let Some(Running { attempt, .. }) = self.end(task) {
+            self.totals.tasks += 1;
+            self.report.failed.push(Failure { task, attempt, reason, message });
+        }
+    }
+
+    /// A task runs no more.
+    fn end(&mut self, task: usize) -> Option<Running> {
+        let running = self.running.remove(&task)?;
+        self.working -= running.memory;
+        let graph = self.graph.clone();
+        for parent in graph.parents(task) {
+            self.values[parent].pins -= 1;
+            self.unuse(parent);
+        }
+        Some(running)
+    }
+
+    /// What is to be sent, and to whom.
+    pub(super) fn take_messages(&mut self) -> Vec<(usize, Content)> {
+        std::mem::take(&mut self.out)
+    }
+
+    /// On rank 0: what has come for the caller or the journal.
+    pub(super) fn take_kept(&mut self) -> Vec<(usize, Value)> {
+        std::mem::take(&mut self.kept)
+    }
+
+    /// Values whose copies on disk can go.
+    pub(super) fn take_forgotten(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.forgotten)
+    }
+
+    /// What has been done since the last report.
+    pub(super) fn take_report(&mut self) -> Report {
+        std::mem::take(&mut self.report)
+    }
+
+    /// Tasks in the report that is due.
+    pub(super) fn unreported(&self) -> usize {
+        self.report.done.len() + self.report.failed.len()
+    }
+
+    /// Tasks that run.
+    pub(super) fn running(&self) -> impl Iterator<Item = usize> + '_ {
+        self.running.keys().copied()
+    }
+
+    /// What it does and waits for, in words.
+    pub(super) fn state(&self) -> String {
+        let name = |task: usize| self.graph.dag.name(task).to_string();
+        let running: Vec<String> = self.running().map(name).collect();
+        let mut state = match running.is_empty() {
+            true => "runs nothing".to_string(),
+            false => format!("runs {}", running.join(", ")),
+        };
+        state += &format!("; {} queued, {} ready", self.queue.len(), self.ready.len());
+        let blocked = self.queue.values().next().filter(|_| self.ready.is_empty());
+        if let Some(order) = blocked {
+            let parents = self.graph.parents(order.task);
+            let missing = parents.filter(|&parent| !self.values[parent].place.is_in_memory());
+            let missing: Vec<String> = missing.map(|parent| self.whereabouts(parent)).collect();
+            state += &format!("; {} waits for {}", name(order.task), missing.join(", "));
+        }
+        if self.settings.budget < u64::MAX {
+            state += &format!("; {} of {} bytes held", self.held + self.working, self.settings.budget);
+        }
+        state
+    }
+
+    fn whereabouts(&self, task: usize) -> String {
+        let name = self.graph.dag.name(task);
+        match self.values[task].place {
+            Place::Absent => format!("{name} (to be made here)"),
+            Place::Wanted(rank) => format!("{name} (to be made on rank {rank})"),
+            Place::Offered(rank) => format!("{name} (on rank {rank}, for which there is no room yet)"),
+            Place::Coming(rank) => format!("{name} (coming from rank {rank})"),
+            _ => format!("{name} (on disk)"),
+        }
+    }
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker")
+            .field("rank", &self.rank)
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}

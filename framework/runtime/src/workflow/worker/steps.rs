@@ -1,0 +1,170 @@
+//! What is done next on a rank: a task, or something with the disk so that one can begin.
+
+use super::{Place, Reason, Running, Worker};
+use crate::workflow::value::Value;
+
+/// What user code or the disk is to do.
+#[derive(Debug)]
+pub(in crate::workflow) enum Step {
+    /// To run a task with these inputs.
+    Run { task: usize, attempt: u32, inputs: Vec<Value> },
+    /// To write a value to disk.
+    Spill(usize, Value),
+    /// To read one.
+    Load(usize),
+    /// Nothing, before something else happens.
+    Nothing,
+}
+
+impl Worker {
+    /// What comes next, where user code and disk have room for something.
+    pub(in crate::workflow) fn next(&mut self) -> Step {
+        if !self.fits(0)
+            && let Some(step) = self.evict(None)
+        {
+            return step;
+        }
+        if let Some(step) = self.serve() {
+            return step;
+        }
+        match self.start() {
+            Step::Nothing => self.gather(),
+            step => step,
+        }
+    }
+
+    /// Begins the first order that can be begun.
+    fn start(&mut self) -> Step {
+        let bounded = self.settings.budget < u64::MAX;
+        let mut ready = self.ready.iter();
+        let found = ready.find_map(|key| {
+            let task = self.queue[key].task;
+            let memory = self.graph.memory(task, if bounded { self.input_bytes(task) } else { 0 });
+            (!bounded || self.fits(memory)).then_some((*key, task, memory))
+        });
+        let Some((key, task, memory)) = found else { return Step::Nothing };
+        self.ready.remove(&key);
+        self.available.remove(&key);
+        self.keys[task] = None;
+        let attempt = self.queue.remove(&key).map_or(0, |order| order.attempt);
+        let memory = if bounded { memory } else { 0 };
+        self.working += memory;
+        self.totals.most_held = self.totals.most_held.max(self.held + self.working);
+        self.running.insert(task, Running { attempt, memory });
+        let graph = self.graph.clone();
+        let inputs = graph.parents(task).filter_map(|parent| {
+            self.values[parent].pins += 1;
+            match &self.values[parent].place {
+                Place::Memory(value) => Some(value.clone()),
+                _ => None,
+            }
+        });
+        Step::Run { task, attempt, inputs: inputs.collect() }
+    }
+
+    fn input_bytes(&self, task: usize) -> u64 {
+        self.graph.parents(task).map(|parent| self.values[parent].bytes).sum()
+    }
+
+    /// Sends what others have made room for and is on disk here.
+    fn serve(&mut self) -> Option<Step> {
+        while let Some(&(task, rank)) = self.serving.front() {
+            match &self.values[task].place {
+                Place::Memory(value) => {
+                    let value = value.clone();
+                    self.send(rank, task, value);
+                }
+                Place::Disk if self.fits(self.values[task].bytes) => return Some(self.load(task)),
+                Place::Disk => return self.evict(None),
+                Place::Spilling | Place::Loading => return None,
+                // Nobody needed it any more; should it be made here again, it is sent then.
+                _ => self.wanted_by.entry(task).or_default().push((rank, u64::MAX)),
+            }
+            self.serving.pop_front();
+        }
+        None
+    }
+
+    /// Brings the inputs of the first order together all of whose inputs are there.
+    fn gather(&mut self) -> Step {
+        let Some(key) = self.available.first() else { return Step::Nothing };
+        let task = self.queue[key].task;
+        let graph = self.graph.clone();
+        let inputs = self.input_bytes(task);
+        let memory = graph.memory(task, inputs);
+        if inputs.saturating_add(memory) > self.settings.budget {
+            self.refuse(task, inputs, memory);
+            return Step::Nothing;
+        }
+        let absent: u64 = graph
+            .parents(task)
+            .filter(|&parent| !self.values[parent].place.takes_room())
+            .map(|parent| self.values[parent].bytes)
+            .sum();
+        if !self.fits(absent + memory) {
+            return self.evict(Some(task)).unwrap_or(Step::Nothing);
+        }
+        for parent in graph.parents(task) {
+            match self.values[parent].place {
+                Place::Disk => return self.load(parent),
+                Place::Offered(source) => {
+                    let bytes = self.values[parent].bytes;
+                    self.set(parent, Place::Coming(source));
+                    self.ask(parent, source, bytes);
+                }
+                _ => {}
+            }
+        }
+        Step::Nothing
+    }
+
+    /// A task that does not fit, whatever else is here.
+    fn refuse(&mut self, task: usize, inputs: u64, memory: u64) {
+        let message = format!(
+            "needs {} bytes, {inputs} of them for its inputs, where a rank may have {}",
+            inputs.saturating_add(memory),
+            self.settings.budget
+        );
+        let attempt = self.keys[task].and_then(|key| self.queue.get(&key)).map_or(0, |order| order.attempt);
+        self.unqueue(task);
+        self.report.failed.push(super::Failure { task, attempt, reason: Reason::Memory, message });
+    }
+
+    fn load(&mut self, task: usize) -> Step {
+        self.set(task, Place::Loading);
+        Step::Load(task)
+    }
+
+    /// Writes the value to disk that is needed last, of those that `but` does not read; `None` if there is none.
+    fn evict(&mut self, but: Option<usize>) -> Option<Step> {
+        let task = self.victim(but)?;
+        if self.values[task].is_on_disk {
+            self.set(task, Place::Disk);
+            return Some(self.next());
+        }
+        let Place::Memory(value) = &self.values[task].place else { return None };
+        let value = value.clone();
+        self.totals.spilled += value.bytes();
+        self.set(task, Place::Spilling);
+        Some(Step::Spill(task, value))
+    }
+
+    /// A value has been written to disk.
+    pub(in crate::workflow) fn on_spilled(&mut self, task: usize) {
+        self.values[task].is_on_disk = true;
+        self.set(task, Place::Disk);
+        self.end_doom(task);
+    }
+
+    /// A value has been read from disk.
+    pub(in crate::workflow) fn on_loaded(&mut self, task: usize, value: Value) {
+        self.set(task, Place::Memory(value));
+        self.end_doom(task);
+    }
+
+    fn end_doom(&mut self, task: usize) {
+        if std::mem::take(&mut self.values[task].is_doomed) {
+            self.drop_if_unused(task);
+        }
+    }
+}
