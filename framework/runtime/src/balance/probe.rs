@@ -178,7 +178,7 @@ pub(crate) fn speed(clock: Clock) -> Speed {
     crate::declare(KERNEL_OPERATIONS as f64, || std::hint::black_box(kernel(KERNEL_OPERATIONS)));
     let cpu = clock.cpu().saturating_sub(cpu);
     let took = clock.now().saturating_sub(start);
-    let seconds = |t: Duration| t.as_secs_f64().max(1e-9);
+    let seconds = |t: Duration| t.max(Duration::from_nanos(1)).as_secs_f64();
     Speed {
         alone: KERNEL_OPERATIONS as f64 / seconds(cpu),
         took: seconds(took),

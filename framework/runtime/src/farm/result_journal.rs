@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use super::death_notes::{self, DeathNote, DeathNotes, Tried};
 use super::outcome::FailedTask;
@@ -180,16 +180,17 @@ impl ResultJournal {
         if payload.starts_with(&FAILED.to_le_bytes()) {
             return wire::from_bytes(&payload[4..]).map(Err);
         }
+        let count = payload.try_get_u32_le().map_err(|_| strange())?;
+        let mut length = || payload.try_get_u64_le().map_err(|_| strange());
+        let head_length = length()?;
+        let lengths = (0..count).map(|_| length()).collect::<Result<Vec<u64>>>()?;
         let mut cut = |length: u64| {
             let length = usize::try_from(length).ok().filter(|&l| l <= payload.len()).ok_or_else(strange)?;
             Ok::<Bytes, Error>(payload.split_to(length))
         };
-        let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |n, &b| n << 8 | u64::from(b));
-        let count = number(&cut(4)?);
-        let head_length = number(&cut(8)?);
-        let lengths = cut(count * 8)?;
         let head = cut(head_length)?;
-        let parts: Result<Vec<Part>> = lengths.chunks(8).map(|l| cut(number(l)).map(Part::from)).collect();
+        let parts: Result<Vec<Part>> =
+            lengths.into_iter().map(|length| cut(length).map(Part::from)).collect();
         let parts = parts?;
         let mut results = user_code::call(|| codec.decode(head, parts, 1)).map_err(|e| {
             let text =

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::summary::{RankWork, RunSummary, cell, write_headline, write_table};
-use crate::observe::words::count;
+use crate::observe::words::{count, per_second, percent};
 
 /// What one rank did for a farm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -119,8 +119,8 @@ impl fmt::Display for Summary {
             None => {}
         }
         let row = |(rank, report): (usize, &RankReport)| {
-            let share = 100.0 * report.busy.as_secs_f64() / self.elapsed.as_secs_f64().max(1e-9);
-            let (idle, share) = (cell(self.elapsed.saturating_sub(report.busy)), format!("{share:.0} %"));
+            let share = per_second(report.busy.as_secs_f64(), self.elapsed);
+            let (idle, share) = (cell(self.elapsed.saturating_sub(report.busy)), percent(share, 0));
             vec![
                 rank.to_string(),
                 report.tasks.to_string(),

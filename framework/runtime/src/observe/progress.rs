@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::words::short;
+use super::words::{per_second, short};
 use crate::session::Progress;
 
 /// Between two updates of a terminal, and between two lines elsewhere.
@@ -46,8 +46,7 @@ impl Display {
     /// Shows that `done` of `what` (`items`, say) are done, how many a second, and `rest`.
     pub(crate) fn show(&mut self, now: Duration, (done, what): (u64, &str), rest: &str) {
         let (then, before) = std::mem::replace(&mut self.last, (now, done));
-        let span = now.saturating_sub(then).as_secs_f64().max(1e-9);
-        let rate = short((done - before.min(done)) as f64 / span);
+        let rate = short(per_second((done - before.min(done)) as f64, now.saturating_sub(then)));
         let text = format!("{:.1} s  {done} {what}  {rate} {what}/s  {rest}", now.as_secs_f64());
         match &self.bar {
             Some(bar) => {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::event::Event;
-use super::words::{count, seconds};
+use super::words::{count, percent, seconds};
 
 impl Event {
     /// A choice of chunks as a sentence.
@@ -41,9 +41,9 @@ impl Event {
         };
         write!(
             f,
-            "; a task takes {} ± {:.0} %, {alike}, and a message takes {}.",
+            "; a task takes {} ± {}, {alike}, and a message takes {}.",
             seconds(*mean_s),
-            100.0 * deviation_s / mean_s,
+            percent(deviation_s / mean_s, 0),
             seconds(*message_s)
         )
     }
@@ -89,10 +89,10 @@ impl Event {
                 }
                 write!(
                     f,
-                    "; that is a gain of {:.1} %{} (at least {:.1} % is wanted), which would save {} and cost {}",
-                    gain * 100.0,
+                    "; that is a gain of {}{} (at least {} is wanted), which would save {} and cost {}",
+                    percent(*gain, 1),
                     of.gained(),
-                    threshold * 100.0,
+                    percent(*threshold, 1),
                     seconds(*benefit_s),
                     seconds(*cost_s)
                 )?;

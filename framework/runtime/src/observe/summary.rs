@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::words::{count, seconds, short};
+use super::words::{count, per_second, percent, seconds, short};
 
 /// What one rank did in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -65,7 +65,7 @@ pub trait RunSummary: fmt::Display {
 
     /// Items, tasks or units a second, all in all.
     fn throughput(&self) -> f64 {
-        self.work().0 as f64 / self.elapsed().as_secs_f64().max(1e-9)
+        per_second(self.work().0 as f64, self.elapsed())
     }
 
     /// Productive time over available time, by (1) of Siegell and Steenkiste (1997): the time in which ranks had their core and
@@ -92,12 +92,12 @@ pub(crate) fn write_headline(
     let (done, thing) = summary.work();
     write!(
         f,
-        "{kind} {}: {} in {:.3} s, {} {thing}s/s, efficiency {:.1} %; {more}",
+        "{kind} {}: {} in {:.3} s, {} {thing}s/s, efficiency {}; {more}",
         summary.name(),
         count(done, thing),
         summary.elapsed().as_secs_f64(),
         short(summary.throughput()),
-        100.0 * summary.efficiency()
+        percent(summary.efficiency(), 1)
     )
 }
 

@@ -1,24 +1,51 @@
 //! Numbers as people read them.
 
+use std::time::Duration;
+
+/// From one prefix of a unit to the next.
+const STEP: f64 = 1e3;
+
+/// From here on a number is shown with the next prefix, which leaves two figures before the point.
+const MANY: f64 = 10.0 * STEP;
+
 /// A time, or a difference of times, in the unit that suits it.
 pub(crate) fn seconds(s: f64) -> String {
-    match s.abs() {
-        a if a >= 1.0 || a.is_nan() => format!("{s:.3} s"),
-        a if a >= 1e-3 => format!("{:.3} ms", s * 1e3),
-        a if a >= 1e-6 => format!("{:.3} us", s * 1e6),
-        a if a >= 5e-11 => format!("{:.1} ns", s * 1e9),
-        _ => "0 s".to_string(),
+    let (mut value, mut unit) = (s, "s");
+    for smaller in ["ms", "us", "ns"] {
+        if value.abs() < 1.0 {
+            (value, unit) = (value * STEP, smaller);
+        }
+    }
+    let digits = if unit == "ns" { 1 } else { 3 };
+    match format!("{value:.digits$} {unit}") {
+        nothing if nothing.trim_start_matches('-') == "0.0 ns" => "0 s".to_string(),
+        text => text,
     }
 }
 
 /// A number with three figures or so.
 pub(crate) fn short(x: f64) -> String {
-    match x {
-        x if x >= 1e7 => format!("{:.1} M", x / 1e6),
-        x if x >= 1e4 => format!("{:.1} k", x / 1e3),
-        x if x >= 100.0 => format!("{x:.0}"),
-        x => format!("{x:.2}"),
+    let (mut value, mut prefix) = (x, "");
+    for larger in [" k", " M"] {
+        if value >= MANY {
+            (value, prefix) = (value / STEP, larger);
+        }
     }
+    match prefix {
+        "" if x >= 100.0 => format!("{x:.0}"),
+        "" => format!("{x:.2}"),
+        _ => format!("{value:.1}{prefix}"),
+    }
+}
+
+/// A part of a whole, in per cent with this many `decimals`.
+pub(crate) fn percent(part: f64, decimals: usize) -> String {
+    format!("{:.decimals$} %", 100.0 * part)
+}
+
+/// How much of `amount` there is in each second of `time`, however short that is.
+pub(crate) fn per_second(amount: f64, time: Duration) -> f64 {
+    amount / time.max(Duration::from_nanos(1)).as_secs_f64()
 }
 
 /// A number and the name of what is counted: `1 rank`, `3 batches`.
@@ -44,6 +71,19 @@ mod tests {
     fn times_have_the_unit_that_suits_them() {
         let shown = [0.0, 1e-12, 2e-9, 2.5e-6, -0.004, 12.0, f64::INFINITY].map(seconds);
         assert_eq!(shown, ["0 s", "0 s", "2.0 ns", "2.500 us", "-4.000 ms", "12.000 s", "inf s"]);
+    }
+
+    #[test]
+    fn numbers_have_the_prefix_that_suits_them() {
+        let shown = [0.0, 12.345, 123.4, 9999.0, 12_345.0, 9_990_000.0, 12_345_678.0].map(short);
+        assert_eq!(shown, ["0.00", "12.35", "123", "9999", "12.3 k", "9990.0 k", "12.3 M"]);
+        assert_eq!([percent(0.125, 0), percent(1.0 / 3.0, 1)], ["12 %", "33.3 %"]);
+    }
+
+    #[test]
+    fn a_rate_is_finite() {
+        assert_eq!(per_second(3.0, Duration::from_millis(500)), 6.0);
+        assert!(per_second(3.0, Duration::ZERO).is_finite());
     }
 
     #[test]

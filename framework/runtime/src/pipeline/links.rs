@@ -79,10 +79,9 @@ impl LinkMonitor {
             return;
         }
         if let Some(sent) = sent {
-            // As whole nanoseconds: the difference of two large floating-point numbers would be coarse, and that of
-            // two clocks can be negative.
-            let delay = now.as_nanos() as i128 - sent.as_nanos() as i128;
-            traffic.observe(bytes as f64, delay as f64 * 1e-9);
+            // The difference of two large floating-point numbers would be coarse, and that of two clocks can be negative.
+            let delay = now.saturating_sub(sent).as_secs_f64() - sent.saturating_sub(now).as_secs_f64();
+            traffic.observe(bytes as f64, delay);
         }
         match span.since {
             Some(_) if span.messages < SPAN => {}

@@ -118,10 +118,13 @@ impl Sampler {
     }
 }
 
+/// The number of stage 0 among what the compute side does.
+const FIRST_STAGE: usize = 3;
+
 /// What the compute side is doing at this moment; read by the thread that communicates.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// 0: nothing, 1: drawing from the source, 2: feeding the sink, 3 + n: stage n.
+    /// 0: nothing, 1: drawing from the source, 2: feeding the sink, [`FIRST_STAGE`] + n: stage n.
     what: AtomicUsize,
     item: AtomicU64,
 }
@@ -142,7 +145,7 @@ impl Activity {
             Doing::Nothing => (0, 0),
             Doing::Drawing { item } => (1, item),
             Doing::Feeding { item } => (2, item),
-            Doing::Stage { stage, item } => (3 + stage, item),
+            Doing::Stage { stage, item } => (FIRST_STAGE + stage, item),
         };
         self.item.store(item, Ordering::Relaxed);
         self.what.store(what, Ordering::Relaxed);
@@ -154,7 +157,7 @@ impl Activity {
             0 => Doing::Nothing,
             1 => Doing::Drawing { item },
             2 => Doing::Feeding { item },
-            stage => Doing::Stage { stage: stage - 3, item },
+            stage => Doing::Stage { stage: stage - FIRST_STAGE, item },
         }
     }
 }

@@ -157,8 +157,8 @@ impl fmt::Display for Summary {
             let traffic = [
                 cell(report.waiting_input),
                 cell(report.waiting_downstream),
-                format!("{:.3}", report.sent_bytes as f64 / 1e6),
-                format!("{:.3}", report.received_bytes as f64 / 1e6),
+                megabytes(report.sent_bytes),
+                megabytes(report.received_bytes),
             ];
             let ran: Vec<_> = report.stages.iter().enumerate().filter(|(_, s)| s.items > 0).collect();
             if ran.is_empty() {
@@ -183,6 +183,11 @@ impl fmt::Display for Summary {
         let heads = ["rank", "items", "busy", "idle", "stage", "an item", "queue", "no input", "no taker"];
         write_table(f, &[&heads[..], &["sent MB", "recvd MB"]].concat(), &rows)
     }
+}
+
+/// Megabytes in a table.
+fn megabytes(bytes: u64) -> String {
+    format!("{:.3}", bytes as f64 / 1e6)
 }
 
 #[cfg(test)]

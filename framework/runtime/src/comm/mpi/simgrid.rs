@@ -124,7 +124,7 @@ pub(crate) fn charge(flops: f64) {
 pub(crate) fn sleep(time: Duration) {
     match simulator() {
         Some(simulator) => {
-            let micros = time.as_nanos().div_ceil(1000);
+            let micros = time.as_nanos().div_ceil(Duration::from_micros(1).as_nanos());
             let micros = c_uint::try_from(micros).unwrap_or(c_uint::MAX);
             // SAFETY: the function takes any number of microseconds.
             unsafe { (simulator.usleep)(micros) };

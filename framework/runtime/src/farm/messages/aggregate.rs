@@ -1,11 +1,12 @@
 //! Several chunks, or several results, in one message between the master and a sub-master: each as it would travel alone.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use super::tag::Tag;
 use crate::comm::message::frame_header;
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
+use crate::wire::header::header;
 
 /// One of them: its body behind the message's own, and the parts that came with it.
 #[derive(Clone, Debug)]
@@ -16,10 +17,26 @@ pub(crate) struct Entry {
     pub(crate) parts: Vec<Part>,
 }
 
-/// Bytes in front of all: how many chunks members may hold ahead, and how many there are.
-const HEAD: usize = 8;
-/// Bytes for each: rank (4), parts (4), length (8).
-const ENTRY: usize = 16;
+header! {
+    /// In front of all.
+    struct Head {
+        /// How many chunks members may hold ahead.
+        ahead: u32,
+        /// How many entries follow.
+        count: u32,
+    }
+}
+
+header! {
+    /// One of them, in the list before their bodies.
+    struct Listed {
+        by: u32,
+        /// How many parts it has.
+        parts: u32,
+        /// Of its body.
+        length: u64,
+    }
+}
 
 /// Puts them into one message of `tag`, each behind its prefix. `ahead` is for a sub-master: how many chunks its members may hold ahead.
 pub(in super::super) fn encode<const N: usize>(
@@ -28,15 +45,13 @@ pub(in super::super) fn encode<const N: usize>(
     ahead: u32,
     items: Vec<([u8; N], Entry)>,
 ) -> Frame {
-    let bytes: usize = items.iter().map(|(_, item)| ENTRY + N + item.body.len()).sum();
+    let bytes: usize = items.iter().map(|(_, item)| Listed::SIZE + N + item.body.len()).sum();
     let mut head = frame_header(run, tag).to_vec();
-    head.reserve(HEAD + bytes);
-    head.extend_from_slice(&ahead.to_le_bytes());
-    head.extend_from_slice(&(items.len() as u32).to_le_bytes());
+    head.reserve(Head::SIZE + bytes);
+    head.extend_from_slice(&Head { ahead, count: items.len() as u32 }.to_bytes());
     for (_, item) in &items {
-        head.extend_from_slice(&(item.by as u32).to_le_bytes());
-        head.extend_from_slice(&(item.parts.len() as u32).to_le_bytes());
-        head.extend_from_slice(&((N + item.body.len()) as u64).to_le_bytes());
+        let (by, parts) = (item.by as u32, item.parts.len() as u32);
+        head.extend_from_slice(&Listed { by, parts, length: (N + item.body.len()) as u64 }.to_bytes());
     }
     let mut parts = Vec::new();
     for (prefix, item) in items {
@@ -53,28 +68,24 @@ pub(in super::super) fn encode<const N: usize>(
 /// [`ErrorKind::Wire`] if lengths and numbers do not add up to what has come.
 pub(super) fn decode(mut body: Bytes, parts: Vec<Part>) -> Result<(u32, Vec<Entry>)> {
     let torn = |what: &str| Error::new(ErrorKind::Wire, format!("an aggregate of chunks or results {what}"));
-    let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |n, &byte| n << 8 | u64::from(byte));
-    if body.len() < HEAD {
-        return Err(torn("has no header"));
-    }
-    let header = body.split_to(HEAD);
-    let (ahead, count) = (number(&header[..4]) as u32, number(&header[4..]) as usize);
-    let list =
-        count.checked_mul(ENTRY).filter(|&bytes| bytes <= body.len()).ok_or_else(|| torn("is cut short"))?;
-    let list = body.split_to(list);
+    let Head { ahead, count } = Head::read(&body).ok_or_else(|| torn("has no header"))?;
+    body.advance(Head::SIZE);
+    let count = count as usize;
+    let list = count.checked_mul(Listed::SIZE).filter(|&bytes| bytes <= body.len());
+    let list = body.split_to(list.ok_or_else(|| torn("is cut short"))?);
     let mut parts = parts.into_iter();
     let mut items = Vec::with_capacity(count);
-    for entry in list.chunks_exact(ENTRY) {
-        let length = usize::try_from(number(&entry[8..])).unwrap_or(usize::MAX);
+    for Listed { by, parts: wanted, length } in list.chunks_exact(Listed::SIZE).filter_map(Listed::read) {
+        let (by, wanted) = (by as usize, wanted as usize);
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > body.len() {
             return Err(torn("is cut short"));
         }
-        let wanted = number(&entry[4..8]) as usize;
         let parts: Vec<Part> = parts.by_ref().take(wanted).collect();
         if parts.len() < wanted {
             return Err(torn("lacks parts"));
         }
-        items.push(Entry { by: number(&entry[..4]) as usize, body: body.split_to(length), parts });
+        items.push(Entry { by, body: body.split_to(length), parts });
     }
     if !body.is_empty() || parts.next().is_some() {
         return Err(torn("has more than it says"));

@@ -10,7 +10,7 @@ use super::tag::Tag;
 use crate::comm::message::{FRAME_HEADER, frame_header};
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
-use crate::wire::{self, Codec};
+use crate::wire::{self, Codec, header::header};
 
 /// The header of a chunk that is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,10 +64,31 @@ pub(crate) struct ResultHeader {
 const SUSPECT: u32 = 1 << 31;
 /// The same for one that is to be done alone.
 const ALONE: u32 = 1 << 30;
-/// Bytes of the header of a chunk behind the message's own.
-const CHUNK_HEADER: usize = 24;
-/// Bytes of the header of a result behind the message's own, before the list of failures.
-const RESULT_HEADER: usize = 52;
+
+header! {
+    /// Of a chunk, behind the message's own.
+    struct ChunkFields {
+        id: u64, first: u64, count: u32,
+        /// With [`SUSPECT`] and [`ALONE`].
+        attempt: u32,
+    }
+}
+
+header! {
+    /// Of a result, behind the message's own and before the list of failures.
+    struct ResultFields {
+        id: u64, first: u64, count: u32,
+        /// Nanoseconds.
+        took: u64,
+        sum: f64, squares: f64,
+        /// Bytes of the list of failures.
+        listed: u64,
+    }
+}
+
+/// Bytes of the two.
+const CHUNK_HEADER: usize = ChunkFields::SIZE;
+const RESULT_HEADER: usize = ResultFields::SIZE;
 
 /// `tasks` as a message with its header, and what is kept of them.
 pub(crate) fn encode_chunk<I>(
@@ -93,12 +114,7 @@ impl ChunkHeader {
         let suspect = if self.suspect { SUSPECT } else { 0 };
         let alone = if self.alone { ALONE } else { 0 };
         let attempt = self.attempt & !(SUSPECT | ALONE) | suspect | alone;
-        let mut bytes = [0; CHUNK_HEADER];
-        bytes[..8].copy_from_slice(&self.id.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.first.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.count.to_le_bytes());
-        bytes[20..].copy_from_slice(&attempt.to_le_bytes());
-        bytes
+        ChunkFields { id: self.id, first: self.first, count: self.count, attempt }.to_bytes()
     }
 }
 
@@ -118,12 +134,12 @@ pub(super) fn entry(header: ChunkHeader, payload: Payload) -> ([u8; CHUNK_HEADER
 
 /// Reads a chunk's header.
 pub(super) fn decode_chunk(body: Bytes, parts: Vec<Part>) -> Result<(ChunkHeader, Payload)> {
-    let at = Fields::of::<CHUNK_HEADER>(&body, "a chunk")?;
-    let attempt = at.u32(20);
+    let ChunkFields { id, first, count, attempt } =
+        ChunkFields::read(&body).ok_or_else(|| torn("a chunk", &body))?;
     let header = ChunkHeader {
-        id: at.u64(0),
-        first: at.u64(8),
-        count: at.u32(16),
+        id,
+        first,
+        count,
         attempt: attempt & !(SUSPECT | ALONE),
         suspect: attempt & SUSPECT != 0,
         alone: attempt & ALONE != 0,
@@ -143,19 +159,12 @@ pub(crate) fn encode_result<O>(
     let mut head =
         Vec::with_capacity(FRAME_HEADER + RESULT_HEADER + 64 + size_of::<O>().min(1 << 10) * results.len());
     head.extend_from_slice(&frame_header(run, Tag::Done));
-    head.extend_from_slice(&header.id.to_le_bytes());
-    head.extend_from_slice(&header.first.to_le_bytes());
-    head.extend_from_slice(&header.count.to_le_bytes());
-    head.extend_from_slice(&(times.took.as_nanos() as u64).to_le_bytes());
-    head.extend_from_slice(&times.sum.to_le_bytes());
-    head.extend_from_slice(&times.squares.to_le_bytes());
-    head.extend_from_slice(&0u64.to_le_bytes());
-    if !failures.is_empty() {
-        let list = wire::to_bytes(&failures)?;
-        let at = FRAME_HEADER + RESULT_HEADER - 8;
-        head[at..at + 8].copy_from_slice(&(list.len() as u64).to_le_bytes());
-        head.extend_from_slice(&list);
-    }
+    let list = if failures.is_empty() { Vec::new() } else { wire::to_bytes(&failures)? };
+    let (ChunkHeader { id, first, count, .. }, Times { took, sum, squares }) = (header, times);
+    let took = took.as_nanos() as u64;
+    let fields = ResultFields { id, first, count, took, sum, squares, listed: list.len() as u64 };
+    head.extend_from_slice(&fields.to_bytes());
+    head.extend_from_slice(&list);
     let mut parts = Vec::new();
     codec.encode(results, &mut head, &mut parts)?;
     Ok(Frame { head: head.into(), parts })
@@ -167,7 +176,7 @@ impl Entry {
     /// # Errors
     /// [`ErrorKind::Wire`] if the header is torn.
     pub(crate) fn chunk_id(&self) -> Result<u64> {
-        Fields::of::<RESULT_HEADER>(&self.body, "a result").map(|at| at.u64(0))
+        ResultFields::read(&self.body).map(|fields| fields.id).ok_or_else(|| torn("a result", &self.body))
     }
 
     /// Reads the header of a result. The results are still as their codec wrote them.
@@ -180,42 +189,21 @@ impl Entry {
 }
 
 fn read_result(body: Bytes, parts: Vec<Part>) -> Result<(ResultHeader, Payload)> {
-    let at = Fields::of::<RESULT_HEADER>(&body, "a result")?;
-    let listed = usize::try_from(at.u64(44)).unwrap_or(usize::MAX);
+    let ResultFields { id, first, count, took, sum, squares, listed } =
+        ResultFields::read(&body).ok_or_else(|| torn("a result", &body))?;
+    let listed = usize::try_from(listed).unwrap_or(usize::MAX);
     let end = listed
         .checked_add(RESULT_HEADER)
         .filter(|&end| end <= body.len())
         .ok_or_else(|| torn("a result", &body))?;
-    let count = at.u32(16);
     let failures: Vec<Failure> =
         if listed == 0 { Vec::new() } else { wire::from_bytes(&body[RESULT_HEADER..end])? };
     if !failures.is_sorted_by(|a, b| a.place < b.place) || failures.last().is_some_and(|f| f.place >= count) {
         return Err(Error::new(ErrorKind::Wire, "the failed tasks of a result are not in order"));
     }
-    let times = Times {
-        took: Duration::from_nanos(at.u64(20)),
-        sum: f64::from_bits(at.u64(28)),
-        squares: f64::from_bits(at.u64(36)),
-    };
-    let done = ResultHeader { id: at.u64(0), first: at.u64(8), count, failures, times };
+    let times = Times { took: Duration::from_nanos(took), sum, squares };
+    let done = ResultHeader { id, first, count, failures, times };
     Ok((done, Payload { head: body.slice(end..), parts }))
-}
-
-/// The numbers of a header.
-struct Fields<'a>(&'a [u8]);
-
-impl<'a> Fields<'a> {
-    fn of<const N: usize>(body: &'a Bytes, what: &str) -> Result<Self> {
-        body.first_chunk::<N>().map(|header| Fields(header)).ok_or_else(|| torn(what, body))
-    }
-
-    fn u32(&self, at: usize) -> u32 {
-        u32::from_le_bytes([self.0[at], self.0[at + 1], self.0[at + 2], self.0[at + 3]])
-    }
-
-    fn u64(&self, at: usize) -> u64 {
-        u64::from(self.u32(at)) | u64::from(self.u32(at + 4)) << 32
-    }
 }
 
 fn torn(what: &str, body: &Bytes) -> Error {

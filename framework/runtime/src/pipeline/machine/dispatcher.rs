@@ -1,6 +1,7 @@
 //! Brings batches and free replicas together.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// A sender keeps a batch if it finishes it within this multiple of the time that the best other receiver needs: sending costs
 /// something, and idle receivers more.
@@ -89,7 +90,8 @@ impl Dispatcher {
             entry.working = items;
         }
         entry.open += batches;
-        let (mean, deviation) = (time.mean as f64 * 1e-9, time.deviation as f64 * 1e-9);
+        let [mean, deviation] =
+            [time.mean, time.deviation].map(|nanos| Duration::from_nanos(nanos).as_secs_f64());
         if mean > 0.0 {
             entry.service_time = Some(mean);
             entry.spread = Some(deviation / mean).filter(|spread| *spread > 0.0).or(entry.spread);

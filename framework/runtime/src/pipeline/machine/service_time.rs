@@ -65,13 +65,18 @@ impl ServiceTime {
 
     /// Nanoseconds for an item, 0 while that is not known.
     pub(super) fn nanos(&self) -> u64 {
-        (self.mean * 1e9) as u64
+        nanos(self.mean)
     }
 
     /// How far one item differs from another: its standard deviation in nanoseconds, 0 while that is not known.
     pub(super) fn deviation(&self) -> u64 {
-        (self.variance.sqrt() * 1e9) as u64
+        nanos(self.variance.sqrt())
     }
+}
+
+/// Whole nanoseconds of a time in seconds.
+fn nanos(seconds: f64) -> u64 {
+    (seconds * 1e9) as u64
 }
 
 #[cfg(test)]

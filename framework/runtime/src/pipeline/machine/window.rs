@@ -24,6 +24,8 @@ const MARGIN: f64 = 1.5;
 const MOST_BATCHES: f64 = 4096.0;
 /// Part of the newest value in a decayed mean: about ten batches back count.
 const FRESH: f64 = 0.2;
+/// The same of what is wanted over a longer time: about forty.
+const FRESH_LONG: f64 = FRESH / 4.0;
 
 /// Batches that may be in flight at least, so that each of `hosts` replicas has what it computes and `ahead` more.
 pub(super) fn floor(hosts: usize, ahead: usize) -> usize {
@@ -177,10 +179,10 @@ impl Window {
         let (count, service) = (count.max(1) as f64, service.as_secs_f64());
         let item = service / count;
         self.item_time = Some(self.item_time.map_or(item, |old| old + FRESH * (item - old)));
-        self.slowest = (self.slowest * (1.0 - FRESH / 4.0)).max(service);
+        self.slowest = (self.slowest * (1.0 - FRESH_LONG)).max(service);
         self.mean_service +=
-            if self.consumed == 1 { service } else { FRESH / 4.0 * (service - self.mean_service) };
-        self.item_bytes = (self.item_bytes * (1.0 - FRESH / 4.0)).max(bytes as f64 / count);
+            if self.consumed == 1 { service } else { FRESH_LONG * (service - self.mean_service) };
+        self.item_bytes = (self.item_bytes * (1.0 - FRESH_LONG)).max(bytes as f64 / count);
         if let Some(per_second) = self.rate.count(now) {
             // A batch waits at each replica behind those asked for ahead.
             let residence = self.slowest * (self.plan.ahead + 1) as f64;

@@ -5,6 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Bytes of a kibibyte.
+pub(super) const KIB: u64 = 1 << 10;
+
 /// Bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Memory {
@@ -15,8 +18,8 @@ pub(super) struct Memory {
 /// Reads `/proc` and the cgroup files below `root`; what is missing bounds nothing.
 pub(super) fn read(root: &Path) -> Memory {
     let info = fs::read_to_string(root.join("proc/meminfo")).unwrap_or_default();
-    let total = entry(&info, "MemTotal:").map_or(0, |kib| kib * 1024);
-    let available = entry(&info, "MemAvailable:").or(entry(&info, "MemFree:")).map_or(0, |kib| kib * 1024);
+    let total = entry(&info, "MemTotal:").map_or(0, |kib| kib * KIB);
+    let available = entry(&info, "MemAvailable:").or(entry(&info, "MemFree:")).map_or(0, |kib| kib * KIB);
     let node = Memory { total, available };
     groups(root).iter().filter_map(|group| limit(group)).fold(node, |memory, limit| Memory {
         total: memory.total.min(limit.total),

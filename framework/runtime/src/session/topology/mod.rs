@@ -129,10 +129,10 @@ impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (mut value, mut unit) = (self.0 as f64, "B");
         for larger in ["KiB", "MiB", "GiB", "TiB"] {
-            if value < 1024.0 {
+            if value < memory::KIB as f64 {
                 break;
             }
-            (value, unit) = (value / 1024.0, larger);
+            (value, unit) = (value / memory::KIB as f64, larger);
         }
         let digits = if value.fract() == 0.0 { 0 } else { 1 };
         write!(f, "{value:.digits$} {unit}")
