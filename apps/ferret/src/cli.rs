@@ -140,7 +140,7 @@ struct VaryArgs {
     /// Copies of each of the four kinds that every image gets
     #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1000))]
     copies: u32,
-    /// Enlarge copies until their longer side has so many pixels, as a camera would take the picture
+    /// Enlarge copies until their longer side has this number of pixels, as a camera would take the picture
     #[arg(long, default_value_t = 1, value_name = "PIXELS", value_parser = clap::value_parser!(u32).range(1..=4096))]
     side: u32,
     /// Seed: the same seed makes the same copies
