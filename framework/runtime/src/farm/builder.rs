@@ -130,12 +130,40 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     }
 
     /// How tasks are put together to chunks; [`Chunking::Auto`] unless it is set.
+    ///
+    /// ```
+    /// use armature::farm::{Chunking, Farm};
+    ///
+    /// let summary = armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     let mut farm = Farm::new("square", |x: u64| x * x).chunking(Chunking::Fixed(25));
+    ///     Ok(farm.collect(session, 0..100)?.map(|(_, summary)| summary))
+    /// })?.unwrap();
+    /// assert_eq!((summary.tasks, summary.chunks), (100, 4));
+    /// # Ok::<(), armature::Error>(())
+    /// ```
     pub fn chunking(mut self, chunking: Chunking) -> Self {
         self.options.chunking = chunking;
         self
     }
 
     /// Hands results to the sink as they come. Without it they come in the order of the tasks.
+    ///
+    /// ```
+    /// use std::sync::Mutex;
+    ///
+    /// use armature::farm::Farm;
+    ///
+    /// let squares = Mutex::new(Vec::new());
+    /// armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     let mut farm = Farm::new("square", |x: u64| x * x).unordered();
+    ///     farm.for_each(session, 0..5, |_, square| squares.lock().unwrap().extend(square))?;
+    ///     Ok(())
+    /// })?;
+    /// let mut squares = squares.into_inner().unwrap();
+    /// squares.sort();
+    /// assert_eq!(squares, [0, 1, 4, 9, 16]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
     pub fn unordered(mut self) -> Self {
         self.options.ordered = false;
         self
@@ -146,6 +174,18 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// The death of a process in a task counts as a failure of it, where the launcher lets the others go on. Rank 0 tries no
     /// task that others have died of, and the last worker none that two have: such a task may have failed after fewer
     /// attempts. Where it is not known which task of several it was, each is tried alone first.
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    ///
+    /// // A task that never succeeds is tried once and three times more.
+    /// let summary = armature::run(&armature::Config::new(), |session| {
+    ///     let mut farm = Farm::try_new("odd", |x: u64| if x % 2 == 1 { Ok(x) } else { Err("even".into()) }).retries(3);
+    ///     Ok(farm.for_each(session, [1, 2, 3], |_, _| ())?)
+    /// })?.unwrap();
+    /// assert_eq!((summary.failed, summary.retried), (1, 3));
+    /// # Ok::<(), armature::Error>(())
+    /// ```
     pub fn retries(mut self, retries: u32) -> Self {
         self.options.retries = retries;
         self
@@ -153,12 +193,33 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
 
     /// Ends the job when a task has failed at every attempt. Without it the sink gets it as a
     /// [`FailedTask`](super::FailedTask).
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    ///
+    /// let error = armature::run(&armature::Config::new(), |session| {
+    ///     let mut farm = Farm::try_new("odd", |x: u64| if x % 2 == 1 { Ok(x) } else { Err("even".into()) }).fail_fast();
+    ///     Ok(farm.for_each(session, [1, 2, 3], |_, _| ())?)
+    /// }).unwrap_err();
+    /// assert!(error.to_string().contains("even"), "{error}");
+    /// ```
     pub fn fail_fast(mut self) -> Self {
         self.options.fail_fast = true;
         self
     }
 
     /// Leaves rank 0 to handing out and collecting, where there are other ranks. Without it rank 0 does tasks, too.
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    ///
+    /// let summary = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let mut farm = Farm::new("square", |x: u64| x * x).dedicated_master();
+    ///     Ok(farm.collect(session, 0..100)?.map(|(_, summary)| summary))
+    /// })?.unwrap();
+    /// assert_eq!((summary.ranks[0].tasks, summary.workers()), (0, 2));
+    /// # Ok::<(), armature::Error>(())
+    /// ```
     pub fn dedicated_master(mut self) -> Self {
         self.options.dedicated = true;
         self
@@ -168,6 +229,17 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     ///
     /// The number is changed while the farm runs, unless [`balance`](Farm::balance) says otherwise: workers beyond those that
     /// pay are parked, and woken when they pay.
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    ///
+    /// let summary = armature::run(&armature::Config::new().ranks(4), |session| {
+    ///     let mut farm = Farm::new("square", |x: u64| x * x).workers(2).balance(armature::Balance::Off);
+    ///     Ok(farm.collect(session, 0..100)?.map(|(_, summary)| summary))
+    /// })?.unwrap();
+    /// assert_eq!((summary.started_with, summary.ended_with), (2, 2));
+    /// # Ok::<(), armature::Error>(())
+    /// ```
     pub fn workers(mut self, workers: usize) -> Self {
         self.options.workers = Some(workers);
         self

@@ -146,12 +146,36 @@ impl<'p, T: Item> Pipeline<'p, T> {
     ///
     /// Stages with state between items, and stages that write in order, are serial. Behind the source, where there is no stage
     /// yet, it is an error when the pipeline is run.
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// let sums = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let mut sum = 0;
+    ///     let sums = Pipeline::source("numbers", || 1..5u64).map("sum", move |x| { sum += x; sum }).serial();
+    ///     Ok(sums.collect().run(session)?)
+    /// })?.unwrap().0;
+    /// assert_eq!(sums, [1, 3, 6, 10]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
     pub fn serial(self) -> Self {
         self.declare("serial", |stage| stage.serial = true)
     }
 
     /// Declares the stage added last to be serial and to run on rank 0, because it touches what only rank 0
     /// has (files, a terminal). Behind the source it is an error when the pipeline is run.
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// let ranks = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let rank = session.rank();
+    ///     let where_it_ran = Pipeline::source("numbers", || 0..4u64).map("rank", move |_| rank).at_root();
+    ///     Ok(where_it_ran.collect().run(session)?)
+    /// })?.unwrap().0;
+    /// assert_eq!(ranks, [0, 0, 0, 0]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
     pub fn at_root(self) -> Self {
         self.declare("at_root", |stage| (stage.serial, stage.at_root) = (true, true))
     }

@@ -53,12 +53,34 @@ pub(crate) struct Options {
 
 impl<C> Runnable<'_, C> {
     /// What the pipeline is called in summaries and messages: as its source unless it is set.
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// let summary = armature::run(&armature::Config::new().ranks(1), |session| {
+    ///     let pipeline = Pipeline::source("numbers", || 0..100u64).map("square", |x| x * x).for_each("drop", |_| ());
+    ///     Ok(pipeline.name("squares").run(session)?)
+    /// })?.unwrap();
+    /// assert_eq!(summary.name, "squares");
+    /// # Ok::<(), armature::Error>(())
+    /// ```
     pub fn name(mut self, name: &str) -> Self {
         self.def.options.name = Some(name.to_string());
         self
     }
 
     /// Which rank runs which stage; [`MappingChoice::Auto`] unless it is set.
+    ///
+    /// ```
+    /// use armature::pipeline::{MappingChoice, Pipeline};
+    ///
+    /// let summary = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let pipeline = Pipeline::source("numbers", || 0..100u64).map("square", |x| x * x).for_each("drop", |_| ());
+    ///     Ok(pipeline.mapping(MappingChoice::Text("square@1,2".into())).run(session)?)
+    /// })?.unwrap();
+    /// assert_eq!((summary.mapping_text.as_str(), summary.ranks[0].stages[0].items), ("square@1,2", 0));
+    /// # Ok::<(), armature::Error>(())
+    /// ```
     pub fn mapping(mut self, mapping: MappingChoice) -> Self {
         self.def.mapping = mapping;
         self
@@ -69,12 +91,35 @@ impl<C> Runnable<'_, C> {
     /// May be called several times. For experiments and tests, and for streams whose changes are known in advance;
     /// otherwise the framework finds out by itself when another mapping is worth it
     /// ([`Balance::Live`](crate::Balance::Live)).
+    ///
+    /// ```
+    /// use armature::pipeline::{MappingChoice, Pipeline};
+    ///
+    /// let summary = armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     let pipeline = Pipeline::source("numbers", || 0..100u64).map("square", |x| x * x).for_each("drop", |_| ());
+    ///     Ok(pipeline.mapping(MappingChoice::Serial).remap_after(10, MappingChoice::Text("square@1".into())).run(session)?)
+    /// })?.unwrap();
+    /// assert_eq!((summary.delivered, summary.remaps.len()), (100, 1));
+    /// # Ok::<(), armature::Error>(())
+    /// ```
     pub fn remap_after(mut self, items: u64, mapping: MappingChoice) -> Self {
         self.def.remaps.push((items, mapping));
         self
     }
 
     /// How items are handed to the replicas of a stage; on demand unless it is set.
+    ///
+    /// ```
+    /// use armature::pipeline::{Dispatch, MappingChoice, Pipeline};
+    ///
+    /// let summary = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let pipeline = Pipeline::source("numbers", || 0..100u64).map("square", |x| x * x).for_each("drop", |_| ());
+    ///     Ok(pipeline.mapping(MappingChoice::Text("square@1,2".into())).dispatch(Dispatch::RoundRobin).batch(armature::BatchMode::Fixed(10)).run(session)?)
+    /// })?.unwrap();
+    /// let items: Vec<u64> = summary.ranks.iter().map(|rank| rank.stages[0].items).collect();
+    /// assert_eq!(items, [0, 50, 50]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
     pub fn dispatch(mut self, dispatch: Dispatch) -> Self {
         self.def.dispatch = dispatch;
         self
