@@ -13,7 +13,7 @@ pub struct PipelineArgs {
     /// or a file with a mapping such as `first@0 | second+third@0,1,2`
     #[arg(long, default_value = "auto", value_name = "auto|serial|orderly|FILE")]
     mapping: String,
-    /// Change to another mapping as soon as so many results have arrived; may be given several times
+    /// Change to this mapping as soon as ITEMS results have arrived; may be given several times
     #[arg(long, value_name = "ITEMS:serial|orderly|FILE", value_parser = parse_remap)]
     remap: Vec<(u64, MappingChoice)>,
     #[command(flatten)]

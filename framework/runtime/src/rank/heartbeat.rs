@@ -15,6 +15,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::session::Config;
 use crate::wire;
 
+/// Signs of life within a limit of silence, at least: where one comes late, the next ones are still in time.
+const SIGNS_PER_LIMIT: u32 = 4;
+
 /// What a rank says of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Sign {
@@ -88,7 +91,7 @@ impl Heartbeat {
         for rank in 0..size {
             endpoint.heard_now(rank);
         }
-        let every = HEARTBEAT_PERIOD.min(config.peer_limit / 4);
+        let every = HEARTBEAT_PERIOD.min(config.peer_limit / SIGNS_PER_LIMIT);
         Heartbeat {
             name,
             every,
@@ -103,7 +106,7 @@ impl Heartbeat {
 
     /// From now on gives signs of life often enough for ranks that wait for so long.
     pub(crate) fn hurry(&mut self, limit: Duration) {
-        let every = self.every.min(limit / 4);
+        let every = self.every.min(limit / SIGNS_PER_LIMIT);
         self.next -= self.every - every;
         self.every = every;
     }
