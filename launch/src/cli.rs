@@ -21,7 +21,7 @@ use crate::hostfile::Hostfile;
 use crate::plan::{self, PlanWorkflow};
 use crate::say::say;
 use crate::supervise::{self, Terms};
-use crate::{Mpi, detect, explain, stage};
+use crate::{Mpi, detect, explain, stage, workflow};
 
 /// How long all ranks may take to start and find each other, unless the user says so: longer than a large job on a busy
 /// machine takes, or a program to read its input first; a job that hangs at its start costs as much of its allocation.
@@ -41,6 +41,8 @@ enum Action {
     Explain(Explain),
     #[command(subcommand)]
     Plan(Plan),
+    #[command(subcommand)]
+    Workflow(WorkflowAction),
 }
 
 /// Plan what is to be run, for a platform that need not be there.
@@ -64,6 +66,16 @@ enum Plan {
 /// option or hostfile; 127 if the program or the launcher is missing; 1 if something else went wrong before the start.
 #[derive(Debug, Args)]
 struct Run {
+    #[command(flatten)]
+    launch: LaunchArgs,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "APP")]
+    command: Vec<OsString>,
+}
+
+/// How a job is started.
+#[derive(Debug, Args)]
+struct LaunchArgs {
     /// Number of ranks [default: the slots of the hostfile or batch job, or this machine's cores]
     #[arg(short = 'n', long = "ranks", value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Option<u32>,
@@ -106,9 +118,31 @@ struct Run {
     /// Print the command before it is started
     #[arg(short, long)]
     verbose: bool,
-    /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "APP")]
-    command: Vec<OsString>,
+}
+
+/// Run workflows, and see what their tasks wrote.
+#[derive(Debug, Subcommand)]
+enum WorkflowAction {
+    Run(RunWorkflow),
+    Output(workflow::Output),
+}
+
+/// Run a workflow's commands, or replay what was measured, on the ranks of this machine, of a hostfile or of the batch job around it.
+///
+/// The workflow is read first, so that a fault in it is told before anything starts. Then the program armature-workflow is started as by
+/// `armature run`: on each rank it runs one task at a time. Its options follow FILE: armature-workflow --help shows them.
+///
+/// Exit code: 0 when all tasks are done; 1 if one has failed, or the job has; otherwise as with armature run.
+#[derive(Debug, Args)]
+struct RunWorkflow {
+    #[command(flatten)]
+    launch: LaunchArgs,
+    /// The program that runs the tasks [default: armature-workflow beside this program, or in the PATH]
+    #[arg(long, value_name = "PROGRAM")]
+    program: Option<PathBuf>,
+    /// The workflow, and options of armature-workflow
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "FILE")]
+    arguments: Vec<OsString>,
 }
 
 /// Say what was decided in a run, and why, from the events that it logged.
@@ -132,8 +166,12 @@ pub fn main() -> ExitCode {
         return code;
     }
     let result = match Cli::parse().command {
-        Action::Run(run) => start(run),
+        Action::Run(run) => start(run.launch, run.command),
         Action::Explain(Explain { directory, all }) => tell(&directory, all),
+        Action::Workflow(WorkflowAction::Run(run)) => {
+            workflow::command(run.program, run.arguments).and_then(|command| start(run.launch, command))
+        }
+        Action::Workflow(WorkflowAction::Output(asked)) => workflow::output(&asked),
         Action::Plan(Plan::Workflow(asked)) => plan::run(&asked).and_then(|text| print(&text)),
     };
     match result {
@@ -160,19 +198,19 @@ fn print(text: &str) -> Result<u8, LaunchError> {
     }
 }
 
-fn start(run: Run) -> Result<u8, LaunchError> {
+fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
     let hosts = run.hostfile.as_deref().map(Hostfile::read).transpose()?;
     let environment = Environment::survey(hosts.is_some());
-    let name = run.command[0].to_string_lossy().into_owned();
+    let name = command[0].to_string_lossy().into_owned();
     let program = detect::program(&name, &search_path())?;
     let mpi = match run.mpi {
         Some(mpi) => mpi,
         None => detect::mpi_of(&program, &environment)?,
     };
     let ranks = run.ranks.map(|n| usize::try_from(n).unwrap_or(usize::MAX));
-    let Run { bind, launcher, recover, restarts, start_limit, .. } = run;
+    let LaunchArgs { bind, launcher, recover, restarts, start_limit, .. } = run;
     let job_status = recover || restarts > 0 || run.job_status.is_some() || start_limit.is_some();
-    let job = Job::new(program, run.command.into_iter().skip(1));
+    let job = Job::new(program, command.into_iter().skip(1));
     let job = Job { ranks, hosts, bind, launcher, recover, job_status, ..job };
     let line = command_line(&job, mpi, &environment)?;
     if let Some(warning) = &line.warning {
@@ -263,6 +301,6 @@ mod tests {
         let args = ["armature", "run", "-n", "6", "ferret", "query", "-k", "10", "--dry-run"];
         let Action::Run(run) = Cli::try_parse_from(args).unwrap().command else { panic!("another command") };
         assert_eq!(run.command, ["ferret", "query", "-k", "10", "--dry-run"]);
-        assert!(!run.dry_run);
+        assert!(!run.launch.dry_run);
     }
 }

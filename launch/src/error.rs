@@ -42,6 +42,8 @@ pub enum LaunchError {
     },
     /// A workflow, or the platform that it is planned for, cannot be understood.
     Workflow(armature_workflow_files::Error),
+    /// What a workflow's tasks wrote cannot be read.
+    Outputs(armature_commands::Error),
     /// There is no plan.
     Plan(armature_planner::Error),
     /// A workflow has no task of this name.
@@ -78,6 +80,7 @@ impl LaunchError {
             | LaunchError::AmbiguousMpi(_)
             | LaunchError::Events(_)
             | LaunchError::Workflow(_)
+            | LaunchError::Outputs(_)
             | LaunchError::Unreadable { .. }
             | LaunchError::NoTask { .. }
             | LaunchError::NoMemory { .. }
@@ -101,6 +104,7 @@ impl fmt::Display for LaunchError {
             LaunchError::Hostfile(error) => error.fmt(f),
             LaunchError::Events(error) | LaunchError::JobStatus(error) => error.fmt(f),
             LaunchError::Workflow(error) => error.fmt(f),
+            LaunchError::Outputs(error) => error.fmt(f),
             LaunchError::Unreadable { what, file, source } => {
                 write!(f, "cannot read the {what} {}: {source}", file.display())
             }
@@ -158,6 +162,7 @@ impl std::error::Error for LaunchError {
             LaunchError::Hostfile(error) => Some(error),
             LaunchError::Events(error) | LaunchError::JobStatus(error) => Some(error),
             LaunchError::Workflow(error) => Some(error),
+            LaunchError::Outputs(error) => Some(error),
             LaunchError::Plan(error) => Some(error),
             LaunchError::Io { source, .. } | LaunchError::Unreadable { source, .. } => Some(source),
             _ => None,

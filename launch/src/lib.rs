@@ -10,7 +10,7 @@
 //! 4. [`execute`] runs it, hands signals and the exit code through and keeps the time limit. A job whose job status counts is
 //!    run by [`mod@supervise`].
 //!
-//! `armature plan workflow FILE` plans a workflow for a platform.
+//! `armature plan workflow FILE` plans a workflow for a platform, `armature workflow run FILE` runs one.
 //!
 //! `armature explain DIR` says what was decided in a run, from its event log: [`mod@explain`].
 //!
@@ -36,6 +36,7 @@ mod plan;
 mod say;
 mod stage;
 pub mod supervise;
+mod workflow;
 
 pub use error::LaunchError;
 

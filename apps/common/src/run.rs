@@ -19,6 +19,11 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
+    /// How many ranks there are as threads, where there is no MPI.
+    pub fn ranks(&self) -> usize {
+        self.ranks.map_or(1, usize::from)
+    }
+
     /// The settings of the environment with these on top.
     ///
     /// # Errors

@@ -34,7 +34,7 @@ const END: Duration = Duration::from_secs(5);
 pub struct Starter {
     connection: Connection<FromStarter>,
     guard: Child,
-    grace: Duration,
+    options: Options,
     is_ready: bool,
 }
 
@@ -69,6 +69,10 @@ impl Options {
     pub fn cores(mut self, cores: u32) -> Self {
         self.cores = cores.max(1);
         self
+    }
+
+    fn setup(&self) -> Setup {
+        Setup { output: self.output.clone(), cores: self.cores, grace: self.grace }
     }
 
     /// How long a command's processes have between SIGTERM and SIGKILL when they are to end.
@@ -121,11 +125,22 @@ impl Starter {
         command.env(VARIABLE, GUARD).stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
         let guard = command.spawn().map_err(start("start this program once more"))?;
         let mut connection = Connection::new(ours).map_err(start("set up a socket"))?;
-        let Options { output, cores, grace } = options.clone();
-        connection.queue(&ToStarter::Setup(Setup { output, cores, grace }))?;
-        let mut starter = Starter { connection, guard, grace, is_ready: false };
+        let setup = options.setup();
+        connection.queue(&ToStarter::Setup(setup))?;
+        let mut starter = Starter { connection, guard, options: options.clone(), is_ready: false };
         starter.flush()?;
         Ok(starter)
+    }
+
+    /// Says where the output of commands goes that are run from now on: a rank knows its number, and so the name of its file, only when
+    /// the job has begun. That the file cannot be written to is noticed by [`events`](Starter::events).
+    ///
+    /// # Errors
+    /// [`ErrorKind::Dead`] if the starter has died.
+    pub fn output(&mut self, file: impl Into<PathBuf>) -> Result<()> {
+        self.options.output = Some(file.into());
+        self.connection.queue(&ToStarter::Setup(self.options.setup()))?;
+        self.flush()
     }
 
     /// Asks for a command. It starts when the cores that it needs are free of those that were asked for before.
@@ -195,7 +210,7 @@ impl Starter {
 
     fn end(&mut self) -> Result<()> {
         self.connection.close();
-        match self.exit_within(self.grace.saturating_add(END)) {
+        match self.exit_within(self.options.grace.saturating_add(END)) {
             Some(_) => Ok(()),
             None => Err(Error::new(ErrorKind::Dead, "the starter of commands does not end its commands")),
         }

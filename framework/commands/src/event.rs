@@ -34,7 +34,8 @@ pub struct Ended {
     /// What all its processes computed, those included whose end nobody waited for.
     pub cpu_time: Duration,
     /// Most memory that its processes held together, in bytes. The tree is looked at every now and then; of a process that ends
-    /// before the first look it is what the system counted for the largest one.
+    /// before the first look it is what the system counted for the largest one, and never
+    /// less than what the starter itself holds, some megabytes.
     pub peak_memory: u64,
     /// Bytes of output that could not be written.
     pub lost_output: u64,

@@ -15,7 +15,7 @@ use crate::request::{Destination, Input, Program, Request};
 /// What a caller says.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ToStarter {
-    /// Comes first, and once.
+    /// Comes first, and once more when the output file changes.
     Setup(Setup),
     Run(Box<Request>),
     Cancel(u64),

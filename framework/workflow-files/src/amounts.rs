@@ -18,8 +18,14 @@ const MEMORY: [(&str, u64); 9] = [
 /// Units of time, in seconds.
 const TIME: [(&str, u64); 4] = [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400)];
 
-/// Bytes: `"2 GiB"`, `"500MB"`, `"123"`.
-pub(crate) fn bytes(text: &str) -> Option<u64> {
+/// Bytes as people write them; `None` for what is no amount, or more than fits.
+///
+/// ```
+/// use armature_workflow_files::bytes;
+/// assert_eq!([bytes("2 GiB"), bytes("500MB"), bytes("123")], [Some(2 << 30), Some(500_000_000), Some(123)]);
+/// assert_eq!(bytes("1.5 GB"), None);
+/// ```
+pub fn bytes(text: &str) -> Option<u64> {
     amount(text, &MEMORY)
 }
 

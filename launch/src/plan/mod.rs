@@ -13,6 +13,7 @@ use armature_files::output;
 use armature_planner::workflow::{BestPlan, Cluster, PlanOptions, TaskMemory, Workflow, plan};
 use armature_workflow_files::Description;
 use clap::Args;
+pub(crate) use input::workflow as read_workflow;
 
 use crate::error::LaunchError;
 

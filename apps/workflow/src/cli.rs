@@ -1,0 +1,286 @@
+//! The command line.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use armature::farm::Farm;
+use armature::workflow::{PlanOptions, Summary, TaskMemory, Workflow};
+use armature::{BoxError, Session};
+use armature_apps::run::RunArgs;
+use armature_apps::spin;
+use armature_apps::terminal::{print, tell};
+use armature_commands::{Options, Starter};
+use armature_workflow_files::{Description, Format, to_wfformat};
+use clap::Parser;
+
+use crate::command::{Commands, Settings};
+use crate::prepare::{self, COMMAND, Scale, TOIL};
+use crate::record;
+use crate::rescue::Rescue;
+use crate::toil::{Pace, Toil};
+
+/// Operations that count as a second of simulated work.
+const SIMULATED_SPEED: f64 = 1e9;
+
+/// Run the tasks of a workflow on the ranks of this job: its commands, or a replay of what was measured.
+///
+///   armature workflow run align.dag
+///   mpirun -n 4 armature-workflow align.dag --outputs logs --trace run.json
+///   mpirun -n 4 armature-workflow rnaseq.json --toil --time-scale 0.001 --memory-scale 0.01
+///
+/// The workflow is a file in WfFormat, a .dag of pegasus-mpi-cluster, dot or TOML. Each rank runs one task at a time. Commands run in one
+/// directory, which all ranks share; a task that has ended is noted in the rescue file, and a run that is started again leaves it out.
+///
+/// A task that fails is tried again; if it fails for good, all that do not depend on it are run, and the exit code is 1.
+#[derive(Debug, Parser)]
+#[command(version, verbatim_doc_comment)]
+struct Cli {
+    /// The workflow
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The directory in which commands run
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    directory: PathBuf,
+    /// Where what commands write, and what was measured of them, is kept [default: FILE.outputs]
+    #[arg(long, value_name = "DIR")]
+    outputs: Option<PathBuf>,
+    /// The rescue file, which goes when all is done [default: FILE.rescue]
+    #[arg(long, value_name = "FILE")]
+    rescue: Option<PathBuf>,
+    /// Write a trace of the run in WfFormat 1.6: run time, peak memory and machine of each command
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// How often a task is tried whose description does not say
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    tries: u32,
+    /// End the job when more tasks than this have failed for good [default: go on as long as there is something to do]
+    #[arg(short, long, value_name = "N")]
+    max_failures: Option<usize>,
+    /// Memory of a rank for its task, as in 4GiB [default: as much as tasks need]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory: Option<u64>,
+    /// End a command that holds more memory than its task says, and try it with twice as much, as often as it may be tried
+    #[arg(long)]
+    enforce_memory: bool,
+    /// Give tasks to whichever rank is free, without a plan
+    #[arg(long)]
+    unplanned: bool,
+    /// Run no command, but compute as long, hold as much memory and pass on as many bytes as was measured
+    #[arg(long)]
+    toil: bool,
+    /// With --toil: sleep instead of computing
+    #[arg(long, requires = "toil")]
+    sleep: bool,
+    /// With --toil: this part of the times
+    #[arg(long, requires = "toil", value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    time_scale: f64,
+    /// With --toil: this part of the memory
+    #[arg(long, requires = "toil", value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    memory_scale: f64,
+    /// With --toil: this part of the sizes of files
+    #[arg(long, requires = "toil", value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+    size_scale: f64,
+    /// Show at the end what every rank did
+    #[arg(long)]
+    summary: bool,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=1e6).contains(number));
+    number.ok_or_else(|| "expected a number from 0 to 1000000".into())
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let bytes = armature_workflow_files::bytes(text).filter(|&bytes| bytes > 0);
+    bytes.ok_or_else(|| "expected bytes, more than 0, such as 500MB or 4GiB".into())
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    armature_apps::run::end("armature-workflow", run(&Cli::parse()))
+}
+
+fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
+    let (described, format) = prepare::read(&args.file)?;
+    let summary = if args.toil { toil(args, &described, format) } else { commands(args, described, format) }?;
+    let Some(summary) = summary else { return Ok(()) };
+    if args.summary {
+        tell(&summary);
+    }
+    let Summary { tasks, skipped, .. } = &summary;
+    print(format_args!("{tasks} tasks are done, after {:.3} s\n", summary.elapsed.as_secs_f64()))?;
+    if summary.failed.is_empty() {
+        return Ok(());
+    }
+    summary.failed.iter().for_each(|failed| tell(format_args!("failed: {failed}")));
+    Err(format!("{} tasks have failed, and {skipped} that depend on them were not run", summary.failed.len())
+        .into())
+}
+
+/// The workflow with what the command line says.
+fn set_up(args: &Cli, description: Description, task_memory: TaskMemory) -> Workflow<'static> {
+    let mut options = PlanOptions::default();
+    options.memory.task_memory = task_memory;
+    let mut workflow = Workflow::new(description).retries(args.tries - 1).plan(options);
+    if args.unplanned {
+        workflow = workflow.unplanned();
+    }
+    if let Some(memory) = args.memory {
+        workflow = workflow.memory(memory);
+    }
+    workflow.max_failures(args.max_failures.unwrap_or(usize::MAX))
+}
+
+fn toil(args: &Cli, described: &Description, format: Format) -> Result<Option<Summary>, Box<dyn Error>> {
+    let scale = Scale { time: args.time_scale, memory: args.memory_scale, size: args.size_scale };
+    let description = prepare::with_toil(described, scale)?;
+    let task_memory = match format {
+        Format::WfFormat => TaskMemory::IncludesIo,
+        _ => TaskMemory::Additive,
+    };
+    Ok(armature::run(&args.run.config()?, |session| {
+        let toil = Toil::new(&description, task_memory, pace(args, session)?);
+        let mut workflow =
+            set_up(args, description.clone(), task_memory).closure(TOIL, |inputs, cx| toil.run(inputs, cx));
+        Ok(workflow.run(session)?)
+    })?)
+}
+
+/// One rank's speed counts for all: slower ones take longer.
+fn pace(args: &Cli, session: &Session) -> Result<Pace, BoxError> {
+    if session.is_simulated() {
+        return Ok(Pace::Declare(SIMULATED_SPEED));
+    }
+    if args.sleep {
+        return Ok(Pace::Sleep);
+    }
+    let measured = Farm::new("speed", |(): ()| spin::speed()).on_all_ranks().collect(session, [()])?;
+    let speed = measured.and_then(|(speeds, _)| speeds.first().copied());
+    Ok(Pace::Spin(speed.unwrap_or(SIMULATED_SPEED)))
+}
+
+fn commands(
+    args: &Cli,
+    mut described: Description,
+    format: Format,
+) -> Result<Option<Summary>, Box<dyn Error>> {
+    let beside = |ending: &str| {
+        let mut name = args.file.clone().into_os_string();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    let rescue = Rescue::new(args.rescue.clone().unwrap_or_else(|| beside(".rescue")));
+    let outputs = args.outputs.clone().unwrap_or_else(|| beside(".outputs"));
+    let known = rescue.read(&mut described)?;
+    let description = prepare::with_commands(&described)?;
+    // Traces name files that were there when they were recorded.
+    let check_files = format != Format::WfFormat;
+    let directory = std::path::absolute(&args.directory)?;
+    if !directory.is_dir() {
+        return Err(format!(
+            "there is no directory {}: expected the one in which commands run",
+            directory.display()
+        )
+        .into());
+    }
+    if check_files {
+        prepare::check_inputs(&described, &directory)?;
+    }
+    std::fs::create_dir_all(&outputs)
+        .map_err(|error| format!("cannot make the directory of outputs {}: {error}", outputs.display()))?;
+    let settings = Settings {
+        directory,
+        outputs,
+        enforce_memory: args.enforce_memory,
+        memory: args.memory,
+        check_outputs: check_files,
+    };
+    let config = args.run.config()?;
+    // Before this process becomes part of an MPI job. Ranks that are threads need one each.
+    let starters: Result<Vec<Starter>, _> =
+        (0..args.run.ranks()).map(|_| Starter::spawn(&Options::new())).collect();
+    let starters = Mutex::new(starters?);
+    let start = SystemTime::now();
+    let found = armature::run(&config, |session| {
+        if session.is_simulated() {
+            return Err("commands cannot be run on simulated hosts: --toil replays them".into());
+        }
+        if session.is_root() && known > 0 {
+            tell(format_args!("{known} tasks are done as of {}", rescue.path().display()));
+        }
+        let starter = starters.lock().map_err(|_| "another rank has panicked")?.pop();
+        let starter = starter.ok_or("there is no starter of commands for this rank")?;
+        let mut commands = Commands::new(&described, &settings, &rescue, starter, session.rank())?;
+        let task = |_: &mut armature::workflow::Inputs<'_>, cx: &armature::Context| {
+            commands.run(cx.number() as usize, cx.attempt())
+        };
+        let mut workflow = set_up(args, description.clone(), TaskMemory::Additive).closure(COMMAND, task);
+        Ok(workflow.run(session)?)
+    })?;
+    if let Some(summary) = &found {
+        if summary.failed.is_empty() {
+            rescue.remove();
+        }
+        if let Some(file) = &args.trace {
+            record::put_into(&mut described, &record::read(&settings.outputs)?)?;
+            let text = to_wfformat(&described, &timestamp(start), summary.elapsed);
+            armature_files::output::write(file, text.as_bytes())
+                .map_err(|error| format!("cannot write the trace {}: {error}", file.display()))?;
+        }
+    }
+    Ok(found)
+}
+
+/// A moment as ISO 8601 has it, in UTC.
+fn timestamp(at: SystemTime) -> String {
+    const DAY: u64 = 86_400;
+    let seconds = at.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let (days, second) = (seconds / DAY, seconds % DAY);
+    // Civil from days (Hinnant): years begin in March, so that the leap day is the last.
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * from_march + 2) / 5 + 1;
+    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}+00:00",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Cli::command().debug_assert();
+        assert!(
+            Cli::try_parse_from(["w", "a.dag", "--time-scale", "2"]).is_err(),
+            "without --toil it means nothing"
+        );
+        let args = Cli::try_parse_from(["w", "a.dag", "--memory", "2GiB", "-t", "3", "-m", "1"]).unwrap();
+        assert_eq!((args.memory, args.tries, args.max_failures), (Some(2 << 30), 3, Some(1)));
+        assert!(Cli::try_parse_from(["w", "a.dag", "--memory", "0"]).is_err());
+    }
+
+    #[test]
+    fn moments_are_dates() {
+        let at = |seconds| timestamp(UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(at(0), "1970-01-01T00:00:00+00:00");
+        assert_eq!(at(951_782_399), "2000-02-28T23:59:59+00:00");
+        assert_eq!(at(951_782_400), "2000-02-29T00:00:00+00:00");
+        assert_eq!(at(4_102_444_799), "2099-12-31T23:59:59+00:00");
+    }
+}

@@ -1,0 +1,136 @@
+//! `armature workflow`: runs workflows, and shows what their tasks wrote.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use armature_commands::{OutputKey, OutputLog, Stream};
+use clap::Args;
+
+use crate::error::LaunchError;
+use crate::plan::read_workflow;
+
+/// The program that runs the tasks of workflows.
+const PROGRAM: &str = "armature-workflow";
+
+/// Show what a task wrote, of all attempts that there were.
+///
+/// Its standard output goes to standard output, its standard error to standard error. Without a task all tasks are listed that wrote
+/// something.
+///
+/// Exit code: 0; 2 if a file cannot be read, or there is no such task.
+#[derive(Debug, Args)]
+pub(crate) struct Output {
+    /// The workflow
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The task
+    #[arg(value_name = "TASK")]
+    task: Option<String>,
+    /// Of this attempt only, from 1
+    #[arg(long, value_name = "N", requires = "task")]
+    attempt: Option<u32>,
+    /// Where the run kept its outputs [default: FILE.outputs]
+    #[arg(long, value_name = "DIR")]
+    outputs: Option<PathBuf>,
+}
+
+/// The command that runs a workflow, when its file has been read without a fault.
+pub(crate) fn command(
+    program: Option<PathBuf>,
+    arguments: Vec<OsString>,
+) -> Result<Vec<OsString>, LaunchError> {
+    let file = arguments.first().map(Path::new).unwrap_or(Path::new(""));
+    read_workflow(file)?;
+    let program = program.unwrap_or_else(beside_this);
+    Ok(std::iter::once(program.into_os_string()).chain(arguments).collect())
+}
+
+/// The program beside this one, as both are installed together; otherwise it is looked for in the PATH.
+fn beside_this() -> PathBuf {
+    let beside = std::env::current_exe().ok().map(|this| this.with_file_name(PROGRAM));
+    beside.filter(|program| program.is_file()).unwrap_or_else(|| PROGRAM.into())
+}
+
+/// Shows what was asked for; returns the exit code.
+pub(crate) fn output(asked: &Output) -> Result<u8, LaunchError> {
+    let (description, _) = read_workflow(&asked.file)?;
+    let directory = asked.outputs.clone().unwrap_or_else(|| {
+        let mut name = asked.file.clone().into_os_string();
+        name.push(".outputs");
+        name.into()
+    });
+    let log = read(&directory)?;
+    let names: Vec<&str> = description.tasks().iter().map(|task| task.name.as_str()).collect();
+    match &asked.task {
+        None => list(&log, &names),
+        Some(name) => {
+            let task = names.iter().position(|known| known == name);
+            let task =
+                task.ok_or_else(|| LaunchError::NoTask { name: name.clone(), file: asked.file.clone() })?;
+            copy(&log, task as u64, asked.attempt)
+        }
+    }
+}
+
+fn list(log: &OutputLog, names: &[&str]) -> Result<u8, LaunchError> {
+    let mut text = String::new();
+    for (key, stream) in log.keys() {
+        // The workflow may have been longer when it was run.
+        let name = usize::try_from(key.id).ok().and_then(|task| names.get(task)).unwrap_or(&"?");
+        let to = match stream {
+            Stream::Stdout => "standard output",
+            Stream::Stderr => "standard error",
+        };
+        let _ =
+            writeln!(text, "{name}: {} bytes to {to} in attempt {}", log.length(key, stream), key.attempt);
+    }
+    let written = UnlessLeft(std::io::stdout()).write_all(text.as_bytes());
+    written.map(|()| 0).map_err(LaunchError::io("write to standard output"))
+}
+
+fn copy(log: &OutputLog, task: u64, attempt: Option<u32>) -> Result<u8, LaunchError> {
+    let is_asked = |key: &OutputKey| key.id == task && attempt.is_none_or(|attempt| attempt == key.attempt);
+    for (key, stream) in log.keys().filter(|(key, _)| is_asked(key)) {
+        let copied = match stream {
+            Stream::Stdout => log.copy(key, stream, &mut UnlessLeft(std::io::stdout())),
+            Stream::Stderr => log.copy(key, stream, &mut UnlessLeft(std::io::stderr())),
+        };
+        copied.map_err(LaunchError::Outputs)?;
+    }
+    Ok(0)
+}
+
+/// The output files of all ranks.
+fn read(directory: &Path) -> Result<OutputLog, LaunchError> {
+    let unreadable = |source| LaunchError::Unreadable { what: "outputs", file: directory.into(), source };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        files.extend(path.extension().is_some_and(|ending| ending == "out").then_some(path));
+    }
+    files.sort();
+    let mut log = OutputLog::default();
+    files.iter().try_for_each(|file| log.add(file)).map_err(LaunchError::Outputs)?;
+    Ok(log)
+}
+
+/// What is written is dropped once its reader has seen enough, as in `armature workflow output FILE TASK | head`.
+struct UnlessLeft<W>(W);
+
+impl<W: Write> Write for UnlessLeft<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(bytes.len()),
+            result => result,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            result => result,
+        }
+    }
+}
