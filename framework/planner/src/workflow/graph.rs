@@ -55,6 +55,8 @@ pub struct Workflow {
     inputs: Vec<usize>,
     /// Where each task's inputs begin in `inputs`, and where the last ones end.
     first_input: Vec<usize>,
+    /// Size of all that each task reads, and of all that it writes.
+    sizes: Vec<(u64, u64)>,
     order: Vec<usize>,
 }
 
@@ -102,8 +104,22 @@ impl WorkflowBuilder {
             inputs[next[edge.to]] = number;
             next[edge.to] += 1;
         }
-        let mut workflow =
-            Workflow { names, works, memories, edges, first_output, inputs, first_input, order: Vec::new() };
+        let mut sizes = vec![(0, 0); count];
+        for edge in &edges {
+            sizes[edge.to].0 += edge.size;
+            sizes[edge.from].1 += edge.size;
+        }
+        let mut workflow = Workflow {
+            names,
+            works,
+            memories,
+            edges,
+            first_output,
+            inputs,
+            first_input,
+            sizes,
+            order: Vec::new(),
+        };
         workflow.order = sorted(&workflow)?;
         Ok(workflow)
     }
@@ -182,12 +198,12 @@ impl Workflow {
 
     /// Size of all that a task reads.
     pub fn input_size(&self, task: usize) -> u64 {
-        self.inputs(task).map(|edge| edge.size).sum()
+        self.sizes[task].0
     }
 
     /// Size of all that a task writes for others.
     pub fn output_size(&self, task: usize) -> u64 {
-        self.outputs(task).iter().map(|edge| edge.size).sum()
+        self.sizes[task].1
     }
 
     /// Memory that a task needs while it runs.

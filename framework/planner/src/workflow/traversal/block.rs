@@ -26,6 +26,11 @@ impl Block {
         let mut tasks = tasks.to_vec();
         tasks.sort_unstable();
         let count = tasks.len();
+        // A task may have as many edges as there are tasks: looking each of them up in `tasks` takes longest of all.
+        let mut local_of = vec![usize::MAX; workflow.len()];
+        for (local, &task) in tasks.iter().enumerate() {
+            local_of[task] = local;
+        }
         let mut block = Block {
             needs: tasks.iter().map(|&task| workflow.requirement(task, model.task_memory)).collect(),
             arriving: vec![0; count],
@@ -39,16 +44,16 @@ impl Block {
         for local in 0..count {
             let task = block.tasks[local];
             for edge in workflow.outputs(task) {
-                match block.tasks.binary_search(&edge.to) {
-                    Ok(to) => block.outputs.push(Edge { from: local, to, size: edge.size }),
-                    Err(_) => block.leaving[local] += edge.size,
+                match local_of[edge.to] {
+                    usize::MAX => block.leaving[local] += edge.size,
+                    to => block.outputs.push(Edge { from: local, to, size: edge.size }),
                 }
             }
             block.first_output.push(block.outputs.len());
             for edge in workflow.inputs(task) {
-                match block.tasks.binary_search(&edge.from) {
-                    Ok(from) => block.inputs.push(Edge { from, to: local, size: edge.size }),
-                    Err(_) => block.arriving[local] += edge.size,
+                match local_of[edge.from] {
+                    usize::MAX => block.arriving[local] += edge.size,
+                    from => block.inputs.push(Edge { from, to: local, size: edge.size }),
                 }
             }
             block.first_input.push(block.inputs.len());
@@ -103,6 +108,11 @@ impl Block {
     /// What a task leaves in memory.
     pub(super) fn kept(&self, local: usize) -> u64 {
         self.leaving[local] + self.outputs(local).iter().map(|edge| edge.size).sum::<u64>()
+    }
+
+    /// What no order can do without: what the largest task needs.
+    pub(super) fn least_peak(&self) -> u64 {
+        self.needs.iter().copied().max().unwrap_or(0)
     }
 
     /// Most memory in use when the tasks run in this order.

@@ -47,15 +47,21 @@ impl Traversal {
     /// If there is no such task.
     pub fn of(workflow: &Workflow, tasks: &[usize], model: MemoryModel) -> Self {
         let block = Block::new(workflow, tasks, model);
-        let candidates = [
-            series_parallel::order(&block),
-            simple::greedy(&block),
-            simple::depth_first(&block),
-            simple::breadth_first(&block),
-        ];
-        let [first, others @ ..] = candidates.map(|order| (block.peak(&order), order));
-        let (peak, order) =
-            others.into_iter().fold(first, |best, other| if other.0 < best.0 { other } else { best });
+        let candidates: [fn(&Block) -> Vec<usize>; 4] =
+            [series_parallel::order, simple::greedy, simple::depth_first, simple::breadth_first];
+        let least = block.least_peak();
+        let mut best: Option<(u64, Vec<usize>)> = None;
+        for candidate in candidates {
+            if best.as_ref().is_some_and(|best| best.0 == least) {
+                break;
+            }
+            let order = candidate(&block);
+            let peak = block.peak(&order);
+            if best.as_ref().is_none_or(|best| peak < best.0) {
+                best = Some((peak, order));
+            }
+        }
+        let (peak, order) = best.unwrap_or_default();
         Traversal { order: order.into_iter().map(|local| block.task(local)).collect(), peak }
     }
 

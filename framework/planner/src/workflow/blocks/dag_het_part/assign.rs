@@ -26,7 +26,7 @@ type Queue = BinaryHeap<(u64, Reverse<usize>)>;
 /// thousands of blocks of single tasks; here, [`merge`](super::merge::merge) divides what it cannot merge.
 pub(super) fn assign(
     problem: Problem<'_>,
-    blocks: Vec<Vec<usize>>,
+    blocks: Vec<Traversal>,
     most_blocks: usize,
     random: &mut Random,
 ) -> Assigned {
@@ -39,8 +39,8 @@ pub(super) fn assign(
         queue: Queue::new(),
         left: Vec::new(),
     };
-    for tasks in blocks {
-        fitting.add(Traversal::of(problem.graph, &tasks, problem.model));
+    for block in blocks {
+        fitting.add(block);
     }
     let processors = by_memory(problem.cluster);
     let mut placed = Vec::new();

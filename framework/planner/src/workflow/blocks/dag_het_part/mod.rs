@@ -18,6 +18,7 @@ use crate::workflow::memory::MemoryModel;
 use crate::workflow::parallel;
 use crate::workflow::partition::{Dag, partition};
 use crate::workflow::plan::Plan;
+use crate::workflow::traversal::Traversal;
 
 /// How [`dag_het_part`] searches. None of it changes what a plan may look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,12 +116,21 @@ fn from_partition(problem: Problem<'_>, dag: &Dag, number: usize, seed: u64) -> 
     let processors = problem.cluster.len();
     let mut random = Random::new(seed ^ number as u64);
     let blocks = partition(dag, number, &mut random);
-    let found = [number, BLOCKS_TO_MERGE * processors].map(|most_blocks| {
+    let blocks: Vec<Traversal> =
+        blocks.iter().map(|tasks| Traversal::of(problem.graph, tasks, problem.model)).collect();
+    let mut best: Option<Improved> = None;
+    for most_blocks in [number, BLOCKS_TO_MERGE * processors] {
         let assigned = assign::assign(problem, blocks.clone(), most_blocks, &mut random);
-        let merged = merge::merge(problem, assigned, MOST_BLOCKS * processors, &mut random)?;
-        Some(improve::improve(problem, merged))
-    });
-    found.into_iter().flatten().reduce(earlier)
+        let all_fit = assigned.left.is_empty();
+        let merged = merge::merge(problem, assigned, MOST_BLOCKS * processors, &mut random);
+        let next = merged.map(|merged| improve::improve(problem, merged));
+        best = best.into_iter().chain(next).reduce(earlier);
+        if all_fit {
+            // With more blocks allowed, none would be divided either.
+            break;
+        }
+    }
+    best
 }
 
 /// At most `most` of the numbers from 1 to `blocks`, the last among them.
