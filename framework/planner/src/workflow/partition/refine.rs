@@ -12,15 +12,32 @@ use super::grow::Quality;
 /// ever leads back. What a move costs does not depend on other moves: all of its edges on one side are cut before, all
 /// on the other after it.
 pub(super) fn refine(dag: &Dag, most: [f64; 2], second: &mut [bool]) {
-    while pass(dag, most, second) {}
+    loop {
+        let before = second.to_vec();
+        let cut = pass(dag, most, second);
+        // A pass adds and subtracts weights, so that its sums are rounded in its own way. If they decided, two cuts could each be better than
+        // the other, for ever; sums in the vertices' order cannot do that.
+        if Quality::new(weights(dag, second), most, cut) >= Quality::new(weights(dag, &before), most, 0) {
+            second.copy_from_slice(&before);
+            return;
+        }
+    }
+}
+
+/// Weights of the halves.
+fn weights(dag: &Dag, second: &[bool]) -> [f64; 2] {
+    let mut weights = [0.0; 2];
+    for (vertex, &second) in second.iter().enumerate() {
+        weights[usize::from(second)] += dag.weight(vertex);
+    }
+    weights
 }
 
 /// Moves each vertex at most once, the cheapest first, whether or not that is better, and returns to the best cut on the way.
-/// Returns whether that is better than the first.
-fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> bool {
+/// Returns how much more that cuts than the first.
+fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> i64 {
     let mut state = Pass::new(dag, second);
-    let start = Quality::new(state.weights, most, 0);
-    let (mut best, mut kept) = (start, 0);
+    let (mut best, mut kept, mut cut) = (Quality::new(state.weights, most, 0), 0, 0);
     let mut moved = Vec::new();
     while let Some(vertex) = state.next(most) {
         state.pass_over(vertex);
@@ -28,7 +45,7 @@ fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> bool {
         let quality = Quality::new(state.weights, most, state.cut);
         let both = state.count[0] > 0 && state.count[1] > 0;
         if both && quality < best {
-            (best, kept) = (quality, moved.len());
+            (best, kept, cut) = (quality, moved.len(), state.cut);
         }
         if moved.len() - kept > patience(dag.len()) {
             break;
@@ -38,7 +55,7 @@ fn pass(dag: &Dag, most: [f64; 2], second: &mut [bool]) -> bool {
     for vertex in undo {
         state.second[vertex] = !state.second[vertex];
     }
-    best < start
+    cut
 }
 
 /// Moves without a better cut after which a pass ends: enough to cross a valley that is as wide as a cut of a square grid.
@@ -66,7 +83,7 @@ impl<'a> Pass<'a> {
             moved: vec![false; dag.len()],
             blocked: vec![0; dag.len()],
             ready: Default::default(),
-            weights: [0.0; 2],
+            weights: weights(dag, second),
             count: [0; 2],
             cut: 0,
             dag,
@@ -74,7 +91,6 @@ impl<'a> Pass<'a> {
         };
         for vertex in 0..dag.len() {
             let half = usize::from(pass.second[vertex]);
-            pass.weights[half] += dag.weight(vertex);
             pass.count[half] += 1;
             pass.blocked[vertex] = pass
                 .in_the_way(vertex)
