@@ -25,6 +25,7 @@ mod planner_instances;
 mod planner_time;
 mod rate_estimator;
 mod remap_cost;
+mod workflows;
 
 use crate::Experiment;
 
@@ -57,6 +58,9 @@ pub const ALL: &[Experiment] = &[
     planner_4x4::EXPERIMENT,
     planner_30::EXPERIMENT,
     planner_time::EXPERIMENT,
+    workflows::quality::EXPERIMENT,
+    workflows::time::EXPERIMENT,
+    workflows::replan::EXPERIMENT,
     rate_estimator::EXPERIMENT,
     farm_policies::EXPERIMENT,
 ];

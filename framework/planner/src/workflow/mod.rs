@@ -31,6 +31,7 @@ pub use graph::{Edge, Workflow, WorkflowBuilder};
 pub use heftm::{Level, heft, heftm, heftm_in_order, heftm_relaxed};
 pub use memory::{Crossing, MemoryModel, TaskMemory};
 pub use options::PlanOptions;
+pub use partition::acyclic_partition;
 pub use plan::{Eviction, Execution, Plan, Transfer};
 pub use replan::{Replanned, plan_rest, replan, retrace};
 pub use situation::{FilePlace, Progress, Situation};

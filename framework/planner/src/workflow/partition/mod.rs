@@ -14,10 +14,34 @@ mod refine;
 pub(in crate::workflow) use dag::Dag;
 
 use crate::random::Random;
+use crate::workflow::graph::Workflow;
 use bisection::Bisection;
 
 /// A block may weigh this much more than the mean: the bound with which the paper of 2024 partitions.
 const IMBALANCE: f64 = 1.1;
+
+/// Divides a workflow into at most so many blocks of about equal work, with little between them, that never wait for one another in
+/// a circle: what [`dag_het_part`](super::dag_het_part()) begins with. Returns the tasks of each, ascending; none is empty, and
+/// edges lead to the same or a later block.
+///
+/// ```
+/// use armature_planner::workflow::acyclic_partition;
+/// use armature_planner::workflow::generate::Family;
+///
+/// let workflow = Family::Montage.build(200, 1)?;
+/// let blocks = acyclic_partition(&workflow, 4, 1);
+/// assert_eq!(blocks.len(), 4);
+/// assert_eq!(blocks.concat().len(), workflow.len());
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+///
+/// # Panics
+/// If no block is asked for.
+pub fn acyclic_partition(workflow: &Workflow, blocks: usize, seed: u64) -> Vec<Vec<usize>> {
+    assert!(blocks > 0, "a workflow has at least one block");
+    let all: Vec<usize> = (0..workflow.len()).collect();
+    partition(&Dag::of_tasks(workflow, &all), blocks, &mut Random::new(seed))
+}
 
 /// Divides the tasks of `dag` into at most `blocks` blocks. Returns the tasks of each, ascending; none is empty.
 ///

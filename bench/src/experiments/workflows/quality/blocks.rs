@@ -1,0 +1,106 @@
+//! DagHetPart against DagHetMem, as in the paper of 2024: its default cluster, its families and sizes.
+
+use armature_planner::workflow::generate::Family;
+use armature_planner::workflow::{
+    DagHetPart, MemoryModel, Plan, TaskMemory, dag_het_mem, dag_het_part, verify,
+};
+
+use super::super::instances::{Instance, generated, traced};
+use super::geometric;
+use crate::table::digits;
+use crate::verdict::Interval;
+use crate::{Mark, Outcome, Report, Table, Target};
+
+/// A type of workflows: its sizes (none for real ones), how many are drawn of each, and what the paper reaches, in per cent of DagHetMem.
+struct Group {
+    name: &'static str,
+    sizes: &'static [usize],
+    seeds: u64,
+    paper: f64,
+}
+
+const GROUPS: [Group; 4] = [
+    Group { name: "real", sizes: &[], seeds: 0, paper: 62.9 },
+    Group { name: "small", sizes: &[200, 1000, 2000, 4000, 8000], seeds: 1, paper: 38.6 },
+    Group { name: "middle", sizes: &[10_000, 15_000, 18_000], seeds: 1, paper: 30.6 },
+    Group { name: "big", sizes: &[20_000, 25_000, 30_000], seeds: 1, paper: 28.4 },
+];
+/// What the paper reaches over all types, real workflows among them.
+const PAPER: f64 = 41.0;
+/// Processors of each kind.
+const OF_EACH: usize = 6;
+
+pub(super) fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let mut table = Table::new(&["type", "workflow", "DagHetMem [s]", "DagHetPart [s]", "ratio [%]"]);
+    let (mut all, mut lost, mut left_out) = (Vec::new(), 0, false);
+    // Large workflows in the short form take as long as in the full one.
+    let groups = if smoke { &GROUPS[..2] } else { &GROUPS[..] };
+    for &Group { name, sizes, seeds, paper } in groups {
+        if !report.wants(name) {
+            left_out = true;
+            continue;
+        }
+        let (sizes, seeds) = if smoke { (&sizes[..sizes.len().min(1)], 1) } else { (sizes, seeds) };
+        let mut instances = if sizes.is_empty() { traced(1)? } else { Vec::new() };
+        for &tasks in sizes {
+            for family in Family::ALL {
+                for seed in 1..=seeds {
+                    instances.push(generated(family, tasks, seed, TaskMemory::Additive)?);
+                }
+            }
+        }
+        let mut ratios = Vec::new();
+        for instance in &instances {
+            eprintln!("{name}: {}", instance.name);
+            let [baseline, ours] = both(instance)?;
+            lost += usize::from(baseline.is_some() && ours.is_none());
+            let ratio = ours.zip(baseline).map(|(ours, baseline)| ours / baseline);
+            ratios.extend(ratio);
+            table.row([
+                name.into(),
+                instance.name.as_str().into(),
+                baseline.into(),
+                ours.into(),
+                ratio.map(|ratio| digits(100.0 * ratio, 1)).into(),
+            ]);
+        }
+        let mean = geometric(&ratios);
+        report.note(format!(
+            "{name}: {:.1} % ({:.1} to {:.1}), {} of {} planned by both",
+            mean.value,
+            mean.low,
+            mean.high,
+            ratios.len(),
+            instances.len()
+        ));
+        let what = format!("DagHetPart, {name}");
+        report.mark(Mark::new(&what, mean, "% of DagHetMem", Target::AtMost(paper)));
+        all.extend(ratios);
+    }
+    if all.is_empty() {
+        return Ok(());
+    }
+    report.table("blocks", &table)?;
+    if !left_out {
+        let mean = geometric(&all);
+        report.mark(Mark::new("DagHetPart, all types", mean, "% of DagHetMem", Target::AtMost(PAPER)));
+    }
+    let what = "DagHetPart, no plan where DagHetMem has one";
+    report.mark(Mark::new(what, Interval::exact(lost as f64), "workflows", Target::AtMost(0.0)));
+    Ok(())
+}
+
+/// Makespans of DagHetMem and DagHetPart, where they find plans, as the verifier confirms them.
+fn both(instance: &Instance) -> Outcome<[Option<f64>; 2]> {
+    let cluster = instance.fitting_cluster(OF_EACH)?;
+    let model = MemoryModel { task_memory: instance.task_memory, ..MemoryModel::default() };
+    let workflow = &instance.workflow;
+    let makespan = |plan: armature_planner::Result<Plan>| -> Outcome<Option<f64>> {
+        let Ok(plan) = plan else { return Ok(None) };
+        Ok(Some(verify(workflow, &cluster, &plan).certificate()?.makespan))
+    };
+    Ok([
+        makespan(dag_het_mem(workflow, &cluster, model))?,
+        makespan(dag_het_part(workflow, &cluster, model, &DagHetPart::default()))?,
+    ])
+}

@@ -1,0 +1,39 @@
+//! What plans of workflows are worth.
+
+mod best;
+mod blocks;
+mod cut;
+mod lists;
+
+use crate::verdict::Interval;
+use crate::{Experiment, Outcome, Report, stats};
+
+/// Both families of planners by their papers' models, all planners together, and the partitioner.
+pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
+    name: "workflow-quality",
+    about: "plans of workflows: DagHetPart against DagHetMem, HEFTM against HEFT, the best of all, cuts of partitions",
+    needs: "nothing",
+    run,
+};
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    blocks::run(report, smoke)?;
+    if report.wants("lists") {
+        lists::run(report, smoke)?;
+    }
+    if report.wants("best") {
+        best::run(report, smoke)?;
+    }
+    if report.wants("cut") {
+        cut::run(report, smoke)?;
+    }
+    Ok(())
+}
+
+/// The geometric mean of ratios, in per cent, with its interval over instances.
+fn geometric(ratios: &[f64]) -> Interval {
+    let logs: Vec<f64> = ratios.iter().map(|ratio| ratio.ln()).collect();
+    let Interval { value, low, high } = stats::mean_interval(&logs);
+    let per_cent = |log: f64| 100.0 * log.exp();
+    Interval { value: per_cent(value), low: per_cent(low), high: per_cent(high) }
+}

@@ -1,0 +1,136 @@
+//! What becomes of a plan when tasks need other work and memory than was known, and what planning anew is worth then.
+
+mod run;
+
+use armature_planner::random::Random;
+use armature_planner::workflow::generate::Family;
+use armature_planner::workflow::{Situation, TaskMemory, Workflow, plan_rest, retrace};
+
+use self::run::adapted;
+use super::instances::{Instance, generated, traced};
+use crate::table::digits;
+use crate::verdict::Interval;
+use crate::{Experiment, Mark, Outcome, Report, Table, Target, stats};
+
+/// Runs in the planner's event model, with plans that stay and with plans that are made anew.
+pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
+    name: "workflow-replan",
+    about: "simulated runs whose tasks' work and memory are 10, 30 and 50 % off: planning anew against keeping the plan",
+    needs: "nothing",
+    run,
+};
+
+/// Standard deviations of work and memory, by what was known.
+const DEVIATIONS: [f64; 3] = [0.1, 0.3, 0.5];
+/// What is left at least of a weight.
+const LEAST: f64 = 0.05;
+const SIZES: [usize; 2] = [200, 1000];
+const SEEDS: u64 = 3;
+/// Part of the largest memory that the task needs that is known to need most, once with room, once nearly without.
+const FILLED: [f64; 2] = [0.5, 0.9];
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let (sizes, seeds) = if smoke { (&SIZES[..1], 1) } else { (&SIZES[..], SEEDS) };
+    let mut instances: Vec<(Instance, u64)> = Vec::new();
+    for seed in 1..=seeds {
+        for family in Family::ALL {
+            for &tasks in sizes {
+                instances.push((generated(family, tasks, seed, TaskMemory::IncludesIo)?, seed));
+            }
+        }
+        instances.extend(traced(1)?.into_iter().map(|instance| (instance, seed)));
+    }
+    let mut table = Table::new(&[
+        "deviation [%]",
+        "filled to",
+        "runs",
+        "possible",
+        "kept, within memory",
+        "anew, within memory",
+        "plans made anew, mean",
+        "makespan anew by kept, mean [%]",
+    ]);
+    for deviation in DEVIATIONS {
+        let (mut possible, mut reached) = (0, 0);
+        for filled in FILLED {
+            let mut counts = Counts::default();
+            for (instance, seed) in &instances {
+                eprintln!("{:.0} %, filled to {filled}: {}", 100.0 * deviation, instance.name);
+                counts.add(instance, deviation, filled, *seed)?;
+            }
+            possible += counts.possible;
+            reached += counts.reached;
+            table.row([
+                digits(100.0 * deviation, 0),
+                digits(filled, 1),
+                instances.len().into(),
+                counts.possible.into(),
+                counts.kept.into(),
+                counts.anew.into(),
+                digits(stats::mean(&counts.fresh), 1),
+                digits(100.0 * stats::mean(&counts.ratios), 1),
+            ]);
+        }
+        let what = format!("{:.0} % off, within memory", 100.0 * deviation);
+        let share = Interval::exact(100.0 * reached as f64 / possible as f64);
+        let unit = format!("% of {possible} that a planner can do that knows all");
+        report.mark(Mark::new(&what, share, &unit, Target::AtLeast(100.0)));
+    }
+    report.note(
+        "possible: relaxed HEFTM finds a plan with the real weights. Kept: tasks stay where they were planned and in that order; files \
+         are evicted as it turns out. Weights are known when a task starts",
+    );
+    report.table("", &table)
+}
+
+#[derive(Default)]
+struct Counts {
+    /// Runs for which there is a plan by the real weights, and those of them that end within memory with planning anew.
+    possible: usize,
+    reached: usize,
+    /// Runs that end within memory.
+    kept: usize,
+    anew: usize,
+    /// Makespan with planning anew by that without, where both end.
+    ratios: Vec<f64>,
+    /// How many plans were made anew.
+    fresh: Vec<f64>,
+}
+
+impl Counts {
+    fn add(&mut self, instance: &Instance, deviation: f64, filled: f64, seed: u64) -> Outcome {
+        let cluster = instance.cluster_filled_to(filled)?;
+        let Instance { workflow: known, task_memory, .. } = instance;
+        let start = Situation::new(known, &cluster);
+        let Ok(plan) = plan_rest(known, &cluster, &start, *task_memory) else { return Ok(()) };
+        let real = deviating(known, deviation, seed)?;
+        let possible = plan_rest(&real, &cluster, &start, *task_memory).is_ok();
+        let kept = retrace(&real, &cluster, &plan, &start).map(|plan| plan.makespan);
+        let anew = adapted(known, &real, &cluster, plan)?;
+        self.possible += usize::from(possible || kept.is_some());
+        self.reached += usize::from((possible || kept.is_some()) && anew.makespan.is_some());
+        self.kept += usize::from(kept.is_some());
+        self.anew += usize::from(anew.makespan.is_some());
+        self.fresh.push(anew.fresh as f64);
+        self.ratios.extend(anew.makespan.zip(kept).map(|(anew, kept)| anew / kept));
+        Ok(())
+    }
+}
+
+/// The same workflow with normal deviations of work and memory.
+fn deviating(known: &Workflow, deviation: f64, seed: u64) -> Outcome<Workflow> {
+    let mut random = Random::new(seed);
+    let mut factor = || {
+        // Box and Muller 1958.
+        let (radius, angle) =
+            ((-2.0 * random.uniform().ln()).sqrt(), std::f64::consts::TAU * random.uniform());
+        (1.0 + deviation * radius * angle.cos()).max(LEAST)
+    };
+    let real: Vec<(usize, f64, u64)> = (0..known.len())
+        .map(|task| {
+            let work = known.work(task) * factor();
+            (task, work, (known.memory(task) as f64 * factor()).round() as u64)
+        })
+        .collect();
+    Ok(known.clone().with_measured(real)?)
+}

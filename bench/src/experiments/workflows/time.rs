@@ -1,0 +1,95 @@
+//! How long it takes to plan a workflow.
+
+use std::time::Instant;
+
+use armature_planner::workflow::generate::Family;
+use armature_planner::workflow::{
+    Cluster, DagHetPart, Level, MemoryModel, PlanOptions, TaskMemory, Traversal, dag_het_mem, dag_het_part,
+    heftm, heftm_in_order, plan,
+};
+
+use super::instances::{Instance, generated};
+use crate::plot::Series;
+use crate::table::Cell;
+use crate::verdict::Interval;
+use crate::{Experiment, Lines, Mark, Outcome, Report, Table, Target};
+
+/// Every planner by itself, and all together with local search.
+pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
+    name: "workflow-time",
+    about: "time to plan workflows of 1000 to 30,000 tasks, with each planner and with all",
+    needs: "nothing",
+    run,
+};
+
+/// Tasks, and the seconds in which every planner is to be ready.
+const SIZES: [(usize, f64); 3] = [(1000, 1.0), (10_000, 10.0), (30_000, 60.0)];
+/// Processors of each kind in the cluster of 2024.
+const OF_EACH: usize = 6;
+
+/// Plans; whether there is a plan does not matter here.
+type Run = fn(&Instance, &Cluster);
+
+const PLANNERS: [(&str, Run); 6] = [
+    ("DagHetMem", |instance, cluster| {
+        let _ = dag_het_mem(&instance.workflow, cluster, MODEL);
+    }),
+    ("DagHetPart, all partitions", |instance, cluster| {
+        let _ = dag_het_part(&instance.workflow, cluster, MODEL, &DagHetPart::default());
+    }),
+    ("HEFTM-BL", |instance, cluster| {
+        let _ = heftm(&instance.workflow, cluster, Level::Bottom, MODEL.task_memory);
+    }),
+    ("HEFTM-BLC", |instance, cluster| {
+        let _ = heftm(&instance.workflow, cluster, Level::BottomWithInputs, MODEL.task_memory);
+    }),
+    ("HEFTM-MM", |instance, cluster| {
+        let workflow = &instance.workflow;
+        let order = Traversal::of(workflow, workflow.topological_order(), MODEL).order;
+        let _ = heftm_in_order(workflow, cluster, &order, MODEL.task_memory);
+    }),
+    ("all, with local search", |instance, cluster| {
+        let _ = plan(&instance.workflow, cluster, &PlanOptions::default());
+    }),
+];
+
+const MODEL: MemoryModel = MemoryModel {
+    task_memory: TaskMemory::Additive,
+    crossing: armature_planner::workflow::Crossing::Transit,
+};
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    if cfg!(debug_assertions) {
+        report.note("built without optimisation: times say nothing");
+    }
+    let sizes = if smoke { &SIZES[..1] } else { &SIZES[..] };
+    let mut columns = vec!["planner", "tasks"];
+    let names = Family::ALL.map(|family| format!("{family:?} [s]"));
+    columns.extend(names.iter().map(String::as_str));
+    let mut table = Table::new(&columns);
+    let mut plot = Lines::new("Time to plan, longest of seven families", "tasks", "[s]").log_x().log_y();
+    for (planner, run) in PLANNERS {
+        let mut points = Vec::new();
+        for &(tasks, most) in sizes {
+            let mut seconds = Vec::new();
+            for family in Family::ALL {
+                let instance = generated(family, tasks, 1, TaskMemory::Additive)?;
+                let cluster = instance.fitting_cluster(OF_EACH)?;
+                eprintln!("{planner}: {}", instance.name);
+                let start = Instant::now();
+                run(&instance, &cluster);
+                seconds.push(start.elapsed().as_secs_f64());
+            }
+            let mut row: Vec<Cell> = vec![planner.into(), tasks.into()];
+            row.extend(seconds.iter().map(|&seconds| Cell::from(seconds)));
+            table.row(row);
+            let longest = seconds.iter().copied().fold(0.0, f64::max);
+            points.push((tasks as f64, longest));
+            let what = format!("{planner}, {tasks} tasks, longest");
+            report.mark(Mark::new(&what, Interval::exact(longest), "s", Target::AtMost(most)));
+        }
+        plot.add(Series::new(planner, points));
+    }
+    report.table("", &table)?;
+    report.lines("", &plot)
+}
