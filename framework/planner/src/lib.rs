@@ -62,3 +62,8 @@ struct FarmPlanning;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/loop-planning.md")]
 struct LoopPlanning;
+
+/// The chapter on workflows.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/workflow-planning.md")]
+struct WorkflowPlanning;
