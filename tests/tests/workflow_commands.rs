@@ -233,6 +233,36 @@ fn a_job_that_was_killed_goes_on_where_it_was() {
     }
 }
 
+/// A rank without a starter is no rank: it must not fail at one task after the other.
+#[test]
+fn the_death_of_a_starter_ends_the_job() {
+    let seconds = format!("1{:07}.5", std::process::id());
+    let place =
+        Place::new("sleep.toml", &format!("[[task]]\nid = \"a\"\ncommand = [\"sleep\", \"{seconds}\"]\n"));
+    let mut job = Command::new(TASKS);
+    job.arg(&place.file).current_dir(place.dir.path()).stderr(std::process::Stdio::piped());
+    let job = job.spawn().unwrap();
+    let sleeper = || {
+        let line = format!("sleep\0{seconds}\0");
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        all.map(|entry| entry.path())
+            .find(|path| fs::read(path.join("cmdline")).is_ok_and(|read| read == line.as_bytes()))
+    };
+    let start = std::time::Instant::now();
+    let found = loop {
+        assert!(start.elapsed().as_secs() < 60, "the task does not start");
+        if let Some(found) = sleeper() {
+            break found;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    let stat = fs::read_to_string(found.join("stat")).unwrap();
+    let parent: i32 = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kill_process(rustix::process::Pid::from_raw(parent).unwrap(), Signal::KILL).unwrap();
+    failed(job.wait_with_output().unwrap(), &["the starter of commands has died"]);
+    assert_eq!(sleeper(), None);
+}
+
 #[test]
 fn a_real_trace_is_replayed() {
     let trace =

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use armature::BoxError;
+use armature_apps::terminal::tell;
 use armature_commands::{Ended, Event, Input, Program, Request, Starter, Stopped};
 use armature_files::regular::{self, Links};
 use armature_workflow_files::{Action, Description, Forward, Task};
@@ -102,11 +103,11 @@ impl<'a> Commands<'a> {
         request.memory_limit = limit;
         self.next += 1;
         let id = request.id;
-        self.starter.run(request)?;
+        self.starter.run(request).unwrap_or_else(|error| give_up(&error));
         /// A wait that is over is begun again; an hour less or more makes no difference.
         const PATIENCE: Duration = Duration::from_secs(3600);
         loop {
-            for event in self.starter.events(PATIENCE)? {
+            for event in self.starter.events(PATIENCE).unwrap_or_else(|error| give_up(&error)) {
                 match event {
                     Event::Ended { id: of, ended } if of == id => {
                         self.recorder.add(&Record::of(&task.name, attempt, &ended, self.rank))?;
@@ -135,6 +136,12 @@ impl<'a> Commands<'a> {
         }
         self.rescue.add(&task.name)
     }
+}
+
+/// Ends this process: a rank without a starter would fail at every task, faster than others do them.
+fn give_up(error: &armature_commands::Error) -> ! {
+    tell(format_args!("armature-workflow: {error}"));
+    std::process::exit(1)
 }
 
 fn request(number: usize, task: &Task, directory: &Path) -> Request {
