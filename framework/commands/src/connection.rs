@@ -16,6 +16,8 @@ const READ: usize = 1 << 16;
 pub(crate) struct Connection<In> {
     stream: UnixStream,
     incoming: Vec<u8>,
+    /// What is read at once: kept, as clearing it anew for each command would take longer than the rest.
+    buffer: Vec<u8>,
     outgoing: Vec<u8>,
     sent: usize,
     closed: bool,
@@ -28,6 +30,7 @@ impl<In: Wire> Connection<In> {
         Ok(Connection {
             stream,
             incoming: Vec::new(),
+            buffer: vec![0; READ],
             outgoing: Vec::new(),
             sent: 0,
             closed: false,
@@ -69,10 +72,8 @@ impl<In: Wire> Connection<In> {
     /// The messages that have come.
     pub(crate) fn receive(&mut self) -> Result<Vec<In>> {
         loop {
-            let start = self.incoming.len();
-            self.incoming.resize(start + READ, 0);
-            let result = self.stream.read(&mut self.incoming[start..]);
-            self.incoming.truncate(start + *result.as_ref().unwrap_or(&0));
+            let result = self.stream.read(&mut self.buffer);
+            self.incoming.extend_from_slice(&self.buffer[..*result.as_ref().unwrap_or(&0)]);
             match result {
                 Ok(0) => {
                     self.closed = true;
