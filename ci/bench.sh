@@ -18,14 +18,15 @@ if [ "${1:-}" = --keep ]; then
   shift 2
 fi
 "$CI_DIR/setup.sh" bench
-# Ferret and armature, too: experiments start them. They lie beside the program that these are.
-"$CI_DIR/mpi/with.sh" openmpi cargo build --locked --release -p armature-bench -p armature-launch -p ferret
+# Ferret, armature and others, too: experiments start them. They lie beside the program that these are.
+"$CI_DIR/mpi/with.sh" openmpi cargo build --locked --release -p armature-bench -p armature-launch -p ferret \
+  -p matmul -p matmul-stream -p rabin-karp
 # And what runs on simulated ranks.
-"$CI_DIR/mpi/with.sh" smpi cargo build --locked --release -p ferret -p armature-bench-simulated
-# A peer that cargo does not install.
+"$CI_DIR/mpi/with.sh" smpi cargo build --locked --release -p ferret -p rabin-karp -p armature-bench-simulated
+# Peers that cargo does not install.
 peer=$ROOT/target/mpi4py
-if ! "$peer/bin/python" -c 'import mpi4py' 2>/dev/null; then
-  say "installing mpi4py into target/mpi4py"
+if ! "$peer/bin/python" -c 'import mpi4py, numpy' 2>/dev/null; then
+  say "installing mpi4py and NumPy into target/mpi4py"
   python3 -m venv --clear "$peer"
   "$peer/bin/pip" install --quiet --disable-pip-version-check -r bench/peers/mpi4py/requirements.txt
 fi

@@ -24,6 +24,7 @@ pub mod platforms;
 pub mod plot;
 pub mod ranks;
 pub mod stats;
+pub mod streams;
 pub mod subject;
 pub mod table;
 pub mod toil;

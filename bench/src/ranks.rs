@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::{
     Outcome,
     baseline::{chain, loops, two_ranks},
-    farm, loops as moving_loops, moved, subject,
+    farm, loops as moving_loops, moved, streams, subject,
 };
 
 /// What the error says of a program that has taken too long, before the time.
@@ -46,6 +46,7 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "moved" => Some(moved::main(arguments)),
         "phases" => Some(phases::main(arguments)),
         "pipeline" => Some(subject::main(arguments)),
+        "watched" => Some(streams::main(arguments)),
         _ => None,
     }
 }

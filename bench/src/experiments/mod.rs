@@ -16,6 +16,7 @@ mod live_burner;
 mod live_hosts;
 mod live_settling;
 mod loops;
+mod matmul_stream;
 mod monitor_cost;
 mod peers;
 mod pipeline_throughput;
@@ -23,8 +24,12 @@ mod planner_30;
 mod planner_4x4;
 mod planner_instances;
 mod planner_time;
+mod rabin_karp_peers;
+mod rate_applications;
 mod rate_estimator;
+mod rate_phases;
 mod remap_cost;
+mod stream_runs;
 mod workflows;
 
 use crate::Experiment;
@@ -62,6 +67,10 @@ pub const ALL: &[Experiment] = &[
     workflows::time::EXPERIMENT,
     workflows::replan::EXPERIMENT,
     rate_estimator::EXPERIMENT,
+    rate_applications::EXPERIMENT,
+    rate_phases::EXPERIMENT,
+    rabin_karp_peers::EXPERIMENT,
+    matmul_stream::EXPERIMENT,
     farm_policies::EXPERIMENT,
 ];
 

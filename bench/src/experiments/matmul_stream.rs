@@ -1,0 +1,100 @@
+//! What streaming costs a product of matrices: `matmul-stream` against the loop whose rows stay, and against OpenBLAS.
+//!
+//! All in single precision but the loop, which computes in double; so does a second run of OpenBLAS. It is that of NumPy.
+
+use std::time::Instant;
+
+use matmul_stream::kernel::multiply;
+use matmul_stream::matrix::Matrix;
+
+use super::stream_runs::{command, number_before, real};
+use crate::pairs::{Contestant, round_robin};
+use crate::stats::median_interval;
+use crate::{Experiment, Mark, Outcome, Report, Table, Target};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "matmul-stream",
+    about: "a product of matrices as a stream of blocks, against a loop and OpenBLAS on the same cores",
+    needs: "mpirun of Open MPI, two cores, NumPy, matmul and matmul-stream beside this binary (ci/bench.sh builds them)",
+    run,
+};
+
+const KERNEL: &str = "the block kernel alone, one core";
+const ONE: &str = "matmul-stream, one rank";
+const TWO: &str = "matmul-stream, two ranks";
+const LOOP: &str = "matmul, two ranks (f64)";
+const BLAS: &str = "OpenBLAS sgemm, two threads";
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let size = if smoke { 96 } else { 1536 };
+    let dots = if smoke { 40 } else { 300 };
+    let ours = |ranks: usize, size: u64, item: &str| {
+        let words = format!("--size {size} --item {item}");
+        let words: Vec<String> = words.split(' ').map(String::from).collect();
+        number_before(&real("matmul-stream", ranks, &words)?, " Gflop/s")
+    };
+    let rows = |ranks: usize| {
+        let words = format!("--size {size}");
+        let words: Vec<String> = words.split(' ').map(String::from).collect();
+        number_before(&real("matmul", ranks, &words)?, " Gflop/s")
+    };
+    let contestants = vec![
+        Contestant::new(KERNEL, || kernel(size)),
+        Contestant::new(ONE, || ours(1, size, "block")),
+        Contestant::new(TWO, || ours(2, size, "block")),
+        Contestant::new("matmul-stream, a row and a column an item", || ours(2, dots, "row")),
+        Contestant::new(LOOP, || rows(2)),
+        Contestant::new(BLAS, || blas(size, "float32", 2)),
+        Contestant::new("OpenBLAS sgemm, one thread", || blas(size, "float32", 1)),
+        Contestant::new("OpenBLAS dgemm, two threads", || blas(size, "float64", 2)),
+    ];
+    let rounds = round_robin(report.rounds(7), contestants)?;
+    let mut table = Table::new(&["product", "median [Gflop/s]", "low", "high"]);
+    for (name, samples) in rounds.iter() {
+        let speed = median_interval(samples);
+        table.row([name.into(), speed.value.into(), speed.low.into(), speed.high.into()]);
+    }
+    report.table("", &table)?;
+    let mut told = |what: &str, a: &str, b: &str, target| {
+        if let Some(ratio) = rounds.ratio(a, b) {
+            report.mark(Mark::new(what, ratio, "times as fast", target));
+        }
+    };
+    told("two ranks against one", TWO, ONE, Target::AtLeast(1.5));
+    told("one rank against its kernel", ONE, KERNEL, Target::AtLeast(0.8));
+    for other in [LOOP, BLAS] {
+        if let Some(ratio) = rounds.ratio(TWO, other) {
+            report.note(format!("two ranks are {:.3} times as fast as {other}", ratio.value));
+        }
+    }
+    Ok(())
+}
+
+/// Gflop/s of the kernel on blocks that are in memory.
+fn kernel(size: u64) -> Outcome<f64> {
+    const SIDE: u64 = 128;
+    let side = SIDE.min(size);
+    let a = Matrix::made(size, 1).block(0..side, 0..size)?;
+    let b = Matrix::made(side, 2).block(0..size, 0..side)?;
+    let mut c = vec![0.0; (side * side) as usize];
+    let times = (size / side).pow(2).max(1);
+    let start = Instant::now();
+    for _ in 0..times {
+        multiply(&a, &b, size as usize, side as usize, std::hint::black_box(&mut c));
+    }
+    Ok(2e-9 * (times * side * side * size) as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Gflop/s of NumPy's product.
+fn blas(size: u64, kind: &str, threads: u32) -> Outcome<f64> {
+    let python = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/mpi4py/bin/python");
+    let script = format!(
+        "import numpy, time\n\
+         a, b = (numpy.random.rand({size}, {size}).astype('{kind}') for _ in range(2))\n\
+         a @ b\nstart = time.perf_counter()\na @ b\n\
+         print(2e-9 * {size} ** 3 / (time.perf_counter() - start), 'Gflop/s')"
+    );
+    let variable = format!("OPENBLAS_NUM_THREADS={threads}");
+    let said = command(["env".into(), variable.into(), python.into_os_string(), "-c".into(), script.into()])?;
+    number_before(&said, " Gflop/s")
+}

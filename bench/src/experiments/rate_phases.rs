@@ -1,0 +1,153 @@
+//! A search whose second half makes verifying dear: live balancing against a mapping that stays, and against the best mapping of each half,
+//! known beforehand.
+//!
+//! The pattern is 512 times the letter a. The first half of the text has it once in a kilobyte, so that hashing is all of the work. The
+//! second half is nothing but that letter: at each byte a match begins, which takes 512 comparisons. Which mapping is best for a half is found
+//! by running the half alone with each of some.
+
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+
+use super::stream_runs::{folder, mapping, real, seconds, simulated};
+use crate::pairs::{Contestant, round_robin};
+use crate::stats::median_interval;
+use crate::verdict::Interval;
+use crate::{Experiment, Mark, Outcome, Report, Table, Target};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "rate-phases",
+    about: "a search that changes in the middle: live balancing against mappings known beforehand",
+    needs: "mpirun of Open MPI, two cores, SimGrid, rabin-karp built for both (ci/bench.sh builds it)",
+    run,
+};
+
+const PATTERN: usize = 512;
+/// Bytes of a segment.
+const SEGMENT: u64 = 64 << 10;
+const STATIC: &str = "static";
+const LIVE: &str = "live";
+const KNOWN: &str = "known beforehand";
+
+/// A place where the stream runs.
+struct Place {
+    name: &'static str,
+    ranks: usize,
+    /// Runs the program on so many ranks.
+    start: fn(&str, usize, &[String]) -> Outcome<String>,
+    /// Segments of each half.
+    halves: [u64; 2],
+    /// The mapping that stays, and others that may be best for a half.
+    fixed: &'static str,
+    others: &'static [&'static str],
+}
+
+const REAL: Place = Place {
+    name: "two real ranks",
+    ranks: 2,
+    start: real,
+    halves: [24_000, 2_000],
+    fixed: "hash@0 | verify@1",
+    others: &["hash+verify@0,1", "hash@0,1 | verify@0,1", "hash@0,1 | verify@1", "hash@0 | verify@0,1"],
+};
+
+const SIMULATED: Place = Place {
+    name: "six simulated ranks",
+    ranks: 6,
+    start: simulated,
+    halves: [6_000, 500],
+    fixed: "hash@0,1,2,3 | verify@4,5",
+    others: &[
+        "hash+verify@0,1,2,3,4,5",
+        "hash@0,1,2,3,4 | verify@5",
+        "hash@0 | verify@1,2,3,4,5",
+        "hash@0,1,2,3,4,5 | verify@0,1,2,3,4,5",
+    ],
+};
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let folder = folder("rate-phases")?;
+    for (part, mut place, rounds) in [("real", REAL, 7), ("simulated", SIMULATED, 1)] {
+        if !report.wants(part) {
+            continue;
+        }
+        if smoke {
+            place.halves = place.halves.map(|segments| segments / 50);
+        }
+        let rounds = if part == "real" { report.rounds(rounds) } else { rounds };
+        compare(report, part, &place, &folder, rounds, smoke)?;
+    }
+    Ok(())
+}
+
+fn compare(
+    report: &mut Report,
+    part: &str,
+    place: &Place,
+    folder: &Path,
+    rounds: usize,
+    smoke: bool,
+) -> Outcome {
+    let [first, second] = place.halves;
+    let mut best = Vec::new();
+    for half in [[first, 0], [0, second]] {
+        let mut fastest = (f64::INFINITY, place.fixed);
+        for candidate in std::iter::once(&place.fixed).chain(place.others) {
+            let took = once(place, folder, half, candidate, &[])?;
+            if took < fastest.0 {
+                fastest = (took, candidate);
+            }
+        }
+        report.note(format!("{}: the best for a half alone is `{}`", place.name, fastest.1));
+        best.push(fastest.1);
+    }
+    let later = format!("{first}:{}", mapping(folder, best[1])?);
+    let both = [first, second];
+    let events: RefCell<PathBuf> = RefCell::new(folder.join(format!("events-{part}")));
+    let live = || {
+        let words = ["--balance".into(), "live".into(), "--events".into()];
+        let events = events.borrow().display().to_string();
+        once(place, folder, both, place.fixed, &[&words[..], &[events]].concat())
+    };
+    let contestants = vec![
+        Contestant::new(STATIC, || once(place, folder, both, place.fixed, &[])),
+        Contestant::new(LIVE, live),
+        Contestant::new(KNOWN, || once(place, folder, both, best[0], &["--remap".into(), later.clone()])),
+    ];
+    let rounds = round_robin(rounds, contestants)?;
+    let mut table = Table::new(&["mapping", "median [s]", "low", "high"]);
+    for (name, samples) in rounds.iter() {
+        let time = median_interval(samples);
+        table.row([name.into(), time.value.into(), time.low.into(), time.high.into()]);
+    }
+    report.table(part, &table)?;
+    let ratio = |other| -> Option<Interval> { rounds.ratio(other, LIVE) };
+    if let (Some(known), Some(fixed)) = (ratio(KNOWN), ratio(STATIC)) {
+        let what = |other: &str| format!("{}: live against {other}", place.name);
+        report.mark(Mark::new(
+            &what("the best mapping of each half"),
+            known,
+            "times as fast",
+            Target::AtLeast(0.85),
+        ));
+        report.mark(Mark::new(&what("a mapping that stays"), fixed, "times as fast", Target::AtLeast(1.0)));
+    }
+    if !smoke {
+        report.note(format!("what was decided: armature explain {}", events.borrow().display()));
+    }
+    Ok(())
+}
+
+/// Seconds of a search of so many segments of each half.
+fn once(place: &Place, folder: &Path, halves: [u64; 2], first: &str, more: &[String]) -> Outcome<f64> {
+    let pattern = "a".repeat(PATTERN);
+    let quiet = format!("{pattern}{}", "b".repeat(PATTERN));
+    let mut words = vec![pattern, "--count".into(), "--segment".into(), SEGMENT.to_string()];
+    for (text, segments) in [(quiet.as_str(), halves[0]), ("a", halves[1])] {
+        if segments > 0 {
+            words.extend(["--generate".into(), format!("{text}:{}", segments * SEGMENT)]);
+        }
+    }
+    words.extend(["--mapping".into(), mapping(folder, first)?]);
+    words.extend(more.iter().cloned());
+    seconds(&(place.start)("rabin-karp", place.ranks, &words)?)
+}

@@ -1,0 +1,84 @@
+//! Runs of `rabin-karp` and `matmul-stream`, as a user starts them: on real and on simulated ranks.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::{
+    Outcome,
+    ranks::{Launch, finish},
+};
+
+/// How long a run may take before it counts as hung.
+const LIMIT: Duration = Duration::from_secs(300);
+const SIMULATE: &str = "ci/smpi/run.sh";
+
+/// A program beside this one.
+///
+/// # Errors
+/// If it has not been built.
+pub(super) fn program(name: &str) -> Outcome<PathBuf> {
+    let this = std::env::current_exe().map_err(|e| format!("cannot find this binary: {e}"))?;
+    let program = this.with_file_name(name);
+    match program.is_file() {
+        true => Ok(program),
+        false => Err(format!("expected {}; ci/bench.sh builds it", program.display()).into()),
+    }
+}
+
+/// The files of an experiment.
+pub(super) fn folder(experiment: &str) -> Outcome<PathBuf> {
+    let folder = Path::new("target/bench").join(experiment);
+    fs::create_dir_all(&folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
+    // Ranks may be elsewhere.
+    Ok(fs::canonicalize(folder)?)
+}
+
+/// A mapping as a file in `folder`.
+pub(super) fn mapping(folder: &Path, mapping: &str) -> Outcome<String> {
+    let name: String = mapping.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let path = folder.join(format!("{name}.mapping"));
+    fs::write(&path, mapping).map_err(|e| format!("cannot write {}: {e}", path.display()))?;
+    Ok(path.display().to_string())
+}
+
+/// What a program says on so many real ranks, on both outputs.
+pub(super) fn real(name: &str, ranks: usize, words: &[String]) -> Outcome<String> {
+    let launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
+    let script = ["-c", "exec \"$@\" 2>&1", "sh"].map(String::from);
+    let all: Vec<String> =
+        script.into_iter().chain([program(name)?.display().to_string()]).chain(words.to_vec()).collect();
+    launch.run_other(Path::new("sh"), &all)
+}
+
+/// What it says on so many simulated ranks, each on a host of 1 Gflop/s.
+pub(super) fn simulated(name: &str, ranks: usize, words: &[String]) -> Outcome<String> {
+    let mut command = Command::new("sh");
+    command.args(["-c", "exec \"$@\" 2>&1", "sh", SIMULATE, &ranks.to_string(), "--speeds", "1Gf", name]);
+    command.args(words).env("RUST_LOG", "error");
+    finish(command, LIMIT)
+}
+
+/// The word before `mark`, as a number.
+pub(super) fn number_before(text: &str, mark: &str) -> Outcome<f64> {
+    let before = text.lines().rev().find_map(|line| line.split_once(mark)).map(|(before, _)| before);
+    let number = before.and_then(|before| before.split_whitespace().next_back()?.parse().ok());
+    number.ok_or_else(|| format!("expected a number before `{mark}` in:\n{text}").into())
+}
+
+/// Seconds of a search that has told its matches.
+pub(super) fn seconds(said: &str) -> Outcome<f64> {
+    let line = said.lines().rev().find_map(|line| line.split_once(" matches in "));
+    let seconds = line.and_then(|(_, rest)| rest.trim().strip_suffix(" s")?.parse().ok());
+    seconds.ok_or_else(|| format!("expected `N matches in S s` in:\n{said}").into())
+}
+
+/// What a command prints that is to succeed; `limit` ends it.
+pub(super) fn command<const N: usize>(words: [OsString; N]) -> Outcome<String> {
+    let [program, arguments @ ..] = &words[..] else { return Err("no command".into()) };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    finish(command, LIMIT)
+}

@@ -1,0 +1,276 @@
+//! The two applications of Beard and Chamberlain (2015), with one stage watched: how fast it seems while it runs.
+//!
+//! A [`Watch`] around the stage notes when items come and go, and feeds two estimators with the same times: the paper's heuristic and
+//! the framework's own. Where the stage stood without an item in a period, the heuristic leaves the period out. Each rank that hosts
+//! the stage prints a line for every estimate, and one at the end.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use armature::pipeline::{Context, MappingChoice, Pipeline, Stage, StageResult};
+use armature::{BoxError, Config, Progress};
+use armature_planner::estimate::ServiceTime;
+use armature_planner::papers::{RateEstimator, RateOptions, Sample};
+use matmul_stream::blocks::Blocks;
+use matmul_stream::matrix::{Matrix, Shape};
+use matmul_stream::pipeline::{Dot, Factors};
+use matmul_stream::reduce::Reducer;
+use rabin_karp::patterns::Patterns;
+use rabin_karp::pipeline::{Hash, Search, Verify, texts};
+use rabin_karp::text::{Part, Repeated};
+
+use crate::Outcome;
+
+/// Seconds between two items from which on the stage counts as held up: some looks for messages take less.
+const GAP: f64 = 20e-6;
+/// Periods between two readings of the framework's estimator.
+const READING: u64 = 64;
+
+/// Which application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum App {
+    /// A product of single dot products; `reduce` is watched.
+    Product,
+    /// A search for "foobar" in nothing else; `verify` is watched.
+    Search,
+}
+
+impl App {
+    /// Both, as the paper has them: name, mapping with its widths, ranks.
+    pub const ALL: [(App, &'static str, &'static str, usize); 2] = [
+        (App::Product, "product", "dot@1,2,3,4,5 | reduce@0", 6),
+        (App::Search, "search", "hash@1,2,3,4 | verify@5,6", 7),
+    ];
+
+    fn of(name: &str) -> Outcome<Self> {
+        let found = App::ALL.iter().find(|(_, known, ..)| *known == name);
+        Ok(found.ok_or_else(|| format!("there is no application {name}"))?.0)
+    }
+
+    /// Busy seconds of a sampling period: several items each.
+    fn period(self) -> f64 {
+        match self {
+            // A part of the product is put in its place within some tens of nanoseconds.
+            App::Product => 5e-6,
+            // A segment is verified within a tenth of a millisecond.
+            App::Search => 500e-6,
+        }
+    }
+}
+
+/// Notes when items come and go.
+#[derive(Debug)]
+pub struct Watch {
+    rank: usize,
+    heuristic: RateEstimator,
+    robust: ServiceTime,
+    last: Option<Instant>,
+    items: u64,
+    busy: f64,
+    all_items: u64,
+    all_busy: f64,
+    /// Periods that count, and those in which the stage was held up.
+    used: u64,
+    held_up: u64,
+    converged: u64,
+    lines: String,
+}
+
+impl Watch {
+    fn new(app: App) -> Outcome<Self> {
+        // As in the experiment on the estimators: periods of busy time need less looking through than those of a clock.
+        let options = RateOptions { tolerance: 1e-5, ..RateOptions::default() };
+        Ok(Watch {
+            rank: 0,
+            heuristic: RateEstimator::new(app.period(), options)?,
+            robust: ServiceTime::default(),
+            last: None,
+            items: 0,
+            busy: 0.0,
+            all_items: 0,
+            all_busy: 0.0,
+            used: 0,
+            held_up: 0,
+            converged: 0,
+            lines: String::new(),
+        })
+    }
+
+    /// Takes the time of `work` on an item.
+    fn time<R>(&mut self, work: impl FnOnce() -> R) -> R {
+        let start = Instant::now();
+        if self.last.is_some_and(|last| (start - last).as_secs_f64() > GAP) && self.items > 0 {
+            // The stage stood still: the period says nothing.
+            self.held_up += 1;
+            self.robust.add(self.items, self.busy);
+            (self.items, self.busy) = (0, 0.0);
+        }
+        let result = work();
+        let end = Instant::now();
+        self.last = Some(end);
+        let busy = (end - start).as_secs_f64();
+        (self.items, self.busy) = (self.items + 1, self.busy + busy);
+        (self.all_items, self.all_busy) = (self.all_items + 1, self.all_busy + busy);
+        if self.busy >= self.heuristic.period() {
+            self.sample();
+        }
+        result
+    }
+
+    fn sample(&mut self) {
+        let period = self.heuristic.period();
+        let items = self.items as f64 * period / self.busy;
+        self.robust.add(self.items, self.busy);
+        self.used += 1;
+        if let Some(estimate) = self.heuristic.add(Sample { items, period, blocked: false }) {
+            self.converged += 1;
+            self.lines += &format!("estimate heuristic {} {}\n", self.rank, estimate.rate);
+        }
+        if self.used.is_multiple_of(READING)
+            && let Some(estimate) = self.robust.estimate().filter(|estimate| estimate.settled)
+        {
+            self.lines += &format!("estimate framework {} {}\n", self.rank, 1.0 / estimate.value);
+        }
+        (self.items, self.busy) = (0, 0.0);
+    }
+
+    /// Items per second of busy time, of all that were seen.
+    fn rate(&self) -> f64 {
+        self.all_items as f64 / self.all_busy
+    }
+}
+
+/// A stage under watch; its rank tells what was seen when the stage is done.
+#[derive(Debug)]
+struct Watched<S> {
+    stage: S,
+    watch: Watch,
+}
+
+impl<S: Stage> Stage for Watched<S> {
+    type In = S::In;
+    type Out = S::Out;
+
+    fn process(&mut self, item: S::In, cx: &mut Context) -> StageResult<S::Out> {
+        self.watch.rank = cx.rank();
+        self.watch.time(|| self.stage.process(item, cx))
+    }
+}
+
+impl<S> Drop for Watched<S> {
+    fn drop(&mut self) {
+        let Watch { rank, used, held_up, converged, all_items, .. } = self.watch;
+        // One write, so that lines of ranks do not get into each other.
+        println!(
+            "{}watched rank {rank} items {all_items} used {used} held_up {held_up} converged {converged} rate {}",
+            self.watch.lines,
+            self.watch.rate()
+        );
+    }
+}
+
+fn product(size: u64) -> (Shape, Factors) {
+    let shape = Shape { rows: size, inner: size, columns: size };
+    (shape, Factors { a: Matrix::made(size, 1), b: Matrix::made(size, 2) })
+}
+
+fn search(size: u64) -> Outcome<(Search, [Part; 1])> {
+    let patterns = Arc::new(Patterns::new([b"foobar".to_vec()], 64)?);
+    let text = Part::Generated(vec![Repeated { text: b"foobar".to_vec(), size }]);
+    Ok((Search { patterns, segment: 64 << 10, count: true }, [text]))
+}
+
+/// The rate of the watched stage when it alone runs, from items in memory, in items per second, and the bytes of an item.
+///
+/// # Errors
+/// Those of the stages.
+pub fn alone(app: App, seconds: f64) -> Outcome<(f64, f64)> {
+    let mut cx = Context::for_test();
+    let mut watch = Watch::new(app)?;
+    let bytes;
+    match app {
+        App::Product => {
+            let (shape, Factors { a, b }) = product(128);
+            let mut parts = Vec::new();
+            for item in Blocks::new(shape, 1, &a, &b) {
+                parts.extend(Dot.process(item?, &mut cx)?);
+            }
+            bytes = size_of::<f32>() as f64;
+            while watch.all_busy < seconds {
+                let mut reducer = Reducer::new(shape.columns);
+                for part in parts.clone() {
+                    watch.time(|| reducer.process(part, &mut cx).map(drop))?;
+                }
+            }
+        }
+        App::Search => {
+            let (search, parts) = search(8 << 20)?;
+            let mut hash = Hash::new(search.patterns.clone());
+            let mut verify = Verify::new(search.patterns.clone(), search.count);
+            let mut proposed = Vec::new();
+            for text in texts(&search, &parts, Default::default()) {
+                proposed.extend(hash.process(text?, &mut cx)?);
+            }
+            bytes = proposed.first().map_or(0, rabin_karp::pipeline::Proposed::bytes) as f64;
+            while watch.all_busy < seconds {
+                for item in proposed.clone() {
+                    watch.time(|| verify.process(item, &mut cx).map(drop))?;
+                }
+            }
+        }
+    }
+    Ok((watch.rate(), bytes))
+}
+
+/// The rank program: `APPLICATION SIZE`, with the paper's widths. Prints lines `estimate ESTIMATOR RANK RATE` and
+/// `watched rank RANK …` of each rank that hosts the stage.
+///
+/// # Errors
+/// If the arguments are wrong, or there are too few ranks.
+pub fn main(words: &[String]) -> Outcome {
+    let [name, size] = words else { return Err("expected APPLICATION SIZE".into()) };
+    let (app, size) = (App::of(name)?, size.parse()?);
+    let mapping = App::ALL.iter().find(|(known, ..)| *known == app).map(|(_, _, mapping, _)| *mapping);
+    let mapping = MappingChoice::Text(mapping.unwrap_or_default().into());
+    let watch = move || Watch::new(app);
+    let config = Config::from_env()?.progress(Progress::Off);
+    armature::run(&config, |session| -> Result<(), BoxError> {
+        match app {
+            App::Product => {
+                let (shape, Factors { a, b }) = product(size);
+                let mut rows = 0;
+                Pipeline::try_source("read", || Blocks::new(shape, 1, &a, &b))
+                    .stage("dot", || Ok(Dot))
+                    .stage("reduce", move || {
+                        Ok(Watched { stage: Reducer::new(shape.columns), watch: watch()? })
+                    })
+                    .serial()
+                    .for_each("write", |_| rows += 1)
+                    .mapping(mapping.clone())
+                    .run(session)?;
+                if session.is_root() && rows != size {
+                    return Err(format!("{rows} rows of {size} came").into());
+                }
+            }
+            App::Search => {
+                let (search, parts) = search(size)?;
+                let (for_hash, for_verify) = (search.patterns.clone(), search.patterns.clone());
+                let read = texts(&search, &parts, Default::default());
+                let mut matches = 0;
+                Pipeline::try_source("read", move || read)
+                    .stage("hash", move || Ok(Hash::new(for_hash.clone())))
+                    .stage("verify", move || {
+                        Ok(Watched { stage: Verify::new(for_verify.clone(), true), watch: watch()? })
+                    })
+                    .for_each("reduce", |found| matches += found.count)
+                    .mapping(mapping.clone())
+                    .run(session)?;
+                if session.is_root() && matches != size / 6 {
+                    return Err(format!("{matches} matches came instead of {}", size / 6).into());
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(())
+}
