@@ -56,7 +56,13 @@ pub fn all() -> Vec<Case> {
 pub fn find(name: &str) -> Option<Case> {
     let faults = faults::all().into_iter().map(|f| f.case);
     let slow = cases::SLOW.concat();
-    let others = cases::SEEDS.iter().chain(cases::MORTAL).chain(cases::MEMORY).copied().chain(slow);
+    let others = cases::SEEDS
+        .iter()
+        .chain(cases::MORTAL)
+        .chain(cases::WORKFLOWS)
+        .chain(cases::MEMORY)
+        .copied()
+        .chain(slow);
     all().into_iter().chain(faults).chain(others).find(|c| c.name == name)
 }
 

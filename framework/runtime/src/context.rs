@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// What user code may ask while it processes an item of a pipeline or does a task of a farm: where it runs, and what for.
+/// What user code may ask while it processes an item of a pipeline or does a task of a farm or a workflow: where it runs, and what for.
 ///
 /// Results must depend on none of it but the [number](Context::number).
 ///
@@ -57,12 +57,13 @@ impl Context {
         self.ranks
     }
 
-    /// The name of the stage, or of the farm.
+    /// The name of the stage, of the farm, or of the workflow's task.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The item's or task's number in the order of the source, from 0; in a farm's iterations, in the present one.
+    /// The item's or task's number in the order of the source, from 0; in a farm's iterations, in the present one; in a workflow, in the
+    /// order of its description.
     pub fn number(&self) -> u64 {
         self.number
     }

@@ -59,7 +59,9 @@ pub use error::{BoxError, Error, ErrorKind, Result};
 pub use observe::summary::{RankWork, RunSummary};
 pub use persist::journal;
 pub use session::topology::{Core, Source as TopologySource, Topology};
-pub use session::{Balance, BatchMode, Bind, Config, Driver, Progress, Session, TransportChoice, run};
+pub use session::{
+    Balance, BatchMode, Bind, Commands, Config, Driver, Progress, Session, TransportChoice, run,
+};
 pub use wire::{Item, Plain, raw};
 
 /// The README and the book's pages, so that their examples compile and are true.

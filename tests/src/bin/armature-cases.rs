@@ -9,7 +9,7 @@
 
 use std::process::ExitCode;
 
-use armature::{BoxError, Config, Session};
+use armature::{BoxError, Commands, Config, Session};
 use armature_tests::{Case, say};
 
 fn main() -> ExitCode {
@@ -30,7 +30,15 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match Config::from_env().and_then(|config| armature::run(&config, |session| run(session, &cases))) {
+    let needs_commands = cases.iter().any(|case| case.name == "workflow-commands");
+    let with_commands = |config: Config| match needs_commands {
+        true => config.commands(Commands::new().cores(2)),
+        false => config,
+    };
+    match Config::from_env()
+        .map(with_commands)
+        .and_then(|config| armature::run(&config, |session| run(session, &cases)))
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("armature-cases: {error}");

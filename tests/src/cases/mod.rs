@@ -2,6 +2,7 @@
 
 mod blocks;
 mod collect;
+mod commands;
 mod deaths;
 mod farms;
 mod flow;
@@ -16,6 +17,7 @@ mod streams;
 mod units;
 mod workflows;
 
+pub use commands::CASES as WORKFLOWS;
 pub use deaths::CASES as MORTAL;
 pub use flow::bounded;
 pub use memory::CASES as MEMORY;

@@ -7,6 +7,7 @@
 mod agreement;
 mod bootstrap;
 mod broadcast;
+mod commands;
 mod config;
 mod finalize;
 #[cfg(test)]
@@ -31,6 +32,8 @@ use crate::user_code;
 pub(crate) use agreement::Announcement;
 use bootstrap::Sharing;
 pub(crate) use broadcast::{Encoded, PIECE};
+pub use commands::Commands;
+pub(crate) use commands::RankCommands;
 pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice};
 pub(crate) use logging::name_rank;
 
@@ -47,6 +50,7 @@ pub struct Session {
     /// The endpoint's, which is borrowed while a skeleton runs.
     clock: Clock,
     endpoint: RefCell<Endpoint>,
+    commands: RefCell<Option<RankCommands>>,
 }
 
 /// Speeds and links of the ranks, and when they were probed.
@@ -126,8 +130,17 @@ impl Session {
         })
     }
 
+    /// What starts commands for this rank, if something does; borrowed for as long as a skeleton runs.
+    pub(crate) fn commands(&self) -> RefMut<'_, Option<RankCommands>> {
+        self.commands.borrow_mut()
+    }
+
     /// Brings a rank up: everybody registers with rank 0, which answers with who sits where.
-    fn open(transport: Box<dyn Transport>, config: &Config) -> Result<Self, (Box<Endpoint>, Error)> {
+    fn open(
+        transport: Box<dyn Transport>,
+        config: &Config,
+        commands: Option<RankCommands>,
+    ) -> Result<Self, (Box<Endpoint>, Error)> {
         let mut endpoint = Endpoint::new(transport, config.idle_sleep);
         match StatusWriter::start(config.job_status.as_deref(), endpoint.rank(), endpoint.size()) {
             Ok(writer) => endpoint.keep(writer),
@@ -143,6 +156,7 @@ impl Session {
                 transport: endpoint.transport().describe(),
                 clock: endpoint.clock(),
                 endpoint: RefCell::new(endpoint),
+                commands: RefCell::new(commands),
             }),
             Err(error) => Err((Box::new(endpoint), error)),
         }
@@ -208,7 +222,8 @@ fn run_local<R: Send>(
     let world = World::new(ranks);
     let rank = |r: usize| {
         logging::name_rank(r);
-        on_rank(Box::new(LocalTransport::open(world.clone(), r)), config, body).map_err(|(_, e)| e)
+        let transport = LocalTransport::open(world.clone(), r);
+        on_rank(Box::new(transport), config, commands(config, r), body).map_err(|(_, e)| e)
     };
     let rank = &rank;
     let result = std::thread::scope(|scope| {
@@ -250,13 +265,16 @@ fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxE
         // that cannot be written is an error as soon as the others can be told.
         let _ = StatusWriter::start(config.job_status.as_deref(), 0, launcher.size.unwrap_or(1));
     }
+    // A process that is part of an MPI job is not to start others.
+    let own = launched().and_then(|launcher| launcher.rank).unwrap_or(0);
+    let commands = commands(config, own);
     let transport = MpiTransport::open(MpiOptions { split: config.split_bytes, ..MpiOptions::default() })?;
     let processes = transport.capabilities().processes;
     logging::start(Some(transport.rank()));
     if transport.rank() == 0 {
         config.remarks(Some(transport.size())).iter().for_each(|remark| log::warn!("{remark}"));
     }
-    on_rank(Box::new(transport), config, body).map_err(|(_, error)| {
+    on_rank(Box::new(transport), config, commands, body).map_err(|(_, error)| {
         if processes {
             // Another rank failed and is ending the job. If it cannot, this rank ends by itself.
             std::thread::sleep(GRACE);
@@ -266,13 +284,27 @@ fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxE
     })
 }
 
+/// What starts commands for a rank, if that is asked for.
+fn commands(config: &Config, rank: usize) -> Result<Option<RankCommands>> {
+    config.commands.as_ref().map(|commands| commands.start(rank)).transpose()
+}
+
 /// One rank from its start to its end.
 fn on_rank<R>(
     transport: Box<dyn Transport>,
     config: &Config,
+    commands: Result<Option<RankCommands>>,
     body: &impl Fn(&Session) -> Result<R, BoxError>,
 ) -> Result<R, (Box<Endpoint>, Error)> {
-    let session = match Session::open(transport, config) {
+    let commands = match commands {
+        Ok(commands) => commands,
+        Err(error) => {
+            let mut endpoint = Endpoint::new(transport, config.idle_sleep);
+            endpoint.report(&error);
+            return Err((Box::new(endpoint), error));
+        }
+    };
+    let session = match Session::open(transport, config, commands) {
         Ok(session) => session,
         Err((mut endpoint, error)) => {
             endpoint.report(&error);

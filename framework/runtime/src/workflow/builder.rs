@@ -27,6 +27,8 @@ pub(super) struct Options {
     pub(super) is_planned: bool,
     pub(super) on_all_ranks: bool,
     pub(super) journal: Option<(PathBuf, Vec<u8>)>,
+    pub(super) directory: Option<PathBuf>,
+    pub(super) enforces_memory: bool,
 }
 
 /// Tasks that depend on one another, each run by whichever rank it is planned for.
@@ -60,6 +62,8 @@ impl<'w> Workflow<'w> {
                 is_planned: true,
                 on_all_ranks: false,
                 journal: None,
+                directory: None,
+                enforces_memory: false,
             },
         }
     }
@@ -95,6 +99,20 @@ impl<'w> Workflow<'w> {
     /// set. What ranks write there goes when the run ends.
     pub fn spill(mut self, directory: impl Into<PathBuf>) -> Self {
         self.options.spill = Some(directory.into());
+        self
+    }
+
+    /// The directory in which commands run; that in which the ranks were started unless it is set. Ranks on several machines must
+    /// share it: the files that one task writes and another reads are there.
+    pub fn directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.options.directory = Some(directory.into());
+        self
+    }
+
+    /// Ends commands that hold more memory than their description says, with all their processes. They are tried again with twice as
+    /// much, as often as others that fail.
+    pub fn enforce_memory(mut self) -> Self {
+        self.options.enforces_memory = true;
         self
     }
 
@@ -193,20 +211,20 @@ impl<'w> Workflow<'w> {
         Err(error)
     }
 
-    /// The closure of each task.
+    /// The closure of each task; any number for one that is a command.
     ///
     /// # Errors
-    /// [`ErrorKind::Config`] if there is none of that name, or the task is to run something else.
+    /// [`ErrorKind::Config`] if there is none of that name, or the task is to run nothing.
     pub(super) fn closure_of(&self) -> Result<Vec<usize>> {
         let of = |task: &armature_workflow_files::Task| {
             let name = match &task.action {
                 Action::Closure(name) => name,
-                other => {
-                    let what = match other {
-                        Action::Nothing => "nothing",
-                        _ => "a command",
-                    };
-                    return Err(format!("task {:?} runs {what}, expected a closure", task.name));
+                Action::Command { .. } | Action::Shell(_) => return Ok(0),
+                Action::Nothing => {
+                    return Err(format!(
+                        "task {:?} runs nothing, expected a closure or a command",
+                        task.name
+                    ));
                 }
             };
             let missing = || {
@@ -225,6 +243,7 @@ impl<'w> Workflow<'w> {
         for (task, &closure) in closure_of.iter().enumerate() {
             digest.update(&(closure as u64).to_le_bytes());
             digest.update(format!("{:?}", graph.needs(task)).as_bytes());
+            digest.update(format!("{:?}", self.description.tasks()[task].action).as_bytes());
         }
         let what = Announcement::new(format!("runs the workflow {:?}", graph.name)).without_the_dead();
         let closures = self.closures.iter().map(|(name, &number)| format!("{name}: {}", self.gives[number]));

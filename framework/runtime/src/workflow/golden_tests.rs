@@ -13,7 +13,7 @@ fn messages_of_a_workflow_are_as_they_were() {
     let mut messages = Messages::default();
     let mut keep =
         |what: &str, content: Content| messages.message(what, &content.encode(RUN).expect("it is small"));
-    let order = |task, sources| Order { task, attempt: 2, sources };
+    let order = |task, sources| Order { task, attempt: 2, exceeded: 1, sources };
     let orders = Orders {
         orders: vec![order(1, vec![]), order(300, vec![0, 3])],
         moved: vec![(4, 1)],
@@ -29,9 +29,9 @@ fn messages_of_a_workflow_are_as_they_were() {
     let large = Value::encode(vec![1.5; 4_096], &Codec::of_type()).unwrap();
     keep("a large value", Content::Value(4, large));
     let failure = |reason| Failure { task: 5, attempt: 1, reason, message: "torn".into() };
-    let reasons = [Reason::Error, Reason::Panic, Reason::Memory, Reason::Death];
+    let reasons = [Reason::Error, Reason::Panic, Reason::MemoryLimit, Reason::Memory, Reason::Death];
     let report = Report {
-        done: vec![Done { task: 300, attempt: 1, bytes: 70_000, took: 1_500 }],
+        done: vec![Done { task: 300, attempt: 1, bytes: 70_000, took: 1_500, peak_memory: Some(300) }],
         failed: reasons.map(failure).into(),
     };
     keep("a rank reports", Content::Report(report));

@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use armature_planner::workflow::{TaskMemory, Workflow as Dag};
 use armature_workflow_files::{Description, Task};
 
+use super::commands::is_command;
 use crate::error::{Error, ErrorKind, Result};
+
+/// More doublings than any memory has room for.
+const MOST_DOUBLINGS: u32 = 40;
 
 /// A workflow as ranks run it.
 #[derive(Clone, Debug)]
@@ -26,8 +30,9 @@ pub(super) struct Needs {
     pub(super) tries: u32,
     /// What it takes of named limits, by their number.
     pub(super) limits: Vec<(usize, u64)>,
-    /// Size of what it gives, as far as that is known beforehand.
+    /// Size of what it gives, as far as that is known beforehand. Files are not in memory.
     output: u64,
+    pub(super) is_command: bool,
 }
 
 impl Graph {
@@ -45,7 +50,11 @@ impl Graph {
                 priority: task.priority,
                 tries: task.tries.unwrap_or(tries).max(1),
                 limits: limits.collect(),
-                output: dag.outputs(number).iter().map(|edge| edge.size).max().unwrap_or(0),
+                output: match is_command(task) {
+                    true => 0,
+                    false => dag.outputs(number).iter().map(|edge| edge.size).max().unwrap_or(0),
+                },
+                is_command: is_command(task),
             }
         };
         Ok(Graph {
@@ -63,8 +72,10 @@ impl Graph {
     /// [`ErrorKind::Config`] if one does not.
     pub(super) fn check_memory(&self, budget: u64) -> Result<()> {
         let need = |task: usize| {
-            let inputs = self.dag.input_size(task);
-            inputs + self.memory(task, inputs)
+            // Files that commands give are not in memory.
+            let inputs = self.dag.inputs(task).filter(|edge| !self.tasks[edge.from].is_command);
+            let inputs = inputs.map(|edge| edge.size).sum();
+            self.memory(task, inputs, 0).saturating_add(inputs)
         };
         match (0..self.len()).find(|&task| need(task) > budget) {
             None => Ok(()),
@@ -110,10 +121,16 @@ impl Graph {
         self.dag.outputs(task).is_empty()
     }
 
-    /// Memory that a task takes beside its inputs, which have so many bytes.
-    pub(super) fn memory(&self, task: usize, inputs: u64) -> u64 {
-        let requirement =
-            self.task_memory.requirement(self.dag.memory(task), inputs, self.tasks[task].output);
+    /// What a task's processes may hold, which is twice as much each time that it was too little; `None` if it does not say.
+    pub(super) fn memory_limit(&self, task: usize, exceeded: u32) -> Option<u64> {
+        let memory = self.dag.memory(task);
+        (memory > 0).then(|| memory.saturating_mul(1 << exceeded.min(MOST_DOUBLINGS)))
+    }
+
+    /// Memory that a task takes beside its inputs, which have so many bytes, when it has taken too much so often.
+    pub(super) fn memory(&self, task: usize, inputs: u64, exceeded: u32) -> u64 {
+        let memory = self.memory_limit(task, exceeded).unwrap_or(0);
+        let requirement = self.task_memory.requirement(memory, inputs, self.tasks[task].output);
         requirement.saturating_sub(inputs)
     }
 }

@@ -214,7 +214,7 @@ impl World {
                     self.workers[rank].on_failed(task, Reason::Error, "no".into());
                 } else {
                     self.runs[task] += 1;
-                    self.workers[rank].on_done(task, give(task, inputs), 1_000);
+                    self.workers[rank].on_done(task, give(task, inputs), 1_000, None);
                 }
             }
             Step::Spill(task, value) => {

@@ -28,6 +28,8 @@ pub(super) struct Order {
     pub(super) task: usize,
     /// How often it has failed before.
     pub(super) attempt: u32,
+    /// How often it has held more memory than it may.
+    pub(super) exceeded: u32,
     /// For each of its inputs, in the order of its parents, the rank that has it or will have it.
     pub(super) sources: Vec<usize>,
 }
@@ -62,6 +64,8 @@ pub(super) struct Done {
     pub(super) bytes: u64,
     /// Nanoseconds.
     pub(super) took: u64,
+    /// Most memory that its processes held, in bytes, if it was a command.
+    pub(super) peak_memory: Option<u64>,
 }
 
 /// Why a try has failed.
@@ -71,6 +75,8 @@ pub(super) enum Reason {
     Error,
     /// User code has panicked.
     Panic,
+    /// It has held more memory than it may, and is tried again with more.
+    MemoryLimit,
     /// It needs more memory than a rank may have, and was not begun.
     Memory,
     /// Its rank has died.

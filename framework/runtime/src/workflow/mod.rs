@@ -30,6 +30,10 @@
 //! by default it runs tasks itself, too. What a task gives goes straight from the rank that made it to those that read it. Without a
 //! plan, tasks go to whichever rank is free, near their inputs.
 //!
+//! A task may also be a command ([`Config::commands`](crate::Config::commands)): it reads and writes files in a
+//! [directory](Workflow::directory) that all ranks share, several run at a time on a rank, and its run time and peak memory are
+//! [measured](Summary::measured).
+//!
 //! # What can go wrong
 //! - A task that returns an error or panics is tried again on another rank, as often as its description or
 //!   [`Workflow::retries`] says. Then it ends the job, unless [`Workflow::max_failures`] allows for it: then the tasks behind it are
@@ -42,6 +46,7 @@
 
 mod builder;
 mod closure;
+mod commands;
 mod failed_task;
 #[cfg(test)]
 mod golden_tests;
@@ -71,4 +76,4 @@ pub use builder::Workflow;
 pub use closure::Inputs;
 pub use failed_task::FailedTask;
 pub use results::Results;
-pub use summary::{RankReport, Summary};
+pub use summary::{Measured, RankReport, Summary};

@@ -32,8 +32,6 @@ pub(super) struct Root {
     pub(super) display: Display,
     pub(super) graph: Arc<Graph>,
     pub(super) journal: Option<TaskJournal>,
-    /// Tasks that an earlier run has done.
-    pub(super) known: u64,
 }
 
 impl Root {

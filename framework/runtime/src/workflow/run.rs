@@ -6,6 +6,7 @@ use std::time::Duration;
 use armature_planner::workflow::{Cluster, PlanOptions, Processor};
 
 use super::builder::Workflow;
+use super::commands::Commands;
 use super::graph::Graph;
 use super::master::Master;
 use super::results::Results;
@@ -15,6 +16,7 @@ use super::spill::SpillFolder;
 use super::summary::Summary;
 use super::task_journal::{Known, TaskJournal};
 use super::user_code::TaskCode;
+use super::value::Value;
 use super::worker::{Settings, Worker};
 use crate::comm::endpoint::Endpoint;
 use crate::context::Context;
@@ -63,21 +65,26 @@ impl Workflow<'_> {
         graph.check_memory(settings.budget)?;
         let run = endpoint.begin_run(&self.announcement(&graph, &closure_of, collects), config.join_limit)?;
         let begin = clock.now();
+        let commands =
+            Commands::new(session.commands(), &self.description, self.options.directory.as_deref())?;
         let mut worker = Worker::new(rank, graph.clone(), settings);
         let parent = self.options.spill.clone().unwrap_or_else(std::env::temp_dir);
         let mut spill = SpillFolder::new(&parent, run, rank);
         let mut master = Master::new(graph.clone(), ranks, endpoint.lost(), self.options.max_failures);
+        master.run_several(commands.slots());
+        if rank == 0 {
+            self.take_done(&graph, &mut master, &mut worker)?;
+        }
         let (mut journal, mut known) = (None, Known::default());
         if let Some((path, fingerprint)) = self.options.journal.as_ref().filter(|_| rank == 0) {
             let opened = TaskJournal::open(path, fingerprint, &graph, &mut master, &mut spill)?;
             (journal, known) = (Some(opened.0), opened.1);
         }
-        let Known { tasks: known, finals, restored } = known;
+        let Known { finals, restored, .. } = known;
         restored.into_iter().for_each(|(task, bytes)| worker.on_restored(task, bytes));
         let root = (rank == 0).then(|| Root {
             master,
             journal,
-            known,
             plan: self.question(&graph, ranks, plan_options, settings.budget),
             planned: None,
             collects,
@@ -102,7 +109,7 @@ impl Workflow<'_> {
         let running = std::thread::scope(|scope| {
             let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, None);
             let driver = Driver::new(endpoint, executor, config, NAME);
-            let mut running = Running::new(rank, worker, root);
+            let mut running = Running::new(rank, worker, root, (commands, self.options.enforces_memory));
             // The scope waits for the compute thread, which may be in user code for long. The others must not wait for that, so a
             // failure is reported before.
             let result = driver.run(endpoint, &mut running);
@@ -112,6 +119,28 @@ impl Workflow<'_> {
         let Some(mut root) = running.root else { return Ok(None) };
         root.journal.take().map_or(Ok(()), TaskJournal::close)?;
         Ok(Some(summed_up(root, &graph, endpoint.lost(), begin)))
+    }
+
+    /// Leaves out what the description says is done.
+    fn take_done(&self, graph: &Graph, master: &mut Master, worker: &mut Worker) -> Result<()> {
+        let tasks = self.description.tasks();
+        let done = graph.dag.topological_order().iter().copied().filter(|&task| tasks[task].done);
+        let done: Vec<usize> = done.collect();
+        for &task in &done {
+            let is_read = graph.children(task).any(|child| !tasks[child].done);
+            if is_read && !graph.needs(task).is_command {
+                let text = format!(
+                    "task {:?} is said to be done, but only files of commands are still there: what it gives is needed",
+                    tasks[task].name
+                );
+                return Err(Error::new(ErrorKind::Config, text));
+            }
+            master.known(task);
+        }
+        for task in done.into_iter().filter(|&task| master.is_needed(task)) {
+            worker.on_given(task, Value::nothing()?);
+        }
+        Ok(())
     }
 
     /// What the planner is to be asked, if anything.
@@ -144,12 +173,14 @@ const BANDWIDTH: f64 = 1e9;
 
 /// What rank 0 tells at the end.
 fn summed_up(root: Root, graph: &Graph, lost: &[usize], begin: Duration) -> (Results, Summary) {
-    let Root { master, planned, results, finals, ended, known, .. } = root;
+    let Root { master, planned, results, finals, ended, .. } = root;
     let failed = master.failed().to_vec();
     let summary = Summary {
         name: graph.name.clone(),
         tasks: (graph.len() - failed.len()) as u64 - master.skipped,
-        known,
+        known: (0..graph.len())
+            .filter(|&task| master.is_done(task) && master.measured[task].is_none())
+            .count() as u64,
         skipped: master.skipped,
         retried: master.retried,
         again: master.again,
@@ -157,7 +188,8 @@ fn summed_up(root: Root, graph: &Graph, lost: &[usize], begin: Duration) -> (Res
         plan: planned,
         elapsed: ended.unwrap_or(begin).saturating_sub(begin),
         ranks: finals.into_iter().map(Option::unwrap_or_default).collect(),
-        times: master.times.iter().map(|time| time.map(|nanos| nanos as f64 * 1e-9)).collect(),
+        done: (0..graph.len()).map(|task| master.is_done(task)).collect(),
+        measured: master.measured,
         failed,
     };
     let values = results.into_iter().map(|(task, value)| (graph.dag.name(task).to_string(), value));

@@ -3,9 +3,11 @@
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use super::commands::{Commands, Outcome as Ended};
 use super::messages::{Content, Orders};
 use super::root::Root;
 use super::user_code::{Job, Outcome, TaskCode};
+use super::value::Value;
 use super::worker::{Step, Worker};
 use crate::comm::message::Message;
 use crate::error::{Error, ErrorKind, Result};
@@ -19,6 +21,9 @@ const REPORT_AFTER: Duration = Duration::from_micros(500);
 /// See the module's page.
 pub(super) struct Running<'c, 'w> {
     pub(super) worker: Worker,
+    commands: Commands<'c>,
+    /// Whether commands are ended that hold more memory than they said.
+    enforces_memory: bool,
     /// On rank 0.
     pub(super) root: Option<Root>,
     rank: usize,
@@ -33,9 +38,16 @@ pub(super) struct Running<'c, 'w> {
 }
 
 impl<'c, 'w> Running<'c, 'w> {
-    pub(super) fn new(rank: usize, worker: Worker, root: Option<Root>) -> Self {
+    pub(super) fn new(
+        rank: usize,
+        worker: Worker,
+        root: Option<Root>,
+        (commands, enforces_memory): (Commands<'c>, bool),
+    ) -> Self {
         Running {
             worker,
+            commands,
+            enforces_memory,
             root,
             rank,
             unreported: Duration::ZERO,
@@ -156,7 +168,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                 self.unreported += took;
                 self.worker.totals.busy += took;
                 match given {
-                    Ok(value) => self.worker.on_done(task, value, took.as_nanos() as u64),
+                    Ok(value) => self.worker.on_done(task, value, took.as_nanos() as u64, None),
                     Err((reason, message)) => {
                         self.unreported += REPORT_AFTER;
                         self.worker.on_failed(task, reason, message);
@@ -177,6 +189,35 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             }
         }
         self.flush(false, at, out)
+    }
+
+    fn on_turn(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+        if self.commands.slots() == 0 {
+            return Ok(false);
+        }
+        let ended = self.commands.look()?;
+        let mut has_moved = !ended.is_empty();
+        for Ended { task, took, peak_memory, failure } in ended {
+            self.worker.totals.busy += self.commands.share(took);
+            match failure {
+                None => {
+                    let took = took.as_nanos() as u64;
+                    self.worker.on_done(task, Value::nothing()?, took, Some(peak_memory));
+                }
+                Some((reason, message)) => self.worker.on_failed(task, reason, message),
+            }
+        }
+        if has_moved {
+            self.flush(true, at, out)?;
+        }
+        while self.commands.have_room()
+            && let Step::Run { task, attempt, exceeded, .. } = self.worker.next_command()
+        {
+            has_moved = true;
+            let limit = self.worker.memory_limit(task, exceeded).filter(|_| self.enforces_memory);
+            self.commands.run(task, attempt, limit)?;
+        }
+        Ok(has_moved)
     }
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
@@ -220,7 +261,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
         self.flush(false, at, out)?;
         match step {
-            Step::Run { task, attempt, inputs } => Ok(Next::Task(Job::Run { task, attempt, inputs })),
+            Step::Run { task, attempt, inputs, .. } => Ok(Next::Task(Job::Run { task, attempt, inputs })),
             Step::Spill(task, value) => {
                 self.in_hand = Some("writes a value to disk");
                 Ok(Next::Task(Job::Spill(task, value)))

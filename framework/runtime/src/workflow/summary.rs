@@ -25,6 +25,17 @@ pub struct RankReport {
     pub most_held: u64,
 }
 
+/// What was measured of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// Where it ran.
+    pub rank: usize,
+    /// How long it took.
+    pub run_time: Duration,
+    /// Most memory that its processes held, in bytes, if it was a command.
+    pub peak_memory: Option<u64>,
+}
+
 /// What rank 0 knows after a workflow has run. Its `Display` is the table that people read.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
@@ -50,8 +61,10 @@ pub struct Summary {
     pub elapsed: Duration,
     /// By rank; what a lost rank did is not known.
     pub ranks: Vec<RankReport>,
-    /// By task: how long it took, in seconds, if it was run.
-    pub times: Vec<Option<f64>>,
+    /// By task: what was measured of it, if it was run.
+    pub measured: Vec<Option<Measured>>,
+    /// By task: whether it is done, by this run or one before.
+    pub done: Vec<bool>,
 }
 
 impl RunSummary for Summary {

@@ -30,6 +30,11 @@ impl Value {
         Ok(Value { head: head.into(), parts })
     }
 
+    /// What commands give: their files are elsewhere.
+    pub(super) fn nothing() -> Result<Self> {
+        Value::encode((), &Codec::of_type())
+    }
+
     /// The value.
     ///
     /// # Errors

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 pub use choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
 
+use super::commands::Commands;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Settings of a run. What a setter says overrides the environment; the environment overrides the default.
@@ -65,6 +66,7 @@ pub struct Config {
     pub(crate) balance: Option<Balance>,
     pub(crate) events: Option<PathBuf>,
     pub(crate) job_status: Option<PathBuf>,
+    pub(crate) commands: Option<Commands>,
     /// Variables of the environment that look like settings and are none.
     pub(crate) unknown: Vec<String>,
 }
@@ -90,6 +92,7 @@ impl Default for Config {
             balance: None,
             events: None,
             job_status: None,
+            commands: None,
             unknown: Vec::new(),
         }
     }
@@ -175,6 +178,12 @@ impl Config {
     /// The file in which the job says how it stands and what came of it, for [whoever started it](crate::job_status).
     pub fn job_status(mut self, file: Option<PathBuf>) -> Self {
         self.job_status = file;
+        self
+    }
+
+    /// That tasks of [workflows](crate::workflow) may be commands, and how these are started. Without it there are only closures.
+    pub fn commands(mut self, commands: Commands) -> Self {
+        self.commands = Some(commands);
         self
     }
 

@@ -17,6 +17,7 @@ impl Master {
         }
         self.withdraw(task, rank);
         self.tasks[task].attempt += 1;
+        self.tasks[task].exceeded += u32::from(failure.reason == Reason::MemoryLimit);
         self.tasks[task].failed_on = Some(rank);
         let attempts = self.tasks[task].attempt;
         if failure.reason != Reason::Memory && attempts < self.graph.needs(task).tries {
@@ -34,7 +35,7 @@ impl Master {
         };
         self.give_up(task);
         let kind = match failure.reason {
-            Reason::Error => ErrorKind::User,
+            Reason::Error | Reason::MemoryLimit => ErrorKind::User,
             Reason::Panic => ErrorKind::Panic,
             Reason::Memory => ErrorKind::Config,
             Reason::Death => ErrorKind::Timeout,

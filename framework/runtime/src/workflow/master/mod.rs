@@ -9,10 +9,12 @@ mod pools;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::failed_task::FailedTask;
 use super::graph::Graph;
 use super::messages::{Done, Orders, Report};
+use super::summary::Measured;
 use crate::error::Result;
 use limits::Limits;
 use pools::Pools;
@@ -46,6 +48,8 @@ struct Task {
     state: State,
     /// How often it has failed.
     attempt: u32,
+    /// How often it has held more memory than it may.
+    exceeded: u32,
     /// Parents that are not done.
     undone: u32,
     /// Parents that are neither done nor ordered.
@@ -89,6 +93,8 @@ pub(super) struct Master {
     /// Tasks that have not ended.
     left: usize,
     max_failures: usize,
+    /// How many tasks a rank is given ahead, at least.
+    least_ahead: usize,
     failed: Vec<FailedTask>,
     /// Nanoseconds of tasks so far, and how many these are.
     took: (u64, u64),
@@ -99,8 +105,8 @@ pub(super) struct Master {
     to_restore: Vec<usize>,
     /// By task, where there is a journal: whether it is in it.
     journalled: Vec<bool>,
-    /// Nanoseconds that each task took, where it has been done.
-    pub(super) times: Vec<Option<u64>>,
+    /// By task: what was measured of it, and where, if it has been run.
+    pub(super) measured: Vec<Option<Measured>>,
 }
 
 impl Master {
@@ -109,6 +115,7 @@ impl Master {
         let task = |task| Task {
             state: State::Waiting,
             attempt: 0,
+            exceeded: 0,
             undone: 0,
             unplaced: 0,
             readers: graph.children(task).len() as u32,
@@ -124,6 +131,7 @@ impl Master {
             urgent: Vec::new(),
             left: graph.len(),
             max_failures,
+            least_ahead: LEAST_AHEAD,
             failed: Vec::new(),
             took: (0, 0),
             retried: 0,
@@ -131,9 +139,14 @@ impl Master {
             skipped: 0,
             to_restore: Vec::new(),
             journalled: vec![false; graph.len()],
-            times: vec![None; graph.len()],
+            measured: vec![None; graph.len()],
             graph,
         }
+    }
+
+    /// Ranks run so many tasks at once.
+    pub(super) fn run_several(&mut self, tasks: usize) {
+        self.least_ahead = self.least_ahead.max(LEAST_AHEAD * tasks);
     }
 
     /// A task that an earlier run has done; its value is on rank 0, if somebody needs it. To be called in an order in which tasks
@@ -207,7 +220,8 @@ impl Master {
         self.ranks[rank].outstanding.remove(&task);
         self.release(task);
         self.took = (self.took.0 + done.took, self.took.1 + 1);
-        self.times[task] = Some(done.took);
+        let run_time = Duration::from_nanos(done.took);
+        self.measured[task] = Some(Measured { rank, run_time, peak_memory: done.peak_memory });
         self.left -= 1;
         self.tasks[task].state = State::Done(rank);
         let graph = self.graph.clone();
@@ -265,6 +279,11 @@ impl Master {
     /// Tasks that have ended, and all.
     pub(super) fn progress(&self) -> (usize, usize) {
         (self.tasks.len() - self.left, self.tasks.len())
+    }
+
+    /// Whether a task is done.
+    pub(super) fn is_done(&self, task: usize) -> bool {
+        matches!(self.tasks[task].state, State::Done(_) | State::Gone)
     }
 
     /// Whether what a task gave is needed by others.

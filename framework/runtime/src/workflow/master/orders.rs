@@ -1,6 +1,6 @@
 //! Who is given what: ranks get tasks ahead, as many as keep them busy until the next report.
 
-use super::{AHEAD, LEAST_AHEAD, MOST_AHEAD, Master, State, Task};
+use super::{AHEAD, MOST_AHEAD, Master, State, Task};
 use crate::workflow::messages::Order;
 
 impl Master {
@@ -44,9 +44,10 @@ impl Master {
     /// How many tasks a rank is given ahead.
     fn ahead(&self) -> usize {
         match self.took {
-            (_, 0) => LEAST_AHEAD,
+            (_, 0) => self.least_ahead,
             (took, tasks) => {
-                ((AHEAD * tasks as f64 / (took.max(1) as f64)) as usize).clamp(LEAST_AHEAD, MOST_AHEAD)
+                let ahead = (AHEAD * tasks as f64 / (took.max(1) as f64)) as usize;
+                ahead.clamp(self.least_ahead, MOST_AHEAD.max(self.least_ahead))
             }
         }
     }
@@ -126,7 +127,8 @@ impl Master {
             State::Ordered(source) | State::Done(source) => source,
             _ => rank,
         });
-        let order = Order { task, attempt: self.tasks[task].attempt, sources: sources.collect() };
+        let Task { attempt, exceeded, .. } = self.tasks[task];
+        let order = Order { task, attempt, exceeded, sources: sources.collect() };
         self.ranks[rank].orders.orders.push(order);
         self.ranks[rank].outstanding.insert(task);
         let was_urgent = std::mem::take(&mut self.tasks[task].is_urgent);

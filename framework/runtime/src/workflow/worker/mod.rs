@@ -47,6 +47,7 @@ type Key = (Reverse<i64>, u64);
 struct Queued {
     task: usize,
     attempt: u32,
+    exceeded: u32,
     /// Inputs of which nobody has said that they are there, anywhere.
     missing: usize,
     /// Inputs that are not in memory here, those included.
@@ -187,11 +188,11 @@ impl Worker {
     }
 
     /// User code has done a task.
-    pub(super) fn on_done(&mut self, task: usize, value: Value, took: u64) {
+    pub(super) fn on_done(&mut self, task: usize, value: Value, took: u64, peak_memory: Option<u64>) {
         let Some(Running { attempt, .. }) = self.end(task) else { return };
         let bytes = value.bytes();
         self.totals.tasks += 1;
-        self.report.done.push(Done { task, attempt, bytes, took });
+        self.report.done.push(Done { task, attempt, bytes, took, peak_memory });
         let mut waiting = self.wanted_by.remove(&task).unwrap_or_default();
         if self.settings.keeps(&self.graph, task) {
             // Rank 0 gets it once.
@@ -217,6 +218,11 @@ impl Worker {
         for (rank, room) in waiting {
             self.give(task, rank, room);
         }
+    }
+
+    /// A task was done before this run; what it gives is here for whoever needs it.
+    pub(super) fn on_given(&mut self, task: usize, value: Value) {
+        self.own(task, value, Vec::new());
     }
 
     /// A value of so many bytes that was in the journal is on disk now, for whoever needs it, as if it had been made here.
@@ -275,6 +281,11 @@ impl Worker {
     /// Tasks in the report that is due.
     pub(super) fn unreported(&self) -> usize {
         self.report.done.len() + self.report.failed.len()
+    }
+
+    /// What a task's processes may hold.
+    pub(super) fn memory_limit(&self, task: usize, exceeded: u32) -> Option<u64> {
+        self.graph.memory_limit(task, exceeded)
     }
 
     /// Tasks that run.

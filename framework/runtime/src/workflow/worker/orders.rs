@@ -50,7 +50,8 @@ impl Worker {
         if missing == 0 {
             self.available.insert(key);
         }
-        self.queue.insert(key, Queued { task, attempt: order.attempt, missing, absent });
+        self.queue
+            .insert(key, Queued { task, attempt: order.attempt, exceeded: order.exceeded, missing, absent });
     }
 
     /// Takes an order out of the queue again.

@@ -1,13 +1,13 @@
 //! What is done next on a rank: a task, or something with the disk so that one can begin.
 
-use super::{Place, Reason, Running, Worker};
+use super::{Key, Place, Queued, Reason, Running, Worker};
 use crate::workflow::value::Value;
 
 /// What user code or the disk is to do.
 #[derive(Debug)]
 pub(in crate::workflow) enum Step {
     /// To run a task with these inputs.
-    Run { task: usize, attempt: u32, inputs: Vec<Value> },
+    Run { task: usize, attempt: u32, exceeded: u32, inputs: Vec<Value> },
     /// To write a value to disk.
     Spill(usize, Value),
     /// To read one.
@@ -27,26 +27,33 @@ impl Worker {
         if let Some(step) = self.serve() {
             return step;
         }
-        match self.start() {
+        match self.start(false) {
             Step::Nothing => self.gather(),
             step => step,
         }
     }
 
-    /// Begins the first order that can be begun.
-    fn start(&mut self) -> Step {
+    /// The next command, where another one may run beside user code.
+    pub(in crate::workflow) fn next_command(&mut self) -> Step {
+        self.start(true)
+    }
+
+    /// Begins the first order that can be begun, of commands or of closures.
+    fn start(&mut self, command: bool) -> Step {
         let bounded = self.settings.budget < u64::MAX;
-        let mut ready = self.ready.iter();
-        let found = ready.find_map(|key| {
-            let task = self.queue[key].task;
-            let memory = self.graph.memory(task, if bounded { self.input_bytes(task) } else { 0 });
+        let is_asked = |key: &&Key| self.graph.needs(self.queue[*key].task).is_command == command;
+        let found = self.ready.iter().filter(is_asked).find_map(|key| {
+            let Queued { task, exceeded, .. } = self.queue[key];
+            let inputs = if bounded { self.input_bytes(task) } else { 0 };
+            let memory = self.graph.memory(task, inputs, exceeded);
             (!bounded || self.fits(memory)).then_some((*key, task, memory))
         });
         let Some((key, task, memory)) = found else { return Step::Nothing };
         self.ready.remove(&key);
         self.available.remove(&key);
         self.keys[task] = None;
-        let attempt = self.queue.remove(&key).map_or(0, |order| order.attempt);
+        let (attempt, exceeded) =
+            self.queue.remove(&key).map_or((0, 0), |order| (order.attempt, order.exceeded));
         let memory = if bounded { memory } else { 0 };
         self.working += memory;
         self.totals.most_held = self.totals.most_held.max(self.held + self.working);
@@ -59,7 +66,7 @@ impl Worker {
                 _ => None,
             }
         });
-        Step::Run { task, attempt, inputs: inputs.collect() }
+        Step::Run { task, attempt, exceeded, inputs: inputs.collect() }
     }
 
     fn input_bytes(&self, task: usize) -> u64 {
@@ -88,10 +95,10 @@ impl Worker {
     /// Brings the inputs of the first order together all of whose inputs are there.
     fn gather(&mut self) -> Step {
         let Some(key) = self.available.first() else { return Step::Nothing };
-        let task = self.queue[key].task;
+        let Queued { task, exceeded, .. } = self.queue[key];
         let graph = self.graph.clone();
         let inputs = self.input_bytes(task);
-        let memory = graph.memory(task, inputs);
+        let memory = graph.memory(task, inputs, exceeded);
         if inputs.saturating_add(memory) > self.settings.budget {
             self.refuse(task, inputs, memory);
             return Step::Nothing;

@@ -1,0 +1,137 @@
+//! Tasks that are commands: what starts them, and what becomes of them.
+
+use std::cell::RefMut;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use armature_commands::{Ended, Event, Input, Program, Request, Stopped};
+use armature_workflow_files::{Action, Description, Task};
+
+use super::messages::Reason;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::RankCommands;
+
+/// The commands of a rank.
+pub(super) struct Commands<'s> {
+    rank: RefMut<'s, Option<RankCommands>>,
+    tasks: &'s [Task],
+    directory: Option<PathBuf>,
+    /// Those that were handed over and have not ended.
+    running: u32,
+}
+
+/// What came of a command.
+pub(super) struct Outcome {
+    pub(super) task: usize,
+    pub(super) took: Duration,
+    pub(super) peak_memory: u64,
+    /// Why it has failed, if it has.
+    pub(super) failure: Option<(Reason, String)>,
+}
+
+impl<'s> Commands<'s> {
+    /// For a workflow of which some tasks are commands, or none; they run in `directory`.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if some are, and nothing starts them, or they cannot be run.
+    pub(super) fn new(
+        rank: RefMut<'s, Option<RankCommands>>,
+        description: &'s Description,
+        directory: Option<&Path>,
+    ) -> Result<Self> {
+        let tasks = description.tasks();
+        if let Some(task) = tasks.iter().find(|task| is_command(task)) {
+            let refuse = |why: &str| {
+                Error::new(ErrorKind::Config, format!("task {:?} {why}", task.name))
+                    .in_workflow(description.name())
+            };
+            if rank.is_none() {
+                return Err(refuse("runs a command, but nothing starts commands: Config::commands says how"));
+            }
+            if let Some(task) = tasks.iter().find(|task| !task.forwards.is_empty()) {
+                let text = format!(
+                    "task {:?} forwards data by a pipe or to another file, which is not done here",
+                    task.name
+                );
+                return Err(Error::new(ErrorKind::Config, text).in_workflow(description.name()));
+            }
+        }
+        Ok(Commands { rank, tasks, directory: directory.map(Path::to_path_buf), running: 0 })
+    }
+
+    /// How many may be handed over: as many as may run, and as many again, so that no core waits for the next one.
+    pub(super) fn slots(&self) -> usize {
+        self.rank.as_ref().map_or(0, |rank| 2 * rank.cores as usize)
+    }
+
+    /// Whether another one may be handed over.
+    pub(super) fn have_room(&self) -> bool {
+        (self.running as usize) < self.slots()
+    }
+
+    /// The part of a rank's time that a command takes which took so long, where others run beside it.
+    pub(super) fn share(&self, took: Duration) -> Duration {
+        self.rank.as_ref().map_or(took, |rank| took / rank.cores)
+    }
+
+    /// Hands a task over.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] if what starts commands has died.
+    pub(super) fn run(&mut self, task: usize, attempt: u32, memory_limit: Option<u64>) -> Result<()> {
+        let of = &self.tasks[task];
+        let program = match &of.action {
+            Action::Command { program, arguments } => Program::new(program, arguments.iter()),
+            Action::Shell(line) => Program::shell(line),
+            // It is not asked for.
+            Action::Closure(_) | Action::Nothing => return Ok(()),
+        };
+        let mut request = Request::new(task as u64, program);
+        request.attempt = attempt + 1;
+        request.environment =
+            of.environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
+        request.directory.clone_from(&self.directory);
+        if let Some(text) = &of.stdin {
+            request.stdin = Input::Bytes(text.clone().into_bytes());
+        }
+        request.time_limit = of.time_limit;
+        request.memory_limit = memory_limit;
+        request.cores = of.cores;
+        self.running += 1;
+        self.rank.as_mut().map_or(Ok(()), |rank| rank.starter.run(request)).map_err(dead)
+    }
+
+    /// What has ended since the last look.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Io`] if what starts commands has died.
+    pub(super) fn look(&mut self) -> Result<Vec<Outcome>> {
+        let Some(rank) = self.rank.as_mut().filter(|_| self.running > 0) else { return Ok(Vec::new()) };
+        let events = rank.starter.events(Duration::ZERO).map_err(dead)?;
+        let ended = events.into_iter().filter_map(|event| match event {
+            Event::Ended { id, ended } => Some(outcome(id as usize, &ended)),
+            Event::Started { .. } => None,
+        });
+        let ended: Vec<Outcome> = ended.collect();
+        self.running -= ended.len() as u32;
+        Ok(ended)
+    }
+}
+
+fn outcome(task: usize, ended: &Ended) -> Outcome {
+    let reason = match ended.stopped {
+        Some(Stopped::MemoryLimit) => Reason::MemoryLimit,
+        _ => Reason::Error,
+    };
+    let failure = (!ended.is_success()).then(|| (reason, ended.to_string()));
+    Outcome { task, took: ended.run_time, peak_memory: ended.peak_memory, failure }
+}
+
+/// Whether a task runs a command.
+pub(super) fn is_command(task: &Task) -> bool {
+    matches!(task.action, Action::Command { .. } | Action::Shell(_))
+}
+
+fn dead(error: armature_commands::Error) -> Error {
+    Error::new(ErrorKind::Io, error.to_string())
+}

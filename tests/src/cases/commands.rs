@@ -1,0 +1,130 @@
+//! Workflows of commands, for ranks that can start some: in the directory of `ARMATURE_TEST_DIRECTORY`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use armature::workflow::{Action, Description, Task, Workflow};
+use armature::{BoxError, Session};
+
+use crate::Case;
+use crate::check::{noise, setting, that};
+
+/// Not among the cases that run everywhere.
+pub const CASES: &[Case] =
+    &[Case { name: "workflow-commands", run: commands }, Case { name: "workflow-deaths", run: deaths }];
+
+fn directory() -> Result<PathBuf, BoxError> {
+    Ok(std::env::var_os("ARMATURE_TEST_DIRECTORY").ok_or("ARMATURE_TEST_DIRECTORY is not set")?.into())
+}
+
+fn shell(name: &str, line: &str) -> Task {
+    Task::new(name, Action::Shell(line.into()))
+}
+
+/// Commands and closures that read each other's files; commands that fail, at first or for good, and at their limits.
+fn commands(session: &Session) -> Result<(), BoxError> {
+    let directory = directory()?;
+    let mut builder = Description::builder("commands");
+    let mut make = shell("make", "cat > numbers; echo made");
+    make.stdin = Some("3 4\n5 6\n".into());
+    builder.task(make);
+    let mut sum = shell("sum", "awk \"{ s += \\$1 $SIGN \\$2 } END { print s }\" numbers > sum");
+    sum.environment.insert("SIGN".into(), "+".into());
+    builder.task(sum);
+    let arguments = ["numbers".to_string(), "copy".to_string()];
+    builder.task(Task::new("copy", Action::Command { program: "cp".into(), arguments: arguments.into() }));
+    builder.task(Task::new("read", Action::Closure("read".into())));
+    builder.task(shell("stumble", "test -e stumbled || { touch stumbled; exit 3; }"));
+    builder.task(shell("fall", "exit 4"));
+    builder.task(shell("behind", "touch never"));
+    let mut long = shell("long", "sleep 60");
+    long.time_limit = Some(Duration::from_millis(200));
+    builder.task(long);
+    let mut large = shell("large", "python3 -c 'import time; x = b\"x\" * (60 << 20); time.sleep(0.3)'");
+    large.memory = Some(20 << 20);
+    large.tries = Some(4);
+    builder.task(large);
+    for (from, to) in
+        [("make", "sum"), ("make", "copy"), ("sum", "read"), ("copy", "read"), ("fall", "behind")]
+    {
+        builder.edge(from, to, 0);
+    }
+    let in_it = directory.clone();
+    let read = move |inputs: &mut armature::workflow::Inputs<'_>, _: &armature::workflow::Context| {
+        inputs.take_all::<()>()?;
+        let read = |name: &str| std::fs::read_to_string(in_it.join(name));
+        Ok((read("sum")?, read("copy")?))
+    };
+    let mut workflow = Workflow::new(builder.build()?).closure("read", read);
+    workflow = workflow.directory(&directory).enforce_memory().max_failures(2).unplanned();
+    let Some((mut results, summary)) = workflow.collect(session)? else { return Ok(()) };
+    let got: (String, String) = results.take("read")?;
+    that(got == ("18\n".into(), "3 4\n5 6\n".into()), || format!("the files say {got:?}"))?;
+    let mut failed: Vec<String> = summary.failed.iter().map(ToString::to_string).collect();
+    failed.sort_by_key(|failed| failed.contains("limit"));
+    let says = |at: usize, texts: [&str; 2]| texts.iter().all(|text| failed[at].contains(text));
+    that(
+        failed.len() == 2
+            && says(0, ["exit code 4", "(task \"fall\", after 2 tries)"])
+            && says(1, ["ended at its time limit", "(task \"long\", after 2 tries)"]),
+        || format!("{failed:?}\n{summary}"),
+    )?;
+    let large = summary.measured[8].and_then(|large| large.peak_memory);
+    that(large.is_some_and(|peak| peak > 60 << 20), || format!("the peak of `large` is {large:?}"))?;
+    that((summary.tasks, summary.skipped) == (6, 1) && !directory.join("never").exists(), || {
+        summary.to_string()
+    })
+}
+
+/// A graph of short tasks, of which rank 0 says when it is under way. Whoever dies meanwhile, what final tasks give is right, and with
+/// `ARMATURE_TEST_JOURNAL` nothing that is in the journal is run again: each task says so in a file when it has been done.
+fn deaths(session: &Session) -> Result<(), BoxError> {
+    let tasks = setting("ARMATURE_TEST_TASKS", 2_000)?;
+    let mut builder = Description::builder("mortal");
+    let parents = |number: usize| {
+        let back = |which: u64| number.checked_sub(1 + noise(which, number as u64) as usize % 20);
+        let mut parents: Vec<usize> = (0..2).filter_map(back).collect();
+        parents.dedup();
+        parents
+    };
+    for number in 0..tasks {
+        builder.task(Task::new(number.to_string(), Action::Closure("mix".into())));
+        for parent in parents(number) {
+            builder.edge(parent.to_string(), number.to_string(), 0);
+        }
+    }
+    let mix = |number: usize, inputs: Vec<u64>| {
+        inputs.into_iter().fold(noise(1, number as u64), |a, b| a.rotate_left(3) ^ b)
+    };
+    let mut workflow = Workflow::new(builder.build()?).retries(3).closure("mix", |inputs, cx| {
+        if cx.rank() == 0 && cx.number() >= 20 {
+            static SAID: std::sync::Once = std::sync::Once::new();
+            SAID.call_once(|| crate::say("workflow under way"));
+        }
+        std::thread::sleep(Duration::from_micros(200 + noise(7, cx.number()) % 1_000));
+        Ok(mix(cx.number() as usize, inputs.take_all()?))
+    });
+    if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
+        workflow = workflow.journal(path, tasks.to_string());
+    }
+    let Some((mut results, summary)) = workflow.collect(session)? else { return Ok(()) };
+    let mut given: Vec<u64> = Vec::new();
+    let mut is_read = vec![false; tasks];
+    for number in 0..tasks {
+        let parents = parents(number);
+        parents.iter().for_each(|&parent| is_read[parent] = true);
+        // Inputs are in the order of the tasks.
+        let mut parents = parents;
+        parents.sort_unstable();
+        given.push(mix(number, parents.into_iter().map(|parent| given[parent]).collect()));
+    }
+    for number in (0..tasks).filter(|&number| !is_read[number]) {
+        let got: u64 = results.take(&number.to_string())?;
+        that(got == given[number], || {
+            format!("task {number} gave {got}, expected {}\n{summary}", given[number])
+        })?;
+    }
+    that(summary.tasks == tasks as u64, || format!("not every task is done\n{summary}"))?;
+    crate::say(&format!("workflow complete, lost {:?}, known {}", summary.lost, summary.known));
+    Ok(())
+}
