@@ -425,3 +425,23 @@ fn a_task_that_fits_nowhere_fails_and_says_what_it_needs() {
     let error = world.play().unwrap_err();
     assert!(error.message().contains("where a rank may have 100000"), "{error}");
 }
+
+#[test]
+fn the_critical_path_is_what_the_longest_chain_takes_at_the_speed_so_far() {
+    let mut world = World::new(SETTING);
+    assert_eq!(world.master.critical_path(), None, "nothing has been measured");
+    world.play().unwrap();
+    assert_eq!(world.master.critical_path(), Some(0.0), "all tasks have ended");
+    // One of two tasks in a chain has been done, for a microsecond.
+    let mut builder = Description::builder("chain");
+    for name in ["a", "b"] {
+        builder.task(Task::new(name, Action::Closure("c".into())));
+    }
+    builder.edge("a", "b", 0);
+    let graph = Arc::new(Graph::new(&builder.build().unwrap(), 1, TaskMemory::Additive).unwrap());
+    let mut master = Master::new(graph, 1, &[], 0);
+    master.begin();
+    let done = super::messages::Done { task: 0, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
+    master.on_report(0, super::messages::Report { done: vec![done], failed: vec![] }).unwrap();
+    assert_eq!(master.critical_path(), Some(1e-6));
+}

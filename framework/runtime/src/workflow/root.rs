@@ -14,6 +14,7 @@ use super::task_journal::{JournalPlace, TaskJournal};
 use super::value::Value;
 use crate::error::{Error, Result};
 use crate::observe::Display;
+use crate::observe::words::seconds;
 use crate::rank::protocol::{Moment, Outgoing};
 
 /// See the module's page.
@@ -91,7 +92,9 @@ impl Root {
         }
         if self.display.is_due(now) {
             let (done, all) = self.master.progress();
-            let rest = format!("of {all}");
+            let left = self.master.critical_path();
+            let left = left.map_or(String::new(), |left| format!(", critical path {}", seconds(left)));
+            let rest = format!("of {all}{left}");
             self.display.show(now, (done as u64, "tasks"), &rest);
         }
         Ok(())

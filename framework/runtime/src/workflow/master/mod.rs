@@ -281,6 +281,24 @@ impl Master {
         (self.tasks.len() - self.left, self.tasks.len())
     }
 
+    /// Seconds that the longest chain of tasks that have not ended takes, by the description's work and what that took so far; `None` before
+    /// the first task has ended.
+    pub(super) fn critical_path(&self) -> Option<f64> {
+        let work: f64 = (0..self.tasks.len())
+            .filter(|&task| self.measured[task].is_some())
+            .map(|task| self.graph.dag.work(task))
+            .sum();
+        let mut levels = vec![0.0_f64; self.tasks.len()];
+        for &task in self.graph.dag.topological_order().iter().rev() {
+            if matches!(self.tasks[task].state, State::Waiting | State::Ordered(_)) {
+                let below = self.graph.children(task).map(|child| levels[child]).fold(0.0, f64::max);
+                levels[task] = below + self.graph.dag.work(task);
+            }
+        }
+        let left = levels.into_iter().fold(0.0, f64::max);
+        (work > 0.0).then(|| left * Duration::from_nanos(self.took.0).as_secs_f64() / work)
+    }
+
     /// Whether a task is done.
     pub(super) fn is_done(&self, task: usize) -> bool {
         matches!(self.tasks[task].state, State::Done(_) | State::Gone)
