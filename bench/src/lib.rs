@@ -29,6 +29,7 @@ pub mod subject;
 pub mod table;
 pub mod toil;
 pub mod verdict;
+pub mod workflows;
 
 /// Loads beside what is measured.
 pub use armature_tests::burner;

@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::{
     Outcome,
     baseline::{chain, loops, two_ranks},
-    farm, loops as moving_loops, moved, streams, subject,
+    farm, loops as moving_loops, moved, streams, subject, workflows,
 };
 
 /// What the error says of a program that has taken too long, before the time.
@@ -38,6 +38,8 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "tasks" => Some(chain::main::<chain::Tasks>(arguments)),
         "by-hand" => Some(two_ranks::main(arguments)),
         "farm" => Some(farm::subject::main(arguments)),
+        "empty-workflow" => Some(workflows::empty::main(arguments)),
+        "heavy-workflow" => Some(workflows::heavy::main(arguments)),
         "empty-loops" => Some(moving_loops::empty::main(arguments)),
         "loop" => Some(moving_loops::subject::main(arguments)),
         "loop-by-hand" => Some(loops::main(arguments)),

@@ -66,6 +66,8 @@ pub const ALL: &[Experiment] = &[
     workflows::quality::EXPERIMENT,
     workflows::time::EXPERIMENT,
     workflows::replan::EXPERIMENT,
+    workflows::rate::EXPERIMENT,
+    workflows::memory::EXPERIMENT,
     rate_estimator::EXPERIMENT,
     rate_applications::EXPERIMENT,
     rate_phases::EXPERIMENT,

@@ -1,7 +1,9 @@
-//! Experiments on plans of workflows: what they are worth, how long planning takes, and what becomes of them when tasks differ
-//! from what was known.
+//! Experiments on workflows: what plans are worth, how long planning takes, and what becomes of them when tasks differ from what was
+//! known; what a task costs that does nothing, and what processes take of the memory that they are given.
 
 mod instances;
+pub(super) mod memory;
 pub(super) mod quality;
+pub(super) mod rate;
 pub(super) mod replan;
 pub(super) mod time;

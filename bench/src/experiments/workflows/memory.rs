@@ -1,0 +1,60 @@
+//! Memory of ranks that run workflows where it is short: by what a process grows at most, against what a rank may hold.
+//!
+//! Twenty graphs are drawn whose arrays together take several times what all ranks may hold. Beside them stands the tree of
+//! dask/distributed#5453: arrays of 90 MB that are added up in pairs, on two workers of 400 MB each.
+
+use crate::{
+    Experiment, Mark, Outcome, Report, Table, Target,
+    verdict::Interval,
+    workflows::heavy::{self, Heavy},
+};
+
+pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
+    name: "workflow-memory",
+    about: "what processes take of the memory that workflows are given, where it is short",
+    needs: "mpirun of Open MPI, 2 GiB of memory, 3 GiB on the disk for temporary files",
+    run,
+};
+
+const GRAPHS: u64 = 20;
+
+/// Bytes of an array, and of a rank.
+const DRAWN: (usize, u64) = (4 << 20, 24 << 20);
+const TREE: (usize, u64) = (90_000_000, 400_000_000);
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let mut table =
+        Table::new(&["graph", "ranks", "seconds", "peak [MB]", "of what it may hold", "spilled [MB]"]);
+    let mut worst: f64 = 0.0;
+    let mut measure = |name: String, heavy: Heavy, ranks: usize| -> Outcome {
+        let measured = heavy::measure(heavy, ranks)?;
+        let share = measured.peak / heavy.memory as f64;
+        worst = worst.max(share);
+        table.row([
+            name.into(),
+            ranks.into(),
+            measured.took.into(),
+            (measured.peak / 1e6).into(),
+            share.into(),
+            (measured.spilled / 1e6).into(),
+        ]);
+        Ok(())
+    };
+    let (bytes, memory) = DRAWN;
+    for seed in 1..=if smoke { 1 } else { GRAPHS } {
+        for ranks in [2, 4] {
+            measure(format!("drawn {seed}"), Heavy { sources: 24, bytes, memory, seed }, ranks)?;
+        }
+    }
+    let (bytes, memory) = TREE;
+    let (sources, bytes, memory) = if smoke { (4, bytes / 10, memory / 10) } else { (16, bytes, memory) };
+    measure("tree".into(), Heavy { sources, bytes, memory, seed: 0 }, 2)?;
+    report.table("", &table)?;
+    report.mark(Mark::new(
+        "largest peak",
+        Interval::exact(worst),
+        "of what a rank may hold",
+        Target::AtMost(1.0),
+    ));
+    Ok(())
+}

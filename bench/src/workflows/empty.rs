@@ -1,0 +1,116 @@
+//! Workflows whose tasks do nothing, as a rank program: what a task costs beside its work.
+
+use std::str::FromStr;
+use std::time::Instant;
+
+use armature::workflow::{Action, Description, Task, Workflow};
+use armature::{BoxError, Config, Progress, Session};
+
+use crate::{Outcome, ranks::Launch};
+
+/// Who reads from whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Nobody from anybody.
+    Independent,
+    /// Layers of a hundred tasks; each reads what two tasks of the layer before give.
+    Layers,
+}
+
+/// Tasks of a layer.
+const LAYER: usize = 100;
+
+impl Shape {
+    /// Its name among the arguments.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shape::Independent => "independent",
+            Shape::Layers => "layers",
+        }
+    }
+
+    /// Whose values a task reads.
+    fn parents(self, task: usize) -> Vec<usize> {
+        if self == Shape::Independent || task < LAYER {
+            return Vec::new();
+        }
+        let (before, place) = (task - task % LAYER - LAYER, task % LAYER);
+        vec![before + place, before + (place + 1) % LAYER]
+    }
+
+    fn describe(self, tasks: usize) -> Outcome<Description> {
+        let mut builder = Description::builder(self.name());
+        for task in 0..tasks {
+            builder.task(Task::new(task.to_string(), Action::Closure("nothing".into())));
+            for parent in self.parents(task) {
+                builder.edge(parent.to_string(), task.to_string(), 0);
+            }
+        }
+        Ok(builder.build()?)
+    }
+}
+
+impl FromStr for Shape {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = [Shape::Independent, Shape::Layers];
+        let found = known.into_iter().find(|shape| shape.name() == name);
+        found.ok_or_else(|| format!("expected independent or layers, got {name:?}"))
+    }
+}
+
+/// Runs `tasks` tasks on two ranks and returns tasks per second.
+///
+/// # Errors
+/// Those of starting ranks, and of [`main`].
+pub fn measure(shape: Shape, tasks: usize) -> Outcome<f64> {
+    let values = Launch::ranks(2).run("empty-workflow", &[shape.name().into(), tasks.to_string()])?;
+    values.get("tasks_per_s").copied().ok_or_else(|| "the workflow printed no tasks_per_s".into())
+}
+
+/// The rank program: prints `result tasks_per_s R` on rank 0. The first run makes connections and does not count.
+///
+/// # Errors
+/// If the arguments are wrong, or not every task ran once.
+pub fn main(words: &[String]) -> Outcome {
+    let [shape, tasks] = words else { return Err(format!("expected SHAPE TASKS, got {words:?}").into()) };
+    let (shape, tasks) = (shape.parse::<Shape>()?, tasks.parse::<usize>()?);
+    let described = shape.describe(tasks)?;
+    let config = Config::from_env()?.progress(Progress::Off);
+    Ok(armature::run(&config, |session| {
+        once(session, &described)?;
+        let start = Instant::now();
+        once(session, &described)?;
+        if session.is_root() {
+            println!("result tasks_per_s {}", tasks as f64 / start.elapsed().as_secs_f64());
+        }
+        Ok(())
+    })?)
+}
+
+fn once(session: &Session, described: &Description) -> Result<(), BoxError> {
+    let mut workflow = Workflow::new(described.clone()).closure("nothing", |_, _| Ok(()));
+    let Some(summary) = workflow.run(session)? else { return Ok(()) };
+    let done: u64 = summary.ranks.iter().map(|rank| rank.tasks).sum();
+    if done != described.tasks().len() as u64 {
+        return Err(format!("{done} tasks ran of {}", described.tasks().len()).into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_runs_once() {
+        for shape in [Shape::Independent, Shape::Layers] {
+            assert_eq!(shape.name().parse(), Ok(shape));
+            let described = shape.describe(1_000).unwrap();
+            let config = Config::new().ranks(2).progress(Progress::Off);
+            armature::run(&config, |session| once(session, &described)).unwrap();
+        }
+        assert!("rows".parse::<Shape>().is_err());
+    }
+}

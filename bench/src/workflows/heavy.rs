@@ -1,0 +1,163 @@
+//! Workflows whose values are large where memory is short, as a rank program that measures what its processes really take.
+
+use std::time::{Duration, Instant};
+
+use armature::workflow::{Action, Description, Inputs, Task, Workflow};
+use armature::{BoxError, Config, Progress, Session};
+
+use crate::{
+    Outcome,
+    ranks::{self, Launch},
+};
+
+/// What is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heavy {
+    /// Tasks that make an array each.
+    pub sources: usize,
+    /// Bytes of an array, a multiple of 8.
+    pub bytes: usize,
+    /// Bytes that a rank may hold.
+    pub memory: u64,
+    /// 0 for a tree, in which each task adds two arrays up and the last one is left; otherwise a graph is drawn: each task adds
+    /// up to three arrays of the sources and tasks before it.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured {
+    /// Seconds.
+    pub took: f64,
+    /// Bytes by which the memory of a rank's process grew at most beyond what it was before, the most of all ranks.
+    pub peak: f64,
+    /// Bytes that were written to disk.
+    pub spilled: f64,
+}
+
+/// Runs it on ranks.
+///
+/// # Errors
+/// Those of starting ranks, and of [`main`].
+pub fn measure(heavy: Heavy, ranks: usize) -> Outcome<Measured> {
+    let Heavy { sources, bytes, memory, seed } = heavy;
+    let words = [sources as u64, bytes as u64, memory, seed].map(|number| number.to_string());
+    let launch = Launch { limit: Duration::from_secs(300), ..Launch::ranks(ranks) };
+    let lines = ranks::results(&launch.output("heavy-workflow", &words)?);
+    let of = |name: &str| -> Outcome<f64> {
+        let found = lines.iter().filter_map(|line| line.get(name).copied()).reduce(f64::max);
+        found.ok_or_else(|| format!("the workflow printed no {name}").into())
+    };
+    Ok(Measured { took: of("seconds")?, peak: of("peak")?, spilled: of("spilled")? })
+}
+
+/// The rank program: prints `result peak BYTES` on each rank and `result seconds S spilled BYTES` on rank 0.
+///
+/// # Errors
+/// If the arguments are wrong, or a sum is not what it should be.
+pub fn main(words: &[String]) -> Outcome {
+    let numbers = words.iter().map(|word| word.parse()).collect::<Result<Vec<u64>, _>>()?;
+    let [sources, bytes, memory, seed] = numbers[..] else {
+        return Err(format!("expected SOURCES BYTES MEMORY SEED, got {words:?}").into());
+    };
+    let heavy = Heavy { sources: sources as usize, bytes: bytes as usize, memory, seed };
+    let config = Config::from_env()?.progress(Progress::Off);
+    Ok(armature::run(&config, |session| once(session, heavy).map(drop))?)
+}
+
+impl Heavy {
+    /// Whose arrays each task adds up, in tasks' order; sources come first and read nobody's.
+    fn parents(self) -> Vec<Vec<usize>> {
+        let mut all: Vec<Vec<usize>> = vec![Vec::new(); self.sources];
+        if self.seed == 0 {
+            for first in (0..).step_by(2).take(self.sources - 1) {
+                all.push(vec![first, first + 1]);
+            }
+            return all;
+        }
+        let mut random = armature_planner::random::Random::new(self.seed);
+        for task in self.sources..2 * self.sources {
+            let count = 1 + random.below(3);
+            let mut parents: Vec<usize> = (0..count).map(|_| random.below(task)).collect();
+            parents.sort_unstable();
+            parents.dedup();
+            all.push(parents);
+        }
+        all
+    }
+
+    fn describe(self, parents: &[Vec<usize>]) -> Outcome<Description> {
+        let mut builder = Description::builder("heavy");
+        for (number, parents) in parents.iter().enumerate() {
+            builder.task(Task::new(number.to_string(), Action::Closure("add".into())));
+            for parent in parents {
+                builder.edge(parent.to_string(), number.to_string(), self.bytes as u64);
+            }
+        }
+        Ok(builder.build()?)
+    }
+}
+
+/// What each task's array is full of.
+fn contents(parents: &[Vec<usize>]) -> Vec<u64> {
+    let mut contents: Vec<u64> = Vec::new();
+    for (number, parents) in (0..).zip(parents) {
+        contents.push(parents.iter().fold(number, |sum: u64, &parent| sum.wrapping_add(contents[parent])));
+    }
+    contents
+}
+
+fn once(session: &Session, heavy: Heavy) -> Result<(), BoxError> {
+    let parents = heavy.parents();
+    let (words, expected) = (heavy.bytes / size_of::<u64>(), contents(&parents));
+    let before = status("VmRSS")?;
+    let add = move |inputs: &mut Inputs<'_>, cx: &armature::Context| {
+        let names: Vec<String> = inputs.names().map(str::to_string).collect();
+        let mut sum: Vec<u64> = match names.first() {
+            Some(first) => inputs.take(first)?,
+            None => vec![0_u64; words],
+        };
+        for other in names.iter().skip(1) {
+            let other: Vec<u64> = inputs.take(other)?;
+            sum.iter_mut().zip(&other).for_each(|(sum, other)| *sum = sum.wrapping_add(*other));
+        }
+        sum.iter_mut().for_each(|sum| *sum = sum.wrapping_add(cx.number()));
+        let right = expected[cx.number() as usize];
+        match sum.len() == words && sum.iter().all(|&sum| sum == right) {
+            true => Ok(sum),
+            false => Err(format!("the sum of task {} is not {right}", cx.number()).into()),
+        }
+    };
+    let start = Instant::now();
+    let described = heavy.describe(&parents).map_err(|error| error.to_string())?;
+    let summary = Workflow::new(described).memory(heavy.memory).closure("add", add).run(session)?;
+    println!("result peak {}", status("VmHWM")?.saturating_sub(before));
+    if let Some(summary) = summary {
+        let spilled: u64 = summary.ranks.iter().map(|rank| rank.spilled).sum();
+        println!("result seconds {} spilled {spilled}", start.elapsed().as_secs_f64());
+    }
+    Ok(())
+}
+
+/// Bytes of this process: a line of `/proc/self/status`.
+fn status(name: &str) -> Result<u64, BoxError> {
+    let text = std::fs::read_to_string("/proc/self/status")?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    let kib: u64 =
+        line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok()).ok_or("no such line")?;
+    Ok(kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_right_where_memory_is_short() {
+        for seed in [0, 1, 2] {
+            let heavy = Heavy { sources: 12, bytes: 100_000, memory: 700_000, seed };
+            let config = Config::new().ranks(2).progress(Progress::Off);
+            armature::run(&config, |session| once(session, heavy)).unwrap();
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! Workflows that experiments run: the rank programs.
+
+pub mod empty;
+pub mod heavy;
