@@ -87,4 +87,6 @@ mod book {
     struct FarmWorkers;
     #[doc = include_str!("../../../docs/loops.md")]
     struct Loops;
+    #[doc = include_str!("../../../docs/workflows.md")]
+    struct Workflows;
 }
