@@ -88,7 +88,9 @@ fn rebuilt(
     for task in description.tasks() {
         let action = Action::Closure(closure.into());
         // Who reads from whom is in the edges.
-        builder.task(change(Task { action, inputs: Vec::new(), outputs: Vec::new(), ..task.clone() }));
+        // The closure leaves out what is done: it gives a value nevertheless, which says that the files are there.
+        let done = false;
+        builder.task(change(Task { action, inputs: Vec::new(), outputs: Vec::new(), done, ..task.clone() }));
     }
     let name = |task: usize| description.tasks()[task].name.as_str();
     for edge in description.edges() {
