@@ -10,7 +10,7 @@ PARTS=(
   "format   |   5 |   60 | cargo fmt --check"
   "scripts  |  10 |  120 | shellcheck on every script"
   "lint     |  15 |  900 | clippy without warnings, also without MPI and hwloc"
-  "house    |   5 |  300 | measures of the framework's structure, none of which may get worse"
+  "house    |   5 |  300 | measures of the structure of the framework, none of which may get worse"
   "docs     |   5 |  600 | the pages of every crate, without warnings"
   "tests    | 850 | 2400 | unit tests, examples in the pages, whole programs on threads and on Open MPI"
   "pictures |  20 |  400 | Ferret reads a sample of 300 pictures that people have drawn with many programs"

@@ -206,6 +206,19 @@ fn limits_end_tasks_and_more_memory_lets_them_through() {
     failed(place.run(1, &[]), &["it ended with exit code 0, but has not written \"f\""]);
 }
 
+/// Each of two tasks ends only beside the other one.
+#[test]
+fn a_rank_runs_as_many_tasks_at_a_time_as_it_has_cores() {
+    let task = |name: &str, other: &str| {
+        let line = format!("touch {name}; until test -e {other}; do sleep 0.01; done");
+        format!("[[task]]\nid = \"{name}\"\ncommand = \"{line}\"\ntime_limit = 5\n")
+    };
+    let place = Place::new("both.toml", &(task("a", "b") + &task("b", "a")));
+    succeeded(place.run(1, &["--cores", "2"]));
+    let place = Place::new("apart.toml", &(task("a", "b") + &task("b", "a")));
+    failed(place.run(1, &[]), &["task \"a\"", "ended at its time limit"]);
+}
+
 /// All processes of the job are killed in the middle; what had ended by then is not run again, and no command is left behind.
 #[test]
 fn a_job_that_was_killed_goes_on_where_it_was() {

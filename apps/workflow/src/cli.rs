@@ -3,21 +3,19 @@
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use armature::farm::Farm;
 use armature::workflow::{PlanOptions, Summary, TaskMemory, Workflow};
-use armature::{BoxError, Session};
+use armature::{BoxError, Commands, Session};
 use armature_apps::run::RunArgs;
 use armature_apps::spin;
 use armature_apps::terminal::{print, tell};
-use armature_commands::{Options, Starter};
 use armature_workflow_files::{Description, Format, to_wfformat};
 use clap::Parser;
 
-use crate::command::{Commands, Settings};
-use crate::prepare::{self, COMMAND, Scale, TOIL};
+use crate::command::{Aftermath, Settings};
+use crate::prepare::{self, NOTHING, Scale, TOIL};
 use crate::record;
 use crate::rescue::Rescue;
 use crate::toil::{Pace, Toil};
@@ -31,8 +29,8 @@ const SIMULATED_SPEED: f64 = 1e9;
 ///   mpirun -n 4 armature-workflow align.dag --outputs logs --trace run.json
 ///   mpirun -n 4 armature-workflow rnaseq.json --toil --time-scale 0.001 --memory-scale 0.01
 ///
-/// The workflow is a file in WfFormat, a .dag of pegasus-mpi-cluster, dot or TOML. Each rank runs one task at a time. Commands run in one
-/// directory, which all ranks share; a task that has ended is noted in the rescue file, and a run that is started again leaves it out.
+/// The workflow is a file in WfFormat, a .dag of pegasus-mpi-cluster, dot or TOML. Each rank runs as many commands at a time as it has cores for
+/// them (--cores). They run in one directory, which all ranks share; a task that has ended is noted in the rescue file, and a run that is started again leaves it out.
 ///
 /// A task that fails is tried again; if it fails for good, all that do not depend on it are run, and the exit code is 1.
 #[derive(Debug, Parser)]
@@ -59,7 +57,10 @@ struct Cli {
     /// End the job when more tasks than this have failed for good [default: go on as long as there is something to do]
     #[arg(short, long, value_name = "N")]
     max_failures: Option<usize>,
-    /// Memory of a rank for its task, as in 4GiB [default: as much as tasks need]
+    /// Cores of a rank for its commands: tasks run beside one another as far as their cores and memory fit
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    cores: u32,
+    /// Memory of a rank for its tasks, as in 4GiB [default: as much as tasks need]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     memory: Option<u64>,
     /// End a command that holds more memory than its task says, and try it with twice as much, as often as it may be tried
@@ -123,7 +124,7 @@ fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
 }
 
 /// The workflow with what the command line says.
-fn set_up(args: &Cli, description: Description, task_memory: TaskMemory) -> Workflow<'static> {
+fn set_up<'w>(args: &Cli, description: Description, task_memory: TaskMemory) -> Workflow<'w> {
     let mut options = PlanOptions::default();
     options.memory.task_memory = task_memory;
     let mut workflow = Workflow::new(description).retries(args.tries - 1).plan(options);
@@ -193,18 +194,9 @@ fn commands(
     }
     std::fs::create_dir_all(&outputs)
         .map_err(|error| format!("cannot make the directory of outputs {}: {error}", outputs.display()))?;
-    let settings = Settings {
-        directory,
-        outputs,
-        enforce_memory: args.enforce_memory,
-        memory: args.memory,
-        check_outputs: check_files,
-    };
-    let config = args.run.config()?;
-    // Before this process becomes part of an MPI job. Ranks that are threads need one each.
-    let starters: Result<Vec<Starter>, _> =
-        (0..args.run.ranks()).map(|_| Starter::spawn(&Options::new())).collect();
-    let starters = Mutex::new(starters?);
+    let settings = Settings { directory, outputs, check_outputs: check_files };
+    let starters = Commands::new().cores(args.cores).output(&settings.outputs);
+    let config = args.run.config()?.commands(starters);
     let start = SystemTime::now();
     let found = armature::run(&config, |session| {
         if session.is_simulated() {
@@ -213,13 +205,14 @@ fn commands(
         if session.is_root() && known > 0 {
             tell(format_args!("{known} tasks are done as of {}", rescue.path().display()));
         }
-        let starter = starters.lock().map_err(|_| "another rank has panicked")?.pop();
-        let starter = starter.ok_or("there is no starter of commands for this rank")?;
-        let mut commands = Commands::new(&described, &settings, &rescue, starter, session.rank())?;
-        let task = |_: &mut armature::workflow::Inputs<'_>, cx: &armature::Context| {
-            commands.run(cx.number() as usize, cx.attempt())
-        };
-        let mut workflow = set_up(args, description.clone(), TaskMemory::Additive).closure(COMMAND, task);
+        let mut aftermath = Aftermath::new(&described, &settings, &rescue, session.rank())?;
+        let mut workflow = set_up(args, description.clone(), TaskMemory::Additive)
+            .directory(&settings.directory)
+            .closure(NOTHING, |_, _| Ok(()))
+            .after_command(|ended, cx| aftermath.of(ended, cx));
+        if args.enforce_memory {
+            workflow = workflow.enforce_memory();
+        }
         Ok(workflow.run(session)?)
     })?;
     if let Some(summary) = &found {

@@ -1,9 +1,7 @@
 //! Runs workflows that are described in files.
 //!
-//! Each rank runs one task at a time, and rank 0 hands them out.
-//!
 //! - [`prepare`]: from a file to what ranks run
-//! - [`command`]: tasks that are commands
+//! - [`command`]: what follows a command that has ended
 //! - [`toil`]: tasks that replay what was measured: compute as long, hold as much, write as much
 //! - [`record`]: what was measured of each command, kept as it ends
 //! - [`rescue`]: the tasks that are done, kept as they end

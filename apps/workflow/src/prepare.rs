@@ -1,4 +1,4 @@
-//! From a file to a description that ranks can run: every task a closure, and in memory what values there will be.
+//! From a file to a description that ranks can run: every task a command or a closure, and in memory what values there will be.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -7,8 +7,8 @@ use std::path::Path;
 use armature_files::regular;
 use armature_workflow_files::{Action, Description, Format, Forward, Task, read_as};
 
-/// The closure of tasks that are commands.
-pub const COMMAND: &str = "command";
+/// The closure of tasks that run nothing, but for which others wait.
+pub const NOTHING: &str = "nothing";
 /// The closure of tasks that replay what was measured.
 pub const TOIL: &str = "toil";
 
@@ -62,7 +62,11 @@ pub fn with_commands(description: &Description) -> Result<Description, Box<dyn E
             return Err(text.into());
         }
     }
-    rebuilt(description, COMMAND, |task| task, |_| 0)
+    let action = |action: &Action| match action {
+        Action::Nothing => Action::Closure(NOTHING.into()),
+        command => command.clone(),
+    };
+    rebuilt(description, action, |task| task, |_| 0)
 }
 
 /// The workflow with tasks that compute, hold and write what was measured.
@@ -75,22 +79,23 @@ pub fn with_toil(description: &Description, scale: Scale) -> Result<Description,
         task.memory = task.memory.map(|memory| scaled(memory, scale.memory));
         task
     };
-    rebuilt(description, TOIL, rescaled, |size| scaled(size, scale.size))
+    rebuilt(description, |_| Action::Closure(TOIL.into()), rescaled, |size| scaled(size, scale.size))
 }
 
 fn rebuilt(
     description: &Description,
-    closure: &str,
+    action: impl Fn(&Action) -> Action,
     change: impl Fn(Task) -> Task,
     size: impl Fn(u64) -> u64,
 ) -> Result<Description, Box<dyn Error>> {
     let mut builder = Description::builder(description.name());
     for task in description.tasks() {
-        let action = Action::Closure(closure.into());
+        let action = action(&task.action);
+        // What a command has written may be there; what a closure gives is not.
+        let done = task.done && !matches!(action, Action::Closure(_));
         // Who reads from whom is in the edges.
-        // The closure leaves out what is done: it gives a value nevertheless, which says that the files are there.
-        let done = false;
-        builder.task(change(Task { action, inputs: Vec::new(), outputs: Vec::new(), done, ..task.clone() }));
+        let (inputs, outputs, forwards) = Default::default();
+        builder.task(change(Task { action, inputs, outputs, forwards, done, ..task.clone() }));
     }
     let name = |task: usize| description.tasks()[task].name.as_str();
     for edge in description.edges() {

@@ -6,7 +6,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use armature_commands::Ended;
+use armature::workflow::Ended;
 use armature_files::regular::{self, Links};
 use armature_workflow_files::Description;
 use serde::{Deserialize, Serialize};
@@ -51,9 +51,9 @@ impl Record {
     }
 }
 
-/// Where a rank's files are in the directory of outputs: what its commands wrote, and what was measured.
-pub fn files(directory: &Path, rank: usize) -> (PathBuf, PathBuf) {
-    (directory.join(format!("rank-{rank}.out")), directory.join(format!("rank-{rank}.jsonl")))
+/// Where a rank's records are in the directory of outputs, beside what its commands wrote.
+pub fn file(directory: &Path, rank: usize) -> PathBuf {
+    directory.join(format!("rank-{rank}.jsonl"))
 }
 
 /// Appends to a rank's records.
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn records_survive_and_the_last_that_was_done_counts() {
         let dir = tempfile::tempdir().unwrap();
-        let (_, path) = files(dir.path(), 3);
+        let path = file(dir.path(), 3);
         let mut recorder = Recorder::open(&path).unwrap();
         recorder.add(&record("a", true, 1.0)).unwrap();
         recorder.add(&record("a", true, 2.0)).unwrap();

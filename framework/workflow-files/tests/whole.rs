@@ -242,7 +242,6 @@ fn damaged_files_do_no_harm() {
 
 /// A thousand tasks, each read by a thousand others, named from both ends, in every format that can be so large.
 #[test]
-#[ignore = "takes long without optimisation; prints how long each format takes"]
 fn a_million_edges_are_read() {
     const SIDE: usize = 1000;
     let pairs = || (0..SIDE).flat_map(|from| (SIDE..2 * SIDE).map(move |to| (from, to)));

@@ -151,7 +151,9 @@ fn options_of(files: &[&str]) -> BTreeSet<String> {
             let is_chainable = arguments.starts_with("self") || arguments.starts_with("mut self");
             (is_chainable && head.trim_end().ends_with("-> Self")).then(|| name.to_string())
         });
-        methods.filter(|name| !["update", "forced", "closure"].contains(&name.as_str())).collect()
+        methods
+            .filter(|name| !["update", "forced", "closure", "after_command"].contains(&name.as_str()))
+            .collect()
     };
     let settings = read(SETTINGS);
     let mut found = BTreeSet::new();

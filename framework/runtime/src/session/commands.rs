@@ -34,7 +34,7 @@ impl Commands {
     }
 
     /// A directory, which must exist, for what commands write to their standard output and standard error: in it rank n has the file
-    /// `rank-n`, which an `armature_commands::OutputLog` takes apart again. What an earlier job has left there stays.
+    /// `rank-n.out`, which an `armature_commands::OutputLog` takes apart again. What an earlier job has left there stays.
     pub fn output(mut self, directory: impl Into<PathBuf>) -> Self {
         self.output = Some(directory.into());
         self
@@ -54,7 +54,7 @@ impl Commands {
     pub(super) fn start(&self, rank: usize) -> Result<RankCommands> {
         let mut options = Options::new().cores(self.cores);
         if let Some(directory) = &self.output {
-            options = options.output(directory.join(format!("rank-{rank}")));
+            options = options.output(directory.join(format!("rank-{rank}.out")));
         }
         let starter = match &self.program {
             Some(program) => Starter::spawn_program(program, &options),

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use armature_commands::Ended;
 use armature_planner::workflow::PlanOptions;
 use armature_workflow_files::{Action, Description};
 
-use super::closure::{Closure, Erased, Inputs};
+use super::closure::{AfterCommand, Closure, Erased, Inputs};
 use super::graph::Graph;
 use super::results::Results;
 use super::summary::Summary;
@@ -42,6 +43,7 @@ pub struct Workflow<'w> {
     pub(super) code: Vec<Box<dyn Erased + 'w>>,
     /// By closure: the type of what it gives.
     pub(super) gives: Vec<&'static str>,
+    pub(super) after_command: Option<AfterCommand<'w>>,
     pub(super) options: Options,
 }
 
@@ -53,6 +55,7 @@ impl<'w> Workflow<'w> {
             closures: BTreeMap::new(),
             code: Vec::new(),
             gives: Vec::new(),
+            after_command: None,
             options: Options {
                 memory: None,
                 spill: None,
@@ -81,6 +84,18 @@ impl<'w> Workflow<'w> {
         self.closures.insert(name.to_string(), self.code.len());
         self.code.push(Box::new(Closure { call, codec: Codec::of_type() }));
         self.gives.push(std::any::type_name::<O>());
+        self
+    }
+
+    /// Calls this for each try of a command that has ended, on the rank that ran it, before the task counts as done: to look at
+    /// the files that it has written, say, or to note what it used. An error makes the try one that has failed.
+    ///
+    /// The [`Context`] is that of the task, as closures have it.
+    pub fn after_command<F>(mut self, call: F) -> Self
+    where
+        F: FnMut(&Ended, &Context) -> Result<(), BoxError> + Send + 'w,
+    {
+        self.after_command = Some(Box::new(call));
         self
     }
 

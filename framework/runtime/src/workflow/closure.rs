@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use armature_commands::Ended;
+
 use super::graph::Graph;
 use super::value::Value;
 use crate::context::Context;
@@ -70,6 +72,9 @@ impl fmt::Debug for Inputs<'_> {
         f.debug_list().entries(self.names()).finish()
     }
 }
+
+/// What hears of each try of a command that has ended.
+pub(super) type AfterCommand<'w> = Box<dyn FnMut(&Ended, &Context) -> Result<(), BoxError> + Send + 'w>;
 
 /// A closure whatever it gives.
 pub(super) trait Erased: Send {

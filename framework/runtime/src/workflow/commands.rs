@@ -1,6 +1,7 @@
 //! Tasks that are commands: what starts them, and what becomes of them.
 
 use std::cell::RefMut;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -16,17 +17,28 @@ pub(super) struct Commands<'s> {
     rank: RefMut<'s, Option<RankCommands>>,
     tasks: &'s [Task],
     directory: Option<PathBuf>,
-    /// Those that were handed over and have not ended.
-    running: u32,
+    /// The attempts of those that were handed over and have not ended, by task.
+    running: HashMap<usize, u32>,
 }
 
-/// What came of a command.
-pub(super) struct Outcome {
+/// A try of a command that has ended.
+#[derive(Debug)]
+pub(super) struct Try {
     pub(super) task: usize,
-    pub(super) took: Duration,
-    pub(super) peak_memory: u64,
+    /// How often the task had failed before.
+    pub(super) attempt: u32,
+    pub(super) ended: Ended,
+}
+
+impl Try {
     /// Why it has failed, if it has.
-    pub(super) failure: Option<(Reason, String)>,
+    pub(super) fn failure(&self) -> Option<(Reason, String)> {
+        let reason = match self.ended.stopped {
+            Some(Stopped::MemoryLimit) => Reason::MemoryLimit,
+            _ => Reason::Error,
+        };
+        (!self.ended.is_success()).then(|| (reason, self.ended.to_string()))
+    }
 }
 
 impl<'s> Commands<'s> {
@@ -56,7 +68,7 @@ impl<'s> Commands<'s> {
                 return Err(Error::new(ErrorKind::Config, text).in_workflow(description.name()));
             }
         }
-        Ok(Commands { rank, tasks, directory: directory.map(Path::to_path_buf), running: 0 })
+        Ok(Commands { rank, tasks, directory: directory.map(Path::to_path_buf), running: HashMap::new() })
     }
 
     /// How many may be handed over: as many as may run, and as many again, so that no core waits for the next one.
@@ -66,7 +78,7 @@ impl<'s> Commands<'s> {
 
     /// Whether another one may be handed over.
     pub(super) fn have_room(&self) -> bool {
-        (self.running as usize) < self.slots()
+        self.running.len() < self.slots()
     }
 
     /// The part of a rank's time that a command takes which took so long, where others run beside it.
@@ -97,7 +109,7 @@ impl<'s> Commands<'s> {
         request.time_limit = of.time_limit;
         request.memory_limit = memory_limit;
         request.cores = of.cores;
-        self.running += 1;
+        self.running.insert(task, attempt);
         self.rank.as_mut().map_or(Ok(()), |rank| rank.starter.run(request)).map_err(dead)
     }
 
@@ -105,26 +117,19 @@ impl<'s> Commands<'s> {
     ///
     /// # Errors
     /// [`ErrorKind::Io`] if what starts commands has died.
-    pub(super) fn look(&mut self) -> Result<Vec<Outcome>> {
-        let Some(rank) = self.rank.as_mut().filter(|_| self.running > 0) else { return Ok(Vec::new()) };
+    pub(super) fn look(&mut self) -> Result<Vec<Try>> {
+        let Commands { rank, running, .. } = self;
+        let Some(rank) = rank.as_mut().filter(|_| !running.is_empty()) else { return Ok(Vec::new()) };
         let events = rank.starter.events(Duration::ZERO).map_err(dead)?;
         let ended = events.into_iter().filter_map(|event| match event {
-            Event::Ended { id, ended } => Some(outcome(id as usize, &ended)),
+            Event::Ended { id, ended } => {
+                let task = id as usize;
+                running.remove(&task).map(|attempt| Try { task, attempt, ended })
+            }
             Event::Started { .. } => None,
         });
-        let ended: Vec<Outcome> = ended.collect();
-        self.running -= ended.len() as u32;
-        Ok(ended)
+        Ok(ended.collect())
     }
-}
-
-fn outcome(task: usize, ended: &Ended) -> Outcome {
-    let reason = match ended.stopped {
-        Some(Stopped::MemoryLimit) => Reason::MemoryLimit,
-        _ => Reason::Error,
-    };
-    let failure = (!ended.is_success()).then(|| (reason, ended.to_string()));
-    Outcome { task, took: ended.run_time, peak_memory: ended.peak_memory, failure }
 }
 
 /// Whether a task runs a command.

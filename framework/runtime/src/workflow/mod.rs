@@ -70,6 +70,7 @@ mod value;
 mod worker;
 
 pub use crate::context::Context;
+pub use armature_commands::Ended;
 pub use armature_planner::workflow::{MemoryModel, PlanOptions, TaskMemory};
 pub use armature_workflow_files::{Action, Description, DescriptionBuilder, File, Task};
 pub use builder::Workflow;

@@ -95,10 +95,12 @@ impl Workflow<'_> {
             graph: graph.clone(),
         });
         let names = (0..graph.len()).map(|task| graph.dag.name(task).into()).collect();
+        let is_heard_of = self.after_command.is_some();
         let code = TaskCode {
             graph: graph.clone(),
             closures: &mut self.code,
             closure_of: closure_of.into(),
+            after_command: self.after_command.as_mut(),
             context: Context::new((rank, ranks), &graph.name),
             names,
             spill,
@@ -109,7 +111,8 @@ impl Workflow<'_> {
         let running = std::thread::scope(|scope| {
             let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, None);
             let driver = Driver::new(endpoint, executor, config, NAME);
-            let mut running = Running::new(rank, worker, root, (commands, self.options.enforces_memory));
+            let mut running =
+                Running::new(rank, worker, root, (commands, self.options.enforces_memory, is_heard_of));
             // The scope waits for the compute thread, which may be in user code for long. The others must not wait for that, so a
             // failure is reported before.
             let result = driver.run(endpoint, &mut running);

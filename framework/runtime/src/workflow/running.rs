@@ -1,10 +1,11 @@
 //! A rank in a run of a workflow, as the rank's driver sees it: messages, what user code has done, orders and reports.
 
+use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-use super::commands::{Commands, Outcome as Ended};
-use super::messages::{Content, Orders};
+use super::commands::{Commands, Try};
+use super::messages::{Content, Orders, Reason};
 use super::root::Root;
 use super::user_code::{Job, Outcome, TaskCode};
 use super::value::Value;
@@ -24,6 +25,8 @@ pub(super) struct Running<'c, 'w> {
     commands: Commands<'c>,
     /// Whether commands are ended that hold more memory than they said.
     enforces_memory: bool,
+    /// Commands that have ended and of which user code is to hear first, if it is to hear of them.
+    unsettled: Option<VecDeque<Try>>,
     /// On rank 0.
     pub(super) root: Option<Root>,
     rank: usize,
@@ -42,12 +45,13 @@ impl<'c, 'w> Running<'c, 'w> {
         rank: usize,
         worker: Worker,
         root: Option<Root>,
-        (commands, enforces_memory): (Commands<'c>, bool),
+        (commands, enforces_memory, is_heard_of): (Commands<'c>, bool, bool),
     ) -> Self {
         Running {
             worker,
             commands,
             enforces_memory,
+            unsettled: is_heard_of.then(VecDeque::new),
             root,
             rank,
             unreported: Duration::ZERO,
@@ -175,6 +179,11 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                     }
                 }
             }
+            Outcome::Heard(ended, failure) => {
+                self.in_hand = None;
+                self.settle(&ended, failure)?;
+                self.unreported += REPORT_AFTER;
+            }
             Outcome::Restored(values) => {
                 self.in_hand = None;
                 values.into_iter().for_each(|(task, bytes)| self.worker.on_restored(task, bytes));
@@ -197,15 +206,9 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
         let ended = self.commands.look()?;
         let mut has_moved = !ended.is_empty();
-        for Ended { task, took, peak_memory, failure } in ended {
-            self.worker.totals.busy += self.commands.share(took);
-            match failure {
-                None => {
-                    let took = took.as_nanos() as u64;
-                    self.worker.on_done(task, Value::nothing()?, took, Some(peak_memory));
-                }
-                Some((reason, message)) => self.worker.on_failed(task, reason, message),
-            }
+        match &mut self.unsettled {
+            Some(unsettled) => unsettled.extend(ended),
+            None => ended.iter().try_for_each(|ended| self.settle(ended, None))?,
         }
         if has_moved {
             self.flush(true, at, out)?;
@@ -248,6 +251,10 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         {
             self.in_hand = Some("reads the journal");
             return Ok(Next::Task(Job::Restore(Box::new(place), tasks)));
+        }
+        if let Some(ended) = self.unsettled.as_mut().and_then(VecDeque::pop_front) {
+            self.in_hand = Some("sees to a command that has ended");
+            return Ok(Next::Task(Job::Hear(Box::new(ended))));
         }
         let forgotten = self.worker.take_forgotten();
         if !forgotten.is_empty() {
@@ -299,6 +306,20 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
 }
 
 impl Running<'_, '_> {
+    /// A command has ended, and user code has heard of it, which may have failed over it.
+    fn settle(&mut self, ended: &Try, failure: Option<(Reason, String)>) -> Result<()> {
+        let used = &ended.ended;
+        self.worker.totals.busy += self.commands.share(used.run_time);
+        match ended.failure().or(failure) {
+            None => {
+                let (took, peak) = (used.run_time.as_nanos() as u64, used.peak_memory);
+                self.worker.on_done(ended.task, Value::nothing()?, took, Some(peak));
+            }
+            Some((reason, message)) => self.worker.on_failed(ended.task, reason, message),
+        }
+        Ok(())
+    }
+
     /// There is nothing to do.
     fn wait(&mut self, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
         if !self.has_ended {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use armature_planner::workflow::{BestPlan, Cluster, PlanOptions, plan};
 
-use super::closure::{Erased, Inputs};
+use super::closure::{AfterCommand, Erased, Inputs};
+use super::commands::Try;
 use super::graph::Graph;
 use super::messages::Reason;
 use super::spill::SpillFolder;
@@ -14,7 +15,7 @@ use super::task_journal::JournalPlace;
 use super::value::Value;
 use crate::comm::clock::Clock;
 use crate::context::Context;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::rank::executor::UserCode;
 use crate::user_code;
 
@@ -25,6 +26,8 @@ pub(super) enum Job {
     Plan(Box<(Cluster, PlanOptions)>),
     /// To run a task.
     Run { task: usize, attempt: u32, inputs: Vec<Value> },
+    /// To hear of a command that has ended.
+    Hear(Box<Try>),
     /// To write a value to disk.
     Spill(usize, Value),
     /// To read one.
@@ -44,6 +47,8 @@ pub(super) enum Outcome {
         given: Result<Value, (Reason, String)>,
         took: Duration,
     },
+    /// A command that has ended, and why user code says that its try has failed.
+    Heard(Box<Try>, Option<(Reason, String)>),
     Spilled(usize),
     /// Values, and their sizes.
     Restored(Vec<(usize, u64)>),
@@ -56,6 +61,7 @@ pub(super) struct TaskCode<'c, 'w> {
     pub(super) closures: &'c mut [Box<dyn Erased + 'w>],
     /// By task: the closure that it runs.
     pub(super) closure_of: Arc<[usize]>,
+    pub(super) after_command: Option<&'c mut AfterCommand<'w>>,
     pub(super) context: Context,
     /// By task.
     pub(super) names: Vec<Arc<str>>,
@@ -64,13 +70,30 @@ pub(super) struct TaskCode<'c, 'w> {
 }
 
 impl TaskCode<'_, '_> {
-    fn call(&mut self, task: usize, attempt: u32, inputs: Vec<Value>) -> Result<Value> {
+    /// From now on user code is about this try.
+    fn begin(&mut self, task: usize, attempt: u32) {
         self.context.name.clone_from(&self.names[task]);
         (self.context.number, self.context.attempt) = (task as u64, attempt);
+    }
+
+    fn call(&mut self, task: usize, attempt: u32, inputs: Vec<Value>) -> Result<Value> {
+        self.begin(task, attempt);
         let mut inputs = Inputs::new(&self.graph, task, inputs);
         let closure = &mut self.closures[self.closure_of[task]];
         user_code::call(|| closure.call(&mut inputs, &self.context))
     }
+
+    fn hear(&mut self, ended: &Try) -> Result<()> {
+        self.begin(ended.task, ended.attempt);
+        let Some(hear) = &mut self.after_command else { return Ok(()) };
+        user_code::call(|| hear(&ended.ended, &self.context))
+    }
+}
+
+/// Why a try has failed.
+fn told(error: &Error) -> (Reason, String) {
+    let reason = if error.kind() == ErrorKind::Panic { Reason::Panic } else { Reason::Error };
+    (reason, error.message().to_string())
 }
 
 impl UserCode for TaskCode<'_, '_> {
@@ -85,11 +108,12 @@ impl UserCode for TaskCode<'_, '_> {
             }
             Job::Run { task, attempt, inputs } => {
                 let begin = self.clock.now();
-                let given = self.call(task, attempt, inputs).map_err(|error| {
-                    let panicked = error.kind() == ErrorKind::Panic;
-                    (if panicked { Reason::Panic } else { Reason::Error }, error.message().to_string())
-                });
+                let given = self.call(task, attempt, inputs).map_err(|error| told(&error));
                 Outcome::Ran { task, given, took: self.clock.now().saturating_sub(begin) }
+            }
+            Job::Hear(ended) => {
+                let failure = self.hear(&ended).err().map(|error| told(&error));
+                Outcome::Heard(ended, failure)
             }
             Job::Spill(task, value) => {
                 self.spill.write(task, &value)?;
