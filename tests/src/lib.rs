@@ -30,6 +30,7 @@ pub mod loops;
 pub mod mappings;
 pub mod mpirun;
 pub mod phases;
+pub mod process_memory;
 pub mod program;
 pub mod programs;
 

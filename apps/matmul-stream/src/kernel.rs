@@ -5,7 +5,7 @@
 
 /// Columns whose sums are kept in registers together, …
 const COLUMNS: usize = 8;
-/// … and rows: sums of so many elements fit into the registers of any processor that has vectors of four.
+/// … and rows: sums of this many elements fit into the registers of any processor that has vectors of four.
 const ROWS: usize = 4;
 
 /// As many neighbouring elements of a row of B as are used at once.
@@ -52,7 +52,7 @@ pub fn dot(row: &[f32], column: &[f32]) -> f32 {
     row.iter().zip(column).fold(0.0, |sum, (a, b)| sum + a * b)
 }
 
-/// Makes the elements of so many rows of C that belong to the lines, whose first column is `start`.
+/// Makes the elements of `N` rows of C that belong to the lines, whose first column is `start`.
 fn add_up<const N: usize>(a: &[f32], lines: &[Line], c: &mut [f32], start: usize) {
     let inner = lines.len();
     let sums = add::<N>(std::array::from_fn(|row| &a[row * inner..][..inner]), lines);

@@ -50,7 +50,7 @@ enum Elements {
 const ELEMENT: u64 = size_of::<f32>() as u64;
 
 impl Matrix {
-    /// A matrix with so many columns of numbers from 0 to 1, uniformly distributed.
+    /// A matrix with `columns` columns of numbers from 0 to 1, uniformly distributed.
     pub fn made(columns: u64, seed: u64) -> Self {
         Matrix { columns, elements: Elements::Made(seed) }
     }

@@ -37,7 +37,7 @@ pub struct Reducer {
 }
 
 impl Reducer {
-    /// For a product with so many columns.
+    /// For a product with `columns` columns.
     pub fn new(columns: u64) -> Self {
         Reducer { columns: columns as usize, rows: 0, done: 0, strip: Vec::new() }
     }

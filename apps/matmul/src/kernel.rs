@@ -5,7 +5,7 @@ use prefetch_index::prefetch_index;
 
 /// Columns of C that are made at once, …
 const COLUMNS: usize = 8;
-/// … and rows: sums of so many elements fit into the registers of any processor that has vectors of two.
+/// … and rows: sums of this many elements fit into the registers of any processor that has vectors of two.
 const ROWS: usize = 2;
 /// Lines of a panel that are used between two looks ahead.
 const PIECE: usize = 128;

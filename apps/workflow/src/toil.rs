@@ -13,11 +13,11 @@ use armature_workflow_files::Description;
 /// How tasks take their time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// By so many operations a second.
+    /// By this number of operations a second.
     Spin(f64),
     /// They wait.
     Sleep,
-    /// On a simulated host the work is declared, so many operations a second.
+    /// On a simulated host the work is declared, at this number of operations a second.
     Declare(f64),
 }
 
@@ -82,7 +82,7 @@ impl<'a> Toil<'a> {
     }
 }
 
-/// So many bytes of memory that is really there.
+/// `bytes` of memory that is really there.
 fn hold(bytes: usize) -> Vec<u8> {
     /// Smallest page of memory that systems have.
     const PAGE: usize = 4096;

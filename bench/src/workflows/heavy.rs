@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use armature::workflow::{Action, Description, Inputs, Task, Workflow};
 use armature::{BoxError, Config, Progress, Session};
+use armature_tests::process_memory::status;
 
 use crate::{
     Outcome,
@@ -150,15 +151,6 @@ fn once(session: &Session, heavy: Heavy) -> Result<(), BoxError> {
         println!("result seconds {} spilled {spilled}", start.elapsed().as_secs_f64());
     }
     Ok(())
-}
-
-/// Bytes of this process: a line of `/proc/self/status`.
-fn status(name: &str) -> Result<u64, BoxError> {
-    let text = std::fs::read_to_string("/proc/self/status")?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let kib: u64 =
-        line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok()).ok_or("no such line")?;
-    Ok(kib << 10)
 }
 
 #[cfg(test)]

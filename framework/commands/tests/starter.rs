@@ -34,7 +34,7 @@ fn run_all(starter: &mut Starter, requests: Vec<Request>) -> BTreeMap<u64, Ended
     ended(starter, count)
 }
 
-/// How the next commands end, of which there are so many.
+/// How the next `count` commands end.
 fn ended(starter: &mut Starter, count: usize) -> BTreeMap<u64, Ended> {
     let (mut all, start) = (BTreeMap::new(), Instant::now());
     while all.len() < count {

@@ -43,7 +43,7 @@ impl DescriptionBuilder {
         self
     }
 
-    /// Adds that task `to` waits for task `from` and reads so many bytes of it, beside the files that it names.
+    /// Adds that task `to` waits for task `from` and reads `size` bytes of it, beside the files that it names.
     pub fn edge(&mut self, from: impl Into<String>, to: impl Into<String>, size: u64) -> &mut Self {
         let place = Place::Element("edges", self.draft.links.len());
         self.draft.links.push(Link { from: End::Name(from.into()), to: End::Name(to.into()), size, place });

@@ -10,6 +10,7 @@ use armature::{BoxError, Session};
 
 use crate::Case;
 use crate::check::{noise, that};
+use crate::process_memory::status;
 
 /// Each in a process of its own, since the most that one has ever had is what is looked at.
 pub const CASES: &[Case] = &[
@@ -81,15 +82,6 @@ impl Load {
         }
         that(result[..8] == count.to_le_bytes(), || format!("result {count} is another one"))
     }
-}
-
-/// Bytes of this process: a line of `/proc/self/status`.
-fn status(name: &str) -> Result<u64, BoxError> {
-    let text = std::fs::read_to_string("/proc/self/status")?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    let kib: u64 =
-        line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok()).ok_or("no such line")?;
-    Ok(kib << 10)
 }
 
 /// Says how much memory `run` takes at most beyond what there was before, in MiB.

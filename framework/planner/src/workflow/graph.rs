@@ -206,6 +206,12 @@ impl Workflow {
         self.sizes[task].1
     }
 
+    /// What a task takes, in words that follow "has".
+    pub(super) fn needs(&self, task: usize) -> String {
+        let (reads, writes) = self.sizes[task];
+        format!("a memory of {}, reads {reads} and writes {writes}", self.memory(task))
+    }
+
     /// Memory that a task needs while it runs.
     pub fn requirement(&self, task: usize, task_memory: TaskMemory) -> u64 {
         task_memory.requirement(self.memory(task), self.input_size(task), self.output_size(task))

@@ -122,7 +122,7 @@ fn first_best(plans: Vec<Result<Plan>>) -> Result<Plan> {
             (Err(_), Ok(_)) => other,
             _ => best,
         })
-        .expect("there are some")
+        .expect("an order by each level was tried")
 }
 
 /// Those of plans that are changed: as much as possible is allowed.

@@ -103,6 +103,10 @@ pub(crate) trait Transport {
     /// minutes cannot be stopped. A rank that is a thread or simulated ends when its user code comes back.
     fn leave_within(&mut self, _grace: Duration) {}
 
+    /// Whether the process keeps memory that is freed for what is allocated next, as a transport may have it do for speed, or gives it back to the
+    /// system, so that it holds what is in use and no more.
+    fn keep_freed_memory(&mut self, _keep: bool) {}
+
     /// Leaves the world in good order: called once, on every rank, after the last frame.
     fn close(&mut self) -> Result<()>;
 }

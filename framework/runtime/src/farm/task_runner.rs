@@ -151,7 +151,7 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         self.activity.set(Some(header.first));
         let noted = |time: Option<f64>| time.is_none_or(|time| time >= NOTED.as_secs_f64());
         if let Some(trail) = &mut self.trail {
-            // Short chunks are so many that a note of each would cost something.
+            // There are very many short chunks: a note of each would cost something.
             let long = header.suspect || header.alone || noted(self.chunk_time.map(|t| t.as_secs_f64()));
             if long { trail.begin(header.id, None) } else { trail.end() }
         }

@@ -104,7 +104,9 @@ impl<'w> Workflow<'w> {
     /// A task begins only where what its description says it needs fits beside all values that are held. Values that wait are
     /// written to disk when their room is needed ([`spill`](Workflow::spill)). A task that does not fit even then is an error,
     /// before anything runs where that can be known. Small values that come from other ranks may be beyond it for a moment, by
-    /// one sixteenth at most; so may what a task gives if the description does not know its size.
+    /// one sixteenth at most; so may what a task gives if the description does not know its size, and values
+    /// that are still on their way to others when they are written to disk here. Meanwhile the process gives freed memory back to the
+    /// system at once, which costs time where values are large.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.options.memory = Some(bytes);
         self

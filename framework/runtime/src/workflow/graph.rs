@@ -66,7 +66,7 @@ impl Graph {
         })
     }
 
-    /// Whether every task fits into so many bytes, as far as that is known beforehand.
+    /// Whether every task fits into `budget` bytes, as far as that is known beforehand.
     ///
     /// # Errors
     /// [`ErrorKind::Config`] if one does not.
@@ -127,7 +127,7 @@ impl Graph {
         (memory > 0).then(|| memory.saturating_mul(1 << exceeded.min(MOST_DOUBLINGS)))
     }
 
-    /// Memory that a task takes beside its inputs, which have so many bytes, when it has taken too much so often.
+    /// Memory that a task takes beside its inputs, which have `inputs` bytes, when it has taken too much `exceeded` times.
     pub(super) fn memory(&self, task: usize, inputs: u64, exceeded: u32) -> u64 {
         let memory = self.memory_limit(task, exceeded).unwrap_or(0);
         let requirement = self.task_memory.requirement(memory, inputs, self.tasks[task].output);

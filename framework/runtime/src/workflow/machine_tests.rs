@@ -24,7 +24,7 @@ struct Setting {
     /// Whether ranks have only as much memory as the largest task needs.
     is_tight: bool,
     journals: bool,
-    /// One try in so many fails.
+    /// One try in this number fails.
     failing: Option<usize>,
     max_failures: usize,
     /// Ranks that die.

@@ -4,24 +4,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use armature_planner::workflow::{BestPlan, Cluster, PlanOptions};
+use armature_planner::workflow::BestPlan;
 
 use super::graph::Graph;
 use super::master::Master;
 use super::messages::Report;
 use super::summary::RankReport;
 use super::task_journal::{JournalPlace, TaskJournal};
+use super::user_code::Question;
 use super::value::Value;
 use crate::error::{Error, Result};
 use crate::observe::Display;
 use crate::observe::words::seconds;
-use crate::rank::protocol::{Moment, Outgoing};
+use crate::rank::protocol::Outgoing;
 
 /// See the module's page.
 pub(super) struct Root {
     pub(super) master: Master,
     /// The question for the planner, if there is one, until it has been asked.
-    pub(super) plan: Option<Box<(Cluster, PlanOptions)>>,
+    pub(super) plan: Option<Box<Question>>,
     /// Who has made the plan, and its makespan.
     pub(super) planned: Option<(String, f64)>,
     /// Whether what final tasks give is for the caller.
@@ -48,13 +49,7 @@ impl Root {
         Ok(())
     }
 
-    pub(super) fn on_report(
-        &mut self,
-        rank: usize,
-        report: Report,
-        _at: &Moment,
-        out: &mut Outgoing<'_>,
-    ) -> Result<()> {
+    pub(super) fn on_report(&mut self, rank: usize, report: Report, out: &mut Outgoing<'_>) -> Result<()> {
         let before = self.master.progress().0;
         self.master.on_report(rank, report)?;
         out.note_done((self.master.progress().0.saturating_sub(before)) as u64);

@@ -15,7 +15,7 @@ use super::running::Running;
 use super::spill::SpillFolder;
 use super::summary::Summary;
 use super::task_journal::{Known, TaskJournal};
-use super::user_code::TaskCode;
+use super::user_code::{Question, TaskCode};
 use super::value::Value;
 use super::worker::{Settings, Worker};
 use crate::comm::endpoint::Endpoint;
@@ -108,17 +108,25 @@ impl Workflow<'_> {
         };
         let waker = endpoint.transport().waker();
         let choice = if endpoint.capabilities().threads { config.driver } else { Choice::Inline };
+        let is_bounded = settings.budget < u64::MAX;
+        if is_bounded {
+            // What is counted is what is in use: the process is to hold no more.
+            endpoint.transport().keep_freed_memory(false);
+        }
         let running = std::thread::scope(|scope| {
             let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, None);
             let driver = Driver::new(endpoint, executor, config, NAME);
             let mut running =
-                Running::new(rank, worker, root, (commands, self.options.enforces_memory, is_heard_of));
+                Running::new(worker, root, (commands, self.options.enforces_memory, is_heard_of));
             // The scope waits for the compute thread, which may be in user code for long. The others must not wait for that, so a
             // failure is reported before.
             let result = driver.run(endpoint, &mut running);
             let placed = |error: Error| error.in_workflow(&graph.name);
             result.map_err(placed).inspect_err(|error| endpoint.report(error)).map(|_| running)
         })?;
+        if is_bounded {
+            endpoint.transport().keep_freed_memory(true);
+        }
         let Some(mut root) = running.root else { return Ok(None) };
         root.journal.take().map_or(Ok(()), TaskJournal::close)?;
         Ok(Some(summed_up(root, &graph, endpoint.lost(), begin)))
@@ -153,7 +161,7 @@ impl Workflow<'_> {
         ranks: usize,
         options: PlanOptions,
         budget: u64,
-    ) -> Option<Box<(Cluster, PlanOptions)>> {
+    ) -> Option<Box<Question>> {
         let knows = |task: &armature_workflow_files::Task| task.run_time.is_some() || task.memory.is_some();
         let is_known = self.options.plan.is_some()
             || self.description.tasks().iter().any(knows)
@@ -163,10 +171,11 @@ impl Workflow<'_> {
         }
         // All tasks with all that they give fit into less than that.
         let memory = budget.min(i64::MAX as u64);
-        let processor =
-            |rank| Processor::new(format!("rank {rank}"), 1.0, memory).with_buffer(i64::MAX as u64);
-        let cluster = Cluster::new((0..ranks).map(processor).collect(), BANDWIDTH).ok()?;
-        Some(Box::new((cluster, options)))
+        let cluster = |disk| {
+            let processor = |rank| Processor::new(format!("rank {rank}"), 1.0, memory).with_buffer(disk);
+            Cluster::new((0..ranks).map(processor).collect(), BANDWIDTH).ok()
+        };
+        Some(Box::new(Question { in_memory: cluster(0)?, with_disk: cluster(i64::MAX as u64)?, options }))
     }
 }
 

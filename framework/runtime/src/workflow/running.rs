@@ -29,7 +29,6 @@ pub(super) struct Running<'c, 'w> {
     unsettled: Option<VecDeque<Try>>,
     /// On rank 0.
     pub(super) root: Option<Root>,
-    rank: usize,
     /// Work that the next report is about.
     unreported: Duration,
     /// What user code or the disk has in hand, in words, beside tasks.
@@ -42,7 +41,6 @@ pub(super) struct Running<'c, 'w> {
 
 impl<'c, 'w> Running<'c, 'w> {
     pub(super) fn new(
-        rank: usize,
         worker: Worker,
         root: Option<Root>,
         (commands, enforces_memory, is_heard_of): (Commands<'c>, bool, bool),
@@ -53,7 +51,6 @@ impl<'c, 'w> Running<'c, 'w> {
             enforces_memory,
             unsettled: is_heard_of.then(VecDeque::new),
             root,
-            rank,
             unreported: Duration::ZERO,
             in_hand: None,
             has_ended: false,
@@ -102,7 +99,7 @@ impl<'c, 'w> Running<'c, 'w> {
                 for (task, value) in self.worker.take_kept() {
                     root.keep(task, value, at.now())?;
                 }
-                root.on_report(0, report, at, out)
+                root.on_report(0, report, out)
             }
             None => out.send(0, Content::Report(report).encode(out.run())?),
         }
@@ -150,7 +147,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                 for (task, value) in self.worker.take_kept() {
                     root.keep(task, value, at.now())?;
                 }
-                root.on_report(from, report, at, out)?;
+                root.on_report(from, report, out)?;
             }
             Content::Final(report) => {
                 let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
@@ -333,7 +330,6 @@ impl Running<'_, '_> {
             }
             None => {}
         }
-        debug_assert!(self.rank == 0 || self.is_over);
         Ok(if self.is_over { Next::Finished } else { Next::Wait })
     }
 }

@@ -19,11 +19,21 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::rank::executor::UserCode;
 use crate::user_code;
 
+/// What the planner is asked. The time that the disk takes is in no plan, so one that needs it is made only where none does without.
+#[derive(Debug)]
+pub(super) struct Question {
+    /// The ranks, each with its memory alone.
+    pub(super) in_memory: Cluster,
+    /// The same with as much room on their disks as is wanted.
+    pub(super) with_disk: Cluster,
+    pub(super) options: PlanOptions,
+}
+
 /// What is asked.
 #[derive(Debug)]
 pub(super) enum Job {
     /// On rank 0: who is to run what.
-    Plan(Box<(Cluster, PlanOptions)>),
+    Plan(Box<Question>),
     /// To run a task.
     Run { task: usize, attempt: u32, inputs: Vec<Value> },
     /// To hear of a command that has ended.
@@ -103,8 +113,9 @@ impl UserCode for TaskCode<'_, '_> {
     fn run(&mut self, job: Job) -> Result<Option<Outcome>> {
         Ok(Some(match job {
             Job::Plan(question) => {
-                let (cluster, options) = *question;
-                Outcome::Planned(Box::new(plan(&self.graph.dag, &cluster, &options)))
+                let Question { in_memory, with_disk, options } = *question;
+                let plan = |cluster| plan(&self.graph.dag, cluster, &options);
+                Outcome::Planned(Box::new(plan(&in_memory).or_else(|_| plan(&with_disk))))
             }
             Job::Run { task, attempt, inputs } => {
                 let begin = self.clock.now();

@@ -87,12 +87,9 @@ pub(super) fn blocks(graph: &Workflow, cluster: &Cluster, model: MemoryModel) ->
 
 fn full(graph: &Workflow, cluster: &Cluster, task: usize, blocks: usize) -> Error {
     let message = format!(
-        "task {:?}, which has a memory of {}, reads {} and writes {}, is left when {blocks} of {} processors are full, the largest \
-         of which has {}",
+        "task {:?}, which has {}, is left when {blocks} of {} processors are full, the largest of which has {}",
         graph.name(task),
-        graph.memory(task),
-        graph.input_size(task),
-        graph.output_size(task),
+        graph.needs(task),
         cluster.len(),
         cluster.largest_memory(),
     );

@@ -13,7 +13,7 @@ const KINDS: [(&str, f64, u64); 6] = [
     ("C2", 32.0, 192),
 ];
 
-/// `of_each` processors of each of the papers' six kinds, whose memory is so many units a GB, and whose buffer is ten times
+/// `of_each` processors of each of the papers' six kinds, whose memory is `memory_unit` units a GB, and whose buffer is ten times
 /// their memory. Three of each make the small cluster of 2024, six the default one, ten the large one; twelve make the
 /// default cluster of 2025.
 ///

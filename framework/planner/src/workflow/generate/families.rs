@@ -40,7 +40,7 @@ impl Family {
         Family::Soykb,
     ];
 
-    /// A workflow of about so many tasks, never more unless that is too few for the family. Weights are drawn as in the papers:
+    /// A workflow of about `tasks` tasks, never more unless that is too few for the family. Weights are drawn as in the papers:
     /// work from 1 to 1000, memory from 1 to 192, files from 1 to 10, all alike likely.
     ///
     /// ```
@@ -90,7 +90,7 @@ impl Drawing {
         task
     }
 
-    /// So many tasks that read from these.
+    /// New tasks that read from these; how many is the last argument.
     fn tasks(&mut self, count: usize, kind: &'static str, parents: &[usize]) -> Vec<usize> {
         (0..count).map(|_| self.task(kind, parents)).collect()
     }

@@ -48,12 +48,10 @@ pub(super) fn best_processor(
 /// The error for a task that has no processor.
 pub(super) fn fits_nowhere(graph: &Workflow, cluster: &Cluster, task: usize) -> Error {
     let message = format!(
-        "task {:?} fits no processor at its turn: it has a memory of {}, reads {} and writes {}; the largest of {} processors \
-         has {}, part of which may be taken by files that wait",
+        "task {:?} fits no processor at its turn: it has {}; the largest of {} processors has {}, part of which may be taken \
+         by files that wait",
         graph.name(task),
-        graph.memory(task),
-        graph.input_size(task),
-        graph.output_size(task),
+        graph.needs(task),
         cluster.len(),
         cluster.largest_memory(),
     );

@@ -22,7 +22,7 @@ pub(super) struct Bisection {
 }
 
 impl Bisection {
-    /// Halves that are to be divided into so many blocks each, of at most this weight.
+    /// For each half, how many blocks it is to be divided into, and the most that a block may weigh.
     pub(super) fn new(dag: &Dag, parts: [usize; 2], most: f64) -> Self {
         let total = dag.total();
         let count = (parts[0] + parts[1]) as f64;

@@ -20,7 +20,7 @@ use bisection::Bisection;
 /// A block may weigh this much more than the mean: the bound with which the paper of 2024 partitions.
 const IMBALANCE: f64 = 1.1;
 
-/// Divides a workflow into at most so many blocks of about equal work, with little between them, that never wait for one another in
+/// Divides a workflow into at most `blocks` blocks of about equal work, with little between them, that never wait for one another in
 /// a circle: what [`dag_het_part`](super::dag_het_part()) begins with. Returns the tasks of each, ascending; none is empty, and
 /// edges lead to the same or a later block.
 ///

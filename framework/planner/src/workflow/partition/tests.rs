@@ -23,7 +23,7 @@ fn cut(workflow: &Workflow, blocks: &[Vec<usize>]) -> u64 {
     between.map(|edge| edge.size).sum()
 }
 
-/// The heaviest block by the mean of so many.
+/// The weight of the heaviest block, divided by the mean of all.
 fn imbalance(workflow: &Workflow, blocks: &[Vec<usize>], count: usize) -> f64 {
     let work = |tasks: &Vec<usize>| tasks.iter().map(|&task| workflow.work(task)).sum::<f64>();
     let heaviest = blocks.iter().map(work).fold(0.0, f64::max);

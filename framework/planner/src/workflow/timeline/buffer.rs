@@ -19,7 +19,7 @@ impl Buffer {
         self.steps[first.saturating_sub(1)..].iter().map(|&(_, bytes)| bytes).max().unwrap_or(0)
     }
 
-    /// Whether so many more bytes fit from `from` on, for good.
+    /// Whether `bytes` more fit from `from` on, for good.
     pub(super) fn fits(&self, from: f64, bytes: u64, capacity: u64) -> bool {
         let within = |held: u64| held.checked_add(bytes).is_some_and(|sum| sum <= capacity);
         within(self.bound) || within(self.most_from(from))

@@ -13,7 +13,7 @@ pub(super) struct ForkTree {
 }
 
 impl ForkTree {
-    /// A tree of its root, and room for so many nodes.
+    /// A tree of its root, and room for `nodes` nodes.
     pub(super) fn new(nodes: usize) -> Self {
         ForkTree {
             parent: vec![0; nodes],

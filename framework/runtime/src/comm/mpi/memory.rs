@@ -2,7 +2,8 @@
 //!
 //! By default glibc gives large freed blocks back to the system and gets them anew, page by page, with the next
 //! allocation. For messages of 64 KiB to 1 MiB these page faults cost several times as much as the message itself,
-//! and the items that stages make fare no better. So at start the allocator is asked to keep what is freed.
+//! and the items that stages make fare no better. So at start the allocator is asked to keep what is freed. A run that has promised not
+//! to hold more than a given number of bytes asks for the contrary.
 #![allow(unsafe_code)]
 
 use std::collections::TryReserveError;
@@ -86,7 +87,7 @@ impl Landing {
 /// every page. With small pages a message of 1 MiB takes three times as long.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(super) fn tune_allocator() {
-    if !keep_freed() {
+    if !keep_freed(true) {
         return;
     }
     // The heap grows by these blocks, is marked, and keeps them as free memory. Nothing is touched, so this costs
@@ -122,14 +123,18 @@ const KEPT: i32 = 256 << 20;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const HUGE_BLOCKS: usize = 4;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-const BLOCK: usize = 31 << 20;
+const BLOCK: usize = LARGEST as usize - PAGE;
 /// The largest page size of the machines that Linux runs on; a multiple of the others.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const PAGE: usize = 64 << 10;
 
-/// Returns whether the allocator will keep what is freed.
+/// What glibc does with both unless it is told something else: larger blocks, and more that is free at the end of the heap, go back.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn keep_freed() -> bool {
+const GIVEN_BACK: i32 = 128 << 10;
+
+/// Has the allocator keep what is freed, or give it back. Returns whether it will.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+pub(super) fn keep_freed(keep: bool) -> bool {
     use std::ffi::c_int;
     // SAFETY: this is mallopt of glibc's malloc.h.
     unsafe extern "C" {
@@ -137,7 +142,8 @@ fn keep_freed() -> bool {
     }
     const SETTINGS: [(c_int, c_int, &str); 2] =
         [(-1, KEPT, "MALLOC_TRIM_THRESHOLD_"), (-3, LARGEST, "MALLOC_MMAP_THRESHOLD_")];
-    SETTINGS.into_iter().all(|(parameter, value, variable)| {
+    SETTINGS.into_iter().all(|(parameter, kept, variable)| {
+        let value = if keep { kept } else { GIVEN_BACK };
         // SAFETY: mallopt is part of glibc, may be called at any time, and only changes when memory is given back.
         std::env::var_os(variable).is_none() && unsafe { mallopt(parameter, value) } == 1
     })
@@ -146,6 +152,12 @@ fn keep_freed() -> bool {
 /// Other systems' allocators are left as they are.
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(super) fn tune_allocator() {}
+
+/// They do as they like with what is freed.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(super) fn keep_freed(_keep: bool) -> bool {
+    false
+}
 
 #[cfg(test)]
 mod tests {

@@ -229,6 +229,13 @@ impl Transport for MpiTransport {
         }
     }
 
+    fn keep_freed_memory(&mut self, keep: bool) {
+        // Simulated ranks share a process, whose memory says nothing.
+        if !self.clock.is_simulated() {
+            memory::keep_freed(keep);
+        }
+    }
+
     fn send(&mut self, to: usize, message: Frame) -> Result<()> {
         self.open_or_error()?;
         if to == self.world.rank {

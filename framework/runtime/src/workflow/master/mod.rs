@@ -110,7 +110,7 @@ pub(super) struct Master {
 }
 
 impl Master {
-    /// For so many ranks, of which `lost` have died before. `max_failures` tasks may fail.
+    /// For `ranks` ranks, of which `lost` have died before. `max_failures` tasks may fail.
     pub(super) fn new(graph: Arc<Graph>, ranks: usize, lost: &[usize], max_failures: usize) -> Self {
         let task = |task| Task {
             state: State::Waiting,
@@ -144,7 +144,7 @@ impl Master {
         }
     }
 
-    /// Ranks run so many tasks at once.
+    /// Each rank runs `tasks` tasks at once.
     pub(super) fn run_several(&mut self, tasks: usize) {
         self.least_ahead = self.least_ahead.max(LEAST_AHEAD * tasks);
     }

@@ -72,7 +72,7 @@ impl Worker {
         self.set(task, Place::Absent);
     }
 
-    /// Whether so many bytes fit beside what is held.
+    /// Whether `bytes` fit beside what is held.
     pub(super) fn fits(&self, bytes: u64) -> bool {
         self.held.saturating_add(self.working).saturating_add(bytes) <= self.settings.budget
     }

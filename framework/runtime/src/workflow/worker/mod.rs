@@ -18,7 +18,7 @@ pub(super) use steps::Step;
 /// Values up to this size, in bytes, come unasked where memory is bounded, and may be too much until something else is written to
 /// disk: less than that would cost a way there and back for each small value, more would be felt beside the smallest sensible limit.
 const SENT_UNASKED: u64 = 64 << 10;
-/// All that may come unasked at any moment is one part in so many of the limit: what a limit is chosen by is less exact than that.
+/// The limit divided by this is all that may come unasked at any moment: what a limit is chosen by is less exact than that.
 const UNASKED_PART: u64 = 16;
 
 /// How a rank runs a workflow.
@@ -225,7 +225,7 @@ impl Worker {
         self.own(task, value, Vec::new());
     }
 
-    /// A value of so many bytes that was in the journal is on disk now, for whoever needs it, as if it had been made here.
+    /// A value of `bytes` bytes that was in the journal is on disk now, for whoever needs it, as if it had been made here.
     pub(super) fn on_restored(&mut self, task: usize, bytes: u64) {
         self.values[task].is_origin = true;
         if self.values[task].place.is_elsewhere() {

@@ -20,7 +20,7 @@ pub(super) struct Assigned {
 type Queue = BinaryHeap<(u64, Reverse<usize>)>;
 
 /// The block that needs most goes to the free processor with most memory, or is divided if it does not fit, as long as there are
-/// not so many blocks.
+/// fewer blocks than may be.
 ///
 /// In the paper there may be any number, and what is left at last is divided until it fits the smallest memory. That makes
 /// thousands of blocks of single tasks; here, [`merge`](super::merge::merge) divides what it cannot merge.

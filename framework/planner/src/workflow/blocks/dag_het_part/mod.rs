@@ -108,7 +108,7 @@ fn earlier(best: Improved, next: Improved) -> Improved {
     if next.1 < best.1 { next } else { best }
 }
 
-/// The blocks that a partition into so many comes to, if all find a processor.
+/// The blocks that a partition into `number` comes to, if all find a processor.
 ///
 /// Blocks that do not fit are divided at once, as in the paper, but not into more than a few for each processor; or only when they cannot
 /// be merged. Often one of the two finds a plan where the other does not.
