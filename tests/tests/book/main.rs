@@ -15,7 +15,7 @@ use page::Page;
 use sources::Sources;
 
 /// The pages, besides those in `docs` and `bench/results`.
-const PAGES: [&str; 2] = ["README.md", "bench/README.md"];
+const PAGES: [&str; 3] = ["README.md", "bench/README.md", "examples/README.md"];
 
 /// What was measured once, with the names of its time.
 const HISTORY: &str = "bench/results/";

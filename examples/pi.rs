@@ -1,0 +1,54 @@
+//! Pi: the area under 4 / (1 + x²) between 0 and 1. A loop whose values are added up.
+//!
+//! ```sh
+//! mpirun -n 4 target/release/pi            # or, without MPI: target/release/pi --ranks 4
+//! ```
+
+use armature::loops::reduce;
+use armature::{BoxError, Config, Session};
+
+/// The area is cut into so many slices, which are what ranks share out.
+const SLICES: u64 = 1_000;
+
+fn main() -> armature::Result<()> {
+    let (config, _rest) = Config::from_args()?;
+    armature::run(&config, |session| {
+        let pi = pi(session, 1_000_000)?;
+        if session.is_root() {
+            println!("{pi:.12}");
+        }
+        Ok(())
+    })
+}
+
+/// Pi, on every rank, with so many points in each slice.
+fn pi(session: &Session, points: u64) -> Result<f64, BoxError> {
+    // The sum is made in the order of the slices, so that it is the same to the bit on any number of ranks.
+    Ok(reduce(session, "pi", 0..SLICES, |number| slice(number, points), 0.0, |sum, area| sum + area)?)
+}
+
+fn slice(number: u64, points: u64) -> f64 {
+    let step = 1.0 / (SLICES * points) as f64;
+    let height = |point| {
+        let x = (point as f64 + 0.5) * step;
+        4.0 / (1.0 + x * x)
+    };
+    (number * points..(number + 1) * points).map(height).sum::<f64>() * step
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_the_sum_of_the_serial_program() {
+        let serial = (0..SLICES).map(|number| slice(number, 50)).fold(0.0, |sum, area| sum + area);
+        assert!((serial - std::f64::consts::PI).abs() < 1e-9);
+        for ranks in 1..=3 {
+            assert_eq!(
+                armature::run(&Config::new().ranks(ranks), |session| pi(session, 50)).unwrap(),
+                serial
+            );
+        }
+    }
+}
