@@ -87,6 +87,8 @@ mod book {
     struct FarmWorkers;
     #[doc = include_str!("../../../docs/loops.md")]
     struct Loops;
+    #[doc = include_str!("../../../docs/values.md")]
+    struct Values;
     #[doc = include_str!("../../../docs/workflows.md")]
     struct Workflows;
 }

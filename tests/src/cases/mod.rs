@@ -15,6 +15,7 @@ mod sessions;
 mod simulated;
 mod streams;
 mod units;
+mod values;
 mod workflows;
 
 pub use commands::CASES as WORKFLOWS;
@@ -46,4 +47,5 @@ pub(crate) const ALL: &[&[Case]] = &[
     sessions::CASES,
     streams::CASES,
     simulated::CASES,
+    values::CASES,
 ];

@@ -64,14 +64,16 @@ tags! {
         Announce = 6,
         /// A sign of life.
         Heartbeat = 7,
-        /// From rank 0: a part of what it gives to all.
+        /// From rank 0, passed on from rank to rank: a part of what it gives to all. The first says what is run, too.
         Piece = 8,
-        /// From rank 0: that was all.
+        /// The same, and the last part.
         LastPiece = 9,
         /// To be answered at once: the way there and back is timed. What it holds says nothing.
         Probe = 10,
         /// The answer to a probe.
         Echo = 11,
+        /// Towards rank 0, from rank to rank: values of the sender and of those below it.
+        Values = 12,
     }
 }
 

@@ -24,4 +24,4 @@ pub(crate) use backoff::Backoff;
 pub(crate) use liveness::HEARTBEAT_PERIOD;
 pub(crate) use part::Part;
 pub(crate) use transport::{Capabilities, Frame, Transport, Waker};
-pub(crate) use waiting::{Reminder, Waiting};
+pub(crate) use waiting::Reminder;

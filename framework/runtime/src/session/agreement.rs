@@ -4,15 +4,18 @@
 //! run comes from rank 0 and says what the run is. A rank that is about to run something else ends the job, before it has
 //! computed or sent anything in that run. Rank 0 does not wait for the others: whatever comes from them comes from ranks that
 //! agree. The end of the program counts as a run, too, so that a rank that runs fewer skeletons than rank 0 is found out.
+//!
+//! Rank 0 tells each rank of a skeleton by itself. What it [gives to all](super::values) goes from rank to rank, and says what the run
+//! is in its first piece.
 
 use std::fmt::Display;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::comm::Waiting;
 use crate::comm::endpoint::Endpoint;
-use crate::comm::message::Control;
+use crate::comm::message::{Control, Message, Tagged};
+use crate::comm::waiting::{Limits, Waits};
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire;
 
@@ -68,6 +71,14 @@ impl Announcement {
     }
 }
 
+/// What the first piece of that begins with which goes from rank to rank.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Opening {
+    pub(super) what: Announcement,
+    /// Ranks that have died, ascending: all must leave out the same ones.
+    pub(super) lost: Vec<usize>,
+}
+
 /// The remedy, which ends each such error.
 const REMEDY: &str = "every rank must run the same skeletons, in the same order and with the same settings; what only \
                       rank 0 knows, such as the results of a farm, cannot decide about them";
@@ -85,20 +96,35 @@ impl Endpoint {
     /// [`ErrorKind::Config`] if rank 0 is about to run something else; [`ErrorKind::Timeout`] if rank 0 does not come within
     /// `limit`, or is dead, or if ranks have died that are needed. The job is being ended then.
     pub(crate) fn begin_run(&mut self, mine: &Announcement, limit: Duration) -> Result<u32> {
-        let run = self.next_run();
-        let agreed = match (self.lost(), self.rank()) {
-            (lost @ [_, ..], _) if !mine.survives => {
-                let text = format!(
-                    "{}, which needs all ranks, and rank(s) {lost:?} have died; only farms go on without",
-                    mine.what
-                );
-                // A job that is started again has them.
-                Err(Error::new(ErrorKind::Timeout, text).at_rank(self.rank()))
+        let begun = self.next_run_of(mine).and_then(|run| {
+            match self.rank() {
+                0 => self.announce(mine)?,
+                _ => {
+                    let waits = Waits { whom: 0, limits: Limits { join: limit, peer: limit }, signs: &[] };
+                    self.await_opening(mine, &waits)?;
+                }
             }
-            (_, 0) => self.announce(mine),
-            _ => self.compare(mine, limit),
-        };
-        agreed.map(|()| run).inspect_err(|error| self.report(error))
+            Ok(run)
+        });
+        begun.inspect_err(|error| self.report(error))
+    }
+
+    /// Takes the number of the next run.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Timeout`] if ranks have died that it needs.
+    pub(super) fn next_run_of(&mut self, mine: &Announcement) -> Result<u32> {
+        let run = self.next_run();
+        if self.lost().is_empty() || mine.survives {
+            return Ok(run);
+        }
+        let text = format!(
+            "{}, which needs all ranks, and rank(s) {:?} have died; only farms go on without",
+            mine.what,
+            self.lost()
+        );
+        // A job that is started again has them.
+        Err(Error::new(ErrorKind::Timeout, text).at_rank(self.rank()))
     }
 
     /// Rank 0's part. Ranks that are taken for dead are told as well: one that was only slow would wait for it.
@@ -106,18 +132,23 @@ impl Endpoint {
         (1..self.size()).try_for_each(|to| self.send(to, Control::Announce, mine))
     }
 
-    /// The part of every other rank.
-    fn compare(&mut self, mine: &Announcement, limit: Duration) -> Result<()> {
-        let mut patience = Waiting::new(self);
-        let message = loop {
-            if let Some(message) = self.poll_for(0, Control::Announce)? {
-                break message;
-            }
-            patience.wait(self, limit, || format!("for rank 0, before it {}", mine.what))?;
+    /// Waits for the message that says what is run, and compares. Returns it.
+    ///
+    /// # Errors
+    /// As [`begin_run`](Endpoint::begin_run); nothing is reported.
+    pub(super) fn await_opening(&mut self, mine: &Announcement, waits: &Waits<'_>) -> Result<Message> {
+        let is_piece = |tag| tag == Control::Piece.byte() || tag == Control::LastPiece.byte();
+        let message = self.await_from(
+            waits,
+            |from, tag| from == 0 && tag == Control::Announce.byte() || is_piece(tag),
+            || format!("for rank {}, before it {}", waits.whom, mine.what),
+        )?;
+        let root: Announcement = match message.tag()? {
+            Control::Announce => wire::from_bytes(&message.body)?,
+            _ => wire::from_bytes::<Opening>(&message.body)?.what,
         };
-        let root: Announcement = wire::from_bytes(&message.body)?;
         match mine.differs_from(&root) {
-            None => Ok(()),
+            None => Ok(message),
             Some(difference) => {
                 self.let_others_tell()?;
                 let text = format!("{difference}: {REMEDY}");
@@ -140,7 +171,7 @@ impl Endpoint {
         let until = clock.now() + TURN.saturating_mul(before).min(LAST_TURN);
         while clock.now() < until {
             // Failures come out of it as errors, and nothing else matters any more.
-            self.poll_for(0, Control::Announce)?;
+            self.poll_for(|_, _| false)?;
             self.transport().wait(Some(TURN / 10))?;
         }
         Ok(())

@@ -105,7 +105,7 @@ fn wait_for_all(endpoint: &mut Endpoint, config: &Config) -> Result<()> {
                     return Err(Error::new(ErrorKind::Timeout, text).at_rank(0));
                 }
                 if here || endpoint.is_staying(rank) {
-                    endpoint.send(rank, Control::Heartbeat, &())?;
+                    endpoint.give_sign(rank)?;
                 }
             }
             watch.check(endpoint, config.join_limit, || format!("for rank(s) {missing:?} to leave"))?;
@@ -133,7 +133,7 @@ fn wait_for_farewell(endpoint: &mut Endpoint, config: &Config) -> Result<Vec<usi
                 let text = "rank 0 has died before it let this rank leave";
                 return Err(Error::new(ErrorKind::Timeout, text).at_rank(endpoint.rank()));
             }
-            endpoint.send(0, Control::Heartbeat, &())?;
+            endpoint.give_sign(0)?;
             watch.check(endpoint, limit, || "for rank 0 to let it leave".to_string())?;
         }
         watch.wait(endpoint)?;

@@ -1,11 +1,13 @@
 //! The bytes of messages that belong to no skeleton.
 
-use super::agreement::Announcement;
+use super::agreement::{Announcement, Opening};
 use super::bootstrap::{Node, Placement, Register};
-use crate::comm::message::Control;
+use super::values::{encode_items, packed};
+use crate::comm::message::{Control, frame_header};
 use crate::comm::process::Process;
-use crate::golden::Messages;
+use crate::golden::{Messages, RUN};
 use crate::session::topology::{Core, Source, Topology};
+use crate::wire::Codec;
 
 #[test]
 fn messages_of_a_session_are_as_they_were() {
@@ -35,7 +37,14 @@ fn messages_of_a_session_are_as_they_were() {
     messages.value("a rank has done its part", Control::Leave, &());
     messages.value("the job is over, ranks 3 and 300 are lost", Control::Dismiss, &vec![3_usize, 300]);
     messages.value("a rank is alive", Control::Heartbeat, &());
-    messages.value("a piece of a result", Control::Piece, &[1_u8, 2]);
-    messages.value("the end of a result", Control::LastPiece, &());
+    let what = Announcement::new("broadcasts a value").with("values of type", "u8").without_the_dead();
+    messages.value("the only piece of a value", Control::LastPiece, &Opening { what, lost: vec![3, 300] });
+    let parts = packed(encode_items(&Codec::of_type(), vec![7_u8]).unwrap());
+    messages.head_and_parts("a piece behind the first", &frame_header(RUN, Control::Piece), &parts);
+    messages.head_and_parts(
+        "a value of a rank and those below it",
+        &frame_header(RUN, Control::Values),
+        &parts,
+    );
     messages.check("session");
 }

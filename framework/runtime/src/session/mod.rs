@@ -6,7 +6,6 @@
 
 mod agreement;
 mod bootstrap;
-mod broadcast;
 mod commands;
 mod config;
 mod finalize;
@@ -16,6 +15,7 @@ mod logging;
 #[cfg(test)]
 mod tests;
 pub(crate) mod topology;
+mod values;
 
 use std::cell::{RefCell, RefMut};
 use std::time::Duration;
@@ -31,11 +31,11 @@ use crate::job_status::writer::StatusWriter;
 use crate::user_code;
 pub(crate) use agreement::Announcement;
 use bootstrap::Sharing;
-pub(crate) use broadcast::{Encoded, PIECE};
 pub use commands::Commands;
 pub(crate) use commands::RankCommands;
 pub use config::{Balance, BatchMode, Bind, Config, Driver, Progress, TransportChoice};
 pub(crate) use logging::name_rank;
+pub(crate) use values::{NextPiece, PIECE};
 
 /// One rank's view of a running job: who it is, how many there are, and the settings.
 ///
@@ -124,7 +124,7 @@ impl Session {
         self.endpoint.try_borrow_mut().map_err(|_| {
             Error::new(
                 ErrorKind::Config,
-                "a skeleton was started from inside another one; run them one after the other",
+                "a skeleton was started, or a value given to all ranks, from inside a skeleton; do one after the other",
             )
             .at_rank(self.rank)
         })

@@ -1,6 +1,7 @@
 //! Whether the others' processes are there, as far as that can be seen from here.
 
 use super::Endpoint;
+use crate::comm::message::Control;
 use crate::comm::process::Process;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -10,6 +11,14 @@ impl Endpoint {
         if self.is_process() && self.own.sees(&process) {
             self.seen.insert(rank, process);
         }
+    }
+
+    /// Tells `rank` that this one is alive.
+    ///
+    /// # Errors
+    /// What the transport reports.
+    pub(crate) fn give_sign(&mut self, rank: usize) -> Result<()> {
+        self.send(rank, Control::Heartbeat, &())
     }
 
     /// Whether a rank's process has ended, as far as that can be seen: it is on this machine.

@@ -249,26 +249,27 @@ impl Endpoint {
         Ok(None)
     }
 
-    /// The next message with `tag` from `rank` in the present run, if one has arrived. All others are kept for
-    /// [`poll`](Endpoint::poll).
+    /// The next message of the present run that is `wanted` by its sender and its tag, if one has arrived. All others are kept
+    /// for [`poll`](Endpoint::poll).
     ///
     /// # Errors
     /// As [`poll`](Endpoint::poll).
-    pub(crate) fn poll_for(&mut self, rank: usize, tag: impl Tagged) -> Result<Option<Message>> {
-        let is_it = |run: u32, from: usize, frame: &Frame| {
-            from == rank && run_of(frame).is_ok_and(|of| of == run) && frame.head[TAG_AT] == tag.byte()
+    pub(crate) fn poll_for(&mut self, wanted: impl Fn(usize, u8) -> bool) -> Result<Option<Message>> {
+        let run = self.run;
+        let is_it = |from: usize, frame: &Frame| {
+            run_of(frame).is_ok_and(|of| of == run) && wanted(from, frame.head[TAG_AT])
         };
-        let at = self.early.iter().position(|(from, frame)| is_it(self.run, *from, frame));
+        let at = self.early.iter().position(|(from, frame)| is_it(*from, frame));
         if let Some((from, frame)) = at.and_then(|at| self.early.remove(at)) {
             return Ok(Some(open(from, frame)));
         }
         while let Some((from, frame)) = self.transport.poll()? {
             self.liveness.heard(from);
-            if is_it(self.run, from, &frame) {
-                return Ok(Some(open(from, frame)));
-            }
             if is_failure(&frame)? {
                 return self.admit(from, frame);
+            }
+            if is_it(from, &frame) {
+                return Ok(Some(open(from, frame)));
             }
             self.early.push_back((from, frame));
         }

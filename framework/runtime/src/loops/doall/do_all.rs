@@ -110,12 +110,12 @@ impl<L: DoAll> DoAllLoop<L> {
     /// As [`run`](DoAllLoop::run).
     pub fn collect(&mut self, session: &Session) -> Result<Option<L::Units>> {
         let endpoint = &mut *session.endpoint()?;
-        let limit = session.config().join_limit;
+        let limits = session.config().limits();
         let (name, units) = (self.rank_loop.name().to_string(), self.rank_loop.units());
         let gathered = self.make(endpoint).and_then(|()| {
-            let all = gather(endpoint, &name, units, self.rank_loop.copies(), limit)?;
+            let all = gather(endpoint, &name, units, self.rank_loop.copies(), limits.join)?;
             if self.rank_loop.on_all_ranks() {
-                spread(endpoint, &name, units, all, limit).map(Some)
+                spread(endpoint, &name, units, all, limits).map(Some)
             } else {
                 Ok(all)
             }

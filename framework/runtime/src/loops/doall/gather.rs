@@ -5,10 +5,11 @@ use std::time::Duration;
 use super::messages::UnitMigration;
 use super::unit_queue::Segment;
 use crate::comm::endpoint::Endpoint;
+use crate::comm::waiting::Limits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::pack::{Packer, Unpacker};
 use crate::loops::units::Units;
-use crate::session::{Announcement, Encoded, PIECE};
+use crate::session::{Announcement, NextPiece, PIECE};
 use crate::user_code;
 
 /// Brings together on rank 0 what each rank has of the `units`; `None` on the others. A rank that is not here yet has `limit`
@@ -69,7 +70,7 @@ pub(super) fn spread<U: Units>(
     name: &str,
     units: u64,
     all: Option<U>,
-    limit: Duration,
+    limits: Limits,
 ) -> Result<U> {
     let what =
         Announcement::new(format!("gives all ranks the units of the loop {name:?}")).with("units", units);
@@ -78,17 +79,19 @@ pub(super) fn spread<U: Units>(
     let mut left = usize::try_from(units).unwrap_or(usize::MAX);
     let most = all.as_ref().map_or(1, |all| (PIECE / (all.bytes() / left.max(1)).max(1)).max(1));
     let mut rest = all;
-    let mut encode = |(head, parts): Encoded| {
-        let Some(all) = &mut rest else { return Ok(None) };
+    let mut encode = || {
         let start = left.saturating_sub(most);
-        let piece = if start == 0 { rest.take() } else { Some(all.split_off(start)) };
-        let mut packer = Packer::behind(head, parts);
+        let piece = match &mut rest {
+            Some(all) if start > 0 => Some(all.split_off(start)),
+            _ => rest.take(),
+        };
+        let mut packer = Packer::default();
         packer.number((left - start) as u64);
         left = start;
         if let Some(piece) = piece {
             user_code::call(|| piece.pack(&mut packer))?;
         }
-        Ok(Some(packer.finish()))
+        Ok((packer.finish(), start == 0))
     };
     let mut pieces = Vec::new();
     let mut decode = |body, parts| {
@@ -97,10 +100,9 @@ pub(super) fn spread<U: Units>(
         pieces.push((count, user_code::call(|| U::unpack(&mut unpacker, count))?));
         unpacker.end()
     };
-    let next: Option<&mut dyn FnMut(Encoded) -> Result<Option<Encoded>>> =
-        if rank == 0 { Some(&mut encode) } else { None };
+    let next: Option<NextPiece<'_>> = if rank == 0 { Some(&mut encode) } else { None };
     let mut all = U::empty();
-    let there = endpoint.broadcast(what, limit, next, &mut decode).and_then(|()| {
+    let there = endpoint.broadcast(what, limits, next, &mut decode).and_then(|()| {
         let count: usize = pieces.iter().map(|(count, _)| count).sum();
         pieces.into_iter().rev().for_each(|(_, piece)| all.append(piece));
         match units == count as u64 {

@@ -325,9 +325,9 @@ impl<T: Pod + Send> GridLoop<T> {
             return Ok(grid);
         }
         let what = self.announcement(&format!("gives all ranks the grid of {:?}", self.name));
-        let (codec, limit) = (Codec::plain(), session.config().join_limit);
+        let (codec, limits) = (Codec::plain(), session.config().limits());
         let root = grid.map(|grid| (grid, ()));
-        endpoint.broadcast_items(what, limit, &codec, size_of::<T>(), root).map(|(grid, ())| Some(grid))
+        endpoint.broadcast_items(what, limits, &codec, size_of::<T>(), root).map(|(grid, ())| Some(grid))
     }
 
     fn gather<U>(

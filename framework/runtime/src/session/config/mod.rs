@@ -16,6 +16,7 @@ use std::time::Duration;
 pub use choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
 
 use super::commands::Commands;
+use crate::comm::waiting::Limits;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Settings of a run. What a setter says overrides the environment; the environment overrides the default.
@@ -154,6 +155,11 @@ impl Config {
     pub fn join_limit(mut self, limit: Duration) -> Self {
         self.join_limit = limit;
         self
+    }
+
+    /// How long ranks that wait for each other between skeletons may be silent.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { join: self.join_limit, peer: self.peer_limit }
     }
 
     /// Whether progress is shown on stderr.

@@ -1,0 +1,350 @@
+//! What rank 0 has goes to all other ranks: down the [tree](super::tree), in pieces of bounded size.
+
+use bytes::{Buf, Bytes};
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::tree::Tree;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::{Control, Message, Tagged, frame_header};
+use crate::comm::waiting::{Limits, Waits};
+use crate::comm::{Frame, Part};
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::Session;
+use crate::session::agreement::{Announcement, Opening};
+use crate::user_code;
+use crate::wire::{self, Codec, Item, weigh_some};
+
+/// About how many bytes a piece has. Each piece is encoded and decoded as a whole: larger ones need more memory beside the values,
+/// much smaller ones cost a message for little.
+pub(crate) const PIECE: usize = 4 << 20;
+
+/// A piece: what is small, and bulk data.
+pub(crate) type Encoded = (Vec<u8>, Vec<Part>);
+
+/// Makes the next piece, and says whether it is the last one.
+pub(crate) type NextPiece<'n> = &'n mut dyn FnMut() -> Result<(Encoded, bool)>;
+
+/// A run whose values go along the tree, on one rank.
+pub(super) struct Course {
+    pub(super) limits: Limits,
+    pub(super) run: u32,
+    /// The rank above. Rank 0 is its own.
+    pub(super) parent: usize,
+    pub(super) children: Vec<usize>,
+    /// Ranks that rank 0 gives everything to beside its children: one that was taken for dead may only have been slow. Nothing
+    /// is expected of them.
+    aside: Vec<usize>,
+    /// Whether this is one of them.
+    pub(super) is_aside: bool,
+    /// What the next piece begins with, on rank 0; the piece that has come already, on the others.
+    opening: Vec<u8>,
+    come: Option<Message>,
+}
+
+impl Course {
+    /// Begins a run, in which all ranks get pieces from rank 0 before anything else.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if rank 0 runs something else; [`ErrorKind::Timeout`] if the rank above is silent for too long, or ranks
+    /// are needed that have died. The caller reports them.
+    pub(super) fn begin(endpoint: &mut Endpoint, what: Announcement, limits: Limits) -> Result<Self> {
+        let run = endpoint.next_run_of(&what)?;
+        let (rank, size) = (endpoint.rank(), endpoint.size());
+        let mut lost = endpoint.lost().to_vec();
+        let (mut parent, mut opening, mut come) = (0, Vec::new(), None);
+        if rank == 0 {
+            if size > 1 {
+                opening = wire::to_bytes(&Opening { what, lost: lost.clone() })?;
+            }
+        } else {
+            // Most likely, as only rank 0 knows who has died: it says so in its first piece.
+            let tree = Tree::new(size, &lost);
+            let (whom, signs) = (tree.parent(rank).unwrap_or(0), &tree.children(rank)[..]);
+            let message = endpoint.await_opening(&what, &Waits { whom, limits, signs })?;
+            parent = message.from;
+            lost = wire::from_bytes::<Opening>(&message.body)?.lost;
+            come = Some(message);
+        }
+        let tree = Tree::new(size, &lost);
+        let is_aside = tree.parent(rank).is_none() && rank > 0;
+        let aside = if rank == 0 { lost } else { Vec::new() };
+        Ok(Course { limits, run, parent, children: tree.children(rank), aside, is_aside, opening, come })
+    }
+
+    /// All ranks get pieces from rank 0, where `next` makes one after the other. Each rank hands each to `take`, rank 0 too: so all
+    /// have the same, and nothing is copied there that cannot be.
+    ///
+    /// # Errors
+    /// Those of `next` and `take`; [`ErrorKind::Timeout`] if the rank above is silent for too long. The caller reports them.
+    pub(super) fn descend(
+        &mut self,
+        endpoint: &mut Endpoint,
+        next: Option<NextPiece<'_>>,
+        take: &mut dyn FnMut(Bytes, Vec<Part>) -> Result<()>,
+    ) -> Result<()> {
+        if endpoint.rank() > 0 {
+            loop {
+                let Message { code, body, parts, .. } = match self.come.take() {
+                    Some(message) => message,
+                    None => self.await_parent(endpoint)?,
+                };
+                self.pass_on(endpoint, code, &body, &parts)?;
+                let (head, parts) = unpacked(self.parent, parts)?;
+                take(head, parts)?;
+                if code == Control::LastPiece.byte() {
+                    return Ok(());
+                }
+            }
+        }
+        let next = next.ok_or_else(|| Error::new(ErrorKind::Wire, "rank 0 has nothing to give"))?;
+        loop {
+            let (piece, is_last) = next()?;
+            let parts = packed(piece);
+            let tag = if is_last { Control::LastPiece } else { Control::Piece };
+            let opening = std::mem::take(&mut self.opening);
+            self.pass_on(endpoint, tag.byte(), &opening, &parts)?;
+            let (head, parts) = unpacked(0, parts)?;
+            take(head, parts)?;
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives a piece to the ranks below, those with the most ranks under them first.
+    fn pass_on(&self, endpoint: &mut Endpoint, code: u8, opening: &[u8], parts: &[Part]) -> Result<()> {
+        if self.children.is_empty() && self.aside.is_empty() {
+            return Ok(());
+        }
+        let tag = Control::from_byte(code).unwrap_or(Control::LastPiece);
+        let head = Bytes::from([&frame_header(self.run, tag)[..], opening].concat());
+        let to = self.children.iter().rev().chain(&self.aside);
+        to.copied().try_for_each(|rank| {
+            endpoint.send_ready(rank, Frame { head: head.clone(), parts: parts.to_vec() })
+        })
+    }
+
+    /// The next piece from the rank above.
+    fn await_parent(&self, endpoint: &mut Endpoint) -> Result<Message> {
+        let Course { parent, limits, .. } = *self;
+        endpoint.await_from(
+            &Waits { whom: parent, limits, signs: &self.children },
+            |from, tag| from == parent && (tag == Control::Piece.byte() || tag == Control::LastPiece.byte()),
+            || format!("for rank {parent} to pass on what all ranks get"),
+        )
+    }
+}
+
+/// The parts of a message in which a piece travels. What is small is one of them, too: so it can be passed on as it came.
+pub(in crate::session) fn packed((head, mut parts): Encoded) -> Vec<Part> {
+    parts.insert(0, Part::Bytes(head.into()));
+    parts
+}
+
+/// What is small in a piece from this rank, and bulk data.
+pub(super) fn unpacked(from: usize, mut parts: Vec<Part>) -> Result<(Bytes, Vec<Part>)> {
+    if parts.is_empty() {
+        return Err(Error::new(ErrorKind::Wire, format!("rank {from} sent a piece of nothing")));
+    }
+    let head = parts.remove(0).into_bytes();
+    Ok((head, parts))
+}
+
+/// Appends `items` with their number.
+pub(in crate::session) fn encode_items<T>(codec: &Codec<T>, items: Vec<T>) -> Result<Encoded> {
+    let (mut head, mut parts) = ((items.len() as u64).to_le_bytes().to_vec(), Vec::new());
+    // `Serialize` may be the user's own code.
+    user_code::call(|| codec.encode(items, &mut head, &mut parts))?;
+    Ok((head, parts))
+}
+
+/// The items that [`encode_items`] has written.
+pub(super) fn decode_items<T>(codec: &Codec<T>, mut head: Bytes, parts: Vec<Part>) -> Result<Vec<T>> {
+    let items = head
+        .try_get_u64_le()
+        .map_err(|_| Error::new(ErrorKind::Wire, "a piece of values has no number of items"))?;
+    let items = usize::try_from(items).unwrap_or(usize::MAX);
+    user_code::call(|| codec.decode(head, parts, items))
+}
+
+impl Endpoint {
+    /// A run in which all ranks get pieces from rank 0: see [`Course::descend`]. Ranks that have died get none.
+    ///
+    /// # Errors
+    /// Those of [`Course::begin`] and [`Course::descend`].
+    pub(crate) fn broadcast(
+        &mut self,
+        what: Announcement,
+        limits: Limits,
+        next: Option<NextPiece<'_>>,
+        take: &mut dyn FnMut(Bytes, Vec<Part>) -> Result<()>,
+    ) -> Result<()> {
+        Course::begin(self, what.without_the_dead(), limits)?.descend(self, next, take)
+    }
+
+    /// All ranks get the items of rank 0, in their order, and something beside them. `bytes` is about how many an item has.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Endpoint::broadcast), and items that cannot be encoded.
+    pub(crate) fn broadcast_items<T, S: Serialize + DeserializeOwned>(
+        &mut self,
+        what: Announcement,
+        limits: Limits,
+        codec: &Codec<T>,
+        bytes: usize,
+        root: Option<(Vec<T>, S)>,
+    ) -> Result<(Vec<T>, S)> {
+        let mut course = Course::begin(self, what.without_the_dead(), limits)?;
+        let (items, beside) = root.unzip();
+        let beside = course.descend_value(self, beside)?;
+        Ok((course.descend_items(self, codec, bytes, items)?, beside))
+    }
+}
+
+impl Course {
+    /// All ranks get a value of rank 0 that is the framework's own.
+    pub(super) fn descend_value<S: Serialize + DeserializeOwned>(
+        &mut self,
+        endpoint: &mut Endpoint,
+        value: Option<S>,
+    ) -> Result<S> {
+        let bytes = value.map(|value| wire::to_bytes(&value)).transpose()?;
+        let mut encode = || Ok(((bytes.clone().unwrap_or_default(), Vec::new()), true));
+        let mut got = None;
+        let mut decode = |head: Bytes, _| {
+            got = Some(wire::from_bytes(&head)?);
+            Ok(())
+        };
+        let next: Option<NextPiece<'_>> = if endpoint.rank() == 0 { Some(&mut encode) } else { None };
+        self.descend(endpoint, next, &mut decode)?;
+        got.ok_or_else(|| Error::new(ErrorKind::Wire, "rank 0 gave nothing"))
+    }
+
+    /// All ranks get the items of rank 0. `bytes` is about how many an item has.
+    pub(super) fn descend_items<T>(
+        &mut self,
+        endpoint: &mut Endpoint,
+        codec: &Codec<T>,
+        bytes: usize,
+        items: Option<Vec<T>>,
+    ) -> Result<Vec<T>> {
+        let count = (PIECE / bytes.max(1)).max(1);
+        let mut rest = items.unwrap_or_default().into_iter();
+        let mut encode = || {
+            let piece = encode_items(codec, rest.by_ref().take(count).collect())?;
+            Ok((piece, rest.len() == 0))
+        };
+        let mut all = Vec::new();
+        let mut decode = |head: Bytes, parts: Vec<Part>| {
+            let mut items = decode_items(codec, head, parts)?;
+            if all.is_empty() {
+                all = items;
+            } else {
+                all.append(&mut items);
+            }
+            Ok(())
+        };
+        let next: Option<NextPiece<'_>> = if endpoint.rank() == 0 { Some(&mut encode) } else { None };
+        self.descend(endpoint, next, &mut decode)?;
+        Ok(all)
+    }
+}
+
+impl Session {
+    /// Gives all ranks the results that rank 0 has of a skeleton, in words such as `the farm "a"`; `place` adds it to an error.
+    ///
+    /// # Errors
+    /// As [`Endpoint::broadcast`], and results that cannot be encoded. They are reported.
+    pub(crate) fn share<T: Item, S: Serialize + DeserializeOwned>(
+        &self,
+        skeleton: &str,
+        codec: &Codec<T>,
+        root: Option<(Vec<T>, S)>,
+        place: impl Fn(Error) -> Error,
+    ) -> Result<(Vec<T>, S)> {
+        let what = Announcement::new(format!("gives all ranks the results of {skeleton}"));
+        let what = what.with("results of type", std::any::type_name::<T>());
+        let bytes = root.as_ref().map_or(1, |(items, _)| weigh_some(items) / items.len().max(1));
+        self.reported(place, |endpoint, limits| endpoint.broadcast_items(what, limits, codec, bytes, root))
+    }
+
+    /// Does something with all ranks, and reports its failure; `place` adds to it where it happened.
+    pub(super) fn reported<R>(
+        &self,
+        place: impl Fn(Error) -> Error,
+        work: impl FnOnce(&mut Endpoint, Limits) -> Result<R>,
+    ) -> Result<R> {
+        let endpoint = &mut *self.endpoint()?;
+        work(endpoint, self.config().limits()).map_err(|error| {
+            let error =
+                if error.kind() == ErrorKind::Peer { error } else { place(error).at_rank(self.rank()) };
+            endpoint.report(&error);
+            error
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{Config, run};
+
+    /// What each rank gets of these items of rank 0.
+    fn given<T: crate::Item + Clone + Sync>(
+        ranks: usize,
+        items: &[T],
+        bytes: usize,
+    ) -> Vec<(usize, Vec<T>, u8)> {
+        let got = std::sync::Mutex::new(Vec::new());
+        run(&Config::new().ranks(ranks), |session| {
+            let root = session.is_root().then(|| (items.to_vec(), 7_u8));
+            let what = Announcement::new("gives").with("bytes", bytes);
+            let mut endpoint = session.endpoint()?;
+            let limits = session.config().limits();
+            let (items, beside) = endpoint.broadcast_items(what, limits, &Codec::of_type(), bytes, root)?;
+            got.lock().unwrap().push((session.rank(), items, beside));
+            Ok(())
+        })
+        .unwrap();
+        got.into_inner().unwrap()
+    }
+
+    #[test]
+    fn all_ranks_get_all_items_in_order_in_pieces_of_any_size() {
+        let words: Vec<String> = (0..1_000).map(|n| "x".repeat(n % 50)).collect();
+        for ranks in [1, 2, 5] {
+            // One item a piece, some, all in one.
+            for bytes in [usize::MAX, PIECE / 300, weigh_some(&words) / words.len(), 0] {
+                let got = given(ranks, &words, bytes);
+                assert_eq!(got.len(), ranks);
+                assert!(got.iter().all(|(_, items, beside)| *items == words && *beside == 7));
+            }
+            assert!(given(ranks, &[(); 10], 0).iter().all(|(_, items, _)| items.len() == 10));
+            assert!(
+                given::<u64>(ranks, &[], 8).iter().all(|(_, items, beside)| items.is_empty() && *beside == 7)
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_encoded_is_an_error_on_every_rank() {
+        #[derive(Clone, serde::Deserialize)]
+        struct Odd;
+        impl Serialize for Odd {
+            fn serialize<S: serde::Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+                Err(serde::ser::Error::custom("never"))
+            }
+        }
+        let error = run(&Config::new().ranks(3), |session| {
+            let root = session.is_root().then(|| (vec![Odd], ()));
+            let limits = session.config().limits();
+            let endpoint = &mut *session.endpoint()?;
+            let given =
+                endpoint.broadcast_items(Announcement::new("gives"), limits, &Codec::of_type(), 1, root);
+            given.inspect_err(|error| endpoint.report(error))?;
+            Ok(())
+        });
+        let error = error.unwrap_err();
+        assert!(error.to_string().contains("never"), "{error}");
+    }
+}

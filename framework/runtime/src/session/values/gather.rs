@@ -1,0 +1,65 @@
+//! What ranks have comes together on rank 0: up the [tree](super::tree).
+
+use bytes::Bytes;
+
+use super::broadcast::{Course, decode_items, encode_items, packed, unpacked};
+use crate::comm::Frame;
+use crate::comm::endpoint::Endpoint;
+use crate::comm::message::{Control, Tagged, frame_header};
+use crate::comm::waiting::{Limits, Waits};
+use crate::error::Result;
+use crate::session::Announcement;
+use crate::wire::{Codec, Item};
+
+impl Course {
+    /// Begins a run in which rank 0 gives nothing at first but its word of what is run.
+    ///
+    /// # Errors
+    /// As [`begin`](Course::begin).
+    pub(super) fn begin_empty(endpoint: &mut Endpoint, what: Announcement, limits: Limits) -> Result<Self> {
+        let mut course = Course::begin(endpoint, what, limits)?;
+        course.descend_value(endpoint, Some(()))?;
+        Ok(course)
+    }
+
+    /// Combines what ranks have, those with lower numbers first, and gives it to the rank above. Returns all of it on rank 0,
+    /// `None` on the others.
+    ///
+    /// # Errors
+    /// Those of `combine`, and of encoding and decoding; [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if a rank below is silent for too long. The caller reports
+    /// them.
+    pub(super) fn ascend<T: Item>(
+        &self,
+        endpoint: &mut Endpoint,
+        codec: &Codec<T>,
+        mine: Vec<T>,
+        mut combine: impl FnMut(Vec<T>, Vec<T>) -> Result<Vec<T>>,
+    ) -> Result<Option<Vec<T>>> {
+        let rank = endpoint.rank();
+        let above = (rank > 0).then_some(self.parent);
+        let signs: Vec<usize> = above.into_iter().chain(self.children.iter().copied()).collect();
+        if rank == 0 {
+            // What stays here might be on another rank.
+            codec.check(&mine)?;
+        }
+        let mut all = mine;
+        for &child in &self.children {
+            let message = endpoint.await_from(
+                &Waits { whom: child, limits: self.limits, signs: &signs },
+                |from, tag| from == child && tag == Control::Values.byte(),
+                || format!("for rank {child} to come, or for what is to come through it"),
+            )?;
+            let (head, parts) = unpacked(child, message.parts)?;
+            all = combine(all, decode_items(codec, head, parts)?)?;
+        }
+        if rank == 0 {
+            return Ok(Some(all));
+        }
+        if !self.is_aside {
+            let parts = packed(encode_items(codec, all)?);
+            let head = Bytes::from(frame_header(self.run, Control::Values).to_vec());
+            endpoint.send_ready(self.parent, Frame { head, parts })?;
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,191 @@
+//! Values for all ranks, with ranks that agree and such that do not, that are late, and that are lost.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::*;
+use crate::comm::local::{LocalTransport, World};
+use crate::farm::Farm;
+use crate::session::{Config, run};
+
+/// What each rank gets, in the order of the ranks.
+fn on_each<R: Send>(ranks: usize, body: impl Fn(&Session) -> Result<R> + Sync) -> Vec<R> {
+    let got = std::sync::Mutex::new(Vec::new());
+    run(&Config::new().ranks(ranks), |session| {
+        let result = body(session)?;
+        got.lock().unwrap().push((session.rank(), result));
+        Ok(())
+    })
+    .unwrap();
+    let mut got = got.into_inner().unwrap();
+    got.sort_by_key(|(rank, _)| *rank);
+    got.into_iter().map(|(_, result)| result).collect()
+}
+
+/// A value of a rank, of a type that goes by serde.
+fn named(rank: usize) -> (String, Vec<Option<u16>>) {
+    ("x".repeat(rank), (0..rank).map(|n| (n % 2 == 0).then_some(n as u16)).collect())
+}
+
+#[test]
+fn all_ranks_get_the_same_on_any_number_of_ranks() {
+    for ranks in [1, 2, 3, 4, 5, 8] {
+        let got = on_each(ranks, |session| {
+            let rank = session.rank();
+            session.barrier()?;
+            let given = session.broadcast(session.is_root().then(|| named(7)))?;
+            let gathered = session.gather(named(rank))?;
+            let all = session.all_gather(vec![rank as f64; rank * 10_000])?;
+            // Not commutative.
+            let text = session.all_reduce(rank.to_string(), |before, after| before + &after)?;
+            let first = session.all_reduce((rank == ranks / 2).then_some(rank), Option::or)?;
+            Ok((given, gathered, all, (text, first)))
+        });
+        for (rank, (given, gathered, all, reduced)) in got.into_iter().enumerate() {
+            assert_eq!(given, named(7));
+            assert_eq!(gathered, (rank == 0).then(|| (0..ranks).map(named).collect::<Vec<_>>()));
+            assert!(all.iter().enumerate().all(|(of, values)| *values == vec![of as f64; of * 10_000]));
+            assert_eq!(all.len(), ranks);
+            let text: String = (0..ranks).map(|rank| rank.to_string()).collect();
+            assert_eq!(reduced, (text, Some(ranks / 2)));
+        }
+    }
+}
+
+#[test]
+fn a_barrier_holds_until_the_last_rank_has_come() {
+    let late = AtomicBool::new(false);
+    on_each(5, |session| {
+        if session.rank() == 3 {
+            std::thread::sleep(Duration::from_millis(30));
+            late.store(true, Ordering::Release);
+        }
+        session.barrier()?;
+        assert!(late.load(Ordering::Acquire));
+        Ok(())
+    });
+}
+
+/// The error of a run of four ranks whose rank 3 does something else.
+fn disagreement(
+    most: impl Fn(&Session) -> Result<()> + Sync,
+    other: impl Fn(&Session) -> Result<()> + Sync,
+) -> String {
+    let error = run(&Config::new().ranks(4), |session| {
+        if session.rank() == 3 {
+            other(session)?
+        } else {
+            most(session)?
+        }
+        Ok(())
+    });
+    let error = error.unwrap_err();
+    assert_eq!((error.kind(), error.rank()), (ErrorKind::Config, Some(3)), "{error}");
+    error.to_string()
+}
+
+#[test]
+fn ranks_that_do_not_do_the_same_are_told_apart() {
+    let give = |session: &Session| session.broadcast(Some(1_u8)).map(drop);
+    let farm = |session: &Session| Farm::new("a", |n: u8| n).collect(session, [1]).map(drop);
+    for (most, other, expected) in [
+        (
+            &give as &(dyn Fn(&Session) -> Result<()> + Sync),
+            &farm as &(dyn Fn(&Session) -> Result<()> + Sync),
+            "rank 3: runs the farm \"a\", where rank 0 broadcasts a value: every rank must",
+        ),
+        (&farm, &give, "rank 3: broadcasts a value, where rank 0 runs the farm \"a\": every rank must"),
+        (
+            &give,
+            &|session| session.broadcast(Some(1_u16)).map(drop),
+            "rank 3: broadcasts a value with values of type u16, where rank 0 does so with values of type u8",
+        ),
+        (&|session| session.gather(1_u8).map(drop), &|session| session.all_gather(1_u8).map(drop), {
+            "rank 3: gathers values for all ranks, where rank 0 gathers values:"
+        }),
+        (&|session| session.barrier(), &|_| Ok(()), {
+            "rank 3: ends the program, where rank 0 comes to a barrier:"
+        }),
+    ] {
+        let told = disagreement(most, other);
+        assert!(told.contains(expected), "{told}");
+    }
+    let told = disagreement(farm, give);
+    assert!(told.contains("tests.rs:"), "where in the program: {told}");
+}
+
+#[test]
+fn nothing_is_no_value_to_give() {
+    let error = run(&Config::new().ranks(2), |session| Ok(session.broadcast(None::<u8>)?)).unwrap_err();
+    assert_eq!((error.kind(), error.rank()), (ErrorKind::Config, Some(0)));
+    assert!(error.message().starts_with("rank 0 broadcasts None, expected Some value"), "{error}");
+}
+
+#[test]
+fn whoever_is_waited_for_is_named_by_the_rank_that_waits_for_it() {
+    // Rank 0 waits for rank 2, which waits for rank 3, and says so every second.
+    let config = Config::new().ranks(4).join_limit(Duration::from_millis(2_500));
+    let is_over = AtomicBool::new(false);
+    let error = run(&config, |session| {
+        if session.rank() == 3 {
+            while !is_over.load(Ordering::Acquire) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        let result = session.all_reduce(1, |a: u32, b| a + b);
+        is_over.store(true, Ordering::Release);
+        Ok(result?)
+    });
+    let error = error.unwrap_err();
+    assert_eq!((error.kind(), error.rank()), (ErrorKind::Timeout, Some(2)));
+    assert!(error.message().contains("for rank 3 to come"), "{error}");
+}
+
+/// Runs on those of four ranks that are not lost; rank 1 never was, which rank 0 knows.
+fn without_rank_1<R: Send>(body: impl Fn(&mut Endpoint) -> Result<R> + Sync) -> Vec<Result<R>> {
+    let world = World::new(4);
+    let on_rank = |rank| {
+        let transport = LocalTransport::open(world.clone(), rank);
+        let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));
+        if rank == 0 {
+            endpoint.lose(1, "it never was");
+        }
+        body(&mut endpoint).inspect_err(|error| endpoint.report(error))
+    };
+    let on_rank = &on_rank;
+    std::thread::scope(|scope| {
+        let others: Vec<_> = [2, 3].map(|rank| scope.spawn(move || on_rank(rank))).into_iter().collect();
+        let mine = on_rank(0);
+        std::iter::once(mine).chain(others.into_iter().map(|other| other.join().unwrap())).collect()
+    })
+}
+
+#[test]
+fn ranks_that_are_lost_are_not_waited_for() {
+    let limits = Limits { join: Duration::from_secs(20), peer: Duration::from_secs(20) };
+    let given = without_rank_1(|endpoint| {
+        let codec = Codec::of_type();
+        let root = (endpoint.rank() == 0).then(|| vec![5_u8]);
+        let mut course = Course::begin(endpoint, announced::<u8>("gives").without_the_dead(), limits)?;
+        let given = course.descend_items(endpoint, &codec, 1, root)?;
+        let mut course = Course::begin_empty(endpoint, announced::<u8>("meets").without_the_dead(), limits)?;
+        let here = course.ascend(endpoint, &codec, vec![endpoint.rank() as u8], append)?;
+        course.descend_value(endpoint, Some(()))?;
+        Ok((given, here))
+    });
+    let given: Vec<_> = given.into_iter().map(Result::unwrap).collect();
+    assert_eq!(given[0], (vec![5], Some(vec![0, 2, 3])));
+    assert!(given[1..].iter().all(|given| *given == (vec![5], None)));
+}
+
+#[test]
+fn what_needs_a_value_of_each_rank_is_refused_where_some_are_lost() {
+    let limits = Limits { join: Duration::from_secs(20), peer: Duration::from_secs(20) };
+    let refused = without_rank_1(|endpoint| {
+        Course::begin_empty(endpoint, announced::<u8>("gathers values"), limits).map(drop)
+    });
+    for error in refused.into_iter().map(Result::unwrap_err) {
+        let text = "rank 0: gathers values, which needs all ranks, and rank(s) [1] have died";
+        assert!(error.to_string().contains(text), "{error}");
+    }
+}

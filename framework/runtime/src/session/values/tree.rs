@@ -1,0 +1,69 @@
+//! The binomial tree along which values go from rank 0 to all, and from all to rank 0. Pure.
+
+/// Ranks in the order of their numbers, as a binomial tree with rank 0 at the root: the ranks below one are those that follow it,
+/// so that what comes together on the way up is in the order of the ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tree {
+    members: Vec<usize>,
+}
+
+impl Tree {
+    /// The tree of `size` ranks without those that are `lost`, of which rank 0 is none.
+    pub(super) fn new(size: usize, lost: &[usize]) -> Self {
+        Tree { members: (0..size).filter(|rank| !lost.contains(rank)).collect() }
+    }
+
+    fn place(&self, rank: usize) -> Option<usize> {
+        self.members.binary_search(&rank).ok()
+    }
+
+    /// The rank above; `None` for rank 0, and for a rank that is not in the tree.
+    pub(super) fn parent(&self, rank: usize) -> Option<usize> {
+        let place = self.place(rank).filter(|&place| place > 0)?;
+        self.members.get(place & (place - 1)).copied()
+    }
+
+    /// The ranks directly below, ascending: each has those under it that come before the next one.
+    pub(super) fn children(&self, rank: usize) -> Vec<usize> {
+        let Some(place) = self.place(rank) else { return Vec::new() };
+        let levels = if place == 0 { usize::BITS } else { place.trailing_zeros() };
+        let below = (0..levels).map(|level| place + (1 << level));
+        below.map_while(|place| self.members.get(place).copied()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The ranks under one and itself, in the order in which values come together.
+    fn under(tree: &Tree, rank: usize) -> Vec<usize> {
+        let children = tree.children(rank);
+        assert!(children.iter().all(|&child| tree.parent(child) == Some(rank)), "{tree:?}");
+        std::iter::once(rank).chain(children.into_iter().flat_map(|child| under(tree, child))).collect()
+    }
+
+    #[test]
+    fn every_rank_is_in_it_once_in_order_and_near_the_root() {
+        for size in 1..70 {
+            let tree = Tree::new(size, &[]);
+            assert_eq!(under(&tree, 0), (0..size).collect::<Vec<_>>());
+            let depth = |mut rank| {
+                let mut steps = 0;
+                while let Some(parent) = tree.parent(rank) {
+                    (rank, steps) = (parent, steps + 1);
+                }
+                steps
+            };
+            let log = usize::BITS - (size - 1).leading_zeros();
+            assert!((0..size).map(depth).max() <= Some(log), "{size} ranks");
+        }
+    }
+
+    #[test]
+    fn the_lost_are_left_out() {
+        let tree = Tree::new(6, &[2, 4]);
+        assert_eq!(under(&tree, 0), [0, 1, 3, 5]);
+        assert_eq!((tree.parent(2), tree.children(4)), (None, vec![]));
+    }
+}

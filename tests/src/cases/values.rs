@@ -1,0 +1,92 @@
+//! Values for all ranks, before, between and after skeletons.
+
+use armature::farm::Farm;
+use armature::loops::ParallelFor;
+use armature::pipeline::Pipeline;
+use armature::{BoxError, Session};
+use serde::{Deserialize, Serialize};
+
+use crate::Case;
+use crate::check::{noise, same};
+
+pub(super) const CASES: &[Case] = &[
+    Case { name: "values", run: values },
+    Case { name: "values-between-skeletons", run: between_skeletons },
+    Case { name: "values-large", run: large },
+];
+
+/// Goes by serde, and owns memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Part {
+    rank: usize,
+    name: String,
+    numbers: Vec<f64>,
+}
+
+impl Part {
+    fn of(rank: usize) -> Self {
+        let numbers = (0..rank as u64 * 5).map(|n| noise(rank as u64, n) as f64 / 7.0).collect();
+        Part { rank, name: format!("rank {rank}"), numbers }
+    }
+}
+
+/// Fails on any rank, not on rank 0 alone.
+#[track_caller]
+fn equal<T: PartialEq + std::fmt::Debug>(session: &Session, got: &T, expected: &T) -> Result<(), BoxError> {
+    let place = std::panic::Location::caller();
+    match got == expected {
+        true => Ok(()),
+        false => Err(format!("rank {}: {got:?} is not {expected:?} ({place})", session.rank()).into()),
+    }
+}
+
+fn values(session: &Session) -> Result<(), BoxError> {
+    let (rank, size) = (session.rank(), session.size());
+    let parts: Vec<Part> = (0..size).map(Part::of).collect();
+    for round in 0..20 {
+        let given = session.broadcast(session.is_root().then(|| Part::of(round)))?;
+        equal(session, &given, &Part::of(round))?;
+        equal(session, &session.gather(Part::of(rank))?, &session.is_root().then(|| parts.clone()))?;
+        equal(session, &session.all_gather(Part::of(rank))?, &parts)?;
+        let text = session.all_reduce(rank.to_string(), |before, after| format!("{before},{after}"))?;
+        equal(session, &text, &(0..size).map(|rank| rank.to_string()).collect::<Vec<_>>().join(","))?;
+        let most = session.all_reduce(noise(round as u64, rank as u64), u64::max)?;
+        equal(session, &Some(most), &(0..size as u64).map(|rank| noise(round as u64, rank)).max())?;
+        session.barrier()?;
+    }
+    Ok(())
+}
+
+/// What a skeleton gave decides about the next one.
+fn between_skeletons(session: &Session) -> Result<(), BoxError> {
+    let mut tasks = 5_u64;
+    for run in 0..6_u64 {
+        let results = Farm::new("square", |n: u64| n * n).collect(session, 0..tasks)?;
+        let sum = session.broadcast(results.map(|(squares, _)| squares.into_iter().sum::<u64>()))?;
+        equal(session, &sum, &(0..tasks).map(|n| n * n).sum())?;
+        let mut out = Vec::new();
+        Pipeline::source("numbers", move || 0..sum % 11)
+            .map("twice", |n| 2 * n)
+            .for_each("collect", |n| out.push(n))
+            .run(session)?;
+        same(session, "as many as the farm said", &out, &(0..sum % 11).map(|n| 2 * n).collect::<Vec<_>>())?;
+        let mut mine = 0;
+        ParallelFor::new("count", 0..sum % 50).run(session, |range| {
+            mine += range.end - range.start;
+            Ok(())
+        })?;
+        equal(session, &session.all_reduce(mine, |a, b| a + b)?, &(sum % 50))?;
+        tasks = 3 + noise(run, sum) % 20;
+    }
+    Ok(())
+}
+
+/// More than a piece, in the memory that it is and by serde.
+fn large(session: &Session) -> Result<(), BoxError> {
+    let numbers = |seed: usize| (0..300_000).map(|n| noise(seed as u64, n)).collect::<Vec<u64>>();
+    let given = session.broadcast(session.is_root().then(|| numbers(1)))?;
+    equal(session, &(given == numbers(1)), &true)?;
+    let all = session.all_gather((numbers(session.rank()), session.rank()))?;
+    let whole = all.iter().enumerate().all(|(rank, (of, at))| *at == rank && *of == numbers(rank));
+    equal(session, &(whole && all.len() == session.size()), &true)
+}
