@@ -1,6 +1,9 @@
-//! The program that the chapter "Farms" ports does what the chapter says, and is the one that it shows.
+//! The programs that the book ports do what it says, and are those that it shows.
+
+use std::process::Command;
 
 use armature_tests::mpirun::Job;
+use armature_tests::program::succeeds;
 
 const BY_HAND: &str = env!("CARGO_BIN_EXE_factors-by-hand");
 
@@ -21,4 +24,24 @@ fn the_chapter_shows_the_program() {
     let body = program.split_once("\n\n").expect("a heading").1;
     assert!(chapter.contains(body), "docs/farms.md shows another program than src/bin/factors-by-hand.rs");
     assert!(chapter.contains("assert_eq!(primes, 126);"), "docs/farms.md expects another number of primes");
+}
+
+#[test]
+fn the_program_in_c_counts_what_the_farm_counts() {
+    let chapter = include_str!("../../docs/from-c.md");
+    let program =
+        chapter.split_once("```c\n").and_then(|(_, rest)| rest.split_once("```")).expect("a program").0;
+    let place = tempfile::tempdir().expect("a directory for the program");
+    let (source, built) = (place.path().join("master.c"), place.path().join("master"));
+    std::fs::write(&source, program).expect("the program can be written");
+    let compiler = std::env::var("MPICC").unwrap_or_else(|_| "mpicc".into());
+    succeeds(Command::new(compiler).args(["-O2", "-Wall", "-Werror", "-o"]).args([&built, &source]));
+    let outcome = Job::new(built, 3).run();
+    assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    assert_eq!(outcome.stdout, "15155 of 60300 points\n", "{outcome}");
+    // The farm of the chapter asserts the same number.
+    assert!(
+        chapter.contains("assert_eq!(total, 15_155);"),
+        "docs/from-c.md expects another number of points"
+    );
 }

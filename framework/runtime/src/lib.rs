@@ -91,4 +91,12 @@ mod book {
     struct Values;
     #[doc = include_str!("../../../docs/workflows.md")]
     struct Workflows;
+    #[doc = include_str!("../../../docs/from-mpi4py.md")]
+    struct FromMpi4py;
+    #[doc = include_str!("../../../docs/from-c.md")]
+    struct FromC;
+    #[doc = include_str!("../../../docs/from-dask.md")]
+    struct FromDask;
+    #[doc = include_str!("../../../docs/from-rayon.md")]
+    struct FromRayon;
 }

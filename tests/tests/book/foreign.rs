@@ -16,4 +16,21 @@ pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("mount options of file systems", &["nolock", "local_lock", "localflock"]),
     ("files that programs write", &["cut-2", "rank-N", "pass-120-0123456789abcdef"]),
     ("papers", &["kmin"]),
+    ("launchers", &["--map-by"]),
+    (
+        "mpi4py.futures",
+        &["MPIPoolExecutor", "as_completed", "add_done_callback", "future", "exception", "max_workers"],
+    ),
+    ("Dask", &["delayed", "Client", "LocalCluster", "visualize", "bag", "performance_report"]),
+    (
+        "rayon",
+        &[
+            "par_chunks_mut",
+            "par_bridge",
+            "find_any",
+            "with_min_len",
+            "with_max_len",
+            "ThreadPoolBuilder::num_threads",
+        ],
+    ),
 ];
