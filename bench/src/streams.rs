@@ -177,7 +177,7 @@ fn product(size: u64) -> (Shape, Factors) {
 fn search(size: u64) -> Outcome<(Search, [Part; 1])> {
     let patterns = Arc::new(Patterns::new([b"foobar".to_vec()], 64)?);
     let text = Part::Generated(vec![Repeated { text: b"foobar".to_vec(), size }]);
-    Ok((Search { patterns, segment: 64 << 10, count: true }, [text]))
+    Ok((Search { patterns, segment: 64 << 10, count: true, shared: false }, [text]))
 }
 
 /// The rate of the watched stage when it alone runs, from items in memory, in items per second, and the bytes of an item.

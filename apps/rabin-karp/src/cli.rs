@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Search texts for patterns, segments spread over the ranks.
 ///
 ///   rabin-karp needle haystack.txt
-///   mpirun -n 4 rabin-karp --patterns words.txt --count logs/
+///   mpirun -n 4 rabin-karp --patterns words.txt --count --shared logs/
 ///   zcat big.gz | rabin-karp needle other -
 ///   rabin-karp foobar --generate foobar:2G --count
 ///
@@ -43,6 +43,9 @@ struct Cli {
     /// Bytes of a segment, the unit of work: K, M times 1024
     #[arg(long, value_name = "BYTES", default_value = "64K", value_parser = parse_segment)]
     segment: usize,
+    /// All ranks see the files under the same names: each reads what it searches, and rank 0 does not send it
+    #[arg(long)]
+    shared: bool,
     /// Bits of a fingerprint; with few of them most of what is proposed is no match
     #[arg(long, value_name = "BITS", default_value_t = MOST_BITS, value_parser = clap::value_parser!(u32).range(1..=64))]
     hash_bits: u32,
@@ -125,7 +128,7 @@ impl Cli {
 fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
     let (patterns, text) = cli.split()?;
     let patterns = Arc::new(Patterns::new(patterns, cli.hash_bits)?);
-    let search = Search { patterns, segment: cli.segment, count: cli.count };
+    let search = Search { patterns, segment: cli.segment, count: cli.count, shared: cli.shared };
     let found = armature::run(&cli.run.config()?, |session| on_rank(session, cli, &search, text))?;
     if let Some((matches, summary)) = found {
         cli.run.tell(&summary);

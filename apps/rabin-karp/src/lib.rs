@@ -7,6 +7,7 @@
 //! - [`hash`]: the rolling hash, which proposes
 //! - [`verify`]: the comparison, which decides
 //! - [`text`]: what is searched, cut into segments that overlap
+//! - [`places`]: the same for files that all ranks read
 //! - [`pipeline`]: all of it on ranks
 //! - [`lines`]: what is printed of it
 //! - [`cost`]: what the stages cost where computing takes no time by itself
@@ -17,5 +18,6 @@ pub mod hash;
 pub mod lines;
 pub mod patterns;
 pub mod pipeline;
+pub mod places;
 pub mod text;
 pub mod verify;

@@ -1,11 +1,12 @@
 //! The search on ranks. This is all that it takes beyond the plain search.
 //!
-//! Rank 0 reads the text and takes the matches, in their order; `hash` and `verify` run where the mapping puts them. What
-//! hash proposes goes on with no more of the text than the candidates cover, and nothing at all where there are none.
+//! Rank 0 reads the text and takes the matches, in their order; `hash` and `verify` run where the mapping puts them. Where ranks
+//! share the files, rank 0 gives places only, and `hash` reads. What hash proposes goes on with no more of the text than the candidates cover, and nothing at all where there are none.
 
 use crate::cost;
 use crate::hash::{Candidate, propose};
 use crate::patterns::Patterns;
+use crate::places::{Place, PlaceReader, Places};
 use crate::text::{Cut, Part, Segment, Segments};
 use crate::verify::{Match, verify};
 use armature::BoxError;
@@ -24,6 +25,8 @@ pub struct Search {
     pub segment: usize,
     /// Whether only the number of matches is wanted.
     pub count: bool,
+    /// Whether all ranks see the files, and each reads what it hashes; otherwise rank 0 reads and sends them.
+    pub shared: bool,
 }
 
 impl Search {
@@ -48,13 +51,6 @@ pub struct Found {
     patterns: Vec<u32>,
 }
 
-impl Text {
-    /// How many bytes of the text are this segment's own.
-    pub fn own(&self) -> u64 {
-        self.own
-    }
-}
-
 impl Proposed {
     /// Bytes that go to `verify`: text and candidates.
     pub fn bytes(&self) -> usize {
@@ -74,12 +70,17 @@ pub fn texts<'p>(
     search: &Search,
     parts: &'p [Part],
     reader: Reader,
-) -> impl Iterator<Item = Result<Text, BoxError>> + Send + use<'p> {
+) -> Box<dyn Iterator<Item = Result<Text, BoxError>> + Send + 'p> {
     let fingerprint = search.patterns.fingerprint();
-    Segments::new(parts, search.cut(), reader).map(move |segment| {
-        let Segment { part, start, own, bytes } = segment?;
-        Ok(Text { fingerprint, part, start, own: own as u64, bytes })
-    })
+    let text = move |content| Text { fingerprint, content };
+    if !search.shared {
+        let segments = Segments::new(parts, search.cut(), reader);
+        return Box::new(segments.map(move |segment| Ok(text(Content::Bytes(segment?)))));
+    }
+    match Places::new(parts, search.cut(), reader) {
+        Ok(places) => Box::new(places.map(move |place| Ok(text(Content::Place(place))))),
+        Err(error) => Box::new(std::iter::once(Err(error))),
+    }
 }
 
 /// The search as a pipeline, to be given a mapping and run on every rank. Rank 0 alone reads `parts`, until `reader` has left,
@@ -104,10 +105,14 @@ pub fn pipeline<'p>(
 pub struct Text {
     /// Of the patterns that rank 0 looks for.
     fingerprint: u64,
-    part: u32,
-    start: u64,
-    own: u64,
-    bytes: Bytes,
+    content: Content,
+}
+
+/// What is searched, or where it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Content {
+    Bytes(Segment),
+    Place(Place),
 }
 
 /// From `hash` to `verify`: where matches may be.
@@ -126,13 +131,14 @@ pub struct Proposed {
 pub struct Hash {
     patterns: Arc<Patterns>,
     fingerprint: u64,
+    reader: PlaceReader,
 }
 
 impl Hash {
     /// For these patterns.
     pub fn new(patterns: Arc<Patterns>) -> Self {
         let fingerprint = patterns.fingerprint();
-        Hash { patterns, fingerprint }
+        Hash { patterns, fingerprint, reader: PlaceReader::default() }
     }
 }
 
@@ -148,9 +154,12 @@ impl Stage for Hash {
                     .into(),
             );
         }
-        let Text { part, start, own, bytes, .. } = text;
-        let mut candidates = propose(&self.patterns, &bytes, own as usize);
-        cx.declare(cost::hash(own as usize, candidates.len()), || ());
+        let Segment { part, start, own, bytes } = match text.content {
+            Content::Bytes(segment) => segment,
+            Content::Place(place) => self.reader.read(place)?,
+        };
+        let mut candidates = propose(&self.patterns, &bytes, own);
+        cx.declare(cost::hash(own, candidates.len()), || ());
         let (Some(&[first, _]), Some(&[last, _])) = (candidates.first(), candidates.last()) else {
             return Ok(None);
         };

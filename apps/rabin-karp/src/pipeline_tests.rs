@@ -44,7 +44,12 @@ fn searched(search: &Search, parts: &[Part], ranks: usize, remap: Option<usize>)
 }
 
 fn search(patterns: Vec<Vec<u8>>, bits: u32, segment: usize) -> Search {
-    Search { patterns: Arc::new(Patterns::new(patterns, bits).unwrap()), segment, count: false }
+    Search {
+        patterns: Arc::new(Patterns::new(patterns, bits).unwrap()),
+        segment,
+        count: false,
+        shared: false,
+    }
 }
 
 /// Two letters: nearly everything begins somewhere, overlaps itself, and collides.

@@ -5,6 +5,7 @@ use armature_apps::names;
 use armature_apps::terminal::{Reader as Lines, tell};
 use armature_files::regular;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -143,7 +144,7 @@ impl Read for Repeating {
 }
 
 /// Part of a text: the matches that begin in its `own` bytes are found in it alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segment {
     /// Number of the text.
     pub part: u32,

@@ -70,6 +70,7 @@ fn any_ranks_segments_and_hashes_tell_the_same_matches() {
             "orderly",
         ],
         &["abra", "bra", "texts", "--ranks", "2", "--balance", "live", "--segment", "2"],
+        &["abra", "bra", "texts", "--ranks", "3", "--shared", "--segment", "2"],
     ] {
         assert_eq!(good(dir.path(), more), MATCHES, "{more:?}");
     }
@@ -133,6 +134,7 @@ fn failures_say_what_and_where() {
         (&["texts"], "there is no pattern"),
         (&[], "nothing to search"),
         (&["abra", "texts", "--segment", "0"], "expected 1 to 256M"),
+        (&["abra", "-", "--shared"], "leave --shared out"),
         (&["abra", "texts", "-o", "no/such/place"], "cannot write no/such/place"),
         (&["abra", "texts", "--ranks", "0"], "1..=4096"),
         (&["abra", "texts", "--mapping", "no-mapping", "--ranks", "2"], "no-mapping"),
@@ -149,9 +151,10 @@ fn under_mpirun_it_tells_the_same_matches() {
     let mut alone = command(dir.path(), &["ra", "abra", "a"]);
     let expected = succeeds(alone.arg(&texts)).printed;
     assert_eq!(expected.lines().count(), 11, "{expected}");
-    for ranks in [2, 3] {
+    for (ranks, more) in [(2, "--balance=off"), (3, "--shared")] {
         let job = ["ra", "abra", "a"].into_iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(word));
-        let outcome = job.arg(&texts).arg("--segment").arg("3").arg("--mapping").arg("orderly").succeeds();
+        let job = job.arg(&texts).arg("--segment").arg("3").arg("--mapping").arg("orderly").arg(more);
+        let outcome = job.succeeds();
         assert_eq!(outcome.stdout, expected, "{outcome}");
     }
 }

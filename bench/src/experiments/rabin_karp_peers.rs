@@ -32,11 +32,13 @@ const PATTERN: &str = "foobar";
 const HAND: &str = "the same kernel in a loop";
 const ONE: &str = "rabin-karp, one rank";
 const TWO: &str = "rabin-karp, two ranks";
+const SHARED: &str = "rabin-karp, two ranks, --shared";
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let folder = folder("rabin-karp-peers")?;
-    let size = if smoke { 2 << 20 } else { 256 << 20 };
-    for part in ["dense", "sparse"] {
+    // The paper's text has 2 GB. Of the dense one grep and ripgrep do 50 MB/s.
+    for (part, megabytes) in [("dense", 512), ("sparse", 2048)] {
+        let size = if smoke { 2 << 20 } else { megabytes << 20 };
         if !report.wants(part) {
             continue;
         }
@@ -76,9 +78,9 @@ fn compare(report: &mut Report, part: &str, path: &Path, size: usize, expected: 
         right(search(&fs::read(path)?))?;
         Ok(size as f64 / start.elapsed().as_secs_f64())
     };
-    let ours = |ranks: usize, mapping: &str| -> Outcome<f64> {
+    let ours = |ranks: usize, more: &str| -> Outcome<f64> {
         let path = path.display();
-        let words = format!("{PATTERN} {path} --count --segment 256K --mapping {mapping}");
+        let words = format!("{PATTERN} {path} --count --segment 256K --mapping {more}");
         let said = real("rabin-karp", ranks, &words.split(' ').map(String::from).collect::<Vec<_>>())?;
         right(super::stream_runs::number_before(&said, " matches in ")? as u64)?;
         Ok(size as f64 / seconds(&said)?)
@@ -101,6 +103,7 @@ fn compare(report: &mut Report, part: &str, path: &Path, size: usize, expected: 
         }),
         Contestant::new(ONE, || ours(1, "serial")),
         Contestant::new(TWO, || ours(2, "auto")),
+        Contestant::new(SHARED, || ours(2, "auto --shared")),
         Contestant::new("grep -obaF", || other("LC_ALL=C grep -obaF")),
         Contestant::new("ripgrep -obaF", || other("rg -obaF --no-config -j 2")),
         Contestant::new("memchr::memmem", || {
@@ -121,16 +124,16 @@ fn compare(report: &mut Report, part: &str, path: &Path, size: usize, expected: 
         ]);
     }
     report.table(part, &table)?;
-    if let Some(ratio) = rounds.ratio(TWO, HAND) {
-        let what = format!("{part}: two ranks against {HAND}");
-        report.mark(Mark::new(&what, ratio, "times as fast", Target::AtLeast(1.8)));
+    for other in [HAND, ONE] {
+        if let Some(ratio) = rounds.ratio(SHARED, other) {
+            let what = format!("{part}: two ranks that share the file against {other}");
+            report.mark(Mark::new(&what, ratio, "times as fast", Target::AtLeast(1.8)));
+        }
     }
     if let Some(ratio) = rounds.ratio(TWO, ONE) {
-        report.mark(Mark::new(
-            &format!("{part}: two ranks against one"),
-            ratio,
-            "times as fast",
-            Target::AtLeast(1.8),
+        report.note(format!(
+            "{part}: where rank 0 sends the text, two ranks are {:.3} times as fast as one",
+            ratio.value
         ));
     }
     Ok(())

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::stream_runs::{folder, mapping, real, seconds, simulated};
 use crate::pairs::{Contestant, round_robin};
-use crate::stats::median_interval;
+use crate::stats::{median_interval, paired_ratios};
 use crate::verdict::Interval;
 use crate::{Experiment, Mark, Outcome, Report, Table, Target};
 
@@ -34,6 +34,8 @@ struct Place {
     ranks: usize,
     /// Runs the program on so many ranks.
     start: fn(&str, usize, &[String]) -> Outcome<String>,
+    /// Whether one run says all, as every other takes the same time.
+    repeats: bool,
     /// Segments of each half.
     halves: [u64; 2],
     /// The mapping that stays, and others that may be best for a half.
@@ -41,10 +43,20 @@ struct Place {
     others: &'static [&'static str],
 }
 
+impl Place {
+    fn interval(&self, samples: &[f64]) -> Interval {
+        match samples {
+            [value] if self.repeats => Interval::exact(*value),
+            _ => median_interval(samples),
+        }
+    }
+}
+
 const REAL: Place = Place {
     name: "two real ranks",
     ranks: 2,
     start: real,
+    repeats: false,
     halves: [24_000, 2_000],
     fixed: "hash@0 | verify@1",
     others: &["hash+verify@0,1", "hash@0,1 | verify@0,1", "hash@0,1 | verify@1", "hash@0 | verify@0,1"],
@@ -54,7 +66,8 @@ const SIMULATED: Place = Place {
     name: "six simulated ranks",
     ranks: 6,
     start: simulated,
-    halves: [6_000, 500],
+    repeats: true,
+    halves: [12_000, 1_000],
     fixed: "hash@0,1,2,3 | verify@4,5",
     others: &[
         "hash+verify@0,1,2,3,4,5",
@@ -66,14 +79,14 @@ const SIMULATED: Place = Place {
 
 fn run(report: &mut Report, smoke: bool) -> Outcome {
     let folder = folder("rate-phases")?;
-    for (part, mut place, rounds) in [("real", REAL, 7), ("simulated", SIMULATED, 1)] {
+    for (part, mut place) in [("real", REAL), ("simulated", SIMULATED)] {
         if !report.wants(part) {
             continue;
         }
         if smoke {
             place.halves = place.halves.map(|segments| segments / 50);
         }
-        let rounds = if part == "real" { report.rounds(rounds) } else { rounds };
+        let rounds = if place.repeats { 1 } else { report.rounds(15) };
         compare(report, part, &place, &folder, rounds, smoke)?;
     }
     Ok(())
@@ -116,11 +129,13 @@ fn compare(
     let rounds = round_robin(rounds, contestants)?;
     let mut table = Table::new(&["mapping", "median [s]", "low", "high"]);
     for (name, samples) in rounds.iter() {
-        let time = median_interval(samples);
+        let time = place.interval(samples);
         table.row([name.into(), time.value.into(), time.low.into(), time.high.into()]);
     }
     report.table(part, &table)?;
-    let ratio = |other| -> Option<Interval> { rounds.ratio(other, LIVE) };
+    let ratio = |other| -> Option<Interval> {
+        Some(place.interval(&paired_ratios(rounds.of(other)?, rounds.of(LIVE)?)))
+    };
     if let (Some(known), Some(fixed)) = (ratio(KNOWN), ratio(STATIC)) {
         let what = |other: &str| format!("{}: live against {other}", place.name);
         report.mark(Mark::new(

@@ -43,7 +43,7 @@ fn rabin_karp_search(session: &Session) -> Result<(), BoxError> {
     let patterns = ["ab", "bbab", "a", "babbabb"].map(|pattern| pattern.as_bytes().to_vec());
     for (bits, segment, plan) in [(64, 70, false), (2, 70, false), (64, 5, true), (3, 1_000, true)] {
         let patterns = Patterns::new(patterns.clone(), bits)?.into();
-        let search = Search { patterns, segment, count: false };
+        let search = Search { patterns, segment, count: false, shared: false };
         let mut found = Vec::new();
         let job = rabin_karp::pipeline::pipeline(&search, &parts, Reader::default(), |part| {
             found.extend(part.matches());

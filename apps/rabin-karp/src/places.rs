@@ -1,0 +1,216 @@
+//! Segments of files that all ranks see: only their places are sent, and each rank reads what it hashes itself.
+
+use crate::text::{Cut, Part, Segment};
+use armature::BoxError;
+use armature_apps::names;
+use armature_apps::terminal::{Reader, tell};
+use armature_files::regular;
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::vec;
+
+/// A file as rank 0 sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Seen {
+    path: Vec<u8>,
+    size: u64,
+    /// When it was changed last, in seconds since 1970 and nanoseconds.
+    changed: (i64, i64),
+}
+
+impl Seen {
+    fn path(&self) -> PathBuf {
+        OsString::from_vec(self.path.clone()).into()
+    }
+}
+
+/// Where a segment is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    file: Seen,
+    part: u32,
+    /// Where in the file it begins.
+    start: u64,
+    /// Bytes up to the next segment.
+    own: usize,
+    /// These, and those behind them that a match may reach into.
+    whole: usize,
+}
+
+/// The segments of some files, in order.
+#[derive(Debug)]
+pub struct Places {
+    files: vec::IntoIter<(u32, Seen)>,
+    cut: Cut,
+    /// Whoever reads the result.
+    reader: Reader,
+    file: Option<(u32, Seen)>,
+    start: u64,
+    left: usize,
+}
+
+impl Places {
+    /// Those of these texts, until `reader` has left. A file below a directory that cannot be opened is passed over, which is told.
+    ///
+    /// # Errors
+    /// If a file that was named cannot be opened, or a text is none.
+    pub fn new(parts: &[Part], cut: Cut, reader: Reader) -> Result<Self, BoxError> {
+        let mut files = Vec::new();
+        for (number, part) in parts.iter().enumerate() {
+            let (path, named) = match part {
+                Part::File(path) => (path, true),
+                Part::Below(path) => (path, false),
+                Part::Standard | Part::Generated(_) => {
+                    return Err(format!(
+                        "{} is no file that ranks could read: leave --shared out",
+                        part.name()
+                    )
+                    .into());
+                }
+            };
+            match open(path) {
+                Ok((_, seen)) => files.push((number as u32, seen)),
+                Err(e) if named => return Err(format!("cannot read {}: {e}", names::path(path)).into()),
+                Err(e) => tell(format_args!("skipped {}: {e}", names::path(path))),
+            }
+        }
+        let segments: u64 = files.iter().map(|(_, seen)| seen.size.div_ceil(cut.segment as u64)).sum();
+        let left = usize::try_from(segments)?;
+        Ok(Places { files: files.into_iter(), cut, reader, file: None, start: 0, left })
+    }
+}
+
+impl Iterator for Places {
+    type Item = Place;
+
+    fn next(&mut self) -> Option<Place> {
+        if self.reader.has_left() {
+            return None;
+        }
+        loop {
+            if let Some((part, file)) = self.file.as_ref().filter(|(_, file)| self.start < file.size) {
+                let (start, rest) = (self.start, file.size - self.start);
+                let most = |bytes: usize| rest.min(bytes as u64) as usize;
+                let (own, whole) = (most(self.cut.segment), most(self.cut.segment + self.cut.overlap));
+                self.start += own as u64;
+                self.left -= 1;
+                return Some(Place { file: file.clone(), part: *part, start, own, whole });
+            }
+            (self.file, self.start) = (Some(self.files.next()?), 0);
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Places {}
+
+/// Reads segments on the rank that it is on.
+#[derive(Debug, Default)]
+pub struct PlaceReader {
+    /// The file of the segment before.
+    file: Option<(Seen, File)>,
+}
+
+impl PlaceReader {
+    /// The segment at `place`.
+    ///
+    /// # Errors
+    /// If this rank cannot read the file, or sees another one than rank 0.
+    pub fn read(&mut self, place: Place) -> Result<Segment, BoxError> {
+        let refused = |e: io::Error| {
+            let path = place.file.path();
+            format!(
+                "cannot read {} on this rank: {e}; without --shared rank 0 reads it alone",
+                names::path(&path)
+            )
+        };
+        if self.file.as_ref().is_none_or(|(seen, _)| *seen != place.file) {
+            let (file, seen) = open(&place.file.path()).map_err(refused)?;
+            if seen != place.file {
+                return Err(refused(io::Error::other(format!(
+                    "it has {} bytes of another time, expected the {} that rank 0 has seen",
+                    seen.size, place.file.size
+                )))
+                .into());
+            }
+            self.file = Some((seen, file));
+        }
+        let mut bytes = vec![0; place.whole];
+        if let Some((_, file)) = &self.file {
+            file.read_exact_at(&mut bytes, place.start).map_err(refused)?;
+        }
+        Ok(Segment { part: place.part, start: place.start, own: place.own, bytes: bytes.into() })
+    }
+}
+
+fn open(path: &Path) -> io::Result<(File, Seen)> {
+    let file = regular::open(path)?;
+    let found = file.metadata()?;
+    let seen = Seen {
+        path: path.as_os_str().as_bytes().to_vec(),
+        size: found.len(),
+        changed: (found.mtime(), found.mtime_nsec()),
+    };
+    Ok((file, seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Segments;
+    use std::fs;
+
+    #[test]
+    fn places_have_the_bytes_of_the_segments_that_rank_0_reads() {
+        let dir = tempfile::tempdir().unwrap();
+        let parts: Vec<Part> = [&b"abracadabra"[..], b"", b"x"]
+            .iter()
+            .enumerate()
+            .map(|(number, text)| {
+                let path = dir.path().join(number.to_string());
+                fs::write(&path, text).unwrap();
+                Part::File(path)
+            })
+            .collect();
+        for (segment, overlap) in [(1, 0), (3, 5), (4, 1), (11, 2), (100, 7)] {
+            let cut = Cut { segment, overlap };
+            let places = Places::new(&parts, cut, Reader::default()).unwrap();
+            let told = places.len();
+            let mut reader = PlaceReader::default();
+            let found: Vec<_> = places.map(|place| reader.read(place).unwrap()).collect();
+            let expected: Vec<_> =
+                Segments::new(&parts, cut, Reader::default()).map(Result::unwrap).collect();
+            assert_eq!((&found, told), (&expected, expected.len()), "{cut:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_another_one_here_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("text");
+        fs::write(&path, "abcdef").unwrap();
+        let cut = Cut { segment: 4, overlap: 1 };
+        let places = |part| Places::new(&[part], cut, Reader::default());
+        let place = places(Part::File(path.clone())).unwrap().next().unwrap();
+        let refused = || PlaceReader::default().read(place.clone()).unwrap_err().to_string();
+        fs::write(&path, "abc").unwrap();
+        let error = refused();
+        assert!(error.contains("has 3 bytes") && error.contains("expected the 6"), "{error}");
+        fs::remove_file(&path).unwrap();
+        let error = refused();
+        assert!(
+            error.contains("on this rank: No such file") && error.contains("without --shared"),
+            "{error}"
+        );
+        let error = places(Part::Standard).unwrap_err();
+        assert!(error.to_string().contains("leave --shared out"), "{error}");
+    }
+}
