@@ -62,7 +62,7 @@ pub use session::topology::{Core, Source as TopologySource, Topology};
 pub use session::{
     Balance, BatchMode, Bind, Commands, Config, Driver, Progress, Session, TransportChoice, run,
 };
-pub use wire::{Item, Plain, raw};
+pub use wire::{Item, Movable, Plain, raw};
 
 /// The README and the book's pages, so that their examples compile and are true.
 #[cfg(doctest)]

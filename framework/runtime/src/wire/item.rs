@@ -36,6 +36,14 @@ use serde::{Serialize, de::DeserializeOwned};
 ///
 /// A field with `skip` does not travel: it has its default where the item arrives, and its value where the item
 /// stays. Numbers, `bool`, `char`, vectors of these, `String`, `Bytes` and `BytesMut` do not go by serde and are not looked at.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot travel from rank to rank",
+    label = "a task, a result or an item must be an `armature::Item`",
+    note = "derive both traits of serde for it: `#[derive(serde::Serialize, serde::Deserialize)]`; they are in the crate `serde` with its feature `derive`",
+    note = "it must own what it holds, and may change threads: `String` instead of `&str`, `Arc` (with serde's feature `rc`) instead of `Rc`",
+    note = "arrays of more than 32 numbers, and plain structs of `bytemuck`, travel as `armature::Plain`"
+)]
 pub trait Item: Serialize + DeserializeOwned + Send + 'static {}
 
+#[diagnostic::do_not_recommend]
 impl<T: Serialize + DeserializeOwned + Send + 'static> Item for T {}

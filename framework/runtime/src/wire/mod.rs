@@ -24,6 +24,7 @@ pub(crate) mod header;
 mod id;
 mod item;
 mod memory;
+mod movable;
 mod plain;
 mod reader;
 mod scalar;
@@ -43,6 +44,7 @@ mod roundtrip;
 pub(crate) use codec::Codec;
 pub(crate) use frame::{from_bytes, to_bytes};
 pub use item::Item;
+pub use movable::Movable;
 pub use plain::{Plain, raw};
 pub(crate) use weigh::{weigh, weigh_some};
 
