@@ -80,6 +80,37 @@ fn the_others_finish_when_two_workers_die() {
     }
 }
 
+/// Tasks that the dead worker would have made are made by others.
+#[test]
+fn a_search_goes_on_when_a_worker_dies() {
+    if !survives() {
+        return;
+    }
+    let running = Job::new(PROGRAM, 3).arg("farm-deaths-in-a-tree").flag("--enable-recovery").start();
+    kill(&running, &[1], 5);
+    complete(&running.wait(), "1");
+}
+
+#[test]
+fn a_search_that_is_killed_whole_goes_on_from_its_journal() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("journal");
+    let job = || {
+        Job::new(PROGRAM, 3)
+            .arg("farm-deaths-in-a-tree")
+            .env("ARMATURE_TEST_JOURNAL", path.to_str().expect("a text"))
+    };
+    let running = job().start();
+    running.wait_for("farm under way");
+    running.kill();
+    let outcome = job().run();
+    assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    assert!(
+        outcome.stdout.contains("farm complete, lost [], ") && !outcome.stdout.contains(" 0 known"),
+        "{outcome}"
+    );
+}
+
 #[test]
 fn workers_end_when_the_master_dies() {
     if !survives() {

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::comm::clock::Clock;
+
 /// What user code may ask while it processes an item of a pipeline or does a task of a farm or a workflow: where it runs, and what for.
 ///
 /// Results must depend on none of it but the [number](Context::number).
@@ -35,11 +37,13 @@ pub struct Context {
     pub(crate) name: Arc<str>,
     pub(crate) number: u64,
     pub(crate) attempt: u32,
+    /// That of the rank, where it runs by another than wall time.
+    pub(crate) clock: Clock,
 }
 
 impl Context {
     pub(crate) fn new((rank, ranks): (usize, usize), name: &str) -> Self {
-        Context { rank, ranks, name: name.into(), number: 0, attempt: 0 }
+        Context { rank, ranks, name: name.into(), number: 0, attempt: 0, clock: Clock::wall() }
     }
 
     /// A context for calling user code by hand: the first attempt at number 0 of `test`, on the only rank.

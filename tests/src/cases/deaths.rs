@@ -8,6 +8,7 @@ use armature::farm::{Chunking, Context, Farm, Worker};
 use armature::{BoxError, Session};
 use rustix::process::{Signal, getpid, kill_process};
 
+use super::farms::{below, serial_tree};
 use crate::Case;
 use crate::check::{Work, noise, same, setting, that};
 
@@ -18,6 +19,7 @@ pub const CASES: &[Case] = &[
     Case { name: "farm-journal-iterations", run: journal_of_iterations },
     Case { name: "farm-hung", run: hung },
     Case { name: "farm-deadly", run: deadly },
+    Case { name: "farm-deaths-in-a-tree", run: deaths_in_a_tree },
 ];
 
 /// Tasks of one to three milliseconds. Whoever dies meanwhile, every result comes once; rank 0 says who was lost.
@@ -59,6 +61,36 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
     that(done + summary.known == tasks, || format!("what is known was done again\n{summary}"))?;
     let (seconds, known) = (summary.elapsed.as_secs_f64(), summary.known);
     crate::say(&format!("farm complete, lost {:?}, {seconds:.3} s, {known} known", summary.lost));
+    Ok(())
+}
+
+/// Tasks of one to three milliseconds that make tasks. Whoever dies meanwhile, every result comes once; rank 0 says who was lost.
+/// `ARMATURE_TEST_JOURNAL` is a file in which results are kept.
+fn deaths_in_a_tree(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    let roots: Vec<(u64, u32)> = (0..16).map(|root| (noise(8, root), 7)).collect();
+    let mut farm = Farm::exploring("tree", |node: &(u64, u32), more| {
+        work.take(Duration::from_micros(1_000 + noise(7, node.0) % 2_000));
+        more.extend(below(node));
+        node.0
+    });
+    farm = farm.silence_limit(Duration::from_secs(2));
+    if let Some(path) = std::env::var_os("ARMATURE_TEST_JOURNAL") {
+        farm = farm.journal(path, "");
+    }
+    let mut found = Vec::new();
+    let summary = farm.explore(session, roots.clone(), |node| {
+        if found.len() == 100 {
+            crate::say("farm under way");
+        }
+        found.push(node.unwrap_or(0));
+    })?;
+    let Some(summary) = summary else { return Ok(()) };
+    let mut serial = serial_tree(&roots);
+    found.sort_unstable();
+    serial.sort_unstable();
+    same(session, "nodes", &found, &serial)?;
+    crate::say(&format!("farm complete, lost {:?}, {} known", summary.lost, summary.known));
     Ok(())
 }
 

@@ -1,5 +1,6 @@
 //! Farms: every result once, in order or not, whatever the chunks, with failing tasks and over iterations.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use armature::farm::{Chunking, Context, Farm, Worker};
@@ -20,6 +21,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "farm-iterations", run: iterations },
     Case { name: "farm-fewer-workers", run: fewer_workers },
     Case { name: "farm-sub-masters", run: sub_masters },
+    Case { name: "farm-explore", run: explore },
+    Case { name: "farm-worklist", run: worklist },
 ];
 
 /// Farms whose user code takes longer than ranks may be silent, for a limit of two seconds, or than a job may go on that has failed.
@@ -256,6 +259,80 @@ fn sub_masters(session: &Session) -> Result<(), BoxError> {
                 format!("{what}: {expected} were expected")
             })?;
         }
+    }
+    Ok(())
+}
+
+/// The nodes below one of an uneven tree.
+pub(super) fn below(&(node, depth): &(u64, u32)) -> Vec<(u64, u32)> {
+    let count = if depth == 0 { 0 } else { noise(9, node) % 5 };
+    (0..count).map(|n| (noise(node, n), depth - 1)).collect()
+}
+
+/// A tree in the order of the serial program.
+pub(super) fn serial_tree(roots: &[(u64, u32)]) -> Vec<u64> {
+    let mut open: Vec<(u64, u32)> = roots.iter().rev().copied().collect();
+    let mut found = Vec::new();
+    while let Some(node) = open.pop() {
+        found.push(node.0);
+        open.extend(below(&node).into_iter().rev());
+    }
+    found
+}
+
+/// Tasks that make tasks, in the serial order and as they come.
+fn explore(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    let roots: Vec<(u64, u32)> = (0..6).map(|root| (noise(8, root), 6)).collect();
+    let mut serial = serial_tree(&roots);
+    for chunking in CHUNKINGS {
+        let mut farm = Farm::exploring("tree", |node: &(u64, u32), more| {
+            work.uneven(5, node.0);
+            more.extend(below(node));
+            node.0
+        });
+        farm = farm.chunking(chunking);
+        let found = farm.explore_in_order(session, roots.clone())?.map_or_else(Vec::new, |(found, _)| found);
+        same(session, &format!("{chunking}, in order"), &found, &serial)?;
+    }
+    serial.sort_unstable();
+    for leaders in [0, session.size()] {
+        let mut found = Vec::new();
+        let mut farm = Farm::exploring("tree", |node: &(u64, u32), more| {
+            work.uneven(5, node.0);
+            more.extend(below(node));
+            node.0
+        });
+        farm = farm.sub_masters(leaders);
+        farm.explore(session, roots.clone(), |node| found.push(node.unwrap_or(0)))?;
+        found.sort_unstable();
+        same(session, &format!("{leaders} sub-masters"), &found, &serial)?;
+    }
+    Ok(())
+}
+
+/// The sink makes tasks: a breadth-first search.
+fn worklist(session: &Session) -> Result<(), BoxError> {
+    let next = |n: u64| [2 * n % 307, (3 * n + 1) % 307];
+    let (mut seen, mut serial, mut at) = (BTreeSet::from([1]), vec![1], 0);
+    while at < serial.len() {
+        serial.extend(next(serial[at]).into_iter().filter(|n| seen.insert(*n)));
+        at += 1;
+    }
+    let work = Work::on(session);
+    for chunking in CHUNKINGS {
+        let (mut seen, mut found) = (BTreeSet::from([1]), Vec::new());
+        let mut farm = Farm::new("steps", |n: u64| {
+            work.uneven(6, n);
+            (n, next(n))
+        });
+        farm = farm.chunking(chunking);
+        farm.worklist(session, [1], |_, result, more| {
+            let Ok((n, next)) = result else { return };
+            found.push(n);
+            more.extend(next.into_iter().filter(|n| seen.insert(*n)));
+        })?;
+        same(session, &format!("{chunking}"), &found, &serial)?;
     }
     Ok(())
 }

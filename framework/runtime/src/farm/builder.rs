@@ -7,62 +7,13 @@ use std::time::Duration;
 use armature_planner::farm::Chunking;
 
 use super::chunk_result::ErasedWorker;
+use super::options::Options;
 use super::task_runner::{Codecs, WorkerSlot};
 use super::worker::{Closure, Worker};
-use crate::error::{BoxError, Error, ErrorKind, Result};
-use crate::session::{Balance, Config};
-use crate::wire::{Codec, Item};
-
-/// How a farm hands its tasks out.
-#[derive(Clone, Debug)]
-pub(crate) struct Options {
-    pub(crate) chunking: Chunking,
-    pub(crate) ordered: bool,
-    pub(crate) retries: u32,
-    pub(crate) fail_fast: bool,
-    pub(crate) dedicated: bool,
-    pub(crate) ahead: Option<u32>,
-    pub(crate) task_limit: Option<Duration>,
-    pub(crate) silence: Option<Duration>,
-    pub(crate) journal: Option<(PathBuf, Vec<u8>)>,
-    /// Not an option: this farm object has been run.
-    pub(crate) ran_before: bool,
-    pub(crate) workers: Option<usize>,
-    pub(crate) sub_masters: Option<usize>,
-    pub(crate) balance: Option<Balance>,
-    pub(crate) window_bytes: Option<usize>,
-    pub(crate) on_all_ranks: bool,
-}
-
-/// A worker with a thread that communicates is dead after this time without a sign of life, unless another is set.
-const SILENCE: Duration = Duration::from_secs(10);
-
-impl Options {
-    /// How long a worker may be silent.
-    pub(crate) fn silence(&self, config: &Config) -> Duration {
-        self.silence.unwrap_or(SILENCE.min(config.peer_limit))
-    }
-
-    /// Whether these options can be used, by this method of a farm.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Config`] if not, with the option.
-    pub(crate) fn check(&self, method: &str) -> Result<()> {
-        let text = if self.on_all_ranks && method != "collect" {
-            format!(
-                "the option on_all_ranks is set, but {method} gives results to rank 0 alone; collect can give them to all"
-            )
-        } else if self.workers == Some(0) {
-            "workers is 0, expected at least 1".to_string()
-        } else if self.task_limit.is_some() && self.sub_masters.is_some_and(|count| count > 0) {
-            "sub_masters and task_limit are both set, but with a limit for tasks there are no sub-masters"
-                .to_string()
-        } else {
-            return Ok(());
-        };
-        Err(Error::new(ErrorKind::Config, text))
-    }
-}
+use crate::context::Context;
+use crate::error::{BoxError, Result};
+use crate::session::Balance;
+use crate::wire::{Codec, Item, Movable};
 
 /// Tasks are handed out by rank 0, the master, to whichever rank asks, and their results collected there.
 ///
@@ -80,7 +31,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// A farm whose tasks are arguments of a function.
     pub fn new<F>(name: &str, mut f: F) -> Self
     where
-        F: FnMut(I) -> O + Send + Clone + 'f,
+        F: FnMut(I) -> O + Movable + Clone + 'f,
         I: 'f,
         O: 'f,
     {
@@ -88,9 +39,30 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     }
 
     /// The same for a function that can fail; see [`retries`](Farm::retries) for what becomes of its errors.
-    pub fn try_new<F>(name: &str, f: F) -> Self
+    pub fn try_new<F>(name: &str, mut f: F) -> Self
     where
-        F: FnMut(I) -> Result<O, BoxError> + Send + Clone + 'f,
+        F: FnMut(I) -> Result<O, BoxError> + Movable + Clone + 'f,
+        I: 'f,
+        O: 'f,
+    {
+        Farm::with_context(name, move |task, _| f(task))
+    }
+
+    /// The same for a function that is also told where it runs, and what for: the task's number, the attempt, the rank.
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    ///
+    /// let told = armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     let mut farm = Farm::with_context("letters", |letter: char, cx| Ok(format!("{} {letter}", cx.number())));
+    ///     Ok(farm.collect(session, ['a', 'b'])?.map(|(told, _)| told))
+    /// })?;
+    /// assert_eq!(told.unwrap(), ["0 a", "1 b"]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn with_context<F>(name: &str, f: F) -> Self
+    where
+        F: FnMut(I, &mut Context) -> Result<O, BoxError> + Movable + Clone + 'f,
         I: 'f,
         O: 'f,
     {
@@ -100,7 +72,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
     /// A farm whose ranks each make a [`Worker`], once, before their first task.
     ///
     /// An error or panic of `make` ends the job.
-    pub fn worker<W>(name: &str, mut make: impl FnMut() -> Result<W, BoxError> + Send + 'f) -> Self
+    pub fn worker<W>(name: &str, mut make: impl FnMut() -> Result<W, BoxError> + Movable + 'f) -> Self
     where
         W: Worker<In = I, Out = O> + 'f,
     {
@@ -109,23 +81,7 @@ impl<'f, I: Item, O: Item> Farm<'f, I, O> {
             name: name.to_string(),
             slot: WorkerSlot { factory: Box::new(factory), worker: None },
             codecs: Codecs { tasks: Codec::of_type(), results: Codec::of_type() },
-            options: Options {
-                chunking: Chunking::Auto,
-                ordered: true,
-                retries: 1,
-                fail_fast: false,
-                dedicated: false,
-                ahead: None,
-                task_limit: None,
-                silence: None,
-                workers: None,
-                sub_masters: None,
-                balance: None,
-                window_bytes: None,
-                on_all_ranks: false,
-                journal: None,
-                ran_before: false,
-            },
+            options: Options::default(),
         }
     }
 

@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_chunk_goes_on_behind_errors_and_panics() {
-        let mut worker = Closure::new(|x: u8| match x {
+        let mut worker = Closure::new(|x: u8, _: &mut Context| match x {
             3 => Err("three".into()),
             4 => panic!("four"),
             _ => Ok(u32::from(x) * 10),

@@ -4,10 +4,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::builder::Options;
 use super::chunk_result::Activity;
 use super::link::Link;
 use super::messages::{Received, ToMaster, ToWorker};
+use super::options::Options;
 use super::submaster::Submaster;
 use super::task_runner::{Command, Outcome, TaskRunner};
 use super::trail::TrailLocation;

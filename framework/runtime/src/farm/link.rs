@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::builder::Options;
 use super::failure_detector::FailureDetector;
 use super::messages::{Attach, ExecutionMode, Join, ToMaster};
+use super::options::Options;
 use super::trail::TrailLocation;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;

@@ -19,7 +19,8 @@
 //! a few chunks ahead, so that they need not wait for the next one.
 //!
 //! [`Farm::for_each`] does a stream of tasks, finite or endless; [`Farm::iterate`] does sets of tasks, each made from the
-//! results of the one before.
+//! results of the one before; with [`Farm::worklist`] the sink adds tasks, and those of a farm that is made by
+//! [`Farm::exploring`] make tasks themselves.
 //!
 //! # What can go wrong
 //! - A task that returns an error or panics is tried again on another rank, as often as [`Farm::retries`] says, then it
@@ -40,6 +41,10 @@ mod death_notes;
 mod delivery;
 #[cfg(test)]
 mod events_tests;
+mod explore;
+mod explore_run;
+#[cfg(test)]
+mod explore_tests;
 mod failure_detector;
 mod follower;
 #[cfg(test)]
@@ -47,6 +52,7 @@ mod golden_tests;
 mod link;
 mod master;
 mod messages;
+mod options;
 mod outcome;
 mod resequencer;
 mod result_journal;
@@ -65,10 +71,12 @@ mod user_job;
 mod window;
 mod worker;
 mod worker_role;
+mod worklist;
 
 pub use crate::context::Context;
 pub use armature_planner::farm::Chunking;
 pub use builder::Farm;
+pub use explore::{Exploration, Explored, More, Part};
 pub use outcome::{FailedTask, Flow};
 pub use summary::{RankReport, Summary};
 pub use worker::Worker;

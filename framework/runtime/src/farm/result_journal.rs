@@ -19,8 +19,10 @@ use crate::wire::{self, Codec, Item};
 
 /// A farm's journal, and what it held when it was opened.
 ///
-/// A record's number is that of its task in a stream. Records with very high numbers tell of tasks that ranks have died over. In iterations records are numbered through: in front of the
-/// results of each set of tasks stands a [`TaskSetDigest`] of the set, so that a job which has become another one is noticed.
+/// A record's number is that of its task in a stream. Records with very high numbers tell of tasks that ranks have died over. In
+/// iterations records are numbered through: in front of the results of each set of tasks stands a [`TaskSetDigest`] of the set, so
+/// that a job which has become another one is noticed. In an exploration they are numbered as they come; what is left of it
+/// follows from them in that order.
 #[derive(Debug)]
 pub(crate) struct ResultJournal {
     journal: Journal,
@@ -28,8 +30,12 @@ pub(crate) struct ResultJournal {
     notes: DeathNotes,
     clock: Clock,
     kind: Kind,
-    /// Record numbers of the present set of tasks.
+    /// Record numbers of the present set of tasks. Of an exploration, none: no number of a task is that of a record.
     records: Range<u64>,
+    /// The number of the next record of an exploration.
+    next: u64,
+    /// What is known of an exploration is not through yet.
+    replaying: bool,
 }
 
 /// What a journal is of.
@@ -39,6 +45,8 @@ pub(crate) enum Kind {
     Stream,
     /// Sets of tasks, each made from the results of the one before: failed tasks belong to these.
     Iterations,
+    /// Tasks that make tasks, which are numbered as it happens. Those that failed are not kept.
+    Exploration,
 }
 
 impl Kind {
@@ -47,6 +55,7 @@ impl Kind {
         match self {
             Kind::Stream => concat!("farm 1, armature ", env!("CARGO_PKG_VERSION")),
             Kind::Iterations => concat!("farm 1 iterated, armature ", env!("CARGO_PKG_VERSION")),
+            Kind::Exploration => concat!("farm 1 explored, armature ", env!("CARGO_PKG_VERSION")),
         }
     }
 }
@@ -81,9 +90,11 @@ impl ResultJournal {
         }
         let records = match kind {
             Kind::Stream => 0..death_notes::FIRST,
-            Kind::Iterations => 0..0,
+            Kind::Iterations | Kind::Exploration => 0..0,
         };
-        Ok(ResultJournal { journal, known, notes, clock, kind, records })
+        let next = known.last_key_value().map_or(0, |(&record, _)| record + 1);
+        let replaying = kind == Kind::Exploration && next > 0;
+        Ok(ResultJournal { journal, known, notes, clock, kind, records, next, replaying })
     }
 
     /// Goes on to the next set of tasks of an iteration.
@@ -139,6 +150,27 @@ impl ResultJournal {
         payload.map(|payload| self.unpack(task, payload, codec)).transpose()
     }
 
+    /// Whether what is known of an exploration is still to be gone through.
+    pub(crate) fn is_replaying(&self) -> bool {
+        self.replaying
+    }
+
+    /// The next known result of an exploration, in the order in which they were kept.
+    ///
+    /// # Errors
+    /// As [`take`](ResultJournal::take).
+    pub(crate) fn take_next<O: Item>(&mut self, codec: &Codec<O>) -> Result<Option<O>> {
+        let Some((record, payload)) = self.known.pop_first() else { return Ok(None) };
+        let known = self.unpack(record, payload, codec)?;
+        known.map(Some).map_err(|_| strange(record, self.journal.path()))
+    }
+
+    /// Whether the replay of an exploration is over: everything was taken, and what takes it `is_idle`.
+    pub(crate) fn ends_replay(&mut self, is_idle: bool) -> bool {
+        self.replaying &= !(is_idle && self.known.is_empty());
+        !self.replaying
+    }
+
     /// Keeps a task that failed for good.
     ///
     /// # Errors
@@ -154,6 +186,7 @@ impl ResultJournal {
     /// # Errors
     /// If the result cannot be encoded, or the file cannot be written.
     pub(crate) fn keep<O: Item>(&mut self, task: u64, result: O, codec: &Codec<O>) -> Result<O> {
+        let record = if self.kind == Kind::Exploration { self.next } else { self.records.start + task };
         let (mut head, mut parts) = (Vec::new(), Vec::new());
         user_code::call(|| codec.encode(vec![result], &mut head, &mut parts))?;
         // Lengths of the head and of all parts but the last, which ends where the record does.
@@ -164,7 +197,8 @@ impl ResultJournal {
         }
         let mut pieces = vec![&lengths[..], &head[..]];
         pieces.extend(parts.iter().map(Part::bytes));
-        self.journal.append_parts(self.clock.now(), self.records.start + task, &pieces)?;
+        self.journal.append_parts(self.clock.now(), record, &pieces)?;
+        self.next = record + 1;
         user_code::call(|| codec.decode(head.into(), parts, 1))?
             .pop()
             .ok_or_else(|| strange(task, self.journal.path()))
@@ -205,6 +239,10 @@ impl ResultJournal {
     /// # Errors
     /// If the file cannot be written.
     pub(crate) fn note(&mut self, tasks: Range<u64>, attempt: u32, suspicion: Suspicion) -> Result<()> {
+        // The next run of the job numbers its tasks in another way.
+        if self.kind == Kind::Exploration {
+            return Ok(());
+        }
         let start = self.records.start;
         let note = DeathNote { records: start + tasks.start..start + tasks.end, attempt, suspicion };
         self.journal.append(self.clock.now(), self.notes.next_record(), &wire::to_bytes(&note)?)?;

@@ -3,11 +3,12 @@
 use std::any::type_name;
 use std::thread::Scope;
 
-use super::builder::{Farm, Options};
+use super::builder::Farm;
 use super::delivery::Collected;
 use super::follower::Follower;
 use super::master::MasterRank;
 use super::master::run::MasterRun;
+use super::options::Options;
 use super::outcome::{Answer, FailedTask, Flow, answer};
 use super::result_journal::Kind;
 use super::summary::Summary;
@@ -17,10 +18,10 @@ use crate::rank::driver;
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Driver, Session};
 use crate::user_code;
-use crate::wire::Item;
+use crate::wire::{Item, Movable};
 
 /// What rank 0 does in a run; returns the number of iterations.
-trait Script<I: Item, O: Item> {
+pub(super) trait Script<I: Item, O: Item> {
     fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
         self,
         run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f, I, O>,
@@ -51,8 +52,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     pub fn for_each<R: Flow>(
         &mut self,
         session: &Session,
-        tasks: impl IntoIterator<Item = I, IntoIter: Send>,
-        mut sink: impl FnMut(u64, Result<O, FailedTask>) -> R + Send,
+        tasks: impl IntoIterator<Item = I, IntoIter: Movable>,
+        mut sink: impl FnMut(u64, Result<O, FailedTask>) -> R + Movable,
     ) -> Result<Option<Summary>> {
         let sink = move |number, result| answer(sink(number, result));
         self.run(session, self.options.clone(), "for_each", Stream { tasks, sink, plain: false })
@@ -77,7 +78,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     pub fn collect(
         &mut self,
         session: &Session,
-        tasks: impl IntoIterator<Item = I, IntoIter: Send>,
+        tasks: impl IntoIterator<Item = I, IntoIter: Movable>,
     ) -> Result<Option<(Vec<O>, Summary)>> {
         let mut results = Vec::new();
         let options = Options { fail_fast: true, ordered: true, ..self.options.clone() };
@@ -126,8 +127,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     pub fn iterate(
         &mut self,
         session: &Session,
-        first: impl IntoIterator<Item = I> + Send,
-        mut next: impl FnMut(Vec<O>, usize) -> Result<Option<Vec<I>>, BoxError> + Send,
+        first: impl IntoIterator<Item = I> + Movable,
+        mut next: impl FnMut(Vec<O>, usize) -> Result<Option<Vec<I>>, BoxError> + Movable,
     ) -> Result<Option<Summary>> {
         let options = Options { fail_fast: true, ordered: true, ..self.options.clone() };
         // A failed task has ended the job.
@@ -144,8 +145,8 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     pub fn try_iterate(
         &mut self,
         session: &Session,
-        first: impl IntoIterator<Item = I> + Send,
-        next: impl FnMut(Vec<Result<O, FailedTask>>, usize) -> Result<Option<Vec<I>>, BoxError> + Send,
+        first: impl IntoIterator<Item = I> + Movable,
+        next: impl FnMut(Vec<Result<O, FailedTask>>, usize) -> Result<Option<Vec<I>>, BoxError> + Movable,
     ) -> Result<Option<Summary>> {
         let options = Options { ordered: true, ..self.options.clone() };
         self.run(session, options, "try_iterate", Iterations { first, next })
@@ -163,7 +164,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             .with("task limit", format_args!("{:?}", options.task_limit))
     }
 
-    fn run(
+    pub(super) fn run(
         &mut self,
         session: &Session,
         options: Options,

@@ -93,7 +93,7 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         place: (usize, usize),
         clock: Clock,
     ) -> Self {
-        let cx = Context::new(place, farm);
+        let cx = Context { clock, ..Context::new(place, farm) };
         let activity = Arc::default();
         TaskRunner {
             slot,

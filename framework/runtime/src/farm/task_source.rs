@@ -41,6 +41,50 @@ struct Drawn<I> {
     hint: (usize, Option<usize>),
 }
 
+/// Where the master takes tasks from.
+pub(super) trait Source<I> {
+    /// Tasks taken so far; the number of the next one.
+    fn taken(&self) -> u64;
+
+    /// Whether there are no more. An iterator that has not said so yet may still turn out to have ended; a worklist may get more as
+    /// long as results are to come.
+    fn has_ended(&self) -> bool;
+
+    /// Wants no more.
+    fn end(&mut self);
+
+    /// How many are left, and whether that is certain.
+    fn left(&self) -> (u64, bool);
+
+    /// The same for who shares out what is there: of a worklist, what it has now.
+    fn to_share(&self) -> (u64, bool) {
+        self.left()
+    }
+
+    /// Tasks that one chunk may have, so that there are some for the others.
+    fn share(&self) -> u64 {
+        u64::MAX
+    }
+
+    /// Gives nothing out as long as `held`: what is known of the tasks is not through yet.
+    fn hold(&mut self, _held: bool) {}
+
+    /// Whether rank 0's thread may wait busily.
+    fn leaves_the_core(&self) -> bool;
+
+    /// Takes in what was drawn. Returns whether there was anything.
+    ///
+    /// # Errors
+    /// If the user's iterator has panicked.
+    fn advance(&mut self) -> Result<bool>;
+
+    /// The next tasks, as many as are `wanted`; fewer only if there are no more now. None if the user's iterator has not answered yet.
+    ///
+    /// # Errors
+    /// If the user's iterator panics.
+    fn draw(&mut self, wanted: Wanted) -> Result<Vec<I>>;
+}
+
 /// The iterator at its executor.
 struct SourceCode<T> {
     tasks: T,
@@ -132,25 +176,23 @@ impl<'scope, 'env, T: Iterator<Item: Item> + Send + 'scope> TaskSource<'scope, '
         let executor = Executor::new(scope, 0, driver, waker, clock, code)?;
         Ok(TaskSource { executor, buffer: VecDeque::new(), full: false, taken: 0, ended: false, hint })
     }
+}
 
-    /// Tasks taken so far; the number of the next one.
-    pub(super) fn taken(&self) -> u64 {
+impl<'scope, T: Iterator<Item: Item> + Send + 'scope> Source<T::Item> for TaskSource<'scope, '_, T> {
+    fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Whether there are no more. An iterator that has not said so yet may still turn out to have ended.
-    pub(super) fn has_ended(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.ended && self.buffer.is_empty()
     }
 
-    /// Wants no more.
-    pub(super) fn end(&mut self) {
+    fn end(&mut self) {
         self.ended = true;
         self.buffer.clear();
     }
 
-    /// How many are left, and whether that is certain.
-    pub(super) fn left(&self) -> (u64, bool) {
+    fn left(&self) -> (u64, bool) {
         let here = self.buffer.len() as u64;
         if self.ended {
             return (here, true);
@@ -161,16 +203,11 @@ impl<'scope, 'env, T: Iterator<Item: Item> + Send + 'scope> TaskSource<'scope, '
         ((low as u64).saturating_add(here), exact)
     }
 
-    /// Whether rank 0's thread may wait busily.
-    pub(super) fn leaves_the_core(&self) -> bool {
+    fn leaves_the_core(&self) -> bool {
         self.executor.leaves_the_core()
     }
 
-    /// Takes in what was drawn. Returns whether there was anything.
-    ///
-    /// # Errors
-    /// If the iterator has panicked.
-    pub(super) fn advance(&mut self) -> Result<bool> {
+    fn advance(&mut self) -> Result<bool> {
         let Some(drawn) = self.executor.fetch()? else { return Ok(false) };
         (self.full, self.hint) = (drawn.full, drawn.hint);
         if !self.ended {
@@ -184,11 +221,7 @@ impl<'scope, 'env, T: Iterator<Item: Item> + Send + 'scope> TaskSource<'scope, '
         Ok(true)
     }
 
-    /// The next tasks, as many as are `wanted`; fewer at the end only. None if the iterator has not answered yet.
-    ///
-    /// # Errors
-    /// If the iterator panics.
-    pub(super) fn draw(&mut self, wanted: Wanted) -> Result<Vec<T::Item>> {
+    fn draw(&mut self, wanted: Wanted) -> Result<Vec<T::Item>> {
         if wanted.most == 0 {
             return Ok(Vec::new());
         }

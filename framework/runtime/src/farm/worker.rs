@@ -65,7 +65,7 @@ impl<F, I, O> Closure<F, I, O> {
 
 impl<F, I, O> Worker for Closure<F, I, O>
 where
-    F: FnMut(I) -> Result<O, BoxError> + Send,
+    F: FnMut(I, &mut Context) -> Result<O, BoxError> + Send,
     I: Item,
     O: Item,
 {
@@ -73,8 +73,8 @@ where
     type Out = O;
 
     #[inline]
-    fn work(&mut self, task: I, _: &mut Context) -> Result<O, BoxError> {
-        (self.call)(task)
+    fn work(&mut self, task: I, cx: &mut Context) -> Result<O, BoxError> {
+        (self.call)(task, cx)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::super::messages::{self, ChunkHeader, Payload};
 use super::super::state::{PendingTasks, SentChunk, Suspicion, WorkerState};
 use super::super::task_runner::Command;
-use super::super::task_source::{TaskSource, Wanted};
+use super::super::task_source::{Source, Wanted};
 use super::MasterRank;
 use crate::comm::Frame;
 use crate::error::{Error, Result};
@@ -25,20 +25,16 @@ pub(super) struct Packed {
     pub(super) payload: Payload,
 }
 
-impl<'scope, 'env, I: Item, O: Item> MasterRank<I, O> {
+impl<I: Item, O: Item> MasterRank<I, O> {
     /// Gives chunks to all workers that ask. Those that have something to do get one at a time: others may have asked
     /// meanwhile that have nothing. Returns whether any was given.
-    pub(super) fn serve<T: Iterator<Item = I> + Send + 'scope>(
-        &mut self,
-        source: &mut TaskSource<'scope, 'env, T>,
-        out: &mut Outgoing<'_>,
-    ) -> Result<bool> {
+    pub(super) fn serve(&mut self, source: &mut dyn Source<I>, out: &mut Outgoing<'_>) -> Result<bool> {
         let mut moved = false;
         loop {
             if self.state.tasks.waiting() == 0 && source.has_ended() {
                 return Ok(moved);
             }
-            let left = self.state.unassigned(source.left());
+            let left = self.state.unassigned(source.to_share());
             let ahead = self.state.ahead(left);
             if self.state.workers().next_requesting(if moved { 0 } else { ahead }).is_none() {
                 return Ok(moved);
@@ -67,9 +63,9 @@ impl<'scope, 'env, I: Item, O: Item> MasterRank<I, O> {
     }
 
     /// Gives a chunk to `worker`, if there is one for it.
-    fn serve_one<T: Iterator<Item = I> + Send + 'scope>(
+    fn serve_one(
         &mut self,
-        source: &mut TaskSource<'scope, 'env, T>,
+        source: &mut dyn Source<I>,
         worker: usize,
         most: u64,
         out: &mut Outgoing<'_>,
@@ -88,25 +84,18 @@ impl<'scope, 'env, I: Item, O: Item> MasterRank<I, O> {
     }
 
     /// Whether a worker asks for a chunk, and there may be one.
-    pub(super) fn somebody_asks<T: Iterator<Item = I> + Send + 'scope>(
-        &self,
-        source: &TaskSource<'scope, 'env, T>,
-    ) -> bool {
-        let left = self.state.unassigned(source.left());
+    pub(super) fn somebody_asks(&self, source: &dyn Source<I>) -> bool {
+        let left = self.state.unassigned(source.to_share());
         self.state.workers().next_requesting(self.state.ahead(left)).is_some()
     }
 
     /// A chunk for rank 0 itself, if it may have one: a short one where it computes on the thread that communicates (`inline`).
-    pub(super) fn compute<T: Iterator<Item = I> + Send + 'scope>(
-        &mut self,
-        source: &mut TaskSource<'scope, 'env, T>,
-        inline: bool,
-    ) -> Result<Option<Command>> {
+    pub(super) fn compute(&mut self, source: &mut dyn Source<I>, inline: bool) -> Result<Option<Command>> {
         let is_active = self.state.workers().state_of(0) == WorkerState::Active;
         if !is_active || (self.state.tasks.waiting() == 0 && source.has_ended()) {
             return Ok(None);
         }
-        let left = self.state.unassigned(source.left());
+        let left = self.state.unassigned(source.to_share());
         if !self.state.rank_0_may_take(left) {
             return Ok(None);
         }
@@ -146,9 +135,9 @@ impl<'scope, 'env, I: Item, O: Item> MasterRank<I, O> {
 
     /// The tasks of the next chunk for `worker`, as many as suit the worker `sized_for`, at most `most`: some that came
     /// back, or new ones. With them the worker that they suit, which may be another one if the source was slow.
-    pub(super) fn next_tasks<T: Iterator<Item = I> + Send + 'scope>(
+    pub(super) fn next_tasks(
         &mut self,
-        source: &mut TaskSource<'scope, 'env, T>,
+        source: &mut dyn Source<I>,
         worker: usize,
         sized_for: usize,
         most: u64,
@@ -166,7 +155,7 @@ impl<'scope, 'env, I: Item, O: Item> MasterRank<I, O> {
         if source.has_ended() || end == first {
             return Ok(None);
         }
-        let next = self.state.size_of_next(worker, sized_for, most.min(end - first));
+        let next = self.state.size_of_next(worker, sized_for, most.min(end - first).min(source.share()));
         let Some((size, sized_for)) = next else { return Ok(None) };
         let step = if self.state.window.are_small() { SAMPLED } else { 1 };
         let tasks = source.draw(Wanted { most: size, bytes: self.state.max_bytes(), step })?;
@@ -184,7 +173,7 @@ impl<'scope, 'env, I: Item, O: Item> MasterRank<I, O> {
             pending.take().into_iter().for_each(|pending| self.state.requeue(pending));
         }
         if source.has_ended() {
-            self.state.set_remaining((0, true));
+            self.state.set_remaining(source.left());
         }
         let pending = pending.filter(|_| drawn > 0);
         let pending = pending.or_else(|| self.state.take_requeued(worker, sized_for, most));

@@ -16,11 +16,11 @@ mod worker_count;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::builder::Options;
 use super::controller::WorkerController;
 use super::delivery::Deliver;
 use super::failure_detector::FailureDetector;
 use super::messages::{Join, ToMaster, ToWorker};
+use super::options::Options;
 use super::result_journal::ResultJournal;
 use super::state::{Joined, MasterState, WorkerState};
 use super::task_runner::{Codecs, Outcome, Output};

@@ -7,12 +7,12 @@ use super::super::delivery::Deliver;
 use super::super::resequencer::ResultRun;
 use super::super::result_journal::{Kind, ResultJournal};
 use super::super::state::Suspicion;
-use super::super::task_source::{TaskSource, Wanted};
+use super::super::task_source::{Source, Wanted};
 use super::MasterRank;
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::Item;
 
-impl<'scope, 'env, I: Item, O: Item> MasterRank<I, O> {
+impl<I: Item, O: Item> MasterRank<I, O> {
     /// Opens the journal, if the farm has one.
     ///
     /// # Errors
@@ -43,12 +43,37 @@ impl<'scope, 'env, I: Item, O: Item> MasterRank<I, O> {
         }
     }
 
-    /// Delivers results that are known from the journal, as far as the next task that has none.
-    pub(super) fn replay<T: Iterator<Item = I> + Send + 'scope>(
+    /// Delivers what the journal knows of an exploration, in the order in which it came, as far as there is room. The tasks that are
+    /// left follow from it: until it is through, none is handed out.
+    fn replay_exploration(
         &mut self,
-        source: &mut TaskSource<'scope, 'env, T>,
+        source: &mut dyn Source<I>,
         delivery: &mut dyn Deliver<O>,
     ) -> Result<()> {
+        let codec = self.codecs.results;
+        while !self.state.stopped
+            && self.state.may_replay(0)
+            && let Some(journal) = &mut self.journal
+        {
+            let known = journal.take_next(&codec).map_err(|e| e.in_farm(&self.name).at_rank(0))?;
+            let Some(known) = known else { break };
+            self.state.known += 1;
+            self.state.tasks.ended(1, 0);
+            let run = ResultRun::Results(vec![known]);
+            let bytes = run.weigh();
+            self.deliver(0, (run, bytes), delivery)?;
+        }
+        // The sink makes the list of what is left.
+        let is_idle = self.state.undelivered.0 == 0;
+        source.hold(self.journal.as_mut().is_some_and(|journal| !journal.ends_replay(is_idle)));
+        Ok(())
+    }
+
+    /// Delivers results that are known from the journal, as far as the next task that has none.
+    pub(super) fn replay(&mut self, source: &mut dyn Source<I>, delivery: &mut dyn Deliver<O>) -> Result<()> {
+        if self.journal.as_ref().is_some_and(ResultJournal::is_replaying) {
+            self.replay_exploration(source, delivery)?;
+        }
         let before = source.taken();
         while !self.state.stopped
             && self.is_known(source.taken())

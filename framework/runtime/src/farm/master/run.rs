@@ -5,7 +5,7 @@ use std::thread::Scope;
 
 use super::super::delivery::{Delivery, Sink};
 use super::super::task_runner::{Command, TaskRunner};
-use super::super::task_source::TaskSource;
+use super::super::task_source::{Source, TaskSource};
 use super::MasterRank;
 use super::step::{Step, Stepping, Stream, Waiting};
 use crate::comm::Waker;
@@ -55,6 +55,11 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
         self.take(Waiting::until(until))
     }
 
+    /// The ranks of the job.
+    pub(in super::super) fn ranks(&self) -> usize {
+        self.endpoint.size()
+    }
+
     /// What the executors of source and sink need to know.
     fn user_side(&mut self) -> (Waker, Clock) {
         (self.endpoint.transport().waker(), self.master.clock)
@@ -86,9 +91,9 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
     ///
     /// # Errors
     /// What ends the job: the sink's error, a task that failed where that is to end it, nobody left to compute.
-    pub(in super::super) fn stream<T: Iterator<Item = I> + Send + 'scope, S: Sink<O> + 'scope>(
+    pub(in super::super) fn stream<S: Sink<O> + 'scope>(
         &mut self,
-        source: &mut TaskSource<'scope, 'env, T>,
+        source: &mut dyn Source<I>,
         delivery: &mut Delivery<'scope, 'env, O, S>,
     ) -> Result<()> {
         self.master.state.begin(source.left(), self.master.clock.now());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::delivery::{Deliver, Delivery, NoDelivery, Sink};
 use super::super::task_runner::{Command, Outcome, TaskRunner};
-use super::super::task_source::TaskSource;
+use super::super::task_source::Source;
 use super::MasterRank;
 use crate::comm::message::Message;
 use crate::error::Result;
@@ -108,34 +108,29 @@ impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, 
 }
 
 /// A stream of tasks.
-pub(super) struct Stream<'s, 'scope, 'env, I: Item, O: Item, T: Iterator<Item = I> + Send, S: Sink<O>> {
-    source: &'s mut TaskSource<'scope, 'env, T>,
+pub(super) struct Stream<'s, 'scope, 'env, I: Item, O: Item, S: Sink<O>> {
+    source: &'s mut dyn Source<I>,
     delivery: &'s mut Delivery<'scope, 'env, O, S>,
     /// Workers ask for chunks, and come before rank 0's own share, after a look at what has come.
     others_first: bool,
     is_over: bool,
 }
 
-impl<'s, 'scope, 'env, I, O, T, S> Stream<'s, 'scope, 'env, I, O, T, S>
+impl<'s, 'scope, 'env, I, O, S> Stream<'s, 'scope, 'env, I, O, S>
 where
     I: Item,
     O: Item,
-    T: Iterator<Item = I> + Send,
     S: Sink<O>,
 {
-    pub(super) fn new(
-        source: &'s mut TaskSource<'scope, 'env, T>,
-        delivery: &'s mut Delivery<'scope, 'env, O, S>,
-    ) -> Self {
+    pub(super) fn new(source: &'s mut dyn Source<I>, delivery: &'s mut Delivery<'scope, 'env, O, S>) -> Self {
         Stream { source, delivery, others_first: false, is_over: false }
     }
 }
 
-impl<'scope, I, O, T, S> Step<I, O> for Stream<'_, 'scope, '_, I, O, T, S>
+impl<'scope, I, O, S> Step<I, O> for Stream<'_, 'scope, '_, I, O, S>
 where
     I: Item,
     O: Item,
-    T: Iterator<Item = I> + Send + 'scope,
     S: Sink<O> + 'scope,
 {
     fn delivery(&mut self) -> &mut dyn Deliver<O> {
@@ -183,11 +178,10 @@ where
     }
 }
 
-impl<'scope, I, O, T, S> Stream<'_, 'scope, '_, I, O, T, S>
+impl<'scope, I, O, S> Stream<'_, 'scope, '_, I, O, S>
 where
     I: Item,
     O: Item,
-    T: Iterator<Item = I> + Send + 'scope,
     S: Sink<O> + 'scope,
 {
     fn has_ended(&self, master: &MasterRank<I, O>) -> bool {

@@ -3,7 +3,7 @@
 use super::super::failure_detector::Loss;
 use super::super::messages::{Lost, ToWorker};
 use super::super::state::LastActivity;
-use super::super::task_source::TaskSource;
+use super::super::task_source::Source;
 use super::MasterRank;
 use super::dispatch::Packed;
 use crate::error::Result;
@@ -15,7 +15,7 @@ use crate::wire::Item;
 /// members would wait for the last byte.
 const MOST_BYTES: usize = 1 << 20;
 
-impl<'scope, 'env, I: Item, O: Item> MasterRank<I, O> {
+impl<I: Item, O: Item> MasterRank<I, O> {
     /// Puts the workers under `count` sub-masters, which do no tasks from then on: parts of equal size, each under its
     /// first rank. With fewer than two workers for each there are fewer; with none, nothing happens.
     pub(super) fn split(&mut self, count: usize, why: &str, out: &mut Outgoing<'_>) -> Result<()> {
@@ -38,9 +38,9 @@ impl<'scope, 'env, I: Item, O: Item> MasterRank<I, O> {
     }
 
     /// Fills up what the sub-master `leader` may hold. Returns whether anything was given.
-    pub(super) fn serve_group<T: Iterator<Item = I> + Send + 'scope>(
+    pub(super) fn serve_group(
         &mut self,
-        source: &mut TaskSource<'scope, 'env, T>,
+        source: &mut dyn Source<I>,
         leader: usize,
         (ahead, most): (u32, u64),
         out: &mut Outgoing<'_>,

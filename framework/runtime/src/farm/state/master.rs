@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use armature_planner::farm::{ChunkDone, Supply as Remaining};
 
-use super::super::builder::Options;
 use super::super::messages::{Attach, ChunkHeader, Lead, Payload, ResultHeader};
+use super::super::options::Options;
 use super::super::resequencer::Resequencer;
 use super::super::summary::RankReport;
 use super::super::traffic::{ENOUGH_BYTES, TrafficStats};

@@ -1,0 +1,359 @@
+//! Runs of farms whose tasks, or whose sink, make tasks: rank 0's side.
+
+use std::ops::Range;
+use std::thread::Scope;
+
+use super::builder::Farm;
+use super::explore::{Explored, More, Part};
+use super::master::run::MasterRun;
+use super::options::Options;
+use super::outcome::{Answer, FailedTask, Flow, answer};
+use super::result_journal::Kind;
+use super::run::Script;
+use super::summary::Summary;
+use super::worklist::{Order, Worklist, WorklistSource};
+use crate::error::Result;
+use crate::session::Session;
+use crate::wire::{Codec, Item, Movable};
+
+impl<I: Item, O: Item> Farm<'_, I, O> {
+    /// As [`for_each`](Farm::for_each), but the sink may add tasks: `first` are done, then those that it has given to the
+    /// [`More`], in the order in which it gave them, until it has had all results and gives no more.
+    ///
+    /// Results come in the order of the tasks, and what they make waits for those before them; with
+    /// [`unordered`](Farm::unordered) it does not, but the tasks' numbers differ from run to run, and there can be no
+    /// [`journal`](Farm::journal). With one, the sink must make the same tasks from the same results. Tasks that wait are in memory on
+    /// rank 0. Where they become very many, let [tasks make tasks](Farm::exploring): these are done depth first.
+    ///
+    /// # Errors
+    /// As [`for_each`](Farm::for_each).
+    ///
+    /// ```
+    /// use std::collections::BTreeSet;
+    ///
+    /// use armature::farm::Farm;
+    ///
+    /// // Which numbers can be reached from 1 by doubling and by taking 5 away?
+    /// let reached = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let mut reached = BTreeSet::from([1]);
+    ///     let mut farm = Farm::new("steps", |n: i32| [2 * n, n - 5]);
+    ///     farm.worklist(session, [1], |_, next, more| {
+    ///         more.extend(next.unwrap().into_iter().filter(|n| (0..50).contains(n) && reached.insert(*n)));
+    ///     })?;
+    ///     Ok(reached)
+    /// })?;
+    /// assert_eq!(reached.len(), 39);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn worklist<R: Flow>(
+        &mut self,
+        session: &Session,
+        first: impl IntoIterator<Item = I> + Movable,
+        mut sink: impl FnMut(u64, Result<O, FailedTask>, &mut More<I>) -> R + Movable,
+    ) -> Result<Option<Summary>> {
+        let list = Worklist::new();
+        let mut more = More::new();
+        let sink = {
+            let list = list.clone();
+            move |number, result: Result<O, FailedTask>| {
+                let answer = answer(sink(number, result, &mut more));
+                list.add(more.take());
+                answer
+            }
+        };
+        let kind = Kind::Stream;
+        let script = Work { first, list, sink, kind, order: Order::OldestFirst, on_take: |_, _, _| () };
+        self.run(session, self.options.clone(), "worklist", script)
+    }
+}
+
+impl<I: Item, O: Item> Farm<'_, Part<I>, Explored<I, O>> {
+    /// Does the tasks `roots` and all that they make, and hands the results to `sink`, each exactly once, as they come.
+    ///
+    /// Each rank goes into the depth from the task that it has, for some milliseconds, and hands back what it did not come to. So
+    /// what waits on rank 0 is about what a serial search into the depth keeps open, times the number of ranks.
+    ///
+    /// A task that failed at every attempt comes as a [`FailedTask`], and what it would have made is not done. With a
+    /// [`journal`](Farm::journal) a job that is started again hands the results that it has to the sink first and goes on from
+    /// there; of tasks that ended processes it knows nothing.
+    ///
+    /// Returns a [`Summary`] on rank 0 and `None` on the others.
+    ///
+    /// # Errors
+    /// As [`for_each`](Farm::for_each).
+    pub fn explore<R: Flow>(
+        &mut self,
+        session: &Session,
+        roots: impl IntoIterator<Item = I> + Movable,
+        mut sink: impl FnMut(Result<O, FailedTask>) -> R + Movable,
+    ) -> Result<Option<Summary>> {
+        let options = Options { ordered: false, ..self.options.clone() };
+        self.search(session, options, "explore", roots, move |explored| match explored {
+            Ok((_, results)) => {
+                let mut answers = results.into_iter().map(|result| answer(sink(Ok(result))));
+                answers.find(Answer::is_break).unwrap_or(Answer::Continue(()))
+            }
+            Err(failed) => answer(sink(Err(failed))),
+        })
+    }
+
+    /// The same, and returns all results in the order in which the serial program finds them: that of a task, then those of the
+    /// tasks that it made, one after the other with what they made. On rank 0, or on every rank with
+    /// [`on_all_ranks`](Farm::on_all_ranks); `None` on the others.
+    ///
+    /// # Errors
+    /// As [`explore`](Farm::explore); here a task that failed at every attempt always ends the job.
+    ///
+    /// ```
+    /// use armature::farm::Farm;
+    ///
+    /// let words = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let mut farm = Farm::exploring("words", |word: &String, more| {
+    ///         if word.len() < 2 {
+    ///             more.extend(["a", "b"].map(|letter| format!("{word}{letter}")));
+    ///         }
+    ///         word.clone()
+    ///     });
+    ///     Ok(farm.explore_in_order(session, [String::new()])?.map(|(words, _)| words))
+    /// })?;
+    /// assert_eq!(words.unwrap(), ["", "a", "aa", "ab", "b", "ba", "bb"]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn explore_in_order(
+        &mut self,
+        session: &Session,
+        roots: impl IntoIterator<Item = I> + Movable,
+    ) -> Result<Option<(Vec<O>, Summary)>> {
+        let options = Options { fail_fast: true, ordered: false, ..self.options.clone() };
+        let mut tree = SearchTree::default();
+        let summary = self.search(session, options, "explore_in_order", roots, |explored| {
+            if let Ok((place, results)) = explored {
+                tree.add(place, results);
+            }
+            Answer::Continue(())
+        })?;
+        let all = summary.map(|summary| (tree.into_serial_order(), summary));
+        if !self.options.on_all_ranks {
+            return Ok(all);
+        }
+        let farm = format!("the farm {:?}", self.name);
+        session.share(&farm, &Codec::of_type(), all, |error| error.in_farm(&self.name)).map(Some)
+    }
+
+    /// Explores from `roots` on. `sink` gets the results of a part of the tree with its place.
+    fn search(
+        &mut self,
+        session: &Session,
+        options: Options,
+        method: &str,
+        roots: impl IntoIterator<Item = I> + Send,
+        mut sink: impl FnMut(Result<(Place, Vec<O>), FailedTask>) -> Answer + Send,
+    ) -> Result<Option<Summary>> {
+        let list = Worklist::new();
+        let sink = {
+            let list = list.clone();
+            move |_, explored: Result<Explored<I, O>, FailedTask>| match explored {
+                Ok(explored) => sink(Ok(settle(&list, explored))),
+                Err(failed) => sink(Err(failed)),
+            }
+        };
+        let first = std::iter::once(roots).flat_map(|roots| {
+            let roots: Vec<I> = roots.into_iter().collect();
+            roots.into_iter().rev().map(|task| Part::new(task, false))
+        });
+        let (kind, order) = (Kind::Exploration, Order::NewestFirst);
+        let script = Work { first, list, sink, kind, order, on_take: Part::take };
+        self.run(session, options, method, script)
+    }
+}
+
+/// A part of a tree has been done: what its rank did not come to waits from now on.
+fn settle<I, O>(list: &Worklist<Part<I>>, explored: Explored<I, O>) -> (Place, Vec<O>) {
+    let Explored { number, results, rest, alone } = explored;
+    list.remove(number);
+    // The first is to be taken first.
+    let below = list.add(rest.into_iter().rev().map(|task| Part::new(task, alone)));
+    (Place { number, below }, results)
+}
+
+/// Tasks from a worklist.
+struct Work<I, T, S> {
+    first: T,
+    list: Worklist<I>,
+    sink: S,
+    kind: Kind,
+    order: Order,
+    on_take: fn(&mut I, u64, bool),
+}
+
+impl<I, O, T, S> Script<I, O> for Work<I, T, S>
+where
+    I: Item,
+    O: Item,
+    T: IntoIterator<Item = I> + Send,
+    S: FnMut(u64, Result<O, FailedTask>) -> Answer + Send,
+{
+    fn play<'scope, 'env, 'w: 'scope, 'f: 'scope>(
+        self,
+        run: &mut MasterRun<'_, 'scope, 'env, 'w, 'f, I, O>,
+        scope: &'scope Scope<'scope, 'env>,
+    ) -> Result<usize>
+    where
+        Self: 'scope,
+    {
+        let Work { first, list, sink, kind, order, on_take } = self;
+        run.master.open_journal(kind)?;
+        run.master.streaming = true;
+        let first = run.beside(|| first.into_iter().collect::<Vec<I>>())?;
+        list.add(first);
+        let mut source = WorklistSource::new(list, order, on_take, run.ranks());
+        let mut delivery = run.delivery(scope, sink, false)?;
+        run.stream(&mut source, &mut delivery)?;
+        Ok(1)
+    }
+}
+
+/// Where a part of a tree hangs: its number, and those of the parts that it made, which are to be taken from the last to the first.
+struct Place {
+    number: u64,
+    below: Range<u64>,
+}
+
+/// Parts of a tree, as they come.
+struct SearchTree<O> {
+    /// By their numbers.
+    parts: Vec<(Range<u64>, Vec<O>)>,
+    /// How many roots there are: the numbers before the first that a part made.
+    roots: Option<u64>,
+}
+
+impl<O> Default for SearchTree<O> {
+    fn default() -> Self {
+        SearchTree { parts: Vec::new(), roots: None }
+    }
+}
+
+impl<O> SearchTree<O> {
+    fn add(&mut self, Place { number, below }: Place, results: Vec<O>) {
+        // The parts that come first are made of roots, and what the first of them makes comes behind all roots.
+        self.roots.get_or_insert(below.start);
+        let index = number as usize;
+        if self.parts.len() <= index {
+            self.parts.resize_with(index + 1, || (0..0, Vec::new()));
+        }
+        self.parts[index] = (below, results);
+    }
+
+    fn into_serial_order(mut self) -> Vec<O> {
+        let mut open: Vec<u64> = (0..self.roots.unwrap_or(0)).collect();
+        let mut all = Vec::new();
+        while let Some((below, mut results)) =
+            open.pop().and_then(|number| self.parts.get_mut(number as usize)).map(std::mem::take)
+        {
+            all.append(&mut results);
+            open.extend(below);
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::task_source::{Source, Wanted};
+    use super::*;
+
+    /// A sequence that looks random.
+    struct Dice(u64);
+
+    impl Dice {
+        fn below(&mut self, n: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as usize % n
+        }
+    }
+
+    /// A node of a tree: its path, and how many levels are below it.
+    type Node = (String, usize);
+
+    fn below((path, depth): &Node) -> Vec<Node> {
+        let mixed = path.bytes().fold(7u32, |mixed, byte| mixed.wrapping_mul(0x0100_0193) ^ u32::from(byte));
+        let count = if *depth == 0 { 0 } else { (mixed >> 9) % 5 };
+        (0..count).map(|n| (format!("{path}{n}"), depth - 1)).collect()
+    }
+
+    fn serial(node: &Node, found: &mut Vec<String>) {
+        found.push(node.0.clone());
+        below(node).iter().for_each(|node| serial(node, found));
+    }
+
+    /// A worker that goes on for some nodes.
+    fn explore(part: Part<Node>, dice: &mut Dice) -> Explored<Node, String> {
+        let (number, mut open) = (part.number(), vec![part.task]);
+        let (mut results, most) = (Vec::new(), 1 + dice.below(6));
+        while results.len() < most
+            && let Some(node) = open.pop()
+        {
+            open.extend(below(&node).into_iter().rev());
+            results.push(node.0);
+        }
+        open.reverse();
+        Explored { number, results, rest: open, alone: false }
+    }
+
+    fn new_list(roots: &[Node]) -> Worklist<Part<Node>> {
+        let list = Worklist::new();
+        list.add(roots.iter().rev().map(|node| Part::new(node.clone(), false)));
+        list
+    }
+
+    /// Ranks take parts and hand them back in any order, or die with them; the job is killed now and then and begins with what its
+    /// journal has.
+    #[test]
+    fn whatever_happens_the_tree_is_found_in_the_serial_order() {
+        let roots: Vec<Node> = ["r", "s", "t", "u"].map(|root| (root.to_string(), 6)).to_vec();
+        let mut expected = Vec::new();
+        roots.iter().for_each(|root| serial(root, &mut expected));
+        assert!(expected.len() > 100, "{} nodes", expected.len());
+        for seed in 1..200 {
+            let mut dice = Dice(seed);
+            let mut journal: Vec<(u64, Vec<String>, Vec<Node>)> = Vec::new();
+            loop {
+                let list = new_list(&roots);
+                let mut source = WorklistSource::new(list.clone(), Order::NewestFirst, Part::take, 3);
+                let mut tree = SearchTree::default();
+                let mut held: Vec<Part<Node>> = Vec::new();
+                let mut is_killed = false;
+                for (number, results, rest) in journal.clone() {
+                    let (place, results) = settle(&list, Explored { number, results, rest, alone: false });
+                    tree.add(place, results);
+                }
+                while !(is_killed || source.has_ended() && held.is_empty()) {
+                    let most = source.share().min(1 + dice.below(4) as u64);
+                    held.extend(source.draw(Wanted { most, bytes: u64::MAX, step: 1 }).unwrap());
+                    while held.len() > dice.below(8) {
+                        let part = held.swap_remove(dice.below(held.len()));
+                        if dice.below(10) == 0 {
+                            // Its rank has died: it goes to another one.
+                            held.push(part);
+                            break;
+                        }
+                        let Explored { number, results, rest, alone } = explore(part, &mut dice);
+                        journal.push((number, results.clone(), rest.clone()));
+                        let (place, results) = settle(&list, Explored { number, results, rest, alone });
+                        tree.add(place, results);
+                    }
+                    is_killed = dice.below(60) == 0;
+                }
+                if !is_killed {
+                    assert_eq!(tree.into_serial_order(), expected, "seed {seed}");
+                    break;
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_tree_without_roots_has_no_results() {
+        assert!(SearchTree::<u8>::default().into_serial_order().is_empty());
+    }
+}

@@ -1,0 +1,87 @@
+//! How a farm hands its tasks out, as it was written down.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use armature_planner::farm::Chunking;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::{Balance, Config};
+
+/// How a farm hands its tasks out.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) chunking: Chunking,
+    pub(crate) ordered: bool,
+    pub(crate) retries: u32,
+    pub(crate) fail_fast: bool,
+    pub(crate) dedicated: bool,
+    pub(crate) ahead: Option<u32>,
+    pub(crate) task_limit: Option<Duration>,
+    pub(crate) silence: Option<Duration>,
+    pub(crate) journal: Option<(PathBuf, Vec<u8>)>,
+    /// Not an option: this farm object has been run.
+    pub(crate) ran_before: bool,
+    pub(crate) workers: Option<usize>,
+    pub(crate) sub_masters: Option<usize>,
+    pub(crate) balance: Option<Balance>,
+    pub(crate) window_bytes: Option<usize>,
+    pub(crate) on_all_ranks: bool,
+}
+
+/// A worker with a thread that communicates is dead after this time without a sign of life, unless another is set.
+const SILENCE: Duration = Duration::from_secs(10);
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            chunking: Chunking::Auto,
+            ordered: true,
+            retries: 1,
+            fail_fast: false,
+            dedicated: false,
+            ahead: None,
+            task_limit: None,
+            silence: None,
+            workers: None,
+            sub_masters: None,
+            balance: None,
+            window_bytes: None,
+            on_all_ranks: false,
+            journal: None,
+            ran_before: false,
+        }
+    }
+}
+
+impl Options {
+    /// How long a worker may be silent.
+    pub(crate) fn silence(&self, config: &Config) -> Duration {
+        self.silence.unwrap_or(SILENCE.min(config.peer_limit))
+    }
+
+    /// Whether these options can be used, by this method of a farm.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if not, with the option.
+    pub(crate) fn check(&self, method: &str) -> Result<()> {
+        let text = if self.on_all_ranks && !["collect", "explore_in_order"].contains(&method) {
+            let other = if method == "explore" { "explore_in_order" } else { "collect" };
+            format!(
+                "the option on_all_ranks is set, but {method} gives results to rank 0 alone; {other} can give them to all"
+            )
+        } else if method == "worklist" && self.journal.is_some() && !self.ordered {
+            "unordered and journal are both set, but what the sink adds to an unordered worklist is numbered in another way \
+             in every run"
+                .to_string()
+        } else if self.workers == Some(0) {
+            "workers is 0, expected at least 1".to_string()
+        } else if self.task_limit.is_some() && self.sub_masters.is_some_and(|count| count > 0) {
+            "sub_masters and task_limit are both set, but with a limit for tasks there are no sub-masters"
+                .to_string()
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Config, text))
+    }
+}

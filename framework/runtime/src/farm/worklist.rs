@@ -1,0 +1,219 @@
+//! Tasks that wait on rank 0 while results add more of them.
+//!
+//! The sink adds tasks where it runs, the master takes them where it hands them out: both share the list. It has ended for good
+//! when it is empty, nobody has a task of it, and the sink has had every result.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::task_source::{Source, Wanted};
+use crate::error::Result;
+use crate::wire::{Item, weigh};
+
+/// Which of the tasks that wait is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// The one that has waited longest.
+    OldestFirst,
+    /// The one that came last: the list stays as short as a search that goes into the depth keeps it.
+    NewestFirst,
+}
+
+/// Told of a task that is handed out: its number, and whether fewer tasks wait than would keep all ranks busy.
+type OnTake<I> = fn(&mut I, u64, bool);
+
+struct Tasks<I> {
+    waiting: BTreeMap<u64, I>,
+    /// The number of the next task that is added.
+    next: u64,
+}
+
+/// See the module's page.
+pub(super) struct Worklist<I> {
+    tasks: Arc<Mutex<Tasks<I>>>,
+}
+
+impl<I> Clone for Worklist<I> {
+    fn clone(&self) -> Self {
+        Worklist { tasks: self.tasks.clone() }
+    }
+}
+
+impl<I> Worklist<I> {
+    pub(super) fn new() -> Self {
+        Worklist { tasks: Arc::new(Mutex::new(Tasks { waiting: BTreeMap::new(), next: 0 })) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tasks<I>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds tasks. Returns their numbers, which count up.
+    pub(super) fn add(&self, more: impl IntoIterator<Item = I>) -> Range<u64> {
+        let Tasks { waiting, next } = &mut *self.lock();
+        let first = *next;
+        for task in more {
+            waiting.insert(*next, task);
+            *next += 1;
+        }
+        first..*next
+    }
+
+    /// A task that is known to be done does not wait any more.
+    pub(super) fn remove(&self, number: u64) {
+        self.lock().waiting.remove(&number);
+    }
+}
+
+/// A worklist as the master takes tasks from it.
+pub(super) struct WorklistSource<I> {
+    list: Worklist<I>,
+    order: Order,
+    on_take: OnTake<I>,
+    ranks: u64,
+    taken: u64,
+    held: bool,
+    stopped: bool,
+}
+
+impl<I> WorklistSource<I> {
+    /// What `list` has, for the `ranks` of a job.
+    pub(super) fn new(list: Worklist<I>, order: Order, on_take: OnTake<I>, ranks: usize) -> Self {
+        let ranks = ranks.max(1) as u64;
+        WorklistSource { list, order, on_take, ranks, taken: 0, held: false, stopped: false }
+    }
+
+    fn waiting(&self) -> u64 {
+        if self.held || self.stopped { 0 } else { self.list.lock().waiting.len() as u64 }
+    }
+}
+
+impl<I: Item> Source<I> for WorklistSource<I> {
+    fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    fn has_ended(&self) -> bool {
+        self.waiting() == 0
+    }
+
+    fn end(&mut self) {
+        self.stopped = true;
+    }
+
+    /// Each of them may become many.
+    fn left(&self) -> (u64, bool) {
+        (self.waiting(), false)
+    }
+
+    fn to_share(&self) -> (u64, bool) {
+        (self.waiting(), true)
+    }
+
+    /// Half of an even share of what waits: what is made of it comes back, and the others need something meanwhile.
+    fn share(&self) -> u64 {
+        (self.waiting() / (2 * self.ranks)).max(1)
+    }
+
+    fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    fn leaves_the_core(&self) -> bool {
+        true
+    }
+
+    fn advance(&mut self) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn draw(&mut self, wanted: Wanted) -> Result<Vec<I>> {
+        let mut drawn = Vec::new();
+        if self.held || self.stopped {
+            return Ok(drawn);
+        }
+        let Tasks { waiting, .. } = &mut *self.list.lock();
+        // Not one for each rank to do and one to hold ahead.
+        let scarce = (waiting.len() as u64) < 2 * self.ranks;
+        let mut weight = 0;
+        while (drawn.len() as u64) < wanted.most && weight < wanted.bytes {
+            let next = match self.order {
+                Order::OldestFirst => waiting.pop_first(),
+                Order::NewestFirst => waiting.pop_last(),
+            };
+            let Some((number, mut task)) = next else { break };
+            (self.on_take)(&mut task, number, scarce);
+            if drawn.len().is_multiple_of(wanted.step) {
+                weight += (weigh(std::slice::from_ref(&task)) * wanted.step) as u64;
+            }
+            drawn.push(task);
+        }
+        self.taken += drawn.len() as u64;
+        Ok(drawn)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(order: Order, tasks: Range<u64>) -> (Worklist<u64>, WorklistSource<u64>) {
+        let list = Worklist::new();
+        list.add(tasks);
+        // Odd where tasks were scarce.
+        let source = WorklistSource::new(
+            list.clone(),
+            order,
+            |task, _, scarce| *task = *task * 2 + u64::from(scarce),
+            2,
+        );
+        (list, source)
+    }
+
+    fn draw(source: &mut WorklistSource<u64>, most: u64) -> Vec<u64> {
+        source.draw(Wanted { most, bytes: u64::MAX, step: 1 }).unwrap()
+    }
+
+    #[test]
+    fn what_is_added_comes_in_order() {
+        let (list, mut source) = source(Order::OldestFirst, 0..6);
+        assert_eq!(draw(&mut source, 2), [0, 2]);
+        assert_eq!(list.add([6, 7]), 6..8);
+        assert_eq!((source.left(), source.to_share(), source.share()), ((6, false), (6, true), 1));
+        assert_eq!((draw(&mut source, 9), source.has_ended()), (vec![4, 6, 8, 10, 12, 14], true));
+        list.add([8]);
+        assert!(!source.has_ended(), "more may always come");
+        assert_eq!((draw(&mut source, 9), source.taken()), (vec![17], 9));
+    }
+
+    #[test]
+    fn the_newest_comes_first_and_nobody_takes_all() {
+        let (list, mut source) = source(Order::NewestFirst, 0..80);
+        assert_eq!((source.share(), draw(&mut source, 2)), (20, vec![158, 156]));
+        list.add([90]);
+        assert_eq!(draw(&mut source, 1), [180]);
+    }
+
+    #[test]
+    fn wide_tasks_come_one_by_one() {
+        let list = Worklist::new();
+        list.add([vec![0u8; 500], vec![0; 500]]);
+        let mut source = WorklistSource::new(list, Order::OldestFirst, |_, _, _| (), 2);
+        let wanted = Wanted { most: 9, bytes: 100, step: 1 };
+        assert_eq!([1, 1, 0].map(|_| source.draw(wanted).unwrap().len()), [1, 1, 0]);
+    }
+
+    #[test]
+    fn nothing_comes_as_long_as_it_is_held_nor_what_is_known_to_be_done() {
+        let (list, mut source) = source(Order::NewestFirst, 0..3);
+        source.hold(true);
+        assert!(source.has_ended() && draw(&mut source, 3).is_empty());
+        list.remove(2);
+        source.hold(false);
+        assert_eq!(draw(&mut source, 3), [3, 1]);
+        list.add([5]);
+        source.end();
+        assert!(source.has_ended() && draw(&mut source, 3).is_empty());
+    }
+}
