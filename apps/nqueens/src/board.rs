@@ -1,0 +1,93 @@
+//! Boards with some queens, and the serial search.
+
+use serde::{Deserialize, Serialize};
+
+/// The largest board: with one more row a search takes months.
+pub const LARGEST: u32 = 20;
+
+/// How many ways there are on boards of 0, 1, 2 … rows (sequence A000170 of the On-Line Encyclopedia of Integer Sequences).
+pub const KNOWN: [u64; LARGEST as usize + 1] = [
+    1,
+    1,
+    0,
+    0,
+    2,
+    10,
+    4,
+    40,
+    92,
+    352,
+    724,
+    2_680,
+    14_200,
+    73_712,
+    365_596,
+    2_279_184,
+    14_772_512,
+    95_815_104,
+    666_090_624,
+    4_968_057_848,
+    39_029_188_884,
+];
+
+/// Queens in the first rows of a board, none of which attacks another: the places of the next row that each kind of line takes, one
+/// bit for each column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Board {
+    size: u32,
+    columns: u32,
+    falling: u32,
+    rising: u32,
+}
+
+impl Board {
+    /// An empty board of `size` rows, at most [`LARGEST`].
+    pub fn new(size: u32) -> Self {
+        Board { size, columns: 0, falling: 0, rising: 0 }
+    }
+
+    /// Rows without a queen.
+    pub fn rows_left(&self) -> u32 {
+        self.size - self.columns.count_ones()
+    }
+
+    /// The boards with one queen more, in the next row, from the right to the left.
+    pub fn next(self) -> impl Iterator<Item = Board> {
+        let all = (1 << self.size) - 1;
+        let mut free = all & !(self.columns | self.falling | self.rising);
+        std::iter::from_fn(move || {
+            let place = free & free.wrapping_neg();
+            free ^= place;
+            (place != 0).then_some(Board {
+                columns: self.columns | place,
+                falling: (self.falling | place) >> 1,
+                rising: (self.rising | place) << 1 & all,
+                ..self
+            })
+        })
+    }
+
+    /// In how many ways queens can be placed in the rows that are left.
+    pub fn count(self) -> u64 {
+        if self.rows_left() == 0 { 1 } else { self.next().map(Board::count).sum() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_boards_have_as_many_ways_as_is_known() {
+        for (size, known) in (1..).zip(&KNOWN[1..11]) {
+            assert_eq!(Board::new(size).count(), *known, "{size} rows");
+        }
+    }
+
+    #[test]
+    fn a_queen_takes_her_lines() {
+        let first: Vec<Board> = Board::new(4).next().collect();
+        assert_eq!(first.iter().map(|board| board.next().count()).collect::<Vec<_>>(), [2, 1, 1, 2]);
+        assert!(first.iter().all(|board| board.rows_left() == 3));
+    }
+}

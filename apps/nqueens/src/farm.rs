@@ -1,0 +1,37 @@
+//! The search as a farm: the whole of the parallel program.
+
+use std::path::Path;
+
+use armature::farm::{Farm, Summary};
+use armature::{BoxError, Session};
+use armature_apps::farm::FarmArgs;
+
+use crate::board::Board;
+
+/// Counts the ways on a board of `size` rows. A task with at most `serial` rows left is done at once, others make a task of each
+/// board with one queen more. Rank 0 gets the number.
+///
+/// # Errors
+/// Those of the farm.
+pub fn count(
+    session: &Session,
+    size: u32,
+    serial: u32,
+    options: &FarmArgs,
+    journal: Option<&Path>,
+) -> Result<Option<(u64, Summary)>, BoxError> {
+    let farm = Farm::try_exploring("queens", move |board: &Board, more| {
+        if board.rows_left() <= serial {
+            return Ok(board.count());
+        }
+        more.extend(board.next());
+        Ok(0)
+    });
+    let mut farm = options.set_up(session, farm).fail_fast();
+    if let Some(file) = journal {
+        farm = farm.journal(file, format!("{size} rows, {serial} at once"));
+    }
+    let mut ways = 0;
+    let summary = farm.explore(session, [Board::new(size)], |found| ways += found.unwrap_or(0))?;
+    Ok(summary.map(|summary| (ways, summary)))
+}

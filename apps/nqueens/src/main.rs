@@ -1,0 +1,7 @@
+//! The `nqueens` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    nqueens::cli::main()
+}

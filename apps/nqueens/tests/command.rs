@@ -1,0 +1,75 @@
+//! The `nqueens` command as a user runs it: on threads and under mpirun.
+
+use std::fs;
+use std::process::Command;
+
+use armature_tests::mpirun::Job;
+use armature_tests::program::{fails, outlives_its_reader, succeeds};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_nqueens");
+
+fn nqueens(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments);
+    command
+}
+
+#[test]
+fn every_number_of_ranks_and_way_to_hand_out_counts_the_same() {
+    for more in [
+        &[][..],
+        &["--ranks", "2", "--serial-rows", "0"],
+        &["--ranks", "3", "--serial-rows", "5", "--chunking", "ss"],
+        &["--ranks", "3", "--dedicated-master", "--chunking", "static"],
+        &["--ranks", "4", "--chunking", "7", "--request-ahead", "2"],
+    ] {
+        let run = succeeds(&mut nqueens(&[&["10", "--check", "--summary"], more].concat()));
+        assert_eq!(run.printed.trim(), "724", "{more:?}");
+        assert!(
+            run.messages.contains("farm queens: ") && run.messages.contains("10 rows in"),
+            "{}",
+            run.messages
+        );
+    }
+}
+
+#[test]
+fn a_search_that_was_killed_counts_what_is_missing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("queens.journal");
+    let kept = [
+        "11",
+        "--ranks",
+        "2",
+        "--serial-rows",
+        "4",
+        "--check",
+        "--summary",
+        "--journal",
+        path.to_str().unwrap(),
+    ];
+    let first = succeeds(&mut nqueens(&kept));
+    assert!(!first.messages.contains("known from the journal"), "{}", first.messages);
+    // Half of it, as when the job was killed in the middle.
+    let whole = fs::metadata(&path).unwrap().len();
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(whole / 2).unwrap();
+    let again = succeeds(&mut nqueens(&kept));
+    assert_eq!(again.printed.trim(), "2680");
+    assert!(again.messages.contains("known from the journal"), "{}", again.messages);
+    let other = fails(&mut nqueens(&["10", "--serial-rows", "4", "--journal", path.to_str().unwrap()]));
+    assert!(
+        other.contains("10 rows") || other.contains("fingerprint") || other.contains("another"),
+        "{other}"
+    );
+}
+
+#[test]
+fn ranks_are_processes_under_mpirun() {
+    let outcome = Job::new(PROGRAM, 3).arg("11").arg("--serial-rows").arg("5").arg("--check").succeeds();
+    assert_eq!(outcome.stdout.trim(), "2680", "{outcome}");
+}
+
+#[test]
+fn it_goes_on_without_its_reader() {
+    outlives_its_reader(|| nqueens(&["8", "--ranks", "2", "--summary"]));
+}
