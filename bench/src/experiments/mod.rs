@@ -3,6 +3,7 @@
 mod chain_tuning;
 mod farm_deaths;
 mod farm_efficiency;
+mod farm_explore;
 mod farm_overhead;
 mod farm_policies;
 mod farm_simgrid;
@@ -49,6 +50,7 @@ pub const ALL: &[Experiment] = &[
     remap_cost::EXPERIMENT,
     farm_overhead::EXPERIMENT,
     farm_efficiency::EXPERIMENT,
+    farm_explore::EXPERIMENT,
     farm_deaths::EXPERIMENT,
     farm_simgrid::EXPERIMENT,
     farm_workers::EXPERIMENT,

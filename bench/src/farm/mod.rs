@@ -6,5 +6,6 @@ pub mod mortal;
 pub mod simulated;
 pub mod subject;
 pub mod tiny;
+pub mod tree;
 
 pub use armature_bench_simulated::tasks;

@@ -1,0 +1,48 @@
+"""A search of a tree through mpi4py.futures: rank 0 submits what results make, the others do the tasks.
+
+mpirun -n 2 python tree.py ROOTS DEPTH STEPS SECONDS_PER_STEP NODES prints `result seconds S`. It is the tree of
+`bench/src/farm/tree.rs`; a task keeps its core busy for as long as it takes there.
+"""
+
+import sys
+import time
+from concurrent.futures import FIRST_COMPLETED, wait
+
+from mpi4py import MPI
+from mpi4py.futures import MPICommExecutor
+
+MASK = (1 << 64) - 1
+
+
+def mix(number):
+    number = (number + 0x9E3779B97F4A7C15) & MASK
+    number = ((number ^ number >> 30) * 0xBF58476D1CE4E5B9) & MASK
+    number = ((number ^ number >> 27) * 0x94D049BB133111EB) & MASK
+    return number ^ number >> 31
+
+
+def search(number, depth, steps, seconds_per_step):
+    end = time.perf_counter() + (number >> 32) % (2 * steps) * seconds_per_step
+    below = [(mix(number ^ child), depth - 1) for child in range(number % 5 if depth else 0)]
+    while time.perf_counter() < end:
+        pass
+    return below
+
+
+with MPICommExecutor(MPI.COMM_WORLD, root=0) as executor:
+    if executor is not None:
+        roots, depth, steps, nodes = (int(sys.argv[at]) for at in (1, 2, 3, 5))
+        seconds_per_step = float(sys.argv[4])
+        executor.submit(mix, 1).result()
+        start = time.perf_counter()
+        open_tasks = {executor.submit(search, mix(root), depth, steps, seconds_per_step) for root in range(1, roots + 1)}
+        done = 0
+        while open_tasks:
+            ended, open_tasks = wait(open_tasks, return_when=FIRST_COMPLETED)
+            done += len(ended)
+            for task in ended:
+                for number, below in task.result():
+                    open_tasks.add(executor.submit(search, number, below, steps, seconds_per_step))
+        seconds = time.perf_counter() - start
+        assert done == nodes, f"{done} of {nodes} nodes"
+        print("result seconds", seconds)

@@ -1,0 +1,90 @@
+//! A search of a tree on two ranks that both compute, bound to two cores: tasks of 0.2 ms that make tasks, subtrees of very uneven
+//! size.
+//!
+//! One core by a plain recursion is what two can halve. By hand half of the roots go to each rank. mpi4py.futures submits the
+//! tasks that a result makes from its master, which does none itself; its tasks do not compute but keep their core busy for as
+//! long as ours take.
+
+use super::peers;
+use crate::{
+    Experiment, Mark, Outcome, Report, Table, Target,
+    burner::two_cores,
+    farm::{
+        chores::steps_in,
+        tree::{Searcher, Tree},
+    },
+    pairs::{Contestant, round_robin},
+    stats::{median, median_interval},
+    table::digits,
+    verdict::Interval,
+};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "farm-explore",
+    about: "a search of an uneven tree on two ranks: efficiency, against a static split and mpi4py",
+    needs: "mpirun of Open MPI, two cores that nobody else uses, mpi4py (ci/bench.sh installs it)",
+    run,
+};
+
+const ROUNDS: usize = 20;
+/// Mean length of a task, in seconds.
+const LENGTH: f64 = 0.2e-3;
+/// Some ten thousand nodes; the largest of the roots has a quarter of them, half of the roots two fifths.
+const ROOTS: u64 = 16;
+const DEPTH: u32 = 9;
+
+const FARM: &str = "armature";
+const HALVES: &str = "MPI by hand, half of the roots each";
+const SERIAL: &str = "one core, serially";
+const MPI4PY: &str = "mpi4py.futures";
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    two_cores()?;
+    let steps = if smoke { 100 } else { steps_in(LENGTH) as u64 };
+    let tree = Tree { roots: ROOTS, depth: DEPTH, steps };
+    let (nodes, all_steps, _) = tree.expected();
+    report.note(format!("{nodes} tasks of {:.0} steps on average", all_steps as f64 / nodes as f64));
+    let of = |name, searcher| Contestant::new(name, move || tree.measure(searcher));
+    let mut contestants =
+        vec![of(SERIAL, Searcher::Serial), of(HALVES, Searcher::Halves), of(FARM, Searcher::Farm)];
+    if report.wants("mpi4py") {
+        let seconds_per_step = LENGTH / steps_in(LENGTH);
+        contestants.push(Contestant::new(MPI4PY, move || {
+            peers::mpi4py_tree([ROOTS, DEPTH.into(), steps], seconds_per_step, nodes)
+        }));
+    }
+    let rounds = round_robin(report.rounds(ROUNDS), contestants)?;
+    let mut table = Table::new(&["who", "median [s]", "low", "high", "efficiency on two cores"]);
+    for (name, samples) in rounds.iter() {
+        let time = median_interval(samples);
+        let efficiency = rounds.ratio(SERIAL, name).filter(|_| name != SERIAL).map(halved);
+        table.row([
+            name.into(),
+            median(samples).into(),
+            time.low.into(),
+            time.high.into(),
+            efficiency.map(|efficiency| digits(efficiency.value, 3)).into(),
+        ]);
+    }
+    report.table("", &table)?;
+    if let Some(ratio) = rounds.ratio(SERIAL, FARM) {
+        let what = "efficiency, against one core";
+        report.mark(Mark::new(what, halved(ratio), "of two cores", Target::AtLeast(0.95)));
+    }
+    for (peer, least) in [(HALVES, 1.1), (MPI4PY, 1.5)] {
+        if let Some(ratio) = rounds.ratio(peer, FARM) {
+            report.mark(Mark::new(
+                &format!("against {peer}"),
+                ratio,
+                "times as fast",
+                Target::AtLeast(least),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Of two cores.
+fn halved(ratio: Interval) -> Interval {
+    Interval { value: ratio.value / 2.0, low: ratio.low / 2.0, high: ratio.high / 2.0 }
+}

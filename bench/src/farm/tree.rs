@@ -1,0 +1,214 @@
+//! A tree that nobody knows before it has been searched: tasks that make tasks, of uneven length, and subtrees of very uneven size.
+//!
+//! What is below a node follows from the node alone, so every program finds the same tree, in any order.
+
+use std::time::{Duration, Instant};
+
+use armature::farm::Farm;
+use armature::{Config, Progress};
+use mpi::{collective::CommunicatorCollectives, collective::SystemOperation, traits::Communicator};
+
+use crate::{
+    Outcome,
+    ranks::Launch,
+    toil::{advance, landing},
+};
+
+/// Children of a node, at most; with a mean of two a tree grows, and many of its branches end early.
+const MOST_CHILDREN: u64 = 5;
+
+/// What is searched.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tree {
+    /// How many roots there are.
+    pub roots: u64,
+    /// Nodes below each other, the root not counted.
+    pub depth: u32,
+    /// Mean length of a task, in steps.
+    pub steps: u64,
+}
+
+/// A node of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node {
+    number: u64,
+    depth: u32,
+}
+
+/// Who searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Searcher {
+    /// A plain recursion on one rank.
+    Serial,
+    /// By hand: half of the roots to each of two ranks, each with a plain recursion.
+    Halves,
+    /// The framework on two ranks.
+    Farm,
+}
+
+impl Tree {
+    /// The nodes where a search begins.
+    pub fn roots(self) -> impl Iterator<Item = Node> {
+        (1..=self.roots).map(move |number| Node { number: mix(number), depth: self.depth })
+    }
+
+    /// How many nodes there are, how many steps their tasks have, and the sum of their results.
+    pub fn expected(self) -> (u64, u64, u64) {
+        let mut open: Vec<Node> = self.roots().collect();
+        let (mut nodes, mut steps, mut sum) = (0, 0, 0u64);
+        while let Some(node) = open.pop() {
+            let length = node.steps(self.steps);
+            (nodes, steps) = (nodes + 1, steps + length);
+            sum = sum.wrapping_add(landing(node.number, length));
+            open.extend(node.below());
+        }
+        (nodes, steps, sum)
+    }
+
+    /// Runs `searcher` and returns seconds.
+    ///
+    /// # Errors
+    /// Those of starting ranks, and of [`main`].
+    pub fn measure(self, searcher: Searcher) -> Outcome<f64> {
+        let Tree { roots, depth, steps } = self;
+        let words = [roots.to_string(), depth.to_string(), steps.to_string(), searcher.name().to_string()];
+        let ranks = if searcher == Searcher::Serial { 1 } else { 2 };
+        let values = Launch { bind: true, ..Launch::ranks(ranks) }.run("tree", &words)?;
+        values.get("seconds").copied().ok_or_else(|| "the search printed no seconds".into())
+    }
+
+    fn parse(words: &[String]) -> Outcome<(Self, Searcher)> {
+        let expected = || format!("expected ROOTS DEPTH STEPS serial|halves|farm, got {words:?}");
+        let [roots, depth, steps, searcher] = words else { return Err(expected().into()) };
+        let searcher =
+            [Searcher::Serial, Searcher::Halves, Searcher::Farm].into_iter().find(|s| s.name() == searcher);
+        let tree = Tree { roots: roots.parse()?, depth: depth.parse()?, steps: steps.parse()? };
+        Ok((tree, searcher.ok_or_else(expected)?))
+    }
+}
+
+impl Searcher {
+    fn name(self) -> &'static str {
+        match self {
+            Searcher::Serial => "serial",
+            Searcher::Halves => "halves",
+            Searcher::Farm => "farm",
+        }
+    }
+}
+
+/// A number that nothing can be told from (the finalizer of SplitMix64).
+fn mix(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}
+
+impl Node {
+    /// The length of its task: up to twice the mean.
+    fn steps(self, mean: u64) -> u64 {
+        (self.number >> 32) % (2 * mean.max(1))
+    }
+
+    fn into_task(self) -> (u64, u32) {
+        (self.number, self.depth)
+    }
+
+    /// Does its task.
+    fn work(self, mean: u64) -> u64 {
+        advance(self.number, self.steps(mean))
+    }
+
+    fn below(self) -> impl Iterator<Item = Node> {
+        let children = if self.depth == 0 { 0 } else { self.number % MOST_CHILDREN };
+        (0..children).map(move |child| Node { number: mix(self.number ^ child), depth: self.depth - 1 })
+    }
+
+    /// The sum of the results from here on.
+    fn search(self, mean: u64) -> u64 {
+        self.below().fold(self.work(mean), |sum, node| sum.wrapping_add(node.search(mean)))
+    }
+}
+
+/// The rank program: prints `result seconds S` on rank 0.
+///
+/// # Errors
+/// If the arguments are wrong, or the sum is not what it should be.
+pub fn main(words: &[String]) -> Outcome {
+    let (tree, searcher) = Tree::parse(words)?;
+    let Some((took, sum)) = (match searcher {
+        Searcher::Farm => with_farm(tree)?,
+        Searcher::Serial | Searcher::Halves => by_hand(tree)?,
+    }) else {
+        return Ok(());
+    };
+    if sum != tree.expected().2 {
+        return Err(format!("the results are wrong: sum {sum:#x}").into());
+    }
+    println!("result seconds {}", took.as_secs_f64());
+    Ok(())
+}
+
+fn with_farm(tree: Tree) -> Outcome<Option<(Duration, u64)>> {
+    let config = Config::from_env()?.progress(Progress::Off);
+    Ok(armature::run(&config, |session| {
+        let mut farm = Farm::exploring("tree", |&(number, depth): &(u64, u32), more| {
+            let node = Node { number, depth };
+            more.extend(node.below().map(Node::into_task));
+            node.work(tree.steps)
+        });
+        // Connections are made, and the threads are there.
+        farm.explore(session, [(0, 0)], |_| ())?;
+        let (mut sum, mut failed) = (0u64, 0);
+        let summary = farm.explore(
+            session,
+            tree.roots().map(Node::into_task).collect::<Vec<_>>(),
+            |result| match result {
+                Ok(result) => sum = sum.wrapping_add(result),
+                Err(_) => failed += 1,
+            },
+        )?;
+        if failed > 0 {
+            return Err(format!("{failed} tasks failed").into());
+        }
+        Ok(summary.map(|summary| (summary.elapsed, sum)))
+    })?)
+}
+
+fn by_hand(tree: Tree) -> Outcome<Option<(Duration, u64)>> {
+    let universe = mpi::initialize().ok_or("MPI could not be started")?;
+    let world = universe.world();
+    let (rank, size) = (world.rank() as u64, world.size() as u64);
+    let share = tree.roots.div_ceil(size);
+    world.barrier();
+    let start = Instant::now();
+    let mine = tree.roots().skip((rank * share) as usize).take(share as usize);
+    let sum = mine.fold(0u64, |sum, node| sum.wrapping_add(node.search(tree.steps)));
+    let mut all = 0u64;
+    world.all_reduce_into(&sum, &mut all, SystemOperation::sum());
+    Ok((rank == 0).then(|| (start.elapsed(), all)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TREE: Tree = Tree { roots: 4, depth: 6, steps: 10 };
+
+    #[test]
+    fn a_search_finds_what_is_known() {
+        let (nodes, steps, sum) = TREE.expected();
+        assert!(nodes > 50 && steps > nodes, "{nodes} nodes, {steps} steps");
+        assert_eq!(TREE.roots().fold(0u64, |sum, node| sum.wrapping_add(node.search(10))), sum);
+        let (took, found) = with_farm(TREE).unwrap().unwrap();
+        assert!(found == sum && took > Duration::ZERO);
+    }
+
+    #[test]
+    fn its_arguments_come_back() {
+        let words = ["4", "6", "10", "halves"].map(String::from);
+        assert_eq!(Tree::parse(&words).unwrap(), (TREE, Searcher::Halves));
+        assert!(Tree::parse(&["4", "6", "10", "nobody"].map(String::from)).is_err());
+    }
+}
