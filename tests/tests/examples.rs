@@ -6,12 +6,18 @@
 mod k_means;
 #[path = "../../examples/lcs.rs"]
 mod lcs;
+#[path = "../../examples/life.rs"]
+mod life;
 #[path = "../../examples/n_body.rs"]
 mod n_body;
 #[path = "../../examples/pi.rs"]
 mod pi;
+#[path = "../../examples/plate.rs"]
+mod plate;
 #[path = "../../examples/stations.rs"]
 mod stations;
+#[path = "../../examples/tree_search.rs"]
+mod tree_search;
 #[path = "../../examples/word_count.rs"]
 mod word_count;
 

@@ -1,0 +1,124 @@
+//! Heat on a plate, until nothing changes any more. A stencil: each value is made of its neighbours as they were a step before.
+//!
+//! ```sh
+//! mpirun -n 4 target/release/plate
+//! ```
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use armature::loops::{OldGrid, Shape, Stencil, StencilLoop};
+use armature::{BoxError, Config, Session};
+
+/// Steps between two looks at how much has changed.
+const STEPS: u64 = 50;
+
+/// The largest change of a value since it was taken. The bits of numbers that are not negative have the order of the numbers.
+#[derive(Default)]
+struct Change(AtomicU64);
+
+impl Change {
+    fn add(&self, change: f64) {
+        self.0.fetch_max(change.to_bits(), Ordering::Relaxed);
+    }
+
+    fn take(&self) -> f64 {
+        f64::from_bits(self.0.swap(0, Ordering::Relaxed))
+    }
+}
+
+struct Plate<'p> {
+    change: &'p Change,
+}
+
+impl Stencil for Plate<'_> {
+    type Value = f64;
+
+    /// The upper edge is hot.
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        values.fill(if index == 0 { 1.0 } else { 0.0 });
+        Ok(())
+    }
+
+    fn step(&mut self, old: OldGrid<'_, f64>, new: &mut [f64]) -> Result<(), BoxError> {
+        self.change.add(step(old.values, new, old.width));
+        Ok(())
+    }
+}
+
+/// Makes `new` of the inner rows of `old`; returns the largest change.
+fn step(old: &[f64], new: &mut [f64], width: usize) -> f64 {
+    let mut change: f64 = 0.0;
+    for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
+        // The values at both ends stay as they are.
+        for (column, new) in new.iter_mut().enumerate().take(width - 1).skip(1) {
+            let i = row * width + column;
+            *new = 0.25 * (old[i - width] + old[i - 1] + old[i + 1] + old[i + width]);
+            change = change.max((*new - old[i]).abs());
+        }
+    }
+    change
+}
+
+fn main() -> armature::Result<()> {
+    let (config, _rest) = Config::from_args()?;
+    armature::run(&config, |session| {
+        let shape = Shape { rows: 500, columns: 500 };
+        let (steps, plate) = settle(session, shape, 1e-5)?;
+        if let Some(plate) = plate {
+            println!("{:.6} in the middle after {steps} steps", plate[250 * shape.columns + 250]);
+        }
+        Ok(())
+    })
+}
+
+/// Goes on until no value changes by more than `limit`. All ranks get the number of steps, rank 0 the plate.
+fn settle(session: &Session, shape: Shape, limit: f64) -> Result<(u64, Option<Vec<f64>>), BoxError> {
+    // Each rank has its own.
+    let change = Change::default();
+    let mut plate = StencilLoop::new("plate", shape, Plate { change: &change });
+    let mut steps = 0;
+    loop {
+        plate.run(session, STEPS)?;
+        steps += STEPS;
+        // All ranks get the largest of all, so they stop together.
+        if session.all_reduce(change.take(), f64::max)? <= limit {
+            return Ok((steps, plate.collect(session)?));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serial(shape: Shape, limit: f64) -> (u64, Vec<f64>) {
+        let width = shape.columns;
+        let mut plate = vec![0.0; shape.rows as usize * width];
+        plate[..width].fill(1.0);
+        let inner = width..plate.len() - width;
+        let mut steps = 0;
+        loop {
+            let mut change: f64 = 0.0;
+            for _ in 0..STEPS {
+                let old = plate.clone();
+                change = change.max(step(&old, &mut plate[inner.clone()], width));
+            }
+            steps += STEPS;
+            if change <= limit {
+                return (steps, plate);
+            }
+        }
+    }
+
+    #[test]
+    fn settles_as_in_the_serial_program() {
+        let (shape, limit) = (Shape { rows: 22, columns: 15 }, 1e-3);
+        let (steps, plate) = serial(shape, limit);
+        assert!(steps > STEPS);
+        for ranks in 1..=3 {
+            // What the first rank returns.
+            let settled = armature::run(&Config::new().ranks(ranks), |session| settle(session, shape, limit));
+            assert_eq!(settled.unwrap(), (steps, Some(plate.clone())));
+        }
+    }
+}

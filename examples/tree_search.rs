@@ -1,0 +1,71 @@
+//! In how many ways can n queens stand on a board of n × n so that none attacks another? A search in a tree, whose subtrees are the
+//! tasks of a farm: they differ in size, and go to whichever rank is free.
+//!
+//! ```sh
+//! mpirun -n 4 target/release/tree-search 14
+//! ```
+
+use armature::farm::Farm;
+use armature::{BoxError, Config, Session};
+
+/// Rows whose queens a task has already: enough for many more tasks than ranks.
+const DEPTH: u32 = 3;
+
+fn main() -> armature::Result<()> {
+    let (config, args) = Config::from_args()?;
+    armature::run(&config, |session| {
+        let size = args.first().map_or(Ok(10), |arg| arg.parse()).ok().filter(|size| (1..=20).contains(size));
+        let size = size.ok_or("expected the size of the board, from 1 to 20")?;
+        if let Some(ways) = ways(session, size)? {
+            println!("{ways} ways for {size} queens");
+        }
+        Ok(())
+    })
+}
+
+/// In how many ways `size` queens can stand, on rank 0.
+fn ways(session: &Session, size: u32) -> Result<Option<u64>, BoxError> {
+    let mut starts = vec![Vec::new()];
+    for _ in 0..DEPTH.min(size) {
+        starts = starts.iter().flat_map(|queens| next(queens, size)).collect();
+    }
+    let mut total = 0;
+    let mut farm = Farm::new("queens", move |queens: Vec<u32>| count(&queens, size)).unordered();
+    let summary = farm.for_each(session, starts, |_, ways| -> Result<(), BoxError> {
+        total += ways?;
+        Ok(())
+    })?;
+    Ok(summary.map(|_| total))
+}
+
+/// The columns of `queens` row by row, with one more queen, wherever none of them attacks it.
+fn next(queens: &[u32], size: u32) -> Vec<Vec<u32>> {
+    let is_free = |column: &u32| {
+        (1..).zip(queens.iter().rev()).all(|(rows, queen)| ![0, rows].contains(&queen.abs_diff(*column)))
+    };
+    (0..size).filter(is_free).map(|column| [queens, &[column]].concat()).collect()
+}
+
+fn count(queens: &[u32], size: u32) -> u64 {
+    if queens.len() == size as usize {
+        return 1;
+    }
+    next(queens, size).iter().map(|queens| count(queens, size)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_what_the_serial_search_finds() {
+        // https://oeis.org/A000170
+        for (size, known) in [(1, 1), (2, 0), (3, 0), (7, 40), (8, 92)] {
+            assert_eq!(count(&[], size), known);
+            for ranks in 1..=3 {
+                let found = armature::run(&Config::new().ranks(ranks), |session| ways(session, size));
+                assert_eq!(found.unwrap(), Some(known));
+            }
+        }
+    }
+}
