@@ -47,6 +47,10 @@ rm -rf queries
 query=("$ferret" query queries/queries --db pictures.db -k 10)
 queries=$(wc -l <queries/truth.tsv)
 
+say "a query goes through six stages"
+echo "    load decodes the picture, seg cuts it into regions, ext describes them, ind finds pictures with such regions, rank compares, out writes."
+echo "    Which ranks run what is written like this: seg+ext@0,1 says that ranks 0 and 1 each run both of these stages."
+
 say "1. One rank"
 had_a_core "${query[@]}" -o one-rank.tsv --mapping serial || die "the serial program has failed"
 one_ms=$took_ms

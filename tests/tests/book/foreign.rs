@@ -9,7 +9,7 @@ pub(crate) const BEGINNINGS: [&str; 14] = [
 /// Whole names, by owner.
 pub(crate) const NAMES: &[(&str, &[&str])] = &[
     ("the standard library", &["ControlFlow::Break"]),
-    ("Cargo", &["--open", "--git"]),
+    ("Cargo", &["--open", "--git", "--bin"]),
     ("crates that are not used", &["zune-jpeg"]),
     ("clang-sys", &["LIBCLANG_PATH"]),
     ("readers", &["lyapunov", "lyapunov.tsv", "job.sh"]),
