@@ -42,7 +42,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
     ///     })?;
     ///     Ok(reached)
     /// })?;
-    /// assert_eq!(reached.len(), 39);
+    /// assert_eq!(reached.len(), 38);
     /// # Ok::<(), armature::Error>(())
     /// ```
     pub fn worklist<R: Flow>(
