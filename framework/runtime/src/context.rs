@@ -66,8 +66,8 @@ impl Context {
         &self.name
     }
 
-    /// The item's or task's number in the order of the source, from 0; in a farm's iterations, in the present one; in a workflow, in the
-    /// order of its description.
+    /// The item's or task's number in the order of the source, from 0; behind a stage of a pipeline that makes several items of one,
+    /// that of the one; in a farm's iterations, in the present one; in a workflow, in the order of its description.
     pub fn number(&self) -> u64 {
         self.number
     }

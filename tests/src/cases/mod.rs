@@ -4,6 +4,7 @@ mod blocks;
 mod collect;
 mod commands;
 mod deaths;
+mod expanding;
 mod farms;
 mod flow;
 mod items;
@@ -39,6 +40,7 @@ pub(crate) const ALL: &[&[Case]] = &[
     remaps::CASES,
     items::CASES,
     flow::CASES,
+    expanding::CASES,
     farms::CASES,
     blocks::CASES,
     units::CASES,

@@ -9,6 +9,7 @@ use armature_planner::pipeline::Dispatch;
 use super::choice::MappingChoice;
 use super::collect::Collect;
 use super::erased::{Codec, Function, Update};
+use super::flat_map::FlatMap;
 use super::runnable::{Options, PipelineDef, Runnable};
 use super::source_sink::{ErasedSink, ErasedSource, SinkOf, SourceOf, TrySinkOf, TrySourceOf};
 use super::stage::{Closure, Stage, StageResult};
@@ -72,12 +73,16 @@ impl<'p, T: Item> Pipeline<'p, T> {
         S: Stage<In = T> + 'p,
         F: FnMut() -> Result<S, BoxError> + Send + 'p,
     {
-        self.push(name, Box::new(move || Ok(Box::new(make()?))))
+        let mut pipeline = self.push(name, Box::new(move || Ok(Box::new(make()?))));
+        pipeline.stages.iter_mut().next_back().into_iter().for_each(|stage| stage.may_finish = true);
+        pipeline
     }
 
     /// Adds a stage whose output is `U`.
     fn push<U: Item>(mut self, name: &str, factory: Factory<'p>) -> Pipeline<'p, U> {
-        self.stages.push(StageDef { name: name.to_string(), serial: false, at_root: false, factory });
+        let name = name.to_string();
+        let (serial, at_root, expands, may_finish) = (false, false, false, false);
+        self.stages.push(StageDef { name, serial, at_root, expands, may_finish, factory });
         self.codecs.push(Arc::new(wire::Codec::<U>::of_type()));
         Pipeline {
             source_name: self.source_name,
@@ -134,12 +139,67 @@ impl<'p, T: Item> Pipeline<'p, T> {
         self.closure(name, move |item| Ok(f(item)))
     }
 
+    /// Adds a stage that drops the items for which `f` says no.
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// let odd = armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     Ok(Pipeline::source("numbers", || 0..7u64).filter("odd", |x| x % 2 == 1).collect().run(session)?)
+    /// })?;
+    /// assert_eq!(odd.unwrap().0, [1, 3, 5]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn filter(mut self, name: &str, mut f: impl FnMut(&T) -> bool + Send + Clone + 'p) -> Self {
+        let as_before = self.codecs.last().cloned();
+        self = self.closure(name, move |item| Ok(f(&item).then_some(item)));
+        if let (Some(codec), Some(before)) = (self.codecs.last_mut(), as_before) {
+            *codec = before;
+        }
+        self
+    }
+
+    /// Adds a stage that makes any number of items of one: those of the iterator that `f` gives.
+    ///
+    /// Their order is that of the iterators, and that of the source among these. What is made leaves the stage in pieces, for which there
+    /// has to be [room](Runnable::window_bytes), and the iterator is asked for more when there is: one of a million items, or of more
+    /// than fit the memory, takes no more than others. An iterator stays on the rank where it was made, so `f` should do little
+    /// itself, and what is long be left to stages behind it, which may run elsewhere.
+    ///
+    /// Errors and [`Context::number`](super::Context::number) speak of the item of the source that something was made of.
+    ///
+    /// ```
+    /// use armature::pipeline::Pipeline;
+    ///
+    /// let words = armature::run(&armature::Config::new().ranks(3), |session| {
+    ///     let lines = Pipeline::source("lines", || ["to be or", "", "not to be"].map(String::from));
+    ///     let words = lines.flat_map("words", |line| {
+    ///         line.split_whitespace().map(String::from).collect::<Vec<_>>()
+    ///     });
+    ///     Ok(words.map("length", |word| word.len()).collect().run(session)?)
+    /// })?;
+    /// let (lengths, summary) = words.unwrap();
+    /// assert_eq!(lengths, [2, 2, 2, 3, 2, 2]);
+    /// assert_eq!((summary.items, summary.delivered), (3, 6));
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn flat_map<U, I>(self, name: &str, f: impl FnMut(T) -> I + Send + Clone + 'p) -> Pipeline<'p, U>
+    where
+        U: Item,
+        I: IntoIterator<Item = U> + 'p,
+        I::IntoIter: Send + 'p,
+    {
+        let mut pipeline = self.push(name, Box::new(move || Ok(Box::new(FlatMap::new(f.clone())))));
+        pipeline.stages.iter_mut().next_back().into_iter().for_each(|stage| stage.expands = true);
+        pipeline
+    }
+
     fn closure<U: Item>(
         self,
         name: &str,
         f: impl FnMut(T) -> StageResult<U> + Send + Clone + 'p,
     ) -> Pipeline<'p, U> {
-        self.stage(name, move || Ok(Closure::new(f.clone())))
+        self.push(name, Box::new(move || Ok(Box::new(Closure::new(f.clone())))))
     }
 
     /// Declares the stage added last to be serial: one rank runs it, and it sees the items in order.

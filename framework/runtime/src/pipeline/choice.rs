@@ -110,6 +110,8 @@ mod tests {
                 name: name.into(),
                 serial: name != "seg",
                 at_root: name == "out",
+                expands: false,
+                may_finish: false,
                 factory: Box::new(|| Err("a test makes no stages".into())),
             })
             .collect()

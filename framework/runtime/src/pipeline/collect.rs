@@ -2,13 +2,15 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::erased::{Items, Range, typed};
+use super::erased::{Items, typed};
+use super::machine::sequence_number::SequenceNumber;
+use super::range::Range;
 use super::source_sink::ErasedSink;
 use crate::error::Result;
 use crate::wire::Item;
 
-/// Batches that have reached the sink, each with the number of its first item.
-type Batches<T> = Arc<Mutex<Vec<(u64, Vec<T>)>>>;
+/// Batches that have reached the sink.
+type Batches<T> = Arc<Mutex<Vec<(SequenceNumber, Vec<T>)>>>;
 
 /// All items are kept, to be what [`run`](super::Runnable::run) gives back. Made by [`collect`](super::Pipeline::collect).
 #[derive(Debug)]
@@ -29,7 +31,7 @@ impl<T: Item> Collect<T> {
     /// All items in the order of the source. Batches may have come in another one.
     pub(super) fn into_items(self) -> Vec<T> {
         let mut batches = std::mem::take(&mut *self.batches.lock().unwrap_or_else(PoisonError::into_inner));
-        batches.sort_by_key(|(first, _)| *first);
+        batches.sort_by(|(a, _), (b, _)| a.cmp(b));
         batches.into_iter().flat_map(|(_, items)| items).collect()
     }
 }
@@ -37,9 +39,9 @@ impl<T: Item> Collect<T> {
 struct Sink<T>(Batches<T>);
 
 impl<T: Item> ErasedSink for Sink<T> {
-    fn take(&mut self, items: Items, range: &Range) -> Result<()> {
+    fn take(&mut self, items: Items, number: &SequenceNumber, _: &Range) -> Result<()> {
         let items = typed::<T>(items)?;
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((range.first, items));
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((number.clone(), items));
         Ok(())
     }
 }

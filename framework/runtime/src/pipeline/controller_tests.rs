@@ -17,6 +17,11 @@ const RANKS: usize = 2;
 
 /// Two ranks, two stages of 4 ms, one on each: as good as it gets.
 fn subject(balance: Balance) -> (Controller, PerformanceModel, Mapping) {
+    subject_of(balance, vec![false; 2])
+}
+
+/// The same, where some stages make several items of one.
+fn subject_of(balance: Balance, expanding: Vec<bool>) -> (Controller, PerformanceModel, Mapping) {
     let spec =
         PipelineSpec::new(0.0).stage(StageSpec::new("a", 0.0, 0.0)).stage(StageSpec::new("b", 0.0, 0.0));
     let mapping = Mapping::new(vec![Block::new(0..1, vec![0]), Block::new(1..2, vec![1])]);
@@ -24,6 +29,8 @@ fn subject(balance: Balance) -> (Controller, PerformanceModel, Mapping) {
     let run_spec = RunSpec {
         name: "test".into(),
         outline: spec,
+        expanding,
+        may_finish: false,
         mapping: Some(mapping.clone()),
         dispatch: Dispatch::OnDemand,
         ordered: true,
@@ -79,6 +86,27 @@ fn expected(performance_model: &mut PerformanceModel, mapping: &Mapping) -> [f64
 fn expected_at(performance_model: &mut PerformanceModel, mapping: &Mapping, now: Duration) -> [f64; 4] {
     let model = performance_model.model(mapping, now).unwrap();
     [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(stage, rank)| 1e3 * model.seconds(stage, rank))
+}
+
+#[test]
+fn stages_are_weighed_by_the_items_that_reach_them() {
+    let (_, mut performance_model, mapping) = subject_of(Balance::Live, vec![true, false]);
+    let mut report = |rank: usize, ms: [f64; 2], flow: (f64, f64), volumes: [(u64, u64); 3]| {
+        let service =
+            |ms: f64| (ms > 0.0).then(|| Service { seconds: Estimate::declared(ms * 1e-3), items: 9 });
+        let mut flows = vec![(0.0, 0.0); 2];
+        flows[rank] = flow;
+        let (services, volumes) = (ms.map(service).to_vec(), volumes.to_vec());
+        let measurements = Measurements { services, flows, volumes, ..Measurements::default() };
+        performance_model.measured(rank, measurements, Duration::ZERO).unwrap();
+    };
+    report(0, [1.0, 0.0], (10.0, 40.0), [(80, 10), (800, 40), (0, 0)]);
+    report(1, [0.0, 2.0], (40.0, 4.0), [(0, 0), (0, 0), (40, 4)]);
+    let after = expected(&mut performance_model, &mapping);
+    // Stage a makes four items of one, and works on those that come in and go out; stage b gets four for each of the source.
+    assert_near(after, [5.0, 5.0, 8.0, 8.0]);
+    let model = performance_model.model(&mapping, Duration::ZERO).unwrap();
+    assert_eq!(model.bytes(), [8.0, 80.0, 4.0], "for an item of the source");
 }
 
 #[track_caller]

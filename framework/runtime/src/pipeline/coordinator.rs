@@ -95,7 +95,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
             balance,
             mapping: run_spec.first(),
             is_calibrating: planned,
-            participant: participant.with_source(run_spec.first_window(config), now),
+            participant: participant.with_source(run_spec.first_window(config), run_spec.may_finish, now),
             run_spec,
             config,
             display: Display::new(config.progress, now),
@@ -240,6 +240,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
 
     fn finish(mut self, host: &StageHost<'_>, at: &Moment) -> Summary {
         let items = self.drawn();
+        let delivered = self.participant.source().map_or(0, |source| source.items_delivered());
         let mut reports = match std::mem::replace(&mut self.phase, Phase::Streaming) {
             Phase::Ending(reports) => reports,
             _ => vec![None; self.participant.size()],
@@ -251,14 +252,13 @@ impl<'c, 'p> Coordinator<'c, 'p> {
         let mapping_text = self.text(&self.mapping);
         reports[0] = Some(self.participant.finish(host, at));
         let ranks: Vec<RankReport> = reports.into_iter().flatten().collect();
-        let dropped = ranks.iter().flat_map(|r| &r.stages).map(|s| s.dropped).sum::<u64>();
         Summary {
             name: self.run_spec.name.clone(),
             stages: self.run_spec.outline.stages.iter().map(|s| s.name.clone()).collect(),
             mapping_text,
             mapping: self.mapping,
             items,
-            delivered: items - dropped,
+            delivered,
             elapsed: self.ended.saturating_sub(self.start),
             calibration,
             calibration_items,
@@ -301,7 +301,7 @@ impl<'p> Protocol for Coordinator<'_, 'p> {
     fn on_done(&mut self, done: Outcome, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match done {
             Outcome::Job(done, cost) => {
-                let is_consumed = matches!(done, Done::Consumed { .. });
+                let is_consumed = matches!(done, Done::Consumed(_));
                 self.participant.on_done(done, &cost, at, out)?;
                 if is_consumed { self.on_consumed(at, out) } else { Ok(()) }
             }

@@ -9,8 +9,12 @@ use std::marker::PhantomData;
 
 use bytes::Bytes;
 
+use super::fill::Fill;
+use super::machine::sequence_number::SequenceNumber;
+use super::range::{Made, Range};
 use super::stage::Stage;
 use crate::comm::Part;
+use crate::comm::clock::Clock;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
 use crate::user_code;
@@ -18,47 +22,6 @@ use crate::wire::{self, Item};
 
 /// The items of a batch: a `Vec<T>` of the edge's item type.
 pub(crate) type Items = Box<dyn Any + Send>;
-
-/// Which numbers a batch stands for, and which of them are no longer in it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Range {
-    /// Number of the first item.
-    pub(crate) first: u64,
-    /// How many items the source put in.
-    pub(crate) count: u32,
-    /// Places (from 0, ascending) of those that a stage has dropped since.
-    pub(crate) dropped: Vec<u32>,
-}
-
-impl Range {
-    /// Items still in the batch.
-    pub(crate) fn live(&self) -> usize {
-        self.count as usize - self.dropped.len()
-    }
-
-    /// The places of the items still there, in order.
-    fn places(&self) -> impl Iterator<Item = u32> {
-        let mut gone = self.dropped.iter().copied().peekable();
-        (0..self.count).filter(move |place| gone.next_if_eq(place).is_none())
-    }
-
-    /// Number of the item at `position` among those still there.
-    pub(crate) fn number_of(&self, position: usize) -> u64 {
-        self.first + u64::from(self.places().nth(position).unwrap_or(self.count))
-    }
-
-    /// Adds to an error with the batch as a whole which items it is about.
-    pub(crate) fn blame(&self, error: Error) -> Error {
-        let from = self.number_of(0);
-        match self.live() {
-            0 | 1 => error.on_item(from),
-            items => {
-                let text = format!("{} (in a batch of {items} items from this one on)", error.message());
-                Error::new(error.kind(), text).on_item(from)
-            }
-        }
-    }
-}
 
 /// Turns the items of one edge into bytes and back.
 pub(crate) trait Codec: Send + Sync {
@@ -107,10 +70,43 @@ pub(crate) fn typed<T: Item>(items: Items) -> Result<Vec<T>> {
     })
 }
 
+/// What an expanding stage is asked for.
+pub(crate) struct Expand<'a> {
+    /// Which batch it is to make a piece of.
+    pub(crate) number: &'a SequenceNumber,
+    /// What is in the batch; `None` where the stage has it already.
+    pub(crate) items: Option<Items>,
+    pub(crate) range: &'a Range,
+    pub(crate) fill: Fill,
+    pub(crate) clock: Clock,
+}
+
+/// A piece of a batch that an expanding stage has made.
+pub(crate) struct Expanded {
+    pub(crate) items: Items,
+    pub(crate) made: Vec<Made>,
+    /// Whether there is nothing more to make of the batch.
+    pub(crate) is_last: bool,
+    /// Items of the batch that were begun with this piece.
+    pub(crate) begun: usize,
+    /// Of the items done with this piece, those of which nothing was made.
+    pub(crate) dropped: usize,
+}
+
 /// A stage that takes and gives whole batches.
 pub(crate) trait ErasedStage: Send {
     /// Processes a batch, noting dropped items in `range`. An error names the item.
     fn run(&mut self, items: Items, range: &mut Range, cx: &mut Context) -> Result<Items>;
+
+    /// Makes the next piece of a batch, for stages that [expand](super::stage_def::StageDef::expands).
+    fn expand(&mut self, _: Expand<'_>, _: &mut Context) -> Result<Expanded> {
+        Err(Error::new(ErrorKind::Wire, "a stage that gives one item for one was to make several"))
+    }
+
+    /// Adds to the last items of the stream what the stage gives behind them.
+    fn finish(&mut self, items: Items, _: &mut Range, _: &mut Context) -> Result<Items> {
+        Ok(items)
+    }
 
     /// What the stage remembers, if it can go on elsewhere; functions remember nothing that could be sent.
     fn save(&self) -> Result<Option<Vec<u8>>> {
@@ -133,19 +129,29 @@ impl<S: Stage> ErasedStage for S {
         let first = range.first;
         let outcome = user_code::call(|| {
             // Without holes, which is most of the time, places are just counted.
-            if range.dropped.is_empty() {
+            if range.is_full() {
                 each(self, items.into_iter().zip(0..), first, cx, &mut out, &mut gone)
             } else {
                 each(self, items.into_iter().zip(range.places()), first, cx, &mut out, &mut gone)
             }
         });
         outcome.map_err(|e| e.on_item(cx.number))?;
-        if !gone.is_empty() {
-            range.dropped.append(&mut gone);
-            // Two sorted runs, which the sort merges.
-            range.dropped.sort();
-        }
+        range.drop_places(gone);
         Ok(Box::new(out))
+    }
+
+    fn finish(&mut self, items: Items, range: &mut Range, cx: &mut Context) -> Result<Items> {
+        cx.number = range.first + u64::from(range.count);
+        let rank = cx.rank;
+        let place = |error| user_code::described(error).at_rank(rank);
+        let Some(last) = user_code::call(|| Stage::finish(self, cx).map_err(place))? else {
+            return Ok(items);
+        };
+        let mut items = typed::<S::Out>(items)?;
+        items.push(last);
+        // It comes of no item of the source: its place is behind all of them.
+        range.made.get_or_insert_default().push(Made { place: range.count, items: 1 });
+        Ok(Box::new(items))
     }
 
     fn save(&self) -> Result<Option<Vec<u8>>> {
@@ -269,7 +275,7 @@ mod tests {
 
     #[test]
     fn dropped_items_keep_the_numbers_of_the_others() {
-        let mut range = Range { first: 100, count: 6, dropped: vec![] };
+        let mut range = Range::new(100, 6);
         let mut odd = Closure::new(|x: u32| Ok((x % 2 == 1).then_some(x)));
         let mut cx = Context::for_test();
         let items = odd.run(Box::new(vec![0u32, 1, 2, 3, 4, 5]), &mut range, &mut cx).unwrap();
@@ -284,9 +290,21 @@ mod tests {
     }
 
     #[test]
+    fn dropped_items_leave_what_else_was_made_of_the_same_item() {
+        let made = |place, items| Made { place, items };
+        let mut range = Range { made: Some(vec![made(1, 3), made(4, 2)]), ..Range::new(100, 6) };
+        assert_eq!((range.live(), range.number_of(2), range.number_of(3)), (5, 101, 104));
+        let mut odd = Closure::new(|x: u32| Ok((x % 2 == 1).then_some(x)));
+        let mut cx = Context::for_test();
+        let items = odd.run(Box::new(vec![1u32, 3, 4, 6, 8]), &mut range, &mut cx).unwrap();
+        assert_eq!(*items.downcast_ref::<Vec<u32>>().unwrap(), [1, 3]);
+        assert_eq!((range.made, range.dropped), (Some(vec![made(1, 2)]), vec![]));
+    }
+
+    #[test]
     fn many_dropped_items_cost_no_more_than_their_number() {
         let count = 1 << 20;
-        let mut range = Range { first: 0, count, dropped: vec![] };
+        let mut range = Range::new(0, count);
         let mut even = Closure::new(|x: u32| Ok(x.is_multiple_of(2).then_some(x)));
         let mut thirds = Closure::new(|x: u32| Ok(x.is_multiple_of(3).then_some(x)));
         let mut cx = Context::for_test();
@@ -298,15 +316,6 @@ mod tests {
         assert_eq!(*items.downcast_ref::<Vec<u32>>().unwrap(), sixths);
         assert_eq!((range.live(), cx.number), (sixths.len(), u64::from(count) - 2));
         assert!(range.dropped.is_sorted() && range.places().eq(sixths));
-    }
-
-    #[test]
-    fn an_error_with_a_batch_names_its_first_item() {
-        let torn = || Error::new(ErrorKind::Wire, "torn");
-        let range = Range { first: 10, count: 3, dropped: vec![0] };
-        assert_eq!(range.blame(torn()).to_string(), "item 11: torn (in a batch of 2 items from this one on)");
-        let range = Range { first: 10, count: 2, dropped: vec![0] };
-        assert_eq!(range.blame(torn()).to_string(), "item 11: torn");
     }
 
     /// A stage that cannot be moved.
@@ -340,13 +349,9 @@ mod tests {
 
     #[test]
     fn a_function_names_the_item_on_which_it_panics() {
-        let mut range = Range { first: 10, count: 4, dropped: vec![0] };
+        let mut range = Range { dropped: vec![0], ..Range::new(10, 4) };
         let mut f = Function::new(|x: u8| u64::from(100 / (3 - x)));
-        let out = f.run(
-            Box::new(vec![1u8, 2]),
-            &mut Range { first: 0, count: 2, dropped: vec![] },
-            &mut Context::for_test(),
-        );
+        let out = f.run(Box::new(vec![1u8, 2]), &mut Range::new(0, 2), &mut Context::for_test());
         assert_eq!(*out.unwrap().downcast_ref::<Vec<u64>>().unwrap(), [50, 100]);
         let error = f.run(Box::new(vec![1u8, 3, 2]), &mut range, &mut Context::for_test()).unwrap_err();
         assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(12)));
@@ -361,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_panic_names_its_item() {
-        let mut range = Range { first: 10, count: 3, dropped: vec![] };
+        let mut range = Range::new(10, 3);
         let mut stage = Closure::new(|x: u8| {
             assert!(x < 2, "too big");
             Ok(Some(x))

@@ -8,15 +8,20 @@ use armature_planner::estimate::ServiceTime;
 use armature_planner::estimate::{CoreShare, Estimate, LinkTraffic};
 use serde::{Deserialize, Serialize};
 
+use super::job_cost::JobCost;
 use super::links::{Arrival, LinkMonitor};
-use super::stage_host::JobCost;
 use crate::balance::probe::Speed;
+
+/// Items in and out of a stage from which on older ones count half: a stream whose items become others shows that within as many.
+const MOST_FLOW: f64 = 65_536.0;
 
 /// What one rank has measured so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Measurements {
     /// By stage, for those that have run here.
     pub(crate) services: Vec<Option<Service>>,
+    /// By stage: items that went in, and that came out of these, of late.
+    pub(crate) flows: Vec<(f64, f64)>,
     /// By edge (the number of stages before it): bytes and items.
     pub(crate) volumes: Vec<(u64, u64)>,
     /// Operations per second of the probe's kernel with a core to itself, where this rank had nothing else to do.
@@ -32,7 +37,8 @@ pub(crate) struct Measurements {
     pub(crate) links: Vec<(usize, LinkTraffic)>,
 }
 
-/// How long an item keeps a stage busy on a rank that has its core to itself.
+/// How long an item keeps a stage busy on a rank that has its core to itself: one that goes in, or, where a stage makes several
+/// of one, one that goes in or comes out. What such a stage makes of one item may take longer than the whole stream lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Service {
     /// Seconds per item.
@@ -45,6 +51,9 @@ pub(crate) struct Service {
 #[derive(Debug)]
 pub(crate) struct Metrics {
     services: Vec<(ServiceTime, u64)>,
+    /// By stage: whether it makes several items of one.
+    expanding: Vec<bool>,
+    flows: Vec<(f64, f64)>,
     /// By edge: bytes and items of batches that were weighed without being sent.
     weighed: Vec<(u64, u64)>,
     speed: Option<f64>,
@@ -60,8 +69,12 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    pub(crate) fn new(stages: usize) -> Self {
+    /// Of stages of which some, by stage, make several items of one.
+    pub(crate) fn new(expanding: Vec<bool>) -> Self {
+        let stages = expanding.len();
         Metrics {
+            expanding,
+            flows: vec![(0.0, 0.0); stages],
             services: (0..stages).map(|_| (ServiceTime::default(), 0)).collect(),
             weighed: vec![(0, 0); stages + 1],
             speed: None,
@@ -82,15 +95,24 @@ impl Metrics {
     /// Takes up what a job has cost.
     pub(crate) fn note(&mut self, cost: &JobCost) {
         let mut waited = Duration::ZERO;
-        for stage_time in cost.stage_times.iter().filter(|stage_time| stage_time.items > 0) {
+        for stage_time in cost.stage_times.iter().filter(|stage_time| stage_time.items + stage_time.made > 0)
+        {
             let (service, items) = &mut self.services[stage_time.stage];
+            let (coming, made) = &mut self.flows[stage_time.stage];
+            if *coming + *made > MOST_FLOW {
+                (*coming, *made) = (*coming / 2.0, *made / 2.0);
+            }
+            *coming += stage_time.items as f64;
+            *made += stage_time.made as f64;
+            let of_stage =
+                stage_time.items + if self.expanding[stage_time.stage] { stage_time.made } else { 0 };
             let (took, lost) = (stage_time.took.as_secs_f64(), stage_time.lost.as_secs_f64());
-            service.add(stage_time.items as u64, took - lost);
+            service.add(of_stage as u64, took - lost);
             self.share.add(stage_time.cpu.as_secs_f64() + lost, lost);
             self.computed.0 += stage_time.cpu.as_secs_f64();
             self.computed.1 += took - lost;
             waited += stage_time.took.saturating_sub(stage_time.cpu + stage_time.lost);
-            *items += stage_time.items as u64;
+            *items += of_stage as u64;
             self.is_changed = true;
         }
         self.ready += cost.took.saturating_sub(waited).as_secs_f64();
@@ -147,6 +169,7 @@ impl Metrics {
         let volume = |(&(b, n), &(sent_b, sent_n)): (&(u64, u64), &(u64, u64))| (b + sent_b, n + sent_n);
         Measurements {
             services: self.services.iter().map(service).collect(),
+            flows: self.flows.clone(),
             volumes: self.weighed.iter().zip(sent).map(volume).collect(),
             speed: self.speed,
             share: self.share.value(),
@@ -159,14 +182,14 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
-    use super::super::stage_host::{EdgeSize, StageTime};
+    use super::super::job_cost::{EdgeSize, StageTime};
     use super::*;
 
     #[test]
     fn measurements_are_reported_when_there_are_new_ones() {
-        let mut metrics = Metrics::new(2);
+        let mut metrics = Metrics::new(vec![false, true]);
         let at = Duration::from_millis;
-        let stage_time = StageTime { stage: 1, items: 4, took: at(8), cpu: at(5), lost: at(2) };
+        let stage_time = StageTime { stage: 1, items: 1, made: 3, took: at(8), cpu: at(5), lost: at(2) };
         let weight = EdgeSize { edge: 1, items: 4, bytes: 400 };
         let cost = JobCost { took: at(80), stage_times: vec![stage_time; 10], edge_sizes: vec![weight] };
         metrics.note(&cost);
@@ -185,6 +208,7 @@ mod tests {
             (reported.services[0], reported.speed, reported.volumes[1]),
             (None, Some(2e9), (1000, 10))
         );
+        assert_eq!(reported.flows, [(0.0, 0.0), (10.0, 30.0)]);
         assert!((reported.share.unwrap() - 0.6).abs() < 1e-9, "{reported:?}");
     }
 }

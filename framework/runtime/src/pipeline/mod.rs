@@ -27,7 +27,6 @@
 //! [serial](Pipeline::serial) stage does too. [`Pipeline::unordered`] lets items overtake each other instead.
 //!
 //! # Limits
-//! - A stage maps one item to one, or drops it; it cannot make several out of one.
 //! - The source is drawn from while rank 0 has nothing better to do. An iterator that blocks holds up the stages
 //!   and the sink of rank 0 as long.
 //! - What is in flight is bounded by a window ([`window_bytes`](Runnable::window_bytes)), which
@@ -44,6 +43,9 @@ mod controller;
 mod coordinator;
 mod core_sharing;
 mod erased;
+mod fill;
+mod flat_map;
+mod job_cost;
 mod links;
 mod machine;
 mod messages;
@@ -51,6 +53,7 @@ mod metrics;
 mod participant;
 mod performance_model;
 mod progress;
+mod range;
 mod remap_cost;
 mod remaps;
 mod run;
@@ -59,6 +62,7 @@ mod runnable;
 mod sizes;
 mod source_sink;
 mod stage;
+mod stage_call;
 mod stage_def;
 mod stage_host;
 mod stats;

@@ -8,13 +8,14 @@ use std::time::Duration;
 use armature_planner::Link;
 
 use super::erased::Codec;
+use super::job_cost::JobCost;
 use super::links::Arrival;
 use super::machine::table::Table;
-use super::machine::window::WindowPlan;
+use super::machine::window::{WindowPlan, first_fill};
 use super::machine::{Done, Idle, Machine, Source, StreamEvent};
 use super::messages::{Ready, StreamMessage};
 use super::metrics::{Measurements, Metrics};
-use super::stage_host::{JobCost, SetUp, StageHost};
+use super::stage_host::{SetUp, StageHost};
 use super::stats::{Activity, Doing, RankReport, StageStats};
 use super::tasks::Task;
 use crate::balance::probe::Speed;
@@ -51,30 +52,31 @@ impl Participant {
         (rank, size, run): (usize, usize, u32),
         codecs: Vec<Arc<dyn Codec>>,
         activity: Arc<Activity>,
-        stage_names: Vec<String>,
+        (stage_names, expanding): (Vec<String>, Vec<bool>),
         config: &Config,
     ) -> Self {
         let stages = vec![StageStats::default(); stage_names.len()];
+        let machine = Machine::new(rank, run, codecs, config.request_ahead).with_names(&stage_names);
         Participant {
             rank,
             size,
             run,
-            machine: Machine::new(rank, run, codecs, config.request_ahead).with_names(&stage_names),
+            metrics: Metrics::new(expanding.clone()),
+            machine: machine.with_expanding(expanding, first_fill(config.batch, config.batch_time)),
             prepared: None,
             tasks: VecDeque::new(),
             unanswered: 0,
             activity,
             idle: None,
             report: RankReport { stages, ..RankReport::default() },
-            metrics: Metrics::new(stage_names.len()),
             events: EventLog::off(),
             stage_names,
         }
     }
 
-    /// Makes this rank 0's, which reads the source.
-    pub(crate) fn with_source(mut self, plan: WindowPlan, now: Duration) -> Self {
-        self.machine = self.machine.with_source(plan, now);
+    /// Makes this rank 0's, which reads the source. With `wants_end` an empty batch comes behind all others.
+    pub(crate) fn with_source(mut self, plan: WindowPlan, wants_end: bool, now: Duration) -> Self {
+        self.machine = self.machine.with_source(plan, wants_end, now);
         self
     }
 
@@ -307,10 +309,10 @@ impl Participant {
             let name = |stage: usize| self.stage_names.get(stage).cloned().unwrap_or_default();
             let event = match event {
                 StreamEvent::HandOver { stage, to, next, bytes } => {
-                    Event::HandOver { stage: name(stage), to, next_batch: next, bytes: bytes as u64 }
+                    Event::HandOver { stage: name(stage), to, next_batch: next.batch, bytes: bytes as u64 }
                 }
                 StreamEvent::TakeOver { stage, from, next } => {
-                    Event::TakeOver { stage: name(stage), from, next_batch: next }
+                    Event::TakeOver { stage: name(stage), from, next_batch: next.batch }
                 }
                 StreamEvent::Forwarded { epoch, batches } => Event::Forwarded { epoch, batches },
             };

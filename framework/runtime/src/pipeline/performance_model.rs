@@ -41,6 +41,8 @@ struct Shown {
 #[derive(Debug)]
 pub(crate) struct PerformanceModel {
     outline: PipelineSpec,
+    /// By stage: whether it makes several items of one.
+    expanding: Vec<bool>,
     dispatch: Dispatch,
     balance: Balance,
     planned: bool,
@@ -103,6 +105,7 @@ impl PerformanceModel {
         let platform = Platform::with_speeds(&vec![1.0; ranks], Link::FREE);
         Ok(PerformanceModel {
             outline: run_spec.outline.clone(),
+            expanding: run_spec.expanding.clone(),
             dispatch: run_spec.dispatch,
             balance,
             planned: run_spec.mapping.is_none(),
@@ -174,6 +177,7 @@ impl PerformanceModel {
         self.links.reported(rank, std::mem::take(&mut measurements.links), now)?;
         // A frame may say anything; there are no more stages than these.
         measurements.services.truncate(self.outline.len());
+        measurements.flows.resize(self.outline.len(), (0.0, 0.0));
         if let Some(speed) = measurements.speed {
             let mut speeds = self.platform.speeds().to_vec();
             speeds[rank] = speed;
@@ -191,9 +195,12 @@ impl PerformanceModel {
         let is_host = |rank: usize| present.blocks.iter().any(|b| b.hosts.contains(&rank));
         let speeds = self.core_sharing.speeds(alone, is_host);
         let owner = |stage| present.block_of(stage).and_then(|b| present.blocks[b].hosts.first().copied());
+        let reach = self.items_at_stages();
+        // The planner's items are those of the source.
+        let times = |n: usize| reach[n] + if self.expanding[n] { reach[n + 1] } else { 0.0 };
         let stage = |(n, stage): (usize, &StageSpec)| StageSpec {
-            work: fit.works[n].map_or(0.0, |work| work.value),
-            output: self.bytes(n + 1),
+            work: fit.works[n].map_or(0.0, |work| work.value * times(n)),
+            output: self.bytes(n + 1) * reach[n + 1],
             // A serial stage whose state cannot be moved stays where it is.
             pinned: stage.pinned.or_else(|| owner(n).filter(|_| stage.serial && !self.movable[n])),
             ..stage.clone()
@@ -270,6 +277,19 @@ impl PerformanceModel {
         Ok(fit)
     }
 
+    /// By stage, the sink last: how many items reach it for each of the source.
+    fn items_at_stages(&self) -> Vec<f64> {
+        let mut reach = vec![1.0];
+        for stage in 0..self.outline.len() {
+            let flow = |reported: &Measurements| reported.flows.get(stage).copied().unwrap_or_default();
+            let (coming, made) =
+                self.reported.iter().map(flow).fold((0.0, 0.0), |sum, flow| (sum.0 + flow.0, sum.1 + flow.1));
+            let ratio = if coming > 0.0 { made / coming } else { 1.0 };
+            reach.push(reach[stage] * ratio);
+        }
+        reach
+    }
+
     /// Bytes of an item on an edge.
     fn bytes(&self, edge: usize) -> f64 {
         let volume = |reported: &Measurements| reported.volumes.get(edge).copied().unwrap_or_default();
@@ -308,6 +328,12 @@ impl Model {
     #[cfg(test)]
     pub(crate) fn seconds(&self, stage: usize, rank: usize) -> f64 {
         self.spec.stages[stage].work / self.platform.speeds()[rank]
+    }
+
+    /// Bytes on each edge for an item of the source.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> Vec<f64> {
+        std::iter::once(self.spec.input).chain(self.spec.stages.iter().map(|stage| stage.output)).collect()
     }
 
     /// What the model stands on: by stage the seconds for an item on the fastest rank, by rank its speed relative to that.

@@ -65,6 +65,7 @@ impl PipelineDef<'_> {
         let run = endpoint.begin_run(&self.announcement(), config.join_limit)?;
         let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
+        let stages = (names, self.stages.iter().map(|stage| stage.expands).collect());
         let run_spec = if rank == 0 { Some(RunSpec::of(&mut self, size, session)?) } else { None };
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
         let stage_host = StageHost::new(self, (rank, size), clock, config.monitor || balanced);
@@ -72,7 +73,7 @@ impl PipelineDef<'_> {
         let waker = endpoint.transport().waker();
         std::thread::scope(|scope| {
             let executor = Executor::new(scope, rank, config.driver, waker, clock, stage_host)?;
-            let participant = Participant::new((rank, size, run), codecs, activity, names, config);
+            let participant = Participant::new((rank, size, run), codecs, activity, stages, config);
             let driver = Driver::new(endpoint, executor, config, NAME);
             let result = match run_spec {
                 Some(run_spec) => {

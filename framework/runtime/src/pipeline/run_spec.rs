@@ -17,6 +17,10 @@ use crate::session::{BatchMode, Config, Probed, Session};
 pub(crate) struct RunSpec<'s> {
     pub(crate) name: String,
     pub(crate) outline: PipelineSpec,
+    /// By stage: whether it makes several items of one.
+    pub(crate) expanding: Vec<bool>,
+    /// Whether a stage may have something to give at the end of the stream.
+    pub(crate) may_finish: bool,
     pub(crate) mapping: Option<Mapping>,
     pub(crate) dispatch: Dispatch,
     pub(crate) ordered: bool,
@@ -34,6 +38,8 @@ impl<'s> RunSpec<'s> {
         Ok(RunSpec {
             name: pipeline.name().to_string(),
             outline: outline(&pipeline.stages),
+            expanding: pipeline.stages.iter().map(|stage| stage.expands).collect(),
+            may_finish: pipeline.stages.iter().any(|stage| stage.may_finish),
             mapping: choice.resolve(&pipeline.stages, ranks)?,
             dispatch: pipeline.dispatch,
             ordered: pipeline.ordered,

@@ -1,21 +1,15 @@
 //! The two ends of a pipeline: the user's iterator as a source, the user's function as a sink.
 
 use std::marker::PhantomData;
-use std::time::Duration;
 
-use super::erased::{Items, Range, typed};
+use super::erased::{Items, typed};
+use super::fill::{CLOCK_EVERY, Fill};
+use super::machine::sequence_number::SequenceNumber;
+use super::range::Range;
 use crate::comm::clock::Clock;
 use crate::error::{BoxError, Error, Result};
 use crate::user_code;
 use crate::wire::Item;
-
-/// When a source's batch is full.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Fill {
-    pub(crate) items: usize,
-    /// No further item is drawn when this long has passed since the first.
-    pub(crate) time: Option<Duration>,
-}
 
 /// A batch as it comes from the source.
 pub(crate) struct Drawn {
@@ -88,9 +82,6 @@ where
     }
 }
 
-/// Items drawn between two looks at the clock, at most: a look costs as much as a few small items.
-const CLOCK_EVERY: usize = 256;
-
 /// Fills a batch; `more` draws a number of items and returns whether the stream has ended.
 fn draw<M, I, T: Item>(
     source: &mut SourceOf<M, I>,
@@ -139,7 +130,7 @@ where
 
 /// Takes batches at the end.
 pub(crate) trait ErasedSink: Send {
-    fn take(&mut self, items: Items, range: &Range) -> Result<()>;
+    fn take(&mut self, items: Items, number: &SequenceNumber, range: &Range) -> Result<()>;
 }
 
 /// A function as a sink.
@@ -161,7 +152,7 @@ impl<F, T> TrySinkOf<F, T> {
 }
 
 impl<F: FnMut(T) + Send, T: Item> ErasedSink for SinkOf<F, T> {
-    fn take(&mut self, items: Items, range: &Range) -> Result<()> {
+    fn take(&mut self, items: Items, _: &SequenceNumber, range: &Range) -> Result<()> {
         let items = typed::<T>(items)?;
         let mut begun = 0;
         user_code::call(|| {
@@ -180,7 +171,7 @@ where
     F: FnMut(T) -> Result<(), BoxError> + Send,
     T: Item,
 {
-    fn take(&mut self, items: Items, range: &Range) -> Result<()> {
+    fn take(&mut self, items: Items, _: &SequenceNumber, range: &Range) -> Result<()> {
         let items = typed::<T>(items)?;
         let mut begun = 0;
         user_code::call(|| {
@@ -195,6 +186,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::error::ErrorKind;
 
@@ -230,9 +223,9 @@ mod tests {
         let mut source = SourceOf::new(|| (0..9u8).inspect(|x| assert!(*x < 6, "enough")));
         let error = source.draw(Fill { items: 9, time: None }, 100, Clock::wall()).err().unwrap();
         assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(106)));
-        let range = Range { first: 10, count: 4, dropped: vec![1] };
+        let range = Range { dropped: vec![1], ..Range::new(10, 4) };
         let mut sink = SinkOf::new(|x: u8| assert!(x != 3, "three"));
-        let error = sink.take(Box::new(vec![1u8, 2, 3]), &range).unwrap_err();
+        let error = sink.take(Box::new(vec![1u8, 2, 3]), &1.into(), &range).unwrap_err();
         assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(13)));
     }
 }

@@ -51,6 +51,52 @@ pub trait Stage: Send {
     /// message. A panic does the same.
     fn process(&mut self, item: Self::In, cx: &mut Context) -> StageResult<Self::Out>;
 
+    /// What the stage gives when the stream is over, behind all other items: the last record, what is left in a buffer, a sum.
+    ///
+    /// Only serial stages may give something: of others each replica has seen some of the items, so it is an error that ends the
+    /// job. The stages behind it process what it gives as any other item, and finish after that. A stage that has moved to
+    /// another rank finishes there, once.
+    ///
+    /// ```
+    /// use armature::pipeline::{Context, Pipeline, Stage, StageResult};
+    ///
+    /// /// Adds items up in pairs.
+    /// #[derive(Default)]
+    /// struct Pairs(Option<u64>);
+    ///
+    /// impl Stage for Pairs {
+    ///     type In = u64;
+    ///     type Out = u64;
+    ///
+    ///     fn process(&mut self, item: u64, _: &mut Context) -> StageResult<u64> {
+    ///         match self.0.take() {
+    ///             Some(first) => Ok(Some(first + item)),
+    ///             None => {
+    ///                 self.0 = Some(item);
+    ///                 Ok(None)
+    ///             }
+    ///         }
+    ///     }
+    ///
+    ///     fn finish(&mut self, _: &mut Context) -> StageResult<u64> {
+    ///         Ok(self.0.take())
+    ///     }
+    /// }
+    ///
+    /// let sums = armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     let numbers = Pipeline::source("numbers", || 1..6u64);
+    ///     Ok(numbers.stage("pairs", || Ok(Pairs::default())).serial().collect().run(session)?)
+    /// })?;
+    /// assert_eq!(sums.unwrap().0, [3, 7, 5]);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As of [`process`](Stage::process).
+    fn finish(&mut self, _: &mut Context) -> StageResult<Self::Out> {
+        Ok(None)
+    }
+
     /// The state of a serial stage as bytes, if the stage can go on elsewhere from them.
     ///
     /// `None`, the default, says that it cannot: the framework then leaves a serial stage on the rank where it
@@ -102,5 +148,52 @@ where
 impl<F, I, O> fmt::Debug for Closure<F, I, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Closure")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use crate::pipeline::Pipeline;
+    use crate::session::{Config, run};
+
+    /// Gives a zero at the end, or fails.
+    struct Zero(bool);
+
+    impl Stage for Zero {
+        type In = u8;
+        type Out = u8;
+
+        fn process(&mut self, item: u8, _: &mut Context) -> StageResult<u8> {
+            Ok(Some(item))
+        }
+
+        fn finish(&mut self, cx: &mut Context) -> StageResult<u8> {
+            if self.0 { Err(format!("nothing behind {} items", cx.number()).into()) } else { Ok(Some(0)) }
+        }
+    }
+
+    #[test]
+    fn a_stage_that_is_not_serial_may_not_give_anything_at_the_end() {
+        for ranks in [1, 3] {
+            let error = run(&Config::new().ranks(ranks), |session| {
+                let numbers = Pipeline::source("numbers", || 1..5u8).stage("zero", || Ok(Zero(false)));
+                Ok(numbers.collect().run(session)?)
+            });
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+            assert!(error.to_string().contains("stage zero: gives an item at the end"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_error_at_the_end_names_the_stage() {
+        let error = run(&Config::new().ranks(2), |session| {
+            let numbers = Pipeline::source("numbers", || 1..5u8).stage("zero", || Ok(Zero(true))).serial();
+            Ok(numbers.collect().run(session)?)
+        });
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("stage zero: ") && error.contains("nothing behind 4 items"), "{error}");
     }
 }

@@ -11,5 +11,9 @@ pub(crate) struct StageDef<'p> {
     pub(crate) name: String,
     pub(crate) serial: bool,
     pub(crate) at_root: bool,
+    /// Whether it makes several items of one.
+    pub(crate) expands: bool,
+    /// Whether it may have something to give at the end of the stream: whoever wrote it may have said so.
+    pub(crate) may_finish: bool,
     pub(crate) factory: Factory<'p>,
 }

@@ -2,16 +2,19 @@
 //!
 //! A stage host does one job after the other on whichever thread it is on. It knows nothing of other ranks.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::erased::{Codec, ErasedStage, Items};
+use super::fill::Fill;
+use super::job_cost::{EdgeSize, JobCost, StageTime};
 use super::machine::batch::{Batch, Payload};
-use super::machine::{Done, Job};
+use super::machine::{Consumed, Done, Job};
+use super::range::Range;
 use super::runnable::PipelineDef;
 use super::sizes::Sizes;
 use super::source_sink::{ErasedSink, ErasedSource};
+use super::stage_call::{Pieces, Ran, expand, finish, run, unpack};
 use super::stage_def::StageDef;
 use super::stats::{Activity, Doing, Sampler, StageStats};
 use super::steal_time::StealTime;
@@ -28,37 +31,6 @@ pub(crate) struct SetUp {
     pub(crate) movable: Vec<usize>,
     /// What each factory took.
     pub(crate) warm_up: Vec<(usize, Duration)>,
-}
-
-/// What a job has cost.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct JobCost {
-    /// Its time, an estimate where it was not taken.
-    pub(crate) took: Duration,
-    /// By stage, where times were taken.
-    pub(crate) stage_times: Vec<StageTime>,
-    /// Sizes, where they were taken.
-    pub(crate) edge_sizes: Vec<EdgeSize>,
-}
-
-/// The time of one stage for one batch.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct StageTime {
-    pub(crate) stage: usize,
-    pub(crate) items: usize,
-    pub(crate) took: Duration,
-    /// The part of it in which it computed.
-    pub(crate) cpu: Duration,
-    /// The part of it in which others had the core.
-    pub(crate) lost: Duration,
-}
-
-/// The size of a batch on the edge before a stage.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct EdgeSize {
-    pub(crate) edge: usize,
-    pub(crate) items: usize,
-    pub(crate) bytes: usize,
 }
 
 /// See the module's page.
@@ -165,7 +137,7 @@ impl<'p> StageHost<'p> {
         &mut self,
         edge: usize,
         items: Items,
-        range: &super::erased::Range,
+        range: &Range,
         edge_sizes: &mut Vec<EdgeSize>,
     ) -> Result<Items> {
         let live = range.live();
@@ -184,12 +156,12 @@ impl<'p> StageHost<'p> {
     }
 
     /// Looks at some of the items that have just been made, whether they could travel. Returns whether it has.
-    fn check(&self, edge: usize, items: &Items, range: &super::erased::Range) -> Result<bool> {
+    fn check(&self, edge: usize, items: &Items, range: &Range) -> Result<bool> {
         self.codecs[edge].check(items).map_err(|error| self.made_by(edge, range, error))
     }
 
     /// Items that cannot be sent are the fault of the stage that made them.
-    fn made_by(&self, edge: usize, range: &super::erased::Range, error: Error) -> Error {
+    fn made_by(&self, edge: usize, range: &Range, error: Error) -> Error {
         let stage = edge.checked_sub(1).map_or(self.source_name.as_str(), |stage| &self.defs[stage].name);
         range.blame(error).in_stage(stage).at_rank(self.rank)
     }
@@ -262,7 +234,7 @@ impl<'p> StageHost<'p> {
     /// Does one job; returns its result and what it cost.
     pub(crate) fn run(&mut self, job: Job) -> Result<(Done, JobCost)> {
         let result = match job {
-            Job::Draw { number, first, fill } => {
+            Job::Draw { number, first, fill, is_end } => {
                 self.activity.set(Doing::Drawing { item: first });
                 let timing = Timing::begin(&mut self.source_times, self.clock);
                 let name = &self.source_name;
@@ -271,10 +243,16 @@ impl<'p> StageHost<'p> {
                     .draw(fill, first, self.clock)
                     .map_err(|e| e.in_stage(name).at_rank(self.rank))?;
                 let took = timing.end(&mut self.source_times, self.clock);
-                let range = super::erased::Range { first, count: drawn.count as u32, dropped: Vec::new() };
+                let mut range = Range::new(first, drawn.count as u32);
+                if is_end {
+                    // What comes at the end comes of no item.
+                    range.made = Some(Vec::new());
+                }
                 self.check(0, &drawn.items, &range)?;
-                let batch = (drawn.count > 0).then(|| Batch {
-                    number,
+                let batch = (drawn.count > 0 || is_end).then(|| Batch {
+                    number: number.into(),
+                    pieces: Vec::new(),
+                    is_end,
                     stage: 0,
                     range,
                     service: Duration::ZERO,
@@ -285,17 +263,17 @@ impl<'p> StageHost<'p> {
                 let done = Done::Drawn { batch, ended: drawn.ended, left: drawn.left };
                 (done, took.into())
             }
-            Job::Process { stages, batch } => self.process(stages, batch)?,
+            Job::Process { stages, batch, fill } => self.process(stages, batch, fill)?,
             Job::Consume { batch } => {
-                let Batch { range, service, widest, payload, .. } = batch;
+                let consumed = Consumed::of(&batch);
+                let Batch { number, range, payload, .. } = batch;
                 self.activity.set(Doing::Feeding { item: range.first });
                 let timing = Timing::begin(&mut self.sink_times, self.clock);
                 let place = |e: Error| e.in_stage(&self.sink_name).at_rank(self.rank);
                 let codec = self.codecs.last().map(Arc::as_ref);
                 let items = unpack(codec, payload, &range).map_err(place)?;
-                self.sink.take(items, &range).map_err(place)?;
-                let done = Done::Consumed { count: range.count as usize, service, bytes: widest };
-                (done, timing.end(&mut self.sink_times, self.clock).into())
+                self.sink.take(items, &number, &range).map_err(place)?;
+                (Done::Consumed(consumed), timing.end(&mut self.sink_times, self.clock).into())
             }
             Job::Release { stage } => {
                 (Done::Released { stage, state: self.release(stage)? }, JobCost::default())
@@ -310,8 +288,13 @@ impl<'p> StageHost<'p> {
     }
 
     /// Runs stages on a batch.
-    fn process(&mut self, stages: Range<usize>, mut batch: Batch) -> Result<(Done, JobCost)> {
-        let (begin, end) = (stages.start, stages.end);
+    fn process(
+        &mut self,
+        stages: std::ops::Range<usize>,
+        mut batch: Batch,
+        fill: Fill,
+    ) -> Result<(Done, JobCost)> {
+        let (begin, mut end) = (stages.start, stages.end);
         let timed = self.stage_runs[begin].0.due();
         let per_stage = timed && self.monitor;
         let mut cost = JobCost::default();
@@ -319,22 +302,42 @@ impl<'p> StageHost<'p> {
         let start = timed.then(|| self.clock.now());
         let mut stage_time = start;
         let mut cpu = if per_stage { self.clock.cpu() } else { Duration::ZERO };
-        let mut items = unpack(self.codecs.get(begin).map(Arc::as_ref), batch.payload, &batch.range)
-            .map_err(|e| self.in_stage(begin, e))?;
-        items = self.weigh(begin, items, &batch.range, &mut cost.edge_sizes)?;
+        let whole = std::mem::replace(&mut batch.payload, Payload::Kept { made: 0 });
+        let (mut items, made_before) = match whole {
+            Payload::Kept { made } => (None, made),
+            payload => {
+                let items = unpack(self.codecs.get(begin).map(Arc::as_ref), payload, &batch.range)
+                    .map_err(|e| self.in_stage(begin, e))?;
+                (Some(self.weigh(begin, items, &batch.range, &mut cost.edge_sizes)?), 0)
+            }
+        };
         for stage in stages {
             self.activity.set(Doing::Stage { stage, item: first });
             let Some(live) = &mut self.live[stage] else {
                 let text = format!("batch {} came to a rank that does not host the stage", batch.number);
                 return Err(self.in_stage(stage, Error::new(ErrorKind::Wire, text)));
             };
-            let coming = batch.range.live();
-            let ran = live.run(items, &mut batch.range, &mut self.contexts[stage]);
-            items = ran.map_err(|e| self.in_stage(stage, e))?;
+            let cx = &mut self.contexts[stage];
+            let ran = if self.defs[stage].expands {
+                expand(
+                    &mut **live,
+                    (items.take(), made_before),
+                    &mut batch,
+                    Pieces { fill, clock: self.clock },
+                    cx,
+                )
+            } else {
+                run(&mut **live, items.take(), &mut batch, cx)
+            };
+            let ran = ran.and_then(|ran| finish(&mut **live, ran, self.defs[stage].serial, &mut batch, cx));
+            let Ran { items: now_there, coming, dropped, is_cut } =
+                ran.map_err(|e| self.in_stage(stage, e))?;
+            let made = batch.range.live();
             let stats = &mut self.stats[stage];
             stats.items += coming as u64;
             stats.batches += 1;
-            stats.dropped += (coming - batch.range.live()) as u64;
+            stats.dropped += dropped as u64;
+            stats.made += made as u64;
             if per_stage {
                 let cpu_now = self.clock.cpu();
                 let now = self.clock.now();
@@ -344,15 +347,20 @@ impl<'p> StageHost<'p> {
                 stats.timed += took;
                 stats.lost += lost;
                 stats.timed_items += coming as u64;
-                cost.stage_times.push(StageTime { stage, items: coming, took, cpu: spent, lost });
+                cost.stage_times.push(StageTime { stage, items: coming, made, took, cpu: spent, lost });
                 (stage_time, cpu) = (Some(now), cpu_now);
             }
-            let checked = self.check(stage + 1, &items, &batch.range)?;
+            let checked = self.check(stage + 1, &now_there, &batch.range)?;
             let weighed = cost.edge_sizes.len();
-            items = self.weigh(stage + 1, items, &batch.range, &mut cost.edge_sizes)?;
+            items = Some(self.weigh(stage + 1, now_there, &batch.range, &mut cost.edge_sizes)?);
             if per_stage && (checked || cost.edge_sizes.len() > weighed) {
                 // The measuring is not the next stage's work.
                 (stage_time, cpu) = (Some(self.clock.now()), self.clock.cpu());
+            }
+            if is_cut {
+                // Others may be free for the pieces.
+                end = stage + 1;
+                break;
             }
         }
         let count = batch.range.count.max(1);
@@ -369,27 +377,10 @@ impl<'p> StageHost<'p> {
         self.sizes.computed(cost.took);
         batch.service += cost.took;
         batch.stage = end;
-        batch.payload = Payload::Items(items);
+        if let Some(items) = items {
+            batch.payload = Payload::Items(items);
+        }
         Ok((Done::Processed { batch, took: cost.took }, cost))
-    }
-}
-
-impl From<Duration> for JobCost {
-    fn from(took: Duration) -> Self {
-        JobCost { took, ..JobCost::default() }
-    }
-}
-
-/// The items of a payload, decoded if they have travelled.
-fn unpack(codec: Option<&dyn Codec>, payload: Payload, range: &super::erased::Range) -> Result<Items> {
-    match (payload, codec) {
-        (Payload::Items(items), _) => Ok(items),
-        (Payload::Bytes { head, parts }, Some(codec)) => {
-            codec.decode(head, parts, range.live()).map_err(|e| range.blame(e))
-        }
-        (Payload::Bytes { .. }, None) => {
-            Err(Error::new(ErrorKind::Wire, "a batch for a stage that does not exist"))
-        }
     }
 }
 

@@ -12,8 +12,10 @@ use super::machine::Traffic;
 pub struct StageStats {
     /// Items that came in.
     pub items: u64,
-    /// Items that the stage dropped.
+    /// Items that the stage dropped, or of which it made none.
     pub dropped: u64,
+    /// Items that came out.
+    pub made: u64,
     /// Batches that came in.
     pub batches: u64,
     /// Items in batches whose time was taken.

@@ -46,6 +46,15 @@ impl Summary {
         self.ranks.iter().filter_map(|r| r.stages.get(stage)).map(|s| s.dropped).sum()
     }
 
+    /// What became of the items, for the headline.
+    fn outcome(&self) -> String {
+        let dropped: u64 = (0..self.stages.len()).map(|stage| self.dropped(stage)).sum();
+        match self.items.checked_sub(dropped) {
+            Some(left) if left == self.delivered => format!("{dropped} dropped"),
+            _ => format!("{} came out", self.delivered),
+        }
+    }
+
     /// Measured seconds between two results after calibration.
     pub fn production_time(&self) -> Option<f64> {
         let items = self.items - self.calibration_items.min(self.items);
@@ -139,7 +148,7 @@ impl RunSummary for Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_headline(f, "pipeline", self, &format!("{} dropped", self.items - self.delivered))?;
+        write_headline(f, "pipeline", self, &self.outcome())?;
         self.write_mappings(f)?;
         if let (Some(predicted), Some(measured)) = (self.predicted, self.production_time()) {
             write!(
@@ -199,6 +208,7 @@ mod tests {
     fn the_table_shows_every_rank_also_parked_ones() {
         let ran = StageStats {
             items: 10,
+            dropped: 1,
             timed_items: 10,
             timed: Duration::from_millis(25),
             longest_queue: 2,

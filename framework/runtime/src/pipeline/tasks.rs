@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
+use super::job_cost::JobCost;
 use super::machine::{Done, Job};
-use super::stage_host::{JobCost, SetUp, StageHost};
+use super::stage_host::{SetUp, StageHost};
 use crate::balance::probe::{self, Speed};
 use crate::error::Result;
 use crate::rank::executor::UserCode;
 
 /// What the compute side is asked.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are jobs, and a box for each would be an allocation a batch"
+)]
 pub(crate) enum Task {
     Job(Job),
     /// Make the stages that are hosted here and do not live yet.
@@ -24,6 +29,10 @@ pub(crate) enum Task {
 }
 
 /// What it answers.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are of jobs, and a box for each would be an allocation a batch"
+)]
 pub(crate) enum Outcome {
     Job(Done, JobCost),
     SetUp(SetUp),
@@ -70,7 +79,7 @@ mod tests {
     use crate::comm::clock::Clock;
     use crate::error::BoxError;
     use crate::pipeline::Pipeline;
-    use crate::pipeline::source_sink::Fill;
+    use crate::pipeline::fill::Fill;
     use crate::rank::executor::Executor;
     use crate::session::Driver;
 
@@ -79,7 +88,9 @@ mod tests {
         let items = || [Err::<u8, BoxError>("torn".into())];
         let pipeline = Pipeline::try_source("numbers", items).for_each("out", drop);
         let stage_host = StageHost::new(pipeline.def, (0, 1), Clock::wall(), true);
-        let draw = || Task::Job(Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None } });
+        let draw = || {
+            Task::Job(Job::Draw { number: 0, first: 0, fill: Fill { items: 1, time: None }, is_end: false })
+        };
         let error = std::thread::scope(|scope| {
             let waker = Waker::for_this_thread();
             let mut executor =

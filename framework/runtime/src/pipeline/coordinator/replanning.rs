@@ -50,7 +50,9 @@ impl Coordinator<'_, '_> {
             return Ok(());
         }
         if self.is_calibrating {
-            return if is_enough(items, elapsed) { self.plan_first(at, out) } else { Ok(()) };
+            // Before all is made of the first item, much may have been made of it.
+            let delivered = self.participant.source().map_or(0, |source| source.items_delivered());
+            return if is_enough(items.max(delivered), elapsed) { self.plan_first(at, out) } else { Ok(()) };
         }
         if let Some(mapping) = self.run_spec.script.due(items) {
             return self.begin(mapping, Remap::scripted(items), at, out);

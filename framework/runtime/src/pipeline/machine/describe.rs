@@ -1,8 +1,8 @@
 //! A machine's state in words.
 
+use super::Machine;
 use super::dispatcher::Dispatcher;
 use super::source::Flow;
-use super::{Machine, end_of};
 
 impl Machine {
     /// What this rank holds and waits for, in words: for the message when a run stands still.
@@ -13,8 +13,10 @@ impl Machine {
             let name = self.edge_name(edge);
             let mut text = format!("{} batch(es) before {name}, {} asked for", input.queued().0, input.asked);
             if let Some(first) = input.first() {
-                let stages = first.stage..end_of(&self.table, edge);
-                if !self.resequencer.admit(stages.clone(), first.number) {
+                let stages = self.stages_of(first, edge);
+                if stages.clone().any(|stage| self.expansions.is_busy(stage)) {
+                    text += ", of which a serial stage has more to make of the last";
+                } else if !self.resequencer.admit(stages.clone(), &first.number) {
                     text += &match self.resequencer.awaited(stages) {
                         Some(gap) => format!(", waiting for batch {gap}"),
                         None => ", waiting for a serial stage to be handed over".to_string(),
@@ -38,6 +40,11 @@ impl Machine {
                 ));
             }
         }
+        match self.expansions.open.len() {
+            0 => {}
+            open => words
+                .push(format!("{open} batch(es) of which pieces have been made, and more are to be made")),
+        }
         match self.migration.len() {
             0 => {}
             migration => words.push(format!("{migration} serial stage(s) being handed over")),
@@ -51,6 +58,9 @@ impl Machine {
             words.push(format!(
                 "{in_flight} of {limit} batches of {batch_items} in flight, {drawn} items drawn"
             ));
+            if let Some(first) = s.first_asked() {
+                words.push(format!("room is wanted for batch {first}"));
+            }
         }
         words.join("; ")
     }

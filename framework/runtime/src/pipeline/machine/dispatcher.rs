@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::sequence_number::SequenceNumber;
+
 /// A sender keeps a batch if it finishes it within this multiple of the time that the best other receiver needs: sending costs
 /// something, and idle receivers more.
 const KEEP: f64 = 2.0;
@@ -13,10 +15,10 @@ const SURE: f64 = 2.0;
 const MOST_SPREAD: f64 = 1.0;
 
 /// A decision: `sender` gives batch `number` to `receiver`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Assignment {
     pub(crate) sender: usize,
-    pub(crate) number: u64,
+    pub(crate) number: SequenceNumber,
     pub(crate) receiver: usize,
 }
 
@@ -45,7 +47,7 @@ pub(crate) struct ItemTime {
 #[derive(Debug, Default)]
 pub(crate) struct Dispatcher {
     /// Batches that senders hold, by number: the oldest goes first, which keeps the resequencer short.
-    offers: BTreeMap<u64, Offered>,
+    offers: BTreeMap<SequenceNumber, Offered>,
     /// Receivers that have asked at least once.
     receivers: BTreeMap<usize, Receiver>,
 }
@@ -74,7 +76,7 @@ impl Receiver {
 
 impl Dispatcher {
     /// A sender has batch `number` to give.
-    pub(crate) fn offer(&mut self, number: u64, offered: Offered) {
+    pub(crate) fn offer(&mut self, number: SequenceNumber, offered: Offered) {
         self.offers.insert(number, offered);
     }
 
@@ -101,7 +103,7 @@ impl Dispatcher {
     /// The next decision, if there is an offer and somebody who asked and should have it. A receiver that is the sender
     /// itself, has no other batch waiting and is not much later comes before those that finish earlier: nothing has to be sent.
     pub(crate) fn decide(&mut self) -> Option<Assignment> {
-        let (&number, &offered) = self.offers.first_key_value()?;
+        let (_, &offered) = self.offers.first_key_value()?;
         let usual = self.usual_pace();
         let finish = |receiver: &Receiver| {
             (receiver.backlog() + f64::from(offered.items)) * receiver.service_time.unwrap_or(usual)
@@ -122,7 +124,7 @@ impl Dispatcher {
             let sent = |rank: usize, r: &Receiver| rank != offered.sender || !keeps(r);
             sent(**a, first).cmp(&sent(**b, second)).then(finish(first).total_cmp(&finish(second)))
         })?;
-        self.offers.remove(&number);
+        let (number, _) = self.offers.pop_first()?;
         let entry = self.receivers.get_mut(&receiver)?;
         entry.open -= 1;
         entry.waiting.push_back(offered.items);
@@ -181,13 +183,13 @@ mod tests {
     #[test]
     fn the_oldest_batch_goes_first() {
         let mut dispatcher = Dispatcher::default();
-        dispatcher.offer(2, offered(7));
-        dispatcher.offer(1, offered(8));
+        dispatcher.offer(2.into(), offered(7));
+        dispatcher.offer(1.into(), offered(8));
         assert_eq!(dispatcher.decide(), None);
         dispatcher.request(4, 1, 0, even(0));
         dispatcher.request(5, 2, 0, even(0));
-        assert_eq!(dispatcher.decide(), Some(Assignment { sender: 8, number: 1, receiver: 4 }));
-        assert_eq!(dispatcher.decide(), Some(Assignment { sender: 7, number: 2, receiver: 5 }));
+        assert_eq!(dispatcher.decide(), Some(Assignment { sender: 8, number: 1.into(), receiver: 4 }));
+        assert_eq!(dispatcher.decide(), Some(Assignment { sender: 7, number: 2.into(), receiver: 5 }));
         assert_eq!(dispatcher.decide(), None);
         assert_eq!(dispatcher.open(), (0, 1));
     }
@@ -197,8 +199,8 @@ mod tests {
         let mut dispatcher = Dispatcher::default();
         dispatcher.request(4, 1, 0, even(100));
         dispatcher.request(7, 1, 0, even(200));
-        dispatcher.offer(0, offered(7));
-        assert_eq!(dispatcher.decide(), Some(Assignment { sender: 7, number: 0, receiver: 7 }));
+        dispatcher.offer(0.into(), offered(7));
+        assert_eq!(dispatcher.decide(), Some(Assignment { sender: 7, number: 0.into(), receiver: 7 }));
     }
 
     #[test]
@@ -208,7 +210,7 @@ mod tests {
         dispatcher.request(5, 2, 0, even(400));
         let receivers: Vec<usize> = (0..4)
             .map(|number| {
-                dispatcher.offer(number, offered(9));
+                dispatcher.offer(number.into(), offered(9));
                 dispatcher.decide().unwrap().receiver
             })
             .collect();
@@ -224,7 +226,7 @@ mod tests {
         dispatcher.request(5, 1, 0, even(1000));
         let mut receivers = Vec::new();
         for number in 0..10 {
-            dispatcher.offer(number, Offered { sender: 9, items: 1, behind: behind(number) });
+            dispatcher.offer(number.into(), Offered { sender: 9, items: 1, behind: behind(number) });
         }
         for _ in 0..10 {
             while let Some(a) = dispatcher.decide() {
@@ -238,8 +240,8 @@ mod tests {
         let mut late = Dispatcher::default();
         late.request(4, 1, 0, even(8000));
         late.request(5, 1, 0, even(1000));
-        late.offer(0, Offered { sender: 9, items: 1, behind: Some(1) });
-        late.offer(1, Offered { sender: 9, items: 1, behind: Some(0) });
+        late.offer(0.into(), Offered { sender: 9, items: 1, behind: Some(1) });
+        late.offer(1.into(), Offered { sender: 9, items: 1, behind: Some(0) });
         assert_eq!(late.decide().map(|a| a.receiver), Some(5));
         assert_eq!(late.decide(), None, "the second one waits for rank 5, too");
         late.request(5, 1, 0, even(1000));
@@ -253,7 +255,7 @@ mod tests {
             let mut dispatcher = Dispatcher::default();
             dispatcher.request(4, 1, 0, ItemTime { mean: 8000, deviation: 8 * deviation });
             dispatcher.request(5, 0, 0, ItemTime { mean: 1000, deviation });
-            dispatcher.offer(0, Offered { sender: 9, items: 1, behind: Some(behind) });
+            dispatcher.offer(0.into(), Offered { sender: 9, items: 1, behind: Some(behind) });
             dispatcher.decide().is_some()
         };
         assert_eq!([5, 7, 14, 16].map(|behind| given(0, behind)), [false, true, true, true]);
@@ -265,7 +267,7 @@ mod tests {
     fn who_has_asked_alone_gets_everything() {
         let mut dispatcher = Dispatcher::default();
         dispatcher.request(4, 2, 0, even(8000));
-        dispatcher.offer(0, Offered { sender: 9, items: 3, behind: Some(0) });
+        dispatcher.offer(0.into(), Offered { sender: 9, items: 3, behind: Some(0) });
         assert_eq!(dispatcher.decide().map(|a| a.receiver), Some(4));
     }
 }

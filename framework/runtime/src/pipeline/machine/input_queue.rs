@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::batch::Batch;
+use super::sequence_number::SequenceNumber;
 use super::service_time::ServiceTime;
 
 /// Batches that have arrived over one edge and are not yet being worked on.
@@ -12,7 +13,7 @@ use super::service_time::ServiceTime;
 /// when it is its turn. What an input queue holds is bounded by the source's window.
 #[derive(Debug, Default)]
 pub(crate) struct InputQueue {
-    waiting: BTreeMap<u64, Batch>,
+    waiting: BTreeMap<SequenceNumber, Batch>,
     /// Bytes of these.
     bytes: u64,
     most: usize,
@@ -31,7 +32,7 @@ impl InputQueue {
     pub(crate) fn put(&mut self, batch: Batch) -> bool {
         self.asked = self.asked.saturating_sub(1);
         let bytes = batch.widest;
-        match self.waiting.entry(batch.number) {
+        match self.waiting.entry(batch.number.clone()) {
             Entry::Occupied(_) => return false,
             Entry::Vacant(place) => place.insert(batch),
         };
@@ -73,14 +74,16 @@ impl InputQueue {
 mod tests {
     use std::time::Duration;
 
-    use super::super::super::erased::Range;
+    use super::super::super::range::Range;
     use super::super::batch::Payload;
     use super::*;
 
     fn batch(number: u64) -> Batch {
         let payload = Payload::Items(Box::new(Vec::<u8>::new()));
         Batch {
-            number,
+            number: number.into(),
+            pieces: Vec::new(),
+            is_end: false,
             stage: 0,
             range: Range::default(),
             service: Duration::ZERO,
@@ -97,12 +100,12 @@ mod tests {
             assert!(input.put(batch(n)));
         }
         assert_eq!((input.asked, input.queued(), input.bytes()), (0, (3, 3), 220));
-        assert_eq!(input.first().map(|p| p.number), Some(6));
-        assert_eq!(input.take().map(|p| p.number), Some(6));
+        assert_eq!(input.first().map(|p| p.number.batch), Some(6));
+        assert_eq!(input.take().map(|p| p.number.batch), Some(6));
         assert_eq!(input.bytes(), 160);
         assert!(input.put(batch(5)));
-        assert_eq!(input.clear().map(|p| p.number).collect::<Vec<_>>(), [5, 7, 9]);
-        assert_eq!((input.take().map(|p| p.number), input.queued(), input.bytes()), (None, (0, 3), 0));
+        assert_eq!(input.clear().map(|p| p.number.batch).collect::<Vec<_>>(), [5, 7, 9]);
+        assert_eq!((input.take().is_none(), input.queued(), input.bytes()), (true, (0, 3), 0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::job::Job;
+use super::sequence_number::SequenceNumber;
 
 /// Serial stages that are neither here nor away.
 #[derive(Debug, Default)]
@@ -10,11 +11,11 @@ pub(super) struct Migration {
     /// Given up here, and not yet saved.
     pub(super) leaving: Vec<usize>,
     /// By stage: the batch that the next owner takes first, while the stage is being saved.
-    pub(super) saving: BTreeMap<usize, u64>,
+    pub(super) saving: BTreeMap<usize, SequenceNumber>,
     /// Came here, with its state, and not yet restored.
     pub(super) coming: Vec<(usize, Vec<u8>)>,
     /// By stage: the batch that it takes first here, while it is being restored.
-    pub(super) restoring: BTreeMap<usize, u64>,
+    pub(super) restoring: BTreeMap<usize, SequenceNumber>,
 }
 
 impl Migration {

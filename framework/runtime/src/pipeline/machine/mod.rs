@@ -6,11 +6,16 @@
 pub(crate) mod batch;
 mod describe;
 mod dispatcher;
+mod expansions;
+mod grants;
+mod in_flight;
 mod input_queue;
 mod job;
 mod migration;
+mod pieces;
 mod resequencer;
 mod routes;
+pub(crate) mod sequence_number;
 mod service_time;
 mod source;
 mod switching;
@@ -26,14 +31,17 @@ use std::time::Duration;
 
 use self::batch::Batch;
 use self::dispatcher::{Dispatcher, ItemTime, Offered};
+use self::expansions::Expansions;
 use self::input_queue::InputQueue;
-pub(crate) use self::job::{Done, Idle, Job, StreamEvent, Traffic};
+pub(crate) use self::job::{Consumed, Done, Idle, Job, StreamEvent, Traffic};
 use self::migration::Migration;
 use self::resequencer::Resequencer;
+use self::sequence_number::SequenceNumber;
 pub(crate) use self::source::Source;
 use self::table::Table;
 use self::window::WindowPlan;
 use super::erased::Codec;
+use super::fill::Fill;
 use super::messages::batch::stamp;
 use super::messages::{Arrived, Assign, Offer, OutOfOrder, Request, StreamMessage};
 use crate::comm::{Frame, Part};
@@ -51,11 +59,12 @@ pub(crate) struct Machine {
     /// By edge: present where this rank receives.
     inputs: Vec<Option<InputQueue>>,
     /// By edge: finished batches that have been offered and wait for a receiver.
-    output_buffers: Vec<BTreeMap<u64, Batch>>,
+    output_buffers: Vec<BTreeMap<SequenceNumber, Batch>>,
     /// By edge: present where this rank dispatches.
     dispatchers: Vec<Option<Dispatcher>>,
     resequencer: Resequencer,
     migration: Migration,
+    expansions: Expansions,
     /// Messages of a mapping that this rank does not use yet.
     of_later_mapping: Vec<(usize, StreamMessage)>,
     /// Present on rank 0.
@@ -92,6 +101,7 @@ impl Machine {
             dispatchers: Vec::new(),
             resequencer: Resequencer::default(),
             migration: Migration::default(),
+            expansions: Expansions::new(Vec::new(), Fill { items: 1, time: None }),
             of_later_mapping: Vec::new(),
             source: None,
             outgoing: Vec::new(),
@@ -110,9 +120,16 @@ impl Machine {
         self
     }
 
-    /// Makes this the machine of rank 0, which reads the source.
-    pub(crate) fn with_source(mut self, plan: WindowPlan, now: Duration) -> Self {
-        self.source = Some(Source::new(plan, now));
+    /// Says which stages make several items of one, and when the first piece of what they make is full.
+    pub(crate) fn with_expanding(mut self, expanding: Vec<bool>, fill: Fill) -> Self {
+        self.expansions = Expansions::new(expanding, fill);
+        self
+    }
+
+    /// Makes this the machine of rank 0, which reads the source. With `wants_end` an empty batch comes behind all others.
+    pub(crate) fn with_source(mut self, plan: WindowPlan, wants_end: bool, now: Duration) -> Self {
+        let levels = self.expansions.levels(self.codecs.len() - 1);
+        self.source = Some(Source::new(plan, levels, wants_end, now));
         self
     }
 
@@ -148,6 +165,9 @@ impl Machine {
                 if present { self.deliver(batch) } else { self.forward(batch) }
             }
             StreamMessage::Token(token) => self.on_token(from, token),
+            StreamMessage::AskForRoom(ask) => self.on_ask_for_room(from, ask),
+            StreamMessage::Grant(grant) => self.on_grant(&grant),
+            StreamMessage::GiveBack(back) => self.on_give_back(&back),
             // Who has what to give under a mapping that is over does not matter: everybody begins anew.
             _ if !present => Ok(()),
             StreamMessage::Request(Request { edge, batches, held, service_time, deviation, .. }) => {
@@ -190,13 +210,14 @@ impl Machine {
                         self.ask(edge)?;
                     }
                 }
+                self.on_piece(&batch)?;
                 self.send_on(batch)
             }
-            Done::Consumed { count, service, bytes } => {
+            Done::Consumed(batch) => {
                 if let Some(source) = &mut self.source {
-                    source.consumed(count, service, bytes, now);
+                    source.consumed(&batch, now);
                 }
-                Ok(())
+                self.grant()
             }
             Done::Released { stage, state } => self.released(stage, state),
             Done::Restored { stage } => {
@@ -220,7 +241,7 @@ impl Machine {
         let last = self.table.last_edge();
         let overdue = self.overdue();
         for edge in (0..=last).rev() {
-            let number = |input: &InputQueue| input.first().map(|batch| batch.number);
+            let number = |input: &InputQueue| input.first().map(|batch| batch.number.batch);
             let first = self.inputs[edge].as_ref().and_then(number);
             let must_wait = edge < last && overdue.is_some_and(|overdue| first > Some(overdue));
             if self.table.receivers(edge).len() == 1
@@ -228,9 +249,13 @@ impl Machine {
                 && let Some((stages, batch)) = self.take(edge)?
             {
                 let consume = edge == last;
-                let job = if consume { Job::Consume { batch } } else { Job::Process { stages, batch } };
+                let fill = self.expansions.fill;
+                let job = if consume { Job::Consume { batch } } else { Job::Process { stages, batch, fill } };
                 return Ok(Some(job));
             }
+        }
+        if let Some(job) = self.next_piece() {
+            return Ok(Some(job));
         }
         if let Some(job) = self.source.as_mut().and_then(Source::next_draw) {
             return Ok(Some(job));
@@ -240,7 +265,7 @@ impl Machine {
             if self.table.receivers(block).len() > 1
                 && let Some((stages, batch)) = self.take(block)?
             {
-                return Ok(Some(Job::Process { stages, batch }));
+                return Ok(Some(Job::Process { stages, batch, fill: self.expansions.fill }));
             }
         }
         Ok(None)
@@ -250,25 +275,34 @@ impl Machine {
     /// older by as much as the window holds at least.
     fn overdue(&self) -> Option<u64> {
         let replicated = (0..self.table.last_edge()).filter(|&edge| self.table.receivers(edge).len() > 1);
-        let oldest = replicated.filter_map(|edge| self.inputs[edge].as_ref()?.first()).map(|p| p.number);
+        let oldest = replicated.filter_map(|edge| self.inputs[edge].as_ref()?.first());
+        let oldest = oldest.map(|batch| batch.number.batch);
         oldest.min().map(|number| number + window::floor(self.table.host_count(), self.ahead) as u64)
     }
 
     /// Takes the oldest batch of an edge out of its input queue, if it is its turn, with the stages that it goes through
     /// here; asks for another one in its place.
     fn take(&mut self, edge: usize) -> Result<Option<(Range<usize>, Batch)>> {
-        let Some(input) = &mut self.inputs[edge] else { return Ok(None) };
-        let Some(first) = input.first() else { return Ok(None) };
-        let stages = first.stage..end_of(&self.table, edge);
-        if !self.resequencer.admit(stages.clone(), first.number) {
+        let Some(first) = self.inputs[edge].as_ref().and_then(InputQueue::first) else { return Ok(None) };
+        let stages = self.stages_of(first, edge);
+        let is_busy = stages.clone().any(|stage| self.expansions.is_busy(stage));
+        if is_busy || !self.resequencer.admit(stages.clone(), &first.number) {
             return Ok(None);
         }
+        let Some(input) = &mut self.inputs[edge] else { return Ok(None) };
         let Some(batch) = input.take() else { return Ok(None) };
         input.service_time.begins(batch.range.live() as u32, self.busy);
-        self.resequencer.pass(stages.clone(), batch.number);
+        self.resequencer.pass(stages.clone(), &batch);
+        self.expansions.begin(stages.clone(), |stage| self.table.is_serial(stage));
         self.ask(edge)?;
         self.report_out_of_order(edge)?;
         Ok(Some((stages, batch)))
+    }
+
+    /// The stages that a batch, which has come over `edge`, goes through in one job here.
+    fn stages_of(&self, batch: &Batch, edge: usize) -> Range<usize> {
+        let end = self.table.blocks().get(edge).map_or(self.table.stage_count() + 1, |b| b.stages.end);
+        self.expansions.in_one_job(batch.stage..end, |stage| self.table.is_serial(stage))
     }
 
     /// Whether messages have come up since they were taken last.
@@ -313,7 +347,7 @@ impl Machine {
 
     /// Whether taking in `done` needs to know the time: only the window does.
     pub(crate) fn needs_time(&self, done: &Done) -> bool {
-        matches!(done, Done::Consumed { .. })
+        matches!(done, Done::Consumed(_))
     }
 
     /// By first stage of each block that was hosted here: the most batches that have waited in front of it.
@@ -351,9 +385,4 @@ impl Machine {
             Error::new(ErrorKind::Wire, format!("asks about edge {edge}, whose dispatcher is elsewhere"))
         })
     }
-}
-
-/// The stage behind the last one of a block; the sink counts as a stage.
-fn end_of(table: &Table, edge: usize) -> usize {
-    table.blocks().get(edge).map_or(table.stage_count() + 1, |b| b.stages.end)
 }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::batch::Batch;
+use super::sequence_number::SequenceNumber;
 use super::table::Table;
 
 /// The serial stages that this rank owns, and the number of the batch that each of them takes next.
@@ -11,19 +13,21 @@ use super::table::Table;
 #[derive(Debug, Default)]
 pub(crate) struct Resequencer {
     /// By stage, the sink last: the next batch where the stage is serial and owned here.
-    next: Vec<Option<u64>>,
+    next: Vec<Option<SequenceNumber>>,
     /// By stage, the sink last: whether the stage is serial.
     serial: Vec<bool>,
     ordered: bool,
 }
 
 impl Resequencer {
-    /// At the beginning of a run, every owner has its stages, and they have seen nothing.
-    pub(crate) fn first(table: &Table, me: usize) -> Self {
+    /// At the beginning of a run, every owner has its stages, and they have seen nothing; by stage, the sink last, the `first`
+    /// batch that each of them takes.
+    pub(crate) fn new(table: &Table, me: usize, first: Vec<SequenceNumber>) -> Self {
         let sink = table.stage_count();
         // Without order the sink takes what comes, and need not be owned.
         let serial: Vec<bool> = table.serial.iter().copied().chain([table.ordered]).collect();
-        let next = (0..=sink).map(|s| (serial[s] && table.owner(s) == me).then_some(0)).collect();
+        let owned = |s: usize| s <= sink && serial[s] && table.owner(s) == me;
+        let next = first.into_iter().enumerate().map(|(s, first)| owned(s).then_some(first)).collect();
         Resequencer { next, serial, ordered: table.ordered }
     }
 
@@ -32,27 +36,29 @@ impl Resequencer {
     }
 
     /// Whether batch `number` may go through `stages` now: every serial one among them is here, and takes it next.
-    pub(crate) fn admit(&self, stages: Range<usize>, number: u64) -> bool {
-        self.serial_in(stages).all(|s| self.next[s].is_some_and(|next| !self.ordered || next == number))
+    pub(crate) fn admit(&self, stages: Range<usize>, number: &SequenceNumber) -> bool {
+        let takes = |next: &SequenceNumber| !self.ordered || next == number;
+        self.serial_in(stages).all(|s| self.next[s].as_ref().is_some_and(takes))
     }
 
     /// Whether batch `number` has been through one of `stages` before, which cannot be.
-    pub(crate) fn is_over(&self, stages: Range<usize>, number: u64) -> bool {
-        self.ordered && self.serial_in(stages).any(|s| self.next[s].is_some_and(|next| number < next))
+    pub(crate) fn is_over(&self, stages: Range<usize>, number: &SequenceNumber) -> bool {
+        self.ordered
+            && self.serial_in(stages).any(|s| self.next[s].as_ref().is_some_and(|next| number < next))
     }
 
-    /// Batch `number` goes through `stages` now.
-    pub(crate) fn pass(&mut self, stages: Range<usize>, number: u64) {
+    /// `batch` goes through `stages` now.
+    pub(crate) fn pass(&mut self, stages: Range<usize>, batch: &Batch) {
         for stage in stages {
             if let Some(next) = self.next.get_mut(stage).and_then(Option::as_mut) {
-                *next = number + 1;
+                *next = batch.following();
             }
         }
     }
 
     /// The batch that the first serial stage of `stages` waits for.
-    pub(crate) fn awaited(&self, stages: Range<usize>) -> Option<u64> {
-        self.serial_in(stages).find_map(|s| self.next[s]).filter(|_| self.ordered)
+    pub(crate) fn awaited(&self, stages: Range<usize>) -> Option<&SequenceNumber> {
+        self.serial_in(stages).find_map(|s| self.next[s].as_ref()).filter(|_| self.ordered)
     }
 
     /// The stages owned here that another rank owns by `table`.
@@ -65,12 +71,12 @@ impl Resequencer {
     }
 
     /// Gives a stage up; returns the batch that its next owner takes first.
-    pub(crate) fn give_up(&mut self, stage: usize) -> Option<u64> {
+    pub(crate) fn give_up(&mut self, stage: usize) -> Option<SequenceNumber> {
         self.next.get_mut(stage).and_then(Option::take)
     }
 
     /// Becomes the owner of a stage that goes on with batch `next`.
-    pub(crate) fn receive(&mut self, stage: usize, next: u64) {
+    pub(crate) fn receive(&mut self, stage: usize, next: SequenceNumber) {
         if let Some(place) = self.next.get_mut(stage) {
             *place = Some(next);
         }
@@ -84,9 +90,25 @@ impl Resequencer {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use armature_planner::pipeline::{Block, Dispatch, Mapping};
 
+    use super::super::super::range;
+    use super::super::batch::Payload;
     use super::*;
+
+    /// Of three stages and a sink, that of rank `me`.
+    fn of(table: &Table, me: usize) -> Resequencer {
+        Resequencer::new(table, me, vec![SequenceNumber::from(0); 4])
+    }
+
+    fn batch(number: u64) -> Batch {
+        let payload = Payload::Kept { made: 0 };
+        let number = number.into();
+        let (pieces, range, service) = (Vec::new(), range::Range::default(), Duration::ZERO);
+        Batch { number, pieces, is_end: false, stage: 0, range, service, widest: 0, behind: None, payload }
+    }
 
     fn table(owner: usize, ordered: bool) -> Table {
         let mapping = Mapping::new(vec![Block::new(0..2, vec![owner]), Block::new(2..3, vec![0, 1])]);
@@ -95,32 +117,40 @@ mod tests {
 
     #[test]
     fn a_batch_waits_for_its_turn_at_every_serial_stage_before_it() {
-        let mut resequencer = Resequencer::first(&table(0, true), 0);
-        assert!(resequencer.admit(0..2, 0) && !resequencer.admit(0..2, 1) && resequencer.admit(2..3, 7));
-        resequencer.pass(0..2, 0);
-        assert!(resequencer.admit(0..2, 1) && resequencer.is_over(0..2, 0) && !resequencer.is_over(2..3, 0));
+        let mut resequencer = of(&table(0, true), 0);
+        assert!(
+            resequencer.admit(0..2, &0.into())
+                && !resequencer.admit(0..2, &1.into())
+                && resequencer.admit(2..3, &7.into())
+        );
+        resequencer.pass(0..2, &batch(0));
+        assert!(
+            resequencer.admit(0..2, &1.into())
+                && resequencer.is_over(0..2, &0.into())
+                && !resequencer.is_over(2..3, &0.into())
+        );
         assert_eq!(
             (resequencer.awaited(0..2), resequencer.awaited(2..3), resequencer.awaited(3..4)),
-            (Some(1), None, Some(0))
+            (Some(&1.into()), None, Some(&0.into()))
         );
     }
 
     #[test]
     fn a_stage_that_moves_takes_its_turn_along() {
         let (here, there) = (table(0, true), table(1, true));
-        let (mut old, mut new) = (Resequencer::first(&here, 0), Resequencer::first(&here, 1));
-        old.pass(0..2, 4);
+        let (mut old, mut new) = (of(&here, 0), of(&here, 1));
+        old.pass(0..2, &batch(4));
         assert_eq!((old.to_leave(&here, 0), old.to_leave(&there, 0)), (vec![], vec![1]));
-        assert!(!new.admit(0..2, 5));
+        assert!(!new.admit(0..2, &5.into()));
         new.receive(1, old.give_up(1).unwrap());
-        assert!(new.admit(0..2, 5) && !old.admit(0..2, 5) && old.admit(0..1, 9));
+        assert!(new.admit(0..2, &5.into()) && !old.admit(0..2, &5.into()) && old.admit(0..1, &9.into()));
         assert!(old.owns(3) && !new.owns(3) && new.is_serial(1) && !new.is_serial(3), "the sink stays");
     }
 
     #[test]
     fn without_order_a_stage_takes_what_comes_but_only_where_it_is() {
-        let (here, away) = (Resequencer::first(&table(0, false), 0), Resequencer::first(&table(0, false), 1));
-        assert!(here.admit(0..2, 9) && !away.admit(0..2, 9) && away.admit(3..4, 9));
-        assert!(!here.is_over(0..2, 0));
+        let (here, away) = (of(&table(0, false), 0), of(&table(0, false), 1));
+        assert!(here.admit(0..2, &9.into()) && !away.admit(0..2, &9.into()) && away.admit(3..4, &9.into()));
+        assert!(!here.is_over(0..2, &0.into()));
     }
 }

@@ -2,15 +2,16 @@
 
 use super::batch::Batch;
 use super::dispatcher::{ItemTime, Offered};
+use super::sequence_number::SequenceNumber;
 use super::table::Route;
-use super::{Machine, Outgoing, end_of};
+use super::{Machine, Outgoing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::messages::{Assign, Content, Offer, OutOfOrder, Request, encode};
 
 impl Machine {
     /// A batch arrives here to be worked on.
     pub(super) fn deliver(&mut self, batch: Batch) -> Result<()> {
-        let (number, stage) = (batch.number, batch.stage);
+        let (number, stage) = (batch.number.clone(), batch.stage);
         let wrong = |what: &str| {
             Err(Error::new(ErrorKind::Wire, format!("batch {number} for stage {stage} came {what}")))
         };
@@ -18,7 +19,10 @@ impl Machine {
             return wrong("although there is no such stage");
         }
         let edge = self.table.edge_of(stage);
-        let over = self.resequencer.is_over(stage..end_of(&self.table, edge), number);
+        if batch.pieces.len() != self.expansions.levels(stage) {
+            return wrong("with a number that it cannot have there");
+        }
+        let over = self.resequencer.is_over(self.stages_of(&batch, edge), &number);
         match &mut self.inputs[edge] {
             None => wrong("to a rank that does not take it"),
             Some(input) => {
@@ -38,12 +42,13 @@ impl Machine {
             Route::Push(to) => self.hand(batch, to),
             Route::RoundRobin => {
                 let receivers = self.table.receivers(edge);
-                let to = receivers[(batch.number % receivers.len() as u64) as usize];
+                let to = receivers[batch.number.turn(receivers.len())];
                 self.hand(batch, to)
             }
             Route::Pull { dispatcher } => {
-                let (number, behind, items) = (batch.number, batch.behind, batch.range.live() as u32);
-                self.output_buffers[edge].insert(number, batch);
+                let number = batch.number.clone();
+                let (behind, items) = (batch.items_behind(), batch.range.live() as u32);
+                self.output_buffers[edge].insert(number.clone(), batch);
                 if dispatcher == self.me {
                     let me = self.me;
                     self.dispatcher(edge)?.offer(number, Offered { sender: me, items, behind });
@@ -62,7 +67,7 @@ impl Machine {
             return self.deliver(batch);
         }
         let (epoch, stage) = (self.epoch(), batch.stage);
-        let (items, live) = (batch.range.count as usize, batch.range.live());
+        let (items, live) = (batch.sources(), batch.range.live());
         // Items that cannot be sent are the fault of the stage that made them.
         let made_by = stage.checked_sub(1).and_then(|s| self.names.get(s)).map_or("source", String::as_str);
         let packed = batch.pack(self.run, epoch, &*self.codecs[stage]);
@@ -79,7 +84,7 @@ impl Machine {
     }
 
     /// A dispatcher's decision reaches the sender, which is this rank.
-    pub(super) fn give(&mut self, edge: usize, number: u64, receiver: usize) -> Result<()> {
+    pub(super) fn give(&mut self, edge: usize, number: SequenceNumber, receiver: usize) -> Result<()> {
         if !self.table.receivers(edge).contains(&receiver) {
             let text = format!("assigns batch {number} to rank {receiver}, which does not take edge {edge}");
             return Err(Error::new(ErrorKind::Wire, text));
@@ -139,9 +144,9 @@ impl Machine {
 
     /// Reports to rank 0 how many batches wait at this edge for an older one, if that has changed.
     pub(super) fn report_out_of_order(&mut self, edge: usize) -> Result<()> {
-        let Some(input) = &mut self.inputs[edge] else { return Ok(()) };
+        let Some(input) = &self.inputs[edge] else { return Ok(()) };
         let is_out_of_order =
-            |first: &Batch| !self.resequencer.admit(first.stage..end_of(&self.table, edge), first.number);
+            |first: &Batch| !self.resequencer.admit(self.stages_of(first, edge), &first.number);
         let (count, bytes) = if input.first().is_some_and(is_out_of_order) {
             (input.queued().0, input.bytes())
         } else {
@@ -153,7 +158,7 @@ impl Machine {
         if count.abs_diff(reported) < step && (count > 0 || reported == 0) {
             return Ok(());
         }
-        input.out_of_order_reported = count;
+        self.inputs[edge].iter_mut().for_each(|input| input.out_of_order_reported = count);
         if self.me == 0 {
             return self.note_out_of_order(edge, count, bytes);
         }

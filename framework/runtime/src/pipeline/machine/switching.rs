@@ -22,7 +22,8 @@ impl Machine {
         }
         self.note_queues();
         if table.epoch == 1 {
-            self.resequencer = Resequencer::first(&table, self.me);
+            let first = self.expansions.first_numbers(table.stage_count());
+            self.resequencer = Resequencer::new(&table, self.me, first);
         } else if !self.migration.is_empty() {
             self.traffic.overtaken += 1;
         }
@@ -46,14 +47,15 @@ impl Machine {
         for (from, message) in std::mem::take(&mut self.of_later_mapping) {
             self.on_message(from, message)?;
         }
-        Ok(())
+        // The window has changed with the mapping.
+        self.grant()
     }
 
     /// All batches that wait here, oldest first.
     fn clear(&mut self) -> Vec<Batch> {
         let mut waiting: Vec<Batch> = self.inputs.iter_mut().flatten().flat_map(InputQueue::clear).collect();
         waiting.extend(std::mem::take(&mut self.output_buffers).into_iter().flat_map(BTreeMap::into_values));
-        waiting.sort_unstable_by_key(|batch| batch.number);
+        waiting.sort_unstable_by(|a, b| a.number.cmp(&b.number));
         waiting
     }
 
@@ -77,9 +79,13 @@ impl Machine {
 
     /// Gives up the serial stages that belong elsewhere now. Their last batches have been handed to the compute side,
     /// which saves them behind these.
-    fn leave(&mut self) {
+    ///
+    /// One that has not made all of what it has stays until it has.
+    pub(super) fn leave(&mut self) {
         for stage in self.resequencer.to_leave(&self.table, self.me) {
-            if let Some(next) = self.resequencer.give_up(stage) {
+            if !self.expansions.is_busy(stage)
+                && let Some(next) = self.resequencer.give_up(stage)
+            {
                 self.migration.leaving.push(stage);
                 self.migration.saving.insert(stage, next);
             }
@@ -101,7 +107,8 @@ impl Machine {
         if owner != self.me {
             self.traffic.handed_over += 1;
             let bytes = token.state.len();
-            self.events.push(StreamEvent::HandOver { stage, to: owner, next: token.next, bytes });
+            let next = token.next.clone();
+            self.events.push(StreamEvent::HandOver { stage, to: owner, next, bytes });
             return self.post(owner, &token);
         }
         self.migration.restoring.insert(stage, token.next);
@@ -119,7 +126,7 @@ impl Machine {
             let text = format!("rank {from} hands over stage {stage}, which it cannot have had");
             return Err(Error::new(ErrorKind::Wire, text));
         }
-        self.events.push(StreamEvent::TakeOver { stage, from, next: token.next });
+        self.events.push(StreamEvent::TakeOver { stage, from, next: token.next.clone() });
         self.pass_on(Token { epoch: self.epoch(), ..token })
     }
 

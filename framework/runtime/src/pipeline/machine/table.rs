@@ -55,6 +55,11 @@ impl Table {
         self.serial.len()
     }
 
+    /// Whether one rank alone may run `stage`.
+    pub(crate) fn is_serial(&self, stage: usize) -> bool {
+        self.serial.get(stage).copied().unwrap_or(false)
+    }
+
     /// The edge into the sink.
     pub(crate) fn last_edge(&self) -> usize {
         self.blocks().len()

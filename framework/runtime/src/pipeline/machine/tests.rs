@@ -16,9 +16,14 @@ use proptest::test_runner::{TestCaseError, TestRunner};
 use super::batch::{Batch, Payload};
 use super::window::WindowPlan;
 use super::*;
+use crate::comm::clock::Clock;
 use crate::comm::message::{FRAME_HEADER, Message, TAG_AT};
-use crate::pipeline::erased::{Items, Range};
-use crate::pipeline::messages::{Received, Tag, Token};
+use crate::context::Context;
+use crate::pipeline::erased::{ErasedStage, Items};
+use crate::pipeline::flat_map::FlatMap;
+use crate::pipeline::messages::{AskForRoom, GiveBack, Received, Tag, Token};
+use crate::pipeline::range::{Made, Range};
+use crate::pipeline::stage_call::{Pieces, expand};
 use crate::session::BatchMode;
 use crate::wire;
 
@@ -33,7 +38,12 @@ struct Setting {
     mappings: Vec<Vec<Block>>,
     dispatch: Dispatch,
     serial: Vec<bool>,
+    /// By stage: whether it makes several items of one.
+    expanding: Vec<bool>,
+    /// Whether the serial ones of the others give something at the end.
+    finishes: bool,
     items: u64,
+    /// Items of a batch, and of a piece of one.
     batch: usize,
     /// A fixed one; otherwise it widens where batches wait for older ones.
     window: Option<usize>,
@@ -62,10 +72,12 @@ struct World {
     jobs: Vec<VecDeque<Job>>,
     /// How many mappings may be in force by now.
     ordered_mappings: u32,
-    /// Batches by stage, in the order in which they were processed.
+    /// Items by stage, in the order in which they came there.
     seen: Vec<Vec<u64>>,
-    /// By rank and stage: what a serial stage remembers where it lives, which is how many batches it has seen.
+    /// By rank and stage: what a serial stage remembers where it lives, which is how many items it has seen.
     memory: Vec<Vec<Option<u64>>>,
+    /// By rank and stage: those that make several items of one.
+    expanding: Vec<Vec<Box<dyn ErasedStage>>>,
     /// Items at the sink.
     out: Vec<u64>,
     most_in_flight: usize,
@@ -87,7 +99,9 @@ impl World {
         };
         let machine = |me: usize| {
             let machine = Machine::new(me, 1, codecs.clone(), setting.ahead);
-            if me == 0 { machine.with_source(plan, Duration::ZERO) } else { machine }
+            let fill = window::first_fill(plan.batch, plan.batch_time);
+            let machine = machine.with_expanding(setting.expanding.clone(), fill);
+            if me == 0 { machine.with_source(plan, setting.finishes, Duration::ZERO) } else { machine }
         };
         let first = |rank: usize, stage: usize| {
             let owner = setting.mappings[0].iter().find(|b| b.stages.contains(&stage)).unwrap().hosts[0];
@@ -100,6 +114,13 @@ impl World {
             ordered_mappings: 1,
             seen: vec![Vec::new(); stages],
             memory: (0..setting.ranks).map(|r| (0..stages).map(|s| first(r, s)).collect()).collect(),
+            expanding: (0..setting.ranks)
+                .map(|_| {
+                    (0..stages)
+                        .map(|stage| Box::new(FlatMap::new(move |x| children(x, stage))) as _)
+                        .collect()
+                })
+                .collect(),
             out: Vec::new(),
             most_in_flight: 0,
             setting: setting.clone(),
@@ -138,14 +159,16 @@ impl World {
     fn finish_job(&mut self, rank: usize) {
         let total = self.setting.items;
         let done = match self.jobs[rank].pop_front().expect("the step was possible") {
-            Job::Draw { number, first, fill } => {
+            Job::Draw { number, first, fill, is_end } => {
                 let last = (first + fill.items as u64).min(total);
                 let count = (last - first) as u32;
                 let items: Items = Box::new((first..last).collect::<Vec<u64>>());
-                let batch = (count > 0).then(|| Batch {
-                    number,
+                let batch = (count > 0 || is_end).then(|| Batch {
+                    number: number.into(),
+                    pieces: Vec::new(),
+                    is_end,
                     stage: 0,
-                    range: Range { first, count, dropped: Vec::new() },
+                    range: Range { made: is_end.then(Vec::new), ..Range::new(first, count) },
                     service: Duration::ZERO,
                     widest: 0,
                     behind: total.is_multiple_of(2).then_some(total - last),
@@ -153,30 +176,13 @@ impl World {
                 });
                 Done::Drawn { batch, ended: last == total, left: Some(total - last) }
             }
-            Job::Process { stages, mut batch } => {
-                assert_eq!(stages.start, batch.stage);
-                for stage in stages.clone() {
-                    self.seen[stage].push(batch.number);
-                    if self.setting.serial[stage] {
-                        let memory =
-                            self.memory[rank][stage].as_mut().expect("a serial stage runs where it is");
-                        assert_eq!(*memory, batch.number, "stage {stage} on rank {rank}");
-                        *memory += 1;
-                    }
-                }
-                batch.stage = stages.end;
+            Job::Process { stages, batch, fill } => {
+                let batch = self.process(rank, stages, batch, fill);
                 Done::Processed { batch, took: Duration::from_millis(1 + rank as u64) }
             }
-            Job::Consume { batch } => {
-                let items = match batch.payload {
-                    Payload::Items(items) => items,
-                    Payload::Bytes { head, parts } => wire::Codec::<u64>::of_type()
-                        .decode(head, parts, batch.range.live())
-                        .map(|items| Box::new(items) as Items)
-                        .unwrap(),
-                };
-                self.out.extend(items.downcast_ref::<Vec<u64>>().unwrap());
-                Done::Consumed { count: batch.range.count as usize, service: Duration::ZERO, bytes: 0 }
+            Job::Consume { mut batch } => {
+                self.out.extend(unpack(&mut batch).expect("the sink gets items"));
+                Done::Consumed(Consumed::of(&batch))
             }
             Job::Release { stage } => {
                 let memory = self.memory[rank][stage].take().expect("it is saved where it is");
@@ -190,6 +196,49 @@ impl World {
         };
         self.machines[rank].on_done(done, Duration::ZERO).unwrap();
         self.endpoint(rank);
+    }
+
+    fn process(
+        &mut self,
+        rank: usize,
+        stages: std::ops::Range<usize>,
+        mut batch: Batch,
+        fill: Fill,
+    ) -> Batch {
+        assert_eq!(stages.start, batch.stage);
+        let made = if let Payload::Kept { made } = batch.payload { made } else { 0 };
+        let mut items = unpack(&mut batch);
+        for stage in stages {
+            let is_serial = self.setting.serial[stage];
+            if let Some(items) = &items {
+                if is_serial {
+                    let memory = self.memory[rank][stage].as_mut().expect("a serial stage runs where it is");
+                    assert_eq!(*memory, self.seen[stage].len() as u64, "stage {stage} on rank {rank}");
+                    *memory += items.len() as u64;
+                }
+                self.seen[stage].extend(items);
+            }
+            batch.stage = stage + 1;
+            if self.setting.expanding[stage] {
+                let coming = items.take().map(|items| Box::new(items) as Items);
+                let pieces = Pieces { fill, clock: Clock::wall() };
+                let live = &mut *self.expanding[rank][stage];
+                let ran = expand(live, (coming, made), &mut batch, pieces, &mut Context::for_test()).unwrap();
+                items = Some(*ran.items.downcast().unwrap());
+                if ran.is_cut {
+                    break;
+                }
+            } else if self.setting.finishes
+                && is_serial
+                && batch.is_end
+                && batch.ended() == batch.pieces.len()
+            {
+                items.as_mut().unwrap().extend(self.memory[rank][stage]);
+                batch.range.made.as_mut().unwrap().push(Made { place: 0, items: 1 });
+            }
+        }
+        batch.payload = Payload::Items(Box::new(items.unwrap()));
+        batch
     }
 
     fn steps(&self) -> Vec<Step> {
@@ -238,6 +287,26 @@ impl World {
     }
 }
 
+/// What an expanding stage makes of an item: of most none to three, of some more than fit a piece.
+fn children(item: u64, stage: usize) -> Vec<u64> {
+    let count = match (item + stage as u64) % 23 {
+        22 => 15,
+        n => n % 4,
+    };
+    (0..count).map(|at| item.wrapping_mul(5) + at).collect()
+}
+
+/// The items of a batch, if it has them.
+fn unpack(batch: &mut Batch) -> Option<Vec<u64>> {
+    match std::mem::replace(&mut batch.payload, Payload::Kept { made: 0 }) {
+        Payload::Items(items) => Some(*items.downcast().unwrap()),
+        Payload::Bytes { head, parts } => {
+            Some(wire::Codec::<u64>::of_type().decode(head, parts, batch.range.live()).unwrap())
+        }
+        Payload::Kept { .. } => None,
+    }
+}
+
 /// Any mapping of these stages to `ranks` ranks, shared ranks included.
 fn blocks(ranks: usize, serial: Vec<bool>) -> impl Strategy<Value = Vec<Block>> {
     let stages = serial.len();
@@ -263,30 +332,60 @@ fn blocks(ranks: usize, serial: Vec<bool>) -> impl Strategy<Value = Vec<Block>> 
 
 /// Up to five stages on up to five ranks, under up to `mappings` mappings.
 fn setting(mappings: usize) -> impl Strategy<Value = Setting> {
-    let serial = prop::collection::vec(prop::bool::weighted(0.4), 1..6);
-    (1usize..6, serial).prop_flat_map(move |(ranks, serial)| {
+    let serial_and_expanding = (prop::bool::weighted(0.4), prop::bool::weighted(0.3));
+    let stages = prop::collection::vec(serial_and_expanding, 1..6);
+    (1usize..6, stages).prop_flat_map(move |(ranks, stages)| {
+        let (serial, mut expanding): (Vec<bool>, Vec<bool>) = stages.into_iter().unzip();
+        // More of them would make too many items.
+        let mut left = 2;
+        expanding.iter_mut().filter(|expands| **expands).for_each(|expands| {
+            *expands = left > 0;
+            left -= 1;
+        });
         let mappings = prop::collection::vec(blocks(ranks, serial.clone()), 1..=mappings);
         let numbers =
-            (0u64..200, 1usize..8, prop::option::weighted(0.7, 1usize..12), 1usize..4, any::<bool>());
-        (mappings, numbers).prop_map(move |(mappings, (items, batch, window, ahead, resequencer))| {
-            let dispatch = if resequencer { Dispatch::RoundRobin } else { Dispatch::OnDemand };
-            Setting { ranks, mappings, dispatch, serial: serial.clone(), items, batch, window, ahead }
-        })
+            (0u64..80, 1usize..8, prop::option::weighted(0.7, 1usize..12), 1usize..4, any::<[bool; 2]>());
+        (mappings, numbers).prop_map(
+            move |(mappings, (items, batch, window, ahead, [resequencer, finishes]))| {
+                let dispatch = if resequencer { Dispatch::RoundRobin } else { Dispatch::OnDemand };
+                let (serial, expanding) = (serial.clone(), expanding.clone());
+                Setting {
+                    ranks,
+                    mappings,
+                    dispatch,
+                    serial,
+                    expanding,
+                    finishes,
+                    items,
+                    batch,
+                    window,
+                    ahead,
+                }
+            },
+        )
     })
 }
 
 /// Everything must have gone through every stage once, in order where order matters.
 fn check(setting: &Setting, world: &World) -> Result<(), TestCaseError> {
-    let batches = setting.items.div_ceil(setting.batch as u64);
-    prop_assert!(world.out.iter().copied().eq(0..setting.items));
-    prop_assert!(setting.window.is_none_or(|window| world.most_in_flight <= window));
+    // There is always room for the piece that the sink waits for, beside those that it has taken: the compute side has two jobs.
+    let beyond = if setting.expanding.contains(&true) { 3 } else { 0 };
+    prop_assert!(setting.window.is_none_or(|window| world.most_in_flight <= window + beyond));
+    let mut expected: Vec<u64> = (0..setting.items).collect();
     for (stage, mut seen) in world.seen.iter().cloned().enumerate() {
-        if setting.serial[stage] {
-            prop_assert!(seen.is_sorted(), "serial stage {} saw {:?}", stage, seen);
+        let mut once = expected.clone();
+        if !setting.serial[stage] {
+            once.sort_unstable();
+            seen.sort_unstable();
         }
-        seen.sort_unstable();
-        prop_assert!(seen.into_iter().eq(0..batches), "each batch once");
+        prop_assert_eq!(seen, once, "what stage {} saw", stage);
+        if setting.expanding[stage] {
+            expected = expected.into_iter().flat_map(|item| children(item, stage)).collect();
+        } else if setting.finishes && setting.serial[stage] {
+            expected.push(expected.len() as u64);
+        }
     }
+    prop_assert_eq!(&world.out, &expected);
     Ok(())
 }
 
@@ -353,6 +452,8 @@ fn a_message_that_does_not_fit_is_an_error() {
         mappings: vec![vec![Block::new(0..1, vec![1, 2]), Block::new(1..2, vec![1])]],
         dispatch: Dispatch::OnDemand,
         serial: vec![false, true],
+        expanding: vec![false, false],
+        finishes: false,
         items: 1,
         batch: 1,
         window: Some(1),
@@ -370,18 +471,24 @@ fn a_message_that_does_not_fit_is_an_error() {
         assert!(error.message().starts_with("from rank 1: "), "{error}");
     };
     let bytes = |content: &Assign| wire::to_bytes(content).unwrap();
-    refuses(0, Tag::Assign, bytes(&Assign { epoch: 1, edge: 9, number: 0, receiver: 1 }));
-    refuses(0, Tag::Assign, bytes(&Assign { epoch: 1, edge: 0, number: 7, receiver: 1 }));
-    refuses(0, Tag::Assign, bytes(&Assign { epoch: 1, edge: 0, number: 7, receiver: 0 }));
+    refuses(0, Tag::Assign, bytes(&Assign { epoch: 1, edge: 9, number: 0.into(), receiver: 1 }));
+    refuses(0, Tag::Assign, bytes(&Assign { epoch: 1, edge: 0, number: 7.into(), receiver: 1 }));
+    refuses(0, Tag::Assign, bytes(&Assign { epoch: 1, edge: 0, number: 7.into(), receiver: 0 }));
     refuses(
         2,
         Tag::Offer,
-        wire::to_bytes(&Offer { epoch: 1, edge: 0, number: 0, items: 1, behind: None }).unwrap(),
+        wire::to_bytes(&Offer { epoch: 1, edge: 0, number: 0.into(), items: 1, behind: None }).unwrap(),
     );
-    let token = |stage: u32| wire::to_bytes(&Token { epoch: 1, stage, next: 0, state: vec![] }).unwrap();
+    let token =
+        |stage: u32| wire::to_bytes(&Token { epoch: 1, stage, next: 0.into(), state: vec![] }).unwrap();
     refuses(1, Tag::Token, token(1)); // it has that stage
     refuses(0, Tag::Token, token(0)); // nobody owns that one
     refuses(0, Tag::Token, token(7));
+    let first = SequenceNumber::from(0).piece(1);
+    let ask = wire::to_bytes(&AskForRoom { epoch: 1, first: first.clone(), pieces: 1 }).unwrap();
+    refuses(0, Tag::AskForRoom, ask.clone()); // no stage makes pieces
+    refuses(1, Tag::AskForRoom, ask); // it draws nothing
+    refuses(1, Tag::GiveBack, wire::to_bytes(&GiveBack { epoch: 1, whole: first, pieces: 1 }).unwrap());
     refuses(0, Tag::Request, vec![1, 2, 3]);
     refuses(0, Tag::Batch, vec![0; 10]);
     refuses(0, Tag::Prepare, vec![]);

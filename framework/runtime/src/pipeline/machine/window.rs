@@ -9,13 +9,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::source_sink::Fill;
+use super::super::fill::Fill;
+use super::in_flight::InFlight;
+use super::job::Consumed;
 use crate::session::BatchMode;
 
 /// Items of the largest batch: what a message costs is spread so thin by then that a larger one gains nothing.
 const MOST_ITEMS: usize = 4096;
+/// Items of the largest piece: as many as there may be bytes in a batch, so that items of one byte are not cut where a batch of the
+/// source would not be.
+const MOST_MADE: usize = MOST_BYTES as usize;
 /// Bytes of the largest batch of several items on the wire: larger ones do not travel faster, and keep the receiver waiting.
 const MOST_BYTES: u64 = 128 << 10;
+/// Times as much work as a batch is made for that a piece of one may hold: what has become a little larger than expected is
+/// not worth a question.
+const SLACK: usize = 4;
 /// Times as many batches as replicas can hold: with once as many, all wait whenever one is on its way.
 const ROOM: usize = 2;
 /// Times what Little's law asks for in the mean: batches differ, and too few in flight leave replicas idle.
@@ -51,10 +59,14 @@ pub(crate) struct WindowPlan {
 #[derive(Debug)]
 pub(crate) struct Window {
     plan: WindowPlan,
-    produced: u64,
+    in_flight: InFlight,
     consumed: u64,
     /// Items in batches that are full-grown now.
     batch: usize,
+    /// Items of a full piece.
+    piece: usize,
+    /// Time that all stages together spend on an item that an expanding stage has made, decayed mean, seconds.
+    made_time: f64,
     /// Limit by Little's law, as last computed.
     little: usize,
     /// Time that all stages together spend on one item, decayed mean, seconds.
@@ -79,16 +91,16 @@ struct Rate {
 }
 
 impl Window {
-    /// An empty window at the start of a stream.
-    pub(crate) fn new(plan: WindowPlan, now: Duration) -> Self {
+    /// An empty window at the start of a stream with so many expanding stages.
+    pub(crate) fn new(plan: WindowPlan, levels: usize, now: Duration) -> Self {
+        let first = first_fill(plan.batch, plan.batch_time).items;
         Window {
             plan,
-            produced: 0,
+            in_flight: InFlight::new(levels),
             consumed: 0,
-            batch: match plan.batch {
-                BatchMode::Fixed(n) => n,
-                BatchMode::Auto => 1,
-            },
+            batch: first,
+            piece: first,
+            made_time: 0.0,
             little: 0,
             item_time: None,
             slowest: 0.0,
@@ -103,7 +115,7 @@ impl Window {
     pub(crate) fn replan(&mut self, plan: WindowPlan) {
         self.plan = plan;
         if let BatchMode::Fixed(n) = plan.batch {
-            self.batch = n;
+            (self.batch, self.piece) = (n, n);
         }
     }
 
@@ -118,7 +130,7 @@ impl Window {
         let mean_early = waiting_bytes as f64 / waiting.max(1) as f64;
         let batch_bytes = (self.item_bytes * self.batch as f64).max(mean_early).max(1.0);
         let left = (self.plan.bytes as f64 - waiting_bytes as f64).max(0.0);
-        let by_bytes = waiting + (left / batch_bytes) as usize;
+        let by_bytes = waiting.saturating_add((left / batch_bytes) as usize);
         wanted.min(by_bytes).max(1)
     }
 
@@ -140,7 +152,37 @@ impl Window {
     }
 
     pub(crate) fn in_flight(&self) -> usize {
-        (self.produced - self.consumed) as usize
+        self.in_flight.batches()
+    }
+
+    /// Batches of the source that have reached the sink as a whole, and batches drawn.
+    pub(crate) fn batches(&self) -> (u64, u64) {
+        self.in_flight.of_source()
+    }
+
+    /// Whether all that was drawn has reached the sink, with all that was made of it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// Pieces of batches that may be made now.
+    pub(crate) fn room(&self) -> u64 {
+        self.limit().saturating_sub(self.in_flight()) as u64
+    }
+
+    /// Room for `pieces` pieces is granted to an expanding stage, the `level`th from 1.
+    pub(crate) fn granted(&mut self, level: usize, pieces: u64) {
+        self.in_flight.granted(level, pieces);
+    }
+
+    /// It was not needed.
+    pub(crate) fn given_back(&mut self, level: usize, pieces: u64) {
+        self.in_flight.given_back(level, pieces);
+    }
+
+    /// Items of a full piece.
+    pub(crate) fn piece_items(&self) -> usize {
+        self.piece
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -149,7 +191,7 @@ impl Window {
 
     /// Number of the next batch.
     pub(crate) fn next_batch(&self) -> u64 {
-        self.produced
+        self.in_flight.of_source().1
     }
 
     /// When the next batch is full. Items drawn slowly do not wait for a batch to fill up.
@@ -163,7 +205,7 @@ impl Window {
     }
 
     pub(crate) fn produced(&mut self) {
-        self.produced += 1;
+        self.in_flight.drawn();
     }
 
     /// A batch of `count` items has left rank 0 with `bytes` on the wire. The bound on bytes must hold before
@@ -172,11 +214,12 @@ impl Window {
         self.item_bytes = self.item_bytes.max(bytes as f64 / count.max(1) as f64);
     }
 
-    /// A batch of `count` items has reached the sink, after stages spent `service` on it; it was `bytes` wide
-    /// at its widest edge.
-    pub(crate) fn consumed(&mut self, count: usize, service: Duration, bytes: u64, now: Duration) {
+    /// A batch has reached the sink.
+    pub(crate) fn consumed(&mut self, batch: &Consumed, now: Duration) {
         self.consumed += 1;
-        let (count, service) = (count.max(1) as f64, service.as_secs_f64());
+        self.in_flight.consumed(batch.ended);
+        let Consumed { sources, service, bytes, .. } = *batch;
+        let (count, service) = (sources.max(1) as f64, service.as_secs_f64());
         let item = service / count;
         self.item_time = Some(self.item_time.map_or(item, |old| old + FRESH * (item - old)));
         self.slowest = (self.slowest * (1.0 - FRESH_LONG)).max(service);
@@ -194,6 +237,12 @@ impl Window {
         }
         if self.plan.batch == BatchMode::Auto {
             self.batch = self.grown();
+            if let Some(made) = batch.made.filter(|&made| made > 0) {
+                let item = service / f64::from(made);
+                self.made_time += if self.made_time == 0.0 { item } else { FRESH * (item - self.made_time) };
+                let by_time = SLACK as f64 * self.plan.batch_time.as_secs_f64() / self.made_time;
+                self.piece = (by_time as usize).min(MOST_MADE).min(self.piece * 2).max(1);
+            }
         }
     }
 
@@ -208,6 +257,14 @@ impl Window {
             _ => MOST_ITEMS,
         };
         by_time.min(by_bytes).min(MOST_ITEMS).min(self.batch * 2).max(1)
+    }
+}
+
+/// What the first batch of a stream holds, and the first piece that is made of one.
+pub(crate) fn first_fill(batch: BatchMode, batch_time: Duration) -> Fill {
+    match batch {
+        BatchMode::Fixed(items) => Fill { items, time: None },
+        BatchMode::Auto => Fill { items: 1, time: Some(batch_time * SLACK as u32) },
     }
 }
 
@@ -227,100 +284,5 @@ impl Rate {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn plan() -> WindowPlan {
-        let batch_time = Duration::from_micros(500);
-        WindowPlan {
-            batch: BatchMode::Auto,
-            batch_time,
-            fixed: None,
-            bytes: 1 << 20,
-            hosts: 4,
-            ranks: 2,
-            ahead: 2,
-        }
-    }
-
-    fn run(window: &mut Window, batches: u32, item: Duration, bytes: u64) {
-        for i in 0..batches {
-            let n = window.batch_items();
-            window.produced();
-            window.consumed(n, item * n as u32, bytes * n as u64, Duration::from_millis(u64::from(i)));
-        }
-    }
-
-    #[test]
-    fn tiny_items_grow_into_large_batches_and_long_ones_stay_alone() {
-        let mut window = Window::new(plan(), Duration::ZERO);
-        run(&mut window, 30, Duration::from_nanos(100), 8);
-        assert_eq!(window.batch_items(), MOST_ITEMS);
-        let mut window = Window::new(plan(), Duration::ZERO);
-        run(&mut window, 30, Duration::from_micros(50), 8);
-        assert_eq!(window.batch_items(), 10, "500 µs of work at 50 µs each");
-        let mut window = Window::new(plan(), Duration::ZERO);
-        run(&mut window, 30, Duration::from_millis(5), 8);
-        assert_eq!(window.batch_items(), 1);
-    }
-
-    #[test]
-    fn wide_items_bound_batch_and_window() {
-        let mut window = Window::new(plan(), Duration::ZERO);
-        run(&mut window, 30, Duration::from_nanos(100), 40 << 10);
-        assert_eq!(window.batch_items(), 3);
-        assert_eq!(window.limit(), 8, "1 MiB of window, 120 KiB a batch");
-        run(&mut window, 30, Duration::from_nanos(100), 4 << 20);
-        assert_eq!((window.batch_items(), window.limit()), (1, 1), "one batch is always allowed");
-    }
-
-    #[test]
-    fn wide_items_bound_the_window_before_the_first_comes_back() {
-        let mut window = Window::new(plan(), Duration::ZERO);
-        window.produced();
-        window.sent(1, 512 << 10);
-        assert!(window.is_open());
-        window.produced();
-        assert!(!window.is_open(), "1 MiB of window, half of it for each batch");
-    }
-
-    #[test]
-    fn batches_that_wait_count_with_their_bytes() {
-        let mut window = Window::new(plan(), Duration::ZERO);
-        (0..20).for_each(|_| window.produced());
-        window.out_of_order(1, 10, 200 << 10);
-        assert!(window.limit() > 30, "they keep nobody busy: {}", window.limit());
-        window.out_of_order(1, 10, 900 << 10);
-        assert_eq!(window.limit(), 11, "124 KiB are left, and others may become as wide as these");
-        window.out_of_order(2, 9, 200 << 10);
-        assert_eq!(window.limit(), 19, "nothing is left");
-        assert!(!window.is_open());
-        window.forget_out_of_order();
-        assert!(window.limit() > 20);
-    }
-
-    #[test]
-    fn the_window_closes_and_opens() {
-        let mut window = Window::new(WindowPlan { fixed: Some(2), ..plan() }, Duration::ZERO);
-        window.produced();
-        assert!(window.is_open());
-        window.produced();
-        assert!(!window.is_open());
-        window.consumed(1, Duration::ZERO, 0, Duration::ZERO);
-        assert!(window.is_open());
-        assert_eq!((window.next_batch(), window.in_flight()), (2, 1));
-    }
-
-    #[test]
-    fn a_slow_replica_widens_the_window() {
-        let mut window = Window::new(plan(), Duration::ZERO);
-        let floor = window.limit();
-        // 1000 batches per second arrive; one in ten spent 100 ms at its replica.
-        for i in 0..200u64 {
-            window.produced();
-            let service = if i % 10 == 0 { 100 } else { 5 };
-            window.consumed(1, Duration::from_millis(service), 0, Duration::from_millis(i));
-        }
-        assert!(window.limit() > 300 && window.limit() > floor, "{}", window.limit());
-    }
-}
+#[path = "window_tests.rs"]
+mod tests;

@@ -1,4 +1,5 @@
-//! A batch as it lies on the wire: a header of its own behind the message's, the places of dropped items, the items.
+//! A batch as it lies on the wire: a header of its own behind the message's, what pieces it is of, the places of dropped items or
+//! how many there are for each place, the items.
 
 use std::mem::offset_of;
 use std::time::Duration;
@@ -9,17 +10,24 @@ use super::Tag;
 use crate::comm::Part;
 use crate::comm::message::{FRAME_HEADER, TAG_AT, Tagged, frame_header};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipeline::erased::{Codec, Range};
-use crate::pipeline::machine::batch::{Batch, Payload};
+use crate::pipeline::erased::Codec;
+use crate::pipeline::machine::batch::{Batch, Payload, Piece};
+use crate::pipeline::machine::sequence_number::SequenceNumber;
+use crate::pipeline::range::{Made, Range};
 use crate::wire::header::header;
 
 header! {
-    /// Behind the message's own header, before the places of dropped items.
+    /// Behind the message's own header, before the pieces.
     struct Header {
-        epoch: u32, stage: u32, number: u64,
+        epoch: u32, stage: u16,
+        /// How many [`PieceHeader`]s follow.
+        pieces: u8,
+        /// [`MADE`] and [`END`].
+        flags: u8,
+        number: u64,
         first: u64, count: u32,
-        /// How many places follow.
-        dropped: u32,
+        /// How many places follow behind the pieces: of dropped items, or [`MadeHeader`]s.
+        places: u32,
         /// Nanoseconds.
         service: u64, widest: u64,
         /// When the message was sent: nanoseconds by the sender's clock, 0 if that does not matter.
@@ -29,6 +37,18 @@ header! {
     }
 }
 
+header! {
+    struct PieceHeader { at: u64, items: u32, is_last: u8 }
+}
+
+header! {
+    struct MadeHeader { place: u32, items: u32 }
+}
+
+/// Set where it is said how many items there are for each place.
+const MADE: u8 = 1;
+/// Set on the last batch of the stream.
+const END: u8 = 2;
 /// Bytes of the place of a dropped item.
 const PLACE: usize = size_of::<u32>();
 /// For a stream whose length is not known.
@@ -53,22 +73,35 @@ pub(crate) fn sent(body: &[u8]) -> Option<Duration> {
 impl Batch {
     /// The batch as head and parts of a message, and how many bytes these have.
     pub(crate) fn pack(self, run: u32, epoch: u32, codec: &dyn Codec) -> Result<(Vec<u8>, Vec<Part>, u64)> {
-        let Batch { number, stage, range, service, widest, behind, payload } = self;
+        let Batch { number, pieces, is_end, stage, range, service, widest, behind, payload } = self;
+        let too_many = |what: &str| Error::new(ErrorKind::Config, format!("a pipeline has too many {what}"));
+        let stage = u16::try_from(stage).map_err(|_| too_many("stages"))?;
+        let made = range.made.as_ref();
         let mut head = Vec::with_capacity(256);
         head.extend_from_slice(&frame_header(run, Tag::Batch));
         let mut header = Header {
             epoch,
-            stage: stage as u32,
-            number,
+            stage,
+            pieces: u8::try_from(pieces.len())
+                .map_err(|_| too_many("stages that make several items of one"))?,
+            flags: if made.is_some() { MADE } else { 0 } | if is_end { END } else { 0 },
+            number: number.batch,
             first: range.first,
             count: range.count,
-            dropped: range.dropped.len() as u32,
+            places: made.map_or(range.dropped.len(), Vec::len) as u32,
             service: service.as_nanos() as u64,
             widest,
             sent: 0,
             behind: behind.unwrap_or(UNKNOWN),
         };
         head.extend_from_slice(&header.to_bytes());
+        for (&at, piece) in number.pieces.iter().zip(&pieces) {
+            let header = PieceHeader { at, items: piece.items, is_last: piece.is_last.into() };
+            head.extend_from_slice(&header.to_bytes());
+        }
+        for &Made { place, items } in made.into_iter().flatten() {
+            head.extend_from_slice(&MadeHeader { place, items }.to_bytes());
+        }
         for place in &range.dropped {
             head.extend_from_slice(&place.to_le_bytes());
         }
@@ -80,6 +113,10 @@ impl Batch {
             Payload::Bytes { head: bytes, parts: ready } => {
                 head.extend_from_slice(&bytes);
                 parts = ready;
+            }
+            Payload::Kept { .. } => {
+                let text = format!("batch {number} is with its stage and was to be sent");
+                return Err(Error::new(ErrorKind::Wire, text));
             }
         }
         let bytes = (head.len() + parts.iter().map(Part::len).sum::<usize>()) as u64;
@@ -93,18 +130,41 @@ impl Batch {
         let short =
             || Error::new(ErrorKind::Wire, format!("a batch's header is cut short at {} bytes", body.len()));
         let header = Header::read(&body).ok_or_else(short)?;
-        let (first, count, gone) = (header.first, header.count, header.dropped as usize);
-        let end = gone.checked_mul(PLACE).and_then(|n| n.checked_add(Header::SIZE)).ok_or_else(short)?;
-        let places = body.get(Header::SIZE..end).ok_or_else(short)?;
-        let dropped: Vec<u32> =
-            places.as_chunks::<PLACE>().0.iter().map(|&place| u32::from_le_bytes(place)).collect();
+        let (first, count, has_made) = (header.first, header.count, header.flags & MADE != 0);
+        let mut rest = &body[Header::SIZE..];
+        let mut take = |count: usize, size: usize| {
+            let (taken, behind) = count.checked_mul(size).and_then(|bytes| rest.split_at_checked(bytes))?;
+            rest = behind;
+            Some(taken.chunks_exact(size))
+        };
+        let levels = take(header.pieces.into(), PieceHeader::SIZE).ok_or_else(short)?;
+        let mut number = SequenceNumber::from(header.number);
+        let mut pieces = Vec::new();
+        for PieceHeader { at, items, is_last } in levels.filter_map(PieceHeader::read) {
+            number.pieces.push(at);
+            pieces.push(Piece { is_last: is_last != 0, items });
+        }
+        let size = if has_made { MadeHeader::SIZE } else { PLACE };
+        let places = take(header.places as usize, size).ok_or_else(short)?;
+        let end = body.len() - rest.len();
+        let mut range = Range::new(first, count);
+        if has_made {
+            let made = places.filter_map(MadeHeader::read);
+            range.made = Some(made.map(|MadeHeader { place, items }| Made { place, items }).collect());
+        } else {
+            let place = |place: &[u8]| place.first_chunk().map(|&place| u32::from_le_bytes(place));
+            range.dropped = places.filter_map(place).collect();
+        }
+        let dropped = &range.dropped;
         if !dropped.is_sorted_by(|a, b| a < b) || dropped.last().is_some_and(|&last| last >= count) {
             return Err(Error::new(ErrorKind::Wire, "a batch's list of dropped items is not in order"));
         }
         let batch = Batch {
-            number: header.number,
-            stage: header.stage as usize,
-            range: Range { first, count, dropped },
+            number,
+            pieces,
+            is_end: header.flags & END != 0,
+            stage: header.stage.into(),
+            range,
             service: Duration::from_nanos(header.service),
             widest: header.widest,
             behind: Some(header.behind).filter(|&items| items != UNKNOWN),
@@ -122,9 +182,11 @@ mod tests {
     #[test]
     fn a_batch_survives_its_journey() {
         let codec: &dyn Codec = &wire::Codec::<u64>::of_type();
-        let range = Range { first: 40, count: 5, dropped: vec![1, 4] };
+        let range = Range { dropped: vec![1, 4], ..Range::new(40, 5) };
         let batch = Batch {
-            number: 7,
+            number: 7.into(),
+            pieces: Vec::new(),
+            is_end: false,
             stage: 1,
             range: range.clone(),
             service: Duration::from_nanos(1234),
@@ -138,11 +200,37 @@ mod tests {
         let body = Bytes::from(head).slice(FRAME_HEADER..);
         assert_eq!(sent(&body), Some(Duration::from_nanos(u64::MAX)));
         let (epoch, batch) = Batch::unpack(body, parts).unwrap();
-        assert_eq!((epoch, batch.stage, batch.number), (2, 1, 7));
+        assert_eq!((epoch, batch.stage, batch.number), (2, 1, 7.into()));
         assert_eq!(
             (batch.range.clone(), batch.service, batch.widest, batch.behind),
             (range, Duration::from_nanos(1234), bytes, Some(11))
         );
+        let Payload::Bytes { head, parts } = batch.payload else { panic!("bytes came in") };
+        let items = codec.decode(head, parts, 3).unwrap();
+        assert_eq!(*items.downcast_ref::<Vec<u64>>().unwrap(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_piece_of_a_piece_survives_its_journey_too() {
+        let codec: &dyn Codec = &wire::Codec::<u64>::of_type();
+        let made = vec![Made { place: 3, items: 2 }, Made { place: 7, items: 1 }];
+        let pieces = vec![Piece { is_last: false, items: 70_000 }, Piece { is_last: true, items: 4 }];
+        let batch = Batch {
+            number: SequenceNumber::from(7).piece(300).piece(0),
+            pieces: pieces.clone(),
+            is_end: true,
+            stage: 2,
+            range: Range { made: Some(made), ..Range::new(40, 5) },
+            service: Duration::ZERO,
+            widest: 0,
+            behind: None,
+            payload: Payload::Items(Box::new(vec![1u64, 2, 3])),
+        };
+        let (number, range) = (batch.number.clone(), batch.range.clone());
+        let (head, parts, _) = batch.pack(3, 2, codec).unwrap();
+        let (_, batch) = Batch::unpack(Bytes::from(head).slice(FRAME_HEADER..), parts).unwrap();
+        assert_eq!((batch.number.clone(), batch.range.clone(), batch.is_end), (number, range, true));
+        assert_eq!((batch.pieces.clone(), batch.following().to_string()), (pieces, "7.301.0".to_string()));
         let Payload::Bytes { head, parts } = batch.payload else { panic!("bytes came in") };
         let items = codec.decode(head, parts, 3).unwrap();
         assert_eq!(*items.downcast_ref::<Vec<u64>>().unwrap(), [1, 2, 3]);
@@ -158,10 +246,17 @@ mod tests {
             assert_eq!(sent(&good[..cut]), None);
         }
         let mut many = good.clone();
-        many[offset_of!(Header, dropped)..][..PLACE].copy_from_slice(&u32::MAX.to_le_bytes());
+        many[offset_of!(Header, places)..][..PLACE].copy_from_slice(&u32::MAX.to_le_bytes());
         assert!(Batch::unpack(many.into(), vec![]).is_err(), "more dropped items than bytes");
+        let mut deep = good.clone();
+        deep[offset_of!(Header, pieces)] = 3;
+        assert!(Batch::unpack(deep.into(), vec![]).is_err(), "a piece of pieces that are not there");
+        let mut made = good.clone();
+        (made[offset_of!(Header, flags)], made[offset_of!(Header, places)]) = (MADE, 1);
+        made.extend_from_slice(&[0; PLACE]);
+        assert!(Batch::unpack(made.into(), vec![]).is_err(), "how many items are for a place is not there");
         let mut outside = good;
-        outside[offset_of!(Header, dropped)] = 1;
+        outside[offset_of!(Header, places)] = 1;
         outside.extend_from_slice(&2u32.to_le_bytes());
         assert!(Batch::unpack(outside.into(), vec![]).is_err(), "place 2 of 2 items");
     }

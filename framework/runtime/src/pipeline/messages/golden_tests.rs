@@ -8,16 +8,19 @@ use armature_planner::{Link, Platform};
 
 use super::batch::stamp;
 use super::{
-    Assign, Content, Finish, MeasureSpeed, Offer, OutOfOrder, Prepare, Ready, Request, Switch, Token, encode,
+    AskForRoom, Assign, Content, Finish, GiveBack, Grant, MeasureSpeed, Offer, OutOfOrder, Prepare, Ready,
+    Request, Switch, Token, encode,
 };
 use crate::balance::probe::Speed;
 use crate::comm::Part;
 use crate::golden::{Messages, RUN};
 use crate::pipeline::RankReport;
-use crate::pipeline::erased::{Codec, Range};
-use crate::pipeline::machine::batch::{Batch, Payload};
+use crate::pipeline::erased::Codec;
+use crate::pipeline::machine::batch::{Batch, Payload, Piece};
+use crate::pipeline::machine::sequence_number::SequenceNumber;
 use crate::pipeline::machine::table::Table;
 use crate::pipeline::metrics::{Measurements, Service};
+use crate::pipeline::range::{Made, Range};
 use crate::pipeline::stats::StageStats;
 use crate::wire;
 
@@ -27,9 +30,11 @@ const MS: Duration = Duration::from_millis(1);
 fn batches_are_as_they_were() {
     let mut messages = Messages::default();
     let batch = |dropped, behind, payload| Batch {
-        number: 0x0706_0504_0302_0100,
-        stage: 0x0403_0201,
-        range: Range { first: 40, count: 5, dropped },
+        number: 0x0706_0504_0302_0100.into(),
+        pieces: Vec::new(),
+        is_end: false,
+        stage: 0x0201,
+        range: Range { dropped, ..Range::new(40, 5) },
         service: 1234 * MS,
         widest: 999,
         behind,
@@ -44,6 +49,20 @@ fn batches_are_as_they_were() {
     let forwarded = Payload::Bytes { head: vec![1, 2].into(), parts: vec![Part::of(vec![3_u8, 4])] };
     let (head, parts, _) = batch(vec![], None, forwarded).pack(RUN, 2, codec).unwrap();
     messages.head_and_parts("a batch that is sent on, of a stream of unknown length", &head, &parts);
+    let made = vec![Made { place: 1, items: 2 }, Made { place: 4, items: 1 }];
+    let piece = Batch {
+        number: SequenceNumber::from(7).piece(300),
+        pieces: vec![Piece { is_last: true, items: 5 }],
+        is_end: true,
+        range: Range { made: Some(made), ..Range::new(40, 5) },
+        ..batch(vec![], None, Payload::Items(Box::new(vec![1_u64, 2, 3])))
+    };
+    let (head, parts, _) = piece.pack(RUN, 2, codec).unwrap();
+    messages.head_and_parts(
+        "the last piece of what was made of a batch, at the end of the stream",
+        &head,
+        &parts,
+    );
     messages.check("pipeline-batches");
 }
 
@@ -58,13 +77,19 @@ fn messages_of_a_pipeline_are_as_they_were() {
     add(&mut messages, "a replica has room for batches", &request);
     let waiting = OutOfOrder { epoch: 2, edge: 1, batches: 300, bytes: 70_000 };
     add(&mut messages, "batches wait for an older one", &waiting);
-    let offer = |behind| Offer { epoch: 2, edge: 1, number: 300, items: 5, behind };
+    let offer = |behind| Offer { epoch: 2, edge: 1, number: 300.into(), items: 5, behind };
     add(&mut messages, "a batch is offered", &offer(Some(70_000)));
     add(&mut messages, "a batch of a stream of unknown length is offered", &offer(None));
-    let assign = Assign { epoch: 2, edge: 1, number: 300, receiver: 5 };
+    let assign = Assign { epoch: 2, edge: 1, number: 300.into(), receiver: 5 };
     add(&mut messages, "a batch gets a receiver", &assign);
-    let token = Token { epoch: 2, stage: 3, next: 300, state: vec![1, 2, 255] };
+    let token = Token { epoch: 2, stage: 3, next: 300.into(), state: vec![1, 2, 255] };
     add(&mut messages, "a serial stage changes hands", &token);
+    let whole = SequenceNumber::from(300).piece(2);
+    let ask = AskForRoom { epoch: 2, first: whole.piece(4), pieces: 16 };
+    add(&mut messages, "room is wanted for pieces", &ask);
+    let grant = Grant { epoch: 2, whole: whole.clone(), pieces: 3, items: 16_384 };
+    add(&mut messages, "there is room for pieces", &grant);
+    add(&mut messages, "room is given back", &GiveBack { epoch: 2, whole, pieces: 1 });
 
     let blocks = vec![Block::new(0..1, vec![0]), Block::new(1..3, vec![1, 300])];
     let table = |dispatch| Table::new(2, Mapping::new(blocks.clone()), dispatch, &[true, false, false], true);
@@ -88,6 +113,7 @@ fn messages_of_a_pipeline_are_as_they_were() {
     (seconds.settled, seconds.count, seconds.source) = (true, 12, Source::RobustMean);
     let measurements = Measurements {
         services: vec![None, Some(Service { seconds, items: 300 })],
+        flows: vec![(300.0, 700.0)],
         volumes: vec![(0, 0), (70_000, 300)],
         speed: Some(1e9),
         share: None,
@@ -105,6 +131,7 @@ fn messages_of_a_pipeline_are_as_they_were() {
     let stage = StageStats {
         items: 1,
         dropped: 2,
+        made: 14,
         batches: 3,
         timed_items: 4,
         timed: MS,

@@ -13,6 +13,7 @@ use armature_planner::Link;
 use serde::{Deserialize, Serialize};
 
 use super::machine::batch::Batch;
+use super::machine::sequence_number::SequenceNumber;
 use super::machine::table::Table;
 use super::metrics::Measurements;
 use super::stats::RankReport;
@@ -40,6 +41,9 @@ tags! {
         Switch = 28,
         Measurements = 29,
         OutOfOrder = 30,
+        AskForRoom = 31,
+        Grant = 32,
+        GiveBack = 33,
     }
 }
 
@@ -80,6 +84,9 @@ pub(crate) enum StreamMessage {
     Assign(Assign),
     OutOfOrder(OutOfOrder),
     Token(Token),
+    AskForRoom(AskForRoom),
+    Grant(Grant),
+    GiveBack(GiveBack),
 }
 
 /// A batch that has come in.
@@ -110,6 +117,7 @@ contents! {
     Prepare => Prepare, Switch => Switch, MeasureSpeed => MeasureSpeed, Finish => Finish,
     Ready => Ready, Measurements => Measurements, Speed => Speed, RankReport => Report,
     Request => Request, Offer => Offer, Assign => Assign, OutOfOrder => OutOfOrder, Token => Token,
+    AskForRoom => AskForRoom, Grant => Grant, GiveBack => GiveBack,
 }
 
 /// The head of a message of run number `run`.
@@ -161,6 +169,9 @@ impl Received {
             Tag::Assign => Received::Stream(StreamMessage::Assign(wire::from_bytes(body)?)),
             Tag::OutOfOrder => Received::Stream(StreamMessage::OutOfOrder(wire::from_bytes(body)?)),
             Tag::Token => Received::Stream(StreamMessage::Token(wire::from_bytes(body)?)),
+            Tag::AskForRoom => Received::Stream(StreamMessage::AskForRoom(wire::from_bytes(body)?)),
+            Tag::Grant => Received::Stream(StreamMessage::Grant(wire::from_bytes(body)?)),
+            Tag::GiveBack => Received::Stream(StreamMessage::GiveBack(wire::from_bytes(body)?)),
         })
     }
 }
@@ -175,6 +186,9 @@ impl StreamMessage {
             StreamMessage::Assign(assign) => assign.epoch,
             StreamMessage::OutOfOrder(waiting) => waiting.epoch,
             StreamMessage::Token(token) => token.epoch,
+            StreamMessage::AskForRoom(ask) => ask.epoch,
+            StreamMessage::Grant(grant) => grant.epoch,
+            StreamMessage::GiveBack(back) => back.epoch,
         }
     }
 }
@@ -247,7 +261,7 @@ pub(crate) struct OutOfOrder {
 pub(crate) struct Offer {
     pub(crate) epoch: u32,
     pub(crate) edge: u32,
-    pub(crate) number: u64,
+    pub(crate) number: SequenceNumber,
     pub(crate) items: u32,
     /// Items of the stream behind this batch, if the source knew.
     pub(crate) behind: Option<u64>,
@@ -258,7 +272,7 @@ pub(crate) struct Offer {
 pub(crate) struct Assign {
     pub(crate) epoch: u32,
     pub(crate) edge: u32,
-    pub(crate) number: u64,
+    pub(crate) number: SequenceNumber,
     pub(crate) receiver: u32,
 }
 
@@ -267,6 +281,34 @@ pub(crate) struct Assign {
 pub(crate) struct Token {
     pub(crate) epoch: u32,
     pub(crate) stage: u32,
-    pub(crate) next: u64,
+    pub(crate) next: SequenceNumber,
     pub(crate) state: Vec<u8>,
+}
+
+/// An expanding stage has more to make of a batch than the pieces that it has made, or may make.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct AskForRoom {
+    pub(crate) epoch: u32,
+    /// The first piece that there is to be room for.
+    pub(crate) first: SequenceNumber,
+    pub(crate) pieces: u64,
+}
+
+/// There is room for pieces.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Grant {
+    pub(crate) epoch: u32,
+    /// The batch of which they may be made.
+    pub(crate) whole: SequenceNumber,
+    pub(crate) pieces: u64,
+    /// Items of a full piece.
+    pub(crate) items: u32,
+}
+
+/// A batch had less to make of it than there was room for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct GiveBack {
+    pub(crate) epoch: u32,
+    pub(crate) whole: SequenceNumber,
+    pub(crate) pieces: u64,
 }

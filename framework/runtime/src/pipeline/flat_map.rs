@@ -1,0 +1,225 @@
+//! A stage that makes several items of one, or none.
+//!
+//! What it makes of a batch leaves it in pieces that are about as large as batches are: one where that is all, and otherwise the
+//! next when there is room for it. So a stage that makes a million of one fills no memory.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::erased::{ErasedStage, Expand, Expanded, Items, typed};
+use super::fill::CLOCK_EVERY;
+use super::machine::sequence_number::SequenceNumber;
+use super::range::{Made, Range};
+use crate::context::Context;
+use crate::error::{Error, ErrorKind, Result};
+use crate::user_code;
+use crate::wire::{self, Item};
+
+/// Bytes of the first piece of a batch, if it has several items: four times as many as a batch of the source is made for, so
+/// that one which has become a little larger is not cut.
+const MOST_AT_FIRST: usize = 512 << 10;
+/// Bytes of other pieces: as many as a batch of the source has at most. Larger ones do not travel faster.
+const MOST_BYTES: usize = 128 << 10;
+
+/// A function from an item to an iterator as a stage. Made by [`flat_map`](super::Pipeline::flat_map).
+pub(crate) struct FlatMap<F, T, I: IntoIterator> {
+    call: F,
+    /// What it has not made all of.
+    begun: BTreeMap<SequenceNumber, Rest<T, I::IntoIter>>,
+}
+
+/// What is left of a batch.
+struct Rest<T, I> {
+    items: std::vec::IntoIter<T>,
+    /// The places of these.
+    places: Box<dyn Iterator<Item = u32> + Send>,
+    /// What is being made of the item before them, and its place.
+    open: Option<(u32, I)>,
+}
+
+impl<F, T, I: IntoIterator> FlatMap<F, T, I> {
+    pub(crate) fn new(call: F) -> Self {
+        FlatMap { call, begun: BTreeMap::new() }
+    }
+}
+
+impl<F, T, I> ErasedStage for FlatMap<F, T, I>
+where
+    F: FnMut(T) -> I + Send,
+    I: IntoIterator,
+    I::IntoIter: Send,
+    I::Item: Item,
+    T: Item,
+{
+    fn run(&mut self, _: Items, _: &mut Range, _: &mut Context) -> Result<Items> {
+        Err(Error::new(ErrorKind::Wire, "a stage that makes several items of one was to give one for one"))
+    }
+
+    fn expand(&mut self, mut expand: Expand<'_>, cx: &mut Context) -> Result<Expanded> {
+        let most_bytes = if expand.items.is_some() { MOST_AT_FIRST } else { MOST_BYTES };
+        let mut rest = match expand.items.take() {
+            Some(items) => Rest::new(typed::<T>(items)?, expand.range),
+            None => self.begun.remove(expand.number).ok_or_else(|| {
+                Error::new(ErrorKind::Wire, format!("has nothing left of batch {}", expand.number))
+            })?,
+        };
+        let expanded = user_code::call(|| piece(&mut self.call, &mut rest, (&expand, most_bytes), cx));
+        let expanded = expanded.map_err(|error| error.on_item(cx.number))?;
+        if !expanded.is_last {
+            self.begun.insert(expand.number.clone(), rest);
+        }
+        Ok(expanded)
+    }
+}
+
+impl<T, I: Iterator> Rest<T, I> {
+    fn new(items: Vec<T>, range: &Range) -> Self {
+        let places: Box<dyn Iterator<Item = u32> + Send> = match &range.made {
+            None if range.dropped.is_empty() => Box::new(0..range.count),
+            _ => Box::new(range.places().collect::<Vec<_>>().into_iter()),
+        };
+        Rest { items: items.into_iter(), places, open: None }
+    }
+
+    /// Whether it is certain that nothing comes any more.
+    fn is_over(&self) -> bool {
+        self.items.len() == 0
+            && self.open.as_ref().is_none_or(|(_, open)| matches!(open.size_hint(), (_, Some(0))))
+    }
+}
+
+/// Makes items of what is left until there are enough of them, or all.
+fn piece<F, T, I>(
+    call: &mut F,
+    rest: &mut Rest<T, I::IntoIter>,
+    (expand, most_bytes): (&Expand<'_>, usize),
+    cx: &mut Context,
+) -> Result<Expanded>
+where
+    F: FnMut(T) -> I,
+    I: IntoIterator,
+    I::Item: Item,
+{
+    let (fill, clock) = (expand.fill, expand.clock);
+    let mut items: Vec<I::Item> = Vec::new();
+    let mut made: Vec<Made> = Vec::new();
+    let (mut begun, mut dropped) = (0, 0);
+    // The first item may be long in coming; from then on none waits much longer than the limit.
+    let mut start: Option<Duration> = None;
+    let mut look_at = 1;
+    let is_last = loop {
+        let (place, iterator) = match &mut rest.open {
+            Some(open) => open,
+            None => {
+                let (Some(item), Some(place)) = (rest.items.next(), rest.places.next()) else { break true };
+                cx.number = expand.range.first + u64::from(place);
+                begun += 1;
+                dropped += 1;
+                rest.open.insert((place, call(item).into_iter()))
+            }
+        };
+        let (place, before, wanted) = (*place, items.len(), look_at - items.len());
+        cx.number = expand.range.first + u64::from(place);
+        items.extend(iterator.by_ref().take(wanted));
+        let count = items.len() - before;
+        match made.last_mut() {
+            Some(last) if last.place == place => last.items += count as u32,
+            _ if count > 0 => {
+                // Of what was begun with an earlier piece, something was made then.
+                dropped -= dropped.min(1);
+                made.push(Made { place, items: count as u32 });
+            }
+            _ => {}
+        }
+        if count < wanted {
+            rest.open = None;
+            continue;
+        }
+        if matches!(iterator.size_hint(), (_, Some(0))) {
+            rest.open = None;
+        }
+        let is_late = fill.time.is_some_and(|limit| {
+            let now = clock.now();
+            now.saturating_sub(*start.get_or_insert(now)) > limit
+        });
+        if items.len() >= fill.items || is_late || wire::weigh_some(&items) >= most_bytes {
+            break rest.is_over();
+        }
+        look_at = (items.len() + items.len().clamp(1, CLOCK_EVERY)).min(fill.items);
+    };
+    Ok(Expanded { items: Box::new(items), made, is_last, begun, dropped })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fill::Fill;
+    use super::*;
+    use crate::comm::clock::Clock;
+
+    /// A piece: its items, how many by place, whether it is the last, items begun and dropped.
+    type Piece = (Vec<u64>, Vec<(u32, u32)>, bool, usize, usize);
+
+    /// The next piece of the batch, of `fill` items at most.
+    fn next(
+        stage: &mut dyn ErasedStage,
+        items: Option<Vec<u64>>,
+        range: &Range,
+        fill: usize,
+    ) -> Result<Piece> {
+        let number = &7.into();
+        let items = items.map(|items| Box::new(items) as Items);
+        let fill = Fill { items: fill, time: None };
+        let expand = Expand { number, items, range, fill, clock: Clock::wall() };
+        let Expanded { items, made, is_last, begun, dropped } =
+            stage.expand(expand, &mut Context::for_test())?;
+        let made = made.into_iter().map(|made| (made.place, made.items)).collect();
+        Ok((*items.downcast().unwrap(), made, is_last, begun, dropped))
+    }
+
+    #[test]
+    fn a_batch_is_made_piece_by_piece() {
+        // A filter does not know whether it has more.
+        let mut stage = FlatMap::new(|x: u64| (0..x).filter(|_| true));
+        let range = Range { dropped: vec![1], ..Range::new(100, 5) };
+        let mut next = |items| next(&mut stage, items, &range, 3).unwrap();
+        // Places 0, 2, 3 and 4: none of the first, one, five, none.
+        assert_eq!(next(Some(vec![0, 1, 5, 0])), (vec![0, 0, 1], vec![(2, 1), (3, 2)], false, 3, 1));
+        assert_eq!(next(None), (vec![2, 3, 4], vec![(3, 3)], false, 0, 0));
+        assert_eq!(next(None), (vec![], vec![], true, 1, 1));
+    }
+
+    #[test]
+    fn what_is_known_to_be_all_is_the_last_piece() {
+        let mut stage = FlatMap::new(|x: u64| vec![x; x as usize]);
+        let mut next = |items, fill| next(&mut stage, Some(items), &Range::new(0, 2), fill).unwrap();
+        assert_eq!(next(vec![1, 2], 3), (vec![1, 2, 2], vec![(0, 1), (1, 2)], true, 2, 0));
+        assert_eq!(next(vec![0, 0], 3), (vec![], vec![], true, 2, 2));
+        assert_eq!(next(vec![], 3), (vec![], vec![], true, 0, 0));
+    }
+
+    #[test]
+    fn an_endless_iterator_is_asked_for_no_more_than_a_piece() {
+        let mut stage = FlatMap::new(|x: u64| (0..).map(move |_| vec![x; 1 << 16]));
+        let (number, range) = (&7.into(), &Range::new(0, 1));
+        let mut piece = |items: Option<Items>, fill| {
+            let expand = Expand { number, items, range, fill, clock: Clock::wall() };
+            let expanded = stage.expand(expand, &mut Context::for_test()).unwrap();
+            assert!(!expanded.is_last);
+            expanded.items.downcast::<Vec<Vec<u64>>>().unwrap().len()
+        };
+        let none = Fill { items: 100_000, time: None };
+        assert_eq!(piece(Some(Box::new(vec![3_u64])), none), 1, "one of them is as wide as a piece may be");
+        assert_eq!(piece(None, Fill { items: 1, time: None }), 1);
+    }
+
+    #[test]
+    fn errors_name_the_item_that_something_was_made_of() {
+        let mut stage = FlatMap::new(|x: u64| (0..x).inspect(|n| assert!(*n < 3, "three")));
+        let error = next(&mut stage, Some(vec![2, 9]), &Range::new(100, 2), 100).err().unwrap();
+        assert_eq!((error.kind(), error.item()), (ErrorKind::Panic, Some(101)));
+        let error = next(&mut stage, None, &Range::new(100, 2), 100).err().unwrap();
+        assert_eq!(error.to_string(), "has nothing left of batch 7");
+        let error = stage.run(Box::new(vec![1_u64]), &mut Range::new(0, 1), &mut Context::for_test()).err();
+        assert_eq!(error.map(|error| error.kind()), Some(ErrorKind::Wire));
+    }
+}

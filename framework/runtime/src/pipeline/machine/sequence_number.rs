@@ -1,0 +1,92 @@
+//! Where a batch belongs in the order of the stream.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A batch's place in the order of the stream.
+///
+/// The source numbers its batches. A stage that expands makes pieces of a batch, one after the other, which then are
+/// batches of their own: the order among them is that of the pieces, and another such stage behind it makes pieces of pieces.
+/// Batches at the same stage have been through as many of these stages, so their numbers compare as the words of a dictionary do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub(crate) struct SequenceNumber {
+    /// Which batch of the source, from 0.
+    pub(crate) batch: u64,
+    /// By expanding stage that it has been through: which piece of what that stage has made, from 0.
+    pub(crate) pieces: Vec<u64>,
+}
+
+impl SequenceNumber {
+    /// The first batch behind `levels` expanding stages.
+    pub(crate) fn first(levels: usize) -> Self {
+        SequenceNumber { batch: 0, pieces: vec![0; levels] }
+    }
+
+    /// Piece `at` of what an expanding stage makes of this batch.
+    pub(crate) fn piece(&self, at: u64) -> Self {
+        let mut piece = self.clone();
+        piece.pieces.push(at);
+        piece
+    }
+
+    /// The batch of which the last expanding stage has made this piece, and which piece it is; `None` if there was no such stage.
+    pub(crate) fn whole(&self) -> Option<(Self, u64)> {
+        let mut whole = self.clone();
+        whole.pieces.pop().map(|at| (whole, at))
+    }
+
+    /// Whether this is the first piece of all that is made of `other`, or `other` itself.
+    pub(crate) fn begins(&self, other: &SequenceNumber) -> bool {
+        let depth = other.pieces.len();
+        self.batch == other.batch
+            && self.pieces.get(..depth) == Some(&other.pieces)
+            && self.pieces[depth..].iter().all(|&at| at == 0)
+    }
+
+    /// Which of `count` receivers it goes to where they take turns.
+    pub(crate) fn turn(&self, count: usize) -> usize {
+        let sum = self.pieces.iter().fold(self.batch, |sum, &at| sum.wrapping_add(at));
+        (sum % count.max(1) as u64) as usize
+    }
+}
+
+impl From<u64> for SequenceNumber {
+    fn from(batch: u64) -> Self {
+        SequenceNumber { batch, pieces: Vec::new() }
+    }
+}
+
+impl fmt::Display for SequenceNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.batch)?;
+        self.pieces.iter().try_for_each(|at| write!(f, ".{at}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_come_one_after_the_other_before_the_next_batch() {
+        let batch = SequenceNumber::from(7);
+        let (first, tenth) = (batch.piece(0), batch.piece(10));
+        let order = [&batch, &first, &first.piece(3), &tenth, &SequenceNumber::from(8)];
+        assert!(order.is_sorted() && first < tenth);
+        assert_eq!(tenth.piece(2).to_string(), "7.10.2");
+        assert_eq!(tenth.whole(), Some((batch.clone(), 10)));
+        assert_eq!(batch.whole(), None);
+        assert_eq!((tenth.turn(4), batch.turn(4)), (1, 3));
+    }
+
+    #[test]
+    fn the_first_of_all_pieces_begins_a_batch() {
+        let batch = SequenceNumber::from(7);
+        assert!(batch.begins(&batch) && batch.piece(0).piece(0).begins(&batch));
+        assert!(batch.piece(2).piece(0).begins(&batch.piece(2)));
+        assert!(!batch.piece(2).begins(&batch) && !batch.piece(0).piece(1).begins(&batch));
+        assert!(!batch.begins(&batch.piece(0)), "the stage has made nothing yet");
+        assert_eq!(SequenceNumber::first(2), SequenceNumber::from(0).piece(0).piece(0));
+    }
+}

@@ -1,0 +1,199 @@
+//! Stages that make several items of one, and stages that give something at the end of the stream.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use armature::pipeline::{Context, Dispatch, MappingChoice, Pipeline, Stage, StageResult};
+use armature::{BatchMode, BoxError, Session};
+
+use crate::Case;
+use crate::check::{Work, noise, same, that};
+use crate::mappings::every_kind;
+
+pub(super) const CASES: &[Case] = &[
+    Case { name: "flat-map", run: flat_map },
+    Case { name: "flat-map-remaps", run: remaps },
+    Case { name: "flat-map-of-many", run: of_many },
+    Case { name: "finish", run: finish },
+];
+
+/// Adds up what passes, and gives the sum behind it.
+#[derive(Default)]
+struct Sums(u64);
+
+impl Sums {
+    fn add(&mut self, x: u64) -> u64 {
+        self.0 = self.0.rotate_left(7) ^ x;
+        self.0
+    }
+
+    /// These sums and the last one again.
+    fn of(items: impl IntoIterator<Item = u64>) -> Vec<u64> {
+        let mut sums = Sums::default();
+        let mut all: Vec<u64> = items.into_iter().map(|x| sums.add(x)).collect();
+        all.push(sums.0);
+        all
+    }
+}
+
+impl Stage for Sums {
+    type In = u64;
+    type Out = u64;
+
+    fn process(&mut self, x: u64, _: &mut Context) -> StageResult<u64> {
+        Ok(Some(self.add(x)))
+    }
+
+    fn finish(&mut self, _: &mut Context) -> StageResult<u64> {
+        Ok(Some(self.0))
+    }
+
+    fn save(&self) -> Option<Vec<u8>> {
+        Some(self.0.to_le_bytes().to_vec())
+    }
+
+    fn restore(&mut self, state: &[u8]) -> Result<(), BoxError> {
+        self.0 = u64::from_le_bytes(state.try_into()?);
+        Ok(())
+    }
+}
+
+/// None to four of most items, forty of some.
+fn some(x: u64) -> impl Iterator<Item = u64> {
+    let count = if noise(5, x).is_multiple_of(16) { 40 } else { noise(4, x) % 5 };
+    (0..count).map(move |k| noise(k, x))
+}
+
+fn keeps(x: &u64) -> bool {
+    !x.is_multiple_of(3)
+}
+
+/// Two stages that make several items of one, with others before, between and behind them, also where batches are small.
+fn flat_map(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    let items = 60u64;
+    let expected: Vec<u64> =
+        (0..items).map(|x| x + 1).flat_map(some).filter(keeps).flat_map(|x| [x; 2]).map(|x| x ^ 1).collect();
+    let kinds = every_kind(&[false, false, false, true, false], session.size());
+    for (n, kind) in kinds.into_iter().enumerate() {
+        let dispatch = if n % 2 == 0 { Dispatch::OnDemand } else { Dispatch::RoundRobin };
+        let mut pipeline = Pipeline::source("numbers", || 0..items)
+            .map("before", |x| x + 1)
+            .flat_map("some", some)
+            .filter("keeps", keeps)
+            .flat_map("twice", |x| [x; 2])
+            .serial()
+            .map("behind", move |x| {
+                work.uneven(7, x);
+                x ^ 1
+            })
+            .collect()
+            .mapping(kind.mapping)
+            .dispatch(dispatch);
+        if n % 3 > 0 {
+            pipeline = pipeline.batch(BatchMode::Fixed(n % 3)).window(4);
+        }
+        let got = pipeline.run(session)?;
+        that(got.is_some() == session.is_root(), || "rank 0 alone was to have the items".into())?;
+        let Some((got, summary)) = got else { continue };
+        same(session, kind.name, &got, &expected)?;
+        that((summary.items, summary.delivered) == (items, expected.len() as u64), || summary.to_string())?;
+    }
+    let unordered =
+        Pipeline::source("numbers", || 0..items).flat_map("some", some).flat_map("twice", |x| [x; 2]);
+    let unordered = unordered.unordered().collect().batch(BatchMode::Fixed(1)).window(3);
+    let expected: Vec<u64> = (0..items).flat_map(some).flat_map(|x| [x; 2]).collect();
+    match unordered.run(session)? {
+        // They come in any order, and are put into that of the source.
+        Some((got, _)) => same(session, "unordered", &got, &expected),
+        None => Ok(()),
+    }
+}
+
+/// Another mapping after every few items, beside stages that remember.
+fn remaps(session: &Session) -> Result<(), BoxError> {
+    let work = Work::on(session);
+    let items = 80u64;
+    let expected = Sums::of(Sums::of((0..items).flat_map(some)).into_iter().flat_map(|x| [x; 3]));
+    for (window, batch) in [(None, None), (Some(3), Some(2))] {
+        let mut out = Vec::new();
+        let mut pipeline = Pipeline::source("numbers", || 0..items)
+            .flat_map("some", move |x| {
+                work.uneven(8, x);
+                some(x)
+            })
+            .stage("first", || Ok(Sums::default()))
+            .serial()
+            .flat_map("thrice", |x| [x; 3])
+            .stage("second", || Ok(Sums::default()))
+            .serial()
+            .for_each("collect", |x| out.push(x))
+            .mapping(MappingChoice::Orderly);
+        if let (Some(window), Some(batch)) = (window, batch) {
+            pipeline = pipeline.window(window).batch(BatchMode::Fixed(batch));
+        }
+        let kinds = every_kind(&[false, true, false, true], session.size());
+        for (after, kind) in (0..items).step_by(4).zip(kinds.iter().cycle()) {
+            pipeline = pipeline.remap_after(after, kind.mapping.clone());
+        }
+        pipeline.run(session)?;
+        same(session, &format!("another mapping every four items, {batch:?}"), &out, &expected)?;
+    }
+    Ok(())
+}
+
+/// Of each of a few items far more are made than may be in flight.
+fn of_many(session: &Session) -> Result<(), BoxError> {
+    let (each, window, batch) = (20_000u64, 4, 100);
+    let flying = Arc::new(AtomicU64::new(0));
+    let (made, most) = (flying.clone(), AtomicU64::new(0));
+    let mut sum = 0;
+    let many = move |x: u64| {
+        let made = made.clone();
+        (0..each).map(move |k| {
+            made.fetch_add(1, Ordering::SeqCst);
+            x * each + k
+        })
+    };
+    // On rank 0, where they can be counted against those that the sink gets.
+    let pipeline =
+        Pipeline::source("numbers", || 0..3u64).flat_map("many", many).at_root().map("next", |x| x + 1);
+    let summary = pipeline
+        .for_each("sum", |x| {
+            // Before it is taken off: this is when most are in flight.
+            most.fetch_max(flying.fetch_sub(1, Ordering::SeqCst), Ordering::SeqCst);
+            sum = u64::wrapping_add(sum, noise(sum, x));
+        })
+        // Without a calibration, in which batches have the size that suits it.
+        .mapping(MappingChoice::Orderly)
+        .window(window)
+        .batch(BatchMode::Fixed(batch))
+        .run(session)?;
+    let Some(summary) = summary else { return Ok(()) };
+    let most = most.into_inner();
+    // The window, the piece that the sink waits for, one that is being made, and one at the sink.
+    that(most <= ((window + 3) * batch) as u64, || {
+        format!("{most} items were in flight at once\n{summary}")
+    })?;
+    let expected = (1..=3 * each).fold(0u64, |sum, x| sum.wrapping_add(noise(sum, x)));
+    that((sum, summary.delivered) == (expected, 3 * each), || {
+        format!("items are lost or out of order: {summary}")
+    })
+}
+
+/// Stages give something at the end, on whatever rank they are then, also of a stream without items.
+fn finish(session: &Session) -> Result<(), BoxError> {
+    for items in [0, 1, 50u64] {
+        let expected = Sums::of(Sums::of(0..items).into_iter().map(|x| x / 2));
+        for kind in every_kind(&[true, false, true], session.size()) {
+            let sums =
+                Pipeline::source("numbers", || 0..items).stage("first", || Ok(Sums::default())).serial();
+            let sums = sums.map("half", |x| x / 2).stage("second", || Ok(Sums::default())).serial().collect();
+            let got = sums.mapping(kind.mapping).run(session)?;
+            let Some((got, summary)) = got else { continue };
+            same(session, &format!("{items} items, {}", kind.name), &got, &expected)?;
+            that((summary.items, summary.delivered) == (items, items + 2), || summary.to_string())?;
+        }
+    }
+    Ok(())
+}
