@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::{
     Outcome,
     baseline::{chain, loops, two_ranks},
-    farm, loops as moving_loops, moved, streams, subject, workflows,
+    expanding, farm, loops as moving_loops, moved, streams, subject, workflows,
 };
 
 /// What the error says of a program that has taken too long, before the time.
@@ -37,6 +37,7 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "chain" => Some(chain::main::<chain::Stages>(arguments)),
         "tasks" => Some(chain::main::<chain::Tasks>(arguments)),
         "by-hand" => Some(two_ranks::main(arguments)),
+        "expanding" => Some(expanding::main(arguments)),
         "farm" => Some(farm::subject::main(arguments)),
         "empty-workflow" => Some(workflows::empty::main(arguments)),
         "heavy-workflow" => Some(workflows::heavy::main(arguments)),

@@ -20,6 +20,7 @@ mod loops;
 mod matmul_stream;
 mod monitor_cost;
 mod peers;
+mod pipeline_flat_map;
 mod pipeline_throughput;
 mod planner_30;
 mod planner_4x4;
@@ -38,6 +39,7 @@ use crate::Experiment;
 /// All experiments, in the order in which they run.
 pub const ALL: &[Experiment] = &[
     pipeline_throughput::EXPERIMENT,
+    pipeline_flat_map::EXPERIMENT,
     chain_tuning::EXPERIMENT,
     ferret_scaling::EXPERIMENT,
     ferret_simgrid::EXPERIMENT,

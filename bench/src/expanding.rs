@@ -1,0 +1,79 @@
+//! Four trivial stages on two ranks, whose items come from the source one by one, or from a stage that makes several of one.
+
+use std::time::Instant;
+
+use armature::pipeline::{MappingChoice, Pipeline};
+use armature::{Config, Progress, Session};
+
+use crate::{
+    Outcome,
+    baseline::stages::{expected, first, fold, fourth, second, third},
+    ranks::{Launch, Values},
+};
+
+/// Items of the run that makes connections, before the one that is timed.
+const WARM_UP: u64 = 100_000;
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Numbers that go through the stages.
+    pub items: u64,
+    /// How many of them are made of each item of the source; 0 where the source gives them itself.
+    pub of_each: u64,
+}
+
+/// Runs it on two ranks and returns items per second.
+///
+/// # Errors
+/// Those of starting ranks, and of [`main`].
+pub fn measure(setting: Setting) -> Outcome<f64> {
+    let arguments = [setting.items, setting.of_each].map(|n| n.to_string());
+    let values: Values = Launch::ranks(2).run("expanding", &arguments)?;
+    values.get("items_per_s").copied().ok_or_else(|| "the pipeline printed no items_per_s".into())
+}
+
+/// The rank program: prints `result items_per_s R` on rank 0.
+///
+/// # Errors
+/// If the arguments are wrong, or the checksum is not what it should be.
+pub fn main(arguments: &[String]) -> Outcome {
+    let [items, of_each] = arguments else { return Err("expanding: ITEMS OF_EACH".into()) };
+    let setting = Setting { items: items.parse()?, of_each: of_each.parse()? };
+    let config = Config::from_env()?.progress(Progress::Off);
+    Ok(armature::run(&config, |session| {
+        once(session, Setting { items: WARM_UP.max(setting.of_each).min(setting.items), ..setting })?;
+        let start = Instant::now();
+        once(session, setting)?;
+        if session.is_root() {
+            println!("result items_per_s {}", setting.items as f64 / start.elapsed().as_secs_f64());
+        }
+        Ok(())
+    })?)
+}
+
+/// One stream; checks the result.
+fn once(session: &Session, Setting { items, of_each }: Setting) -> Result<(), armature::BoxError> {
+    let mut sum = 0;
+    let numbers = match of_each {
+        0 => Pipeline::source("numbers", || 0..items).map("same", |n| n),
+        _ => Pipeline::source("groups", || (0..items).step_by(of_each as usize))
+            .flat_map("numbers", move |first| first..items.min(first + of_each)),
+    };
+    let mapping = match of_each {
+        0 => "same+first+second@0 | third+fourth@1",
+        _ => "numbers+first+second@0 | third+fourth@1",
+    };
+    numbers
+        .map("first", first)
+        .map("second", second)
+        .map("third", third)
+        .map("fourth", fourth)
+        .for_each("fold", |word| sum = fold(sum, word))
+        .mapping(MappingChoice::Text(mapping.into()))
+        .run(session)?;
+    if session.is_root() && sum != expected(items as usize) {
+        return Err(format!("the results are wrong: checksum {sum:#x}").into());
+    }
+    Ok(())
+}
