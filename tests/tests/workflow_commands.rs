@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use armature_tests::mpirun::Job;
+use armature_launch::Mpi;
+use armature_tests::mpirun::{Job, linked};
 use rustix::process::{Signal, kill_process};
 use tempfile::TempDir;
 
@@ -219,14 +220,70 @@ fn a_rank_runs_as_many_tasks_at_a_time_as_it_has_cores() {
     failed(place.run(1, &[]), &["task \"a\"", "ended at its time limit"]);
 }
 
-/// All processes of the job are killed in the middle; what had ended by then is not run again, and no command is left behind.
+/// Two tasks do not run beside one another where the rank has no memory or no cores for both; smaller ones do.
+#[test]
+fn tasks_are_admitted_by_memory_and_cores() {
+    let alone = "sh -c 'mkdir lock && sleep 0.2 && rmdir lock'";
+    for options in ["-m 60", "-c 2"] {
+        let dag: String = (0..4).map(|n| format!("TASK t{n} {options} {alone}\n")).collect();
+        let place = Place::new("alone.dag", &dag);
+        succeeded(place.run(1, &["--cores", "2", "--memory", "100MiB"]));
+    }
+    let beside =
+        |name: &str, other: &str| format!("touch {name}; until test -e {other}; do sleep 0.01; done");
+    let dag = format!(
+        "TASK a -m 40 timeout 5 sh -c '{}'\nTASK b -m 40 timeout 5 sh -c '{}'\n",
+        beside("a", "b"),
+        beside("b", "a")
+    );
+    succeeded(Place::new("beside.dag", &dag).run(1, &["--cores", "2", "--memory", "100MiB"]));
+    let place = Place::new("large.dag", "TASK large -m 200 true\n");
+    failed(place.run(1, &["--memory", "100MiB"]), &["task \"large\" needs 209715200 bytes"]);
+}
+
+/// What tasks write to pipes (`-f`) and hand on as files (`-F`) is appended when they are done, one task's after the other's; what a try
+/// wrote that failed is dropped.
+#[test]
+fn what_tasks_hand_on_is_appended_as_a_whole() {
+    let line = |n: usize| {
+        format!(
+            "TASK t{n} -t 2 -f OUT=all -f LOG=sub/log -F part{n}=all sh -c 'echo {n} begins >&$OUT; echo note {n} >&$LOG; \
+             echo {n} ends >&$OUT; echo file {n} > part{n}; test {n} != 3 || test -e once || {{ touch once; exit 1; }}'\n"
+        )
+    };
+    let dag: String = (0..8).map(line).collect();
+    for ranks in [1, 3] {
+        let place = Place::new("pipes.dag", &dag);
+        fs::create_dir(place.path("sub")).unwrap();
+        succeeded(place.run(ranks, &["--cores", "2"]));
+        let all = place.text("all");
+        let lines: Vec<&str> = all.lines().collect();
+        let mut tasks: Vec<&str> = Vec::new();
+        for three in lines.chunks(3) {
+            let task = three[0].strip_suffix(" begins").unwrap_or_else(|| panic!("{all}"));
+            assert_eq!(three[1..], [format!("{task} ends"), format!("file {task}")], "{all}");
+            tasks.push(task);
+        }
+        tasks.sort_unstable();
+        assert_eq!(tasks, ["0", "1", "2", "3", "4", "5", "6", "7"]);
+        assert_eq!(place.text("sub/log").lines().count(), 8);
+        let left = fs::read_dir(place.path("pipes.dag.outputs")).unwrap().flatten();
+        let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+        assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("forward")), "{left:?}");
+    }
+}
+
+/// All processes of the job are killed in the middle; what had ended by then is not run again, what tasks hand on is there once, and no
+/// command is left behind.
 #[test]
 fn a_job_that_was_killed_goes_on_where_it_was() {
-    let tasks: String = (0..12).map(|n| format!("TASK t{n} sh -c 'echo t{n} >> log; sleep 0.2'\n")).collect();
+    let task =
+        |n: usize| format!("TASK t{n} -f OUT=all sh -c 'echo t{n} >> log; echo t{n} >&$OUT; sleep 0.2'\n");
+    let tasks: String = (0..12).map(task).collect();
     let place = Place::new("many.dag", &tasks);
     let running = place.job(2, &["--unplanned"]).start();
     let start = std::time::Instant::now();
-    while place.text("many.dag.rescue").lines().count() < 4 {
+    while place.text("many.dag.rescue").matches("DONE ").count() < 4 {
         assert!(start.elapsed().as_secs() < 60, "no task ends");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -234,8 +291,9 @@ fn a_job_that_was_killed_goes_on_where_it_was() {
         let _ = kill_process(process, Signal::KILL);
     }
     drop(running);
+    let rescue = place.text("many.dag.rescue");
     let done: Vec<String> =
-        place.text("many.dag.rescue").lines().map(|line| line.replace("DONE ", "")).collect();
+        rescue.lines().filter_map(|line| line.strip_prefix("DONE ")).map(String::from).collect();
     assert!((4..12).contains(&done.len()), "{done:?}");
     succeeded(place.run(3, &[]));
     let mut times: BTreeMap<String, u32> = BTreeMap::new();
@@ -244,6 +302,50 @@ fn a_job_that_was_killed_goes_on_where_it_was() {
     for task in done {
         assert_eq!(times[&task], 1, "{task} was run again");
     }
+    let mut handed_on: Vec<String> = place.text("all").lines().map(String::from).collect();
+    handed_on.sort();
+    assert!(handed_on.iter().eq(times.keys()), "{handed_on:?}");
+}
+
+/// What a rank has done that dies is done: its files are there. Open MPI's launcher lets the others go on if it is asked to.
+#[test]
+fn a_rank_that_dies_is_done_without() {
+    if linked(TASKS.as_ref()) != Mpi::OpenMpi {
+        return;
+    }
+    // Each reads what the one before has written, and the last all of them.
+    let task =
+        |n: usize| format!("TASK t{n} -f OUT=all sh -c 'echo t{n} >> log; sleep 0.1; echo t{n} >&$OUT'\n");
+    let edges: String = (2..24).map(|n| format!("EDGE t{} t{n}\n", n - 2)).collect();
+    let last: String = (0..24).map(|n| format!("EDGE t{n} last\n")).collect();
+    let tasks: String = (0..24).map(task).collect();
+    let place = Place::new("mortal.dag", &format!("{tasks}TASK last true\n{edges}{last}"));
+    let running = place.job(3, &["--tries", "2"]).flag("--enable-recovery").start();
+    let start = std::time::Instant::now();
+    let done = loop {
+        assert!(start.elapsed().as_secs() < 60, "no task ends");
+        let rescue = place.text("mortal.dag.rescue");
+        let done: Vec<String> =
+            rescue.lines().filter_map(|line| line.strip_prefix("DONE ")).map(String::from).collect();
+        if done.len() >= 8 {
+            break done;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    // Long enough that rank 0 knows of them.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    kill_process(running.process(1), Signal::KILL).expect("the rank is there");
+    let outcome = running.wait();
+    assert!(outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    let log = place.text("log");
+    for task in done {
+        assert_eq!(log.lines().filter(|line| **line == task).count(), 1, "{task} was run again\n{outcome}");
+    }
+    let mut handed_on: Vec<String> = place.text("all").lines().map(String::from).collect();
+    handed_on.sort();
+    let mut expected: Vec<String> = (0..24).map(|n| format!("t{n}")).collect();
+    expected.sort();
+    assert_eq!(handed_on, expected, "{outcome}");
 }
 
 /// A rank without a starter is no rank: it must not fail at one task after the other.

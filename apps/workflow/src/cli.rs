@@ -177,8 +177,9 @@ fn commands(
     };
     let rescue = Rescue::new(args.rescue.clone().unwrap_or_else(|| beside(".rescue")));
     let outputs = args.outputs.clone().unwrap_or_else(|| beside(".outputs"));
+    let outputs = std::path::absolute(outputs)?;
     let known = rescue.read(&mut described)?;
-    let description = prepare::with_commands(&described)?;
+    let description = prepare::with_commands(&described, &outputs)?;
     // Traces name files that were there when they were recorded.
     let check_files = format != Format::WfFormat;
     let directory = std::path::absolute(&args.directory)?;

@@ -1,15 +1,14 @@
 //! What follows a command: it is recorded, and where it was done, its files are looked for, handed on, and it is noted.
 
-use std::fs::OpenOptions;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 
 use armature::workflow::Ended;
 use armature::{BoxError, Context};
-use armature_files::regular::{self, Links};
 use armature_workflow_files::{Description, Forward, Task};
-use rustix::fs::{FlockOperation, flock};
 
+use crate::ledger::{Handover, Ledger};
+use crate::prepare;
 use crate::record::{self, Record, Recorder};
 use crate::rescue::Rescue;
 
@@ -29,7 +28,7 @@ pub struct Settings {
 pub struct Aftermath<'a> {
     description: &'a Description,
     settings: &'a Settings,
-    rescue: &'a Rescue,
+    ledger: Ledger,
     recorder: Recorder,
 }
 
@@ -41,11 +40,11 @@ impl<'a> Aftermath<'a> {
     pub fn new(
         description: &'a Description,
         settings: &'a Settings,
-        rescue: &'a Rescue,
+        rescue: &Rescue,
         rank: usize,
     ) -> Result<Self, BoxError> {
         let recorder = Recorder::open(&record::file(&settings.outputs, rank))?;
-        Ok(Aftermath { description, settings, rescue, recorder })
+        Ok(Aftermath { description, settings, ledger: Ledger::new(rescue.path()), recorder })
     }
 
     /// A try has ended.
@@ -53,13 +52,16 @@ impl<'a> Aftermath<'a> {
     /// # Errors
     /// If a file is not there that it was to write, or something cannot be written.
     pub fn of(&mut self, ended: &Ended, cx: &Context) -> Result<(), BoxError> {
-        let task = &self.description.tasks()[cx.number() as usize];
+        let number = cx.number() as usize;
+        let task = &self.description.tasks()[number];
         self.recorder.add(&Record::of(&task.name, cx.attempt() + 1, ended, cx.rank()))?;
-        if ended.is_success() { self.finish(task) } else { Ok(()) }
+        let finished = if ended.is_success() { self.finish(number, task) } else { Ok(()) };
+        self.forget_pipes(number, task);
+        finished
     }
 
     /// A command has ended well: its files are there, are handed on, and it is noted as done.
-    fn finish(&self, task: &Task) -> Result<(), BoxError> {
+    fn finish(&mut self, number: usize, task: &Task) -> Result<(), BoxError> {
         let directory = &self.settings.directory;
         let is_missing = |name: &str| !directory.join(name).exists();
         if let Some(file) =
@@ -67,21 +69,29 @@ impl<'a> Aftermath<'a> {
         {
             return Err(format!("it ended with exit code 0, but has not written {:?}", file.name).into());
         }
-        for forward in &task.forwards {
-            if let Forward::File { source, destination } = forward {
-                let appended = append(&directory.join(source), &directory.join(destination));
-                appended.map_err(|error| format!("cannot append {source:?} to {destination:?}: {error}"))?;
-            }
-        }
-        self.rescue.add(&task.name)
+        let handovers = self.handovers(number, task);
+        self.ledger.note(&task.name, &handovers)
     }
-}
 
-/// Appends a file to another as a whole, while nobody else does.
-fn append(source: &Path, destination: &Path) -> io::Result<()> {
-    let mut from = regular::open(source)?;
-    let mut to =
-        regular::open_with(destination, OpenOptions::new().append(true).create(true), Links::Followed)?;
-    flock(&to, FlockOperation::LockExclusive)?;
-    io::copy(&mut from, &mut to).map(|_| ())
+    /// What a task hands on, the content of its pipes included.
+    fn handovers(&self, number: usize, task: &Task) -> Vec<Handover> {
+        let Settings { directory, outputs, .. } = self.settings;
+        let handover = |(at, forward): (usize, &Forward)| match forward {
+            Forward::File { source, destination } => {
+                Handover { source: directory.join(source), destination: directory.join(destination) }
+            }
+            Forward::Pipe { file, .. } => {
+                Handover { source: prepare::captured(outputs, number, at), destination: directory.join(file) }
+            }
+        };
+        task.forwards.iter().enumerate().map(handover).collect()
+    }
+
+    /// What has come out of the pipes of a task is kept no longer.
+    fn forget_pipes(&self, number: usize, task: &Task) {
+        for at in (0..task.forwards.len()).filter(|&at| matches!(task.forwards[at], Forward::Pipe { .. })) {
+            // It is not there if the command could not be started.
+            let _ = fs::remove_file(prepare::captured(&self.settings.outputs, number, at));
+        }
+    }
 }

@@ -9,7 +9,7 @@ use armature_workflow_files::{Action, Description, Task};
 
 use super::graph::Graph;
 use super::master::Master;
-use super::messages::{Content, Reason};
+use super::messages::{Content, Done, Reason, Report};
 use super::value::Value;
 use super::worker::{Settings, Step, Worker};
 use crate::error::Result;
@@ -413,6 +413,31 @@ fn what_is_in_the_journal_is_not_run_again() {
         let is_tight = seed % 2 == 1;
         play(Setting { seed, ranks: 2 + seed as usize % 3, deaths: 2, journals: true, is_tight, ..SETTING });
     }
+}
+
+#[test]
+fn commands_that_are_done_are_not_run_again() {
+    // "made" is read by one command that runs when its rank dies, and by one that waits.
+    let mut builder = Description::builder("commands");
+    for name in ["made", "reads", "last"] {
+        builder.task(Task::new(name, Action::Shell("true".into())));
+    }
+    for (from, to) in [("made", "reads"), ("made", "last"), ("reads", "last")] {
+        builder.edge(from, to, 0);
+    }
+    let graph = Graph::new(&builder.build().unwrap(), 2, TaskMemory::Additive).unwrap();
+    let mut master = Master::new(Arc::new(graph), 2, &[], 0);
+    master.plan(&[1, 1, 1], &[0, 1, 2]);
+    master.begin();
+    assert_eq!(master.take_orders().map(|(rank, _)| rank).collect::<Vec<_>>(), [1]);
+    let done = |task| Done { task, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
+    master.on_report(1, Report { done: vec![done(0)], failed: Vec::new() }).unwrap();
+    assert_eq!(master.on_lost(1).unwrap(), 2, "\"reads\" and \"last\"");
+    assert_eq!(master.take_to_restore(), [0]);
+    for task in [1, 2] {
+        master.on_report(0, Report { done: vec![done(task)], failed: Vec::new() }).unwrap();
+    }
+    assert!(master.is_over());
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::summary::RankReport;
 use super::task_journal::{JournalPlace, TaskJournal};
 use super::user_code::Question;
 use super::value::Value;
+use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::observe::Display;
 use crate::observe::words::seconds;
@@ -68,9 +69,19 @@ impl Root {
         self.master.begin();
     }
 
-    /// What is to be read from the journal again, and where that is.
-    pub(super) fn lost_values(&mut self, now: Duration) -> Result<Option<(JournalPlace, BTreeSet<usize>)>> {
-        let tasks: BTreeSet<usize> = self.master.take_to_restore().into_iter().collect();
+    /// Values that a dead rank had and that are to be here now: what commands gave is given to rank 0's worker; for all others, what is
+    /// to be read from the journal, and where that is.
+    pub(super) fn lost_values(
+        &mut self,
+        worker: &mut Worker,
+        now: Duration,
+    ) -> Result<Option<(JournalPlace, BTreeSet<usize>)>> {
+        let is_command = |task: &usize| self.graph.needs(*task).is_command;
+        let (commands, tasks): (BTreeSet<usize>, BTreeSet<usize>) =
+            self.master.take_to_restore().into_iter().partition(is_command);
+        for task in commands {
+            worker.on_given(task, Value::nothing()?);
+        }
         let Some(journal) = self.journal.as_mut().filter(|_| !tasks.is_empty()) else { return Ok(None) };
         Ok(Some((journal.place(now)?, tasks)))
     }

@@ -244,7 +244,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             return Ok(Next::Task(Job::Plan(question)));
         }
         if let Some(root) = &mut self.root
-            && let Some((place, tasks)) = root.lost_values(at.now())?
+            && let Some((place, tasks)) = root.lost_values(&mut self.worker, at.now())?
         {
             self.in_hand = Some("reads the journal");
             return Ok(Next::Task(Job::Restore(Box::new(place), tasks)));

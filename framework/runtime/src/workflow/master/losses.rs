@@ -1,4 +1,5 @@
-//! Ranks that die: what they had is run again, and so are the tasks whose values were only there.
+//! Ranks that die: what they had is run again, and so are the tasks whose values were only there. The files of commands that are done are
+//! not.
 
 use super::{Master, State};
 use crate::error::Result;
@@ -41,7 +42,8 @@ impl Master {
                 State::Gone => {}
                 _ => continue,
             }
-            if self.journalled[task] {
+            // What a command gives says that its files are there, in a directory that all share.
+            if self.journalled[task] || graph.needs(task).is_command {
                 let is_read = self.tasks[task].readers > 0;
                 self.tasks[task].state = if is_read { State::Done(0) } else { State::Gone };
                 self.to_restore.extend(is_read.then_some(task));
@@ -122,7 +124,7 @@ impl Master {
         self.on_failed(lost, Failure { task, attempt, reason: Reason::Death, message })
     }
 
-    /// Values that are in the journal and are to be had from there again.
+    /// Values that are to be on rank 0 again: from the journal, or those of commands, which are nothing.
     pub(in crate::workflow) fn take_to_restore(&mut self) -> Vec<usize> {
         std::mem::take(&mut self.to_restore)
     }
