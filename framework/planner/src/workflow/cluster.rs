@@ -101,6 +101,23 @@ impl Cluster {
         Ok(self)
     }
 
+    /// The same processors with another memory and buffer each, which `room` says by the processor's number.
+    ///
+    /// ```
+    /// use armature_planner::workflow::{Cluster, Processor};
+    ///
+    /// let two = Cluster::new(vec![Processor::new("a", 1.0, 5), Processor::new("b", 2.0, 7)], 1.0)?;
+    /// let two = two.with_room(|processor| (10 + processor as u64, 0));
+    /// assert_eq!((two.processors()[1].memory, two.processors()[1].buffer), (11, 0));
+    /// # Ok::<(), armature_planner::Error>(())
+    /// ```
+    pub fn with_room(mut self, room: impl Fn(usize) -> (u64, u64)) -> Self {
+        for (number, processor) in self.processors.iter_mut().enumerate() {
+            (processor.memory, processor.buffer) = room(number);
+        }
+        self
+    }
+
     /// Number of processors.
     #[allow(clippy::len_without_is_empty, reason = "there is always a processor")]
     pub fn len(&self) -> usize {

@@ -58,6 +58,7 @@ pub struct Workflow {
     /// Size of all that each task reads, and of all that it writes.
     sizes: Vec<(u64, u64)>,
     order: Vec<usize>,
+    has_one_value_a_task: bool,
 }
 
 /// Tasks and edges on their way to a [`Workflow`]; faults are reported by [`build`](WorkflowBuilder::build).
@@ -104,21 +105,17 @@ impl WorkflowBuilder {
             inputs[next[edge.to]] = number;
             next[edge.to] += 1;
         }
-        let mut sizes = vec![(0, 0); count];
-        for edge in &edges {
-            sizes[edge.to].0 += edge.size;
-            sizes[edge.from].1 += edge.size;
-        }
         let mut workflow = Workflow {
             names,
             works,
             memories,
+            sizes: sizes(count, &edges),
             edges,
             first_output,
             inputs,
             first_input,
-            sizes,
             order: Vec::new(),
+            has_one_value_a_task: false,
         };
         workflow.order = sorted(&workflow)?;
         Ok(workflow)
@@ -145,6 +142,48 @@ impl Workflow {
         check_tasks(&self.names, &self.works)?;
         check_total(&self.memories, &self.edges)?;
         Ok(self)
+    }
+
+    /// The same workflow where what a task writes is one value, as large as the largest of its files, for all that read it. It is sent
+    /// to a processor once, however many tasks read it there. While it waits it is counted once for each reader, so
+    /// that a plan which fits is one that does so wherever the readers run.
+    ///
+    /// ```
+    /// use armature_planner::workflow::{Cluster, Level, Processor, TaskMemory, Workflow, heftm};
+    ///
+    /// let mut builder = Workflow::builder();
+    /// for (name, memory) in [("split", 1), ("left", 50), ("right", 50)] {
+    ///     builder.task(name, 1.0, memory);
+    /// }
+    /// builder.edge(0, 1, 4);
+    /// builder.edge(0, 2, 8);
+    /// let files = builder.build()?;
+    /// // The first has no memory for what reads, the second is slow.
+    /// let cluster = Cluster::new(vec![Processor::new("a", 9.0, 40), Processor::new("b", 1.0, 99)], 1.0)?;
+    /// let makespan = |workflow: &Workflow| Ok(heftm(workflow, &cluster, Level::Bottom, TaskMemory::Additive)?.makespan);
+    /// let values = files.clone().with_one_value_a_task()?;
+    /// assert_eq!(makespan(&files)?, 1.0 / 9.0 + 8.0 + 4.0 + 1.0);
+    /// assert_eq!(makespan(&values)?, 1.0 / 9.0 + 8.0 + 1.0 + 1.0);
+    /// # Ok::<(), armature_planner::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::Workflow`] if sizes become larger than [`build`](WorkflowBuilder::build) allows.
+    pub fn with_one_value_a_task(mut self) -> Result<Self> {
+        for task in 0..self.len() {
+            let files = self.output_numbers(task);
+            let largest = self.edges[files.clone()].iter().map(|edge| edge.size).max().unwrap_or(0);
+            self.edges[files].iter_mut().for_each(|edge| edge.size = largest);
+        }
+        check_total(&self.memories, &self.edges)?;
+        self.sizes = sizes(self.len(), &self.edges);
+        self.has_one_value_a_task = true;
+        Ok(self)
+    }
+
+    /// Whether it is [so](Workflow::with_one_value_a_task).
+    pub fn has_one_value_a_task(&self) -> bool {
+        self.has_one_value_a_task
     }
 
     /// Number of tasks.
@@ -221,6 +260,16 @@ impl Workflow {
     pub fn topological_order(&self) -> &[usize] {
         &self.order
     }
+}
+
+/// Size of all that each task reads, and of all that it writes.
+fn sizes(tasks: usize, edges: &[Edge]) -> Vec<(u64, u64)> {
+    let mut sizes = vec![(0, 0); tasks];
+    for edge in edges {
+        sizes[edge.to].0 += edge.size;
+        sizes[edge.from].1 += edge.size;
+    }
+    sizes
 }
 
 fn check_tasks(names: &[String], works: &[f64]) -> Result<()> {

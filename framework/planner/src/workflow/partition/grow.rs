@@ -23,46 +23,105 @@ impl Quality {
 
 /// Which vertices are in the second half, if halves may weigh at most `most`. Each has at least one of two or more vertices.
 ///
-/// The first half grows from the first vertices by those that reduce the cut most; the second likewise from the last ones. The
-/// better one is taken.
+/// The first half grows from the first vertices in two orders: always by the vertex that reduces the cut most, and so that
+/// what has been begun is finished before anything else is. The second half grows likewise from the last vertices. The best of these cuts is taken.
 pub(super) fn grow(dag: &Dag, most: [f64; 2]) -> Vec<bool> {
-    let first = grown(dag, most, false);
-    let second = grown(dag, most, true);
-    let (grown, reversed) = if second.0 < first.0 { (second.1, true) } else { (first.1, false) };
-    grown.into_iter().map(|grown| grown == reversed).collect()
-}
-
-/// Which vertices are in the half that has grown: the first, or, in reverse, the second.
-fn grown(dag: &Dag, most: [f64; 2], reversed: bool) -> (Quality, Vec<bool>) {
-    let before = |vertex| if reversed { dag.outputs(vertex) } else { dag.inputs(vertex) };
-    let after = |vertex| if reversed { dag.inputs(vertex) } else { dag.outputs(vertex) };
-    let cost = |vertex| if reversed { dag.cost_behind(vertex) } else { -dag.cost_behind(vertex) };
-    let mut missing: Vec<usize> = (0..dag.len()).map(|vertex| before(vertex).len()).collect();
-    let key = |vertex| Reverse((cost(vertex), vertex));
-    let mut ready: BinaryHeap<_> = (0..dag.len()).filter(|&vertex| missing[vertex] == 0).map(key).collect();
-    let mut order = Vec::with_capacity(dag.len());
-    let mut best: Option<(Quality, usize)> = None;
-    let (total, mut weight, mut cut) = (dag.total(), 0.0, 0);
-    while let Some(Reverse((cost, vertex))) = ready.pop() {
-        order.push(vertex);
-        weight += dag.weight(vertex);
-        cut += cost;
-        let weights = if reversed { [total - weight, weight] } else { [weight, total - weight] };
-        let quality = Quality::new(weights, most, cut);
-        if order.len() < dag.len() && best.is_none_or(|(other, _)| quality < other) {
-            best = Some((quality, order.len()));
-        }
-        for &(next, _) in after(vertex) {
-            missing[next] -= 1;
-            if missing[next] == 0 {
-                ready.push(key(next));
+    let mut best: Option<(Quality, Vec<bool>)> = None;
+    for reversed in [false, true] {
+        let end = End { dag, reversed };
+        for order in [end.cheapest_first(), end.finishing()] {
+            let (quality, count) = end.best_part(&order, most);
+            if best.as_ref().is_none_or(|(other, _)| quality < *other) {
+                let mut second = vec![!reversed; dag.len()];
+                order[..count].iter().for_each(|&vertex| second[vertex] = reversed);
+                best = Some((quality, second));
             }
         }
     }
-    let (quality, count) = best.unwrap_or((Quality::new([total, 0.0], most, 0), order.len()));
-    let mut grown = vec![false; dag.len()];
-    for &vertex in &order[..count] {
-        grown[vertex] = true;
+    best.map_or(Vec::new(), |(_, second)| second)
+}
+
+/// The end of a graph from which a half grows: the last vertices if it is `reversed`.
+struct End<'a> {
+    dag: &'a Dag,
+    reversed: bool,
+}
+
+impl<'a> End<'a> {
+    fn before(&self, vertex: usize) -> &'a [(usize, u64)] {
+        if self.reversed { self.dag.outputs(vertex) } else { self.dag.inputs(vertex) }
     }
-    (quality, grown)
+
+    fn after(&self, vertex: usize) -> &'a [(usize, u64)] {
+        if self.reversed { self.dag.inputs(vertex) } else { self.dag.outputs(vertex) }
+    }
+
+    /// How much more is cut when a vertex joins the half that grows.
+    fn cost(&self, vertex: usize) -> i64 {
+        let behind = self.dag.cost_behind(vertex);
+        if self.reversed { behind } else { -behind }
+    }
+
+    /// All vertices, each the cheapest of those that can join.
+    fn cheapest_first(&self) -> Vec<usize> {
+        let mut missing: Vec<usize> = (0..self.dag.len()).map(|vertex| self.before(vertex).len()).collect();
+        let key = |vertex| Reverse((self.cost(vertex), vertex));
+        let mut ready: BinaryHeap<_> =
+            (0..self.dag.len()).filter(|&vertex| missing[vertex] == 0).map(key).collect();
+        let mut order = Vec::with_capacity(self.dag.len());
+        while let Some(Reverse((_, vertex))) = ready.pop() {
+            order.push(vertex);
+            for &(next, _) in self.after(vertex) {
+                missing[next] -= 1;
+                if missing[next] == 0 {
+                    ready.push(key(next));
+                }
+            }
+        }
+        order
+    }
+
+    /// All vertices: for each of those at the other end, what leads to it and is missing, then itself. So parts of a graph that have
+    /// little to do with each other come one after the other, where the cheapest first begins with a little of each.
+    fn finishing(&self) -> Vec<usize> {
+        let mut order = Vec::with_capacity(self.dag.len());
+        let mut is_begun = vec![false; self.dag.len()];
+        // Vertices that have been begun, and how many of those before each have been looked at.
+        let mut open: Vec<(usize, usize)> = Vec::new();
+        for last in (0..self.dag.len()).filter(|&vertex| self.after(vertex).is_empty()) {
+            is_begun[last] = true;
+            open.push((last, 0));
+            while let Some((vertex, looked_at)) = open.last_mut() {
+                match self.before(*vertex).get(*looked_at) {
+                    None => {
+                        order.push(*vertex);
+                        open.pop();
+                    }
+                    Some(&(before, _)) => {
+                        *looked_at += 1;
+                        if !std::mem::replace(&mut is_begun[before], true) {
+                            open.push((before, 0));
+                        }
+                    }
+                }
+            }
+        }
+        order
+    }
+
+    /// How many vertices of an order make the best half, not all, and how good that is.
+    fn best_part(&self, order: &[usize], most: [f64; 2]) -> (Quality, usize) {
+        let (total, mut weight, mut cut) = (self.dag.total(), 0.0, 0);
+        let mut best: Option<(Quality, usize)> = None;
+        for (count, &vertex) in (1..self.dag.len()).zip(order) {
+            weight += self.dag.weight(vertex);
+            cut += self.cost(vertex);
+            let weights = if self.reversed { [total - weight, weight] } else { [weight, total - weight] };
+            let quality = Quality::new(weights, most, cut);
+            if best.is_none_or(|(other, _)| quality < other) {
+                best = Some((quality, count));
+            }
+        }
+        best.unwrap_or((Quality::new([total, 0.0], most, 0), order.len()))
+    }
 }

@@ -128,6 +128,13 @@ impl Timeline<'_> {
                 start = start.max(available);
                 continue;
             };
+            if let Some(copied) = self.copy_on(file, p) {
+                // Nothing is sent. Until the task's memory is kept for it, the file is counted where it was written.
+                let at = copied.max(candidate.reserved);
+                candidate.transfers.push(Transfer { edge: file, start: at, finish: at, to_buffer: false });
+                start = start.max(at);
+                continue;
+            }
             let size = self.size(file);
             let free = candidate.channel(sender).unwrap_or(self.channels[sender * self.processors.len() + p]);
             let mut sent = available.max(free);

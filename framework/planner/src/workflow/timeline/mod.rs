@@ -9,6 +9,7 @@
 //! - A file for another processor is sent as soon as it is written, and its channel (one for each ordered pair of
 //!   processors, one file after the other, in the order in which their readers are placed) is free. It lies in the
 //!   sender's memory until it has arrived, or until it is evicted: then in the sender's buffer.
+//!   Where tasks write one value for all readers, a processor that was sent it for one has it for all.
 //! - The receiver puts it into its buffer, if it arrives before the memory for its reader is free and the buffer
 //!   has room; if not, sending waits for that memory.
 //! - A task starts when its processor is free, its files are there, and memory suffices. If it would not suffice, files on

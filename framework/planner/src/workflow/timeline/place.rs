@@ -79,6 +79,13 @@ impl Timeline<'_> {
             }
             Place::Nowhere | Place::Read => return,
         };
+        let writer = self.graph.edges()[file].from;
+        if self.graph.has_one_value_a_task() {
+            if self.copies.contains_key(&(writer, p)) {
+                return;
+            }
+            self.copies.insert((writer, p), finish);
+        }
         self.channels[sender * count + p] = finish;
         if to_buffer {
             self.processors[p].buffer.hold(sent, start, size);

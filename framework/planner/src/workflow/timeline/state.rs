@@ -1,5 +1,7 @@
 //! Tasks placed so far, and what follows.
 
+use std::collections::HashMap;
+
 use super::candidate::Candidate;
 use super::moment::Moment;
 use super::processor::Processor;
@@ -51,6 +53,8 @@ pub(in crate::workflow) struct Timeline<'a> {
     /// When the channel from one processor to another is free; row-major.
     pub(super) channels: Vec<f64>,
     pub(super) files: Vec<File>,
+    /// Where tasks write one value for all readers: when that of a task, the first of the pair, has been sent to a processor.
+    pub(super) copies: HashMap<(usize, usize), f64>,
     pub(super) processor_of: Vec<Option<usize>>,
     pub(super) start: Vec<f64>,
     pub(super) finish: Vec<f64>,
@@ -76,6 +80,7 @@ impl<'a> Timeline<'a> {
             processors: vec![Processor::default(); count],
             channels: vec![0.0; count * count],
             files: vec![File { place: Place::Nowhere, available: 0.0 }; graph.edges().len()],
+            copies: HashMap::new(),
             processor_of: vec![None; tasks],
             start: vec![0.0; tasks],
             finish: vec![0.0; tasks],
@@ -171,6 +176,11 @@ impl<'a> Timeline<'a> {
 
     pub(super) fn run_time(&self, task: usize, p: usize) -> f64 {
         self.graph.work(task) / self.cluster.processors()[p].speed
+    }
+
+    /// When the value that a file is has been sent to a processor for another reader, if it has.
+    pub(super) fn copy_on(&self, file: usize, p: usize) -> Option<f64> {
+        self.copies.get(&(self.graph.edges()[file].from, p)).copied()
     }
 
     /// The processor in whose memory or buffer a file lies.

@@ -1,14 +1,44 @@
 //! Whether tasks and transfers of a plan of events can happen when it says.
 
+use std::collections::HashMap;
+
 use super::case::Case;
 use super::verdict::{Rule, Verdict, near};
 use crate::workflow::graph::Workflow;
+use crate::workflow::plan::Transfer;
 
 pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
     verdict.makespan = case.plan.finish.iter().copied().fold(0.0, f64::max);
     check_tasks(case, verdict);
-    check_transfers(case, verdict);
-    check_channels(case, verdict);
+    let is_copy = copies(case);
+    check_transfers(case, &is_copy, verdict);
+    check_channels(case, &is_copy, verdict);
+}
+
+/// By edge: whether nothing is sent for it, because its task writes one value for all, and that was sent to the same processor before,
+/// for another reader.
+fn copies(case: Case<'_>) -> Vec<bool> {
+    let Case { graph, plan, .. } = case;
+    let mut is_copy = vec![false; graph.edges().len()];
+    if !graph.has_one_value_a_task() {
+        return is_copy;
+    }
+    let key = |transfer: &Transfer| {
+        let edge = &graph.edges()[transfer.edge];
+        (edge.from, plan.processor_of[edge.to])
+    };
+    let mut first: HashMap<(usize, usize), &Transfer> = HashMap::new();
+    for transfer in &plan.transfers {
+        let first = first.entry(key(transfer)).or_insert(transfer);
+        if (transfer.start, transfer.edge) < (first.start, first.edge) {
+            *first = transfer;
+        }
+    }
+    for transfer in &plan.transfers {
+        let first = first[&key(transfer)];
+        is_copy[transfer.edge] = first.edge != transfer.edge && first.finish <= transfer.start;
+    }
+    is_copy
 }
 
 /// Each task takes its time, after the one before it on its processor.
@@ -36,7 +66,7 @@ fn check_tasks(case: Case<'_>, verdict: &mut Verdict) {
 }
 
 /// Each file that changes processors is sent once, after it was written and before it is read.
-fn check_transfers(case: Case<'_>, verdict: &mut Verdict) {
+fn check_transfers(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
     let Case { graph, cluster, plan, .. } = case;
     let mut sent = vec![None; graph.edges().len()];
     for transfer in &plan.transfers {
@@ -64,7 +94,7 @@ fn check_transfers(case: Case<'_>, verdict: &mut Verdict) {
             }
             None => continue,
             Some(transfer) => {
-                let takes = cluster.transfer_time(from, to, edge.size);
+                let takes = if is_copy[number] { 0.0 } else { cluster.transfer_time(from, to, edge.size) };
                 let (start, finish) = (transfer.start, transfer.finish);
                 if start < written {
                     format!("{} is sent at {start}, but there from {written} on", name())
@@ -82,13 +112,13 @@ fn check_transfers(case: Case<'_>, verdict: &mut Verdict) {
 }
 
 /// A channel carries one file after the other.
-fn check_channels(case: Case<'_>, verdict: &mut Verdict) {
+fn check_channels(case: Case<'_>, is_copy: &[bool], verdict: &mut Verdict) {
     let Case { graph, plan, .. } = case;
     let channel = |edge: usize| {
         case.origin(edge).map(|origin| (origin.processor, plan.processor_of[graph.edges()[edge].to]))
     };
-    let mut transfers: Vec<_> =
-        plan.transfers.iter().map(|transfer| (channel(transfer.edge), transfer)).collect();
+    let sent = plan.transfers.iter().filter(|transfer| !is_copy[transfer.edge]);
+    let mut transfers: Vec<_> = sent.map(|transfer| (channel(transfer.edge), transfer)).collect();
     transfers.sort_by(|(a, first), (b, second)| {
         let times = first.start.total_cmp(&second.start).then(first.finish.total_cmp(&second.finish));
         a.cmp(b).then(times)
