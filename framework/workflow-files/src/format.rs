@@ -1,5 +1,7 @@
 //! Which format a file is in.
 
+use armature_planner::workflow::TaskMemory;
+
 use crate::description::Description;
 use crate::error::{Error, ErrorKind, Result, shown};
 use crate::{dag, dot, toml_file, wfformat};
@@ -45,6 +47,14 @@ impl Format {
                            content that begins like one of these";
             Error::new(ErrorKind::Format, "", message).in_file(name)
         })
+    }
+
+    /// What the memory of tasks means in files of this format: WfFormat has what was measured of whole processes.
+    pub fn task_memory(self) -> TaskMemory {
+        match self {
+            Format::WfFormat => TaskMemory::IncludesIo,
+            Format::Dag | Format::Dot | Format::Toml => TaskMemory::Additive,
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use armature_files::regular;
-use armature_planner::workflow::{Cluster, Processor, TaskMemory};
+use armature_planner::workflow::{Cluster, Processor};
 use armature_workflow_files::{Description, Format, platform, read_as};
 
 use crate::error::LaunchError;
@@ -45,12 +45,4 @@ fn cluster(hosts: &Hostfile, path: &Path) -> Result<Cluster, LaunchError> {
         }
     }
     Cluster::new(processors, f64::INFINITY).map_err(LaunchError::Plan)
-}
-
-/// What the memory of tasks means in files of a format: WfFormat has what was measured of whole processes.
-pub(super) fn task_memory(format: Format) -> TaskMemory {
-    match format {
-        Format::WfFormat => TaskMemory::IncludesIo,
-        _ => TaskMemory::Additive,
-    }
 }

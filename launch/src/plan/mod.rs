@@ -79,7 +79,7 @@ pub(crate) fn run(asked: &PlanWorkflow) -> Result<String, LaunchError> {
     options.memory.task_memory = match asked.task_memory {
         Some(Meaning::Own) => TaskMemory::Additive,
         Some(Meaning::Included) => TaskMemory::IncludesIo,
-        None => input::task_memory(format),
+        None => format.task_memory(),
     };
     options.evaluations = asked.evaluations.unwrap_or(options.evaluations);
     // Before planning, which may take a while.
