@@ -28,7 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Display, Event};
 use crate::rank::driver::Driver;
 use crate::rank::heartbeat::Sign;
-use crate::rank::protocol::{Moment, Next, Outgoing, Protocol, Task};
+use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Task};
 use crate::session::{Balance, Config};
 
 /// What the ranks do.
@@ -272,7 +272,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
 impl<'p> Protocol for Coordinator<'_, 'p> {
     type Code = StageHost<'p>;
 
-    const LOOKS_PER_SIMULATED_JOB: u32 = super::LOOKS_PER_SIMULATED_JOB;
+    const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.participant.log_events(self.config.events.as_deref(), Duration::ZERO, at);

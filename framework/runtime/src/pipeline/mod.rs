@@ -73,8 +73,6 @@ mod worker;
 
 /// What ranks wait for each other to come to, in words.
 const NAME: &str = "the pipeline";
-/// Requests and offers want an answer while a long job lasts.
-const LOOKS_PER_SIMULATED_JOB: u32 = 64;
 
 pub use crate::context::Context;
 pub use armature_planner::pipeline::{Block, Dispatch, Mapping};

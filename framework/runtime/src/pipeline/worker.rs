@@ -13,7 +13,7 @@ use crate::comm::message::Message;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::driver::Driver;
 use crate::rank::heartbeat::Sign;
-use crate::rank::protocol::{Moment, Next, Outgoing, Protocol, Task};
+use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Task};
 
 /// How often a rank without stages measures its own speed: a hundred times as long as that takes.
 const PROBE_EVERY: Duration = Duration::from_secs(2);
@@ -98,7 +98,7 @@ impl<'p> Worker<'p> {
 impl<'p> Protocol for Worker<'p> {
     type Code = StageHost<'p>;
 
-    const LOOKS_PER_SIMULATED_JOB: u32 = super::LOOKS_PER_SIMULATED_JOB;
+    const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let (from, tag) = (message.from, message.tag::<Tag>()?);

@@ -16,6 +16,9 @@ pub(crate) type Task<P> = <<P as Protocol>::Code as UserCode>::Task;
 /// What user code answers.
 pub(crate) type Outcome<P> = <<P as Protocol>::Code as UserCode>::Outcome;
 
+/// [`Protocol::LOOKS_PER_SIMULATED_JOB`] where others wait for answers: they wait by less than two hundredths of a job.
+pub(crate) const FREQUENT_LOOKS: u32 = 64;
+
 /// A skeleton's part on one rank. It has no thread and no transport, and reads no clock: the time of an event comes with it.
 ///
 /// What a method sends has left when it returns. An error ends the job; the driver adds the rank.

@@ -11,7 +11,7 @@ use crate::comm::message::Message;
 use crate::error::Result;
 use crate::rank::driver::BURST;
 use crate::rank::heartbeat::{Sign, Silence, Watch};
-use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
+use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
 use crate::wire::Item;
 
 /// A part of a run.
@@ -46,8 +46,7 @@ pub(super) struct Stepping<'m, 'w, 'f, I: Item, O: Item, S> {
 impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, I, O, S> {
     type Code = TaskRunner<'w, 'f, I, O>;
 
-    /// Its own task makes the others wait by less than two hundredths.
-    const LOOKS_PER_SIMULATED_JOB: u32 = 64;
+    const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
     /// Results that come at once are not answered one by one, and rank 0's own tasks do not wait for long.
     const MESSAGES_BETWEEN_JOBS: usize = BURST;
