@@ -285,8 +285,17 @@ fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxE
 }
 
 /// What starts commands for a rank, if that is asked for.
+///
+/// # Errors
+/// [`ErrorKind::Config`] on simulated hosts, which are parts of one process; otherwise as [`Commands::start`].
 fn commands(config: &Config, rank: usize) -> Result<Option<RankCommands>> {
-    config.commands.as_ref().map(|commands| commands.start(rank)).transpose()
+    let Some(commands) = &config.commands else { return Ok(None) };
+    #[cfg(feature = "mpi")]
+    if crate::comm::mpi::simgrid::simulated() {
+        let text = "commands cannot be run on simulated hosts: expected tasks that are closures";
+        return Err(Error::new(ErrorKind::Config, text).at_rank(rank));
+    }
+    commands.start(rank).map(Some)
 }
 
 /// One rank from its start to its end.

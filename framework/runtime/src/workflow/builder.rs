@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use armature_commands::Ended;
-use armature_planner::workflow::PlanOptions;
+use armature_planner::workflow::{Cluster, Plan, PlanOptions};
 use armature_workflow_files::{Action, Description};
 
 use super::closure::{AfterCommand, Closure, Erased, Inputs};
@@ -26,6 +26,10 @@ pub(super) struct Options {
     pub(super) max_failures: usize,
     pub(super) plan: Option<PlanOptions>,
     pub(super) is_planned: bool,
+    /// What ranks are, if the caller knows.
+    pub(super) cluster: Option<Cluster>,
+    /// The plan, if the caller has one.
+    pub(super) given: Option<Plan>,
     pub(super) on_all_ranks: bool,
     pub(super) journal: Option<(PathBuf, Vec<u8>)>,
     pub(super) directory: Option<PathBuf>,
@@ -63,6 +67,8 @@ impl<'w> Workflow<'w> {
                 max_failures: 0,
                 plan: None,
                 is_planned: true,
+                cluster: None,
+                given: None,
                 on_all_ranks: false,
                 journal: None,
                 directory: None,
@@ -182,6 +188,43 @@ impl<'w> Workflow<'w> {
         self
     }
 
+    /// What the ranks are, each the processor of its number: their speeds, the bandwidths between them, in bytes a second, and
+    /// their memory. A rank holds no more than its processor has, nor more than [`memory`](Workflow::memory).
+    ///
+    /// ```
+    /// use armature::workflow::{Action, Cluster, Description, Processor, Task, Workflow};
+    ///
+    /// let mut two = Description::builder("two");
+    /// for name in ["short", "long"] {
+    ///     let mut task = Task::new(name, Action::Closure("rank".into()));
+    ///     task.run_time = Some(if name == "long" { 8.0 } else { 1.0 });
+    ///     two.task(task);
+    /// }
+    /// let two = two.build()?;
+    /// let slow_and_fast = vec![Processor::new("slow", 1.0, 1 << 30), Processor::new("fast", 4.0, 1 << 30)];
+    /// let cluster = Cluster::new(slow_and_fast, 1e9)?;
+    /// let ran_on = armature::run(&armature::Config::new().ranks(2), |session| {
+    ///     let workflow = Workflow::new(two.clone()).closure("rank", |_, cx| Ok(cx.rank()));
+    ///     let Some((mut results, _)) = workflow.cluster(cluster.clone()).collect(session)? else { return Ok(None) };
+    ///     Ok(Some((results.take::<usize>("short")?, results.take::<usize>("long")?)))
+    /// })?;
+    /// assert_eq!(ran_on, Some((0, 1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cluster(mut self, cluster: Cluster) -> Self {
+        self.options.cluster = Some(cluster);
+        self
+    }
+
+    /// Runs tasks where this plan says and in its sequence, instead of having a plan made. When a rank dies it counts no longer.
+    ///
+    /// Processors are ranks, tasks are numbered as in the description. What the plan says of memory is not relied on: ranks count what
+    /// they hold.
+    pub fn follow(mut self, plan: Plan) -> Self {
+        self.options.given = Some(plan);
+        self
+    }
+
     /// Makes no plan: tasks go to ranks that are free, near their inputs.
     pub fn unplanned(mut self) -> Self {
         self.options.is_planned = false;
@@ -272,7 +315,16 @@ impl<'w> Workflow<'w> {
             .with("a journal", self.options.journal.is_some())
             .with("results", if collects { "collected" } else { "dropped" })
             .with("memory", self.options.memory.map_or("any".to_string(), |bytes| bytes.to_string()))
+            .with("ranks of digest", known_digest(self.options.cluster.as_ref()))
+            .with("a plan of digest", known_digest(self.options.given.as_ref()))
     }
+}
+
+/// What stands for a value that all ranks must have alike, if there is one.
+fn known_digest(value: Option<&impl fmt::Debug>) -> String {
+    value.map_or("none".to_string(), |value| {
+        format!("{:08x}", crc32fast::hash(format!("{value:?}").as_bytes()))
+    })
 }
 
 impl fmt::Debug for Workflow<'_> {

@@ -42,7 +42,10 @@ impl Graph {
     /// [`ErrorKind::Config`] for what cannot be run.
     pub(super) fn new(description: &Description, tries: u32, task_memory: TaskMemory) -> Result<Self> {
         let refuse = |text: String| Error::new(ErrorKind::Config, text).in_workflow(description.name());
-        let dag = description.to_workflow().map_err(|error| refuse(error.to_string()))?;
+        let mut dag = description.to_workflow().map_err(|error| refuse(error.to_string()))?;
+        if !description.tasks().iter().any(is_command) {
+            dag = dag.with_one_value_a_task().map_err(|error| refuse(error.to_string()))?;
+        }
         let names: BTreeMap<&str, usize> = description.limits().keys().map(String::as_str).zip(0..).collect();
         let needs = |(number, task): (usize, &Task)| {
             let limits = task.limits.iter().map(|(name, &amount)| (names[name.as_str()], amount));

@@ -452,6 +452,62 @@ fn a_task_that_fits_nowhere_fails_and_says_what_it_needs() {
 }
 
 #[test]
+fn a_task_goes_on_to_the_rank_that_has_room_for_it() {
+    for seed in 0..30 {
+        let mut world = World::new(Setting { seed, is_tight: true, is_planned: seed % 2 == 1, ..SETTING });
+        let memory = [world.budget / 3, world.budget / 2, world.budget];
+        for (rank, &budget) in memory.iter().enumerate() {
+            let settings = Settings { budget, collects: true, journals: false };
+            world.workers[rank] = Worker::new(rank, world.graph.clone(), settings);
+        }
+        world.master.has_memory(&memory);
+        world.play().unwrap();
+        world.check();
+        assert!(world.runs.iter().all(|&runs| runs == 1), "{:?}", world.runs);
+        for (worker, memory) in world.workers.iter().zip(memory) {
+            assert!(
+                worker.totals.most_held <= memory + memory / 16,
+                "{worker:?} held {}",
+                worker.totals.most_held
+            );
+        }
+    }
+}
+
+#[test]
+fn inputs_come_while_another_task_runs_where_there_is_room() {
+    let mut builder = Description::builder("three");
+    for name in ["0", "1", "2"] {
+        builder.task(Task::new(name, Action::Closure("c".into())));
+    }
+    builder.edge("0", "2", size(2) as u64);
+    let graph = Arc::new(Graph::new(&builder.build().unwrap(), 1, TaskMemory::Additive).unwrap());
+    let large = give(2, vec![]);
+    for (budget, is_room) in [(200_000, true), (95_000, false)] {
+        let mut worker = Worker::new(1, graph.clone(), Settings { budget, collects: false, journals: false });
+        let order =
+            |task, sources| super::messages::Order { task, attempt: 0, exceeded: 0, place: None, sources };
+        let orders = vec![order(1, vec![]), order(2, vec![0])];
+        worker.on_orders(super::messages::Orders { orders, ..Default::default() });
+        assert!(matches!(worker.next(), Step::Run { task: 1, .. }));
+        assert_eq!(wanted(&mut worker), [(0, budget / 16)], "it is to be offered if it is larger");
+        worker.on_offer(0, vec![(0, if is_room { large.bytes() } else { 96_000 })]);
+        let expected: &[(usize, u64)] = if is_room { &[(0, large.bytes())] } else { &[] };
+        assert_eq!(wanted(&mut worker), expected, "task 1 still runs");
+    }
+}
+
+/// What a worker asks others for.
+fn wanted(worker: &mut Worker) -> Vec<(usize, u64)> {
+    let messages = worker.take_messages().into_iter();
+    let wants = messages.map(|(to, content)| match content {
+        Content::Want(values) if to == 0 => values,
+        other => panic!("it sends {other:?}"),
+    });
+    wants.flatten().collect()
+}
+
+#[test]
 fn the_critical_path_is_what_the_longest_chain_takes_at_the_speed_so_far() {
     let mut world = World::new(SETTING);
     assert_eq!(world.master.critical_path(), None, "nothing has been measured");

@@ -30,6 +30,8 @@ pub(super) struct Order {
     pub(super) attempt: u32,
     /// How often it has held more memory than it may.
     pub(super) exceeded: u32,
+    /// Where there is a plan: it does not begin before the orders of its rank that have a smaller place.
+    pub(super) place: Option<usize>,
     /// For each of its inputs, in the order of its parents, the rank that has it or will have it.
     pub(super) sources: Vec<usize>,
 }

@@ -71,7 +71,7 @@ mod worker;
 
 pub use crate::context::Context;
 pub use armature_commands::Ended;
-pub use armature_planner::workflow::{MemoryModel, PlanOptions, TaskMemory};
+pub use armature_planner::workflow::{Cluster, MemoryModel, Plan, PlanOptions, Processor, TaskMemory};
 pub use armature_workflow_files::{Action, Description, DescriptionBuilder, File, Task};
 pub use builder::Workflow;
 pub use closure::Inputs;

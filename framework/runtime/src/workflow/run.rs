@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::Display;
 use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
-use crate::session::{Driver as Choice, Session};
+use crate::session::Session;
 
 /// What ranks come to, in words.
 const NAME: &str = "the workflow";
@@ -57,12 +57,10 @@ impl Workflow<'_> {
         let task_memory = plan_options.memory.task_memory;
         let graph = Graph::new(&self.description, self.options.retries.saturating_add(1), task_memory)?;
         let graph = Arc::new(graph);
-        let settings = Settings {
-            budget: self.options.memory.unwrap_or(u64::MAX),
-            collects,
-            journals: self.options.journal.is_some(),
-        };
-        graph.check_memory(settings.budget)?;
+        let memory = self.memory_of_ranks(ranks)?;
+        let settings = Settings { budget: memory[rank], collects, journals: self.options.journal.is_some() };
+        graph.check_memory(memory.iter().copied().max().unwrap_or(u64::MAX))?;
+        self.check_plan(&graph, ranks)?;
         let run = endpoint.begin_run(&self.announcement(&graph, &closure_of, collects), config.join_limit)?;
         let begin = clock.now();
         let commands =
@@ -72,6 +70,10 @@ impl Workflow<'_> {
         let mut spill = SpillFolder::new(&parent, run, rank);
         let mut master = Master::new(graph.clone(), ranks, endpoint.lost(), self.options.max_failures);
         master.run_several(commands.slots());
+        master.has_memory(&memory);
+        if let Some(plan) = &self.options.given {
+            master.plan(&plan.processor_of, &plan.sequence);
+        }
         if rank == 0 {
             self.take_done(&graph, &mut master, &mut worker)?;
         }
@@ -85,8 +87,8 @@ impl Workflow<'_> {
         let root = (rank == 0).then(|| Root {
             master,
             journal,
-            plan: self.question(&graph, ranks, plan_options, settings.budget),
-            planned: None,
+            plan: self.question(&graph, &memory, plan_options),
+            planned: self.options.given.as_ref().map(|plan| ("the caller".to_string(), plan.makespan)),
             collects,
             results: finals.into_iter().filter(|_| collects).collect(),
             finals: vec![None; ranks],
@@ -107,14 +109,14 @@ impl Workflow<'_> {
             clock,
         };
         let waker = endpoint.transport().waker();
-        let choice = if endpoint.capabilities().threads { config.driver } else { Choice::Inline };
         let is_bounded = settings.budget < u64::MAX;
         if is_bounded {
             // What is counted is what is in use: the process is to hold no more.
             endpoint.transport().keep_freed_memory(false);
         }
         let running = std::thread::scope(|scope| {
-            let executor = Executor::at_first_task(Some(scope), rank, choice, waker, clock, code, None);
+            let executor =
+                Executor::at_first_task(Some(scope), rank, config.driver, waker, clock, code, None);
             let driver = Driver::new(endpoint, executor, config, NAME);
             let mut running =
                 Running::new(worker, root, (commands, self.options.enforces_memory, is_heard_of));
@@ -155,27 +157,61 @@ impl Workflow<'_> {
     }
 
     /// What the planner is to be asked, if anything.
-    fn question(
-        &self,
-        graph: &Graph,
-        ranks: usize,
-        options: PlanOptions,
-        budget: u64,
-    ) -> Option<Box<Question>> {
+    fn question(&self, graph: &Graph, memory: &[u64], options: PlanOptions) -> Option<Box<Question>> {
         let knows = |task: &armature_workflow_files::Task| task.run_time.is_some() || task.memory.is_some();
         let is_known = self.options.plan.is_some()
             || self.description.tasks().iter().any(knows)
             || graph.dag.edges().iter().any(|edge| edge.size > 0);
-        if ranks == 1 || !self.options.is_planned || !is_known {
+        if memory.len() == 1 || !self.options.is_planned || !is_known || self.options.given.is_some() {
             return None;
         }
         // All tasks with all that they give fit into less than that.
-        let memory = budget.min(i64::MAX as u64);
-        let cluster = |disk| {
-            let processor = |rank| Processor::new(format!("rank {rank}"), 1.0, memory).with_buffer(disk);
-            Cluster::new((0..ranks).map(processor).collect(), BANDWIDTH).ok()
+        const ENOUGH: u64 = i64::MAX as u64;
+        let cluster = |disk| match &self.options.cluster {
+            Some(cluster) => Some(cluster.clone().with_room(|rank| (memory[rank].min(ENOUGH), disk))),
+            None => {
+                let processor = |(rank, &memory): (usize, &u64)| {
+                    Processor::new(format!("rank {rank}"), 1.0, memory.min(ENOUGH)).with_buffer(disk)
+                };
+                Cluster::new(memory.iter().enumerate().map(processor).collect(), BANDWIDTH).ok()
+            }
         };
-        Some(Box::new(Question { in_memory: cluster(0)?, with_disk: cluster(i64::MAX as u64)?, options }))
+        Some(Box::new(Question { in_memory: cluster(0)?, with_disk: cluster(ENOUGH)?, options }))
+    }
+
+    /// By rank: the bytes that it may hold.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if the caller says what another number of ranks is.
+    fn memory_of_ranks(&self, ranks: usize) -> Result<Vec<u64>> {
+        let budget = self.options.memory.unwrap_or(u64::MAX);
+        let Some(cluster) = &self.options.cluster else { return Ok(vec![budget; ranks]) };
+        if cluster.len() != ranks {
+            let text = format!(
+                "the cluster has {} processors, where there are {ranks} ranks: expected one for each",
+                cluster.len()
+            );
+            return Err(Error::new(ErrorKind::Config, text));
+        }
+        Ok(cluster.processors().iter().map(|processor| processor.memory.min(budget)).collect())
+    }
+
+    /// Whether the plan that the caller gave, if any, is about these tasks and ranks.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if it is not.
+    fn check_plan(&self, graph: &Graph, ranks: usize) -> Result<()> {
+        let Some(plan) = &self.options.given else { return Ok(()) };
+        let mut tasks = plan.sequence.clone();
+        tasks.sort_unstable();
+        let text = if plan.processor_of.len() != graph.len() || !tasks.into_iter().eq(0..graph.len()) {
+            format!("the plan is one of other tasks: expected each of {} once", graph.len())
+        } else if let Some(processor) = plan.processor_of.iter().find(|&&processor| processor >= ranks) {
+            format!("the plan has a task on processor {processor}: expected one of the {ranks} ranks, from 0")
+        } else {
+            return Ok(());
+        };
+        Err(Error::new(ErrorKind::Config, text))
     }
 }
 

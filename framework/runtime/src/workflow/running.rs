@@ -13,7 +13,7 @@ use super::worker::{Step, Worker};
 use crate::comm::message::Message;
 use crate::error::{Error, ErrorKind, Result};
 use crate::rank::heartbeat::{Sign, Silence, Watch};
-use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
+use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
 
 /// Work that a rank has done before it says so, unless it has nothing else to do: as much shorter than what ranks are given ahead
 /// as that the master can always send more in time.
@@ -125,6 +125,9 @@ impl<'c, 'w> Running<'c, 'w> {
 
 impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     type Code = TaskCode<'c, 'w>;
+
+    /// Others ask for values while a task runs.
+    const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         if let Some(root) = self.root.as_mut().filter(|root| root.plan.is_none()) {

@@ -203,3 +203,66 @@ fn a_journal_runs_only_what_is_missing_on_any_number_of_ranks() {
         assert_eq!(runs.load(Ordering::Relaxed), 2);
     }
 }
+
+fn equal(ranks: usize, memory: u64) -> Cluster {
+    Cluster::new(vec![Processor::new("rank", 1.0, memory); ranks], f64::INFINITY).unwrap()
+}
+
+#[test]
+fn a_plan_that_is_given_is_followed() {
+    let dag = diamond().to_workflow().unwrap();
+    let mut plan = armature_planner::workflow::heftm(
+        &dag,
+        &equal(3, 1000),
+        armature_planner::workflow::Level::Bottom,
+        TaskMemory::Additive,
+    )
+    .unwrap();
+    plan.processor_of = vec![2, 1, 0, 2];
+    let go = |plan: &Plan, cluster: &Cluster| {
+        run(&config(3), |session| {
+            let mut workflow =
+                run_diamond(Workflow::new(diamond())).follow(plan.clone()).cluster(cluster.clone());
+            Ok(workflow.run(session)?)
+        })
+    };
+    let summary = go(&plan, &equal(3, 1000)).unwrap().unwrap();
+    let ran_on: Vec<_> = summary.measured.iter().map(|measured| measured.as_ref().unwrap().rank).collect();
+    assert_eq!(ran_on, plan.processor_of);
+    assert!(summary.to_string().contains("planned by the caller"), "{summary}");
+    let error = go(&plan, &equal(2, 1000)).unwrap_err().to_string();
+    assert!(error.contains("the cluster has 2 processors, where there are 3 ranks"), "{error}");
+    let error = go(&plan, &equal(3, 10)).unwrap_err().to_string();
+    assert!(error.contains("where a rank may have 10"), "{error}");
+    let error = go(&Plan { processor_of: vec![2, 1, 0, 3], ..plan.clone() }, &equal(3, 1000)).unwrap_err();
+    assert!(error.message().contains("a task on processor 3"), "{error}");
+    let error = go(&Plan { sequence: vec![0, 1, 2, 2], ..plan.clone() }, &equal(3, 1000)).unwrap_err();
+    assert!(error.message().contains("expected each of 4 once"), "{error}");
+}
+
+#[test]
+fn ranks_hold_what_the_cluster_says_that_they_have() {
+    let mut builder = Description::builder("unequal");
+    for (name, memory) in [("small", 100), ("large", 5_000)] {
+        let mut task = task(name, "rank");
+        task.memory = Some(memory);
+        builder.task(task);
+    }
+    let description = builder.build().unwrap();
+    let cluster =
+        Cluster::new(vec![Processor::new("a", 1.0, 1_000), Processor::new("b", 1.0, 6_000)], 1e9).unwrap();
+    for is_planned in [true, false] {
+        let ran_on = run(&config(2), |session| {
+            let mut workflow = Workflow::new(description.clone()).cluster(cluster.clone());
+            if !is_planned {
+                workflow = workflow.unplanned();
+            }
+            let Some((mut results, _)) = workflow.closure("rank", |_, cx| Ok(cx.rank())).collect(session)?
+            else {
+                return Ok(None);
+            };
+            Ok(Some(results.take::<usize>("large")?))
+        });
+        assert_eq!(ran_on.unwrap(), Some(1));
+    }
+}

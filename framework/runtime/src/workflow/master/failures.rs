@@ -16,6 +16,16 @@ impl Master {
             return Ok(());
         }
         self.withdraw(task, rank);
+        if failure.reason == Reason::Memory
+            && let Some(larger) = self.larger_than(rank)
+        {
+            // It was not begun. Others may wait for what it gives.
+            self.tasks[task].is_urgent = true;
+            if !self.order(task, larger) {
+                self.order_again(task);
+            }
+            return Ok(());
+        }
         self.tasks[task].attempt += 1;
         self.tasks[task].exceeded += u32::from(failure.reason == Reason::MemoryLimit);
         self.tasks[task].failed_on = Some(rank);
@@ -43,6 +53,13 @@ impl Master {
         let error = Error::new(kind, failed.told()).at_rank(rank).on_item(task as u64);
         self.failed.push(failed);
         if self.failed.len() > self.max_failures { Err(error.in_workflow(&self.graph.name)) } else { Ok(()) }
+    }
+
+    /// The rank that may hold most, if this one may hold less.
+    fn larger_than(&self, rank: usize) -> Option<usize> {
+        let alive = (0..self.ranks.len()).filter(|&other| !self.ranks[other].is_lost);
+        let largest = alive.max_by_key(|&other| self.ranks[other].memory)?;
+        (self.ranks[largest].memory > self.ranks[rank].memory).then_some(largest)
     }
 
     /// A rank does not have an order any more.

@@ -14,7 +14,7 @@ impl Master {
         if std::mem::replace(&mut self.ranks[lost].is_lost, true) {
             return Ok(0);
         }
-        self.pools.unplan();
+        self.pools.unplan(&self.graph);
         let outstanding: Vec<usize> = self.ranks[lost].outstanding.iter().copied().collect();
         // The first that could run is the one in which it died, as far as can be told from here.
         let suspect = outstanding.iter().copied().find(|&task| self.tasks[task].undone == 0);

@@ -66,6 +66,8 @@ struct Task {
 #[derive(Debug, Default)]
 struct Rank {
     is_lost: bool,
+    /// Bytes that it may hold.
+    memory: u64,
     /// What it has and has not reported done.
     outstanding: BTreeSet<usize>,
     /// What it is to be told.
@@ -147,6 +149,11 @@ impl Master {
     /// Each rank runs `tasks` tasks at once.
     pub(super) fn run_several(&mut self, tasks: usize) {
         self.least_ahead = self.least_ahead.max(LEAST_AHEAD * tasks);
+    }
+
+    /// How much each rank may hold.
+    pub(super) fn has_memory(&mut self, memory: &[u64]) {
+        self.ranks.iter_mut().zip(memory).for_each(|(rank, &memory)| rank.memory = memory);
     }
 
     /// A task that an earlier run has done; its value is on rank 0, if somebody needs it. To be called in an order in which tasks

@@ -88,7 +88,8 @@ impl Master {
         }
         let mut has_ordered = false;
         while has(self) < ahead {
-            let Some(task) = self.pools.take(rank, has(self) == 0) else { break };
+            let is_waiting = |task: usize| self.tasks[task].state == State::Waiting;
+            let Some(task) = self.pools.take(rank, has(self) == 0, is_waiting) else { break };
             // A parent that is to be run again has to be ordered first; then this one is considered again.
             let Task { state, unplaced, .. } = self.tasks[task];
             if state != State::Waiting || unplaced > 0 {
@@ -118,7 +119,7 @@ impl Master {
     }
 
     /// Orders a task, unless it has to wait for a limit. Returns whether it has.
-    fn order(&mut self, task: usize, rank: usize) -> bool {
+    pub(super) fn order(&mut self, task: usize, rank: usize) -> bool {
         let graph = self.graph.clone();
         if !self.limits.take(&graph.needs(task).limits) {
             return false;
@@ -128,7 +129,9 @@ impl Master {
             _ => rank,
         });
         let Task { attempt, exceeded, .. } = self.tasks[task];
-        let order = Order { task, attempt, exceeded, sources: sources.collect() };
+        let place =
+            self.pools.place(task).filter(|_| !self.tasks[task].is_urgent && !graph.needs(task).is_command);
+        let order = Order { task, attempt, exceeded, place, sources: sources.collect() };
         self.ranks[rank].orders.orders.push(order);
         self.ranks[rank].outstanding.insert(task);
         let was_urgent = std::mem::take(&mut self.tasks[task].is_urgent);

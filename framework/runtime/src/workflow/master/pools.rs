@@ -1,7 +1,7 @@
 //! Tasks that can be ordered: for each rank those that are to be run there, and those that any rank may run.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use crate::workflow::graph::Graph;
 
@@ -17,13 +17,23 @@ struct Pool {
     ahead: BTreeSet<Key>,
 }
 
+/// A plan.
+#[derive(Debug)]
+struct Planned {
+    /// By task: the rank that runs it.
+    rank_of: Vec<usize>,
+    /// By rank: what it has not been given, of which the first comes next.
+    rest: Vec<BTreeSet<Key>>,
+}
+
 /// See the module's page.
 #[derive(Debug)]
 pub(super) struct Pools {
     /// By task.
     keys: Vec<Key>,
-    /// By task: the rank that the plan says.
-    planned: Option<Vec<usize>>,
+    planned: Option<Planned>,
+    /// Places that plans have had so far: those of another plan come behind.
+    places: usize,
     pools: Vec<Pool>,
     /// Tasks that are as good on any rank.
     anywhere: BTreeSet<Key>,
@@ -42,29 +52,37 @@ impl Pools {
         let mut pools = Pools {
             keys: vec![(Reverse(0), 0, 0); graph.len()],
             planned: None,
+            places: 0,
             pools: vec![Pool::default(); ranks],
             anywhere: BTreeSet::new(),
         };
-        pools.set_sequence(graph, &sequence);
-        pools
-    }
-
-    fn set_sequence(&mut self, graph: &Graph, sequence: &[usize]) {
         for (place, &task) in sequence.iter().enumerate() {
-            self.keys[task] = (Reverse(graph.needs(task).priority), place, task);
+            pools.keys[task] = (Reverse(graph.needs(task).priority), place, task);
         }
+        pools
     }
 
     /// From now on tasks are run where and in the order in which a plan says. To be filled anew.
     pub(super) fn plan(&mut self, graph: &Graph, processor_of: &[usize], sequence: &[usize]) {
         self.clear();
-        self.set_sequence(graph, sequence);
-        self.planned = Some(processor_of.to_vec());
+        let mut rest = vec![BTreeSet::new(); self.pools.len()];
+        for (place, task) in (self.places..).zip(by_priority(graph, sequence)) {
+            self.keys[task] = (Reverse(0), place, task);
+            rest[processor_of[task]].insert(self.keys[task]);
+        }
+        self.places += sequence.len();
+        self.planned = Some(Planned { rank_of: processor_of.to_vec(), rest });
     }
 
     /// Forgets the plan: ranks are as good as each other.
-    pub(super) fn unplan(&mut self) {
+    pub(super) fn unplan(&mut self, graph: &Graph) {
         self.planned = None;
+        self.keys.iter_mut().for_each(|key| key.0 = Reverse(graph.needs(key.2).priority));
+    }
+
+    /// The place of a task in the plan, if there is one: among those of one rank it is to begin in this order.
+    pub(super) fn place(&self, task: usize) -> Option<usize> {
+        self.planned.as_ref().map(|_| self.keys[task].1)
     }
 
     /// The place of a task.
@@ -80,7 +98,7 @@ impl Pools {
     /// Adds a task, or moves it where it belongs now. `home` is the rank that has most of its inputs.
     pub(super) fn add(&mut self, task: usize, is_ready: bool, home: Option<usize>) {
         let key = self.keys[task];
-        let home = self.planned.as_ref().map(|planned| planned[task]).or(home);
+        let home = self.planned.as_ref().map(|planned| planned.rank_of[task]).or(home);
         let Some(home) = home else {
             self.anywhere.insert(key);
             return;
@@ -94,11 +112,28 @@ impl Pools {
         }
     }
 
-    /// The next task for a rank; `is_idle` says that it has nothing to do, and may take what was meant for another.
-    pub(super) fn take(&mut self, rank: usize, is_idle: bool) -> Option<usize> {
+    /// The next task for a rank, by the plan only what comes next there of those for which it `is_waiting`; `is_idle` says that the rank
+    /// has nothing to do, and may take what was meant for another.
+    pub(super) fn take(
+        &mut self,
+        rank: usize,
+        is_idle: bool,
+        is_waiting: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         let Pool { ready, ahead } = &self.pools[rank];
         let firsts = [ready.first(), ahead.first(), self.anywhere.first()];
         if let Some(&key) = firsts.into_iter().flatten().min() {
+            if let Some(Planned { rest, .. }) = &mut self.planned {
+                // What has been given, has failed or was known.
+                while let Some(&next) = rest[rank].first()
+                    && (next.1 < key.1 || next == key)
+                {
+                    if next != key && is_waiting(next.2) {
+                        return None;
+                    }
+                    rest[rank].pop_first();
+                }
+            }
             let pool = &mut self.pools[rank];
             let _ = pool.ready.remove(&key) || pool.ahead.remove(&key) || self.anywhere.remove(&key);
             return Some(key.2);
@@ -109,4 +144,24 @@ impl Pools {
         let longest = self.pools.iter_mut().max_by_key(|pool| pool.ready.len())?;
         longest.ready.pop_first().map(|key| key.2)
     }
+}
+
+/// Tasks in the sequence of a plan, but those of higher priority before others, as far as nobody comes before a task that it reads from.
+fn by_priority(graph: &Graph, sequence: &[usize]) -> Vec<usize> {
+    let mut place = vec![0; graph.len()];
+    sequence.iter().enumerate().for_each(|(at, &task)| place[task] = at);
+    let mut missing: Vec<usize> = (0..graph.len()).map(|task| graph.parents(task).len()).collect();
+    let key = |task: usize| Reverse((Reverse(graph.needs(task).priority), place[task], task));
+    let mut open: BinaryHeap<_> = (0..graph.len()).filter(|&task| missing[task] == 0).map(key).collect();
+    let mut order = Vec::with_capacity(graph.len());
+    while let Some(Reverse((.., task))) = open.pop() {
+        order.push(task);
+        for child in graph.children(task) {
+            missing[child] -= 1;
+            if missing[child] == 0 {
+                open.push(key(child));
+            }
+        }
+    }
+    order
 }

@@ -39,8 +39,8 @@ impl Settings {
     }
 }
 
-/// Where in the queue an order is: by priority, then as it came.
-type Key = (Reverse<i64>, u64);
+/// Where in the queue an order is: those that no plan gives a place first, by priority, then as they came; then by place.
+type Key = (Option<usize>, Reverse<i64>, u64);
 
 /// An order that has not been begun.
 #[derive(Debug)]
@@ -205,6 +205,7 @@ impl Worker {
         if !self.graph.is_final(task) {
             self.own(task, value, waiting);
         }
+        self.fetch_ahead();
     }
 
     /// A value is here from now on, for all that read it.
@@ -244,6 +245,7 @@ impl Worker {
             self.totals.tasks += 1;
             self.report.failed.push(Failure { task, attempt, reason, message });
         }
+        self.fetch_ahead();
     }
 
     /// A task runs no more.

@@ -22,6 +22,7 @@ impl Worker {
         for (task, rank) in orders.moved {
             self.moved(task, rank);
         }
+        self.fetch_ahead();
     }
 
     fn enqueue(&mut self, order: &Order) {
@@ -41,7 +42,7 @@ impl Worker {
             missing += usize::from(!place.is_available());
             absent += usize::from(!place.is_in_memory());
         }
-        let key = (Reverse(graph.needs(task).priority), self.next_number);
+        let key = (order.place, Reverse(graph.needs(task).priority), self.next_number);
         self.next_number += 1;
         self.keys[task] = Some(key);
         if absent == 0 {
@@ -141,6 +142,7 @@ impl Worker {
                 self.set(task, Place::Offered(from));
             }
         }
+        self.fetch_ahead();
     }
 
     /// A value has come.

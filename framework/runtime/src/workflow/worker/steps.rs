@@ -1,5 +1,7 @@
 //! What is done next on a rank: a task, or something with the disk so that one can begin.
 
+use std::cmp::Reverse;
+
 use super::{Key, Place, Queued, Reason, Running, Worker};
 use crate::workflow::value::Value;
 
@@ -42,7 +44,9 @@ impl Worker {
     fn start(&mut self, command: bool) -> Step {
         let bounded = self.settings.budget < u64::MAX;
         let is_asked = |key: &&Key| self.graph.needs(self.queue[*key].task).is_command == command;
-        let found = self.ready.iter().filter(is_asked).find_map(|key| {
+        let next = self.next_by_plan().filter(|key| self.ready.contains(key));
+        let ready = self.ready.iter().take_while(|key| key.0.is_none()).chain(next.as_ref());
+        let found = ready.filter(is_asked).find_map(|key| {
             let Queued { task, exceeded, .. } = self.queue[key];
             let inputs = if bounded { self.input_bytes(task) } else { 0 };
             let memory = self.graph.memory(task, inputs, exceeded);
@@ -67,6 +71,12 @@ impl Worker {
             }
         });
         Step::Run { task, attempt, exceeded, inputs: inputs.collect() }
+    }
+
+    /// The order that the plan says is next.
+    fn next_by_plan(&self) -> Option<Key> {
+        let first = (Some(0), Reverse(i64::MAX), 0);
+        self.queue.range(first..).next().map(|(key, _)| *key)
     }
 
     fn input_bytes(&self, task: usize) -> u64 {
@@ -94,8 +104,10 @@ impl Worker {
 
     /// Brings the inputs of the first order together all of whose inputs are there.
     fn gather(&mut self) -> Step {
-        let Some(key) = self.available.first() else { return Step::Nothing };
-        let Queued { task, exceeded, .. } = self.queue[key];
+        let key = self.available.first().copied().filter(|key| key.0.is_none());
+        let key = key.or_else(|| self.next_by_plan().filter(|key| self.available.contains(key)));
+        let Some(key) = key else { return Step::Nothing };
+        let Queued { task, exceeded, .. } = self.queue[&key];
         let graph = self.graph.clone();
         let inputs = self.input_bytes(task);
         let memory = graph.memory(task, inputs, exceeded);
@@ -103,26 +115,55 @@ impl Worker {
             self.refuse(task, inputs, memory);
             return Step::Nothing;
         }
-        let absent: u64 = graph
-            .parents(task)
-            .filter(|&parent| !self.values[parent].place.takes_room())
-            .map(|parent| self.values[parent].bytes)
-            .sum();
-        if !self.fits(absent + memory) {
+        if !self.fits(self.absent_bytes(task).saturating_add(memory)) {
             return self.evict(Some(task)).unwrap_or(Step::Nothing);
         }
+        let on_disk = |parent: &usize| matches!(self.values[*parent].place, Place::Disk);
+        if let Some(parent) = graph.parents(task).find(on_disk) {
+            return self.load(parent);
+        }
+        self.fetch(task);
+        Step::Nothing
+    }
+
+    /// Asks once more for the inputs of a task that others have, for which there is room.
+    fn fetch(&mut self, task: usize) {
+        let graph = self.graph.clone();
         for parent in graph.parents(task) {
-            match self.values[parent].place {
-                Place::Disk => return self.load(parent),
-                Place::Offered(source) => {
-                    let bytes = self.values[parent].bytes;
-                    self.set(parent, Place::Coming(source));
-                    self.ask(parent, source, bytes);
-                }
-                _ => {}
+            if let Place::Offered(source) = self.values[parent].place {
+                let bytes = self.values[parent].bytes;
+                self.set(parent, Place::Coming(source));
+                self.ask(parent, source, bytes);
             }
         }
-        Step::Nothing
+    }
+
+    /// Lets inputs come while others run: those of the first order that waits for nothing else, if they have room beside all that
+    /// is held and beside what any order before it needs to begin.
+    pub(super) fn fetch_ahead(&mut self) {
+        if self.settings.budget == u64::MAX {
+            return;
+        }
+        let mut working = 0;
+        let mut first = None;
+        for key in &self.available {
+            let Queued { task, exceeded, .. } = self.queue[key];
+            working = working.max(self.graph.memory(task, self.input_bytes(task), exceeded));
+            if !self.ready.contains(key) {
+                first = Some(task);
+                break;
+            }
+        }
+        let Some(task) = first else { return };
+        if self.fits(self.absent_bytes(task).saturating_add(working)) {
+            self.fetch(task);
+        }
+    }
+
+    /// Bytes of the inputs of a task for which no room is kept yet.
+    fn absent_bytes(&self, task: usize) -> u64 {
+        let absent = self.graph.parents(task).filter(|&parent| !self.values[parent].place.takes_room());
+        absent.map(|parent| self.values[parent].bytes).sum()
     }
 
     /// A task that does not fit, whatever else is here.
