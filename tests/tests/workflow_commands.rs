@@ -391,4 +391,32 @@ fn a_real_trace_is_replayed() {
     let outcome = place.job(2, &[&toil[..], &["--memory", "20MB", "--summary"]].concat()).succeeds();
     assert!(outcome.stderr.contains("planned by "), "{outcome}");
     failed(place.run(1, &[]), &["no task says what it runs: expected commands"]);
+    let two = "[[processor]]\nname = \"a\"\nspeed = 2\nmemory = \"20 MB\"\n[[processor]]\nname = \"b\"\nmemory = \"15 MB\"\n";
+    fs::write(place.path("two.toml"), two).unwrap();
+    let on_two = [&toil[..], &["--platform", "two.toml"]].concat();
+    assert!(succeeded(place.run(2, &on_two)).starts_with("11 tasks are done"));
+    failed(
+        place.run(3, &on_two),
+        &["the cluster has 2 processors, where there are 3 ranks: expected one for each"],
+    );
+}
+
+#[test]
+fn a_workflow_is_made_up() {
+    let run = |shape: &str| {
+        let mut command = Command::new(TASKS);
+        command.args([
+            "--generate",
+            shape,
+            "--toil",
+            "--sleep",
+            "--time-scale",
+            "0.00001",
+            "--memory-scale",
+            "0.001",
+        ]);
+        command.args(["--size-scale", "0.001", "--ranks", "2", "--summary"]).output().unwrap()
+    };
+    assert!(succeeded(run("bwa:30:7")).starts_with("30 tasks are done"));
+    assert_eq!(run("tree:30").status.code(), Some(2));
 }

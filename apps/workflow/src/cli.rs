@@ -1,21 +1,22 @@
 //! The command line.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use armature::farm::Farm;
-use armature::workflow::{PlanOptions, Summary, TaskMemory, Workflow};
+use armature::workflow::{Cluster, PlanOptions, Summary, TaskMemory, Workflow};
 use armature::{BoxError, Commands, Session};
 use armature_apps::run::RunArgs;
 use armature_apps::spin;
 use armature_apps::terminal::{print, tell};
-use armature_workflow_files::{Description, Format, to_wfformat};
+use armature_files::regular;
+use armature_workflow_files::{Description, Format, platform, to_wfformat};
 use clap::Parser;
 
 use crate::command::{Aftermath, Settings};
-use crate::prepare::{self, NOTHING, Scale, TOIL};
+use crate::prepare::{self, Generated, NOTHING, Scale, TOIL};
 use crate::record;
 use crate::rescue::Rescue;
 use crate::toil::{Pace, Toil};
@@ -28,8 +29,9 @@ const SIMULATED_SPEED: f64 = 1e9;
 ///   armature workflow run align.dag
 ///   mpirun -n 4 armature-workflow align.dag --outputs logs --trace run.json
 ///   mpirun -n 4 armature-workflow rnaseq.json --toil --time-scale 0.001 --memory-scale 0.01
+///   mpirun -n 4 armature-workflow --generate montage:200 --toil --time-scale 0.0001 --platform four.toml
 ///
-/// The workflow is a file in WfFormat, a .dag of pegasus-mpi-cluster, dot or TOML. Each rank runs as many commands at a time as it has cores for
+/// The workflow is a file in WfFormat (such as the traces of nf-core), a .dag of pegasus-mpi-cluster, dot or TOML. Each rank runs as many commands at a time as it has cores for
 /// them (--cores). They run in one directory, which all ranks share; a task that has ended is noted in the rescue file, and a run that is started again leaves it out.
 ///
 /// A task that fails is tried again; if it fails for good, all that do not depend on it are run, and the exit code is 1.
@@ -37,8 +39,12 @@ const SIMULATED_SPEED: f64 = 1e9;
 #[command(version, verbatim_doc_comment)]
 struct Cli {
     /// The workflow
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "generate")]
+    file: Option<PathBuf>,
+    /// With --toil, instead of a file: a workflow of a family (genome, blast, bwa, epigenomics, montage, seismology, soykb) with about so
+    /// many tasks of 1 to 1000 s and 1 to 192 MB, and files of 1 to 10 MB
+    #[arg(long, value_name = "FAMILY:TASKS[:SEED]", requires = "toil", conflicts_with = "file")]
+    generate: Option<Generated>,
     /// The directory in which commands run
     #[arg(long, value_name = "DIR", default_value = ".")]
     directory: PathBuf,
@@ -66,10 +72,15 @@ struct Cli {
     /// End a command that holds more memory than its task says, and try it with twice as much, as often as it may be tried
     #[arg(long)]
     enforce_memory: bool,
+    /// What the ranks are: a file in TOML as for `armature plan workflow`, with one processor for each rank. Speeds and bandwidths
+    /// are for the plan; no rank takes more memory for its tasks than its processor has
+    #[arg(long, value_name = "FILE")]
+    platform: Option<PathBuf>,
     /// Give tasks to whichever rank is free, without a plan
     #[arg(long)]
     unplanned: bool,
-    /// Run no command, but compute as long, hold as much memory and pass on as many bytes as was measured
+    /// Run no command, but compute as long, hold as much memory and pass on as many bytes as was measured; on simulated hosts
+    /// the work is declared
     #[arg(long)]
     toil: bool,
     /// With --toil: sleep instead of computing
@@ -107,8 +118,17 @@ pub fn main() -> ExitCode {
 }
 
 fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
-    let (described, format) = prepare::read(&args.file)?;
-    let summary = if args.toil { toil(args, &described, format) } else { commands(args, described, format) }?;
+    let summary = match (&args.file, &args.generate) {
+        (_, Some(generated)) => toil(args, &generated.describe()?, TaskMemory::Additive),
+        (Some(file), None) => {
+            let (described, format) = prepare::read(file)?;
+            match args.toil {
+                true => toil(args, &described, format.task_memory()),
+                false => commands(args, file, described, format),
+            }
+        }
+        (None, None) => Err("expected a FILE, or --generate".into()),
+    }?;
     let Some(summary) = summary else { return Ok(()) };
     if args.summary {
         tell(&summary);
@@ -123,8 +143,21 @@ fn run(args: &Cli) -> Result<(), Box<dyn Error>> {
         .into())
 }
 
+/// What the ranks are, if the command line says so.
+fn cluster(args: &Cli) -> Result<Option<Cluster>, Box<dyn Error>> {
+    let Some(file) = &args.platform else { return Ok(None) };
+    let name = file.display().to_string();
+    let bytes = regular::read(file).map_err(|error| format!("cannot read the platform {name}: {error}"))?;
+    Ok(Some(platform::read(&name, &bytes)?))
+}
+
 /// The workflow with what the command line says.
-fn set_up<'w>(args: &Cli, description: Description, task_memory: TaskMemory) -> Workflow<'w> {
+fn set_up<'w>(
+    args: &Cli,
+    cluster: Option<&Cluster>,
+    description: Description,
+    task_memory: TaskMemory,
+) -> Workflow<'w> {
     let mut options = PlanOptions::default();
     options.memory.task_memory = task_memory;
     let mut workflow = Workflow::new(description).retries(args.tries - 1).plan(options);
@@ -134,21 +167,24 @@ fn set_up<'w>(args: &Cli, description: Description, task_memory: TaskMemory) -> 
     if let Some(memory) = args.memory {
         workflow = workflow.memory(memory);
     }
+    if let Some(cluster) = cluster {
+        workflow = workflow.cluster(cluster.clone());
+    }
     workflow.max_failures(args.max_failures.unwrap_or(usize::MAX))
 }
 
-fn toil(args: &Cli, described: &Description, format: Format) -> Result<Option<Summary>, Box<dyn Error>> {
+fn toil(
+    args: &Cli,
+    described: &Description,
+    task_memory: TaskMemory,
+) -> Result<Option<Summary>, Box<dyn Error>> {
     let scale = Scale { time: args.time_scale, memory: args.memory_scale, size: args.size_scale };
     let description = prepare::with_toil(described, scale)?;
-    let task_memory = match format {
-        Format::WfFormat => TaskMemory::IncludesIo,
-        _ => TaskMemory::Additive,
-    };
+    let cluster = cluster(args)?;
     Ok(armature::run(&args.run.config()?, |session| {
         let toil = Toil::new(&description, task_memory, pace(args, session)?);
-        let mut workflow =
-            set_up(args, description.clone(), task_memory).closure(TOIL, |inputs, cx| toil.run(inputs, cx));
-        Ok(workflow.run(session)?)
+        let workflow = set_up(args, cluster.as_ref(), description.clone(), task_memory);
+        Ok(workflow.closure(TOIL, |inputs, cx| toil.run(inputs, cx)).run(session)?)
     })?)
 }
 
@@ -167,11 +203,12 @@ fn pace(args: &Cli, session: &Session) -> Result<Pace, BoxError> {
 
 fn commands(
     args: &Cli,
+    file: &Path,
     mut described: Description,
     format: Format,
 ) -> Result<Option<Summary>, Box<dyn Error>> {
     let beside = |ending: &str| {
-        let mut name = args.file.clone().into_os_string();
+        let mut name = file.as_os_str().to_os_string();
         name.push(ending);
         PathBuf::from(name)
     };
@@ -195,19 +232,17 @@ fn commands(
     }
     std::fs::create_dir_all(&outputs)
         .map_err(|error| format!("cannot make the directory of outputs {}: {error}", outputs.display()))?;
+    let cluster = cluster(args)?;
     let settings = Settings { directory, outputs, check_outputs: check_files };
     let starters = Commands::new().cores(args.cores).output(&settings.outputs);
     let config = args.run.config()?.commands(starters);
     let start = SystemTime::now();
     let found = armature::run(&config, |session| {
-        if session.is_simulated() {
-            return Err("commands cannot be run on simulated hosts: --toil replays them".into());
-        }
         if session.is_root() && known > 0 {
             tell(format_args!("{known} tasks are done as of {}", rescue.path().display()));
         }
         let mut aftermath = Aftermath::new(&described, &settings, &rescue, session.rank())?;
-        let mut workflow = set_up(args, description.clone(), TaskMemory::Additive)
+        let mut workflow = set_up(args, cluster.as_ref(), description.clone(), TaskMemory::Additive)
             .directory(&settings.directory)
             .closure(NOTHING, |_, _| Ok(()))
             .after_command(|ended, cx| aftermath.of(ended, cx));
@@ -267,6 +302,11 @@ mod tests {
         let args = Cli::try_parse_from(["w", "a.dag", "--memory", "2GiB", "-t", "3", "-m", "1"]).unwrap();
         assert_eq!((args.memory, args.tries, args.max_failures), (Some(2 << 30), 3, Some(1)));
         assert!(Cli::try_parse_from(["w", "a.dag", "--memory", "0"]).is_err());
+        let refused = |words: &[&str]| Cli::try_parse_from(words).unwrap_err().to_string();
+        assert!(refused(&["w"]).contains("FILE"));
+        assert!(refused(&["w", "a.dag", "--generate", "blast:9", "--toil"]).contains("cannot be used with"));
+        assert!(refused(&["w", "--generate", "blast:9"]).contains("--toil"));
+        assert!(refused(&["w", "--generate", "blast", "--toil"]).contains("expected FAMILY:TASKS"));
     }
 
     #[test]

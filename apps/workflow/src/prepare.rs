@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use armature_files::regular;
+use armature_planner::workflow::generate::Family;
 use armature_workflow_files::{Action, Description, Format, Forward, Task, read_as};
 
 /// The closure of tasks that run nothing, but for which others wait.
@@ -22,6 +24,57 @@ pub fn read(path: &Path) -> Result<(Description, Format), Box<dyn Error>> {
     let bytes = regular::read(path).map_err(|error| format!("cannot read the workflow {name}: {error}"))?;
     let format = Format::of(&name, &bytes)?;
     Ok((read_as(format, &name, &bytes)?, format))
+}
+
+/// A workflow that is made up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generated {
+    /// What it is like.
+    pub family: Family,
+    /// About how many tasks it has.
+    pub tasks: usize,
+    /// Decides what tasks and files take.
+    pub seed: u64,
+}
+
+/// Units of generated memory and sizes, in bytes.
+const GENERATED_UNIT: u64 = 1_000_000;
+
+impl Generated {
+    /// The workflow, with work in seconds. Tasks have nothing to run.
+    ///
+    /// # Errors
+    /// None for what was parsed.
+    pub fn describe(self) -> Result<Description, Box<dyn Error>> {
+        let graph = self.family.build(self.tasks, self.seed)?;
+        let mut builder = Description::builder(self.family.to_string());
+        for number in 0..graph.len() {
+            let mut task = Task::new(graph.name(number), Action::Nothing);
+            task.run_time = Some(graph.work(number));
+            task.memory = Some(GENERATED_UNIT * graph.memory(number));
+            builder.task(task);
+        }
+        for edge in graph.edges() {
+            builder.edge(graph.name(edge.from), graph.name(edge.to), GENERATED_UNIT * edge.size);
+        }
+        Ok(builder.build()?)
+    }
+}
+
+impl FromStr for Generated {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const MOST: usize = 100_000;
+        let expected = || {
+            format!("expected FAMILY:TASKS or FAMILY:TASKS:SEED, with 1 to {MOST} tasks, as in montage:200")
+        };
+        let (family, rest) = text.split_once(':').ok_or_else(expected)?;
+        let (tasks, seed) = rest.split_once(':').unwrap_or((rest, "1"));
+        let tasks = tasks.parse().ok().filter(|tasks| (1..=MOST).contains(tasks)).ok_or_else(expected)?;
+        let seed = seed.parse().map_err(|_| expected())?;
+        Ok(Generated { family: family.parse()?, tasks, seed })
+    }
 }
 
 /// How what was measured is replayed: 0.001 of the time, say, and a hundredth of the memory.
@@ -204,6 +257,21 @@ mod tests {
         assert_eq!(task.action, Action::Command { program: "/bin/sh".into(), arguments });
         assert_eq!((task.environment["V"].as_str(), task.environment["W"].as_str()), ("3", "4"));
         assert!(task.forwards.is_empty() && commands.tasks()[0] == description.tasks()[0]);
+    }
+
+    #[test]
+    fn workflows_are_made_up_as_asked() {
+        let generated: Generated = "blast:20:7".parse().unwrap();
+        assert_eq!(generated, Generated { family: Family::Blast, tasks: 20, seed: 7 });
+        assert_eq!("bwa:9".parse::<Generated>().unwrap().seed, 1);
+        let description = generated.describe().unwrap();
+        assert_eq!((description.name(), description.tasks().len()), ("blast", 20));
+        assert_eq!(description.tasks()[0].memory.unwrap() % GENERATED_UNIT, 0);
+        for text in ["blast", "blast:", "blast:0", "blast:1000000", "blast:9:x"] {
+            assert!(text.parse::<Generated>().unwrap_err().starts_with("expected FAMILY:TASKS"), "{text}");
+        }
+        let error = "blosum:9".parse::<Generated>().unwrap_err();
+        assert!(error.contains("\"blosum\"") && error.contains("montage"), "{error}");
     }
 
     #[test]
