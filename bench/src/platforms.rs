@@ -86,10 +86,7 @@ impl Cluster {
 
     /// The platform file of SimGrid.
     pub fn xml(&self) -> String {
-        let mut xml = String::from(
-            "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n\
-             <platform version=\"4.1\">\n<zone id=\"cluster\" routing=\"Cluster\">\n",
-        );
+        let mut xml = begin("Cluster");
         for (i, (speed, bandwidth)) in self.speeds.iter().zip(&self.bandwidths).enumerate() {
             // Writing to a string cannot fail.
             let _ = write!(
@@ -99,7 +96,7 @@ impl Cluster {
                  down=\"l{i}_DOWN\"/>\n"
             );
         }
-        xml + "</zone>\n</platform>\n"
+        xml + END
     }
 
     /// The platform file with hosts that are slower while loads are on.
@@ -121,7 +118,7 @@ impl Cluster {
 
     /// The host file of smpirun: one rank a host.
     pub fn hostfile(&self) -> String {
-        (0..self.speeds.len()).map(|i| format!("h{i}\n")).collect()
+        hosts(self.speeds.len())
     }
 
     /// The same for the planner, source and sink on host 0.
@@ -137,6 +134,46 @@ impl Cluster {
         }
         Ok(platform.with_ext_on(0)?.with_overlap(true))
     }
+}
+
+/// The begin of a platform file whose zone is routed like this.
+fn begin(routing: &str) -> String {
+    format!(
+        "<?xml version=\"1.0\"?>\n<!DOCTYPE platform SYSTEM \"https://simgrid.org/simgrid.dtd\">\n\
+         <platform version=\"4.1\">\n<zone id=\"cluster\" routing=\"{routing}\">\n"
+    )
+}
+
+const END: &str = "</zone>\n</platform>\n";
+
+/// The host file of smpirun for so many hosts: one rank a host.
+pub fn hosts(count: usize) -> String {
+    (0..count).map(|i| format!("h{i}\n")).collect()
+}
+
+/// The platform file of SimGrid for hosts of these speeds, each two of which have a channel of their own each way, with so many bytes a
+/// second: what the planner of workflows supposes.
+pub fn channels(speeds: &[f64], bandwidth: impl Fn(usize, usize) -> f64) -> String {
+    /// Instead of an infinite bandwidth, which SimGrid has not: a gigabyte takes a microsecond.
+    const WIDEST: f64 = 1e15;
+    let mut xml = begin("Full");
+    let mut routes = String::new();
+    // Writing to a string cannot fail.
+    for (from, speed) in speeds.iter().enumerate() {
+        let _ = writeln!(xml, "  <host id=\"h{from}\" speed=\"{speed}f\"/>");
+        for to in (0..speeds.len()).filter(|&to| to != from) {
+            let bandwidth = bandwidth(from, to).min(WIDEST);
+            let _ = writeln!(
+                xml,
+                "  <link id=\"l{from}-{to}\" bandwidth=\"{bandwidth}Bps\" latency=\"{LATENCY}s\"/>"
+            );
+            let _ = writeln!(
+                routes,
+                "  <route src=\"h{from}\" dst=\"h{to}\" symmetrical=\"NO\"><link_ctn id=\"l{from}-{to}\"/></route>"
+            );
+        }
+    }
+    xml + &routes + END
 }
 
 #[cfg(test)]
@@ -156,6 +193,23 @@ mod tests {
             assert!(cluster.bandwidths.iter().all(|b| (12.5e6..=125e6).contains(b)), "seed {seed}");
             seen.push(cluster);
         }
+    }
+
+    #[test]
+    fn each_two_hosts_have_a_channel_each_way() {
+        let xml = channels(
+            &[1e9, 2e9, 3e9],
+            |from, to| if from == 2 { f64::INFINITY } else { (10 * from + to) as f64 },
+        );
+        assert_eq!((xml.matches("<link ").count(), xml.matches("<route ").count()), (6, 6));
+        for text in [
+            "<link id=\"l1-0\" bandwidth=\"10Bps\"",
+            "<link id=\"l2-1\" bandwidth=\"1000000000000000Bps\"",
+            "<route src=\"h1\" dst=\"h0\" symmetrical=\"NO\"><link_ctn id=\"l1-0\"/>",
+        ] {
+            assert!(xml.contains(text), "{text} is missing from {xml}");
+        }
+        assert_eq!(hosts(2), "h0\nh1\n");
     }
 
     #[test]

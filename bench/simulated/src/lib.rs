@@ -3,8 +3,10 @@
 //! - [`run`]: how such a program begins and ends
 //! - [`settings`]: what it is told
 //! - [`tasks`]: how long the tasks of a farm take
+//! - [`workflows`]: a workflow with its plan, as a file
 
 pub mod tasks;
+pub mod workflows;
 
 use std::process::ExitCode;
 

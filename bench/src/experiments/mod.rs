@@ -70,6 +70,7 @@ pub const ALL: &[Experiment] = &[
     workflows::quality::EXPERIMENT,
     workflows::time::EXPERIMENT,
     workflows::replan::EXPERIMENT,
+    workflows::simgrid::EXPERIMENT,
     workflows::rate::EXPERIMENT,
     workflows::memory::EXPERIMENT,
     rate_estimator::EXPERIMENT,

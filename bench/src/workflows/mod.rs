@@ -2,3 +2,4 @@
 
 pub mod empty;
 pub mod heavy;
+pub mod simulated;

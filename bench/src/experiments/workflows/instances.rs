@@ -93,13 +93,16 @@ impl Instance {
         self.scaled(&cluster, self.most() as f64 / part / cluster.largest_memory() as f64)
     }
 
+    /// The same workflow as ranks run it: what a task writes is one value for all that read it.
+    pub(super) fn with_one_value_a_task(self) -> Outcome<Instance> {
+        Ok(Instance { workflow: self.workflow.with_one_value_a_task()?, ..self })
+    }
+
     /// The same cluster with memories and buffers in another size.
     pub(super) fn scaled(&self, cluster: &Cluster, factor: f64) -> Outcome<Cluster> {
-        let mut processors = cluster.processors().to_vec();
-        for processor in &mut processors {
-            let scale = |memory: u64| (memory as f64 * factor).ceil() as u64;
-            (processor.memory, processor.buffer) = (scale(processor.memory), scale(processor.buffer));
-        }
-        Ok(Cluster::new(processors, self.bandwidth)?)
+        let scale = |bytes: u64| (bytes as f64 * factor).ceil() as u64;
+        let of = cluster.processors();
+        let scaled = cluster.clone().with_room(|p| (scale(of[p].memory), scale(of[p].buffer)));
+        Ok(Cluster::new(scaled.processors().to_vec(), self.bandwidth)?)
     }
 }

@@ -6,4 +6,5 @@ pub(super) mod memory;
 pub(super) mod quality;
 pub(super) mod rate;
 pub(super) mod replan;
+pub(super) mod simgrid;
 pub(super) mod time;

@@ -1,0 +1,126 @@
+//! Plans of workflows held against simulated runs that follow them.
+//!
+//! The hosts are the processors of the papers' clusters, each two with a channel of their own each way. Tasks declare their work and
+//! really pass their bytes on. Ranks have the memory of their processor; what does not fit waits on disk, which takes no simulated time.
+//!
+//! HEFTM plans with files that are sent when their writer ends, as ranks do. DagHetPart plans with blocks that are sent when they are
+//! done, so that its runs end earlier: they may, but not later.
+
+use std::path::Path;
+
+use armature_planner::workflow::generate::Family;
+use armature_planner::workflow::{Cluster, DagHetPart, Level, MemoryModel, Plan, dag_het_part, heftm};
+
+use super::instances::{Instance, generated, traced};
+use crate::table::digits;
+use crate::verdict::Interval;
+use crate::workflows::simulated::{Scale, Simulated};
+use crate::{Experiment, Mark, Outcome, Report, Table, Target, stats};
+
+pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
+    name: "workflow-simgrid",
+    about: "makespans of plans on the papers' default clusters against simulated runs that follow them",
+    needs: "SimGrid, armature-bench-simulated-workflow built for it (ci/bench.sh builds it)",
+    run,
+};
+
+const FOLDER: &str = "target/bench/workflow-simgrid";
+/// Tasks of generated workflows.
+const SIZES: [usize; 2] = [200, 1000];
+/// Processors of each kind in the default clusters of 2025 and of 2024.
+const OF_EACH: [usize; 2] = [12, 6];
+/// What drawn weights become: tasks take a third of a second on average, files a tenth of a second at most, which is long beside what
+/// the runtime's own messages take. Values of 160 KB at most let a thousand tasks fit into one process.
+const DRAWN: Scale = Scale { seconds: 0.01, bytes: 16384.0 };
+/// What the weights of real runs become: files of gigabytes, counted in KiB, become megabytes, and minutes become seconds.
+const REAL: Scale = Scale { seconds: 0.01, bytes: 1.0 };
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let sizes = if smoke { &[60][..] } else { &SIZES[..] };
+    let of_each = if smoke { [2, 2] } else { OF_EACH };
+    let mut instances = Vec::new();
+    for &tasks in sizes {
+        for family in Family::ALL {
+            let instance = generated(family, tasks, 1, Default::default())?;
+            instances.push((instance.with_one_value_a_task()?, DRAWN));
+        }
+    }
+    for instance in traced(1)? {
+        instances.push((instance.with_one_value_a_task()?, REAL));
+    }
+    if smoke {
+        // One that begins with one task, one that ends with one, and a real one.
+        instances = instances.into_iter().step_by(5).collect();
+    }
+    let mut table = Table::new(&[
+        "workflow",
+        "tasks",
+        "processors",
+        "planner",
+        "planned [s]",
+        "run [s]",
+        "run by plan [%]",
+        "sent by plan [%]",
+        "spilled",
+    ]);
+    let mut ratios: [Vec<f64>; 2] = Default::default();
+    for (instance, scale) in &instances {
+        for (kind, ratios) in ratios.iter_mut().enumerate() {
+            let cluster = instance.fitting_cluster(of_each[kind])?;
+            for (planner, plan) in plans(instance, &cluster, kind)? {
+                eprintln!("{planner}: {}", instance.name);
+                let simulated =
+                    Simulated { workflow: &instance.workflow, cluster: &cluster, plan: &plan, scale: *scale };
+                let run = simulated.run(Path::new(FOLDER))?;
+                let ratio = 100.0 * run.seconds / plan.makespan;
+                ratios.push(ratio);
+                table.row([
+                    instance.name.clone().into(),
+                    instance.workflow.len().into(),
+                    cluster.len().into(),
+                    planner.into(),
+                    plan.makespan.into(),
+                    run.seconds.into(),
+                    digits(ratio, 1),
+                    digits(100.0 * run.sent / crossing(instance, &plan), 0),
+                    run.spilled.into(),
+                ]);
+            }
+        }
+    }
+    report.table("", &table)?;
+    let [events, blocks] = ratios;
+    let off = events.iter().map(|ratio| (ratio - 100.0).abs()).fold(0.0, f64::max);
+    report.mark(Mark::new("HEFTM, farthest off", Interval::exact(off), "%", Target::AtMost(10.0)));
+    let latest = blocks.iter().copied().fold(0.0, f64::max);
+    report.mark(Mark::new(
+        "DagHetPart, latest run",
+        Interval::exact(latest),
+        "% of the plan",
+        Target::AtMost(105.0),
+    ));
+    let earliest = blocks.iter().copied().fold(f64::INFINITY, f64::min);
+    report.note(format!(
+        "runs of DagHetPart's plans take {:.1} % of what is planned on average, {earliest:.1} % at least",
+        stats::mean(&blocks)
+    ));
+    Ok(())
+}
+
+/// The plans of a kind: HEFTM's, of events, or DagHetPart's, of blocks.
+fn plans(instance: &Instance, cluster: &Cluster, kind: usize) -> Outcome<Vec<(&'static str, Plan)>> {
+    let Instance { workflow, task_memory, .. } = instance;
+    if kind == 1 {
+        let model = MemoryModel { task_memory: *task_memory, ..MemoryModel::default() };
+        return Ok(vec![("DagHetPart", dag_het_part(workflow, cluster, model, &DagHetPart::default())?)]);
+    }
+    let by = |level| heftm(workflow, cluster, level, *task_memory);
+    Ok(vec![("HEFTM-BL", by(Level::Bottom)?), ("HEFTM-BLC", by(Level::BottomWithInputs)?)])
+}
+
+/// Sizes of all files that go to another processor by a plan.
+fn crossing(instance: &Instance, plan: &Plan) -> f64 {
+    let edges = instance.workflow.edges().iter();
+    let crossing = edges.filter(|edge| plan.processor_of[edge.from] != plan.processor_of[edge.to]);
+    crossing.map(|edge| edge.size as f64).sum()
+}

@@ -1,0 +1,100 @@
+//! A workflow on simulated hosts, which are the processors of the cluster that its plan was made for.
+
+use std::{fs, path::Path, process::Command, time::Duration};
+
+use armature_bench_simulated::workflows::Job;
+use armature_planner::workflow::{Cluster, Plan, Workflow};
+
+use crate::{
+    Outcome, platforms,
+    ranks::{finish, one},
+};
+
+/// Operations of a unit of work.
+const OPERATIONS: f64 = 1e9;
+const SIMULATE: &str = "ci/smpi/run.sh";
+const PROGRAM: &str = "armature-bench-simulated-workflow";
+/// How long a simulated run may take in real time.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// How large what runs is beside what is planned.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// Simulated seconds for each second of the plan.
+    pub seconds: f64,
+    /// Bytes for each unit of size.
+    pub bytes: f64,
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Simulated<'a> {
+    /// The tasks, in units of the plan.
+    pub workflow: &'a Workflow,
+    /// The hosts, likewise; each two have a channel of their own each way.
+    pub cluster: &'a Cluster,
+    /// What ranks follow.
+    pub plan: &'a Plan,
+    /// From there to here.
+    pub scale: Scale,
+}
+
+/// How it went.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// Seconds of the plan.
+    pub seconds: f64,
+    /// Units of size that ranks sent each other.
+    pub sent: f64,
+    /// Units of size that were written to disk.
+    pub spilled: f64,
+}
+
+impl Simulated<'_> {
+    /// Simulates it; `folder` takes the description of the hosts and of what they run.
+    ///
+    /// # Errors
+    /// If there is no simulator or no program built for it, the simulation fails or takes too long, or a task ran elsewhere than planned.
+    pub fn run(&self, folder: &Path) -> Outcome<Run> {
+        let Simulated { cluster, scale, .. } = *self;
+        fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?;
+        let file = |name: &str| folder.join(name);
+        let speeds: Vec<f64> =
+            cluster.processors().iter().map(|p| p.speed * OPERATIONS / scale.seconds).collect();
+        let bandwidth = |from, to| cluster.bandwidth(from, to) * scale.bytes / scale.seconds;
+        fs::write(file("cluster.xml"), platforms::channels(&speeds, bandwidth))?;
+        fs::write(file("cluster.hosts"), platforms::hosts(speeds.len()))?;
+        fs::write(file("job.json"), serde_json::to_vec(&self.job())?)?;
+        let mut command = Command::new(SIMULATE);
+        command.arg(speeds.len().to_string()).arg("--platform").arg(file("cluster.xml"));
+        command.arg("--hosts").arg(file("cluster.hosts")).args(platforms::Cluster::NETWORK);
+        command.args([PROGRAM, &format!("job={}", file("job.json").display())]);
+        command.env("RUST_LOG", "error").env("ARMATURE_SMPI_TIMEOUT", LIMIT.as_secs().to_string());
+        let values = one(&finish(command, LIMIT)?)?;
+        let value = |name: &str| {
+            values.get(name).copied().ok_or_else(|| format!("the simulated workflow printed no {name}"))
+        };
+        if value("misplaced")? > 0.0 {
+            return Err(format!("{} tasks ran elsewhere than planned", value("misplaced")?).into());
+        }
+        Ok(Run {
+            seconds: value("seconds")? / scale.seconds,
+            sent: value("sent")? / scale.bytes,
+            spilled: value("spilled")? / scale.bytes,
+        })
+    }
+
+    fn job(&self) -> Job {
+        let Simulated { workflow, cluster, plan, scale } = *self;
+        let bytes = |size: u64| (size as f64 * scale.bytes) as u64;
+        let tasks = 0..workflow.len();
+        Job {
+            work: tasks.clone().map(|task| workflow.work(task) * OPERATIONS).collect(),
+            memory: tasks.map(|task| bytes(workflow.memory(task))).collect(),
+            edges: workflow.edges().iter().map(|edge| (edge.from, edge.to, bytes(edge.size))).collect(),
+            task_memory: plan.task_memory,
+            ranks: cluster.processors().iter().map(|processor| bytes(processor.memory)).collect(),
+            plan: plan.clone(),
+        }
+    }
+}
