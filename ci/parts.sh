@@ -16,9 +16,9 @@ PARTS=(
   "pictures |  20 |  400 | Ferret reads a sample of 300 pictures that people have drawn with many programs"
   "no-eager | 350 | 1500 | whole programs on Open MPI and MPICH where no send is eager"
   "mpich    | 150 | 1200 | whole programs on MPICH"
-  "smpi     | 450 | 1800 | simulated clusters: whole programs, a farm, two pipelines, and Ferret on 14 unequal hosts"
+  "smpi     | 450 | 1800 | simulated clusters: whole programs, a farm, a workflow, two pipelines, and Ferret on 14 unequal hosts"
   "slurm    | 140 |  600 | Ferret as a batch job on a real Slurm of four nodes, and a farm whose ranks are killed"
-  "hosts    |  30 |  400 | Ferret and a loop on four unequal hosts: network namespaces with their own links and shares of a core"
+  "hosts    |  30 |  400 | Ferret, a loop and a workflow on four unequal hosts: network namespaces with their own links and shares of a core"
   "bench    | 255 | 1800 | every experiment in its short form"
   "demo     | 125 |  900 | the demonstration of the README"
   "licences |   5 |   60 | the licences of all dependencies against deny.toml"
@@ -83,11 +83,12 @@ part_no-eager() {
 }
 
 part_mpich() {
-  "$with" mpich cargo test --locked -p armature-tests --test mpi --test faults --test restarts --test farm_deaths --test phases
+  "$with" mpich cargo test --locked -p armature-tests --test mpi --test faults --test restarts --test farm_deaths --test phases \
+    --test workflows --test workflow_commands
 }
 
 part_smpi() {
-  local packages=(-p ferret -p synthetic-farm -p rabin-karp -p matmul-stream -p armature-tests)
+  local packages=(-p ferret -p synthetic-farm -p rabin-karp -p matmul-stream -p workflow -p armature-tests)
   "$with" openmpi cargo build --locked "${packages[@]}" --bins
   "$with" smpi cargo build --locked "${packages[@]}" --bins
   local built
@@ -103,8 +104,10 @@ part_slurm() {
 }
 
 part_hosts() {
-  "$with" openmpi cargo build --locked -p ferret -p sor
-  "$CI_DIR/hosts/test.sh" "$(target_of openmpi)/debug/ferret" "$(target_of openmpi)/debug/sor"
+  "$with" openmpi cargo build --locked -p ferret -p sor -p workflow
+  local built
+  built=$(target_of openmpi)/debug
+  "$CI_DIR/hosts/test.sh" "$built/ferret" "$built/sor" "$built/armature-workflow"
 }
 
 part_bench() { "$CI_DIR/bench.sh" --smoke; }

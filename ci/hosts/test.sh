@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Plays four unequal hosts on this machine, checks that they are as unequal as they should be, that Ferret over MPI
-# on all four writes the bytes that one rank writes, and that rows of a loop move to the fast ones and make the grid of
-# one rank. Takes the hosts down again. Less than a minute. Says so and checks nothing where the machine does not let
+# on all four writes the bytes that one rank writes, that rows of a loop move to the fast ones and make the grid of
+# one rank, and that tasks of a workflow go to the fast ones within everybody's memory. Takes the hosts down again. Less than a minute. Says so and checks nothing where the machine does not let
 # anybody play several hosts.
 #
-#   ci/hosts/test.sh FERRET SOR       the programs, built for Open MPI
+#   ci/hosts/test.sh FERRET SOR WORKFLOW       the programs, built for Open MPI
 set -euo pipefail
 # shellcheck source=ci/lib.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
@@ -12,10 +12,10 @@ set -euo pipefail
 . "$CI_DIR/checks.sh"
 # shellcheck source=ci/pictures.sh
 . "$CI_DIR/pictures.sh"
-usage="usage: ci/hosts/test.sh FERRET SOR"
-ferret=${1:?$usage} sor=${2:?$usage}
-for program in "$ferret" "$sor"; do [ -x "$program" ] || die "$program is missing; build it first"; done
-ferret=$(readlink -f "$ferret") sor=$(readlink -f "$sor")
+usage="usage: ci/hosts/test.sh FERRET SOR WORKFLOW"
+ferret=${1:?$usage} sor=${2:?$usage} workflow=${3:?$usage}
+for program in "$ferret" "$sor" "$workflow"; do [ -x "$program" ] || die "$program is missing; build it first"; done
+ferret=$(readlink -f "$ferret") sor=$(readlink -f "$sor") workflow=$(readlink -f "$workflow")
 
 work=$(mktemp -d)
 export HOSTS_DIR=$work/hosts HOSTS_PREFIX=arm-
@@ -115,6 +115,36 @@ rows_of() { awk -v rank="$1" -v column="$2" '/^rank +units/ { table = 1; next } 
 check "the slowest host began with a quarter of the rows" between 374 375 "$(rows_of 3 9)"
 check "it ends with less than two thirds of them" between 1 250 "$(rows_of 3 10)"
 check "the fast hosts have more" between 400 1400 "$(rows_of 0 10)"
+
+say "A workflow on all four"
+{
+  echo 'bandwidth = "125 MB"'
+  while read -r name speed memory; do
+    printf '[[processor]]\nname = "%s"\nspeed = %s\nmemory = "%s MB"\n' "$name" "$speed" "$memory"
+  done <<<"h1 1.0 60
+h2 1.0 40
+h3 0.5 30
+h4 0.25 20"
+  # Both ends of a link of less.
+  for pair in h1:h3:12.5 h2:h3:12.5 h1:h4:2.5 h2:h4:2.5 h3:h4:2.5; do
+    IFS=: read -r one other bandwidth <<<"$pair"
+    printf '[[link]]\nfrom = "%s"\nto = "%s"\nbandwidth = "%s MB"\n' "$one" "$other" "$bandwidth" "$other" "$one" "$bandwidth"
+  done
+} >four.toml
+# Each task holds its memory, and checks that what it reads is what its writer gave.
+workflow_runs() {
+  timeout 150 "$CI_DIR/hosts/run.sh" -n 4 "$workflow" --generate blast:60 --toil --time-scale 0.0002 --memory-scale 0.08 \
+    --size-scale 0.03 --platform "$work/four.toml" --summary >workflow.out 2>workflow.log || { cat workflow.log workflow.out; return 1; }
+}
+check "a workflow runs" workflow_runs
+grep -A 6 '^workflow ' workflow.log || true
+check "all tasks are done" grep -q '^60 tasks are done' workflow.out
+check "as they were planned" grep -q 'planned by ' workflow.log
+# of_rank RANK COLUMN: of the summary, where times and sizes are two words.
+of_rank() { awk -v rank="$1" -v column="$2" '/^rank +tasks/ { table = 1; next } table && $1 == rank { print $column; exit }' workflow.log; }
+check "the fast hosts run most of them" between 36 59 "$(($(of_rank 0 2) + $(of_rank 1 2)))"
+check "the slowest runs fewest" between 1 14 "$(of_rank 3 2)"
+check "it holds no more than it may" between 0 20 "$(of_rank 3 9)"
 
 "$CI_DIR/hosts/down.sh"
 nothing_left() {

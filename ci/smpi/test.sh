@@ -144,6 +144,51 @@ check "it runs again" labour farm-b
 check "in the same simulated time to the last digit" cmp farm-a farm-b
 busy() { awk -v e="$(told efficiency farm-a)" 'BEGIN { exit !(e > 0.9 && e <= 1) }' || { tail -n 1 farm-a; return 1; }; }
 check "its ranks are busy more than nine tenths of the time" busy
+# A workflow whose tasks declare their work, on hosts that its plan knows.
+cat >four.toml <<'TOML'
+bandwidth = "125 MB"
+[[processor]]
+name = "h0"
+memory = "40 MB"
+[[processor]]
+name = "h1"
+speed = 2.0
+memory = "40 MB"
+[[processor]]
+name = "h2"
+speed = 0.5
+memory = "30 MB"
+[[processor]]
+name = "h3"
+speed = 2.0
+memory = "30 MB"
+TOML
+replay=(--toil --memory-scale 0.1 --size-scale 0.1 --platform four.toml --summary)
+# flow NAME ARGS...: what is printed goes to NAME and NAME.log.
+flow() { "$run" 4 --speeds "1Gf 2Gf 500Mf" armature-workflow "${replay[@]}" "${@:2}" >"$1" 2>"$1.log" || { cat "$1.log"; return 1; }; }
+for shape in epigenomics montage; do
+  check "a workflow like $shape runs on 4 unequal hosts" flow $shape --generate $shape:60 --time-scale 0.01
+  check "it runs again" flow again --generate $shape:60 --time-scale 0.01
+  check "in the same simulated time to the last digit" cmp $shape again
+  check "half of its work" flow half --generate $shape:60 --time-scale 0.005
+done
+# flow_seconds NAME; planned_seconds NAME
+flow_seconds() { sed -n 's/^.* tasks are done, after \([0-9.]*\) s$/\1/p' "$1"; }
+planned_seconds() { sed -n 's/.*planned by .* for \([0-9.]*\) s.*/\1/p' "$1.log"; }
+# near LOW HIGH NUMBER OTHER: for check; whether the number is between so many times the other.
+near() { awk "BEGIN { exit !($1 * $4 <= $3 && $3 <= $2 * $4) }" || { echo "$3 is not $1 to $2 times $4"; return 1; }; }
+check "it takes half the time" near 0.48 0.52 "$(flow_seconds half)" "$(flow_seconds montage)"
+for shape in epigenomics montage; do
+  check "the time of $shape is near what was planned" near 0.9 1.1 "$(flow_seconds $shape)" "$(planned_seconds $shape)"
+done
+check "a real run is replayed there" flow real "$ROOT/framework/workflow-files/tests/data/bacass-1.5.json" --time-scale 0.01 --memory-scale 0.01 --size-scale 0.01
+printf 'TASK a /bin/true\n' >commands.dag
+refused() {
+  if "$run" 2 armature-workflow commands.dag >refused.log 2>&1; then echo "they are run"; return 1; fi
+  grep "commands cannot be run on simulated hosts" refused.log || { cat refused.log; return 1; }
+}
+check "commands are refused there" refused
+
 # What the farm and loops decide, on hosts of different speeds.
 unequal_farm() { ARMATURE_EVENTS=farm-events "$run" 4 --speeds "1Gf 2Gf 500Mf" synthetic-farm "${farm[@]}" >/dev/null; }
 check "a farm runs on 4 unequal hosts" unequal_farm
