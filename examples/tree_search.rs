@@ -1,5 +1,5 @@
-//! In how many ways can n queens stand on a board of n × n so that none attacks another? A search in a tree, whose subtrees are the
-//! tasks of a farm: they differ in size, and go to whichever rank is free.
+//! In how many ways can n queens stand on a board of n × n so that none attacks another? A search in a tree of which nobody knows
+//! beforehand where it is deep: a farm whose tasks make tasks.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/tree-search 14
@@ -8,8 +8,8 @@
 use armature::farm::Farm;
 use armature::{BoxError, Config, Session};
 
-/// Rows whose queens a task has already: enough for many more tasks than ranks.
-const DEPTH: u32 = 3;
+/// Rows that are left to a task as a whole: a few thousand boards at most, which are not worth a task each.
+const REST: usize = 5;
 
 fn main() -> armature::Result<()> {
     let (config, args) = Config::from_args()?;
@@ -25,13 +25,16 @@ fn main() -> armature::Result<()> {
 
 /// In how many ways `size` queens can stand, on rank 0.
 fn ways(session: &Session, size: u32) -> Result<Option<u64>, BoxError> {
-    let mut starts = vec![Vec::new()];
-    for _ in 0..DEPTH.min(size) {
-        starts = starts.iter().flat_map(|queens| next(queens, size)).collect();
-    }
+    // A task with few rows left is counted; of another one, each place for the next queen is a task.
+    let mut farm = Farm::exploring("queens", move |queens: &Vec<u32>, more| {
+        if queens.len() + REST >= size as usize {
+            return count(queens, size);
+        }
+        more.extend(next(queens, size));
+        0
+    });
     let mut total = 0;
-    let mut farm = Farm::new("queens", move |queens: Vec<u32>| count(&queens, size)).unordered();
-    let summary = farm.for_each(session, starts, |_, ways| -> Result<(), BoxError> {
+    let summary = farm.explore(session, [Vec::new()], |ways| -> Result<(), BoxError> {
         total += ways?;
         Ok(())
     })?;
