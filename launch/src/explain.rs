@@ -38,7 +38,8 @@ fn run(text: &mut String, records: &[Record], all: bool) {
             Event::Chunks { .. } | Event::Lost { .. } => kept += 1,
             _ => {}
         }
-        if all || is_essential(&record.event) {
+        // What ranks did with their time is for pictures.
+        if !record.event.is_of_activity() && (all || is_essential(&record.event)) {
             sentence(text, record);
         }
     }

@@ -17,6 +17,7 @@ pub(crate) mod message;
 pub(crate) mod mpi;
 mod part;
 pub(crate) mod process;
+pub(crate) mod run_delay;
 mod transport;
 pub(crate) mod waiting;
 

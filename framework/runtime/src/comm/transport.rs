@@ -33,6 +33,11 @@ impl Frame {
     pub(crate) fn new(head: impl Into<Bytes>) -> Self {
         Frame { head: head.into(), parts: Vec::new() }
     }
+
+    /// Its bytes.
+    pub(crate) fn len(&self) -> usize {
+        self.head.len() + self.parts.iter().map(Part::len).sum::<usize>()
+    }
 }
 
 /// What the ranks of a transport are and can do. Whoever must know asks for this, not for the transport's name.

@@ -10,7 +10,8 @@ use crate::comm::Frame;
 use crate::comm::clock::Clock;
 use crate::context::Context;
 use crate::error::{BoxError, Error, ErrorKind, Result};
-use crate::rank::executor::UserCode;
+use crate::observe::Tally;
+use crate::rank::user_code::UserCode;
 use crate::user_code;
 use crate::wire::{Codec, Item};
 
@@ -218,6 +219,12 @@ impl<I: Item, O: Item> UserCode for TaskRunner<'_, '_, I, O> {
         match outcome {
             Outcome::Chunk { times, .. } => Some(times.took),
             Outcome::SetUp { .. } => None,
+        }
+    }
+
+    fn tally(outcome: &Outcome<O>, tally: &mut Tally) {
+        if let Outcome::Chunk { header, times, .. } = outcome {
+            tally.add(0, Some(header.first), u64::from(header.count), times.took);
         }
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
-use crate::rank::executor::{SHORT, THREADED_ABOVE};
+use crate::rank::executor::SHORT;
+use crate::rank::user_code::THREADED_ABOVE;
 use crate::session::{Config, Driver};
 
 /// Where source and sink run. Nobody waits for a rank that is alone.

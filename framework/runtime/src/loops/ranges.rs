@@ -135,7 +135,10 @@ impl<'s> Ranges<'s> {
     /// Goes on until there is a block, or `asked` has no answer. Returns whether the loop is over.
     fn step(&mut self, asked: Asked) -> Result<bool> {
         let Some(run) = &mut self.run else { return Ok(false) };
-        let done = self.block.take().map(|(_, begun)| Done::Block((), self.timer.end(&begun)));
+        let done = self.block.take().map(|(block, begun)| {
+            let end = if let Asked::Rest(rest) = &asked { rest.start } else { block.range.end };
+            Done::Block(block.range.start..end, (), self.timer.end(&begun))
+        });
         let rank = self.endpoint.rank();
         let mut running = Running::asked(&mut self.rank_loop, run, asked);
         let code = self.driver.step(&mut self.endpoint, &mut running, done);

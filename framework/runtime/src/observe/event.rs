@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::activity::{Activity, RankStart, Traffic, Work};
 use super::figure;
 use super::subject::{Input, Subject};
 
@@ -307,6 +308,19 @@ pub enum Event {
         #[serde(with = "figure")]
         after_s: f64,
     },
+    /// A rank begins its part of a run.
+    RankStart(RankStart),
+    /// What a rank did in a part of its time.
+    Activity(Activity),
+    /// What calls of user code took.
+    Work(Work),
+    /// What a rank sent.
+    Traffic(Traffic),
+    /// A rank has done its part of a run.
+    RankEnd {
+        /// Time since it began, in seconds.
+        seconds: f64,
+    },
     /// A run ended as it should.
     Finish {
         /// Items that the source gave.
@@ -321,6 +335,12 @@ impl Event {
     /// Whether it is the last of a run that ended as it should.
     pub fn is_end(&self) -> bool {
         matches!(self, Event::Finish { .. } | Event::LoopEnd { .. })
+    }
+
+    /// Whether it tells what a rank did with its time.
+    pub fn is_of_activity(&self) -> bool {
+        use Event::{Activity, RankEnd, RankStart, Traffic, Work};
+        matches!(self, RankStart(_) | Activity(_) | Work(_) | Traffic(_) | RankEnd { .. })
     }
 }
 

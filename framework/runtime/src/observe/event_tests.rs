@@ -1,6 +1,7 @@
 //! One of each event, as a sentence and as a line.
 
 use super::*;
+use crate::observe::activity::{Activity, Longest, RankStart, SCHEMA, Traffic, Work};
 
 /// One of each.
 pub(in super::super) fn samples() -> Vec<Event> {
@@ -73,6 +74,27 @@ pub(in super::super) fn samples() -> Vec<Event> {
         Event::TakeOver { stage: stage(), from: 1, next_batch: 17 },
         Event::Forwarded { epoch: 2, batches: 1 },
         Event::Outcome { of: Subject::Mapping, epoch: 2, before_s: 0.25, predicted_s: 0.125, after_s: 0.13 },
+        Event::RankStart(RankStart {
+            schema: SCHEMA,
+            ranks: 2,
+            what: "the pipeline".to_string(),
+            host: "h1".to_string(),
+            program: "ferret".to_string(),
+            clock_s: 1.75e9,
+            kinds: vec!["read".to_string(), "scale".to_string()],
+            memory_limit: Some(1 << 30),
+        }),
+        Event::Activity(Activity {
+            seconds: 0.5,
+            work_s: 0.25,
+            idle_s: 0.125,
+            done: vec![0, 12],
+            longest: Some(Longest { of: 1, first: Some(7), count: 3, seconds: 0.125 }),
+            ..Activity::default()
+        }),
+        Event::Work(Work { of: 1, done: 12, seconds: 0.25, steps: vec![(40, 8), (41, 4)] }),
+        Event::Traffic(Traffic { to: vec![(1, 3, 4096)], memory_peak: None }),
+        Event::RankEnd { seconds: 9.5 },
         Event::Finish { items: 1000, seconds: 250.0 },
         Event::FarmStart {
             farm: "squares".to_string(),

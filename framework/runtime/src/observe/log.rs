@@ -57,7 +57,12 @@ impl EventLog {
     /// A log that cannot be written is told of once, as a warning, and is off: it is no reason to end a job. Nor is one written
     /// where a symbolic link or a FIFO has the file's name.
     pub(crate) fn open(dir: &Path, place: Place) -> Self {
-        match Open::new(dir, place) {
+        EventLog::open_as(Stem::Decisions, dir, place)
+    }
+
+    /// The same for one of the rank's files.
+    pub(crate) fn open_as(stem: Stem, dir: &Path, place: Place) -> Self {
+        match Open::new(stem, dir, place) {
             Ok(open) => EventLog { open: Some(Box::new(open)) },
             Err((path, error)) => {
                 complain(&path, &error);
@@ -111,12 +116,12 @@ impl EventLog {
 }
 
 impl Open {
-    fn new(dir: &Path, place: Place) -> Result<Self, (PathBuf, io::Error)> {
+    fn new(stem: Stem, dir: &Path, place: Place) -> Result<Self, (PathBuf, io::Error)> {
         fs::create_dir_all(dir).map_err(|e| (dir.to_path_buf(), e))?;
         if place.rank == 0 && place.run == 0 {
             remove_others(dir, place.size).map_err(|e| (dir.to_path_buf(), e))?;
         }
-        let path = dir.join(file_name(place.rank));
+        let path = dir.join(stem.file_name(place.rank));
         let mut options = OpenOptions::new();
         match place.run {
             0 => options.write(true).create(true).truncate(true),
@@ -165,22 +170,42 @@ fn complain(path: &Path, error: &io::Error) {
     log::warn!("no events are logged from here on: cannot write {}: {error}", path.display());
 }
 
-/// The name of a rank's file.
-pub(super) fn file_name(rank: usize) -> String {
-    format!("rank-{rank}.jsonl")
+/// The two files of a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Stem {
+    /// What was decided and done.
+    Decisions,
+    /// What the rank did with its time.
+    Activity,
 }
 
-/// The rank whose file has this name.
-pub(super) fn rank_of(name: &str) -> Option<usize> {
-    let rank = name.strip_prefix("rank-")?.strip_suffix(".jsonl")?.parse().ok()?;
-    (file_name(rank) == name).then_some(rank)
+impl Stem {
+    fn text(self) -> &'static str {
+        match self {
+            Stem::Decisions => "rank",
+            Stem::Activity => "activity",
+        }
+    }
+
+    /// The name of a rank's file.
+    pub(super) fn file_name(self, rank: usize) -> String {
+        format!("{}-{rank}.jsonl", self.text())
+    }
+
+    /// The file that has this name, and the rank whose it is.
+    pub(super) fn of(name: &str) -> Option<(Stem, usize)> {
+        let (stem, rank) = name.strip_suffix(".jsonl")?.split_once('-')?;
+        let stem = [Stem::Decisions, Stem::Activity].into_iter().find(|known| known.text() == stem)?;
+        let rank = rank.parse().ok()?;
+        (stem.file_name(rank) == name).then_some((stem, rank))
+    }
 }
 
 /// Removes what a job of more ranks has left.
 fn remove_others(dir: &Path, size: usize) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        if entry.file_name().to_str().and_then(rank_of).is_some_and(|rank| rank >= size) {
+        if entry.file_name().to_str().and_then(Stem::of).is_some_and(|(_, rank)| rank >= size) {
             fs::remove_file(entry.path())?;
         }
     }
@@ -191,6 +216,10 @@ fn remove_others(dir: &Path, size: usize) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::observe::read;
+
+    fn file_name(rank: usize) -> String {
+        Stem::Decisions.file_name(rank)
+    }
 
     const START: Duration = Duration::ZERO;
 

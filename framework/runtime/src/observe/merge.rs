@@ -1,12 +1,14 @@
 //! Reading events: the files of all ranks as one list.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use armature_files::regular;
 
-use super::log::rank_of;
+use super::event::Event;
+use super::log::Stem;
 use super::record::Record;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -36,22 +38,52 @@ pub fn read(dir: &Path) -> Result<Log> {
         return Err(Error::new(ErrorKind::Io, text));
     }
     let mut log = Log::default();
-    for (rank, path) in files {
+    let mut starts = BTreeMap::new();
+    for (stem, rank, path) in files {
+        let before = log.records.len();
         read_file(rank, &path, &mut log)?;
+        if stem == Stem::Activity {
+            note_starts(&log.records[before..], &mut starts);
+        }
     }
+    align(&mut log.records, &starts);
     // Stable: what a rank wrote at the same time stays in order.
     log.records.sort_by(|a, b| a.run.cmp(&b.run).then(a.at.total_cmp(&b.at)));
     Ok(log)
 }
 
+/// When ranks began with a run, by a clock that they share.
+type Starts = BTreeMap<(u32, usize), f64>;
+
+fn note_starts(records: &[Record], starts: &mut Starts) {
+    for record in records {
+        if let Event::RankStart(start) = &record.event {
+            starts.insert((record.run, record.rank), start.clock_s);
+        }
+    }
+}
+
+/// What ranks tell of their time counts from when each of them began. Afterwards it counts from when rank 0 did.
+fn align(records: &mut [Record], starts: &Starts) {
+    for record in records {
+        let (Some(own), Some(first)) = (starts.get(&(record.run, record.rank)), starts.get(&(record.run, 0)))
+        else {
+            continue;
+        };
+        if record.event.is_of_activity() {
+            record.at += own - first;
+        }
+    }
+}
+
 /// The ranks' files, in order of the ranks.
-fn files(dir: &Path) -> Result<Vec<(usize, PathBuf)>> {
+fn files(dir: &Path) -> Result<Vec<(Stem, usize, PathBuf)>> {
     let wrong = |e: std::io::Error| Error::new(ErrorKind::Io, format!("cannot read {}: {e}", dir.display()));
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).map_err(wrong)? {
         let entry = entry.map_err(wrong)?;
-        if let Some(rank) = entry.file_name().to_str().and_then(rank_of) {
-            files.push((rank, entry.path()));
+        if let Some((stem, rank)) = entry.file_name().to_str().and_then(Stem::of) {
+            files.push((stem, rank, entry.path()));
         }
     }
     files.sort_unstable();
@@ -90,9 +122,12 @@ fn read_file(rank: usize, path: &Path, log: &mut Log) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::event::Event;
-    use super::super::log::file_name;
+    use super::super::activity::{Activity, RankStart, SCHEMA};
     use super::*;
+
+    fn file_name(rank: usize) -> String {
+        Stem::Decisions.file_name(rank)
+    }
 
     fn line(at: f64, rank: usize, run: u32, epoch: u32) -> String {
         serde_json::to_string(&Record { at, rank, run, event: Event::Ready { epoch } }).unwrap() + "\n"
@@ -125,6 +160,31 @@ mod tests {
         let log = read(dir.path()).unwrap();
         assert_eq!(epochs(&log), [0, 1, 2, 4, 5, 6, 7, 8, 9]);
         assert!(log.notes.is_empty());
+    }
+
+    #[test]
+    fn ranks_tell_of_their_time_by_rank_0s_clock() {
+        let dir = logs(&[line(0.5, 0, 0, 1).as_bytes()]);
+        for (rank, clock_s) in [(0, 1000.0), (1, 1000.25)] {
+            let start = RankStart {
+                schema: SCHEMA,
+                ranks: 2,
+                what: "the farm".into(),
+                host: "h".into(),
+                program: "p".into(),
+                clock_s,
+                kinds: vec!["task".into()],
+                memory_limit: None,
+            };
+            let part = Activity { seconds: 1.0, ..Activity::default() };
+            let events = [(0.0, Event::RankStart(start)), (1.0, Event::Activity(part))];
+            let records = events.map(|(at, event)| Record { at, rank, run: 0, event });
+            let lines = records.iter().map(|record| serde_json::to_string(record).unwrap() + "\n");
+            fs::write(dir.path().join(Stem::Activity.file_name(rank)), lines.collect::<String>()).unwrap();
+        }
+        let log = read(dir.path()).unwrap();
+        let times: Vec<(usize, f64)> = log.records.iter().map(|record| (record.rank, record.at)).collect();
+        assert_eq!(times, [(0, 0.0), (1, 0.25), (0, 0.5), (0, 1.0), (1, 1.25)]);
     }
 
     #[test]

@@ -7,9 +7,12 @@
 //! {"at":2.25,"rank":0,"run":0,"event":{"kind":"switch","epoch":2,"mapping":"read@0 | scale@1,2 | write@0"}}
 //! ```
 //!
+//! What each rank did with its time, sampled, is in `DIR/activity-<n>.jsonl`: see [`activity`].
+//!
 //! [`read`] merges the files of a directory; `armature explain DIR` says in plain words what was decided and why.
 //! Without a directory nothing is written, and no event is even made.
 
+pub mod activity;
 mod event;
 mod figure;
 mod log;
@@ -17,14 +20,16 @@ mod merge;
 mod progress;
 mod reasons;
 mod record;
+mod recorder;
 mod sentence;
 mod subject;
 pub(crate) mod summary;
-pub(crate) mod words;
+pub mod words;
 
 pub use event::Event;
 pub(crate) use log::{EventLog, Place};
 pub use merge::{Log, read};
 pub(crate) use progress::Display;
 pub use record::Record;
+pub(crate) use recorder::{Doing, Recorder, Tally};
 pub use subject::{Input, Subject};

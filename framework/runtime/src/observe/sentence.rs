@@ -154,6 +154,11 @@ impl fmt::Display for Event {
                 seconds(*predicted_s),
                 seconds(*before_s)
             ),
+            Event::RankStart(start) => start.fmt(f),
+            Event::Activity(activity) => activity.fmt(f),
+            Event::Work(work) => work.fmt(f),
+            Event::Traffic(traffic) => traffic.fmt(f),
+            Event::RankEnd { seconds: s } => write!(f, "The rank has done its part, after {}.", seconds(*s)),
             Event::Finish { items, seconds: s } => {
                 write!(f, "The run ends after {} and {}.", count(*items, "item"), seconds(*s))
             }

@@ -9,7 +9,7 @@ const STEP: f64 = 1e3;
 const MANY: f64 = 10.0 * STEP;
 
 /// A time, or a difference of times, in the unit that suits it.
-pub(crate) fn seconds(s: f64) -> String {
+pub fn seconds(s: f64) -> String {
     let (mut value, mut unit) = (s, "s");
     for smaller in ["ms", "us", "ns"] {
         if value.abs() < 1.0 {
@@ -24,7 +24,7 @@ pub(crate) fn seconds(s: f64) -> String {
 }
 
 /// A number with three figures or so.
-pub(crate) fn short(x: f64) -> String {
+pub fn short(x: f64) -> String {
     let (mut value, mut prefix) = (x, "");
     for larger in [" k", " M"] {
         if value >= MANY {
@@ -39,7 +39,7 @@ pub(crate) fn short(x: f64) -> String {
 }
 
 /// A part of a whole, in per cent with this many `decimals`.
-pub(crate) fn percent(part: f64, decimals: usize) -> String {
+pub fn percent(part: f64, decimals: usize) -> String {
     format!("{:.decimals$} %", 100.0 * part)
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn per_second(amount: f64, time: Duration) -> f64 {
 }
 
 /// A number and the name of what is counted: `1 rank`, `3 batches`.
-pub(crate) fn count(n: u64, thing: &str) -> String {
+pub fn count(n: u64, thing: &str) -> String {
     match n {
         1 => format!("1 {thing}"),
         n if thing.ends_with("ch") => format!("{n} {thing}es"),

@@ -65,6 +65,9 @@ impl PipelineDef<'_> {
         let run = endpoint.begin_run(&self.announcement(), config.join_limit)?;
         let (rank, size, clock) = (endpoint.rank(), endpoint.size(), endpoint.clock());
         let names: Vec<String> = self.stage_names().into_iter().map(String::from).collect();
+        let mut kinds = vec![self.source_name.clone()];
+        kinds.extend(names.iter().cloned());
+        kinds.push(self.sink_name.clone());
         let stages = (names, self.stages.iter().map(|stage| stage.expands).collect());
         let run_spec = if rank == 0 { Some(RunSpec::of(&mut self, size, session)?) } else { None };
         let balanced = config.balance.map_or(self.mapping == MappingChoice::Auto, |b| b != Balance::Off);
@@ -74,7 +77,7 @@ impl PipelineDef<'_> {
         std::thread::scope(|scope| {
             let executor = Executor::new(scope, rank, config.driver, waker, clock, stage_host)?;
             let participant = Participant::new((rank, size, run), codecs, activity, stages, config);
-            let driver = Driver::new(endpoint, executor, config, NAME);
+            let driver = Driver::of_kinds(endpoint, executor, config, NAME, kinds);
             let result = match run_spec {
                 Some(run_spec) => {
                     let coordinator = Coordinator::new(participant, run_spec, config, endpoint);

@@ -1,9 +1,9 @@
 //! The time that others kept a thread from its core.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::thread::ThreadId;
 use std::time::Duration;
+
+use crate::comm::run_delay::RunDelay;
 
 /// Gaps from this time on are looked into: shorter than a scheduler's turn, longer than an interrupt.
 const LEAST_GAP: Duration = Duration::from_micros(20);
@@ -19,12 +19,11 @@ pub(crate) struct StealTime {
     account: Option<Account>,
 }
 
-/// `/proc/thread-self/schedstat` of one thread, and how long it had been ready without a core at the last look.
+/// The account of one thread.
 #[derive(Debug)]
 struct Account {
     thread: ThreadId,
-    file: Option<File>,
-    waited: Duration,
+    delay: RunDelay,
 }
 
 impl StealTime {
@@ -38,9 +37,9 @@ impl StealTime {
         let account = match &mut self.account {
             Some(account) if account.thread == thread => account,
             // What it waited for before, nobody knows: the first look may say too much, and no more than the gap.
-            other => other.insert(Account::open(thread)),
+            other => other.insert(Account { thread, delay: RunDelay::of_this_thread() }),
         };
-        match account.waited_since() {
+        match account.delay.since_last() {
             Some(waited) => gap.min(waited),
             None if cpu * WAITING_PART < took => Duration::ZERO,
             None => gap,
@@ -48,44 +47,10 @@ impl StealTime {
     }
 }
 
-impl Account {
-    fn open(thread: ThreadId) -> Self {
-        let file = File::open("/proc/thread-self/schedstat").ok();
-        Account { thread, file, waited: Duration::ZERO }
-    }
-
-    /// How long the thread has been ready without a core since the last look.
-    fn waited_since(&mut self) -> Option<Duration> {
-        let mut text = [0u8; 96];
-        let length = self.file.as_ref()?.read_at(&mut text, 0).ok()?;
-        let waited = parse(&text[..length])?;
-        let since = waited.saturating_sub(self.waited);
-        self.waited = waited;
-        Some(since)
-    }
-}
-
-/// The second of three numbers: nanoseconds on the run queue.
-fn parse(text: &[u8]) -> Option<Duration> {
-    let text = std::str::from_utf8(text).ok()?;
-    let mut numbers = text.split_ascii_whitespace().map(|word| word.parse().ok());
-    let (ran, waited): (u64, u64) = (numbers.next()??, numbers.next()??);
-    // A kernel without this account shows zeros.
-    (ran > 0 || waited > 0).then(|| Duration::from_nanos(waited))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::comm::clock::Clock;
-
-    #[test]
-    fn the_account_is_read_and_one_that_is_not_kept_says_nothing() {
-        assert_eq!(parse(b"205515868 94466807 12\n"), Some(Duration::from_nanos(94_466_807)));
-        assert_eq!(parse(b"205515868 0 12\n"), Some(Duration::ZERO));
-        assert_eq!(parse(b"0 0 0\n"), None);
-        assert_eq!(parse(b"no such thing"), None);
-    }
 
     #[test]
     fn a_thread_that_waits_for_something_itself_has_lost_nothing_to_others() {

@@ -7,7 +7,8 @@ use super::machine::{Done, Job};
 use super::stage_host::{SetUp, StageHost};
 use crate::balance::probe::{self, Speed};
 use crate::error::Result;
-use crate::rank::executor::UserCode;
+use crate::observe::Tally;
+use crate::rank::user_code::UserCode;
 
 /// What the compute side is asked.
 #[expect(
@@ -68,6 +69,30 @@ impl UserCode for StageHost<'_> {
         match outcome {
             Outcome::Job(_, cost) => Some(cost.took),
             Outcome::SetUp(_) | Outcome::Probed(_) => None,
+        }
+    }
+
+    /// By source, stages and sink.
+    fn tally(outcome: &Outcome, tally: &mut Tally) {
+        let Outcome::Job(done, cost) = outcome else { return };
+        match done {
+            Done::Drawn { batch: Some(batch), .. } => {
+                tally.add(0, Some(batch.range.first), u64::from(batch.range.count), cost.took);
+            }
+            Done::Processed { batch, .. } if cost.stage_times.is_empty() => {
+                // Stages that are gathered, and of which nobody has taken the times: the last one stands for them.
+                tally.add(batch.stage, Some(batch.range.first), u64::from(batch.range.count), cost.took);
+            }
+            Done::Processed { batch, .. } => {
+                for time in &cost.stage_times {
+                    tally.add(time.stage + 1, Some(batch.range.first), time.items as u64, time.took);
+                }
+            }
+            // Counted as those of the source, so that what is in flight can be told.
+            Done::Consumed(consumed) => {
+                tally.add(tally.last_kind(), None, u64::from(consumed.done), cost.took);
+            }
+            Done::Drawn { batch: None, .. } | Done::Released { .. } | Done::Restored { .. } => {}
         }
     }
 }

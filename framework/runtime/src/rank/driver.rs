@@ -2,14 +2,16 @@
 
 use std::time::Duration;
 
-use super::executor::{Executor, UserCode};
+use super::executor::Executor;
 use super::heartbeat::{Heartbeat, Watch};
 use super::protocol::{Moment, Next, Outgoing, Protocol, Task};
+use super::user_code::UserCode;
 use crate::balance::link_probe;
 use crate::comm::Backoff;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::error::Result;
+use crate::observe::{Doing, Recorder};
 use crate::session::Config;
 
 /// Messages taken in before the rank looks at its own work again: enough that the look costs little beside them.
@@ -32,6 +34,7 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     turns: u32,
     /// Whether anything was computed on this thread since it last looked for messages and found none.
     is_late: bool,
+    recorder: Recorder,
 }
 
 /// What came of a turn.
@@ -50,6 +53,17 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         config: &Config,
         name: &'static str,
     ) -> Self {
+        Driver::of_kinds(endpoint, executor, config, name, vec![C::KIND.to_string()])
+    }
+
+    /// The same where user code does several `kinds` of things, for the log of events.
+    pub(crate) fn of_kinds(
+        endpoint: &mut Endpoint,
+        executor: Executor<'scope, 'env, C>,
+        config: &Config,
+        name: &'static str,
+        kinds: Vec<String>,
+    ) -> Self {
         Driver {
             heartbeat: Heartbeat::new(endpoint, config, name),
             clock: endpoint.clock(),
@@ -59,6 +73,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             executor,
             turns: 0,
             is_late: true,
+            recorder: Recorder::begin(endpoint, config.events.as_deref(), name, kinds),
         }
     }
 
@@ -86,7 +101,22 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         let rank = endpoint.rank();
         self.begin(endpoint, protocol)
             .and_then(|()| self.go_on(endpoint, protocol))
-            .map_err(|error| error.at_rank(rank))
+            .map_err(|error| error.at_rank(rank))?;
+        let doing = self.doing();
+        self.recorder.end(self.clock.now(), doing, endpoint, self.executor.thread_id());
+        Ok(())
+    }
+
+    /// What the rank does that does not wait.
+    fn doing(&self) -> Doing {
+        if self.executor.leaves_the_core() { Doing::Communicating } else { Doing::Computing }
+    }
+
+    /// The time since the last call is accounted for, if there is a log of events.
+    fn record(&mut self, endpoint: &Endpoint, doing: Doing) {
+        if self.recorder.is_on() {
+            self.recorder.mark(self.clock.now(), doing, endpoint, self.executor.thread_id());
+        }
     }
 
     /// Signs of life are given often enough for ranks that wait for so long.
@@ -204,8 +234,12 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         protocol: &mut P,
     ) -> Result<bool> {
         let mut has_done = false;
+        if self.doing() == Doing::Computing {
+            self.record(endpoint, Doing::Computing);
+        }
         while let Some(done) = self.executor.fetch()? {
             has_done = true;
+            self.recorder.done(|tally| C::tally(&done, tally));
             let at = self.moment();
             protocol.on_done(done, &at, &mut Outgoing::new(endpoint))?;
         }
@@ -258,6 +292,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     /// What has to happen now and then. Returns whether there is something to compute now.
     fn tick<P: Protocol<Code = C>>(&mut self, endpoint: &mut Endpoint, protocol: &mut P) -> Result<bool> {
         self.turns = 0;
+        self.record(endpoint, self.doing());
         let (now, at) = (self.clock.now(), self.moment());
         let has_task = protocol.on_tick(now, &at, &mut Outgoing::new(endpoint))?;
         // The simulator finds its own deadlocks.
@@ -298,10 +333,15 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         let leaves_the_core = protocol.leaves_the_core() && self.executor.leaves_the_core();
         self.backoff.may_spin(if P::ANSWERS_SOON { leaves_the_core } else { self.executor.is_inline() });
         self.backoff.is_beside_work(!P::ANSWERS_SOON && !leaves_the_core);
-        if let Some(pause) = self.executor.pause(P::LOOKS_PER_SIMULATED_JOB) {
-            return endpoint.transport().wait(Some(pause));
+        let doing = self.doing();
+        self.record(endpoint, doing);
+        match self.executor.pause(P::LOOKS_PER_SIMULATED_JOB) {
+            Some(pause) => endpoint.transport().wait(Some(pause))?,
+            None => self.backoff.wait(endpoint.transport(), self.clock)?,
         }
-        self.backoff.wait(endpoint.transport(), self.clock)
+        let waited = if self.is_parked { Doing::Parked } else { Doing::Waiting };
+        self.record(endpoint, if doing == Doing::Computing { doing } else { waited });
+        Ok(())
     }
 }
 

@@ -7,18 +7,19 @@
 //! The simulator gives a rank one thread. There user code runs inline, but its declared time passes beside the
 //! communication, as on a real rank with a compute thread.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
+use super::user_code::UserCode;
 use crate::comm::Waker;
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::session::{Driver, name_rank};
 use crate::user_code;
 
-/// Jobs that take longer than this, in the mean, need a thread of their own: otherwise the rank would not answer soon enough.
-pub(crate) const THREADED_ABOVE: Duration = Duration::from_millis(5);
 /// Jobs that take less than one part in this number of that do not need one: handing them over would cost a part of them. The gap
 /// keeps jobs of changing length from moving to and fro.
 const GAP: u32 = 5;
@@ -30,29 +31,6 @@ pub(crate) const SHORT: Duration = Duration::from_micros(500);
 
 /// Jobs shorter than this cost less than a look at the messages does.
 const TINY: Duration = Duration::from_micros(1);
-
-/// What does the work: user code behind a boundary that catches its panics.
-pub(crate) trait UserCode: Send {
-    /// What it is asked.
-    type Task: Send;
-    /// What it answers.
-    type Outcome: Send;
-
-    /// Does one task. An error ends the rank.
-    fn run(&mut self, task: Self::Task) -> Result<Option<Self::Outcome>>;
-
-    /// Whether such a task is answered.
-    fn answers(task: &Self::Task) -> bool;
-
-    /// Whether the task may take long although the last ones did not.
-    fn may_block(&self, task: &Self::Task) -> bool;
-
-    /// The time that a task took whose outcome this is; `None` if it says nothing about the ones to come.
-    fn took(outcome: &Self::Outcome) -> Option<Duration>;
-
-    /// Jobs that take longer than this, in the mean, need a thread of their own.
-    const THREADED_ABOVE: Duration = THREADED_ABOVE;
-}
 
 /// Runs user code, here or on a thread.
 pub(crate) struct Executor<'scope, 'env, W: UserCode> {
@@ -71,6 +49,8 @@ pub(crate) struct Executor<'scope, 'env, W: UserCode> {
     outstanding: usize,
     mean: Duration,
     jobs: u32,
+    /// The system's number of the compute thread, once that has started.
+    thread_id: Arc<AtomicI32>,
 }
 
 /// The last task of a simulated rank, as if another thread did it.
@@ -143,6 +123,7 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
             outstanding: 0,
             mean: usual.unwrap_or_default(),
             jobs: 0,
+            thread_id: Arc::default(),
         }
     }
 
@@ -162,6 +143,15 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
     /// Whether user code keeps this thread from communicating.
     pub(crate) fn is_inline(&self) -> bool {
         matches!(self.state, State::Inline(_)) && self.simulated.is_none()
+    }
+
+    /// The system's number of the thread that user code runs on; `None` where that is not known yet, or where the rank is simulated.
+    pub(crate) fn thread_id(&self) -> Option<i32> {
+        match self.state {
+            _ if self.simulated.is_some() => None,
+            State::Inline(_) => Some(rustix::thread::gettid().as_raw_nonzero().get()),
+            _ => Some(self.thread_id.load(Relaxed)).filter(|&id| id != 0),
+        }
     }
 
     /// Whether user code stays where it is, however long jobs take.
@@ -311,8 +301,11 @@ impl<'scope, 'env, W: UserCode + 'scope> Executor<'scope, 'env, W> {
         let (tasks, to_do) = channel::<W::Task>();
         let (finished, outcomes) = channel();
         let (rank, waker) = (self.rank, self.waker.clone());
+        self.thread_id = Arc::default();
+        let thread_id = self.thread_id.clone();
         let compute = move || {
             name_rank(rank);
+            thread_id.store(rustix::thread::gettid().as_raw_nonzero().get(), Relaxed);
             for task in to_do {
                 let Some(outcome) = user_code.run(task).transpose() else { continue };
                 let failed = outcome.is_err();

@@ -4,3 +4,4 @@ pub(crate) mod driver;
 pub(crate) mod executor;
 pub(crate) mod heartbeat;
 pub(crate) mod protocol;
+pub(crate) mod user_code;

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use super::executor::{Executor, UserCode};
+use super::executor::Executor;
 use super::heartbeat::{Sign, Silence, Watch};
+use super::user_code::UserCode;
 use crate::comm::Frame;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;

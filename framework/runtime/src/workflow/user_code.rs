@@ -16,7 +16,7 @@ use super::value::Value;
 use crate::comm::clock::Clock;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
-use crate::rank::executor::UserCode;
+use crate::rank::user_code::UserCode;
 use crate::user_code;
 
 /// What the planner is asked. The time that the disk takes is in no plan, so one that needs it is made only where none does without.

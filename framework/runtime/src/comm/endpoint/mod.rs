@@ -56,6 +56,15 @@ pub(crate) struct Endpoint {
     own: Process,
     /// Ranks that can be seen to end from here.
     seen: BTreeMap<usize, Process>,
+    /// By rank: what was sent there.
+    sent: Vec<Sent>,
+}
+
+/// What was sent to a rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) messages: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Endpoint {
@@ -75,6 +84,7 @@ impl Endpoint {
             sent_aside: false,
             own: Process::own(),
             seen: BTreeMap::new(),
+            sent: vec![Sent::default(); transport.size()],
             transport,
         }
     }
@@ -218,12 +228,21 @@ impl Endpoint {
     pub(crate) fn send<T: Serialize>(&mut self, to: usize, tag: impl Tagged, content: &T) -> Result<()> {
         let mut head = frame_header(self.run, tag).to_vec();
         head.extend_from_slice(&wire::to_bytes(content)?);
-        self.transport.send(to, Frame::new(head))
+        self.send_ready(to, Frame::new(head))
     }
 
     /// Sends a frame that begins with its header already.
     pub(crate) fn send_ready(&mut self, to: usize, frame: Frame) -> Result<()> {
+        if let Some(sent) = self.sent.get_mut(to) {
+            sent.messages += 1;
+            sent.bytes += frame.len() as u64;
+        }
         self.transport.send(to, frame)
+    }
+
+    /// By rank: what was sent there so far, through this endpoint.
+    pub(crate) fn sent(&self) -> &[Sent] {
+        &self.sent
     }
 
     /// The next message of the present run, if one has arrived.

@@ -18,9 +18,9 @@ use crate::comm::message::Message;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::metrics::Metrics;
 use crate::loops::units::Units;
-use crate::rank::executor::UserCode;
 use crate::rank::heartbeat::{Sign, Silence};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
+use crate::rank::user_code::UserCode;
 
 /// What belongs to one run.
 pub(in crate::loops) struct Run<U> {
@@ -309,7 +309,7 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
     fn on_done(&mut self, done: Done<U>, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         match (self.run.in_hand.take(), done) {
             (Some(InHand::Units(range)), Done::Created(units)) => self.of.give(range, units)?,
-            (Some(InHand::Block(block)), Done::Block(units, time)) => {
+            (Some(InHand::Block(block)), Done::Block(_, units, time)) => {
                 self.of.worker.unit_queue.put_back(units);
                 self.run.metrics.done(time, block.len() as f64);
                 if !matches!(self.run.asked, Some(Asked::Rest(_))) {

@@ -7,7 +7,8 @@ use super::unit_queue::UnitBlock;
 use crate::error::{BoxError, Error, Result};
 use crate::loops::metrics::{BlockTime, BlockTimer};
 use crate::loops::units::Units;
-use crate::rank::executor::UserCode;
+use crate::observe::Tally;
+use crate::rank::user_code::UserCode;
 use crate::user_code;
 
 /// A DOALL loop: its units do not depend on each other, so that any rank may do any of them.
@@ -57,8 +58,8 @@ pub(in crate::loops) enum Job<U> {
 #[derive(Debug)]
 pub(in crate::loops) enum Done<U> {
     Created(U),
-    /// The data of the block's segment, and what it took.
-    Block(U, BlockTime),
+    /// The units that were done, the data of the block's segment, and what it took.
+    Block(Range<u64>, U, BlockTime),
 }
 
 /// A [`DoAll`] on its rank.
@@ -82,7 +83,7 @@ impl<L: DoAll> UserCode for LoopCode<'_, L> {
                 let slices = units.slices(at..at + block.len() as usize);
                 user_code::call(|| self.body.compute(block.range.clone(), slices))
                     .map_err(|error| blame(&error, &block, self.base, pass))?;
-                Ok(Some(Done::Block(units, self.timer.end(&begun))))
+                Ok(Some(Done::Block(block.range, units, self.timer.end(&begun))))
             }
         }
     }
@@ -99,8 +100,20 @@ impl<L: DoAll> UserCode for LoopCode<'_, L> {
     fn took(done: &Done<L::Units>) -> Option<Duration> {
         match done {
             Done::Created(_) => None,
-            Done::Block(_, time) => Some(time.took),
+            Done::Block(_, _, time) => Some(time.took),
         }
+    }
+
+    const KIND: &'static str = "unit";
+
+    fn tally(done: &Done<L::Units>, tally: &mut Tally) {
+        note(done, tally);
+    }
+}
+
+fn note<U>(done: &Done<U>, tally: &mut Tally) {
+    if let Done::Block(units, _, time) = done {
+        tally.add(0, Some(units.start), units.end - units.start, time.took);
     }
 }
 
@@ -133,8 +146,14 @@ impl UserCode for ByCaller {
     fn took(done: &Done<()>) -> Option<Duration> {
         match done {
             Done::Created(()) => None,
-            Done::Block((), time) => Some(time.took),
+            Done::Block(_, (), time) => Some(time.took),
         }
+    }
+
+    const KIND: &'static str = "unit";
+
+    fn tally(done: &Done<()>, tally: &mut Tally) {
+        note(done, tally);
     }
 }
 

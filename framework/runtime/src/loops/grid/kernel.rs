@@ -9,7 +9,8 @@ use crate::comm::HEARTBEAT_PERIOD;
 use crate::comm::clock::Clock;
 use crate::error::{BoxError, Error, Result};
 use crate::loops::metrics::{BlockTime, BlockTimer};
-use crate::rank::executor::UserCode;
+use crate::observe::Tally;
+use crate::rank::user_code::UserCode;
 use crate::user_code;
 
 /// A piece that is to be computed, with the rows that it is of.
@@ -28,6 +29,7 @@ pub(super) struct Done<M: Worker> {
     /// What it took, where it was not computed on the rank's own thread.
     pub(super) time: Option<BlockTime>,
     usual: Option<Duration>,
+    sweep: u64,
 }
 
 /// See the module's page.
@@ -67,7 +69,7 @@ where
             Error::new(error.kind(), text)
         })?;
         let time = begun.map(|begun| self.timer.end(&begun));
-        Ok(Some(Done { storage, piece, time, usual }))
+        Ok(Some(Done { storage, piece, time, usual, sweep }))
     }
 
     fn answers(_: &Task<M>) -> bool {
@@ -80,5 +82,11 @@ where
 
     fn took(done: &Done<M>) -> Option<Duration> {
         done.time.map(|time| time.took).or(done.usual)
+    }
+
+    const KIND: &'static str = "piece of sweep";
+
+    fn tally(done: &Done<M>, tally: &mut Tally) {
+        tally.add_usual(0, Some(done.sweep), Self::took(done));
     }
 }

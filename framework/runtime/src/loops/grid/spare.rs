@@ -8,9 +8,10 @@ use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
 use crate::error::Result;
 use crate::rank::driver::Driver;
-use crate::rank::executor::{Executor, UserCode};
+use crate::rank::executor::Executor;
 use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
+use crate::rank::user_code::UserCode;
 use crate::session::{Config, Driver as Choice};
 
 /// See the module's page.

@@ -28,7 +28,7 @@ pub(super) fn read(root: &Path) -> Memory {
 }
 
 /// The number behind a name in `name number` lines.
-fn entry(text: &str, name: &str) -> Option<u64> {
+pub(super) fn entry(text: &str, name: &str) -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok())
 }
 

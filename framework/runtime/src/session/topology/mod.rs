@@ -12,6 +12,7 @@ mod hardware;
 mod hwloc;
 mod memory;
 mod sysfs;
+pub(crate) mod this_process;
 
 use std::{collections::BTreeSet, fmt, path::Path};
 
@@ -61,8 +62,7 @@ impl Topology {
         });
         #[cfg(not(feature = "hwloc"))]
         let hardware = sysfs::hardware(root);
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        Topology::new(host, hardware, current_binding(), memory::read(root))
+        Topology::new(this_process::host(), hardware, current_binding(), memory::read(root))
     }
 
     /// The part of `hardware` that a process may use that is allowed on the processing units `allowed`

@@ -1,0 +1,99 @@
+//! What ranks tell of their time in runs of each skeleton, on threads.
+
+use std::time::Duration;
+
+use crate::farm::Farm;
+use crate::loops::ParallelFor;
+use crate::observe::activity::{Activity, Work};
+use crate::observe::{Event, Record, read};
+use crate::pipeline::Pipeline;
+use crate::{BoxError, Config, Session};
+
+const RANKS: usize = 3;
+const ITEMS: u64 = 60;
+
+fn toil(n: u64) -> u64 {
+    std::thread::sleep(Duration::from_millis(1));
+    n + 1
+}
+
+/// The records of a run.
+fn records(body: impl Fn(&Session) -> Result<(), BoxError> + Sync) -> Vec<Record> {
+    let dir = tempfile::tempdir().unwrap();
+    let config = Config::new().ranks(RANKS).events(Some(dir.path().into()));
+    crate::run(&config, body).unwrap();
+    read(dir.path()).unwrap().records
+}
+
+/// Each rank begins, tells of all its time without a gap, and ends. Returns what was done, by kind, in parts and in tallies.
+#[track_caller]
+fn accounted(records: &[Record], kinds: usize) -> (Vec<u64>, Vec<u64>) {
+    let (mut in_parts, mut in_tallies) = (vec![0; kinds], vec![0; kinds]);
+    for rank in 0..RANKS {
+        let own: Vec<&Record> =
+            records.iter().filter(|r| r.rank == rank && r.event.is_of_activity()).collect();
+        let Some(Event::RankStart(start)) = own.first().map(|r| &r.event) else {
+            panic!("no start: {own:?}")
+        };
+        assert_eq!((start.ranks, start.kinds.len()), (RANKS, kinds));
+        let mut until = own[0].at;
+        for record in &own {
+            match &record.event {
+                Event::Activity(activity) => {
+                    let Activity { seconds, work_s, idle_s, parked_s, lost_s, done, .. } = activity;
+                    assert!((record.at - seconds - until).abs() < 1e-5, "a gap before {record:?}");
+                    assert!(work_s + idle_s + parked_s <= seconds + 1e-5 && lost_s <= seconds, "{record:?}");
+                    until = record.at;
+                    in_parts.iter_mut().zip(done).for_each(|(sum, done)| *sum += done);
+                }
+                Event::Work(Work { of, done, steps, .. }) => {
+                    in_tallies[*of] += done;
+                    assert_eq!(*done, steps.iter().map(|(_, count)| count).sum::<u64>(), "{record:?}");
+                }
+                _ => {}
+            }
+        }
+        assert!(
+            own.iter().any(|record| matches!(record.event, Event::RankEnd { .. })),
+            "rank {rank}: {own:?}"
+        );
+    }
+    (in_parts, in_tallies)
+}
+
+#[test]
+fn a_farm_accounts_for_its_tasks_and_its_time() {
+    let records = records(|session| {
+        Farm::new("toil", toil).collect(session, 0..ITEMS)?;
+        Ok(())
+    });
+    assert_eq!(accounted(&records, 1), (vec![ITEMS], vec![ITEMS]));
+    let work: f64 = records
+        .iter()
+        .filter_map(|record| match &record.event {
+            Event::Activity(activity) => Some(activity.work_s),
+            _ => None,
+        })
+        .sum();
+    assert!(work >= 0.9e-3 * ITEMS as f64, "{work}");
+    let sent = |record: &Record| matches!(&record.event, Event::Traffic(traffic) if !traffic.to.is_empty());
+    assert!(records.iter().any(sent));
+}
+
+#[test]
+fn a_pipeline_accounts_for_each_of_its_stages() {
+    let records = records(|session| {
+        Pipeline::source("numbers", || 0..ITEMS).map("toil", toil).for_each("out", drop).run(session)?;
+        Ok(())
+    });
+    assert_eq!(accounted(&records, 3), (vec![ITEMS; 3], vec![ITEMS; 3]));
+}
+
+#[test]
+fn a_loop_accounts_for_its_units() {
+    let records = records(|session| {
+        ParallelFor::new("toil", 0..ITEMS).collect(session, toil)?;
+        Ok(())
+    });
+    assert_eq!(accounted(&records, 1), (vec![ITEMS], vec![ITEMS]));
+}
