@@ -16,9 +16,10 @@ BUILD=(gcc libc6-dev pkg-config libopenmpi-dev openmpi-bin libclang-dev libhwloc
 DEMO=("${BUILD[@]}" iso-flags-png-320x240 tango-icon-theme)
 # The simulator, and a peer from PyPI.
 BENCH=("${BUILD[@]}" libsimgrid-dev python3-venv ripgrep)
-# The second MPI, the simulator, a batch system, links between hosts on one machine, what checks these scripts, and pictures by
-# many programs (131 MB to download, 160 MB on the disk).
-TEST=("${DEMO[@]}" "${BENCH[@]}" openclipart-png libmpich-dev mpich slurm-wlm slurm-client munge util-linux iproute2 shellcheck)
+# The second MPI, the simulator, a batch system, links between hosts on one machine, what checks these scripts, a browser (110 MB to download), and
+# pictures by many programs (131 MB to download, 160 MB on the disk).
+TEST=("${DEMO[@]}" "${BENCH[@]}" openclipart-png libmpich-dev mpich slurm-wlm slurm-client munge util-linux iproute2 shellcheck
+  chromium chromium-driver)
 
 need_rust() {
   if ! command -v cargo >/dev/null && [ -x "${CARGO_HOME:-$HOME/.cargo}/bin/cargo" ]; then

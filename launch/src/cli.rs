@@ -3,7 +3,7 @@
 //! Exit codes of `armature run`: the program's own as the launcher reports it or, with `--recover`, `--restarts` or
 //! `--job-status`, as its job status says; 124 after the time limit; 2 for a wrong option or hostfile; 127 if the program or the
 //! launcher is missing; 1 if something else went wrong before the start.
-//! `armature explain` ends with 2 if it cannot read the log, `armature plan` with 2 if it cannot read a file and 3 if nothing fits.
+//! `armature explain`, `report` and `events` end with 2 if they cannot read the log, `armature plan` with 2 if it cannot read a file and 3 if nothing fits.
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
@@ -19,6 +19,7 @@ use crate::error::LaunchError;
 use crate::execute::Call;
 use crate::hostfile::Hostfile;
 use crate::plan::{self, PlanWorkflow};
+use crate::report::{self, Events, Report, Trace};
 use crate::say::say;
 use crate::supervise::{self, Terms};
 use crate::{Mpi, detect, explain, stage, workflow};
@@ -39,6 +40,9 @@ struct Cli {
 enum Action {
     Run(Run),
     Explain(Explain),
+    Report(Report),
+    Events(Events),
+    Trace(Trace),
     #[command(subcommand)]
     Plan(Plan),
     #[command(subcommand)]
@@ -168,6 +172,9 @@ pub fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Action::Run(run) => start(run.launch, run.command),
         Action::Explain(Explain { directory, all }) => tell(&directory, all),
+        Action::Report(asked) => report::report(&asked).and_then(|text| print(&text)),
+        Action::Trace(asked) => report::trace(&asked).and_then(|text| print(&text)),
+        Action::Events(asked) => report::events(&asked).and_then(|text| print(&text)),
         Action::Workflow(WorkflowAction::Run(run)) => {
             workflow::command(run.program, run.arguments).and_then(|command| start(run.launch, command))
         }

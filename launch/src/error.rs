@@ -53,6 +53,13 @@ pub enum LaunchError {
         /// The workflow.
         file: PathBuf,
     },
+    /// An event log does not have what a figure shows.
+    NoFigure {
+        /// The name of the figure.
+        figure: String,
+        /// The directory of the log.
+        directory: PathBuf,
+    },
     /// A hostfile does not say how much memory a host has.
     NoMemory {
         /// The host.
@@ -83,6 +90,7 @@ impl LaunchError {
             | LaunchError::Outputs(_)
             | LaunchError::Unreadable { .. }
             | LaunchError::NoTask { .. }
+            | LaunchError::NoFigure { .. }
             | LaunchError::NoMemory { .. }
             | LaunchError::NoRecovery(_) => 2,
             LaunchError::Plan(error) if error.kind() == armature_planner::ErrorKind::Infeasible => 3,
@@ -111,6 +119,9 @@ impl fmt::Display for LaunchError {
             LaunchError::Plan(error) => write!(f, "there is no plan: {}", error.message()),
             LaunchError::NoTask { name, file } => {
                 write!(f, "{}: there is no task {name:?}: expected the name of a task", file.display())
+            }
+            LaunchError::NoFigure { figure, directory } => {
+                write!(f, "{}: the log does not have what the figure {figure} shows", directory.display())
             }
             LaunchError::NoMemory { host, file } => write!(
                 f,

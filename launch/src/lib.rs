@@ -12,7 +12,8 @@
 //!
 //! `armature plan workflow FILE` plans a workflow for a platform, `armature workflow run FILE` runs one.
 //!
-//! `armature explain DIR` says what was decided in a run, from its event log: [`mod@explain`].
+//! `armature explain DIR` says what was decided in a run, from its event log: [`mod@explain`]. `armature report DIR` makes a page of it,
+//! `armature events DIR` prints it, `armature trace DIR` writes a trace.
 //!
 //! ```
 //! use armature_launch::{Mpi, command_line::{Job, command_line}, environment::Environment};
@@ -33,6 +34,7 @@ pub mod execute;
 pub mod explain;
 pub mod hostfile;
 mod plan;
+mod report;
 mod say;
 mod stage;
 pub mod supervise;

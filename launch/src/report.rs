@@ -1,0 +1,176 @@
+//! `armature report` and `armature events`: what a run did, to look at, and as lines for other programs.
+
+use std::path::{Path, PathBuf};
+
+use armature::observe::{self, Log};
+use armature_files::output;
+use armature_report::{Figure, Job, Run, chrome, csv, figure, page, perfetto, tree};
+use clap::{Args, ValueEnum};
+
+use crate::error::LaunchError;
+
+/// Make a page that shows what a run did: it opens without a network.
+///
+/// RUN is the directory of the event log, which a program that uses armature writes if it is started with ARMATURE_EVENTS=RUN, or a
+/// directory with that log in events/. A run that failed, was killed or still goes on is shown as far as its log goes.
+///
+/// The page has a sentence on what the ranks waited for, their time line, efficiencies, rates, mappings, decisions, durations, memory and
+/// messages. However many events there are, it stays below 5 MB.
+///
+/// Exit code: 0; 2 if the log cannot be read, or does not have what is asked for; 1 if the page cannot be written.
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// The directory of the event log
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Where to write [default: report.html in that directory; for a figure and efficiencies, standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Draw one figure as SVG instead of the page, for a paper
+    #[arg(long, value_name = "NAME")]
+    figure: Option<FigureName>,
+    /// Print the efficiencies of each run, and of the phases between its changes, with the keys of TALP, instead of the page
+    #[arg(long, value_name = "FORM", conflicts_with = "figure")]
+    efficiencies: Option<Form>,
+}
+
+/// Write a trace of a run for other viewers: Perfetto's, or Chrome's.
+///
+/// RUN is as with `armature report`. Each rank is a process with the longest call of user code in each part of its time, counters of what it
+/// did, and points for what was decided. ui.perfetto.dev opens both forms.
+///
+/// Exit code: 0; 2 if the log cannot be read; 1 if the trace cannot be written.
+#[derive(Debug, Args)]
+pub(crate) struct Trace {
+    /// The directory of the event log
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Where to write [default: trace.pftrace or trace.json in that directory]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The form: protocol buffers of Perfetto, or JSON of Chrome
+    #[arg(long, value_name = "FORM", default_value = "perfetto")]
+    format: TraceForm,
+}
+
+/// Print the events of a run as lines of JSON in order of time, and check them.
+///
+/// RUN is as with `armature report`. Each line is an event of a rank; the pages of `armature::observe` say what the fields are. What was
+/// left out, because a rank was killed while it wrote, is told on standard error.
+///
+/// Exit code: 0; 2 if the log cannot be read, or a line is not an event.
+#[derive(Debug, Args)]
+pub(crate) struct Events {
+    /// The directory of the event log
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Print how many events of each kind there are instead
+    #[arg(long)]
+    count: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum FigureName {
+    Rates,
+    Mapping,
+    Gantt,
+    Memory,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Form {
+    Json,
+    Csv,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TraceForm {
+    Perfetto,
+    Chrome,
+}
+
+/// Phases whose efficiencies are printed: all.
+const PHASES: usize = usize::MAX;
+
+/// Makes what is asked for. Returns what is to be printed.
+pub(crate) fn report(asked: &Report) -> Result<String, LaunchError> {
+    let directory = directory(&asked.run);
+    let log = observe::read(&directory).map_err(LaunchError::Events)?;
+    let (text, place) = if let Some(name) = asked.figure {
+        (drawn(&log, name, &directory)?, asked.output.clone())
+    } else if let Some(form) = asked.efficiencies {
+        (efficiencies(&log, form), asked.output.clone())
+    } else {
+        let title = std::path::absolute(&asked.run).unwrap_or_else(|_| asked.run.clone());
+        let job = Job { title: title.display().to_string(), ..Job::default() };
+        (page(&log, &job), Some(asked.output.clone().unwrap_or_else(|| directory.join("report.html"))))
+    };
+    match place {
+        Some(place) => written(place, text.as_bytes()),
+        None => Ok(text),
+    }
+}
+
+/// Writes a trace. Returns where it is.
+pub(crate) fn trace(asked: &Trace) -> Result<String, LaunchError> {
+    let directory = directory(&asked.run);
+    let log = observe::read(&directory).map_err(LaunchError::Events)?;
+    let (bytes, name) = match asked.format {
+        TraceForm::Perfetto => (perfetto(&log), "trace.pftrace"),
+        TraceForm::Chrome => (chrome(&log).into_bytes(), "trace.json"),
+    };
+    written(asked.output.clone().unwrap_or_else(|| directory.join(name)), &bytes)
+}
+
+fn written(place: PathBuf, bytes: &[u8]) -> Result<String, LaunchError> {
+    let doing = format!("write {}", place.display());
+    output::write(&place, bytes).map_err(LaunchError::io(doing))?;
+    Ok(format!("{}\n", place.display()))
+}
+
+/// The events as lines.
+pub(crate) fn events(asked: &Events) -> Result<String, LaunchError> {
+    let log = observe::read(&directory(&asked.run)).map_err(LaunchError::Events)?;
+    log.notes.iter().for_each(crate::say::say);
+    let lines = log.records.iter().map(|record| serde_json::json!(record));
+    if !asked.count {
+        return Ok(lines.map(|line| line.to_string() + "\n").collect());
+    }
+    let mut counts = std::collections::BTreeMap::new();
+    for line in lines {
+        let kind = line["event"]["kind"].as_str().unwrap_or_default().to_string();
+        *counts.entry(kind).or_insert(0u64) += 1;
+    }
+    Ok(counts.iter().map(|(kind, count)| format!("{count:>9}  {kind}\n")).collect())
+}
+
+/// The log may be in a directory of its own in the one that is named.
+fn directory(run: &Path) -> PathBuf {
+    let inside = run.join("events");
+    if inside.is_dir() { inside } else { run.to_path_buf() }
+}
+
+/// The figure of the longest run.
+fn drawn(log: &Log, name: FigureName, directory: &Path) -> Result<String, LaunchError> {
+    let which = match name {
+        FigureName::Rates => Figure::Rates,
+        FigureName::Mapping => Figure::Mapping,
+        FigureName::Gantt => Figure::Gantt,
+        FigureName::Memory => Figure::Memory,
+    };
+    let runs = Run::all(&log.records);
+    let longest = runs.iter().max_by(|a, b| a.seconds.total_cmp(&b.seconds));
+    longest.and_then(|run| figure(run, which)).ok_or_else(|| LaunchError::NoFigure {
+        figure: name.to_possible_value().map_or(String::new(), |name| name.get_name().to_string()),
+        directory: directory.into(),
+    })
+}
+
+fn efficiencies(log: &Log, form: Form) -> String {
+    let runs = Run::all(&log.records);
+    let all = runs.iter().map(|run| tree(run, PHASES).0);
+    match form {
+        Form::Csv => all.map(|rows| csv(&rows)).collect::<Vec<_>>().join("\n"),
+        Form::Json => serde_json::json!(all.collect::<Vec<_>>()).to_string() + "\n",
+    }
+}

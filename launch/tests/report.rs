@@ -1,0 +1,90 @@
+//! `armature report`, `events` and `trace` on the log of a small run.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A copy of the sample, as the events of a run's directory.
+fn run_directory() -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let events = dir.path().join("events");
+    fs::create_dir(&events).unwrap();
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/events")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), events.join(entry.file_name())).unwrap();
+    }
+    let start = r#"{"at":0.0,"rank":0,"run":0,"event":{"kind":"rank_start","schema":1,"ranks":3,"what":"the pipeline","host":"h1","program":"demo","clock_s":1e9,"kinds":["load","seg","count","out"]}}"#;
+    let part = r#"{"at":9.7,"rank":0,"run":0,"event":{"kind":"activity","seconds":9.7,"work_s":6.5,"idle_s":3.0,"done":[2800,0,0,2800],"longest":{"of":0,"first":7,"count":1,"seconds":0.5}}}"#;
+    fs::write(events.join("activity-0.jsonl"), format!("{start}\n{part}\n")).unwrap();
+    dir
+}
+
+fn armature(args: &[&str], dir: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_armature")).args(args).arg(dir).output().unwrap()
+}
+
+#[track_caller]
+fn printed(args: &[&str], dir: &Path) -> String {
+    let output = armature(args, dir);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_page_is_made_beside_the_events_and_says_where() {
+    let dir = run_directory();
+    let said = printed(&["report"], dir.path());
+    let page = dir.path().join("events/report.html");
+    assert_eq!(said.trim(), page.to_str().unwrap());
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(text.contains("Ranks of each stage") && text.contains("The run ends after 2800 items"), "{text}");
+}
+
+#[test]
+fn a_figure_and_efficiencies_are_printed() {
+    let dir = run_directory();
+    assert!(printed(&["report", "--figure", "mapping"], dir.path()).starts_with("<svg "));
+    let csv = printed(&["report", "--efficiencies", "csv"], dir.path());
+    assert!(csv.lines().nth(1).is_some_and(|line| line.starts_with("run,0,9.7,1,6.5,0.67")), "{csv}");
+    let missing = armature(&["report", "--figure", "memory"], dir.path());
+    assert_eq!(missing.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert!(said.contains("the log does not have what the figure memory shows"), "{said}");
+}
+
+#[test]
+fn events_are_printed_in_order_and_checked() {
+    let dir = run_directory();
+    let lines = printed(&["events"], dir.path());
+    let times: Vec<f64> = lines
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["at"].as_f64().unwrap())
+        .collect();
+    assert!(times.len() == 17 && times.is_sorted(), "{times:?}");
+    let counts = printed(&["events", "--count"], dir.path());
+    assert!(counts.contains("        1  activity\n") && counts.contains("        2  decision\n"), "{counts}");
+    fs::write(dir.path().join("events/activity-1.jsonl"), "nonsense\n").unwrap();
+    let output = armature(&["events"], dir.path());
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("activity-1.jsonl, line 1: expected an event of rank 1"), "{said}");
+}
+
+#[test]
+fn traces_are_written_in_both_forms() {
+    let dir = run_directory();
+    let said = printed(&["trace"], dir.path());
+    let bytes = fs::read(said.trim()).unwrap();
+    // Field 1, of a length: a packet.
+    assert!(bytes.len() > 500 && bytes[0] == 0x0a, "{} bytes", bytes.len());
+    let said = printed(&["trace", "--format", "chrome"], dir.path());
+    let list: Vec<serde_json::Value> = serde_json::from_slice(&fs::read(said.trim()).unwrap()).unwrap();
+    assert_eq!(list.iter().filter(|item| item["ph"] == "X" && item["name"] == "load 7").count(), 1);
+}
+
+#[test]
+fn a_directory_without_events_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(armature(&["report"], dir.path()).status.code(), Some(2));
+    assert!(fs::read_dir(dir.path()).unwrap().next().is_none());
+}

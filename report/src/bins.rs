@@ -1,0 +1,199 @@
+//! The time line of ranks, down-sampled: for each rank so many bins, and what it did in each.
+
+use crate::efficiency::Shares;
+use crate::run::{Run, told};
+
+/// Bins of all ranks together: four bytes each, which are six characters of a page.
+const CELLS: usize = 400_000;
+/// Bins of a rank: more than pixels of a screen, so that zooming in shows more, and never fewer than a narrow screen has.
+const MOST: usize = 4000;
+const LEAST: usize = 300;
+/// Longest calls that are kept by name, of all ranks together.
+const NAMED: usize = 20_000;
+/// More ranks are not drawn.
+const RANKS: usize = CELLS / LEAST;
+
+/// What ranks did, bin by bin.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bins {
+    /// How many a rank has.
+    pub count: usize,
+    /// How long one is, in seconds.
+    pub width: f64,
+    /// By rank and bin.
+    pub cells: Vec<Vec<Shares>>,
+    /// By rank: the longest call that was in a bin, as a place in the bins and words.
+    pub named: Vec<Vec<(usize, String, f64)>>,
+    /// Calls that have a name, and how many of them are kept.
+    pub named_of: (usize, usize),
+}
+
+impl Bins {
+    /// Those of a run, for its first ranks if there are very many.
+    pub(crate) fn of(run: &Run) -> Self {
+        let ranks = run.ranks.len().min(RANKS);
+        let parts = run.ranks.iter().map(|rank| rank.parts.len()).max().unwrap_or(0);
+        // Twice as many as there are parts show all that is known.
+        let count = (CELLS / ranks.max(1)).clamp(LEAST, MOST).min((2 * parts).max(LEAST));
+        let width = if run.seconds > 0.0 { run.seconds / count as f64 } else { 1.0 };
+        let cells = (0..ranks).map(|rank| cells(run, rank, count, width)).collect();
+        let mut bins = Bins { count, width, cells, named: Vec::new(), named_of: (0, 0) };
+        bins.name(run, ranks);
+        bins
+    }
+
+    /// Keeps the longest calls by name.
+    fn name(&mut self, run: &Run, ranks: usize) {
+        let mut all = Vec::new();
+        for (rank, its) in run.ranks[..ranks].iter().enumerate() {
+            for part in &its.parts {
+                if let Some(longest) = &part.activity.longest {
+                    all.push((rank, part.to, longest));
+                }
+            }
+        }
+        let count = all.len();
+        // The longest ones.
+        all.sort_by(|a, b| b.2.seconds.total_cmp(&a.2.seconds));
+        all.truncate(NAMED);
+        self.named_of = (count, all.len());
+        self.named = vec![Vec::new(); ranks];
+        for (rank, to, longest) in all {
+            let bin = ((to / self.width).ceil() as usize).clamp(1, self.count) - 1;
+            self.named[rank].push((bin, told(longest, &run.kinds), longest.seconds));
+        }
+        self.named.iter_mut().for_each(|calls| calls.sort_by_key(|call| call.0));
+    }
+
+    /// Four numbers a bin, of 255 for the whole of it: work with a core, work without one, messages, parked. What is left the rank waited,
+    /// or was not there. One rank after the other, as base64.
+    pub(crate) fn encoded(&self) -> String {
+        let mut bytes = Vec::with_capacity(4 * self.cells.len() * self.count);
+        for cell in self.cells.iter().flatten() {
+            let part = |seconds: f64| (255.0 * seconds / self.width).round().clamp(0.0, 255.0) as u8;
+            bytes.extend([part(cell.useful()), part(cell.lost), part(cell.other), part(cell.parked)]);
+        }
+        base64(&bytes)
+    }
+
+    /// How many ranks computed in each bin, in the mean over it.
+    pub(crate) fn busy(&self) -> Vec<f64> {
+        let at = |bin: usize| self.cells.iter().map(|rank| rank[bin].work).sum::<f64>() / self.width;
+        (0..self.count).map(at).collect()
+    }
+}
+
+fn cells(run: &Run, rank: usize, count: usize, width: f64) -> Vec<Shares> {
+    let mut cells = vec![Shares::default(); count];
+    for part in &run.ranks[rank].parts {
+        let activity = &part.activity;
+        let (from, to) = (part.from().max(0.0), part.to);
+        if activity.seconds <= 0.0 || to <= from {
+            continue;
+        }
+        let first = ((from / width) as usize).min(count - 1);
+        let last = ((to / width) as usize).min(count - 1);
+        for (bin, cell) in cells.iter_mut().enumerate().take(last + 1).skip(first) {
+            let (begin, end) = (bin as f64 * width, (bin + 1) as f64 * width);
+            let share = (to.min(end) - from.max(begin)).max(0.0) / activity.seconds;
+            cell.work += share * activity.work_s;
+            cell.lost += share * activity.lost_s.min(activity.work_s);
+            cell.idle += share * activity.idle_s;
+            cell.parked += share * activity.parked_s;
+            cell.other += share * activity.other_s();
+        }
+    }
+    cells
+}
+
+/// Bytes as text, by RFC 4648.
+pub(crate) fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let bits =
+            three.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        for digit in 0..4 {
+            let value = (bits >> (18 - 6 * digit)) & 63;
+            text.push(if digit <= three.len() { char::from(DIGITS[value as usize]) } else { '=' });
+        }
+    }
+    text
+}
+
+/// How much was done by each of `count` moments of a run, of a kind.
+pub(crate) fn done_by(run: &Run, kind: usize, count: usize) -> Vec<f64> {
+    let mut steps = vec![0.0; count + 1];
+    for part in run.ranks.iter().flat_map(|rank| &rank.parts) {
+        let done = part.activity.done.get(kind).copied().unwrap_or(0) as f64;
+        if done > 0.0 && run.seconds > 0.0 {
+            let at = (part.to / run.seconds * count as f64).ceil().clamp(0.0, count as f64);
+            steps[at as usize] += done;
+        }
+    }
+    let mut sum = 0.0;
+    steps
+        .into_iter()
+        .map(|step| {
+            sum += step;
+            sum
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::situation::Situation;
+
+    #[test]
+    fn base64_is_that_of_the_rfc() {
+        let pairs = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")];
+        for (plain, encoded) in pairs {
+            assert_eq!(base64(plain.as_bytes()), encoded);
+        }
+    }
+
+    #[test]
+    fn bins_keep_the_time_that_parts_have() {
+        let run = Situation::new(10.0).rank(6.0, 1.0).busy(2.0, 0.0, 5.0).run();
+        let bins = Bins::of(&run);
+        for (rank, work) in [(0, 6.0), (1, 2.0)] {
+            let sum: f64 = bins.cells[rank].iter().map(|cell| cell.work).sum();
+            assert!((sum - work).abs() < 1e-6, "{sum}");
+        }
+        let other: f64 = bins.cells[1].iter().map(|cell| cell.other).sum();
+        assert!((other - 3.0).abs() < 1e-6, "{other}");
+        assert!((bins.busy().iter().sum::<f64>() * bins.width - 8.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_million_parts_stay_small() {
+        let mut run = Situation::new(1000.0).run();
+        for _ in 0..100 {
+            run = {
+                let more = Situation::new(1000.0).rank(500.0, 0.0).run();
+                run.ranks.extend(more.ranks);
+                run
+            };
+        }
+        for rank in &mut run.ranks {
+            let one = rank.parts[0].activity.clone();
+            let part = |n: u32| {
+                let activity = armature::observe::activity::Activity { seconds: 0.1, ..one.clone() };
+                crate::run::Part { to: 0.1 * f64::from(n), activity }
+            };
+            rank.parts = (1..=10_000).map(part).collect();
+        }
+        let bins = Bins::of(&run);
+        assert!(bins.encoded().len() < 2_500_000, "{}", bins.encoded().len());
+    }
+
+    #[test]
+    fn what_is_done_adds_up() {
+        let run = Situation::new(10.0).rank(6.0, 1.0).rank(2.0, 0.0).run();
+        let done = done_by(&run, 0, 50);
+        assert_eq!((done.len(), done[0], done[50]), (51, 0.0, 200.0));
+        assert!(done.windows(2).all(|pair| pair[0] <= pair[1]));
+    }
+}

@@ -1,0 +1,34 @@
+//! Mappings as they stand in events.
+
+/// Which ranks run which stages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// The stages in order, with the ranks of each, as text.
+    pub stages: Vec<(String, String)>,
+}
+
+impl Mapping {
+    /// From the text form, as in `load@0 | seg+count@1,2 | out@0`. What is not of that form is one stage without ranks.
+    pub fn parse(text: &str) -> Self {
+        let mut stages = Vec::new();
+        for block in text.split('|') {
+            let (names, ranks) = block.rsplit_once('@').unwrap_or((block, ""));
+            let ranks = ranks.trim();
+            stages.extend(names.split('+').map(|name| (name.trim().to_string(), ranks.to_string())));
+        }
+        Mapping { stages }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gathered_stage_has_the_ranks_of_its_block() {
+        let stages = Mapping::parse("load@0 | seg+count@1,2 | out@0").stages;
+        let pairs: Vec<(&str, &str)> = stages.iter().map(|(name, ranks)| (&**name, &**ranks)).collect();
+        assert_eq!(pairs, [("load", "0"), ("seg", "1,2"), ("count", "1,2"), ("out", "0")]);
+        assert_eq!(Mapping::parse("anything").stages, [("anything".to_string(), String::new())]);
+    }
+}

@@ -1,0 +1,63 @@
+//! Made-up runs for tests.
+
+use armature::observe::activity::Activity;
+
+use crate::run::{Kind, Part, Rank, Run, Skeleton};
+
+/// A run in which every rank does the same from its begin to its end.
+pub(crate) struct Situation(Run);
+
+impl Situation {
+    pub(crate) fn new(seconds: f64) -> Self {
+        let kinds = vec![Kind { name: "task".into(), ..Kind::default() }];
+        Situation(Run { seconds, has_ended: true, skeleton: Skeleton::Farm, kinds, ..Run::default() })
+    }
+
+    pub(crate) fn of(mut self, skeleton: Skeleton) -> Self {
+        self.0.skeleton = skeleton;
+        self
+    }
+
+    /// A rank that computed for `work` seconds, `lost` of which it had no core, and waited for the rest.
+    pub(crate) fn rank(self, work: f64, lost: f64) -> Self {
+        let idle = self.0.seconds - work;
+        self.busy(work, lost, idle)
+    }
+
+    /// The same, and what is left was spent on messages.
+    pub(crate) fn busy(mut self, work: f64, lost: f64, idle: f64) -> Self {
+        let seconds = self.0.seconds;
+        let pieces = 100;
+        let part = |n: usize| {
+            let share = 1.0 / f64::from(pieces);
+            let activity = Activity {
+                seconds: seconds * share,
+                work_s: work * share,
+                idle_s: idle * share,
+                lost_s: lost * share,
+                done: vec![1],
+                ..Activity::default()
+            };
+            Part { to: seconds * share * n as f64, activity }
+        };
+        let parts = (1..=pieces as usize).map(part).collect();
+        self.0.ranks.push(Rank { parts, end: Some(seconds), ..Rank::default() });
+        self
+    }
+
+    pub(crate) fn parked(mut self) -> Self {
+        let seconds = self.0.seconds;
+        let activity = Activity { seconds, parked_s: seconds, done: vec![0], ..Activity::default() };
+        self.0.ranks.push(Rank { parts: vec![Part { to: seconds, activity }], ..Rank::default() });
+        self
+    }
+
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Run)) -> Self {
+        change(&mut self.0);
+        self
+    }
+
+    pub(crate) fn run(self) -> Run {
+        self.0
+    }
+}

@@ -1,0 +1,348 @@
+//! The same as a trace for viewers of others: Perfetto's own form, and Chrome's JSON.
+//!
+//! Each rank is a process. It has counters of what it does (computing, without a core, on messages, waiting), slices for the longest call of
+//! user code in each part of its time, and points for what was decided and done there. A stage that moves is a flow from the rank that
+//! gives it to the one that gets it.
+
+use std::collections::BTreeMap;
+
+use armature::observe::{Event, Log};
+use serde_json::json;
+
+use crate::run::{Run, told};
+
+/// Something to draw. Times are nanoseconds since the first run began.
+#[derive(Clone, Debug, PartialEq)]
+enum Item {
+    Slice {
+        rank: usize,
+        begin: u64,
+        end: u64,
+        name: String,
+    },
+    Point {
+        rank: usize,
+        at: u64,
+        name: String,
+        flow: Option<Flow>,
+    },
+    /// By name, as a place in [`COUNTERS`].
+    Counter {
+        rank: usize,
+        at: u64,
+        of: usize,
+        value: f64,
+    },
+}
+
+/// One end of a flow.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Flow {
+    Begins(u64),
+    Ends(u64),
+}
+
+const COUNTERS: [&str; 4] = ["computes", "no core", "messages and other", "waits"];
+
+/// A trace, before it has a form.
+struct Trace {
+    /// By rank: its host.
+    hosts: BTreeMap<usize, String>,
+    /// In order of time.
+    items: Vec<Item>,
+}
+
+impl Item {
+    fn at(&self) -> u64 {
+        match self {
+            Item::Slice { begin: at, .. } | Item::Point { at, .. } | Item::Counter { at, .. } => *at,
+        }
+    }
+}
+
+/// A time in nanoseconds; before the begin there is nothing.
+fn nanos(seconds: f64) -> u64 {
+    (seconds.max(0.0) * 1e9).round() as u64
+}
+
+impl Trace {
+    fn of(log: &Log) -> Self {
+        let runs = Run::all(&log.records);
+        let first = runs.first().and_then(|run| run.began);
+        let mut trace = Trace { hosts: BTreeMap::new(), items: Vec::new() };
+        let mut flows = BTreeMap::new();
+        let mut end = 0.0f64;
+        for (records, run) in log.records.chunk_by(|a, b| a.run == b.run).zip(&runs) {
+            // Without a common clock runs follow one another.
+            let begin = match (first, run.began) {
+                (Some(first), Some(began)) => began - first,
+                _ => end,
+            };
+            trace.add_ranks(run, begin);
+            for record in records.iter().filter(|record| !record.event.is_of_activity()) {
+                let flow = match &record.event {
+                    Event::HandOver { stage, next_batch, .. } | Event::TakeOver { stage, next_batch, .. } => {
+                        let count = flows.len() as u64 + 1;
+                        let number = *flows.entry((record.run, stage.clone(), *next_batch)).or_insert(count);
+                        let begins = matches!(record.event, Event::HandOver { .. });
+                        Some(if begins { Flow::Begins(number) } else { Flow::Ends(number) })
+                    }
+                    _ => None,
+                };
+                let (rank, at) = (record.rank, nanos(begin + record.at));
+                trace.hosts.entry(rank).or_default();
+                trace.items.push(Item::Point { rank, at, name: record.event.to_string(), flow });
+            }
+            end = begin + run.seconds;
+        }
+        trace.items.sort_by_key(Item::at);
+        trace
+    }
+
+    fn add_ranks(&mut self, run: &Run, begin: f64) {
+        for (rank, its) in run.ranks.iter().enumerate() {
+            self.hosts.insert(rank, its.host.clone());
+            // Calls of one rank do not overlap.
+            let mut free = 0;
+            for part in &its.parts {
+                let activity = &part.activity;
+                if let Some(longest) = &activity.longest {
+                    let to = nanos(begin + part.to);
+                    let from = nanos(begin + part.to - longest.seconds).max(free);
+                    if from < to {
+                        let name = told(longest, &run.kinds);
+                        self.items.push(Item::Slice { rank, begin: from, end: to, name });
+                        free = to;
+                    }
+                }
+                let whole = activity.seconds.max(f64::MIN_POSITIVE);
+                let useful = (activity.work_s - activity.lost_s).max(0.0);
+                let idle = activity.idle_s + activity.parked_s;
+                let at = nanos(begin + part.from());
+                for (of, value) in [useful, activity.lost_s, activity.other_s(), idle].into_iter().enumerate()
+                {
+                    self.items.push(Item::Counter { rank, at, of, value: 100.0 * value / whole });
+                }
+            }
+        }
+    }
+}
+
+/// The events as a trace in the protobuf form of Perfetto.
+pub fn perfetto(log: &Log) -> Vec<u8> {
+    let trace = Trace::of(log);
+    let mut packets = Vec::new();
+    for (&rank, host) in &trace.hosts {
+        let name = if host.is_empty() { format!("rank {rank}") } else { format!("rank {rank} on {host}") };
+        // Viewers take process 0 for the idle one of the system.
+        let process = Proto::default().number(1, rank as u64 + 1).text(6, &name);
+        let thread =
+            Proto::default().number(1, rank as u64 + 1).number(2, rank as u64 + 1).text(5, "user code");
+        packet(
+            &mut packets,
+            Proto::default().message(60, Proto::default().number(1, track(rank, 0)).message(3, process)),
+        );
+        let descriptor =
+            Proto::default().number(1, track(rank, 1)).number(5, track(rank, 0)).message(4, thread);
+        packet(&mut packets, Proto::default().message(60, descriptor));
+        for (of, name) in COUNTERS.iter().enumerate() {
+            let counter = Proto::default().text(6, "%");
+            let descriptor =
+                Proto::default().number(1, track(rank, 2 + of)).number(5, track(rank, 0)).text(2, name);
+            packet(&mut packets, Proto::default().message(60, descriptor.message(8, counter)));
+        }
+    }
+    for item in &trace.items {
+        match item {
+            Item::Slice { rank, begin, end, name } => {
+                let event = Proto::default()
+                    .number(9, BEGIN)
+                    .number(11, track(*rank, 1))
+                    .text(22, "call")
+                    .text(23, name);
+                packet(&mut packets, at(*begin, event));
+                packet(&mut packets, at(*end, Proto::default().number(9, END).number(11, track(*rank, 1))));
+            }
+            Item::Point { rank, at: when, name, flow } => {
+                let event = Proto::default()
+                    .number(9, INSTANT)
+                    .number(11, track(*rank, 0))
+                    .text(22, "event")
+                    .text(23, name);
+                let event = match flow {
+                    Some(Flow::Begins(number)) => event.fixed64(47, *number),
+                    Some(Flow::Ends(number)) => event.fixed64(48, *number),
+                    None => event,
+                };
+                packet(&mut packets, at(*when, event));
+            }
+            Item::Counter { rank, at: when, of, value } => {
+                let event = Proto::default().number(9, COUNTER).number(11, track(*rank, 2 + of));
+                packet(&mut packets, at(*when, event.fixed64(44, value.to_bits())));
+            }
+        }
+    }
+    packets
+}
+
+/// Types of events, by the definition of `TrackEvent`.
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+const INSTANT: u64 = 3;
+const COUNTER: u64 = 4;
+
+/// The number of a track: of the rank itself, of its calls, of its counters.
+fn track(rank: usize, which: usize) -> u64 {
+    1 + rank as u64 * 16 + which as u64
+}
+
+fn at(nanos: u64, event: Proto) -> Proto {
+    Proto::default().number(8, nanos).message(11, event)
+}
+
+/// Adds a packet, which is field 1 of a trace, with the number of who writes it.
+fn packet(trace: &mut Vec<u8>, content: Proto) {
+    trace.extend(Proto::default().message(1, content.number(10, 1)).0);
+}
+
+/// A message of protocol buffers that is being written.
+#[derive(Default)]
+struct Proto(Vec<u8>);
+
+impl Proto {
+    fn varint(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    fn number(mut self, field: u64, value: u64) -> Self {
+        self.varint(field << 3);
+        self.varint(value);
+        self
+    }
+
+    fn fixed64(mut self, field: u64, value: u64) -> Self {
+        self.varint(field << 3 | 1);
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    fn bytes(mut self, field: u64, bytes: &[u8]) -> Self {
+        self.varint(field << 3 | 2);
+        self.varint(bytes.len() as u64);
+        self.0.extend(bytes);
+        self
+    }
+
+    fn text(self, field: u64, text: &str) -> Self {
+        self.bytes(field, text.as_bytes())
+    }
+
+    fn message(self, field: u64, message: Proto) -> Self {
+        self.bytes(field, &message.0)
+    }
+}
+
+/// The events as a trace in Chrome's form, a list of JSON objects.
+pub fn chrome(log: &Log) -> String {
+    let trace = Trace::of(log);
+    let micros = |nanos: u64| nanos as f64 / 1e3;
+    let mut list = Vec::new();
+    for (rank, host) in &trace.hosts {
+        let name = if host.is_empty() { format!("rank {rank}") } else { format!("rank {rank} on {host}") };
+        list.push(json!({"ph": "M", "name": "process_name", "pid": rank + 1, "args": {"name": name}}));
+    }
+    for item in &trace.items {
+        list.push(match item {
+            Item::Slice { rank, begin, end, name } => {
+                json!({"ph": "X", "cat": "call", "name": name, "pid": rank + 1,
+                "tid": 1, "ts": micros(*begin), "dur": micros(end - begin)})
+            }
+            Item::Point { rank, at, name, .. } => json!({"ph": "i", "s": "p", "cat": "event", "name": name,
+                "pid": rank + 1, "tid": 0, "ts": micros(*at)}),
+            Item::Counter { rank, at, of, value } => {
+                json!({"ph": "C", "name": COUNTERS[*of], "pid": rank + 1,
+                "ts": micros(*at), "args": {"%": value}})
+            }
+        });
+        if let Item::Point { rank, at, name: _, flow: Some(flow) } = item {
+            let (ph, id) = match flow {
+                Flow::Begins(id) => ("s", id),
+                Flow::Ends(id) => ("f", id),
+            };
+            list.push(
+                json!({"ph": ph, "bp": "e", "cat": "move", "name": "stage moves", "id": id, "pid": rank + 1,
+                "tid": 0, "ts": micros(*at)}),
+            );
+        }
+    }
+    let lines: Vec<String> = list.iter().map(ToString::to_string).collect();
+    format!("[\n{}\n]\n", lines.join(",\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use armature::observe::Record;
+    use armature::observe::activity::{Activity, Longest};
+
+    fn log() -> Log {
+        let record = |at, rank, event| Record { at, rank, run: 0, event };
+        let longest = Some(Longest { of: 0, first: Some(3), count: 1, seconds: 0.5 });
+        let part = Activity { seconds: 1.0, work_s: 0.5, idle_s: 0.5, longest, ..Activity::default() };
+        let hand = Event::HandOver { stage: "<s>".into(), to: 1, next_batch: 9, bytes: 1 };
+        let take = Event::TakeOver { stage: "<s>".into(), from: 0, next_batch: 9 };
+        let records = vec![
+            record(0.5, 0, hand),
+            record(0.75, 1, take),
+            record(1.0, 0, Event::Activity(part.clone())),
+            record(
+                1.25,
+                0,
+                Event::Activity(Activity {
+                    longest: Some(Longest { of: 0, first: None, count: 1, seconds: 0.5 }),
+                    ..part
+                }),
+            ),
+        ];
+        Log { records, notes: Vec::new() }
+    }
+
+    #[test]
+    fn protocol_buffers_are_written_as_their_definition_says() {
+        // The examples of the page on their encoding.
+        assert_eq!(Proto::default().number(1, 150).0, [0x08, 0x96, 0x01]);
+        assert_eq!(
+            Proto::default().text(2, "testing").0,
+            [0x12, 0x07, 0x74, 0x65, 0x73, 0x74, 0x69, 0x6e, 0x67]
+        );
+        assert_eq!(Proto::default().fixed64(47, 1).0, [0xf9, 0x02, 1, 0, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn calls_of_a_rank_do_not_overlap_and_times_rise() {
+        let trace = Trace::of(&log());
+        let slices: Vec<(u64, u64)> = trace
+            .items
+            .iter()
+            .filter_map(|item| match item {
+                Item::Slice { begin, end, .. } => Some((*begin, *end)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(slices, [(500_000_000, 1_000_000_000), (1_000_000_000, 1_250_000_000)]);
+        assert!(trace.items.windows(2).all(|pair| pair[0].at() <= pair[1].at()));
+    }
+
+    #[test]
+    fn chrome_s_form_is_json_with_both_ends_of_a_flow() {
+        let list: Vec<serde_json::Value> = serde_json::from_str(&chrome(&log())).unwrap();
+        let count = |ph: &str| list.iter().filter(|item| item["ph"] == ph).count();
+        assert_eq!(["M", "X", "i", "C", "s", "f"].map(count), [2, 2, 2, 8, 1, 1]);
+        let id = |ph: &str| list.iter().find(|item| item["ph"] == ph).unwrap()["id"].clone();
+        assert_eq!(id("s"), id("f"));
+    }
+}

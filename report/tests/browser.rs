@@ -1,0 +1,285 @@
+//! The page in a real browser: Chromium without a window, driven by chromedriver. `ci/test.sh report` runs this with the network off.
+//!
+//! With ARMATURE_SCREENSHOTS=DIR it leaves pictures of the page there, to be looked at.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use armature_report::{Job, page};
+use serde_json::{Value, json};
+
+/// A browser that ends with the test.
+struct Browser {
+    driver: Child,
+    port: u16,
+    session: String,
+    _profile: tempfile::TempDir,
+}
+
+impl Browser {
+    fn start(width: u32, dark: bool) -> Self {
+        let profile = tempfile::tempdir().unwrap();
+        let mut driver = Command::new("chromedriver")
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("chromedriver is not installed: ci/setup.sh test installs it");
+        let mut told = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let port = told.find_map(|line| {
+            let line = line.unwrap();
+            line.split("started successfully on port ").nth(1)?.trim_end_matches('.').parse().ok()
+        });
+        let port = port.expect("chromedriver says on which port it listens");
+        // What else it says goes nowhere, and does not stop it.
+        std::thread::spawn(move || told.for_each(drop));
+        let mut args = vec![
+            "--headless".to_string(),
+            "--no-sandbox".into(),
+            "--disable-gpu".into(),
+            "--disable-quic".into(),
+            "--no-first-run".into(),
+            "--disable-background-networking".into(),
+            "--disable-component-update".into(),
+            "--disable-sync".into(),
+            "--disable-dev-shm-usage".into(),
+            format!("--window-size={width},1000"),
+            format!("--user-data-dir={}", profile.path().display()),
+        ];
+        if dark {
+            args.push("--blink-settings=preferredColorScheme=0".into());
+        }
+        let wanted = json!({"capabilities": {"alwaysMatch": {
+            "browserName": "chrome", "goog:chromeOptions": {"args": args}, "goog:loggingPrefs": {"browser": "ALL"}}}});
+        let mut browser = Browser { driver, port, session: String::new(), _profile: profile };
+        let answer = browser.ask("POST", "/session", &wanted);
+        browser.session = format!("/session/{}", answer["sessionId"].as_str().expect("a session"));
+        browser
+    }
+
+    /// Asks the driver; returns the value of its answer.
+    fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let body = if method == "GET" || method == "DELETE" { String::new() } else { body.to_string() };
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut reader = BufReader::new(stream);
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if line.trim().is_empty() {
+                break;
+            }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut answer = vec![0; length];
+        reader.read_exact(&mut answer).unwrap();
+        let answer: Value = serde_json::from_slice(&answer).unwrap();
+        assert!(answer["value"].get("error").is_none(), "{method} {path}: {}", answer["value"]);
+        answer["value"].clone()
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        self.ask("POST", &format!("{}/{path}", self.session), body)
+    }
+
+    /// What a script on the page returns.
+    fn run(&self, script: &str) -> Value {
+        self.post("execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    fn open(&self, file: &Path) {
+        self.post("url", &json!({"url": format!("file://{}", file.display())}));
+    }
+
+    /// Moves the pointer over a time line, from one place to another with the button down if these differ.
+    fn pointer(&self, from: (i64, i64), to: (i64, i64)) {
+        let at = |(x, y): (i64, i64)| json!({"type": "pointerMove", "duration": 20, "x": x, "y": y});
+        let mut actions = vec![at(from)];
+        if from != to {
+            actions.extend([
+                json!({"type": "pointerDown", "button": 0}),
+                at(to),
+                json!({"type": "pointerUp", "button": 0}),
+            ]);
+        }
+        self.post("actions", &json!({"actions": [{"type": "pointer", "id": "mouse", "actions": actions}]}));
+    }
+
+    /// Errors and warnings that the page has caused.
+    fn complaints(&self) -> Vec<Value> {
+        let log = self.post("se/log", &json!({"type": "browser"}));
+        log.as_array()
+            .unwrap()
+            .iter()
+            .filter(|entry| entry["level"] != "INFO" && entry["level"] != "DEBUG")
+            .cloned()
+            .collect()
+    }
+
+    /// A picture of the whole page, for somebody to look at.
+    fn picture(&self, name: &str) {
+        let Some(dir) = std::env::var_os("ARMATURE_SCREENSHOTS") else { return };
+        let height = self.run("return document.documentElement.scrollHeight").as_i64().unwrap().min(9000);
+        let width = self.run("return window.innerWidth").as_i64().unwrap();
+        self.post(
+            "goog/cdp/execute",
+            &json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}}),
+        );
+        let shot = self
+            .post("goog/cdp/execute", &json!({"cmd": "Page.captureScreenshot", "params": {"format": "png"}}));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(Path::new(&dir).join(name), unbase64(shot["data"].as_str().unwrap())).unwrap();
+        self.post("goog/cdp/execute", &json!({"cmd": "Emulation.clearDeviceMetricsOverride", "params": {}}));
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        if !self.session.is_empty() && !std::thread::panicking() {
+            self.ask("DELETE", &self.session, &Value::Null);
+        }
+        let _ = self.driver.kill();
+        let _ = self.driver.wait();
+    }
+}
+
+fn unbase64(text: &str) -> Vec<u8> {
+    let digit = |c: u8| match c {
+        b'A'..=b'Z' => c - b'A',
+        b'a'..=b'z' => c - b'a' + 26,
+        b'0'..=b'9' => c - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let digits: Vec<u32> = text.bytes().filter(|c| *c != b'=').map(|c| u32::from(digit(c))).collect();
+    let bits = digits
+        .chunks(4)
+        .map(|four| (four.iter().fold(0, |bits, d| bits << 6 | d) << (6 * (4 - four.len())), four.len()));
+    bits.flat_map(|(bits, count)| bits.to_be_bytes()[1..count].to_vec()).collect()
+}
+
+fn written(dir: &Path, name: &str, text: &str) -> std::path::PathBuf {
+    let file = dir.join(name);
+    std::fs::write(&file, text).unwrap();
+    file
+}
+
+#[test]
+#[ignore = "needs chromium and chromedriver"]
+fn the_page_works_in_a_browser() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = Job { title: "target/demo/events-live".into(), ..Job::default() };
+    let good = written(dir.path(), "good.html", &page(&common::pipeline("square"), &job));
+    for (width, dark) in [(1300, false), (1300, true), (480, false), (480, true)] {
+        let browser = Browser::start(width, dark);
+        browser.open(&good);
+        // Something has been drawn.
+        let colours = browser.run(
+            "const c = document.querySelector('canvas.time-line'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; \
+             const s = new Set(); for (let i = 0; i < d.length; i += 4) s.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]); return s.size",
+        );
+        assert!(colours.as_i64().unwrap() > 4, "{colours}");
+        let charts = browser.run("return [...document.querySelectorAll('.chart svg')].filter((s) => s.getBoundingClientRect().height > 30).length");
+        assert!(charts.as_i64().unwrap() >= 5, "{charts} charts");
+        // The page itself does not scroll sideways: what is wide does so in its own box.
+        let sideways = browser.run("return document.documentElement.scrollWidth - window.innerWidth");
+        assert!(sideways.as_i64().unwrap() <= 0, "the page is {sideways} pixels too wide");
+        let is_dark = browser.run("return matchMedia('(prefers-color-scheme: dark)').matches");
+        assert_eq!(is_dark, json!(dark));
+        browser.picture(&format!("page-{width}-{}.png", if dark { "dark" } else { "light" }));
+        browser.run("document.querySelector('canvas.time-line').scrollIntoView({block: 'center'})");
+        let place = browser.run("const b = document.querySelector('canvas.time-line').getBoundingClientRect(); return [b.left, b.top, b.width]");
+        let number = |n: usize| place[n].as_f64().unwrap() as i64;
+        let (left, top, wide) = (number(0), number(1), number(2));
+        // Hover.
+        let middle = left + 64 + (wide - 64) / 2;
+        browser.pointer((middle, top + 30), (middle, top + 30));
+        let told =
+            browser.run("const t = document.getElementById('tip'); return t.hidden ? '' : t.textContent");
+        let told = told.as_str().unwrap();
+        assert!(
+            told.starts_with("rank 1 on h0square, at ")
+                && told.contains("computes")
+                && told.contains("longest call here: square "),
+            "{told}"
+        );
+        // Zoom by the pointer, by buttons and by keys.
+        let span = || {
+            let ends = browser
+                .run("const d = document.querySelector('canvas.time-line').dataset; return d.to - d.from");
+            ends.as_f64().unwrap()
+        };
+        assert!((span() - 10.0).abs() < 1e-6);
+        browser.pointer((left + 64 + (wide - 64) / 4, top + 20), (middle, top + 20));
+        assert!((span() - 2.5).abs() < 0.3, "{}", span());
+        browser.run("document.querySelector('button.out').click()");
+        assert!((span() - 5.0).abs() < 0.6, "{}", span());
+        browser.run("document.querySelector('button.all').click()");
+        assert!((span() - 10.0).abs() < 1e-6);
+        browser.run("document.querySelector('canvas.time-line').dispatchEvent(new KeyboardEvent('keydown', {key: '+'}))");
+        assert!((span() - 5.0).abs() < 1e-6);
+        // Search.
+        browser.run("const s = document.querySelector('input.search'); s.value = 'in force'; s.dispatchEvent(new Event('input'))");
+        let rows = browser
+            .run("return [...document.querySelectorAll('table.events tbody tr')].map((r) => r.textContent)");
+        assert!(
+            rows.as_array().unwrap().len() == 1 && rows[0].as_str().unwrap().contains("Mapping number 2"),
+            "{rows}"
+        );
+        assert_eq!(browser.complaints(), Vec::<Value>::new());
+    }
+}
+
+#[test]
+#[ignore = "needs chromium and chromedriver"]
+fn hostile_names_are_shown_as_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let job = Job { title: common::HOSTILE.into(), ..Job::default() };
+    let file = written(dir.path(), "hostile.html", &page(&common::pipeline(common::HOSTILE), &job));
+    let browser = Browser::start(1300, false);
+    browser.open(&file);
+    assert!(browser.run("return document.title").as_str().unwrap().starts_with("</script><script>"));
+    let scripts = browser.run(
+        "return [document.scripts.length, document.images.length, document.querySelector('h1').textContent]",
+    );
+    assert_eq!(scripts, json!([2, 0, common::HOSTILE]));
+    let shown = browser.run(
+        "return [...document.querySelectorAll('.events td')].some((c) => c.textContent.includes('<script>'))",
+    );
+    assert_eq!(shown, json!(true));
+    assert_eq!(browser.complaints(), Vec::<Value>::new());
+}
+
+#[test]
+#[ignore = "needs chromium and chromedriver"]
+fn a_page_of_many_events_opens_and_scrolls() {
+    let dir = tempfile::tempdir().unwrap();
+    let records = (0..200).flat_map(|n| common::rank(n, 200, 5000, 0.01, "square")).collect();
+    let log = armature::observe::Log { records, notes: Vec::new() };
+    let file = written(dir.path(), "large.html", &page(&log, &Job::default()));
+    let browser = Browser::start(1300, false);
+    let begin = Instant::now();
+    browser.open(&file);
+    let told = browser.run("return performance.getEntriesByType('navigation')[0].loadEventEnd");
+    eprintln!("a page of a million events opened in {:?}, {told} ms by its own clock", begin.elapsed());
+    browser.run("window.scrollTo(0, 5000)");
+    assert_eq!(browser.run("return window.scrollY > 1000"), json!(true));
+    let bars = browser.run("return document.querySelectorAll('canvas.time-line').length");
+    assert_eq!(bars, json!(1));
+    assert_eq!(browser.complaints(), Vec::<Value>::new());
+    browser.picture("page-large.png");
+}

@@ -1,0 +1,128 @@
+//! The page of whole logs: what it contains, what it does not, and how large it is.
+
+mod common;
+
+use std::time::Instant;
+
+use armature::observe::{Event, Log, Record};
+use armature_report::{Figure, Job, Run, diagnosis, figure, page};
+
+fn job() -> Job {
+    Job { title: "a run".into(), ..Job::default() }
+}
+
+#[test]
+fn a_page_needs_nothing_from_elsewhere() {
+    let page = page(&common::pipeline("square"), &job());
+    for from_elsewhere in ["http://", "https://", "src=\"", "href=", "@import", "url("] {
+        let found = page.match_indices(from_elsewhere).map(|(at, _)| &page[at..(at + 60).min(page.len())]);
+        // The namespace of SVG is a name and no place.
+        let found: Vec<&str> = found.filter(|text| !text.starts_with("http://www.w3.org/2000/svg")).collect();
+        assert!(found.is_empty(), "{found:?}");
+    }
+    for part in
+        ["What the ranks did", "Efficiencies", "Ranks of each stage", "Rates of the ranks", "Items in flight"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn names_from_events_are_text() {
+    let job = Job { title: common::HOSTILE.into(), verdict: Some(common::HOSTILE.into()), restarts: Some(1) };
+    let page = page(&common::pipeline(common::HOSTILE), &job);
+    // The page's own two, of which one has data.
+    assert_eq!(page.matches("<script").count(), 2, "a name has become a script");
+    assert_eq!(page.matches("</script").count(), 2);
+    assert!(!page.contains("<img"));
+    let svg = figure(&Run::all(&common::pipeline(common::HOSTILE).records)[0], Figure::Mapping).unwrap();
+    assert!(!svg.contains("<script") && !svg.contains("<img"));
+}
+
+#[test]
+fn a_million_events_make_a_page_below_5_mb() {
+    let mut records: Vec<Record> =
+        (0..64).flat_map(|n| common::rank(n, 64, 14_000, 0.01, "square")).collect();
+    let told = (0..120_000).map(|n| {
+        let event = Event::Measured {
+            stage: "square".into(),
+            rank: 1,
+            items: n,
+            seconds_per_item: 0.001,
+            by: "the mean".into(),
+            settled: n % 2 == 0,
+        };
+        Record { at: 0.001 * n as f64, rank: 0, run: 0, event }
+    });
+    records.extend(told);
+    records.sort_by(|a, b| a.at.total_cmp(&b.at));
+    assert!(records.len() > 1_000_000);
+    let begin = Instant::now();
+    let page = page(&Log { records, notes: Vec::new() }, &job());
+    eprintln!("{} bytes in {:?}", page.len(), begin.elapsed());
+    assert!(page.len() < 5_000_000, "{}", page.len());
+    assert!(page.contains("of 120000 events; armature events prints all"));
+}
+
+#[test]
+fn a_run_that_was_killed_is_shown_as_far_as_its_log_goes() {
+    let mut log = common::pipeline("square");
+    log.records
+        .retain(|record| record.at < 5.0 && !matches!(record.event, Event::Work(_) | Event::Traffic(_)));
+    let run = &Run::all(&log.records)[0];
+    assert!(!run.has_ended && (4.9..5.0).contains(&run.seconds), "{}", run.seconds);
+    assert!(diagnosis(run).contains("did not end as it should"));
+    assert!(page(&log, &job()).contains("not in the log: it failed, was killed, or still runs"));
+    // Half of the ranks are missing, and the start.
+    log.records.retain(|record| record.rank > 1 && !matches!(record.event, Event::RankStart(_)));
+    assert!(page(&log, &job()).contains("What the ranks did"));
+}
+
+#[test]
+fn figures_that_are_not_finite_do_no_harm() {
+    let mut log = common::pipeline("square");
+    for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1e300, 1e300] {
+        let of = Default::default();
+        let event = Event::Outcome { of, epoch: 9, before_s: value, predicted_s: value, after_s: value };
+        log.records.push(Record { at: 1.0, rank: 0, run: 0, event });
+        let event = Event::Probe {
+            speeds: vec![value; 4],
+            slowest_link: Some(value),
+            longest_delay: None,
+            sharing: vec![],
+        };
+        log.records.push(Record { at: 2.0, rank: 0, run: 0, event });
+    }
+    let page = page(&log, &job());
+    // Whatever says where something is drawn.
+    for begin in
+        [" d=\"", " x=\"", " y=\"", " cx=\"", " cy=\"", " x1=\"", " x2=\"", " y1=\"", " y2=\"", " width=\""]
+    {
+        for rest in page.split(begin).skip(1) {
+            let value = rest.split('"').next().unwrap_or_default();
+            assert!(!value.contains("NaN") && !value.contains("inf"), "{begin}{value}");
+        }
+    }
+}
+
+/// The pages of the kept simulated runs, one of each skeleton, are the same to the last byte. ARMATURE_GOLDEN=write renews what is kept.
+#[test]
+fn pages_of_simulated_runs_are_as_they_were() {
+    for name in ["pipeline", "farm", "doall", "grid"] {
+        let log = common::kept(name);
+        let page = page(&log, &Job { title: name.into(), ..Job::default() });
+        let golden = common::repository().join("report/tests/golden").join(format!("{name}.html"));
+        // What is the same on each page is kept once, in its own file.
+        let kept = page
+            .replace(include_str!("../assets/page.js"), "SCRIPT")
+            .replace(include_str!("../assets/page.css"), "STYLE");
+        if std::env::var("ARMATURE_GOLDEN").is_ok_and(|how| how == "write") {
+            std::fs::write(&golden, &kept).unwrap();
+        }
+        let expected = std::fs::read_to_string(&golden).unwrap_or_default();
+        assert!(
+            kept == expected,
+            "{name}: the page has changed; if it should have, ARMATURE_GOLDEN=write cargo test -p armature-report"
+        );
+    }
+}
