@@ -108,6 +108,10 @@ impl fmt::Display for Summary {
         if !self.lost.is_empty() {
             write!(f, "\nlost ranks {:?}; {} handed out again", self.lost, count(self.again, "task"))?;
         }
+        let made = self.ranks.iter().map(|rank| rank.warm_up).max().unwrap_or_default();
+        if made.as_millis() > 0 {
+            write!(f, "\na worker was made in {} at most, which counts as idle", cell(made))?;
+        }
         if !self.sub_masters.is_empty() {
             write!(f, "\n{}: {:?}", count(self.sub_masters.len() as u64, "sub-master"), self.sub_masters)?;
         }
@@ -171,6 +175,12 @@ mod tests {
         assert!(summary.to_string().contains("\nlost ranks [2]; 1 task handed out again\n"), "{summary}");
         (summary.ended_with, summary.change) = (2, Some("it pays".into()));
         assert!(summary.to_string().contains("\nfrom 3 to 2 workers: it pays\n"), "{summary}");
+        assert!(!summary.to_string().contains("was made in"), "{summary}");
+        summary.ranks[1].warm_up = Duration::from_secs(2);
+        assert!(
+            summary.to_string().contains("\na worker was made in 2.000 s at most, which counts as idle\n"),
+            "{summary}"
+        );
         summary.ranks.clear();
         assert_eq!(summary.efficiency(), 0.0);
     }

@@ -133,7 +133,11 @@ impl<'w, 'f, I: Item, O: Item> TaskRunner<'w, 'f, I, O> {
         let start = self.clock.now();
         let factory = &mut self.slot.factory;
         let made = user_code::call(factory);
-        self.slot.worker = Some(made.map_err(|e| self.here(e))?);
+        let failed = |e: Error| {
+            let text = format!("its worker could not be made: {}", e.message());
+            self.here(Error::new(e.kind(), text))
+        };
+        self.slot.worker = Some(made.map_err(failed)?);
         Ok(self.clock.now().saturating_sub(start))
     }
 
