@@ -126,9 +126,9 @@ h2 1.0 40
 h3 0.5 30
 h4 0.25 20"
   # Both ends of a link of less.
-  for pair in h1:h3:12.5 h2:h3:12.5 h1:h4:2.5 h2:h4:2.5 h3:h4:2.5; do
+  for pair in h1:h3:12500 h2:h3:12500 h1:h4:2500 h2:h4:2500 h3:h4:2500; do
     IFS=: read -r one other bandwidth <<<"$pair"
-    printf '[[link]]\nfrom = "%s"\nto = "%s"\nbandwidth = "%s MB"\n' "$one" "$other" "$bandwidth" "$other" "$one" "$bandwidth"
+    printf '[[link]]\nfrom = "%s"\nto = "%s"\nbandwidth = "%s kB"\n' "$one" "$other" "$bandwidth" "$other" "$one" "$bandwidth"
   done
 } >four.toml
 # Each task holds its memory, and checks that what it reads is what its writer gave.
