@@ -1,7 +1,7 @@
 //! Values for all ranks, before, between and after skeletons.
 
 use armature::farm::Farm;
-use armature::loops::ParallelFor;
+use armature::loops::{OldGrid, ParallelFor, Shape, Stencil, StencilLoop, Until};
 use armature::pipeline::Pipeline;
 use armature::{BoxError, Session};
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "values", run: values },
     Case { name: "values-between-skeletons", run: between_skeletons },
     Case { name: "values-large", run: large },
+    Case { name: "until-convergence", run: until_convergence },
 ];
 
 /// Goes by serde, and owns memory.
@@ -89,4 +90,64 @@ fn large(session: &Session) -> Result<(), BoxError> {
     let all = session.all_gather((numbers(session.rank()), session.rank()))?;
     let whole = all.iter().enumerate().all(|(rank, (of, at))| *at == rank && *of == numbers(rank));
     equal(session, &(whole && all.len() == session.size()), &true)
+}
+
+const PLATE: Shape = Shape { rows: 23, columns: 14 };
+
+/// The heat equation, and the largest change since it was asked for.
+struct Plate {
+    change: f64,
+}
+
+/// Rows of `new` from those of `old` around them; returns the largest change.
+fn step(old: &[f64], new: &mut [f64], width: usize) -> f64 {
+    let mut change = 0.0_f64;
+    for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
+        for (column, value) in new.iter_mut().enumerate().take(width - 1).skip(1) {
+            let i = row * width + column;
+            *value = 0.25 * (old[i - width] + old[i - 1] + old[i + 1] + old[i + width]);
+            change = change.max((*value - old[i]).abs());
+        }
+    }
+    change
+}
+
+fn fill(row: u64, values: &mut [f64]) {
+    values.fill((row * 37 % 11) as f64);
+}
+
+impl Stencil for Plate {
+    type Value = f64;
+
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        fill(index, values);
+        Ok(())
+    }
+
+    fn step(&mut self, old: OldGrid<'_, f64>, new: &mut [f64]) -> Result<(), BoxError> {
+        self.change = self.change.max(step(old.values, new, old.width));
+        Ok(())
+    }
+}
+
+/// Loops until convergence, whose rows move, end after the step of the serial loop and with its values.
+fn until_convergence(session: &Session) -> Result<(), BoxError> {
+    let width = PLATE.columns;
+    for (seed, every) in [(1, 1), (2, 3), (3, 10)] {
+        let mut serial = vec![0.0; PLATE.rows as usize * width];
+        (0..).zip(serial.chunks_exact_mut(width)).for_each(|(row, values)| fill(row, values));
+        let (mut steps, mut change) = (0, 0.0_f64);
+        while steps % every != 0 || steps == 0 || std::mem::take(&mut change) >= 1e-2 {
+            let old = serial.clone();
+            change = change.max(step(&old, &mut serial[width..old.len() - width], width));
+            steps += 1;
+        }
+        let mut heat = StencilLoop::new("plate", PLATE, Plate { change: 0.0 }).forced(seed).on_all_ranks();
+        let take = |plate: &mut Plate| std::mem::take(&mut plate.change);
+        let end =
+            heat.run_until(session, Until::at_most(10_000).every(every), take, |change| change < 1e-2)?;
+        equal(session, &(end.passes, end.is_converged), &(steps, true))?;
+        equal(session, &heat.collect(session)?, &Some(serial))?;
+    }
+    Ok(())
 }

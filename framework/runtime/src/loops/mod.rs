@@ -31,6 +31,9 @@ mod ranges;
 mod settings;
 mod summary;
 mod units;
+mod until;
+#[cfg(test)]
+mod until_tests;
 
 pub use crate::persist::snapshot::Checkpoint;
 
@@ -49,3 +52,4 @@ pub use ranges::Ranges;
 pub use settings::Settings;
 pub use summary::{RankReport, Summary};
 pub use units::{Rows, Units};
+pub use until::{Converged, Until};

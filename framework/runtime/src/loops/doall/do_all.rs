@@ -6,10 +6,12 @@ use super::gather::{gather, spread};
 use super::rank_loop::RankLoop;
 use super::user_code::{DoAll, make};
 use crate::comm::endpoint::Endpoint;
-use crate::error::Result;
+use crate::error::{BoxError, Error, Result};
 use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
+use crate::loops::until::{Converged, Until, Verdict};
 use crate::session::Session;
+use crate::user_code;
 
 /// A [`DoAll`] loop with the units that this rank has of it. Every rank makes the same and runs it in the same way.
 ///
@@ -78,6 +80,88 @@ impl<L: DoAll> DoAllLoop<L> {
     pub fn run(&mut self, session: &Session, passes: u64) -> Result<Option<Summary>> {
         let endpoint = &mut *session.endpoint()?;
         self.go(session, endpoint, passes).inspect_err(|error| endpoint.report(error))
+    }
+
+    /// Does passes until the loop has converged: after every so many of them that `until` says, each rank gives the residual of the
+    /// units that it has done, and `is_done` is asked on rank 0 whether that of all is small enough. All ranks get how it ended.
+    ///
+    /// `residual` gives what has come of the passes since its last call, which [`compute`](DoAll::compute) keeps in the
+    /// loop's body. The largest is the same on every number of ranks and wherever units are; for [sums](Until::sum) that does not hold.
+    /// The summary is of the passes since the check before the last one.
+    ///
+    /// # Errors
+    /// As [`run`](DoAllLoop::run); a panic of `residual` or `is_done`; [`ErrorKind::Config`](crate::ErrorKind::Config) with a checkpoint, which is of one run alone.
+    ///
+    /// ```
+    /// use armature::BoxError;
+    /// use armature::loops::{DoAll, DoAllLoop, Until};
+    ///
+    /// /// Square roots by Newton's method, of numbers from 2 on.
+    /// struct Roots { change: f64 }
+    ///
+    /// impl DoAll for Roots {
+    ///     type Units = Vec<f64>;
+    ///
+    ///     fn create(&mut self, range: std::ops::Range<u64>) -> Result<Vec<f64>, BoxError> {
+    ///         Ok(range.map(|n| (n + 2) as f64).collect())
+    ///     }
+    ///
+    ///     fn compute(&mut self, range: std::ops::Range<u64>, roots: &mut [f64]) -> Result<(), BoxError> {
+    ///         for (n, root) in range.zip(roots) {
+    ///             let better = 0.5 * (*root + (n + 2) as f64 / *root);
+    ///             self.change = self.change.max((better - *root).abs());
+    ///             *root = better;
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let passes = |ranks| {
+    ///     armature::run(&armature::Config::new().ranks(ranks), |session| {
+    ///         let mut roots = DoAllLoop::new("roots", 50, Roots { change: 0.0 });
+    ///         let change = |roots: &mut Roots| std::mem::take(&mut roots.change);
+    ///         let end = roots.run_until(session, Until::at_most(100), change, |change| change < 1e-9)?;
+    ///         assert!(end.is_converged);
+    ///         Ok(end.passes)
+    ///     })
+    /// };
+    /// assert_eq!(passes(3)?, passes(1)?);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn run_until(
+        &mut self,
+        session: &Session,
+        until: Until,
+        mut residual: impl FnMut(&mut L) -> f64,
+        mut is_done: impl FnMut(f64) -> bool,
+    ) -> Result<Converged> {
+        let checked = until.check().and_then(|()| self.rank_loop.check_has_no_checkpoint());
+        let name = self.rank_loop.name().to_string();
+        let here = |error: Error| error.in_loop(&name).at_rank(session.rank());
+        session.report_failure(checked.map_err(here))?;
+        let (mut last, mut done, mut summary) = (None, 0, None);
+        while done < until.passes {
+            let passes = until.every.min(until.passes - done);
+            summary = self.run(session, passes)?;
+            done += passes;
+            if passes < until.every {
+                break;
+            }
+            // All ranks are done with the pass, so this waits for nobody that computes.
+            let mine = user_code::call(|| Ok::<_, BoxError>(residual(&mut self.body)));
+            let all = session.gather(session.report_failure(mine.map_err(here))?)?;
+            let verdict = all.map(|all| {
+                let residual = all.into_iter().fold(until.nothing(), |sum, one| until.combine(sum, one));
+                let is_over = user_code::call(|| Ok::<_, BoxError>(is_done(residual)));
+                is_over.map(|is_over| Verdict { passes: done, residual, is_over }).map_err(here)
+            });
+            let verdict = session.broadcast(session.report_failure(verdict.transpose())?)?;
+            last = Some(verdict);
+            if verdict.is_over {
+                break;
+            }
+        }
+        Ok(Converged::new(last, done, summary))
     }
 
     fn go(&mut self, session: &Session, endpoint: &mut Endpoint, passes: u64) -> Result<Option<Summary>> {

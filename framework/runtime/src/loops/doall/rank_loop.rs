@@ -80,6 +80,15 @@ impl<U: Units> RankLoop<U> {
         self.settings.check(kind).map_err(|error| error.in_loop(&self.name).at_rank(rank))
     }
 
+    /// Whether it runs several times, as a loop until convergence does: one with a checkpoint does not.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if it has one.
+    pub(super) fn check_has_no_checkpoint(&self) -> Result<()> {
+        let text = "the option checkpoint is set, which is of one run; a DOALL loop until convergence makes one for each check";
+        if self.settings.checkpoint.is_some() { Err(Error::new(ErrorKind::Config, text)) } else { Ok(()) }
+    }
+
     /// The units that this rank is to have at first; `None` if it has them already.
     ///
     /// # Errors

@@ -18,6 +18,8 @@ pub(super) struct Chain {
     /// Rows of each rank that has any, once all movements are made.
     held: Vec<u64>,
     sweeps: u64,
+    /// Whether they were to be more.
+    is_stopped: bool,
     /// Whether movements are drawn at random, as often as can be.
     eager: bool,
     /// When the last sweep began.
@@ -42,6 +44,7 @@ impl Chain {
             totals: vec![None; held.len()],
             held,
             sweeps,
+            is_stopped: false,
             eager,
             sweep_began: None,
             asked: (0, now),
@@ -65,8 +68,16 @@ impl Chain {
                     *total = Some(report);
                 }
             }
+            // Whoever makes the checks takes it.
+            ToCoordinator::Residual(..) => {}
         }
         Ok(())
+    }
+
+    /// There is no sweep from this one on. A movement that was ordered for later is not made.
+    pub(super) fn stop(&mut self, sweep: u64) {
+        self.sweeps = sweep;
+        self.is_stopped = true;
     }
 
     /// Ranks that have not reported that they are done.
@@ -173,7 +184,11 @@ impl Chain {
     }
 
     /// How it went on `size` ranks, with the size of blocks at the end.
-    pub(super) fn finish(self, name: &str, units: u64, block: u64, size: usize) -> (Summary, Learned) {
+    pub(super) fn finish(mut self, name: &str, units: u64, block: u64, size: usize) -> (Summary, Learned) {
+        if self.is_stopped {
+            let held = self.totals.iter().zip(&self.held);
+            self.held = held.map(|(total, held)| total.map_or(*held, |total| total.held)).collect();
+        }
         let ranks = (0..size).map(|rank| self.totals.get(rank).copied().flatten().unwrap_or_default());
         let ranks = ranks.collect();
         self.of_run.finish((name, units, self.sweeps), block, ranks, self.held)

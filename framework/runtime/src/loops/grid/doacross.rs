@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use bytemuck::Pod;
 
+use super::convergence::UntilDone;
 use super::grid_loop::{GridLoop, Job};
 use super::prefetch::in_bands;
 use super::shape::Shape;
@@ -14,6 +15,7 @@ use super::wavefront::Wavefront;
 use crate::error::{BoxError, Result};
 use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
+use crate::loops::until::{Converged, OwnResidual, Until};
 use crate::session::Session;
 
 /// A loop nest over a grid that is swept again and again, in place: each value depends on those above and to the left
@@ -129,6 +131,78 @@ impl<U: DoAcross> DoAcrossLoop<U> {
     /// that give no sign of life for longer than [`Config::peer_limit`](crate::Config::peer_limit). On
     /// MPI a failure ends the job instead of returning.
     pub fn run(&mut self, session: &Session, sweeps: u64) -> Result<Option<Summary>> {
+        Ok(self.go(session, sweeps, None, |_| ())?.summary)
+    }
+
+    /// Sweeps until the loop has converged: after every so many sweeps that `until` says, each rank gives the residual of its rows, and
+    /// `is_done` is asked on rank 0 whether that of the whole grid is small enough. All ranks get how it ended.
+    ///
+    /// `residual` is called after each piece of rows and gives what has come of it since its last call, such as the largest change,
+    /// which `sweep` keeps in the loop's body: `|body| std::mem::take(&mut body.change)`. The largest is the same on every number of ranks and
+    /// wherever rows are, so that the loop ends after the same sweep as the serial one. For [sums](Until::sum) that does not hold.
+    ///
+    /// # Errors
+    /// As [`run`](DoAcrossLoop::run); a panic of `residual` or `is_done`.
+    ///
+    /// ```
+    /// use armature::BoxError;
+    /// use armature::loops::{DoAcross, DoAcrossLoop, Grid, Shape, Until};
+    ///
+    /// struct Relax { change: f64 }
+    ///
+    /// impl DoAcross for Relax {
+    ///     type Value = f64;
+    ///
+    ///     fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+    ///         values.fill(if index == 0 { 1.0 } else { 0.0 });
+    ///         Ok(())
+    ///     }
+    ///
+    ///     fn sweep(&mut self, grid: Grid<'_, f64>, columns: std::ops::Range<usize>) -> Result<(), BoxError> {
+    ///         let (b, width) = (grid.values, grid.width);
+    ///         for row in 1..b.len() / width - 1 {
+    ///             for i in row * width + columns.start..row * width + columns.end {
+    ///                 let new = 0.25 * (b[i - width] + b[i - 1] + b[i + 1] + b[i + width]);
+    ///                 self.change = self.change.max((new - b[i]).abs());
+    ///                 b[i] = new;
+    ///             }
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let sweeps = |ranks| {
+    ///     armature::run(&armature::Config::new().ranks(ranks), |session| {
+    ///         let mut relax = DoAcrossLoop::new("relax", Shape { rows: 20, columns: 12 }, Relax { change: 0.0 });
+    ///         let change = |relax: &mut Relax| std::mem::take(&mut relax.change);
+    ///         let until = Until::at_most(1_000).every(5);
+    ///         Ok(relax.run_until(session, until, change, |change| change < 1e-3)?.passes)
+    ///     })
+    /// };
+    /// assert_eq!(sweeps(3)?, sweeps(1)?);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn run_until(
+        &mut self,
+        session: &Session,
+        until: Until,
+        mut residual: impl FnMut(&mut U) -> f64 + Send,
+        mut is_done: impl FnMut(f64) -> bool,
+    ) -> Result<Converged> {
+        let mine = OwnResidual::new(until);
+        let user_side = mine.clone();
+        let job = Some(UntilDone { until, mine, is_done: &mut is_done });
+        self.go(session, until.passes, job, move |user| user_side.add(residual(user)))
+    }
+
+    /// Runs it; `after` is called after each piece.
+    fn go(
+        &mut self,
+        session: &Session,
+        sweeps: u64,
+        until: Option<UntilDone<'_>>,
+        mut after: impl FnMut(&mut U) + Send,
+    ) -> Result<Converged> {
         let inner = self.grid_loop.shape.inner();
         let fixed = self.grid_loop.settings.strip_width;
         let strip_width =
@@ -137,16 +211,18 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         // A simulated processor has none, and each call costs the simulator time.
         let has_caches = !session.is_simulated();
         self.grid_loop.run(
-            &Job { session, kind: LoopKind::DoAcross, sweeps },
+            Job { session, kind: LoopKind::DoAcross, sweeps, until },
             &mut self.user,
             U::row,
             |position, block, sweeps| Wavefront::new(position, block, inner, sweeps, strip_width),
             move |user, local, columns| {
                 if has_caches {
-                    in_bands(local, columns, |grid| user.sweep(grid, columns.clone()))
+                    in_bands(local, columns, |grid| user.sweep(grid, columns.clone()))?;
                 } else {
-                    user.sweep(local.grid(), columns.clone())
+                    user.sweep(local.grid(), columns.clone())?;
                 }
+                after(user);
+                Ok(())
             },
             |worker| {
                 let width = worker.strip_width.width();
@@ -154,6 +230,16 @@ impl<U: DoAcross> DoAcrossLoop<U> {
                 (worker.local, width)
             },
         )
+    }
+
+    /// What is computed.
+    pub fn body(&self) -> &U {
+        &self.user
+    }
+
+    /// The same, to be changed between runs.
+    pub fn body_mut(&mut self) -> &mut U {
+        &mut self.user
     }
 
     /// The whole grid, row by row, fixed edges included, on rank 0, or on every rank with

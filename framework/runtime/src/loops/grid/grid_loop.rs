@@ -6,6 +6,7 @@ use bytemuck::Pod;
 
 use super::chain::Chain;
 use super::checkpoint::CheckpointWriter;
+use super::convergence::{Checks, UntilDone, share};
 use super::gather::gather;
 use super::kernel::Kernel;
 use super::local_rows::LocalRows;
@@ -22,6 +23,7 @@ use crate::loops::coordinator::{Coordinator, Learned};
 use crate::loops::events::log_resumed;
 use crate::loops::settings::{LoopKind, Settings};
 use crate::loops::summary::Summary;
+use crate::loops::until::{Converged, Verdict};
 use crate::persist::snapshot::{
     LoadedPiece, Route, SnapshotCoordinator, SnapshotWriter, StartingPoint, load, starting_point,
 };
@@ -53,10 +55,12 @@ pub(super) struct GridLoop<T> {
 }
 
 /// What a run is to do.
-pub(super) struct Job<'j> {
+pub(super) struct Job<'j, 'd> {
     pub(super) session: &'j Session,
     pub(super) kind: LoopKind,
+    /// At most, where it runs until it has converged.
     pub(super) sweeps: u64,
+    pub(super) until: Option<UntilDone<'d>>,
 }
 
 impl<T: Pod + Send> GridLoop<T> {
@@ -78,23 +82,32 @@ impl<T: Pod + Send> GridLoop<T> {
     /// A run on all ranks: each makes a worker of its rows, whose pieces `work` computes, and gets its rows back.
     pub(super) fn run<U: Send, M: Worker>(
         &mut self,
-        job: &Job<'_>,
+        job: Job<'_, '_>,
         user: &mut U,
         row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
         make: impl FnOnce(Position, LocalRows<T>, u64) -> M,
         work: impl FnMut(&mut U, &mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
         end: impl FnOnce(M) -> (LocalRows<T>, u64),
-    ) -> Result<Option<Summary>> {
+    ) -> Result<Converged> {
         let mut endpoint = job.session.endpoint()?;
         let endpoint = &mut *endpoint;
         let rank = endpoint.rank();
-        let checked = self.settings.check(job.kind).map_err(|error| error.in_loop(&self.name).at_rank(rank));
+        let until = job.until.as_ref().map(|until| until.until);
+        let checked =
+            self.settings.check(job.kind).and_then(|()| until.map_or(Ok(()), |until| until.check()));
+        let checked = checked.map_err(|error| error.in_loop(&self.name).at_rank(rank));
         checked.inspect_err(|error| endpoint.report(error))?;
         self.runs += 1;
         let what = self.announcement(&format!("runs the {} {:?}", job.kind, self.name));
         let what = self.settings.announced(what.with("sweeps", job.sweeps).with("run number", self.runs));
-        endpoint.begin_run(&what, job.session.config().join_limit)?;
-        let result = self.on_rank(endpoint, job, user, row, make, work, end);
+        let what = until.map_or(what.clone(), |until| until.announced(what));
+        let (config, sweeps) = (job.session.config(), job.sweeps);
+        endpoint.begin_run(&what, config.join_limit)?;
+        let result = self.on_rank(endpoint, job, user, row, make, work, end).and_then(|(summary, last)| {
+            let last =
+                if until.is_some() { share(endpoint, &self.name, config.limits(), last)? } else { None };
+            Ok(Converged::new(last, sweeps, summary))
+        });
         result.map_err(|error| self.here(error, rank)).inspect_err(|error| endpoint.report(error))
     }
 
@@ -102,13 +115,13 @@ impl<T: Pod + Send> GridLoop<T> {
     fn on_rank<U: Send, M: Worker>(
         &mut self,
         endpoint: &mut Endpoint,
-        job: &Job<'_>,
+        job: Job<'_, '_>,
         user: &mut U,
         row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
         make: impl FnOnce(Position, LocalRows<T>, u64) -> M,
         mut work: impl FnMut(&mut U, &mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
         end: impl FnOnce(M) -> (LocalRows<T>, u64),
-    ) -> Result<Option<Summary>> {
+    ) -> Result<(Option<Summary>, Option<Verdict>)> {
         let (rank, size, config) = (endpoint.rank(), endpoint.size(), job.session.config());
         let position = self.position(rank, size);
         let (snapshots, writer, before) = self.resume(endpoint, position, config, job.sweeps)?;
@@ -131,35 +144,39 @@ impl<T: Pod + Send> GridLoop<T> {
         };
         let mut block_size = 0;
         if self.shape.is_empty() || sweeps == 0 {
-            return Ok(
-                coordinator.map(|coordinator| coordinator.finish(&self.name, self.shape.units(), 0, size).0)
-            );
+            let finish = |coordinator: Chain| coordinator.finish(&self.name, self.shape.units(), 0, size).0;
+            return Ok((coordinator.map(finish), None));
         }
-        let coordinator = match self.local.take() {
+        let checks = job.until.map(|UntilDone { until, mine, is_done }| {
+            Checks::new(until, mine, (before, sweeps), (rank == 0).then_some((position.chain, is_done)))
+        });
+        let (coordinator, last) = match self.local.take() {
             Some(local) => {
                 let mut worker = make(position, local, sweeps);
                 let code = |storage: &mut M::Storage, piece: &M::Piece| work(user, storage, piece);
-                let coordinator =
-                    self.sweep(endpoint, position, config, &mut worker, code, coordinator, checkpoints)?;
+                let watched = (coordinator, checkpoints, checks);
+                let ended = self.sweep(endpoint, position, config, &mut worker, code, watched)?;
                 let (local, size) = end(worker);
                 (self.local, block_size) = (Some(local), size);
-                coordinator
+                ended
             }
             None => {
                 stand_by(endpoint, config)?;
-                coordinator
+                (coordinator, None)
             }
         };
-        Ok(coordinator.map(|coordinator| {
+        let summary = coordinator.map(|coordinator| {
+            let is_stopped = last.is_some_and(|last| last.is_over);
             let (summary, learned) = coordinator.finish(&self.name, self.shape.units(), block_size, size);
             self.held.clone_from(&learned.held);
-            self.learned = Some(learned);
+            // It may count on a movement that was not made any more.
+            self.learned = (!is_stopped).then_some(learned);
             summary
-        }))
+        });
+        Ok((summary, last))
     }
 
-    /// Does all sweeps on a rank that has rows. Returns the coordinator on rank 0.
-    #[expect(clippy::too_many_arguments, reason = "the parts of a run, each used once")]
+    /// Does all sweeps on a rank that has rows. Returns the coordinator on rank 0, and the verdict of the last check.
     fn sweep<M: Worker>(
         &mut self,
         endpoint: &mut Endpoint,
@@ -167,9 +184,8 @@ impl<T: Pod + Send> GridLoop<T> {
         config: &Config,
         worker: &mut M,
         code: impl FnMut(&mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
-        coordinator: Option<Chain>,
-        checkpoints: Option<CheckpointWriter>,
-    ) -> Result<Option<Chain>> {
+        (coordinator, checkpoints, checks): (Option<Chain>, Option<CheckpointWriter>, Option<Checks<'_>>),
+    ) -> Result<(Option<Chain>, Option<Verdict>)> {
         let (clock, waker) = (endpoint.clock(), endpoint.transport().waker());
         let choice = if endpoint.capabilities().real_time { config.driver } else { Choice::Inline };
         let kernel = Kernel::new(code, clock);
@@ -179,15 +195,15 @@ impl<T: Pod + Send> GridLoop<T> {
                 Executor::at_first_task(Some(scope), position.rank, choice, waker, clock, kernel, usual);
             let driver = Driver::new(endpoint, executor, config, super::NAME);
             let mut participant =
-                Participant::new(worker, endpoint, position, config, coordinator, checkpoints);
+                Participant::new(worker, endpoint, position, config, coordinator, checkpoints, checks);
             let result =
                 driver.run(endpoint, &mut participant).map_err(|error| self.here(error, position.rank));
             // The scope waits for the compute thread, which may be in user code for long. The others must not wait for that, so a
             // failure is reported before.
             result.inspect_err(|error| endpoint.report(error))?;
-            let (coordinator, piece_time) = participant.finish();
+            let (coordinator, piece_time, last) = participant.finish();
             self.piece_time = piece_time;
-            Ok(coordinator)
+            Ok((coordinator, last))
         })
     }
 

@@ -12,6 +12,7 @@ use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::metrics::Sample;
 use crate::loops::summary::RankReport;
+use crate::loops::until::Verdict;
 use crate::persist::snapshot::Saved;
 use crate::wire::{self, header::header};
 
@@ -25,6 +26,7 @@ tags! {
         HaloRow = 50,
         Gather = 51,
         Wanted = 53,
+        Verdict = 54,
     }
 }
 
@@ -52,6 +54,8 @@ pub(super) enum ToCoordinator {
     Saved(u64, Vec<Saved>),
     /// What it did in all, and that it has done everything.
     Total(RankReport),
+    /// Before this sweep: the residual since the last check.
+    Residual(u64, f64),
 }
 
 /// From the coordinator to a rank without rows.
@@ -67,6 +71,8 @@ pub(super) enum Received {
     FromNeighbour(ToNeighbour<Bytes>),
     ForCoordinator(ToCoordinator),
     ForSpare(ToSpare),
+    /// From the coordinator, to all with rows.
+    Verdict(Verdict),
 }
 
 /// Where a worker's messages to its neighbours go.
@@ -271,6 +277,11 @@ impl ToCoordinator {
     }
 }
 
+/// The verdict of a check as a message of run number `run`.
+pub(super) fn encode_verdict(verdict: &Verdict, run: u32) -> Result<Frame> {
+    encode(run, Tag::Verdict, verdict)
+}
+
 impl ToSpare {
     /// As a message of run number `run`.
     pub(super) fn encode(self, run: u32) -> Frame {
@@ -305,6 +316,7 @@ impl Received {
             Tag::Wanted => ToNeighbour::Wanted,
             Tag::Report => return Ok(Received::ForCoordinator(wire::from_bytes(&body)?)),
             Tag::Finish => return Ok(Received::ForSpare(ToSpare::Finish)),
+            Tag::Verdict => return Ok(Received::Verdict(wire::from_bytes(&body)?)),
             Tag::Gather => return Err(unexpected(from, "rows to be gathered", "messages of a running loop")),
         };
         Ok(Received::FromNeighbour(message))
@@ -315,6 +327,7 @@ impl Received {
         match self {
             Received::FromNeighbour(message) => message.unexpected(from, expected),
             Received::ForCoordinator(_) => unexpected(from, "a report", expected),
+            Received::Verdict(_) => unexpected(from, "a verdict", expected),
             Received::ForSpare(_) => unexpected(from, "what is for ranks without rows", expected),
         }
     }

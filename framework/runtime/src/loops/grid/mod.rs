@@ -6,6 +6,7 @@ mod chain_tests;
 mod checkpoint;
 #[cfg(test)]
 mod checkpoint_tests;
+mod convergence;
 mod directive;
 mod doacross;
 mod gather;

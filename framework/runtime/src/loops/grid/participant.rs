@@ -1,10 +1,13 @@
 //! The part of a rank that has rows: a worker's steps, its user code, reports, and on rank 0 decisions.
 
+mod checking;
+
 use std::marker::PhantomData;
 use std::time::Duration;
 
 use super::chain::Chain;
 use super::checkpoint::{CheckpointWriter, LastSaved};
+use super::convergence::Checks;
 use super::kernel::{Done, Kernel, Task};
 use super::messages::{Outgoing as ToNeighbours, Received, ToCoordinator, ToNeighbour, ToSpare};
 use super::neighbours::Position;
@@ -15,6 +18,7 @@ use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, Message};
 use crate::error::{BoxError, Result};
+use crate::loops::until::Verdict;
 use crate::rank::heartbeat::{Sign, Watch};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::session::Config;
@@ -40,6 +44,8 @@ enum Phase {
     Probing(LinkProbe),
     /// In the sweeps.
     Sweeping,
+    /// Before this sweep: rank 0 says whether there is one.
+    Checking(u64),
     /// On rank 0, before this sweep: reports are taken in, and decisions made of them.
     Deciding(u64),
     /// All sweeps are done, since this time.
@@ -47,7 +53,7 @@ enum Phase {
 }
 
 /// One rank in a run.
-pub(super) struct Participant<'w, M: Worker, F> {
+pub(super) struct Participant<'w, 'd, M: Worker, F> {
     worker: &'w mut M,
     clock: Clock,
     position: Position,
@@ -63,11 +69,13 @@ pub(super) struct Participant<'w, M: Worker, F> {
     push_out: Option<PushOut>,
     coordinator: Option<Chain>,
     checkpoints: Option<CheckpointWriter>,
+    /// Where the loop runs until it has converged.
+    checks: Option<Checks<'d>>,
     has_reported: bool,
     code: PhantomData<fn(F)>,
 }
 
-impl<'w, M: Worker, F> Participant<'w, M, F> {
+impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
     /// Rank 0 has a coordinator.
     pub(super) fn new(
         worker: &'w mut M,
@@ -76,6 +84,7 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
         config: &Config,
         coordinator: Option<Chain>,
         checkpoints: Option<CheckpointWriter>,
+        checks: Option<Checks<'d>>,
     ) -> Self {
         let clock = endpoint.clock();
         Participant {
@@ -91,14 +100,15 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
             push_out: None,
             coordinator,
             checkpoints,
+            checks,
             has_reported: false,
             code: PhantomData,
         }
     }
 
-    /// The coordinator, on rank 0, and what a piece takes, as last measured.
-    pub(super) fn finish(self) -> (Option<Chain>, Option<Duration>) {
-        (self.coordinator, self.times.piece_time())
+    /// The coordinator, on rank 0, what a piece takes, as last measured, and the verdict of the last check.
+    pub(super) fn finish(self) -> (Option<Chain>, Option<Duration>, Option<Verdict>) {
+        (self.coordinator, self.times.piece_time(), self.checks.and_then(|checks| checks.last()))
     }
 
     /// Sends the next probe; after the last one the sweeps begin.
@@ -139,6 +149,7 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
                 self.times.end_wait();
                 self.times.end_stretch();
                 self.phase = Phase::Ending(self.clock.now());
+                self.give_residual(self.worker.sweep(), out)?;
             }
         }
         self.go_on(at, out)
@@ -148,6 +159,10 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
     fn go_on(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Task<M>>> {
         match self.phase {
             Phase::Probing(_) => Ok(Next::Wait),
+            Phase::Checking(_) => {
+                self.times.wait(true);
+                Ok(Next::Wait)
+            }
             Phase::Sweeping => self.step(at, out),
             Phase::Deciding(sweep) => match self.decide(sweep, at, out)? {
                 None => self.step(at, out),
@@ -176,10 +191,7 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
                 self.report(saved, out)?;
             }
         }
-        if self.coordinator.is_some() {
-            self.phase = Phase::Deciding(sweep);
-        }
-        Ok(())
+        self.check(sweep, out)
     }
 
     /// On rank 0, before a sweep: what is decided by all that has come. `None` when the sweep can begin.
@@ -216,9 +228,10 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
 
     /// To the coordinator, which may be here.
     fn report(&mut self, message: ToCoordinator, out: &mut Outgoing<'_>) -> Result<()> {
-        match &mut self.coordinator {
-            Some(coordinator) => coordinator.on_message(0, message),
-            None => {
+        match (&mut self.coordinator, message) {
+            (Some(_), ToCoordinator::Residual(sweep, residual)) => self.collect(0, sweep, residual, out),
+            (Some(coordinator), message) => coordinator.on_message(0, message),
+            (None, message) => {
                 let frame = message.encode(out.run())?;
                 out.send(0, frame)
             }
@@ -269,7 +282,7 @@ impl<'w, M: Worker, F> Participant<'w, M, F> {
     }
 }
 
-impl<M, F> Protocol for Participant<'_, M, F>
+impl<M, F> Protocol for Participant<'_, '_, M, F>
 where
     M: Worker,
     F: FnMut(&mut M::Storage, &M::Piece) -> Result<(), BoxError> + Send,
@@ -305,6 +318,13 @@ where
                 Ok(())
             }
             (Received::FromNeighbour(message), ..) => self.worker.receive(from, message),
+            (Received::ForCoordinator(ToCoordinator::Residual(sweep, residual)), Some(_)) => {
+                self.collect(from, sweep, residual, out)
+            }
+            (Received::Verdict(verdict), None) if from == 0 => {
+                self.decided(verdict);
+                Ok(())
+            }
             (Received::ForCoordinator(message), Some(coordinator)) => coordinator.on_message(from, message),
             (other, ..) => Err(other.unexpected(from, "messages of a loop over a grid")),
         }
@@ -350,6 +370,7 @@ where
         let sweep = self.worker.sweep();
         let state = match (&self.phase, &self.push_out, self.times.waits()) {
             (Phase::Probing(probe), ..) => format!("waits for rank {} to answer a probe", probe.to),
+            (Phase::Checking(sweep), ..) => self.awaits_verdict(*sweep),
             (Phase::Ending(_), ..) => match &self.coordinator {
                 Some(coordinator) if self.has_reported => {
                     format!("waits for ranks {:?} to end the last sweep", coordinator.missing())

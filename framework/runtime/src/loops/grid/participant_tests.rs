@@ -111,6 +111,9 @@ impl Worker for Pieces {
     fn awaits_sender(&self) -> bool {
         false
     }
+    fn stop(&mut self) {
+        self.left = 0;
+    }
     fn report_after(&self) -> u64 {
         0
     }
@@ -161,7 +164,7 @@ fn run(
         Executor::at_first_task(None, 1, Choice::Inline, waker, clock, Kernel::new(work, clock), None);
     let driver = Driver::new(&mut endpoint, executor, config, "the loop");
     let position = Position { rank: 1, chain: 2 };
-    let mut participant = Participant::new(&mut pieces, &endpoint, position, config, None, None);
+    let mut participant = Participant::new(&mut pieces, &endpoint, position, config, None, None, None);
     driver.run(&mut endpoint, &mut participant)?;
     assert!(participant.sign().is_computing && !participant.is_held_up(), "it waits for nothing any more");
     let did = std::mem::take(&mut *diary.lock().expect("nobody panics here"));

@@ -4,6 +4,7 @@ use std::fmt;
 
 use bytemuck::Pod;
 
+use super::convergence::UntilDone;
 use super::grid_loop::{GridLoop, Job};
 use super::shape::Shape;
 use super::stencil_step::StencilStep;
@@ -11,6 +12,7 @@ use super::view::OldGrid;
 use crate::error::{BoxError, Result};
 use crate::loops::settings::{LoopKind, Settings, loop_options};
 use crate::loops::summary::Summary;
+use crate::loops::until::{Converged, OwnResidual, Until};
 use crate::session::Session;
 
 /// A grid that is made anew in each step, from its values before: each value depends on those above, below and beside it.
@@ -120,20 +122,105 @@ impl<U: Stencil> StencilLoop<U> {
     /// that give no sign of life for longer than [`Config::peer_limit`](crate::Config::peer_limit). On
     /// MPI a failure ends the job instead of returning.
     pub fn run(&mut self, session: &Session, steps: u64) -> Result<Option<Summary>> {
+        Ok(self.go(session, steps, None, |_| ())?.summary)
+    }
+
+    /// Goes on until the loop has converged: after every so many steps that `until` says, each rank gives the residual of its rows, and
+    /// `is_done` is asked on rank 0 whether that of the whole grid is small enough. All ranks get how it ended.
+    ///
+    /// `residual` is called after each piece of rows and gives what has come of it since its last call, such as the largest change,
+    /// which `step` keeps in the loop's body: `|body| std::mem::take(&mut body.change)`. The largest is the same on every number of ranks and
+    /// wherever rows are, so that the loop ends after the same step as the serial one. For [sums](Until::sum) that does not hold.
+    ///
+    /// # Errors
+    /// As [`run`](StencilLoop::run); a panic of `residual` or `is_done`.
+    ///
+    /// ```
+    /// use armature::BoxError;
+    /// use armature::loops::{OldGrid, Shape, Stencil, StencilLoop, Until};
+    ///
+    /// struct Heat { change: f64 }
+    ///
+    /// impl Stencil for Heat {
+    ///     type Value = f64;
+    ///
+    ///     fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+    ///         values.fill(if index == 0 { 1.0 } else { 0.0 });
+    ///         Ok(())
+    ///     }
+    ///
+    ///     fn step(&mut self, old: OldGrid<'_, f64>, new: &mut [f64]) -> Result<(), BoxError> {
+    ///         let (b, width) = (old.values, old.width);
+    ///         for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
+    ///             for column in 1..width - 1 {
+    ///                 let i = row * width + column;
+    ///                 new[column] = 0.25 * (b[i - width] + b[i - 1] + b[i + 1] + b[i + width]);
+    ///                 self.change = self.change.max((new[column] - b[i]).abs());
+    ///             }
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let steps = |ranks| {
+    ///     armature::run(&armature::Config::new().ranks(ranks), |session| {
+    ///         let mut heat = StencilLoop::new("heat", Shape { rows: 20, columns: 12 }, Heat { change: 0.0 });
+    ///         let change = |heat: &mut Heat| std::mem::take(&mut heat.change);
+    ///         let end = heat.run_until(session, Until::at_most(1_000), change, |change| change < 1e-3)?;
+    ///         assert!(end.is_converged && end.residual.unwrap() < 1e-3);
+    ///         Ok(end.passes)
+    ///     })
+    /// };
+    /// assert_eq!(steps(3)?, steps(1)?);
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    pub fn run_until(
+        &mut self,
+        session: &Session,
+        until: Until,
+        mut residual: impl FnMut(&mut U) -> f64 + Send,
+        mut is_done: impl FnMut(f64) -> bool,
+    ) -> Result<Converged> {
+        let mine = OwnResidual::new(until);
+        let user_side = mine.clone();
+        let job = Some(UntilDone { until, mine, is_done: &mut is_done });
+        self.go(session, until.passes, job, move |user| user_side.add(residual(user)))
+    }
+
+    /// Runs it; `after` is called after each piece.
+    fn go(
+        &mut self,
+        session: &Session,
+        steps: u64,
+        until: Option<UntilDone<'_>>,
+        mut after: impl FnMut(&mut U) + Send,
+    ) -> Result<Converged> {
         self.grid_loop.run(
-            &Job { session, kind: LoopKind::Stencil, sweeps: steps },
+            Job { session, kind: LoopKind::Stencil, sweeps: steps, until },
             &mut self.user,
             U::row,
             StencilStep::new,
-            |user, storage, rows| {
+            move |user, storage, rows| {
                 let (old, new) = storage.band(rows);
-                user.step(old, new)
+                user.step(old, new)?;
+                after(user);
+                Ok(())
             },
             |worker| {
                 let rows = worker.old.len() as u64;
                 (worker.old, rows)
             },
         )
+    }
+
+    /// What is computed.
+    pub fn body(&self) -> &U {
+        &self.user
+    }
+
+    /// The same, to be changed between runs.
+    pub fn body_mut(&mut self) -> &mut U {
+        &mut self.user
     }
 
     /// The whole grid, row by row, fixed edges included, on rank 0, or on every rank with

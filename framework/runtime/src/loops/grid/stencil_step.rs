@@ -265,6 +265,11 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
         Ok(())
     }
 
+    fn stop(&mut self) {
+        self.sweeps = self.sweep;
+        self.phase = Phase::Closing;
+    }
+
     fn awaits_sender(&self) -> bool {
         matches!(&self.phase, Phase::Moving(migration) if migration.awaits_sender())
     }

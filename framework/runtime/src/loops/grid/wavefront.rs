@@ -300,6 +300,11 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
         Ok(())
     }
 
+    fn stop(&mut self) {
+        self.sweeps = self.sweep;
+        self.phase = Phase::Closing;
+    }
+
     fn awaits_sender(&self) -> bool {
         matches!(&self.phase, Phase::Moving(migration) if migration.awaits_sender())
     }

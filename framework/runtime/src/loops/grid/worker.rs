@@ -86,6 +86,9 @@ pub(super) trait Worker {
         None
     }
 
+    /// Before a sweep: there is none any more.
+    fn stop(&mut self);
+
     /// On rank 0: the size of blocks in the sweep that begins; 0 where there are none.
     fn grain(&self) -> u64 {
         0

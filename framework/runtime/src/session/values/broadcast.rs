@@ -268,6 +268,17 @@ impl Session {
         self.reported(place, |endpoint, limits| endpoint.broadcast_items(what, limits, codec, bytes, root))
     }
 
+    /// Reports a failure of this rank outside of skeletons, which ends the job.
+    ///
+    /// # Errors
+    /// That failure.
+    pub(crate) fn report_failure<R>(&self, result: Result<R>) -> Result<R> {
+        if let Err(error) = &result {
+            self.endpoint()?.report(error);
+        }
+        result
+    }
+
     /// Does something with all ranks, and reports its failure; `place` adds to it where it happened.
     pub(super) fn reported<R>(
         &self,

@@ -1,0 +1,139 @@
+//! Checks of a loop over a grid that runs until it has converged: before a sweep each rank says what its residual is, and waits for
+//! rank 0's verdict whether there is another sweep. Without clock and transport.
+
+use crate::comm::endpoint::Endpoint;
+use crate::comm::waiting::Limits;
+use crate::error::{BoxError, Result};
+use crate::loops::until::{OwnResidual, Until, Verdict};
+use crate::session::Announcement;
+use crate::user_code;
+use crate::wire::Codec;
+
+/// Whether a residual is small enough, on rank 0.
+pub(super) type IsDone<'d> = &'d mut dyn FnMut(f64) -> bool;
+
+/// Until when a loop runs, what the ranks have of its residual, and what rank 0 asks of it.
+pub(super) struct UntilDone<'j> {
+    pub(super) until: Until,
+    pub(super) mine: OwnResidual,
+    pub(super) is_done: IsDone<'j>,
+}
+
+/// The checks of a run on one rank.
+pub(super) struct Checks<'d> {
+    until: Until,
+    mine: OwnResidual,
+    /// Sweeps that were done before this run began, and those of the run.
+    before: u64,
+    sweeps: u64,
+    /// On rank 0, residuals of the ranks at the check that is being made, and what is asked.
+    collected: Option<(Vec<Option<f64>>, IsDone<'d>)>,
+    last: Option<Verdict>,
+}
+
+impl<'d> Checks<'d> {
+    /// For a run of `sweeps` sweeps that begins after `before` of them. Rank 0 has what is asked of the residuals of `chain` ranks.
+    pub(super) fn new(
+        until: Until,
+        mine: OwnResidual,
+        (before, sweeps): (u64, u64),
+        root: Option<(usize, IsDone<'d>)>,
+    ) -> Self {
+        let collected = root.map(|(chain, is_done)| (vec![None; chain], is_done));
+        Checks { until, mine, before, sweeps, collected, last: None }
+    }
+
+    /// Whether there is a check before this sweep of the run, or behind the last one.
+    pub(super) fn is_due(&self, sweep: u64) -> bool {
+        let passes = self.before + sweep;
+        sweep > 0
+            && passes.is_multiple_of(self.until.every)
+            && self.last.is_none_or(|last| last.passes != passes)
+    }
+
+    /// Whether all sweeps are done before this one.
+    pub(super) fn is_end(&self, sweep: u64) -> bool {
+        sweep == self.sweeps
+    }
+
+    /// This rank's residual since the last check.
+    pub(super) fn take(&self) -> f64 {
+        self.mine.take()
+    }
+
+    /// On rank 0: the residual of a rank has come. Returns the verdict when all have.
+    ///
+    /// # Errors
+    /// A panic of what is asked.
+    pub(super) fn collect(&mut self, rank: usize, sweep: u64, residual: f64) -> Result<Option<Verdict>> {
+        let Some((all, is_done)) = &mut self.collected else { return Ok(None) };
+        if let Some(place) = all.get_mut(rank) {
+            *place = Some(residual);
+        }
+        let Some(there) = all.iter().copied().collect::<Option<Vec<f64>>>() else { return Ok(None) };
+        all.fill(None);
+        let residual = there.into_iter().fold(self.until.nothing(), |sum, one| self.until.combine(sum, one));
+        let is_over = user_code::call(|| Ok::<_, BoxError>(is_done(residual)))?;
+        Ok(Some(Verdict { passes: self.before + sweep, residual, is_over }))
+    }
+
+    /// The verdict of the last check.
+    pub(super) fn decided(&mut self, verdict: Verdict) {
+        self.last = Some(verdict);
+    }
+
+    /// Ranks of which no residual has come, on rank 0.
+    pub(super) fn missing(&self) -> Vec<usize> {
+        let all = self.collected.as_ref().map_or(&[][..], |(all, _)| &all[..]);
+        (0..all.len()).filter(|&rank| all[rank].is_none()).collect()
+    }
+
+    /// The verdict of the last check, if there was one.
+    pub(super) fn last(&self) -> Option<Verdict> {
+        self.last
+    }
+}
+
+/// All ranks get rank 0's last verdict: those without rows have heard of no check.
+///
+/// # Errors
+/// As [`Endpoint::broadcast`].
+pub(super) fn share(
+    endpoint: &mut Endpoint,
+    name: &str,
+    limits: Limits,
+    last: Option<Verdict>,
+) -> Result<Option<Verdict>> {
+    let what = Announcement::new(format!("ends the loop {name:?}"));
+    let root = (endpoint.rank() == 0).then_some((Vec::<u8>::new(), last));
+    let (_, last) = endpoint.broadcast_items(what, limits, &Codec::of_type(), 1, root)?;
+    Ok(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verdict_comes_with_the_last_residual_in_whatever_order() {
+        let until = Until::at_most(100).every(5);
+        let mut asked = Vec::new();
+        let mut is_done = |residual: f64| {
+            asked.push(residual);
+            residual < 0.5
+        };
+        let mut checks = Checks::new(until, OwnResidual::new(until), (12, 90), Some((3, &mut is_done)));
+        assert!([3, 8, 13].iter().all(|&sweep| checks.is_due(sweep)) && !checks.is_due(5));
+        assert!(!Checks::new(until, OwnResidual::new(until), (10, 90), None).is_due(0), "it was before");
+        for (order, sweep, least) in [([2, 0, 1], 3, 1.0), ([1, 2, 0], 8, 0.0)] {
+            assert_eq!(checks.missing(), [0, 1, 2]);
+            for (at, rank) in order.into_iter().enumerate() {
+                let verdict = checks.collect(rank, sweep, least + rank as f64 / 10.0).unwrap();
+                let residual = least + 0.2;
+                let expected = Verdict { passes: 12 + sweep, residual, is_over: residual < 0.5 };
+                assert_eq!(verdict, (at == 2).then_some(expected));
+            }
+        }
+        assert_eq!(asked, [1.2, 0.2]);
+    }
+}

@@ -1,0 +1,79 @@
+//! Checks of a loop that runs until it has converged: the rank's part in them between two sweeps.
+
+use super::{Checks, Outgoing, Participant, Phase, ToCoordinator, Worker};
+use crate::error::Result;
+use crate::loops::grid::messages::encode_verdict;
+use crate::loops::until::Verdict;
+
+impl<M: Worker, F> Participant<'_, '_, M, F> {
+    /// Before a sweep: gives the residual, if there is a check, and waits for the verdict.
+    pub(super) fn check(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
+        self.phase = self.before_sweep(sweep);
+        self.give_residual(sweep, out)
+    }
+
+    /// The same behind the last sweep, when the rank has all that it needs of the others.
+    pub(super) fn give_residual(&mut self, sweep: u64, out: &mut Outgoing<'_>) -> Result<()> {
+        match &self.checks {
+            Some(checks) if checks.is_due(sweep) => {
+                let residual = ToCoordinator::Residual(sweep, checks.take());
+                self.phase = Phase::Checking(sweep);
+                self.report(residual, out)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Where the rank is when it is certain that there is this sweep.
+    fn before_sweep(&self, sweep: u64) -> Phase {
+        if self.coordinator.is_some() { Phase::Deciding(sweep) } else { Phase::Sweeping }
+    }
+
+    /// On rank 0: a residual has come, and with the last one the verdict for all.
+    pub(super) fn collect(
+        &mut self,
+        from: usize,
+        sweep: u64,
+        residual: f64,
+        out: &mut Outgoing<'_>,
+    ) -> Result<()> {
+        let Some(checks) = &mut self.checks else { return Ok(()) };
+        let Some(verdict) = checks.collect(from, sweep, residual)? else { return Ok(()) };
+        let frame = encode_verdict(&verdict, out.run())?;
+        (1..self.position.chain).try_for_each(|to| out.send(to, frame.clone()))?;
+        self.decided(verdict);
+        Ok(())
+    }
+
+    /// Goes on as rank 0 has said at a check.
+    pub(super) fn decided(&mut self, verdict: Verdict) {
+        let Phase::Checking(sweep) = self.phase else { return };
+        self.times.end_wait();
+        if let Some(checks) = &mut self.checks {
+            checks.decided(verdict);
+        }
+        if self.checks.as_ref().is_some_and(|checks| checks.is_end(sweep)) {
+            self.phase = Phase::Ending(self.clock.now());
+            return;
+        }
+        if !verdict.is_over {
+            self.phase = self.before_sweep(sweep);
+            return;
+        }
+        self.worker.stop();
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.stop(sweep);
+        }
+        self.phase = Phase::Sweeping;
+    }
+
+    /// For whom it waits at a check.
+    pub(super) fn awaits_verdict(&self, sweep: u64) -> String {
+        match self.checks.as_ref().map(Checks::missing) {
+            Some(missing) if !missing.is_empty() => {
+                format!("waits for the residuals of ranks {missing:?} before sweep {sweep}")
+            }
+            _ => format!("waits for rank 0 to say whether there is a sweep {sweep}"),
+        }
+    }
+}
