@@ -20,7 +20,7 @@ PARTS=(
   "smpi     | 450 | 1800 | simulated clusters: whole programs, a farm, a workflow, two pipelines, and Ferret on 14 unequal hosts"
   "slurm    | 140 |  600 | Ferret as a batch job on a real Slurm of four nodes, and a farm whose ranks are killed"
   "hosts    |  30 |  400 | Ferret, a loop and a workflow on four unequal hosts: network namespaces with their own links and shares of a core"
-  "bench    | 255 | 1800 | every experiment in its short form"
+  "bench    | 310 | 1800 | every experiment in its short form"
   "demo     | 125 |  900 | the demonstration of the README"
   "licences |   5 |   60 | the licences of all dependencies against deny.toml"
 )

@@ -14,8 +14,8 @@ set -euo pipefail
 BUILD=(gcc libc6-dev pkg-config libopenmpi-dev openmpi-bin libclang-dev libhwloc-dev)
 # Real pictures to search in (7 MB to download).
 DEMO=("${BUILD[@]}" iso-flags-png-320x240 tango-icon-theme)
-# The simulator, and a peer from PyPI.
-BENCH=("${BUILD[@]}" libsimgrid-dev python3-venv ripgrep)
+# The simulator, peers, and what peers from PyPI need. Makeflow is in coop-computing-tools.
+BENCH=("${BUILD[@]}" libsimgrid-dev python3-venv ripgrep coop-computing-tools make)
 # The second MPI, the simulator, a batch system, links between hosts on one machine, what checks these scripts, a browser (110 MB to download), and
 # pictures by many programs (131 MB to download, 160 MB on the disk).
 TEST=("${DEMO[@]}" "${BENCH[@]}" openclipart-png libmpich-dev mpich slurm-wlm slurm-client munge util-linux iproute2 shellcheck

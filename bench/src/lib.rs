@@ -13,6 +13,7 @@
 //! The tables are also written as CSV, the plots as SVG, under `target/bench/`.
 
 pub mod baseline;
+pub mod deaths;
 pub mod expanding;
 pub mod experiment;
 pub mod experiments;

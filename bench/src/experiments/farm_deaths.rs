@@ -15,19 +15,14 @@
 
 mod phases;
 
-use std::{
-    path::Path,
-    sync::mpsc::{RecvTimeoutError, channel},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{path::Path, time::Duration};
 
 use armature_planner::farm::Chunking;
-use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
-use rustix::process::{Pid, Signal, kill_process};
+use rand::{Rng, SeedableRng, rngs::StdRng};
 
 use crate::{
     Experiment, Histogram, Mark, Outcome, Report, Table, Target,
+    deaths::{self, Victim},
     farm::{
         chores::{Chores, steps_in},
         job::{Job, Way},
@@ -82,7 +77,7 @@ fn farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Outcom
     // How long the farm takes with all ranks, without one, and without two, from its start.
     for missing in 0..3 {
         let times = (0..if smoke { 1 } else { 5 }).map(|_| {
-            tried.traces.clear()?;
+            tried.traces.scene.clear()?;
             let (output, _) = tried.once(RANKS - missing, &[], false)?;
             Ok(one(&output?)?["seconds"])
         });
@@ -101,26 +96,6 @@ fn farms(report: &mut Report, smoke: bool, workers: bool, whole: bool) -> Outcom
     if whole { tried.whole(report, smoke) } else { Ok(()) }
 }
 
-/// A worker to be killed, so many seconds after the start of the farm.
-#[derive(Clone, Copy, Debug)]
-struct Victim {
-    rank: usize,
-    after: f64,
-}
-
-/// So many workers at different moments, in the order of these.
-fn draw(random: &mut StdRng, count: usize, until: f64) -> Vec<Victim> {
-    let mut ranks: Vec<usize> = (1..RANKS).collect();
-    ranks.shuffle(random);
-    let mut victims: Vec<Victim> = ranks
-        .into_iter()
-        .take(count)
-        .map(|rank| Victim { rank, after: until * random.random::<f64>() })
-        .collect();
-    victims.sort_by(|a, b| a.after.total_cmp(&b.after));
-    victims
-}
-
 /// What is run again and again.
 struct Tried {
     traces: Traces,
@@ -133,44 +108,10 @@ struct Tried {
 impl Tried {
     /// One run: what it printed, unless it failed, and how many were killed before it ended.
     fn once(&self, ranks: usize, victims: &[Victim], journal: bool) -> Outcome<(Outcome<String>, usize)> {
-        let recovery = victims.len() < ranks;
-        let launch = Launch { limit: LIMIT, recovery, ..Launch::ranks(ranks) };
-        let (ended, has_ended) = channel::<()>();
-        let traces = &self.traces;
-        thread::scope(|scope| {
-            let killer = scope.spawn(move || {
-                // Whether the run went on for so long.
-                let goes_on = |time| matches!(has_ended.recv_timeout(time), Err(RecvTimeoutError::Timeout));
-                while !traces.started() {
-                    if !goes_on(Duration::from_millis(1)) {
-                        return 0;
-                    }
-                }
-                let start = Instant::now();
-                let kill = |victim: &&Victim| {
-                    // One that has not come to the farm is no worker yet that others could stand in for.
-                    let comes = || {
-                        while recovery && !traces.has_come(victim.rank) {
-                            if !goes_on(Duration::from_millis(1)) {
-                                return false;
-                            }
-                        }
-                        true
-                    };
-                    goes_on(Duration::from_secs_f64(victim.after).saturating_sub(start.elapsed()))
-                        && comes()
-                        && traces
-                            .process(victim.rank)
-                            .and_then(Pid::from_raw)
-                            .is_some_and(|process| kill_process(process, Signal::KILL).is_ok())
-                };
-                victims.iter().take_while(kill).count()
-            });
-            let output = launch.output("mortal", &traces.words(LIMITS, journal, &self.job));
-            drop(ended);
-            let killed = killer.join().map_err(|_| "the thread that kills failed")?;
-            Ok((output, killed))
-        })
+        let launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
+        let (traces, words) = (&self.traces, self.traces.words(LIMITS, journal, &self.job));
+        let has_come = |rank| traces.has_come(rank);
+        deaths::run(&launch, ("mortal", &words), &traces.scene, victims, has_come, &mut || ())
     }
 
     /// Runs in which workers are killed.
@@ -191,7 +132,7 @@ impl Tried {
             let runs = if smoke { 2 } else { runs };
             let mut series = Series::default();
             while series.runs() < runs {
-                let victims = draw(&mut self.random, dead, KILL_UNTIL * self.undisturbed[0]);
+                let victims = deaths::draw(&mut self.random, RANKS, dead, KILL_UNTIL * self.undisturbed[0]);
                 match self.with_dead(&victims) {
                     // The run was over before: that is no sample.
                     Ok(None) => series.late += 1,
@@ -242,7 +183,7 @@ impl Tried {
 
     /// A run in which these are killed; `None` if it was over before.
     fn with_dead(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
-        self.traces.clear()?;
+        self.traces.scene.clear()?;
         let (output, killed) = self.once(RANKS, victims, false)?;
         if killed < victims.len() {
             return Ok(None);
@@ -302,9 +243,8 @@ impl Tried {
     /// A run whose ranks are all killed so many seconds after its start, and the one that goes on from its journal;
     /// `None` if it was over before.
     fn killed_and_restarted(&self, after: f64) -> Outcome<Option<Restart>> {
-        self.traces.clear()?;
-        let everybody: Vec<Victim> = (0..RANKS).map(|rank| Victim { rank, after }).collect();
-        let (output, killed) = self.once(RANKS, &everybody, true)?;
+        self.traces.scene.clear()?;
+        let (output, killed) = self.once(RANKS, &deaths::everybody(RANKS, after), true)?;
         match output {
             Ok(_) => return Ok(None),
             Err(error) if killed == 0 || error.to_string().contains(STOPPED) => return Err(error),
@@ -367,20 +307,5 @@ impl Series {
         self.times.push(run.seconds);
         self.parts.push(run.part);
         self.again.push(run.again);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn victims_are_different_workers_in_the_order_of_their_moments() {
-        let mut random = StdRng::seed_from_u64(1);
-        for _ in 0..50 {
-            let victims = draw(&mut random, 2, 3.0);
-            assert!(victims[0].rank != victims[1].rank && victims.iter().all(|victim| victim.rank > 0));
-            assert!(victims[0].after <= victims[1].after && victims[1].after < 3.0);
-        }
     }
 }

@@ -73,6 +73,8 @@ pub const ALL: &[Experiment] = &[
     workflows::simgrid::EXPERIMENT,
     workflows::rate::EXPERIMENT,
     workflows::memory::EXPERIMENT,
+    workflows::deaths::EXPERIMENT,
+    workflows::peers::EXPERIMENT,
     rate_estimator::EXPERIMENT,
     rate_applications::EXPERIMENT,
     rate_phases::EXPERIMENT,

@@ -13,7 +13,7 @@ use crate::{
 
 /// Builds the peers' program, which is not part of the workspace, and returns its path.
 pub(super) fn build(report: &mut Report) -> Outcome<PathBuf> {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("peers");
+    let folder = folder();
     report.note("building the peers (renoir, timely): some minutes the first time");
     let mut cargo = Command::new("cargo");
     cargo
@@ -34,7 +34,7 @@ pub(super) fn measure(program: &Path, peer: &str, numbers: [usize; 3]) -> Outcom
 
 /// Tasks per second through mpi4py.futures on two ranks, for so many tasks at a time.
 pub(super) fn mpi4py(chunk: usize, tasks: usize) -> Outcome<f64> {
-    python("farm.py", &[chunk.to_string(), tasks.to_string()], "tasks_per_s")
+    by_mpi4py("farm.py", &[chunk.to_string(), tasks.to_string()], "tasks_per_s")
 }
 
 /// Seconds of a search through mpi4py.futures on two ranks: roots, depth and mean steps of the tree, the time of a step, and how many
@@ -42,18 +42,37 @@ pub(super) fn mpi4py(chunk: usize, tasks: usize) -> Outcome<f64> {
 pub(super) fn mpi4py_tree(tree: [u64; 3], seconds_per_step: f64, nodes: u64) -> Outcome<f64> {
     let mut words: Vec<String> = tree.iter().map(u64::to_string).collect();
     words.extend([seconds_per_step.to_string(), nodes.to_string()]);
-    python("tree.py", &words, "seconds")
+    by_mpi4py("tree.py", &words, "seconds")
 }
 
 /// Runs a program of mpi4py on two ranks, and returns this value of its result.
-fn python(program: &str, words: &[String], value: &str) -> Outcome<f64> {
-    let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let python = bench.join("../target/mpi4py/bin/python");
-    if !python.is_file() {
-        return Err(format!("expected mpi4py beside {}; ci/bench.sh installs it", python.display()).into());
-    }
-    let script = bench.join("peers/mpi4py").join(program).display().to_string();
+fn by_mpi4py(program: &str, words: &[String], value: &str) -> Outcome<f64> {
+    let python = python("mpi4py", "python", "mpi4py")?;
+    let script = folder().join("mpi4py").join(program).display().to_string();
     let words: Vec<String> = std::iter::once(script).chain(words.iter().cloned()).collect();
     let values = one(&Launch::ranks(2).run_other(&python, &words)?)?;
     values.get(value).copied().ok_or_else(|| format!("{program} of mpi4py printed no {value}").into())
+}
+
+/// The folder of what is written for peers.
+pub(super) fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("peers")
+}
+
+/// The environment of Dask and Snakemake.
+pub(super) const WORKFLOWS: &str = "workflow-peers";
+
+/// A program of an environment of Python that `ci/bench.sh` makes under `target`; `what` it has, in words.
+pub(super) fn python(environment: &str, name: &str, what: &str) -> Outcome<PathBuf> {
+    let program = folder().join("../../target").join(environment).join("bin").join(name);
+    if program.is_file() {
+        return Ok(program);
+    }
+    Err(format!("expected {what} beside {}; ci/bench.sh installs it", program.display()).into())
+}
+
+/// Whether there is such a program.
+pub(super) fn on_path(name: &str) -> bool {
+    let places = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&places).any(|place| place.join(name).is_file())
 }

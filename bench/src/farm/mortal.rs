@@ -1,8 +1,8 @@
 //! A farm whose ranks are killed: it leaves on disk who it is, what it has begun, and what it has delivered.
 //!
-//! In its folder every rank writes its process number to `pid-RANK`, and appends to `begun-RANK` the number of each task
-//! that it begins. Rank 0 writes `started` when the farm starts, one line `TASK RESULT` to `output` for each
-//! result that it is handed, and, where results are to outlive the job, the farm's journal to `journal`.
+//! In its folder ([`Scene`]) every rank appends to `begun-RANK` the number of each task that it begins. Rank 0 writes one line
+//! `TASK RESULT` to `output` for each result that it is handed, and, where results are to outlive the job, the farm's journal to
+//! `journal`.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ use super::{
     job::{Job, Way},
     subject::Worktop,
 };
-use crate::{Outcome, toil::landing};
+use crate::{Outcome, deaths::Scene, toil::landing};
 
 const FARM: &str = "mortal";
 const JOURNAL: &str = "journal";
@@ -37,7 +37,8 @@ pub struct Limits {
 /// Files of a run.
 #[derive(Clone, Debug)]
 pub struct Traces {
-    folder: PathBuf,
+    /// Their folder, with who the ranks are.
+    pub scene: Scene,
 }
 
 impl Traces {
@@ -46,24 +47,12 @@ impl Traces {
     /// # Errors
     /// If it cannot be made.
     pub fn create(folder: &Path) -> Outcome<Self> {
-        let traces = Traces { folder: folder.into() };
-        traces.clear()?;
-        Ok(traces)
-    }
-
-    /// Removes all files.
-    ///
-    /// # Errors
-    /// If the folder cannot be made anew.
-    pub fn clear(&self) -> Outcome {
-        let folder = &self.folder;
-        let _ = fs::remove_dir_all(folder);
-        Ok(fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?)
+        Ok(Traces { scene: Scene::create(folder)? })
     }
 
     /// Words of the rank program: these files, what is run, and how long a worker may be silent, or take to come.
     pub fn words(&self, limits: Limits, journal: bool, job: &Job) -> Vec<String> {
-        let mut words = vec![self.folder.display().to_string()];
+        let mut words = vec![self.scene.folder().display().to_string()];
         words.extend([limits.silence, limits.coming].map(|time| time.as_millis().to_string()));
         words.push(journal.to_string());
         words.extend(job.words());
@@ -75,13 +64,7 @@ impl Traces {
     /// # Errors
     /// If one cannot be removed.
     pub fn forget(&self) -> Outcome {
-        for file in fs::read_dir(&self.folder)? {
-            let file = file?;
-            if file.file_name() != JOURNAL {
-                fs::remove_file(file.path())?;
-            }
-        }
-        Ok(())
+        self.scene.forget(&[JOURNAL])
     }
 
     /// The tasks whose results are intact in the journal, which is left as it is.
@@ -101,16 +84,6 @@ impl Traces {
             Ok(())
         })?;
         Ok(tasks)
-    }
-
-    /// Whether rank 0 has started its farm.
-    pub fn started(&self) -> bool {
-        self.path("started").is_file()
-    }
-
-    /// The process of a rank, once it has said so.
-    pub fn process(&self, rank: usize) -> Option<i32> {
-        fs::read_to_string(self.path(&format!("pid-{rank}"))).ok()?.trim().parse().ok()
     }
 
     /// Checks that the output has every task of the job once, in order, with its result.
@@ -145,7 +118,7 @@ impl Traces {
     }
 
     fn path(&self, name: &str) -> PathBuf {
-        self.folder.join(name)
+        self.scene.path(name)
     }
 }
 
@@ -162,7 +135,7 @@ pub fn main(words: &[String]) -> Outcome {
     let [folder, silence, coming, journal, job @ ..] = words else {
         return Err("expected FOLDER MILLISECONDS MILLISECONDS true|false JOB".into());
     };
-    let traces = Traces { folder: folder.into() };
+    let traces = Traces { scene: Scene::at(folder) };
     let silence = Duration::from_millis(silence.parse()?);
     let (job, journal) = (Job::parse(job)?, journal.parse()?);
     let coming = Duration::from_millis(coming.parse()?);
@@ -175,9 +148,7 @@ impl Traces {
         let Way::Farm(chunking) = job.way else { return Err("expected farm=CHUNKING".into()) };
         let rank = session.rank();
         let steps = job.chores.steps()?;
-        // By another name until it is complete: who sees the file must find the number in it.
-        fs::write(self.path(&format!("new-{rank}")), std::process::id().to_string())?;
-        fs::rename(self.path(&format!("new-{rank}")), self.path(&format!("pid-{rank}")))?;
+        self.scene.enter(rank)?;
         let begun = self.path(&format!("begun-{rank}"));
         let make = move || {
             let log = File::options().create(true).append(true).open(&begun)?;
@@ -190,7 +161,7 @@ impl Traces {
         let mut output = None;
         if session.is_root() {
             output = Some(BufWriter::new(File::create(self.path("output"))?));
-            fs::write(self.path("started"), "")?;
+            self.scene.start()?;
         }
         let mut wrong: Option<BoxError> = None;
         let start = Instant::now();
@@ -257,13 +228,13 @@ mod tests {
             armature::run(&config, |session| traces.rank(session, Duration::from_secs(10), true, &job))
                 .unwrap();
             traces.check(&job).unwrap();
-            assert!(traces.started() && traces.process(2).is_some());
+            assert!(traces.scene.has_started() && traces.scene.process(2).is_some());
             let begun: BTreeSet<u64> = (0..3).flat_map(|rank| traces.begun(rank)).collect();
             assert_eq!(begun.len(), [200, 0][run], "the second run knows all results");
             assert!(traces.journalled(&job).unwrap().into_iter().eq(0..200));
             if run == 0 {
                 traces.forget().unwrap();
-                assert!(!traces.started());
+                assert!(!traces.scene.has_started());
             }
         }
 

@@ -1,21 +1,26 @@
-//! Workflows whose tasks do nothing, as a rank program: what a task costs beside its work.
+//! Workflows whose tasks do nothing, as closures or as the command `/bin/true`, as a rank program: what a task costs beside its work.
 
 use std::str::FromStr;
 use std::time::Instant;
 
 use armature::workflow::{Action, Description, Task, Workflow};
-use armature::{BoxError, Config, Progress, Session};
+use armature::{BoxError, Commands, Config, Progress, Session};
 
 use crate::{Outcome, ranks::Launch};
 
-/// Who reads from whom.
+/// Who reads from whom, and what tasks are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Nobody from anybody.
     Independent,
+    /// The same, and each is a command.
+    Commands,
     /// Layers of a hundred tasks; each reads what two tasks of the layer before give.
     Layers,
 }
+
+/// What commands run.
+pub const TRUE: &str = "/bin/true";
 
 /// Tasks of a layer.
 const LAYER: usize = 100;
@@ -25,23 +30,31 @@ impl Shape {
     pub fn name(self) -> &'static str {
         match self {
             Shape::Independent => "independent",
+            Shape::Commands => "commands",
             Shape::Layers => "layers",
         }
     }
 
     /// Whose values a task reads.
     fn parents(self, task: usize) -> Vec<usize> {
-        if self == Shape::Independent || task < LAYER {
+        if self != Shape::Layers || task < LAYER {
             return Vec::new();
         }
         let (before, place) = (task - task % LAYER - LAYER, task % LAYER);
         vec![before + place, before + (place + 1) % LAYER]
     }
 
+    fn action(self) -> Action {
+        match self {
+            Shape::Commands => Action::Command { program: TRUE.into(), arguments: Vec::new() },
+            Shape::Independent | Shape::Layers => Action::Closure("nothing".into()),
+        }
+    }
+
     fn describe(self, tasks: usize) -> Outcome<Description> {
         let mut builder = Description::builder(self.name());
         for task in 0..tasks {
-            builder.task(Task::new(task.to_string(), Action::Closure("nothing".into())));
+            builder.task(Task::new(task.to_string(), self.action()));
             for parent in self.parents(task) {
                 builder.edge(parent.to_string(), task.to_string(), 0);
             }
@@ -54,9 +67,9 @@ impl FromStr for Shape {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let known = [Shape::Independent, Shape::Layers];
+        let known = [Shape::Independent, Shape::Commands, Shape::Layers];
         let found = known.into_iter().find(|shape| shape.name() == name);
-        found.ok_or_else(|| format!("expected independent or layers, got {name:?}"))
+        found.ok_or_else(|| format!("expected independent, commands or layers, got {name:?}"))
     }
 }
 
@@ -77,7 +90,10 @@ pub fn main(words: &[String]) -> Outcome {
     let [shape, tasks] = words else { return Err(format!("expected SHAPE TASKS, got {words:?}").into()) };
     let (shape, tasks) = (shape.parse::<Shape>()?, tasks.parse::<usize>()?);
     let described = shape.describe(tasks)?;
-    let config = Config::from_env()?.progress(Progress::Off);
+    let mut config = Config::from_env()?.progress(Progress::Off);
+    if shape == Shape::Commands {
+        config = config.commands(Commands::new());
+    }
     Ok(armature::run(&config, |session| {
         once(session, &described)?;
         let start = Instant::now();

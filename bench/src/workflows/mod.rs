@@ -2,4 +2,6 @@
 
 pub mod empty;
 pub mod heavy;
+pub mod mortal;
 pub mod simulated;
+pub mod steps;

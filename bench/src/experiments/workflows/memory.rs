@@ -1,10 +1,17 @@
 //! Memory of ranks that run workflows where it is short: by what a process grows at most, against what a rank may hold.
 //!
 //! Twenty graphs are drawn whose arrays together take several times what all ranks may hold. Beside them stands the graph of
-//! dask/distributed#5453: tasks that make arrays of 90 MB and tasks that add their numbers up, on two workers of 400 MB each.
+//! dask/distributed#5453: tasks that make arrays of 90 MB and tasks that add their numbers up, on two workers of 400 MB each; and the same
+//! by Dask, whose limit is for all that a worker's process holds, and once more with the limit for what it holds beside Python and its
+//! modules. Whether a run of Dask comes to its end is a result.
+
+use std::{process::Command, time::Duration};
 
 use crate::{
     Experiment, Mark, Outcome, Report, Table, Target,
+    experiments::peers,
+    ranks::{finish, one},
+    table::Cell,
     verdict::Interval,
     workflows::heavy::{self, Heavy},
 };
@@ -12,7 +19,7 @@ use crate::{
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-memory",
     about: "what processes take of the memory that workflows are given, where it is short",
-    needs: "mpirun of Open MPI, 2 GiB of memory, 3 GiB on the disk for temporary files",
+    needs: "mpirun of Open MPI, Dask (ci/bench.sh installs it), 2 GiB of memory, 3 GiB on the disk for temporary files",
     run,
 };
 
@@ -48,7 +55,12 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
     }
     let (bytes, memory) = SUMS;
     let (sources, bytes, memory) = if smoke { (4, bytes / 10, memory / 10) } else { (16, bytes, memory) };
-    measure("sums".into(), Heavy { sources, bytes, memory, seed: 0 }, 2)?;
+    let sums = Heavy { sources, bytes, memory, seed: 0 };
+    measure("sums".into(), sums, 2)?;
+    for (limit, name) in [("all", "sums by Dask"), ("own", "sums by Dask, with the limit beside its modules")]
+    {
+        table.row(dask(name, limit, sums)?);
+    }
     report.table("", &table)?;
     report.mark(Mark::new(
         "largest peak",
@@ -57,4 +69,26 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
         Target::AtMost(1.0),
     ));
     Ok(())
+}
+
+/// How long Dask may take: it waits ten seconds before it starts a worker anew, and does so three times for a task.
+const DASK_LIMIT: Duration = Duration::from_secs(180);
+
+/// The sums by Dask, as a row.
+fn dask(name: &str, limit: &str, sums: Heavy) -> Outcome<[Cell; 6]> {
+    let mut command = Command::new(peers::python(peers::WORKFLOWS, "python", "Dask")?);
+    command.arg(peers::folder().join("workflows/sums.py"));
+    command.args([sums.sources.to_string(), sums.bytes.to_string(), sums.memory.to_string(), limit.into()]);
+    // It tells of each worker that it restarts.
+    command.stderr(std::process::Stdio::null());
+    let values = one(&finish(command, DASK_LIMIT)?)?;
+    let has_ended = values["ended"] == 1.0;
+    Ok([
+        name.into(),
+        2.into(),
+        if has_ended { values["seconds"].into() } else { "no end".into() },
+        (values["peak"] / 1e6).into(),
+        (values["peak"] / sums.memory as f64).into(),
+        (values["spilled"] / 1e6).into(),
+    ])
 }

@@ -1,17 +1,28 @@
-//! Tasks per second of workflows on two ranks whose tasks do nothing. A farm of as many empty tasks, which depend on nobody,
-//! stands beside them.
+//! Tasks per second of workflows on two ranks whose tasks do nothing.
+//!
+//! *closures*: a farm of as many empty tasks, which depend on nobody, stands beside them.
+//!
+//! *commands*: `/bin/true`, beside two shells that each run half of them in a loop.
+//!
+//! Parts: `closures`, `commands`.
+
+use std::{
+    process::Command,
+    time::{Duration, Instant},
+};
 
 use crate::{
     Experiment, Mark, Outcome, Report, Table, Target,
     farm::tiny::{self, Tiny},
     pairs::{Contestant, round_robin},
+    ranks::finish,
     stats::median_interval,
-    workflows::empty::{self, Shape},
+    workflows::empty::{self, Shape, TRUE},
 };
 
 pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
     name: "workflow-rate",
-    about: "empty tasks of a workflow on two ranks, tasks/s, beside a farm of as many",
+    about: "empty tasks of a workflow on two ranks, tasks/s, beside a farm of as many, and beside shells that start commands",
     needs: "mpirun of Open MPI, two cores",
     run,
 };
@@ -21,8 +32,23 @@ const TASKS: usize = 10_000;
 /// Tasks per second at least.
 const MARK: f64 = 100_000.0;
 
+const COMMANDS: usize = 2_000;
+const WORKFLOW: &str = "workflow";
+const SHELLS: &str = "two shells";
+/// The part of the shells' rate that is reached at least.
+const OF_SHELLS: f64 = 0.9;
+/// How long shells may take.
+const LIMIT: Duration = Duration::from_secs(60);
+
 fn run(report: &mut Report, smoke: bool) -> Outcome {
-    let tasks = if smoke { TASKS / 10 } else { TASKS };
+    let part = if smoke { 10 } else { 1 };
+    if report.wants("closures") {
+        closures(report, TASKS / part)?;
+    }
+    if report.wants("commands") { commands(report, COMMANDS / part) } else { Ok(()) }
+}
+
+fn closures(report: &mut Report, tasks: usize) -> Outcome {
     let farm = Tiny { size: 8, tasks, dedicated: false };
     let contestants = vec![
         Contestant::new("independent tasks", || empty::measure(Shape::Independent, tasks)),
@@ -38,5 +64,38 @@ fn run(report: &mut Report, smoke: bool) -> Outcome {
             report.mark(Mark::new(name, rate, "tasks/s", Target::AtLeast(MARK)));
         }
     }
-    report.table("", &table)
+    report.table("closures", &table)
+}
+
+fn commands(report: &mut Report, tasks: usize) -> Outcome {
+    let contestants = vec![
+        Contestant::new(WORKFLOW, || empty::measure(Shape::Commands, tasks)),
+        Contestant::new(SHELLS, || shells(tasks)),
+    ];
+    let rounds = round_robin(report.rounds(20), contestants)?;
+    let mut table = Table::new(&["commands", "median [1/s]", "low", "high"]);
+    for (name, samples) in rounds.iter() {
+        let rate = median_interval(samples);
+        table.row([name.into(), rate.value.into(), rate.low.into(), rate.high.into()]);
+    }
+    if let Some(ratio) = rounds.ratio(WORKFLOW, SHELLS) {
+        report.mark(Mark::new(
+            "commands against two shells",
+            ratio,
+            "of their rate",
+            Target::AtLeast(OF_SHELLS),
+        ));
+    }
+    report.table("commands", &table)
+}
+
+/// Commands per second by two shells.
+fn shells(tasks: usize) -> Outcome<f64> {
+    let each = tasks / 2;
+    let looped = format!("i=0; while [ $i -lt {each} ]; do {TRUE}; i=$((i+1)); done");
+    let mut both = Command::new("sh");
+    both.arg("-c").arg(format!("({looped}) & ({looped}); wait"));
+    let start = Instant::now();
+    finish(both, LIMIT)?;
+    Ok(2.0 * each as f64 / start.elapsed().as_secs_f64())
 }

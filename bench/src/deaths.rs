@@ -1,0 +1,207 @@
+//! Ranks that are killed while they run: the folder in which they say who they are, and who is killed when.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{Outcome, ranks::Launch};
+
+/// The folder of a run. Every rank writes its process number to `pid-RANK`, and rank 0 the file `started` when the work begins.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    folder: PathBuf,
+}
+
+impl Scene {
+    /// The folder at this path, which a rank finds there.
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Scene { folder: folder.into() }
+    }
+
+    /// An empty folder, which is made.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn create(folder: &Path) -> Outcome<Self> {
+        let scene = Scene::at(folder);
+        scene.clear()?;
+        Ok(scene)
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A file in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Removes all that is in it.
+    ///
+    /// # Errors
+    /// If the folder cannot be made anew.
+    pub fn clear(&self) -> Outcome {
+        let folder = &self.folder;
+        let _ = fs::remove_dir_all(folder);
+        Ok(fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))?)
+    }
+
+    /// Removes the files of a run, except for those of these names.
+    ///
+    /// # Errors
+    /// If one cannot be removed.
+    pub fn forget(&self, except: &[&str]) -> Outcome {
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            if !except.iter().any(|name| entry.file_name() == *name) {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says which process is a rank.
+    ///
+    /// # Errors
+    /// If its file cannot be written.
+    pub fn enter(&self, rank: usize) -> Outcome {
+        // By another name until it is complete: who sees the file must find the number in it.
+        let new = self.path(&format!("new-{rank}"));
+        fs::write(&new, std::process::id().to_string())?;
+        Ok(fs::rename(&new, self.path(&format!("pid-{rank}")))?)
+    }
+
+    /// The process of a rank, once it has said so.
+    pub fn process(&self, rank: usize) -> Option<i32> {
+        fs::read_to_string(self.path(&format!("pid-{rank}"))).ok()?.trim().parse().ok()
+    }
+
+    /// Says that the work begins.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn start(&self) -> Outcome {
+        Ok(fs::write(self.path("started"), "")?)
+    }
+
+    /// Whether rank 0 has said so.
+    pub fn has_started(&self) -> bool {
+        self.path("started").is_file()
+    }
+}
+
+/// A rank to be killed, so many seconds after the start of the work.
+#[derive(Clone, Copy, Debug)]
+pub struct Victim {
+    /// Which.
+    pub rank: usize,
+    /// When.
+    pub after: f64,
+}
+
+/// `count` different ones of the `ranks` ranks, without rank 0, each at a moment before `until` seconds, in the order of these.
+pub fn draw(random: &mut StdRng, ranks: usize, count: usize, until: f64) -> Vec<Victim> {
+    let mut others: Vec<usize> = (1..ranks).collect();
+    others.shuffle(random);
+    let victim = |rank| Victim { rank, after: until * random.random::<f64>() };
+    let mut victims: Vec<Victim> = others.into_iter().take(count).map(victim).collect();
+    victims.sort_by(|a, b| a.after.total_cmp(&b.after));
+    victims
+}
+
+/// All ranks, at the same moment.
+pub fn everybody(ranks: usize, after: f64) -> Vec<Victim> {
+    (0..ranks).map(|rank| Victim { rank, after }).collect()
+}
+
+/// Runs a rank program and kills these ranks of it, in this order; each only when `has_come` says that it takes part, and after a call of
+/// `before_kill`. The others go on where not all are killed. Returns what was printed, unless the job failed, and how many were killed before it ended.
+///
+/// # Errors
+/// If the thread that kills fails. That the ranks fail is no error of this.
+pub fn run(
+    launch: &Launch,
+    program: (&str, &[String]),
+    scene: &Scene,
+    victims: &[Victim],
+    has_come: impl Fn(usize) -> bool + Send,
+    before_kill: &mut (dyn FnMut() + Send),
+) -> Outcome<(Outcome<String>, usize)> {
+    let recovery = victims.len() < launch.ranks;
+    let launch = Launch { recovery, ..launch.clone() };
+    let (ended, has_ended) = channel::<()>();
+    thread::scope(|scope| {
+        let killer = scope.spawn(move || {
+            // Whether the run went on for so long.
+            let goes_on = |time| matches!(has_ended.recv_timeout(time), Err(RecvTimeoutError::Timeout));
+            while !scene.has_started() {
+                if !goes_on(Duration::from_millis(1)) {
+                    return 0;
+                }
+            }
+            let start = Instant::now();
+            let mut kill = |victim: &&Victim| {
+                // Who does not take part yet is nobody that others could stand in for.
+                let comes = || {
+                    while recovery && !has_come(victim.rank) {
+                        if !goes_on(Duration::from_millis(1)) {
+                            return false;
+                        }
+                    }
+                    true
+                };
+                if !goes_on(Duration::from_secs_f64(victim.after).saturating_sub(start.elapsed())) || !comes()
+                {
+                    return false;
+                }
+                before_kill();
+                let process = scene.process(victim.rank).and_then(Pid::from_raw);
+                process.is_some_and(|process| kill_process(process, Signal::KILL).is_ok())
+            };
+            victims.iter().take_while(&mut kill).count()
+        });
+        let output = launch.output(program.0, program.1);
+        drop(ended);
+        let killed = killer.join().map_err(|_| "the thread that kills failed")?;
+        Ok((output, killed))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn victims_are_different_workers_in_the_order_of_their_moments() {
+        let mut random = StdRng::seed_from_u64(1);
+        for _ in 0..50 {
+            let victims = draw(&mut random, 4, 2, 3.0);
+            assert!(victims[0].rank != victims[1].rank && victims.iter().all(|victim| victim.rank > 0));
+            assert!(victims[0].after <= victims[1].after && victims[1].after < 3.0);
+        }
+    }
+
+    #[test]
+    fn ranks_say_who_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let scene = Scene::create(&folder.path().join("run")).unwrap();
+        assert!(scene.process(2).is_none() && !scene.has_started());
+        scene.enter(2).unwrap();
+        scene.start().unwrap();
+        assert_eq!(scene.process(2), i32::try_from(std::process::id()).ok());
+        assert!(scene.has_started());
+        scene.forget(&["pid-2"]).unwrap();
+        assert!(scene.process(2).is_some() && !scene.has_started());
+    }
+}

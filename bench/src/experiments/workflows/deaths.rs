@@ -1,0 +1,230 @@
+//! Ranks of a workflow of closures and commands are killed at random moments: is every task's effect there exactly once, and is
+//! nothing run again that the journal has?
+//!
+//! *Workers*: 50 runs on four ranks under `mpirun --enable-recovery`, in each of which one rank is sent SIGKILL at a moment drawn from the
+//! time that an undisturbed run takes. The run must come to its end with the right sum; each effect must be there; a task that was in
+//! the journal at the kill was begun once.
+//!
+//! *Whole*: 20 runs whose ranks are all killed at such a moment, and which are started again on three ranks with the journal that
+//! the first one left. No task whose record is whole in the journal may be begun again, every other one must be, once.
+//!
+//! A task that died between its effect and its record is begun twice, and finds what it has left: effects are linked into place, not
+//! replaced (`mortal.rs`).
+
+use std::{collections::BTreeSet, path::Path, time::Duration};
+
+use rand::{Rng, SeedableRng, rngs::StdRng};
+
+use crate::{
+    Experiment, Mark, Outcome, Report, Table, Target,
+    deaths::{self, Scene, Victim},
+    ranks::{Launch, STOPPED, one},
+    stats::{median, quantile},
+    table::digits,
+    verdict::Interval,
+    workflows::mortal::{Mortal, Traces},
+};
+
+pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
+    name: "workflow-deaths",
+    about: "ranks of a workflow killed at random moments: effects, results, and restarts from the journal",
+    needs: "mpirun of Open MPI",
+    run,
+};
+
+const RANKS: usize = 4;
+/// A job that was killed goes on with another number of ranks.
+const RANKS_AGAIN: usize = 3;
+const TASKS: usize = 600;
+/// How long a run may take before it counts as hung.
+const LIMIT: Duration = Duration::from_secs(60);
+/// The part of an undisturbed run in which ranks are killed.
+const KILL_UNTIL: f64 = 0.9;
+const SEED: u64 = 31;
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let (workers, whole) = (report.wants("workers"), report.wants("whole"));
+    let mortal = Mortal { tasks: if smoke { TASKS / 4 } else { TASKS }, seed: SEED };
+    let scene = Scene::create(Path::new("target/bench/workflow-deaths"))?;
+    // Commands run in the folder, wherever ranks are started.
+    let scene = Scene::at(std::path::absolute(scene.folder())?);
+    let mut tried =
+        Tried { traces: Traces { scene }, mortal, random: StdRng::seed_from_u64(SEED), undisturbed: 0.0 };
+    let times = (0..if smoke { 1 } else { 5 }).map(|_| {
+        tried.traces.clear()?;
+        Ok(one(&tried.once(RANKS, &[], &mut || ())?.0?)?["seconds"])
+    });
+    tried.undisturbed = median(&times.collect::<Outcome<Vec<f64>>>()?);
+    let undisturbed = tried.undisturbed;
+    report.note(format!(
+        "{} tasks on {RANKS} ranks, every other one a command: {undisturbed:.2} s undisturbed; moments by seed {SEED}",
+        mortal.tasks
+    ));
+    if workers {
+        tried.workers(report, if smoke { 2 } else { 50 })?;
+    }
+    if whole { tried.whole(report, if smoke { 2 } else { 20 }) } else { Ok(()) }
+}
+
+/// What is run again and again.
+struct Tried {
+    traces: Traces,
+    mortal: Mortal,
+    random: StdRng,
+    /// Seconds.
+    undisturbed: f64,
+}
+
+impl Tried {
+    /// One run: what it printed, unless it failed, and how many were killed before it ended.
+    fn once(
+        &self,
+        ranks: usize,
+        victims: &[Victim],
+        before_kill: &mut (dyn FnMut() + Send),
+    ) -> Outcome<(Outcome<String>, usize)> {
+        let launch = Launch { limit: LIMIT, ..Launch::ranks(ranks) };
+        let (traces, words) = (&self.traces, self.mortal.words(&self.traces));
+        let has_come = |rank| traces.has_come(rank);
+        deaths::run(&launch, ("mortal-workflow", &words), &traces.scene, victims, has_come, before_kill)
+    }
+
+    /// Runs in which one rank is killed.
+    fn workers(&mut self, report: &mut Report, runs: usize) -> Outcome {
+        let mut series = Series::default();
+        while series.runs() < runs {
+            let victims = deaths::draw(&mut self.random, RANKS, 1, KILL_UNTIL * self.undisturbed);
+            series.add(self.with_dead(&victims), report, || format!("with {victims:?}"));
+            if series.late > runs {
+                return Err("runs are over before a rank is killed".into());
+            }
+        }
+        series.tell(report, "one killed", ["journalled at the kill", "begun again", "seconds"])
+    }
+
+    /// A run in which these are killed; `None` if it was over before.
+    fn with_dead(&self, victims: &[Victim]) -> Outcome<Option<Run>> {
+        self.traces.clear()?;
+        let mut journalled = BTreeSet::new();
+        let (output, killed) = self.once(RANKS, victims, &mut || journalled = self.traces.journalled())?;
+        if killed < victims.len() {
+            return Ok(None);
+        }
+        let seconds = one(&output?)?["seconds"];
+        self.traces.check(self.mortal)?;
+        let begun = self.traces.begun()?;
+        if let Some(task) = (0..self.mortal.tasks).find(|task| !begun.contains_key(task)) {
+            return Err(format!("task {task} was never begun").into());
+        }
+        let again = begun.values().map(|times| times - 1).sum::<usize>();
+        let wrongly = journalled.iter().filter(|task| begun.get(task).is_some_and(|&times| times > 1));
+        Ok(Some(Run { wrongly: wrongly.count(), told: [journalled.len() as f64, again as f64, seconds] }))
+    }
+
+    /// Runs in which all ranks are killed, and the ones that go on from there.
+    fn whole(&mut self, report: &mut Report, runs: usize) -> Outcome {
+        let mut series = Series::default();
+        while series.runs() < runs {
+            let after = KILL_UNTIL * self.undisturbed * self.random.random::<f64>();
+            series.add(self.killed_and_restarted(after), report, || format!("all killed after {after:.3} s"));
+            if series.late > runs {
+                return Err("runs are over before their ranks are killed".into());
+            }
+        }
+        series.tell(
+            report,
+            "all killed",
+            ["journalled", "with an effect, not journalled", "seconds of the rest"],
+        )
+    }
+
+    /// A run whose ranks are all killed this many seconds after its start, and the one that goes on from its journal; `None` if it was
+    /// over before.
+    fn killed_and_restarted(&self, after: f64) -> Outcome<Option<Run>> {
+        self.traces.clear()?;
+        let (output, killed) = self.once(RANKS, &deaths::everybody(RANKS, after), &mut || ())?;
+        match output {
+            Ok(_) => return Ok(None),
+            Err(error) if killed == 0 || error.to_string().contains(STOPPED) => return Err(error),
+            Err(_) => {}
+        }
+        let (journalled, effects) = (self.traces.journalled(), self.traces.effects()?);
+        self.traces.forget()?;
+        let seconds = one(&self.once(RANKS_AGAIN, &[], &mut || ())?.0?)?["seconds"];
+        self.traces.check(self.mortal)?;
+        let (known, begun) = (self.traces.known()?, self.traces.begun()?);
+        if known != journalled {
+            let (known, journalled) = (known.len(), journalled.len());
+            return Err(format!("the journal had {journalled} tasks, the run knew {known}").into());
+        }
+        let missing = (0..self.mortal.tasks).filter(|task| !journalled.contains(task));
+        for task in missing {
+            let times = begun.get(&task).copied().unwrap_or(0);
+            if times != 1 {
+                return Err(format!("task {task} was not in the journal and was begun {times} times").into());
+            }
+        }
+        let wrongly = journalled.iter().filter(|task| begun.contains_key(task)).count();
+        let kept = journalled.len();
+        Ok(Some(Run { wrongly, told: [kept as f64, effects.saturating_sub(kept) as f64, seconds] }))
+    }
+}
+
+/// A run in which somebody was killed.
+struct Run {
+    /// Tasks that were in the journal and were begun again.
+    wrongly: usize,
+    /// What the table has.
+    told: [f64; 3],
+}
+
+/// What came of some runs.
+#[derive(Default)]
+struct Series {
+    complete: Vec<Run>,
+    /// Hung, failed, or with effects that are not what they should be.
+    wrong: usize,
+    late: usize,
+}
+
+impl Series {
+    fn runs(&self) -> usize {
+        self.complete.len() + self.wrong
+    }
+
+    fn add(&mut self, run: Outcome<Option<Run>>, report: &mut Report, what: impl Fn() -> String) {
+        match run {
+            // The run was over before: that is no sample.
+            Ok(None) => self.late += 1,
+            Ok(Some(run)) => self.complete.push(run),
+            Err(error) => {
+                report.note(format!("{}: {error}", what()));
+                self.wrong += 1;
+            }
+        }
+    }
+
+    fn tell(&self, report: &mut Report, what: &str, names: [&str; 3]) -> Outcome {
+        let mut table = Table::new(&["", "median", "least", "most"]);
+        for (at, name) in names.into_iter().enumerate() {
+            let of: Vec<f64> = self.complete.iter().map(|run| run.told[at]).collect();
+            let digits_of = if name.starts_with("seconds") { 2 } else { 1 };
+            table.row([
+                name.into(),
+                digits(median(&of), digits_of),
+                digits(quantile(&of, 0.0), digits_of),
+                digits(quantile(&of, 1.0), digits_of),
+            ]);
+        }
+        report.table(if what.starts_with("one") { "workers" } else { "whole" }, &table)?;
+        report.note(format!("{what}: {} runs, {} complete", self.runs(), self.complete.len()));
+        let wrongly = self.complete.iter().map(|run| run.wrongly).sum::<usize>();
+        let mut mark = |name: &str, value: usize, unit: &str| {
+            let name = format!("{what}, {name}");
+            report.mark(Mark::new(&name, Interval::exact(value as f64), unit, Target::AtMost(0.0)));
+        };
+        mark("hung, failed or wrong", self.wrong, "runs");
+        mark("journalled and begun again", wrongly, "tasks");
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! The same workflow of commands by armature and by its peers, Makeflow, Snakemake and Dask, each with two cores, from the command line to the
+//! end: who is done first?
+//!
+//! There are 200 tasks with the edges of a Montage workflow. Each joins what it reads, counts for some milliseconds in awk, and writes a
+//! file. What is measured is mostly what it takes to start, and to get from one task to the next.
+//!
+//! *armature* is `armature workflow run -n 2`, two ranks of one core each. Beside them stands `make -j 2`, which keeps no record, takes no
+//! care of what tasks use, and starts within milliseconds: about what the tasks themselves take.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use armature_planner::workflow::generate::Family;
+
+use crate::{
+    Experiment, Mark, Outcome, Report, Table, Target,
+    experiments::peers,
+    pairs::{Contestant, Rounds, round_robin},
+    ranks::finish,
+    stats::{median, median_interval},
+    verdict::Interval,
+    workflows::steps::{self, Steps},
+};
+
+pub(in crate::experiments) const EXPERIMENT: Experiment = Experiment {
+    name: "workflow-peers",
+    about: "a workflow of commands by armature, Makeflow, Snakemake and Dask on two cores, start included",
+    needs: "mpirun of Open MPI, makeflow, make, armature and armature-workflow beside this binary, peers in Python (ci/bench.sh installs \
+            and builds them)",
+    run,
+};
+
+/// How many cores each of them is given.
+const CORES: &str = "2";
+/// How long one run may take.
+const LIMIT: Duration = Duration::from_secs(300);
+/// Counted in awk by a task in the mean: about five milliseconds.
+const COUNT: f64 = 100_000.0;
+const ARMATURE: &str = "armature";
+const MAKE: &str = "make";
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let rounds = report.rounds(20);
+    let folder = std::path::absolute("target/bench/workflow-peers")?;
+    // Nothing of an earlier run is to be taken for done.
+    let _ = std::fs::remove_dir_all(&folder);
+    let workflow = Family::Montage.build(if smoke { 40 } else { 200 }, 1)?;
+    compare(report, &Steps::that_count(&workflow, COUNT), &folder, rounds)
+}
+
+fn compare(report: &mut Report, steps: &Steps, folder: &Path, rounds: usize) -> Outcome {
+    steps.write(folder)?;
+    let contestant = |name: &str, command: Command| timed(name, command, steps, folder);
+    let this = std::env::current_exe()?;
+    let armature = |words: &[&str]| -> Outcome<Command> {
+        let program = this.with_file_name("armature");
+        if !program.is_file() || !this.with_file_name("armature-workflow").is_file() {
+            return Err(format!(
+                "expected armature and armature-workflow beside {}; ci/bench.sh builds them",
+                this.display()
+            )
+            .into());
+        }
+        let mut command = Command::new(program);
+        command.args(["workflow", "run"]).args(words);
+        Ok(command)
+    };
+    if let Some((program, package)) = [("makeflow", "coop-computing-tools"), ("make", "make")]
+        .into_iter()
+        .find(|(program, _)| !peers::on_path(program))
+    {
+        return Err(format!("expected {program} on the path (Debian: {package})").into());
+    }
+    let mut makeflow = Command::new("makeflow");
+    makeflow.args(["-T", "local", "-j", CORES, "--local-cores", CORES, steps::MAKEFLOW]);
+    let mut snakemake = Command::new(peers::python(peers::WORKFLOWS, "snakemake", "Snakemake")?);
+    snakemake.args(["--cores", CORES, "--scheduler", "greedy", "--quiet", "all", "--nolock"]);
+    snakemake.args(["--snakefile", steps::SNAKEMAKE]);
+    let mut dask = Command::new(peers::python(peers::WORKFLOWS, "python", "Dask")?);
+    dask.arg(peers::folder().join("workflows/steps.py")).arg(CORES);
+    let mut make = Command::new("make");
+    make.args(["--silent", "-j", CORES, "-f", steps::MAKE]);
+    let rounds = round_robin(
+        rounds,
+        vec![
+            contestant(ARMATURE, armature(&["-n", CORES, steps::DAG])?),
+            contestant("armature, one rank", armature(&["-n", "1", steps::DAG, "--cores", CORES])?),
+            contestant("Makeflow", makeflow),
+            contestant("Snakemake", snakemake),
+            contestant("Dask", dask),
+            contestant(MAKE, make),
+        ],
+    )?;
+    tell(report, steps, &rounds)
+}
+
+/// Seconds of a run, which starts with nothing done and must have done everything.
+fn timed<'a>(name: &str, command: Command, steps: &'a Steps, folder: &'a Path) -> Contestant<'a> {
+    let program = command.get_program().to_owned();
+    let words: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+    Contestant::new(name, move || {
+        steps.forget(folder);
+        let mut command = Command::new(&program);
+        command.args(&words).current_dir(folder);
+        // What they tell people would stand between the tables.
+        command.stderr(Stdio::null());
+        let start = Instant::now();
+        finish(command, LIMIT)?;
+        let seconds = start.elapsed().as_secs_f64();
+        steps.check(folder)?;
+        Ok(seconds)
+    })
+}
+
+fn tell(report: &mut Report, steps: &Steps, rounds: &Rounds) -> Outcome {
+    let mut table = Table::new(&["", "median [s]", "low", "high", "of armature's time"]);
+    let mut best: Option<(&str, f64)> = None;
+    for (name, samples) in rounds.iter() {
+        let seconds = median_interval(samples);
+        let ratio = rounds.ratio(name, ARMATURE).map_or(Interval::exact(1.0), |ratio| ratio);
+        table.row([
+            name.into(),
+            seconds.value.into(),
+            seconds.low.into(),
+            seconds.high.into(),
+            ratio.value.into(),
+        ]);
+        let is_peer = !name.starts_with(ARMATURE) && name != MAKE;
+        if is_peer && best.is_none_or(|(_, least)| median(samples) < least) {
+            best = Some((name, median(samples)));
+        }
+    }
+    report.note(format!("{} tasks", steps.len()));
+    report.table("", &table)?;
+    let Some((best, _)) = best else { return Err("no peer has run".into()) };
+    if let Some(ratio) = rounds.ratio(best, ARMATURE) {
+        report.mark(Mark::new(&format!("against {best}"), ratio, "times as fast", Target::AtLeast(1.0)));
+    }
+    Ok(())
+}

@@ -1,0 +1,364 @@
+//! A workflow whose ranks are killed: every other task is a command, and each leaves on disk that it was begun and, once, its effect.
+//!
+//! In its folder ([`Scene`]) each try appends its task to `begun`. The effect of a task is a file of its name in `effects`, which is linked
+//! there as a whole and never replaced: a task that died between its effect and the record that it is done is run again, and must
+//! have come to the same then. It has a number that follows from those of the tasks that it depends on. A last task adds
+//! up the numbers of all others, as they were given or as they are on disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Write;
+use std::sync::Once;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use armature::workflow::{Action, Description, Inputs, Task, Workflow};
+use armature::{BoxError, Commands, Config, Context, Progress, Session};
+use armature_planner::random::Random;
+
+use crate::{Outcome, deaths::Scene};
+
+const JOURNAL: &str = "journal";
+const EFFECTS: &str = "effects";
+const BEGUN: &str = "begun";
+/// What an earlier run has left, as the run says that went on from it.
+const KNOWN: &str = "known";
+/// Numbers of tasks are below it.
+const MODULUS: u64 = 1_000_003;
+/// Whom a task may depend on: this many tasks before it. A graph of few ranks' width that is deep all the same.
+const REACH: usize = 20;
+/// The task that adds up the numbers of all others.
+const TOTAL: &str = "total";
+
+/// What is run: this many tasks and the last one, drawn with a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mortal {
+    /// Without the last one.
+    pub tasks: usize,
+    /// Of who depends on whom, and how long tasks take.
+    pub seed: u64,
+}
+
+/// Files of a run.
+#[derive(Clone, Debug)]
+pub struct Traces {
+    /// Their folder, with who the ranks are.
+    pub scene: Scene,
+}
+
+impl Mortal {
+    /// Words of the rank program.
+    pub fn words(self, traces: &Traces) -> Vec<String> {
+        let numbers = [self.tasks as u64, self.seed].map(|number| number.to_string());
+        std::iter::once(traces.scene.folder().display().to_string()).chain(numbers).collect()
+    }
+
+    /// Whom each task depends on.
+    fn parents(self) -> Vec<Vec<usize>> {
+        let mut random = Random::new(self.seed);
+        let parents = |task: usize| {
+            let count = random.below(3).min(task);
+            let mut parents: Vec<usize> =
+                (0..count).map(|_| task - 1 - random.below(task.min(REACH))).collect();
+            parents.sort_unstable();
+            parents.dedup();
+            parents
+        };
+        (0..self.tasks).map(parents).collect()
+    }
+
+    /// How long each task takes, beside what it does.
+    fn times(self) -> Vec<Duration> {
+        let mut random = Random::new(!self.seed);
+        (0..self.tasks).map(|_| Duration::from_millis(2 + random.below(8) as u64)).collect()
+    }
+
+    fn describe(self) -> Outcome<Description> {
+        let mut builder = Description::builder("mortal");
+        for (task, (parents, time)) in self.parents().iter().zip(self.times()).enumerate() {
+            let action = if is_command(task) {
+                Action::Shell(script(task, parents, time))
+            } else {
+                Action::Closure("number".into())
+            };
+            builder.task(Task::new(task.to_string(), action));
+            for parent in parents {
+                builder.edge(parent.to_string(), task.to_string(), 0);
+            }
+            builder.edge(task.to_string(), TOTAL, 0);
+        }
+        builder.task(Task::new(TOTAL, Action::Closure(TOTAL.into())));
+        Ok(builder.build()?)
+    }
+}
+
+fn is_command(task: usize) -> bool {
+    task % 2 == 1
+}
+
+fn number(task: usize, parents: impl Iterator<Item = u64>) -> u64 {
+    (31 * task as u64 + 7 * parents.sum::<u64>() + 1) % MODULUS
+}
+
+/// The number of each task.
+fn numbers(parents: &[Vec<usize>]) -> Vec<u64> {
+    let mut numbers: Vec<u64> = Vec::with_capacity(parents.len());
+    for (task, parents) in parents.iter().enumerate() {
+        numbers.push(number(task, parents.iter().map(|&parent| numbers[parent])));
+    }
+    numbers
+}
+
+/// A task as a line for a shell, in the folder.
+fn script(task: usize, parents: &[usize], time: Duration) -> String {
+    let mut sum = String::from("0");
+    for parent in parents {
+        let _ = write!(sum, " + $(cat {EFFECTS}/{parent})");
+    }
+    let (seconds, new) = (time.as_secs_f64(), format!("new-{task}.$$"));
+    format!(
+        "echo {task} >> {BEGUN}; sleep {seconds}; n=$(( (31 * {task} + 7 * ({sum}) + 1) % {MODULUS} )); \
+         echo $n > {new} && {{ ln {new} {EFFECTS}/{task} 2>/dev/null || cmp {new} {EFFECTS}/{task}; }} && rm {new}"
+    )
+}
+
+impl Traces {
+    /// Makes the folder empty for a first run.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn clear(&self) -> Outcome {
+        self.scene.clear()?;
+        Ok(fs::create_dir(self.scene.path(EFFECTS))?)
+    }
+
+    /// Forgets a run, except for its effects and its journal.
+    ///
+    /// # Errors
+    /// If a file cannot be removed.
+    pub fn forget(&self) -> Outcome {
+        self.scene.forget(&[JOURNAL, EFFECTS])
+    }
+
+    /// The tasks whose results are in the journal, by its whole records: header and records as the runtime's page on journals says.
+    pub fn journalled(&self) -> BTreeSet<usize> {
+        let bytes = fs::read(self.scene.path(JOURNAL)).unwrap_or_default();
+        let word = |at: usize| {
+            let word = bytes.get(at..at + 4).and_then(|word| word.try_into().ok());
+            word.map(|word| u32::from_le_bytes(word) as usize)
+        };
+        let mut tasks = BTreeSet::new();
+        let Some(mut at) = word(12).map(|identity| 16 + identity + 4) else { return tasks };
+        while let (Some(length), Some(task)) = (word(at), word(at + 8))
+            && at + 16 + length <= bytes.len()
+        {
+            tasks.insert(task);
+            at += 16 + length;
+        }
+        tasks
+    }
+
+    /// How often each task was begun in this run.
+    ///
+    /// # Errors
+    /// If the file has what is no task.
+    pub fn begun(&self) -> Outcome<BTreeMap<usize, usize>> {
+        let text = fs::read_to_string(self.scene.path(BEGUN)).unwrap_or_default();
+        let mut begun = BTreeMap::new();
+        for line in text.lines() {
+            *begun.entry(line.parse()?).or_default() += 1;
+        }
+        Ok(begun)
+    }
+
+    /// The tasks that the run has found in the journal, as it says.
+    ///
+    /// # Errors
+    /// If it has not said so.
+    pub fn known(&self) -> Outcome<BTreeSet<usize>> {
+        let text = fs::read_to_string(self.scene.path(KNOWN))?;
+        Ok(text.lines().map(str::parse).collect::<Result<_, _>>()?)
+    }
+
+    /// How many tasks have left their effect.
+    ///
+    /// # Errors
+    /// If its folder cannot be read.
+    pub fn effects(&self) -> Outcome<usize> {
+        Ok(fs::read_dir(self.scene.path(EFFECTS))?.count())
+    }
+
+    /// Whether a rank has run a closure.
+    pub fn has_come(&self, rank: usize) -> bool {
+        self.scene.path(&format!("come-{rank}")).is_file()
+    }
+
+    /// Checks that there is the effect of each task, and nothing else.
+    ///
+    /// # Errors
+    /// If it is not so: with the first task that is wrong.
+    pub fn check(&self, mortal: Mortal) -> Outcome {
+        for (task, expected) in numbers(&mortal.parents()).into_iter().enumerate() {
+            let found = self.effect(task).map_err(|error| format!("the effect of task {task}: {error}"))?;
+            if found != expected {
+                return Err(format!("task {task} has left {found}, expected {expected}").into());
+            }
+        }
+        match self.effects()? {
+            effects if effects == mortal.tasks => Ok(()),
+            effects => Err(format!("there are {effects} effects of {} tasks", mortal.tasks).into()),
+        }
+    }
+
+    fn effect(&self, task: usize) -> Outcome<u64> {
+        let text = fs::read_to_string(self.scene.path(&format!("{EFFECTS}/{task}")))?;
+        Ok(text.trim().parse()?)
+    }
+
+    fn note_begun(&self, task: usize) -> Outcome {
+        let mut begun = File::options().create(true).append(true).open(self.scene.path(BEGUN))?;
+        // In one piece: others append, too.
+        Ok(begun.write_all(format!("{task}\n").as_bytes())?)
+    }
+
+    /// Leaves the effect of a task, unless an earlier try has left the same.
+    fn leave(&self, task: usize, number: u64) -> Outcome {
+        let new = self.scene.path(&format!("new-{task}.{}", std::process::id()));
+        fs::write(&new, format!("{number}\n"))?;
+        if let Err(error) = fs::hard_link(&new, self.scene.path(&format!("{EFFECTS}/{task}")))
+            && self.effect(task)? != number
+        {
+            return Err(format!("cannot leave {number} as the effect of task {task}: {error}").into());
+        }
+        Ok(fs::remove_file(&new)?)
+    }
+}
+
+/// The rank program: prints `result seconds S again N lost N known N` on rank 0.
+///
+/// # Errors
+/// If the arguments are wrong, or the last task has not come to the sum of all numbers.
+pub fn main(words: &[String]) -> Outcome {
+    let [folder, tasks, seed] = words else {
+        return Err(format!("expected FOLDER TASKS SEED, got {words:?}").into());
+    };
+    let traces = Traces { scene: Scene::at(folder) };
+    let mortal = Mortal { tasks: tasks.parse()?, seed: seed.parse()? };
+    let config = Config::from_env()?.progress(Progress::Off).commands(Commands::new());
+    Ok(armature::run(&config, |session| traces.rank(session, mortal))?)
+}
+
+impl Traces {
+    fn rank(&self, session: &Session, mortal: Mortal) -> Result<(), BoxError> {
+        self.scene.enter(session.rank())?;
+        let (parents, times) = (mortal.parents(), mortal.times());
+        let expected: u64 = numbers(&parents).iter().sum();
+        let come = self.scene.path(&format!("come-{}", session.rank()));
+        let has_come = Once::new();
+        let number = |inputs: &mut Inputs<'_>, cx: &Context| {
+            let task = cx.number() as usize;
+            self.note_begun(task)?;
+            has_come.call_once(|| {
+                // Who looks for it sees it when the next rank is asked for at the latest.
+                let _ = fs::write(&come, "");
+            });
+            thread::sleep(times[task]);
+            let read = self.read(inputs)?;
+            let number = number(task, read.into_iter());
+            self.leave(task, number)?;
+            Ok(number)
+        };
+        let total = |inputs: &mut Inputs<'_>, _: &Context| Ok(self.read(inputs)?.into_iter().sum::<u64>());
+        let description = mortal.describe()?;
+        let fingerprint = format!("{mortal:?}");
+        let mut workflow = Workflow::new(description).closure("number", number).closure(TOTAL, total);
+        workflow = workflow.directory(self.scene.folder()).journal(self.scene.path(JOURNAL), fingerprint);
+        if session.is_root() {
+            self.scene.start()?;
+        }
+        let start = Instant::now();
+        let Some((mut results, summary)) = workflow.collect(session)? else { return Ok(()) };
+        let seconds = start.elapsed().as_secs_f64();
+        let got: u64 = results.take(TOTAL)?;
+        if got != expected {
+            return Err(format!("the numbers of all tasks add up to {got}, expected {expected}").into());
+        }
+        let is_known = |&task: &usize| summary.done[task] && summary.measured[task].is_none();
+        let known = (0..summary.done.len()).filter(is_known).map(|task| format!("{task}\n"));
+        fs::write(self.scene.path(KNOWN), known.collect::<String>())?;
+        let (again, lost, known) = (summary.again, summary.lost.len(), summary.known);
+        println!("result seconds {seconds} again {again} lost {lost} known {known}");
+        Ok(())
+    }
+
+    /// The numbers of the tasks that a task depends on: what closures give has to be what they have left on disk.
+    fn read(&self, inputs: &mut Inputs<'_>) -> Outcome<Vec<u64>> {
+        let names: Vec<String> = inputs.names().map(String::from).collect();
+        let number = |name: &String| {
+            let parent: usize = name.parse()?;
+            let number = self.effect(parent)?;
+            if !is_command(parent) && inputs.take::<u64>(name)? != number {
+                return Err(format!("task {parent} has given another number than it has left").into());
+            }
+            Ok(number)
+        };
+        names.iter().map(number).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn commands_and_closures_leave_the_same_effects() {
+        let folder = tempfile::tempdir().unwrap();
+        let traces = Traces { scene: Scene::at(folder.path().join("run")) };
+        traces.clear().unwrap();
+        let mortal = Mortal { tasks: 12, seed: 3 };
+        let (parents, numbers) = (mortal.parents(), numbers(&mortal.parents()));
+        for (task, parents) in parents.iter().enumerate() {
+            if is_command(task) {
+                let line = script(task, parents, Duration::from_millis(1));
+                for _ in 0..2 {
+                    let mut shell = Command::new("/bin/sh");
+                    shell.arg("-c").arg(&line).current_dir(traces.scene.folder()).process_group(0);
+                    assert!(shell.status().unwrap().success(), "{line}");
+                }
+            } else {
+                traces.note_begun(task).unwrap();
+                traces.leave(task, numbers[task]).unwrap();
+                traces.leave(task, numbers[task]).unwrap();
+                assert!(traces.leave(task, 0).is_err());
+            }
+        }
+        traces.check(mortal).unwrap();
+        assert_eq!(traces.begun().unwrap(), (0..12).map(|task| (task, 1 + task % 2)).collect());
+        fs::write(traces.scene.path("effects/3"), "1").unwrap();
+        assert!(traces.check(mortal).unwrap_err().to_string().starts_with("task 3 has left 1"));
+        fs::remove_file(traces.scene.path("effects/3")).unwrap();
+        assert!(traces.check(mortal).is_err());
+    }
+
+    #[test]
+    fn the_records_of_a_journal_are_read_while_it_grows() {
+        let folder = tempfile::tempdir().unwrap();
+        let traces = Traces { scene: Scene::at(folder.path()) };
+        assert!(traces.journalled().is_empty());
+        let identity = armature::journal::Identity::new("mortal", "1", b"a fingerprint".to_vec());
+        let path = traces.scene.path(JOURNAL);
+        let (mut journal, _) = armature::journal::Journal::open(&path, &identity, |_, _| Ok(())).unwrap();
+        for task in [7, 2] {
+            journal.append(Duration::ZERO, task, &[1, 2, 3]).unwrap();
+        }
+        journal.close().unwrap();
+        assert_eq!(traces.journalled(), [2, 7].into());
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        assert_eq!(traces.journalled(), [7].into());
+    }
+}

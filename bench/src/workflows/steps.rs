@@ -1,0 +1,235 @@
+//! A workflow of commands, written down for each of the programs that run it: one line for a shell a task, the same for all.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use armature_planner::workflow::Workflow;
+
+use crate::Outcome;
+
+/// The tasks, each after those that it depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steps {
+    steps: Vec<Step>,
+}
+
+/// One task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Step {
+    /// Letters, digits, `_`, and a letter first, so that every program takes it.
+    name: String,
+    /// What a shell runs.
+    line: String,
+    inputs: Vec<String>,
+    outputs: Vec<String>,
+    parents: Vec<usize>,
+}
+
+/// The file names of the workflow for each program.
+pub const DAG: &str = "steps.dag";
+/// Of Makeflow.
+pub const MAKEFLOW: &str = "steps.makeflow";
+/// Of Snakemake.
+pub const SNAKEMAKE: &str = "Snakefile";
+/// Of the script for Dask: a line a task, its name and those of its parents.
+pub const LIST: &str = "steps.list";
+/// Of make.
+pub const MAKE: &str = "steps.make";
+/// The folder of the tasks' lines.
+const LINES: &str = "lines";
+
+impl Steps {
+    /// Tasks that depend on one another as those of a workflow do. Each reads what its parents have written, counts to `count` times its
+    /// part of the mean work, and writes a line.
+    pub fn that_count(workflow: &Workflow, count: f64) -> Self {
+        let order = workflow.topological_order();
+        let mean = order.iter().map(|&task| workflow.work(task)).sum::<f64>() / order.len() as f64;
+        let mut places = BTreeMap::new();
+        let mut steps: Vec<Step> = Vec::new();
+        for (place, &task) in order.iter().enumerate() {
+            places.insert(task, place);
+            let parents: Vec<usize> = workflow.inputs(task).map(|edge| places[&edge.from]).collect();
+            let inputs: Vec<String> =
+                parents.iter().map(|&parent| steps[parent].outputs[0].clone()).collect();
+            let (name, output) = (format!("t{place}"), format!("t{place}.out"));
+            let count = (count * workflow.work(task) / mean).round();
+            let line = format!(
+                "cat /dev/null {} > {output} && awk 'BEGIN {{ for (i = 0; i < {count}; i++) x += i; print x }}' >> {output}",
+                inputs.join(" ")
+            );
+            steps.push(Step { name, line, inputs, outputs: vec![output], parents });
+        }
+        Steps { steps }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// Writes the workflow for all programs into a folder.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write(&self, folder: &Path) -> Outcome {
+        fs::create_dir_all(folder.join(LINES))?;
+        for step in &self.steps {
+            fs::write(folder.join(LINES).join(&step.name), &step.line)?;
+        }
+        for (name, text) in [
+            (DAG, self.dag()),
+            (MAKEFLOW, self.makeflow()),
+            (MAKE, self.make()),
+            (SNAKEMAKE, self.snakemake()),
+            (LIST, self.list()),
+        ] {
+            fs::write(folder.join(name), text)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what tasks have written, and what those that ran them have noted.
+    pub fn forget(&self, folder: &Path) {
+        // They are not there before the first run.
+        for output in self.outputs(folder) {
+            let _ = fs::remove_file(output);
+        }
+        let _ = fs::remove_file(folder.join(format!("{MAKEFLOW}.makeflowlog")));
+        for notes in [format!("{DAG}.outputs"), ".snakemake".into()] {
+            let _ = fs::remove_dir_all(folder.join(notes));
+        }
+    }
+
+    /// Checks that all that tasks write is there.
+    ///
+    /// # Errors
+    /// The first file that is not.
+    pub fn check(&self, folder: &Path) -> Outcome {
+        match self.outputs(folder).find(|output| !output.is_file()) {
+            None => Ok(()),
+            Some(output) => Err(format!("{} was not written", output.display()).into()),
+        }
+    }
+
+    fn outputs(&self, folder: &Path) -> impl Iterator<Item = PathBuf> {
+        self.steps.iter().flat_map(|step| &step.outputs).map(|output| folder.join(output))
+    }
+
+    fn name(&self, place: usize) -> &str {
+        &self.steps[place].name
+    }
+
+    fn dag(&self) -> String {
+        let mut text = String::new();
+        for Step { name, .. } in &self.steps {
+            let _ = writeln!(text, "TASK {name} sh {LINES}/{name}");
+        }
+        for step in &self.steps {
+            for &parent in &step.parents {
+                let _ = writeln!(text, "EDGE {} {}", self.name(parent), step.name);
+            }
+        }
+        text
+    }
+
+    fn makeflow(&self) -> String {
+        let mut text = String::new();
+        for Step { name, inputs, outputs, .. } in &self.steps {
+            let _ = writeln!(text, "{}: {}\n\tsh {LINES}/{name}\n", outputs.join(" "), inputs.join(" "));
+        }
+        text
+    }
+
+    fn make(&self) -> String {
+        let mut text = format!("all: {}\n", self.all().join(" "));
+        for Step { name, inputs, outputs, .. } in &self.steps {
+            // Files that one run of the task writes, not one run each.
+            let colon = if outputs.len() > 1 { " &:" } else { ":" };
+            let (inputs, outputs) = (inputs.join(" "), outputs.join(" "));
+            let _ = writeln!(text, "{outputs}{colon} {inputs}\n\t@sh {LINES}/{name}");
+        }
+        text
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.steps.iter().flat_map(|step| step.outputs.clone()).collect()
+    }
+
+    fn snakemake(&self) -> String {
+        let quoted = |files: &[String]| format!("{files:?}").trim_matches(['[', ']']).to_string();
+        let all = self.all();
+        let mut text = format!("rule all:\n    input: {}\n", quoted(&all));
+        for Step { name, inputs, outputs, .. } in &self.steps {
+            let (inputs, outputs) = (quoted(inputs), quoted(outputs));
+            let _ = write!(text, "rule {name}:\n    input: {inputs}\n    output: {outputs}\n");
+            let _ = writeln!(text, "    shell: \"sh {LINES}/{name}\"");
+        }
+        text
+    }
+
+    fn list(&self) -> String {
+        let mut text = String::new();
+        for step in &self.steps {
+            let parents = step.parents.iter().map(|&parent| self.name(parent));
+            let words: Vec<&str> = std::iter::once(step.name.as_str()).chain(parents).collect();
+            let _ = writeln!(text, "{}", words.join(" "));
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use armature_planner::workflow::generate::Family;
+    use armature_workflow_files::read;
+
+    use super::*;
+
+    #[test]
+    fn every_program_gets_the_same_graph() {
+        let mut builder = Workflow::builder();
+        // The second depends on the last.
+        for (name, work) in [("a", 1.0), ("b", 3.0), ("c", 2.0)] {
+            builder.task(name, work, 0);
+        }
+        for (from, to) in [(0, 2), (2, 1), (0, 1)] {
+            builder.edge(from, to, 0);
+        }
+        let steps = Steps::that_count(&builder.build().unwrap(), 10.0);
+        assert_eq!(steps.list(), "t0\nt1 t0\nt2 t0 t1\n");
+        let dag = read("a.dag", steps.dag().as_bytes()).unwrap();
+        let edges: Vec<(usize, usize)> = dag.edges().iter().map(|edge| (edge.from, edge.to)).collect();
+        assert_eq!(edges, [(0, 1), (0, 2), (1, 2)]);
+        assert!(steps.makeflow().contains("t2.out: t0.out t1.out\n\tsh lines/t2\n"));
+        assert!(steps.snakemake().contains(
+            "rule t2:\n    input: \"t0.out\", \"t1.out\"\n    output: \"t2.out\"\n    shell: \"sh lines/t2\"\n"
+        ));
+        assert!(steps.make().ends_with("t2.out: t0.out t1.out\n\t@sh lines/t2\n"));
+        assert!(steps.steps[2].line.contains("i < 15;"));
+    }
+
+    #[test]
+    fn tasks_that_count_write_their_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let steps = Steps::that_count(&Family::Blast.build(20, 1).unwrap(), 3.0);
+        steps.write(folder.path()).unwrap();
+        assert!(steps.check(folder.path()).is_err());
+        for Step { name, .. } in &steps.steps {
+            let mut shell = Command::new("sh");
+            let status = shell.arg(format!("{LINES}/{name}")).current_dir(folder.path()).status();
+            assert!(status.unwrap().success(), "{name}");
+        }
+        steps.check(folder.path()).unwrap();
+        steps.forget(folder.path());
+        assert!(steps.check(folder.path()).is_err());
+    }
+}
