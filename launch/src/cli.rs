@@ -162,6 +162,9 @@ struct Explain {
     /// Show every event: also decisions to leave the mapping as it is, and the measurements that they stand on
     #[arg(long)]
     all: bool,
+    /// Show what has become of this task of a workflow, and what it waited for: inputs, memory, a limit, other tasks
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    task: Option<String>,
 }
 
 /// Reads the arguments of this process and does what they say.
@@ -171,7 +174,7 @@ pub fn main() -> ExitCode {
     }
     let result = match Cli::parse().command {
         Action::Run(run) => start(run.launch, run.command),
-        Action::Explain(Explain { directory, all }) => tell(&directory, all),
+        Action::Explain(Explain { directory, all, task }) => tell(&directory, all, task.as_deref()),
         Action::Report(asked) => report::report(&asked).and_then(|text| print(&text)),
         Action::Trace(asked) => report::trace(&asked).and_then(|text| print(&text)),
         Action::Events(asked) => report::events(&asked).and_then(|text| print(&text)),
@@ -190,9 +193,15 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn tell(directory: &Path, all: bool) -> Result<u8, LaunchError> {
+fn tell(directory: &Path, all: bool, task: Option<&str>) -> Result<u8, LaunchError> {
     let log = armature::observe::read(directory).map_err(LaunchError::Events)?;
-    print(&explain::explain(&log, all))
+    match task {
+        None => print(&explain::explain(&log, all)),
+        Some(name) => {
+            let no_task = || LaunchError::NoTask { name: name.to_string(), file: directory.to_path_buf() };
+            print(&explain::explain_task(&log, name).ok_or_else(no_task)?)
+        }
+    }
 }
 
 /// Writes `text` to standard output.

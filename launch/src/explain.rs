@@ -29,13 +29,22 @@ pub fn explain(log: &Log, all: bool) -> String {
     text
 }
 
+/// What has become of a workflow's task: what it waited for, where it ran and how it ended, and where what it gave went. `None` if the
+/// log has nothing of it.
+pub fn explain_task(log: &Log, task: &str) -> Option<String> {
+    let mut text = String::new();
+    let of_task = log.records.iter().filter(|record| record.event.task() == Some(task));
+    of_task.for_each(|record| sentence(&mut text, record));
+    (!text.is_empty()).then_some(text)
+}
+
 /// One run.
 fn run(text: &mut String, records: &[Record], all: bool) {
     let (mut kept, mut left_out) = (0, 0);
     for record in records {
         match record.event {
             Event::Decision { acted, .. } => *if acted || all { &mut kept } else { &mut left_out } += 1,
-            Event::Chunks { .. } | Event::Lost { .. } => kept += 1,
+            Event::Chunks { .. } | Event::Lost { .. } | Event::Planned(_) => kept += 1,
             _ => {}
         }
         // What ranks did with their time is for pictures.
@@ -67,6 +76,9 @@ fn is_essential(event: &Event) -> bool {
         Event::TakeOver { .. } => false,
         Event::Measured { .. } | Event::Link { .. } => false,
         Event::Prepare { .. } | Event::Ready { .. } => false,
+        Event::TaskEnded(ended) => ended.failure.is_some(),
+        Event::TaskHeld(_) | Event::TaskBegan(_) => false,
+        Event::ValueCame(_) | Event::ValueSpilled(_) | Event::ValueLoaded(_) => false,
         _ => true,
     }
 }

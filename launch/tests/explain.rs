@@ -109,3 +109,41 @@ fn a_rank_that_was_killed_is_noted_and_a_foreign_line_refused() {
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(error.starts_with("armature: ") && error.contains("rank-2.jsonl, line 1: "), "{error}");
 }
+
+#[test]
+fn a_task_of_a_workflow_is_told_with_what_it_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let events = [
+        r#"{"kind":"workflow_start","name":"small","ranks":2,"tasks":2,"known":0}"#,
+        r#"{"kind":"planned","by":"HEFTM-BL","ends_s":4.0,"seconds":0.01,"reason":"the run begins","kept":false}"#,
+        r#"{"kind":"task_held","task":"sort","limit":"db"}"#,
+        r#"{"kind":"task_began","task":"sort","attempt":0,"waits":[{"for":"input","of":"split","seconds":1.5},
+            {"for":"memory","seconds":0.25}]}"#,
+        r#"{"kind":"task_ended","task":"sort","seconds":2.0,"bytes":4096}"#,
+        r#"{"kind":"task_ended","task":"split","seconds":2.0,"bytes":0,"failure":"torn"}"#,
+        r#"{"kind":"workflow_end","tasks":1,"failed":1,"seconds":4.5}"#,
+    ];
+    let line = |(at, event): (usize, &&str)| {
+        format!("{{\"at\":{at}.5,\"rank\":0,\"run\":0,\"event\":{}}}\n", event.replace('\n', ""))
+    };
+    fs::write(dir.path().join("rank-0.jsonl"), events.iter().enumerate().map(line).collect::<String>())
+        .unwrap();
+    let plain = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = plain(told(&["--task", "sort"], dir.path()));
+    assert!(text.contains("Task \"sort\" has to wait for the limit \"db\"."), "{text}");
+    assert!(
+        text.contains("it has waited 1.500 s for what \"split\" gives, 250.000 ms for memory."),
+        "{text}"
+    );
+    assert!(text.contains("is done after 2.000 s") && !text.contains("torn"), "{text}");
+    // Without a task those are told that failed, and what was planned.
+    let text = plain(told(&[], dir.path()));
+    assert!(
+        text.contains("asked because the run begins") && text.contains("has failed after 2.000 s: torn"),
+        "{text}"
+    );
+    assert!(!text.contains("\"sort\"") && !text.contains("The log has no end"), "{text}");
+    let output = explain(&["--task", "other"], dir.path());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no task \"other\""));
+}

@@ -69,13 +69,7 @@ impl Cluster {
                 processors.len()
             )));
         }
-        for (p, Processor { name, speed, .. }) in processors.iter().enumerate() {
-            if !range::is_positive(*speed) {
-                return Err(invalid(format!(
-                    "the speed of processor {p} ({name:?}) must be {POSITIVE}, but is {speed}"
-                )));
-            }
-        }
+        check_speeds(&processors)?;
         check_bandwidth(bandwidth)?;
         Ok(Cluster { processors, bandwidth, links: Vec::new() })
     }
@@ -118,6 +112,18 @@ impl Cluster {
         self
     }
 
+    /// The same processors with another speed each, by number; one that has none keeps the speed that it had.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Platform`] if a speed is not from 1e-60 to 1e60.
+    pub fn with_speeds(mut self, speeds: &[f64]) -> Result<Self> {
+        for (processor, &speed) in self.processors.iter_mut().zip(speeds) {
+            processor.speed = speed;
+        }
+        check_speeds(&self.processors)?;
+        Ok(self)
+    }
+
     /// Number of processors.
     #[allow(clippy::len_without_is_empty, reason = "there is always a processor")]
     pub fn len(&self) -> usize {
@@ -157,6 +163,17 @@ impl Cluster {
     }
 }
 
+fn check_speeds(processors: &[Processor]) -> Result<()> {
+    for (p, Processor { name, speed, .. }) in processors.iter().enumerate() {
+        if !range::is_positive(*speed) {
+            return Err(invalid(format!(
+                "the speed of processor {p} ({name:?}) must be {POSITIVE}, but is {speed}"
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn check_bandwidth(bandwidth: f64) -> Result<()> {
     if range::is_positive(bandwidth) || bandwidth == f64::INFINITY {
         return Ok(());
@@ -186,7 +203,10 @@ mod tests {
         let two = Cluster::new(vec![Processor::new("a", 1.0, 1); 2], f64::INFINITY).unwrap();
         assert!(message(two.clone().with_link(0, 2, 1.0)).contains("0→2"));
         assert!(message(two.clone().with_link(1, 1, 1.0)).contains("1→1"));
-        assert!(message(two.with_link(0, 1, 0.0)).contains("bandwidth"));
+        assert!(message(two.clone().with_link(0, 1, 0.0)).contains("bandwidth"));
+        assert!(message(two.clone().with_speeds(&[2.0, 0.0])).contains("speed of processor 1"));
+        let speeds = two.with_speeds(&[2.0]).unwrap();
+        assert_eq!([0, 1].map(|p| speeds.processors()[p].speed), [2.0, 1.0]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The graph of tasks.
 
+mod measured;
+
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
@@ -109,7 +111,7 @@ impl WorkflowBuilder {
             names,
             works,
             memories,
-            sizes: sizes(count, &edges),
+            sizes: sizes_of(count, &edges),
             edges,
             first_output,
             inputs,
@@ -126,22 +128,6 @@ impl Workflow {
     /// A workflow to which tasks and edges are added.
     pub fn builder() -> WorkflowBuilder {
         WorkflowBuilder::default()
-    }
-
-    /// The same workflow with other work and memory of some tasks (task, work, memory), as they were measured.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Workflow`] if there is no such task, or for the numbers that [`build`](WorkflowBuilder::build) refuses.
-    pub fn with_measured(mut self, measured: impl IntoIterator<Item = (usize, f64, u64)>) -> Result<Self> {
-        for (task, work, memory) in measured {
-            if task >= self.len() {
-                return Err(invalid(format!("there is no task {task}, but {}, numbered from 0", self.len())));
-            }
-            (self.works[task], self.memories[task]) = (work, memory);
-        }
-        check_tasks(&self.names, &self.works)?;
-        check_total(&self.memories, &self.edges)?;
-        Ok(self)
     }
 
     /// The same workflow where what a task writes is one value, as large as the largest of its files, for all that read it. It is sent
@@ -176,7 +162,7 @@ impl Workflow {
             self.edges[files].iter_mut().for_each(|edge| edge.size = largest);
         }
         check_total(&self.memories, &self.edges)?;
-        self.sizes = sizes(self.len(), &self.edges);
+        self.sizes = sizes_of(self.len(), &self.edges);
         self.has_one_value_a_task = true;
         Ok(self)
     }
@@ -263,7 +249,7 @@ impl Workflow {
 }
 
 /// Size of all that each task reads, and of all that it writes.
-fn sizes(tasks: usize, edges: &[Edge]) -> Vec<(u64, u64)> {
+fn sizes_of(tasks: usize, edges: &[Edge]) -> Vec<(u64, u64)> {
     let mut sizes = vec![(0, 0); tasks];
     for edge in edges {
         sizes[edge.to].0 += edge.size;

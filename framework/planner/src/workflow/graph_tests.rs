@@ -80,3 +80,22 @@ fn edges_are_found_from_both_ends() {
     assert_eq!(workflow.requirement(1, TaskMemory::Additive), 1 + 3 + 5);
     assert_eq!(workflow.requirement(1, TaskMemory::IncludesIo), 5);
 }
+
+#[test]
+fn measured_sizes_are_those_of_all_files_of_a_task() {
+    let mut builder = Workflow::builder();
+    for name in ["a", "b", "c"] {
+        builder.task(name, 1.0, 1);
+    }
+    for (from, to, size) in [(0, 1, 5), (0, 2, 7), (1, 2, 3)] {
+        builder.edge(from, to, size);
+    }
+    let workflow = builder.build().unwrap();
+    let measured = workflow.clone().with_output_sizes([(0, 10)]).unwrap();
+    assert_eq!([0, 1, 2].map(|task| measured.output_size(task)), [20, 3, 0]);
+    assert_eq!([0, 1, 2].map(|task| measured.input_size(task)), [0, 10, 13]);
+    for (measured, message) in [((3, 1), "no task 3"), ((1, u64::MAX), "larger unit")] {
+        let error = workflow.clone().with_output_sizes([measured]).unwrap_err();
+        assert!(error.message().contains(message), "{error}");
+    }
+}

@@ -54,6 +54,16 @@ pub(crate) struct Probed {
     pub(crate) shares: Vec<f64>,
 }
 
+impl Probed {
+    /// How fast the ranks are with the part of their cores that they have, relative to the fastest.
+    pub(crate) fn speeds(&self) -> Vec<f64> {
+        let both = self.platform.speeds().iter().zip(&self.shares);
+        let speeds: Vec<f64> = both.map(|(speed, share)| speed * share).collect();
+        let fastest = speeds.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+        speeds.into_iter().map(|speed| speed / fastest).collect()
+    }
+}
+
 /// Rank 0's questions, one after the other, while nothing is in flight.
 #[derive(Debug)]
 pub(crate) struct Probe {
@@ -235,7 +245,8 @@ mod tests {
         let (near, far) = (probed.platform.link(0, 1), probed.platform.link(0, 2));
         assert!((near.setup - 0.001).abs() < 1e-9 && (far.setup - 0.01).abs() < 1e-9, "{near:?} {far:?}");
         assert!((near.bandwidth / far.bandwidth - 10.0).abs() < 1e-6, "{near:?} {far:?}");
-        assert_eq!((probed.platform.speeds(), probed.shares), (&[1.0, 2.0, 4.0][..], vec![0.75; 3]));
+        assert_eq!((probed.platform.speeds(), &probed.shares[..]), (&[1.0, 2.0, 4.0][..], &[0.75; 3][..]));
+        assert_eq!(probed.speeds(), [0.25, 0.5, 1.0]);
     }
 
     #[test]

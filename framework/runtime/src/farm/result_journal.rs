@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 
 use super::death_notes::{self, DeathNote, DeathNotes, Tried};
 use super::outcome::FailedTask;
@@ -15,7 +15,7 @@ use crate::comm::Part;
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 use crate::persist::journal::{Identity, Journal};
-use crate::wire::{self, Codec, Item};
+use crate::wire::{self, Codec, Item, packed};
 
 /// A farm's journal, and what it held when it was opened.
 ///
@@ -189,12 +189,7 @@ impl ResultJournal {
         let record = if self.kind == Kind::Exploration { self.next } else { self.records.start + task };
         let (mut head, mut parts) = (Vec::new(), Vec::new());
         user_code::call(|| codec.encode(vec![result], &mut head, &mut parts))?;
-        // Lengths of the head and of all parts but the last, which ends where the record does.
-        let mut lengths = (parts.len() as u32).to_le_bytes().to_vec();
-        lengths.extend_from_slice(&(head.len() as u64).to_le_bytes());
-        for part in &parts {
-            lengths.extend_from_slice(&(part.len() as u64).to_le_bytes());
-        }
+        let lengths = packed::lengths(&head, &parts);
         let mut pieces = vec![&lengths[..], &head[..]];
         pieces.extend(parts.iter().map(Part::bytes));
         self.journal.append_parts(self.clock.now(), record, &pieces)?;
@@ -204,28 +199,12 @@ impl ResultJournal {
             .ok_or_else(|| strange(task, self.journal.path()))
     }
 
-    fn unpack<O: Item>(
-        &self,
-        task: u64,
-        mut payload: Bytes,
-        codec: &Codec<O>,
-    ) -> Result<Result<O, FailedTask>> {
+    fn unpack<O: Item>(&self, task: u64, payload: Bytes, codec: &Codec<O>) -> Result<Result<O, FailedTask>> {
         let strange = || strange(task, self.journal.path());
         if payload.starts_with(&FAILED.to_le_bytes()) {
             return wire::from_bytes(&payload[4..]).map(Err);
         }
-        let count = payload.try_get_u32_le().map_err(|_| strange())?;
-        let mut length = || payload.try_get_u64_le().map_err(|_| strange());
-        let head_length = length()?;
-        let lengths = (0..count).map(|_| length()).collect::<Result<Vec<u64>>>()?;
-        let mut cut = |length: u64| {
-            let length = usize::try_from(length).ok().filter(|&l| l <= payload.len()).ok_or_else(strange)?;
-            Ok::<Bytes, Error>(payload.split_to(length))
-        };
-        let head = cut(head_length)?;
-        let parts: Result<Vec<Part>> =
-            lengths.into_iter().map(|length| cut(length).map(Part::from)).collect();
-        let parts = parts?;
+        let (head, parts) = packed::unpack(payload).ok_or_else(strange)?;
         let mut results = user_code::call(|| codec.decode(head, parts, 1)).map_err(|e| {
             let text =
                 format!("{}: result {task} cannot be read: {}", self.journal.path().display(), e.message());

@@ -1,10 +1,15 @@
 //! What can happen in a run that somebody may want to know of afterwards.
 
+use armature_planner::SharedCores;
 use serde::{Deserialize, Serialize};
 
 use super::activity::{Activity, RankStart, Traffic, Work};
 use super::figure;
 use super::subject::{Input, Subject};
+use super::task_events::{
+    Planned, TaskBegan, TaskEnded, TaskHeld, ValueCame, ValueOnDisk, WorkflowEnd, WorkflowStart,
+};
+use crate::balance::probe::Probed;
 
 /// Something that happened in a run. Its `Display` is one sentence in plain words.
 ///
@@ -291,6 +296,24 @@ pub enum Event {
         /// Why, as the end of a sentence.
         reason: String,
     },
+    /// A workflow's run begins.
+    WorkflowStart(WorkflowStart),
+    /// The planner was asked which rank is to run which of a workflow's tasks.
+    Planned(Planned),
+    /// A task of a workflow has to wait for a limit.
+    TaskHeld(TaskHeld),
+    /// The rank that writes this has begun a task of a workflow.
+    TaskBegan(TaskBegan),
+    /// A try of a workflow's task has ended on the rank that writes this.
+    TaskEnded(TaskEnded),
+    /// What a task gives has come to the rank that writes this.
+    ValueCame(ValueCame),
+    /// The rank that writes this has written what a task gives to disk, because memory was short.
+    ValueSpilled(ValueOnDisk),
+    /// The rank that writes this has read it from there.
+    ValueLoaded(ValueOnDisk),
+    /// A run of a workflow ended.
+    WorkflowEnd(WorkflowEnd),
     /// What came of a change, after it has been in force for a while.
     Outcome {
         /// What was changed.
@@ -332,9 +355,33 @@ pub enum Event {
 }
 
 impl Event {
+    /// What was probed, where `sharing` are groups of ranks that share cores.
+    pub(crate) fn of_probe(probed: &Probed, sharing: &[SharedCores]) -> Self {
+        let links = || (1..probed.platform.processors()).map(|rank| probed.platform.link(0, rank));
+        Event::Probe {
+            speeds: probed.speeds(),
+            slowest_link: links().map(|link| link.bandwidth).reduce(f64::min),
+            longest_delay: links().map(|link| link.setup).reduce(f64::max),
+            sharing: sharing.iter().map(|group| (group.processors.clone(), group.cores)).collect(),
+        }
+    }
+
+    /// The task of a workflow that it is about, if it is.
+    pub fn task(&self) -> Option<&str> {
+        match self {
+            Event::TaskHeld(TaskHeld { task, .. })
+            | Event::TaskBegan(TaskBegan { task, .. })
+            | Event::TaskEnded(TaskEnded { task, .. })
+            | Event::ValueCame(ValueCame { task, .. })
+            | Event::ValueSpilled(ValueOnDisk { task, .. })
+            | Event::ValueLoaded(ValueOnDisk { task, .. }) => Some(task),
+            _ => None,
+        }
+    }
+
     /// Whether it is the last of a run that ended as it should.
     pub fn is_end(&self) -> bool {
-        matches!(self, Event::Finish { .. } | Event::LoopEnd { .. })
+        matches!(self, Event::Finish { .. } | Event::LoopEnd { .. } | Event::WorkflowEnd(_))
     }
 
     /// Whether it tells what a rank did with its time.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::observe::activity::{Activity, Longest, RankStart, SCHEMA, Traffic, Work};
+use crate::observe::{TaskWait, WaitedFor};
 
 /// One of each.
 pub(in super::super) fn samples() -> Vec<Event> {
@@ -118,6 +119,73 @@ pub(in super::super) fn samples() -> Vec<Event> {
         Event::Grain { block: 12, reason: "blocks of 12 are the fastest of four".to_string() },
         Event::Split { sub_masters: vec![1, 6], workers: 8, reason: "as many as were asked for".to_string() },
     ]
+    .into_iter()
+    .chain(of_a_workflow())
+    .collect()
+}
+
+/// One of each that happens in a workflow.
+fn of_a_workflow() -> Vec<Event> {
+    let task = || "sort".to_string();
+    let wait =
+        |waited_for, of: Option<&str>, seconds| TaskWait { waited_for, of: of.map(str::to_string), seconds };
+    let waits = vec![
+        wait(WaitedFor::Input, Some("split"), 1.5),
+        wait(WaitedFor::Transfer, None, 0.25),
+        wait(WaitedFor::Core, None, 2.5e-3),
+        wait(WaitedFor::Memory, None, 0.125),
+    ];
+    let (by, reason) = (Some("HEFTM-MM".to_string()), "rank 1 is lost".to_string());
+    let failure = Some("torn".to_string());
+    vec![
+        Event::WorkflowStart(WorkflowStart { name: "small".to_string(), ranks: 2, tasks: 11, known: 3 }),
+        Event::Planned(Planned {
+            by,
+            ends_s: Some(12.5),
+            seconds: 0.25,
+            reason: reason.clone(),
+            kept: false,
+        }),
+        Event::Planned(Planned { by: None, ends_s: None, seconds: 0.25, reason, kept: false }),
+        Event::TaskHeld(TaskHeld { task: task(), limit: "db".to_string() }),
+        Event::TaskBegan(TaskBegan { task: task(), attempt: 1, waits }),
+        Event::TaskBegan(TaskBegan { task: task(), attempt: 0, waits: Vec::new() }),
+        Event::TaskEnded(TaskEnded {
+            task: task(),
+            seconds: 2.0,
+            bytes: 4096,
+            peak_memory: Some(1 << 20),
+            failure: None,
+        }),
+        Event::TaskEnded(TaskEnded { task: task(), seconds: 2.0, bytes: 0, peak_memory: None, failure }),
+        Event::ValueCame(ValueCame { task: task(), from: 1, bytes: 4096 }),
+        Event::ValueSpilled(ValueOnDisk { task: task(), bytes: 4096 }),
+        Event::ValueLoaded(ValueOnDisk { task: task(), bytes: 4096 }),
+        Event::WorkflowEnd(WorkflowEnd { tasks: 10, failed: 1, seconds: 12.0 }),
+    ]
+}
+
+#[test]
+fn what_a_task_waited_for_is_told_in_words() {
+    let texts: Vec<String> = of_a_workflow().iter().map(ToString::to_string).collect();
+    assert_eq!(texts[0], "Workflow small starts with 11 tasks on 2 ranks; 3 were done before.");
+    assert_eq!(
+        texts[1],
+        "The planner was asked because rank 1 is lost, and has worked for 250.000 ms: tasks are run by a plan of \
+         HEFTM-MM from now on, which ends in 12.500 s."
+    );
+    assert_eq!(
+        texts[4],
+        "Task \"sort\" begins once more; it has waited 1.500 s for what \"split\" gives, 250.000 ms for what it reads to be here, \
+         2.500 ms for other tasks of the rank, 125.000 ms for memory."
+    );
+    assert_eq!(texts[5], "Task \"sort\" begins.");
+    assert_eq!(texts[7], "Task \"sort\" has failed after 2.000 s: torn.");
+    assert!(
+        texts[9].starts_with("What task \"sort\" gives was written to disk, as memory is short: "),
+        "{}",
+        texts[9]
+    );
 }
 
 /// A decision about a farm's workers.

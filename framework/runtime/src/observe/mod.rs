@@ -24,6 +24,7 @@ mod recorder;
 mod sentence;
 mod subject;
 pub(crate) mod summary;
+mod task_events;
 pub mod words;
 
 pub use event::Event;
@@ -33,3 +34,7 @@ pub(crate) use progress::Display;
 pub use record::Record;
 pub(crate) use recorder::{Doing, Recorder, Tally};
 pub use subject::{Input, Subject};
+pub use task_events::{
+    Planned, TaskBegan, TaskEnded, TaskHeld, TaskWait, ValueCame, ValueOnDisk, WaitedFor, WorkflowEnd,
+    WorkflowStart,
+};

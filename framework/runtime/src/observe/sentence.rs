@@ -159,6 +159,15 @@ impl fmt::Display for Event {
             Event::Work(work) => work.fmt(f),
             Event::Traffic(traffic) => traffic.fmt(f),
             Event::RankEnd { seconds: s } => write!(f, "The rank has done its part, after {}.", seconds(*s)),
+            Event::WorkflowStart(event) => event.fmt(f),
+            Event::Planned(event) => event.fmt(f),
+            Event::TaskHeld(event) => event.fmt(f),
+            Event::TaskBegan(event) => event.fmt(f),
+            Event::TaskEnded(event) => event.fmt(f),
+            Event::ValueCame(event) => event.fmt(f),
+            Event::ValueSpilled(event) => event.told(f, true),
+            Event::ValueLoaded(event) => event.told(f, false),
+            Event::WorkflowEnd(event) => event.fmt(f),
             Event::Finish { items, seconds: s } => {
                 write!(f, "The run ends after {} and {}.", count(*items, "item"), seconds(*s))
             }

@@ -5,7 +5,6 @@ mod replanning;
 
 use std::time::Duration;
 
-use armature_planner::SharedCores;
 use armature_planner::pipeline::Mapping;
 
 use super::controller::Controller;
@@ -157,7 +156,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
     fn probed(&mut self, probed: Probed, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         self.phase = Phase::Streaming;
         let sharing = self.run_spec.sharing;
-        self.participant.log(at, || event_of(&probed, sharing));
+        self.participant.log(at, || Event::of_probe(&probed, sharing));
         self.performance_model.probed(probed);
         self.begin(self.mapping.clone(), Remap::first(), at, out)
     }
@@ -352,19 +351,6 @@ impl<'p> Protocol for Coordinator<'_, 'p> {
 
     fn is_held_up(&self) -> bool {
         self.participant.is_held_up()
-    }
-}
-
-/// The probed platform for the log of events.
-fn event_of(Probed { platform, shares }: &Probed, sharing: &[SharedCores]) -> Event {
-    let speeds: Vec<f64> = platform.speeds().iter().zip(shares).map(|(speed, share)| speed * share).collect();
-    let fastest = speeds.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
-    let links = || (1..platform.processors()).map(|rank| platform.link(0, rank));
-    Event::Probe {
-        speeds: speeds.iter().map(|s| s / fastest).collect(),
-        slowest_link: links().map(|l| l.bandwidth).reduce(f64::min),
-        longest_delay: links().map(|l| l.setup).reduce(f64::max),
-        sharing: sharing.iter().map(|group| (group.processors.clone(), group.cores)).collect(),
     }
 }
 

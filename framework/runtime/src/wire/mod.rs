@@ -25,6 +25,7 @@ mod id;
 mod item;
 mod memory;
 mod movable;
+pub(crate) mod packed;
 mod plain;
 mod reader;
 mod scalar;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::messages::{Content, Done, Failure, Order, Orders, Reason, Report};
 use super::summary::RankReport;
 use super::value::Value;
+use crate::balance::probe::Speed;
 use crate::golden::{Messages, RUN};
 use crate::wire::Codec;
 
@@ -30,10 +31,12 @@ fn messages_of_a_workflow_are_as_they_were() {
     let large = Value::encode(vec![1.5; 4_096], &Codec::of_type()).unwrap();
     keep("a large value", Content::Value(4, large));
     let failure = |reason| Failure { task: 5, attempt: 1, reason, message: "torn".into() };
-    let reasons = [Reason::Error, Reason::Panic, Reason::MemoryLimit, Reason::Memory, Reason::Death];
+    let memory = [Reason::MemoryLimit, Reason::Memory];
+    let reasons =
+        [&[Reason::Error, Reason::Panic], &memory[..], &[Reason::Death, Reason::TimeLimit]].concat();
     let report = Report {
         done: vec![Done { task: 300, attempt: 1, bytes: 70_000, took: 1_500, peak_memory: Some(300) }],
-        failed: reasons.map(failure).into(),
+        failed: reasons.into_iter().map(failure).collect(),
     };
     keep("a rank reports", Content::Report(report));
     let total = RankReport {
@@ -44,5 +47,8 @@ fn messages_of_a_workflow_are_as_they_were() {
         most_held: 70_001,
     };
     keep("a rank has done its part", Content::Final(total));
+    keep("a rank is to say how fast it is", Content::MeasureSpeed);
+    let speed = Speed { alone: 2e9, took: 0.01, lost: 0.001 };
+    keep("it is so fast", Content::Speed(speed));
     messages.check("workflow");
 }

@@ -1,9 +1,10 @@
 //! What is run, the same on every rank: the tasks with what they need, and who reads from whom.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use armature_planner::workflow::{TaskMemory, Workflow as Dag};
-use armature_workflow_files::{Description, Task};
+use armature_workflow_files::{Action, Description, Task};
 
 use super::commands::is_command;
 use crate::error::{Error, ErrorKind, Result};
@@ -18,8 +19,12 @@ pub(super) struct Graph {
     pub(super) dag: Dag,
     pub(super) task_memory: TaskMemory,
     tasks: Vec<Needs>,
+    /// The kinds of tasks, and by task the number of its kind.
+    pub(super) kinds: Vec<String>,
+    pub(super) kind_of: Vec<usize>,
     /// How much there is of each named limit.
     pub(super) limits: Vec<u64>,
+    pub(super) limit_names: Vec<String>,
 }
 
 /// What a task needs beside its inputs.
@@ -33,6 +38,8 @@ pub(super) struct Needs {
     /// Size of what it gives, as far as that is known beforehand. Files are not in memory.
     output: u64,
     pub(super) is_command: bool,
+    /// How long a try may take.
+    pub(super) time_limit: Option<Duration>,
 }
 
 impl Graph {
@@ -58,13 +65,18 @@ impl Graph {
                     false => dag.outputs(number).iter().map(|edge| edge.size).max().unwrap_or(0),
                 },
                 is_command: is_command(task),
+                time_limit: task.time_limit,
             }
         };
+        let (kinds, kind_of) = kinds(description.tasks());
         Ok(Graph {
+            kinds,
+            kind_of,
             name: description.name().to_string(),
             task_memory,
             tasks: description.tasks().iter().enumerate().map(needs).collect(),
             limits: description.limits().values().copied().collect(),
+            limit_names: description.limits().keys().cloned().collect(),
             dag,
         })
     }
@@ -111,6 +123,11 @@ impl Graph {
         &self.tasks[task]
     }
 
+    /// Size of what a task gives, as far as that is known beforehand.
+    pub(super) fn output(&self, task: usize) -> u64 {
+        self.tasks[task].output
+    }
+
     pub(super) fn parents(&self, task: usize) -> impl ExactSizeIterator<Item = usize> + '_ {
         self.dag.inputs(task).map(|edge| edge.from)
     }
@@ -136,4 +153,24 @@ impl Graph {
         let requirement = self.task_memory.requirement(memory, inputs, self.tasks[task].output);
         requirement.saturating_sub(inputs)
     }
+}
+
+/// The kinds of tasks, and by task the number of its kind: what its description says, or else what it runs.
+fn kinds(tasks: &[Task]) -> (Vec<String>, Vec<usize>) {
+    let (mut kinds, mut numbers) = (Vec::new(), BTreeMap::new());
+    let of = |task: &Task| {
+        let runs = match &task.action {
+            Action::Closure(name) => name.as_str(),
+            Action::Command { program, .. } => program.as_str(),
+            Action::Shell(line) => line.split_whitespace().next().unwrap_or(""),
+            Action::Nothing => "",
+        };
+        let kind = task.kind.as_deref().unwrap_or(runs).to_string();
+        *numbers.entry(kind).or_insert_with_key(|kind| {
+            kinds.push(kind.clone());
+            kinds.len() - 1
+        })
+    };
+    let kind_of = tasks.iter().map(of).collect();
+    (kinds, kind_of)
 }

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use armature_planner::random::Random;
-use armature_planner::workflow::TaskMemory;
+use armature_planner::workflow::{Cluster, Processor, Situation, TaskMemory, plan_rest};
 use armature_workflow_files::{Action, Description, Task};
 
 use super::graph::Graph;
-use super::master::Master;
+use super::master::{Change, Master};
 use super::messages::{Content, Done, Reason, Report};
+use super::planning::{AskAnew, Clusters};
 use super::value::Value;
 use super::worker::{Settings, Step, Worker};
 use crate::error::Result;
@@ -17,23 +19,25 @@ use crate::wire::Codec;
 
 /// What is the same in all that a test does.
 #[derive(Clone, Copy, Debug)]
-struct Setting {
-    seed: u64,
-    tasks: usize,
-    ranks: usize,
+pub(super) struct Setting {
+    pub(super) seed: u64,
+    pub(super) tasks: usize,
+    pub(super) ranks: usize,
     /// Whether ranks have only as much memory as the largest task needs.
-    is_tight: bool,
-    journals: bool,
+    pub(super) is_tight: bool,
+    pub(super) journals: bool,
     /// One try in this number fails.
-    failing: Option<usize>,
-    max_failures: usize,
+    pub(super) failing: Option<usize>,
+    pub(super) max_failures: usize,
     /// Ranks that die.
-    deaths: usize,
-    is_planned: bool,
-    limit: bool,
+    pub(super) deaths: usize,
+    pub(super) is_planned: bool,
+    /// Whether the plan is the planner's, and made anew.
+    pub(super) is_replanned: bool,
+    pub(super) limit: bool,
 }
 
-const SETTING: Setting = Setting {
+pub(super) const SETTING: Setting = Setting {
     seed: 0,
     tasks: 40,
     ranks: 3,
@@ -43,6 +47,7 @@ const SETTING: Setting = Setting {
     max_failures: 0,
     deaths: 0,
     is_planned: false,
+    is_replanned: false,
     limit: false,
 };
 
@@ -97,7 +102,7 @@ fn serial(graph: &Graph) -> Vec<Value> {
     values.into_iter().flatten().collect()
 }
 
-struct World {
+pub(super) struct World {
     setting: Setting,
     budget: u64,
     random: Random,
@@ -108,8 +113,13 @@ struct World {
     jobs: Vec<Option<Step>>,
     disks: Vec<BTreeMap<usize, Value>>,
     kept: BTreeMap<usize, Value>,
-    runs: Vec<u32>,
+    pub(super) runs: Vec<u32>,
     limit_used: Vec<(usize, u64)>,
+    now: Duration,
+    /// What the planner has in hand.
+    asked: Option<Box<AskAnew>>,
+    /// What has come of its answers.
+    pub(super) changes: Vec<Change>,
 }
 
 impl World {
@@ -125,6 +135,12 @@ impl World {
             let places: Vec<usize> = (0..setting.tasks).map(|_| below(&mut random, ranks)).collect();
             master.plan(&places, graph.dag.topological_order());
         }
+        if setting.is_replanned {
+            let clusters = clusters(ranks, budget);
+            let start = Situation::new(&graph.dag, &clusters.with_disk);
+            let plan = plan_rest(&graph.dag, &clusters.with_disk, &start, TaskMemory::Additive).unwrap();
+            master.has_planned(plan, clusters, Duration::from_micros(1), Duration::ZERO);
+        }
         World {
             workers: (0..ranks).map(|rank| Worker::new(rank, graph.clone(), settings)).collect(),
             wires: (0..ranks).map(|_| (0..ranks).map(|_| VecDeque::new()).collect()).collect(),
@@ -133,6 +149,9 @@ impl World {
             kept: BTreeMap::new(),
             runs: vec![0; setting.tasks],
             limit_used: Vec::new(),
+            now: Duration::ZERO,
+            asked: None,
+            changes: Vec::new(),
             setting,
             budget,
             random,
@@ -211,10 +230,12 @@ impl World {
                 assert_eq!(inputs.len(), self.graph.parents(task).len(), "all inputs are there");
                 let fails = self.setting.failing.is_some_and(|one_in| below(&mut self.random, one_in) == 0);
                 if fails {
-                    self.workers[rank].on_failed(task, Reason::Error, "no".into());
+                    self.workers[rank].on_failed(task, Reason::Error, "no".into(), Duration::ZERO);
                 } else {
                     self.runs[task] += 1;
-                    self.workers[rank].on_done(task, give(task, inputs), 1_000, None);
+                    // Some kinds of task take longer than others, and some ranks.
+                    let took = 1_000_000 * (1 + task as u64 % 3) * (1 + rank as u64);
+                    self.workers[rank].on_done(task, give(task, inputs), took, None);
                 }
             }
             Step::Spill(task, value) => {
@@ -243,7 +264,9 @@ impl World {
                 self.master.on_report(from, report)?;
                 self.flush(0, false)?;
             }
-            Content::End | Content::Final(_) => unreachable!("machines do not send it"),
+            Content::End | Content::Final(_) | Content::MeasureSpeed | Content::Speed(_) => {
+                unreachable!("machines do not send it")
+            }
         }
         self.flush(to, false)
     }
@@ -271,6 +294,20 @@ impl World {
         self.flush(0, false)
     }
 
+    /// The planner answers at some time after it has been asked, if it is.
+    fn plan_anew(&mut self) -> Result<()> {
+        self.now += Duration::from_millis(1);
+        match self.asked.take() {
+            None => self.asked = self.master.ask_anew(self.now).map(|(_, ask)| ask),
+            Some(ask) if below(&mut self.random, 10) > 0 => self.asked = Some(ask),
+            Some(ask) => {
+                let found = ask.answer(&self.graph.dag);
+                self.changes.push(self.master.on_planned_anew(found, Duration::from_micros(1), self.now));
+            }
+        }
+        self.flush(0, false)
+    }
+
     /// Plays until all is done.
     fn play(&mut self) -> Result<()> {
         self.master.begin();
@@ -284,6 +321,7 @@ impl World {
                 deaths.remove(at);
                 self.kill()?;
             }
+            self.plan_anew()?;
             let alive = self.alive();
             let mut steps = Vec::new();
             for &from in &alive {
@@ -319,7 +357,17 @@ impl World {
     }
 }
 
-fn play(setting: Setting) -> World {
+/// Ranks that are equal as far as is known.
+pub(super) fn clusters(ranks: usize, budget: u64) -> Clusters {
+    let memory = budget.min(i64::MAX as u64);
+    let cluster = |disk| {
+        let processor = Processor::new("rank", 1.0, memory).with_buffer(disk);
+        Cluster::new(vec![processor; ranks], 1e9).unwrap()
+    };
+    Clusters { in_memory: cluster(0), with_disk: cluster(i64::MAX as u64) }
+}
+
+pub(super) fn play(setting: Setting) -> World {
     let mut world = World::new(setting);
     world.play().unwrap_or_else(|error| panic!("{setting:?}: {error}"));
     world.check();

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::summary::RankReport;
 use super::value::Value;
+use crate::balance::probe::Speed;
 use crate::comm::Frame;
 use crate::comm::message::{Message, frame_header, tags};
 use crate::error::Result;
@@ -19,6 +20,8 @@ tags! {
         Value = 36,
         Report = 37,
         Final = 38,
+        MeasureSpeed = 39,
+        Speed = 40,
     }
 }
 
@@ -83,6 +86,8 @@ pub(super) enum Reason {
     Memory,
     /// Its rank has died.
     Death,
+    /// It has taken longer than it may.
+    TimeLimit,
 }
 
 /// A try that has failed.
@@ -118,6 +123,10 @@ pub(super) enum Content {
     Report(Report),
     /// To the master, after the end.
     Final(RankReport),
+    /// From the master, before anything else: the rank is to say how fast it is.
+    MeasureSpeed,
+    /// To the master: the answer.
+    Speed(Speed),
 }
 
 impl Content {
@@ -131,6 +140,8 @@ impl Content {
             Content::Value(task, value) => Ok(value.into_frame(run, task)),
             Content::Report(report) => encode(run, Tag::Report, &report),
             Content::Final(report) => encode(run, Tag::Final, &report),
+            Content::MeasureSpeed => encode(run, Tag::MeasureSpeed, &()),
+            Content::Speed(speed) => encode(run, Tag::Speed, &speed),
         }
     }
 
@@ -152,6 +163,8 @@ impl Content {
             }
             Tag::Report => Content::Report(wire::from_bytes(&body)?),
             Tag::Final => Content::Final(wire::from_bytes(&body)?),
+            Tag::MeasureSpeed => Content::MeasureSpeed,
+            Tag::Speed => Content::Speed(wire::from_bytes(&body)?),
         })
     }
 }

@@ -38,6 +38,8 @@
 //! - A task that returns an error or panics is tried again on another rank, as often as its description or
 //!   [`Workflow::retries`] says. Then it ends the job, unless [`Workflow::max_failures`] allows for it: then the tasks behind it are
 //!   not run, and the [`Summary`] names it.
+//! - A command is ended at its time limit. A closure cannot be: one that returns later has failed, and one that goes on for twice as long
+//!   ends the job.
 //! - A rank holds no more than [`Workflow::memory`], as far as tasks need what their description says.
 //! - A rank that dies is done without, where the launcher lets the others go on: what it had is run again.
 //! - The death of rank 0 ends the job. With a [journal](Workflow::journal) the job that is started again runs only what is missing.
@@ -48,6 +50,7 @@ mod builder;
 mod closure;
 mod commands;
 mod failed_task;
+mod forecast;
 #[cfg(test)]
 mod golden_tests;
 mod graph;
@@ -55,6 +58,9 @@ mod graph;
 mod machine_tests;
 mod master;
 mod messages;
+mod planning;
+#[cfg(test)]
+mod replanning_tests;
 mod results;
 mod root;
 mod run;

@@ -4,37 +4,58 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use armature_planner::workflow::BestPlan;
+use armature_planner::workflow::{BestPlan, Replanned};
 
 use super::graph::Graph;
-use super::master::Master;
+use super::master::{Cause, Change, Master};
 use super::messages::Report;
+use super::planning::{AskAnew, Question};
 use super::summary::RankReport;
 use super::task_journal::{JournalPlace, TaskJournal};
-use super::user_code::Question;
 use super::value::Value;
 use super::worker::Worker;
+use crate::balance::probe::{self, Probe, Speed};
+use crate::comm::Frame;
 use crate::error::{Error, Result};
-use crate::observe::Display;
 use crate::observe::words::seconds;
+use crate::observe::{Display, Event, Planned, WorkflowEnd, WorkflowStart};
 use crate::rank::protocol::Outgoing;
 
 /// See the module's page.
 pub(super) struct Root {
     pub(super) master: Master,
+    /// Measures ranks and links before a plan is made, if that is worth its time.
+    pub(super) probe: Option<Probe>,
     /// The question for the planner, if there is one, until it has been asked.
     pub(super) plan: Option<Box<Question>>,
     /// Who has made the plan, and its makespan.
     pub(super) planned: Option<(String, f64)>,
+    /// The question whether another plan is better for what is left, until it has been asked.
+    pub(super) ask_anew: Option<Box<AskAnew>>,
+    /// Why it is asked.
+    pub(super) cause: Option<Cause>,
+    /// How often another plan was taken.
+    pub(super) replanned: u32,
     /// Whether what final tasks give is for the caller.
     pub(super) collects: bool,
     pub(super) results: BTreeMap<usize, Value>,
     /// By rank: what it did, once it has left.
     pub(super) finals: Vec<Option<RankReport>>,
+    pub(super) begin: Duration,
     pub(super) ended: Option<Duration>,
     pub(super) display: Display,
     pub(super) graph: Arc<Graph>,
     pub(super) journal: Option<TaskJournal>,
+}
+
+/// How a probe goes on.
+#[derive(Debug)]
+pub(super) enum Answered {
+    Wait,
+    /// A rank is sent this.
+    Ask(usize, Frame),
+    /// It is over; what has come of it.
+    Done(Event),
 }
 
 impl Root {
@@ -57,16 +78,113 @@ impl Root {
         Ok(())
     }
 
+    /// The question for the planner, if there is one that has not been asked and can be.
+    pub(super) fn take_question(&mut self) -> Option<Box<Question>> {
+        if self.probe.is_some() { None } else { self.plan.take() }
+    }
+
+    /// A rank has said how fast it is, or that a message was there. Returns what it is asked next, if anything.
+    ///
+    /// # Errors
+    /// It was not asked.
+    pub(super) fn on_probe_answer(
+        &mut self,
+        from: usize,
+        speed: Option<Speed>,
+        now: Duration,
+    ) -> Result<Answered> {
+        // It is given up when a rank dies.
+        let Some(probe) = &mut self.probe else { return Ok(Answered::Wait) };
+        let step = match speed {
+            Some(speed) => probe.on_speed(from, speed, now, &[]),
+            None => probe.on_echo(from, now, &[]),
+        };
+        match step? {
+            probe::Step::Wait => Ok(Answered::Wait),
+            probe::Step::Ask(to, question) => Ok(Answered::Ask(to, question)),
+            probe::Step::Done(probed) => {
+                self.probe = None;
+                if let Some(question) = &mut self.plan {
+                    match question.clusters.probed(&probed) {
+                        Ok(clusters) => question.clusters = clusters,
+                        Err(error) => {
+                            log::warn!("workflow {}: ranks count as equal: {error}", self.graph.name)
+                        }
+                    }
+                }
+                Ok(Answered::Done(Event::of_probe(&probed, &[])))
+            }
+        }
+    }
+
+    /// That the run begins, for the log of events.
+    pub(super) fn start_event(&self, ranks: usize) -> Event {
+        let (known, tasks) = self.master.progress();
+        let name = self.graph.name.clone();
+        Event::WorkflowStart(WorkflowStart { name, ranks, tasks: tasks as u64, known: known as u64 })
+    }
+
+    /// That it ends `now`.
+    pub(super) fn end_event(&self, now: Duration) -> Event {
+        let failed = self.master.failed().len() as u64 + self.master.skipped;
+        let tasks = self.graph.len() as u64 - failed;
+        Event::WorkflowEnd(WorkflowEnd {
+            tasks,
+            failed,
+            seconds: now.saturating_sub(self.begin).as_secs_f64(),
+        })
+    }
+
     /// There is a plan, or none is possible: plans count a value once for each of its readers, ranks hold it once for all.
-    pub(super) fn planned(&mut self, found: armature_planner::Result<BestPlan>) {
+    pub(super) fn planned(
+        &mut self,
+        (found, question): (armature_planner::Result<BestPlan>, Question),
+        (took, takes): (Duration, Duration),
+        now: Duration,
+    ) -> Event {
         match found {
             Ok(best) => {
-                self.master.plan(&best.plan.processor_of, &best.plan.sequence);
                 self.planned = Some((best.planner.to_string(), best.plan.makespan));
+                self.master.has_planned(best.plan, question.clusters, takes, now);
             }
             Err(error) => log::warn!("workflow {}: it runs without a plan: {error}", self.graph.name),
         }
         self.master.begin();
+        Event::Planned(Planned {
+            by: self.planned.as_ref().map(|(by, _)| by.clone()),
+            ends_s: self.planned.as_ref().map(|&(_, ends)| ends),
+            seconds: took.as_secs_f64(),
+            reason: "the run begins".to_string(),
+            kept: false,
+        })
+    }
+
+    /// There is a plan for what is left, or none is possible.
+    pub(super) fn planned_anew(
+        &mut self,
+        found: armature_planner::Result<Replanned>,
+        took: Duration,
+        now: Duration,
+    ) -> Event {
+        let error = found.as_ref().err().map(ToString::to_string);
+        let change = self.master.on_planned_anew(found, took, now);
+        self.replanned += u32::from(matches!(change, Change::Fresh(_)));
+        let reason = self.cause.take().map_or(String::new(), |cause| cause.to_string());
+        let ends_s = match change {
+            Change::Fresh(left) | Change::Kept(left) => Some(left),
+            Change::None => {
+                let why = error.unwrap_or("a rank has been lost meanwhile".to_string());
+                log::info!("workflow {}: no plan was made anew: {why}", self.graph.name);
+                None
+            }
+        };
+        Event::Planned(Planned {
+            by: ends_s.map(|_| "relaxed HEFTM".to_string()),
+            ends_s,
+            seconds: took.as_secs_f64(),
+            reason,
+            kept: matches!(change, Change::Kept(_)),
+        })
     }
 
     /// Values that a dead rank had and that are to be here now: what commands gave is given to rank 0's worker; for all others, what is
@@ -86,13 +204,18 @@ impl Root {
         Ok(Some((journal.place(now)?, tasks)))
     }
 
-    pub(super) fn on_lost(&mut self, rank: usize, error: &Error) -> Result<()> {
+    /// A rank is lost. Returns how many tasks are run again for it.
+    pub(super) fn on_lost(&mut self, rank: usize, error: &Error) -> Result<u64> {
         let again = self.master.on_lost(rank)?;
+        self.probe = None;
         log::warn!("{error}; {again} tasks are run again");
-        Ok(())
+        Ok(again)
     }
 
     pub(super) fn tick(&mut self, now: Duration) -> Result<()> {
+        if let Some((cause, question)) = self.master.ask_anew(now) {
+            (self.ask_anew, self.cause) = (Some(question), Some(cause));
+        }
         if let Some(journal) = &mut self.journal {
             journal.tick(now)?;
         }

@@ -9,15 +9,18 @@ use super::builder::Workflow;
 use super::commands::Commands;
 use super::graph::Graph;
 use super::master::Master;
+use super::planning::{Clusters, Question};
 use super::results::Results;
 use super::root::Root;
 use super::running::Running;
 use super::spill::SpillFolder;
 use super::summary::Summary;
 use super::task_journal::{Known, TaskJournal};
-use super::user_code::{Question, TaskCode};
+use super::user_code::TaskCode;
 use super::value::Value;
 use super::worker::{Settings, Worker};
+use crate::balance::is_affordable;
+use crate::balance::probe::Probe;
 use crate::comm::endpoint::Endpoint;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
@@ -84,14 +87,24 @@ impl Workflow<'_> {
         }
         let Known { finals, restored, .. } = known;
         restored.into_iter().for_each(|(task, bytes)| worker.on_restored(task, bytes));
+        let question = self.question(&graph, &memory, plan_options);
+        let is_probed = question.is_some()
+            && self.options.cluster.is_none()
+            && endpoint.lost().is_empty()
+            && self.is_worth_probing(ranks);
         let root = (rank == 0).then(|| Root {
             master,
             journal,
-            plan: self.question(&graph, &memory, plan_options),
+            plan: question,
             planned: self.options.given.as_ref().map(|plan| ("the caller".to_string(), plan.makespan)),
+            probe: is_probed.then(|| Probe::new(run, ranks)),
+            ask_anew: None,
+            cause: None,
+            replanned: 0,
             collects,
             results: finals.into_iter().filter(|_| collects).collect(),
             finals: vec![None; ranks],
+            begin,
             ended: None,
             display: Display::new(config.progress, begin),
             graph: graph.clone(),
@@ -120,6 +133,7 @@ impl Workflow<'_> {
             let driver = Driver::new(endpoint, executor, config, NAME);
             let mut running =
                 Running::new(worker, root, (commands, self.options.enforces_memory, is_heard_of));
+            running.log_events(config.events.as_deref(), endpoint);
             // The scope waits for the compute thread, which may be in user code for long. The others must not wait for that, so a
             // failure is reported before.
             let result = driver.run(endpoint, &mut running);
@@ -156,6 +170,13 @@ impl Workflow<'_> {
         Ok(())
     }
 
+    /// Whether the run takes so long that it is worth while to measure ranks and links first.
+    fn is_worth_probing(&self, ranks: usize) -> bool {
+        let work: f64 = self.description.tasks().iter().filter_map(|task| task.run_time).sum();
+        let time = Duration::try_from_secs_f64(work / ranks as f64).unwrap_or(Duration::MAX);
+        is_affordable(PROBING + PROBING_A_LINK.saturating_mul(ranks as u32), time)
+    }
+
     /// What the planner is to be asked, if anything.
     fn question(&self, graph: &Graph, memory: &[u64], options: PlanOptions) -> Option<Box<Question>> {
         let knows = |task: &armature_workflow_files::Task| task.run_time.is_some() || task.memory.is_some();
@@ -176,7 +197,8 @@ impl Workflow<'_> {
                 Cluster::new(memory.iter().enumerate().map(processor).collect(), BANDWIDTH).ok()
             }
         };
-        Some(Box::new(Question { in_memory: cluster(0)?, with_disk: cluster(ENOUGH)?, options }))
+        let clusters = Clusters { in_memory: cluster(0)?, with_disk: cluster(ENOUGH)? };
+        Some(Box::new(Question { clusters, options }))
     }
 
     /// By rank: the bytes that it may hold.
@@ -215,13 +237,18 @@ impl Workflow<'_> {
     }
 }
 
-/// Bytes per second between ranks, for plans: what a network of 10 Gbit/s carries. With much less, plans would keep tasks together
+/// What measuring takes at most: some tens of milliseconds for the speeds of all ranks at once, and for each link eight messages there and
+/// back, three of them of 256 KiB, over a network of 1 Gbit/s.
+const PROBING: Duration = Duration::from_millis(50);
+const PROBING_A_LINK: Duration = Duration::from_millis(10);
+
+/// Bytes per second between ranks that are not measured, for plans: what a network of 10 Gbit/s carries. With much less, plans would keep tasks together
 /// that are better apart; with much more they would send what is better kept.
 const BANDWIDTH: f64 = 1e9;
 
 /// What rank 0 tells at the end.
 fn summed_up(root: Root, graph: &Graph, lost: &[usize], begin: Duration) -> (Results, Summary) {
-    let Root { master, planned, results, finals, ended, .. } = root;
+    let Root { master, planned, replanned, results, finals, ended, .. } = root;
     let failed = master.failed().to_vec();
     let summary = Summary {
         name: graph.name.clone(),
@@ -234,6 +261,7 @@ fn summed_up(root: Root, graph: &Graph, lost: &[usize], begin: Duration) -> (Res
         again: master.again,
         lost: lost.to_vec(),
         plan: planned,
+        replanned,
         elapsed: ended.unwrap_or(begin).saturating_sub(begin),
         ranks: finals.into_iter().map(Option::unwrap_or_default).collect(),
         done: (0..graph.len()).map(|task| master.is_done(task)).collect(),

@@ -1,5 +1,8 @@
 //! A rank in a run of a workflow, as the rank's driver sees it: messages, what user code has done, orders and reports.
 
+mod beside;
+mod ending;
+
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -10,8 +13,9 @@ use super::root::Root;
 use super::user_code::{Job, Outcome, TaskCode};
 use super::value::Value;
 use super::worker::{Step, Worker};
-use crate::comm::message::Message;
+use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
+use crate::observe::{Event, EventLog};
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
 
@@ -29,6 +33,11 @@ pub(super) struct Running<'c, 'w> {
     unsettled: Option<VecDeque<Try>>,
     /// On rank 0.
     pub(super) root: Option<Root>,
+    /// Whether it is to be measured how fast this rank is.
+    is_to_measure: bool,
+    /// Closures that user code has in hand and that may not take as long as they like, and since when.
+    limited: VecDeque<(usize, Duration)>,
+    events: EventLog,
     /// Work that the next report is about.
     unreported: Duration,
     /// What user code or the disk has in hand, in words, beside tasks.
@@ -51,6 +60,9 @@ impl<'c, 'w> Running<'c, 'w> {
             enforces_memory,
             unsettled: is_heard_of.then(VecDeque::new),
             root,
+            is_to_measure: false,
+            limited: VecDeque::new(),
+            events: EventLog::off(),
             unreported: Duration::ZERO,
             in_hand: None,
             has_ended: false,
@@ -61,6 +73,7 @@ impl<'c, 'w> Running<'c, 'w> {
 
     /// Sends what is to be sent; on rank 0 the master hears of what has been done here, and gives orders.
     fn flush(&mut self, report_now: bool, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        self.log(at);
         loop {
             for (to, content) in self.worker.take_messages() {
                 if self.root.as_ref().is_none_or(|root| !root.master.is_lost(to)) {
@@ -104,23 +117,6 @@ impl<'c, 'w> Running<'c, 'w> {
             None => out.send(0, Content::Report(report).encode(out.run())?),
         }
     }
-
-    /// On rank 0: lets the others go when all is done.
-    fn end_if_over(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let Some(root) = self.root.as_mut().filter(|root| root.is_over() && !self.has_ended) else {
-            return Ok(());
-        };
-        self.has_ended = true;
-        root.ended = Some(at.now());
-        for rank in 1..out.ranks() {
-            // One that was only silent is told as well.
-            if !root.master.is_lost(rank) || !out.endpoint().has_ended(rank) {
-                out.send(rank, Content::End.encode(out.run())?)?;
-            }
-        }
-        root.finals[0] = Some(self.worker.totals);
-        Ok(())
-    }
 }
 
 impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
@@ -130,15 +126,31 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     const LOOKS_PER_SIMULATED_JOB: u32 = FREQUENT_LOOKS;
 
     fn start(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        self.note_time(at);
+        if let Some(root) = &self.root {
+            self.events.record(at.now(), || root.start_event(out.ranks()));
+        }
         if let Some(root) = self.root.as_mut().filter(|root| root.plan.is_none()) {
             root.master.begin();
+        }
+        self.is_to_measure = self.root.as_ref().is_some_and(|root| root.probe.is_some());
+        if self.is_to_measure {
+            for rank in 1..out.ranks() {
+                out.send(rank, Content::MeasureSpeed.encode(out.run())?)?;
+            }
         }
         self.flush(false, at, out)
     }
 
     fn on_message(&mut self, message: Message, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
         let from = message.from;
+        self.note_time(at);
+        if message.is(Control::Echo) {
+            return self.on_probe_answer(from, None, at, out);
+        }
         match Content::decode(message)? {
+            Content::MeasureSpeed => self.is_to_measure = true,
+            Content::Speed(speed) => self.on_probe_answer(from, Some(speed), at, out)?,
             Content::Orders(orders) => self.worker.on_orders(orders),
             Content::End => self.has_ended = true,
             Content::Want(values) => self.worker.on_want(from, values),
@@ -161,21 +173,42 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     }
 
     fn on_done(&mut self, done: Outcome, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        self.note_time(at);
         match done {
-            Outcome::Planned(found) => {
+            Outcome::Planned(found, [took, takes]) => {
                 self.in_hand = None;
                 if let Some(root) = &mut self.root {
-                    root.planned(*found);
+                    let event = root.planned(*found, (took, takes), at.now());
+                    self.events.record(at.now(), || event);
+                }
+            }
+            Outcome::PlannedAnew(found, took) => {
+                self.in_hand = None;
+                if let Some(root) = &mut self.root {
+                    let event = root.planned_anew(*found, took, at.now());
+                    log::info!("workflow {}: {event}", root.graph.name);
+                    self.events.record(at.now(), || event);
+                }
+            }
+            Outcome::Measured(speed) => {
+                self.in_hand = None;
+                match self.root.is_some() {
+                    true => self.on_probe_answer(0, Some(speed), at, out)?,
+                    false => out.send(0, Content::Speed(speed).encode(out.run())?)?,
                 }
             }
             Outcome::Ran { task, given, took } => {
+                self.limited.retain(|&(limited, _)| limited != task);
+                if let Some((_, since)) = self.limited.front_mut() {
+                    *since = at.now();
+                }
                 self.unreported += took;
                 self.worker.totals.busy += took;
                 match given {
                     Ok(value) => self.worker.on_done(task, value, took.as_nanos() as u64, None),
                     Err((reason, message)) => {
                         self.unreported += REPORT_AFTER;
-                        self.worker.on_failed(task, reason, message);
+                        self.worker.on_failed(task, reason, message, took);
                     }
                 }
             }
@@ -204,6 +237,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         if self.commands.slots() == 0 {
             return Ok(false);
         }
+        self.note_time(at);
         let ended = self.commands.look()?;
         let mut has_moved = !ended.is_empty();
         match &mut self.unsettled {
@@ -224,6 +258,9 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     }
 
     fn on_tick(&mut self, now: Duration, at: &Moment, out: &mut Outgoing<'_>) -> Result<bool> {
+        self.check_limits(now)?;
+        self.note_time(at);
+        self.events.tick(now);
         self.flush(true, at, out)?;
         if let Some(root) = &mut self.root {
             root.tick(now)?;
@@ -234,17 +271,30 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     fn on_lost(&mut self, silence: Silence, out: &mut Outgoing<'_>) -> Result<()> {
         let Some(root) = &mut self.root else { return Err(silence.error) };
         // The orders that follow from it leave with the next turn.
-        root.on_lost(silence.rank, &silence.error)?;
+        let again = root.on_lost(silence.rank, &silence.error)?;
+        let (rank, why) = (silence.rank, silence.error.message().to_string());
+        self.events.record(out.endpoint().clock().now(), || Event::Lost { rank, tasks: again, why });
         out.endpoint().lose(silence.rank, silence.error.message());
         Ok(())
     }
 
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
+        self.note_time(at);
+        if std::mem::take(&mut self.is_to_measure) {
+            self.in_hand = Some("measures how fast it is");
+            return Ok(Next::Task(Job::Measure));
+        }
         if let Some(root) = &mut self.root
-            && let Some(question) = root.plan.take()
+            && let Some(question) = root.take_question()
         {
             self.in_hand = Some("plans");
             return Ok(Next::Task(Job::Plan(question)));
+        }
+        if let Some(root) = &mut self.root
+            && let Some(question) = root.ask_anew.take()
+        {
+            self.in_hand = Some("plans anew");
+            return Ok(Next::Task(Job::PlanAnew(question)));
         }
         if let Some(root) = &mut self.root
             && let Some((place, tasks)) = root.lost_values(&mut self.worker, at.now())?
@@ -268,7 +318,12 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         }
         self.flush(false, at, out)?;
         match step {
-            Step::Run { task, attempt, inputs, .. } => Ok(Next::Task(Job::Run { task, attempt, inputs })),
+            Step::Run { task, attempt, inputs, .. } => {
+                if self.worker.time_limit(task).is_some() {
+                    self.limited.push_back((task, at.now()));
+                }
+                Ok(Next::Task(Job::Run { task, attempt, inputs }))
+            }
             Step::Spill(task, value) => {
                 self.in_hand = Some("writes a value to disk");
                 Ok(Next::Task(Job::Spill(task, value)))
@@ -301,7 +356,8 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
     }
 
     fn is_held_up(&self) -> bool {
-        self.in_hand.is_none() && self.worker.running().next().is_none()
+        let is_probing = self.root.as_ref().is_some_and(|root| root.probe.is_some());
+        !is_probing && self.in_hand.is_none() && self.worker.running().next().is_none()
     }
 }
 
@@ -315,25 +371,9 @@ impl Running<'_, '_> {
                 let (took, peak) = (used.run_time.as_nanos() as u64, used.peak_memory);
                 self.worker.on_done(ended.task, Value::nothing()?, took, Some(peak));
             }
-            Some((reason, message)) => self.worker.on_failed(ended.task, reason, message),
+            Some((reason, message)) => self.worker.on_failed(ended.task, reason, message, used.run_time),
         }
         Ok(())
-    }
-
-    /// There is nothing to do.
-    fn wait(&mut self, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
-        if !self.has_ended {
-            return Ok(Next::Wait);
-        }
-        match &self.root {
-            Some(root) => self.is_over = root.have_all_left(),
-            None if !self.is_over => {
-                self.is_over = true;
-                out.send(0, Content::Final(self.worker.totals).encode(out.run())?)?;
-            }
-            None => {}
-        }
-        Ok(if self.is_over { Next::Finished } else { Next::Wait })
     }
 }
 

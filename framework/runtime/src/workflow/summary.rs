@@ -57,6 +57,8 @@ pub struct Summary {
     pub lost: Vec<usize>,
     /// Who made the plan, and the makespan that it predicts, in seconds; `None` if tasks went to whichever rank was free.
     pub plan: Option<(String, f64)>,
+    /// How often another plan was made for what was left, because a rank was lost or tasks were other than was assumed, and taken.
+    pub replanned: u32,
     /// From the start of the run, when the plan was made, to the end of the last task.
     pub elapsed: Duration,
     /// By rank; what a lost rank did is not known.
@@ -101,6 +103,9 @@ impl fmt::Display for Summary {
             None => "without a plan".to_string(),
         };
         write_headline(f, "workflow", self, &more)?;
+        if self.replanned > 0 {
+            write!(f, "\nplanned anew {}", count(u64::from(self.replanned), "time"))?;
+        }
         if self.known > 0 {
             write!(f, "\n{} were known from the journal", self.known)?;
         }

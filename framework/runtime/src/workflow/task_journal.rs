@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::persist::journal::{Identity, Journal};
 
 /// How what tasks give is laid out in records.
-const LAYOUT: &str = concat!("workflow 1, armature ", env!("CARGO_PKG_VERSION"));
+const LAYOUT: &str = concat!("workflow 2, armature ", env!("CARGO_PKG_VERSION"));
 
 /// The journal of a workflow. A record is of the task whose number it has.
 #[derive(Debug)]

@@ -1,9 +1,11 @@
 //! Workflows on ranks that are threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use super::*;
 use crate::error::{BoxError, ErrorKind, Result};
+use crate::observe::Event;
 use crate::session::{Config, Driver, run};
 
 fn config(ranks: usize) -> Config {
@@ -114,6 +116,116 @@ fn an_input_of_another_type_or_name_is_the_tasks_error() {
     assert!(error.contains("\"c\" is not among the tasks that it reads from"), "{error}");
     let error = with(|inputs| Ok(inputs.take::<Vec<f64>>("a")?[0] + inputs.take::<f64>("a")?));
     assert!(error.contains("what \"a\" gives has been taken already"), "{error}");
+}
+
+#[test]
+fn a_slow_rank_gets_less_once_it_is_seen_to_be_slow() {
+    let mut builder = Description::builder("equal");
+    for number in 0..40 {
+        let mut wait = task(number.to_string(), "wait");
+        wait.run_time = Some(0.02);
+        builder.task(wait);
+    }
+    let description = builder.build().unwrap();
+    let options = PlanOptions { evaluations: 0, ..PlanOptions::default() };
+    let once = || {
+        let summary = run(&config(2), |session| {
+            let workflow = Workflow::new(description.clone()).plan(options.clone());
+            let mut workflow = workflow.closure("wait", |_, cx| {
+                // Rank 1 is four times as slow as the description says.
+                std::thread::sleep(Duration::from_millis(if cx.rank() == 1 { 80 } else { 20 }));
+                Ok(())
+            });
+            Ok(workflow.run(session)?)
+        });
+        summary.unwrap().unwrap()
+    };
+    // On a machine that is busy with something else planning may be found to cost too much.
+    let mut runs = std::iter::repeat_with(once).take(5);
+    let summary = runs.find(|summary| summary.replanned > 0).expect("it is planned anew");
+    let tasks: Vec<u64> = summary.ranks.iter().map(|rank| rank.tasks).collect();
+    assert!(tasks[1] < 20 && tasks[0] + tasks[1] == 40, "{tasks:?} {summary}");
+    assert!(summary.to_string().contains("\nplanned anew "), "{summary}");
+}
+
+#[test]
+fn a_closure_that_takes_too_long_is_a_failed_try_and_one_that_goes_on_ends_the_job() {
+    let with = |driver: Driver, sleep: Duration| {
+        let mut builder = Description::builder("slow");
+        let mut slow = task("slow", "sleep");
+        slow.time_limit = Some(Duration::from_millis(20));
+        builder.task(slow);
+        let description = builder.build().unwrap();
+        let tries = AtomicUsize::new(0);
+        let result = run(&config(2).driver(driver), |session| {
+            let workflow = Workflow::new(description.clone());
+            let mut workflow = workflow.closure("sleep", |_, _| {
+                tries.fetch_add(1, Ordering::Relaxed);
+                std::thread::sleep(sleep);
+                Ok(())
+            });
+            Ok(workflow.run(session)?)
+        });
+        (result, tries.into_inner())
+    };
+    // Without a thread of its own nobody sees it before it ends.
+    let (result, tries) = with(Driver::Inline, Duration::from_millis(30));
+    let error = result.unwrap_err();
+    assert_eq!((error.kind(), error.item(), tries), (ErrorKind::Timeout, Some(0), 2));
+    assert!(
+        error.message().contains("where it may take 20.000 ms (task \"slow\", after 2 tries)"),
+        "{error}"
+    );
+    let (result, tries) = with(Driver::Auto, Duration::from_secs(1));
+    let error = result.unwrap_err();
+    assert_eq!((error.kind(), error.item(), tries), (ErrorKind::Timeout, Some(0), 1));
+    assert!(error.rank().is_some() && error.message().contains("a closure cannot be ended"), "{error}");
+}
+
+#[test]
+fn the_log_has_the_measured_ranks_the_plan_and_what_each_task_waited_for() {
+    let mut builder = Description::builder("long");
+    builder.limit("one", 1);
+    for number in 0..6 {
+        let mut long = task(number.to_string(), "nothing");
+        // So long that ranks are measured.
+        long.run_time = Some(1e4);
+        long.limits.insert("one".to_string(), 1);
+        builder.task(long);
+    }
+    builder.task(task("last", "nothing"));
+    builder.edge("5", "last", 0);
+    let description = builder.build().unwrap();
+    for ranks in 2..=3 {
+        let directory = tempfile::tempdir().unwrap();
+        let summary = run(&config(ranks).events(Some(directory.path().to_path_buf())), |session| {
+            let mut workflow = Workflow::new(description.clone()).closure("nothing", |_, _| {
+                std::thread::sleep(Duration::from_millis(2));
+                Ok(())
+            });
+            Ok(workflow.run(session)?)
+        });
+        let summary = summary.unwrap().unwrap();
+        assert!(summary.tasks == 7 && summary.plan.is_some(), "{summary}");
+        let log = crate::observe::read(directory.path()).unwrap();
+        let events: Vec<&Event> = log.records.iter().map(|record| &record.event).collect();
+        let speeds = events.iter().find_map(|event| match event {
+            Event::Probe { speeds, .. } => Some(speeds.len()),
+            _ => None,
+        });
+        assert_eq!(speeds, Some(ranks));
+        let count = |is: fn(&Event) -> bool| events.iter().filter(|event| is(event)).count();
+        assert_eq!(count(|event| matches!(event, Event::Planned(planned) if planned.by.is_some())), 1);
+        assert_eq!(count(|event| matches!(event, Event::TaskEnded(_))), 7);
+        assert!(count(|event| matches!(event, Event::TaskHeld(_))) > 0, "{events:?}");
+        let began = events.iter().filter_map(|event| match event {
+            Event::TaskBegan(began) if began.task == "last" => Some(began),
+            _ => None,
+        });
+        let waits: Vec<_> = began.flat_map(|began| &began.waits).map(|wait| wait.of.as_deref()).collect();
+        assert!(waits.contains(&Some("5")), "{waits:?}");
+        assert_eq!(count(Event::is_end), 1);
+    }
 }
 
 #[test]

@@ -4,36 +4,33 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use armature_planner::workflow::{BestPlan, Cluster, PlanOptions, plan};
+use armature_planner::workflow::{BestPlan, Replanned};
 
 use super::closure::{AfterCommand, Erased, Inputs};
 use super::commands::Try;
 use super::graph::Graph;
 use super::messages::Reason;
+use super::planning::{AskAnew, PLANS, Question};
 use super::spill::SpillFolder;
 use super::task_journal::JournalPlace;
 use super::value::Value;
+use crate::balance::probe::{self, Speed};
 use crate::comm::clock::Clock;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
+use crate::observe::words::seconds;
 use crate::rank::user_code::UserCode;
 use crate::user_code;
-
-/// What the planner is asked. The time that the disk takes is in no plan, so one that needs it is made only where none does without.
-#[derive(Debug)]
-pub(super) struct Question {
-    /// The ranks, each with its memory alone.
-    pub(super) in_memory: Cluster,
-    /// The same with as much room on their disks as is wanted.
-    pub(super) with_disk: Cluster,
-    pub(super) options: PlanOptions,
-}
 
 /// What is asked.
 #[derive(Debug)]
 pub(super) enum Job {
     /// On rank 0: who is to run what.
     Plan(Box<Question>),
+    /// On rank 0: whether another plan is better for what is left.
+    PlanAnew(Box<AskAnew>),
+    /// To see how fast this rank is.
+    Measure,
     /// To run a task.
     Run { task: usize, attempt: u32, inputs: Vec<Value> },
     /// To hear of a command that has ended.
@@ -51,7 +48,10 @@ pub(super) enum Job {
 /// What comes of it.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Planned(Box<armature_planner::Result<BestPlan>>),
+    /// What the planner has found, of what it was asked, how long that took, and how long it takes to make another plan while tasks run.
+    Planned(Box<(armature_planner::Result<BestPlan>, Question)>, [Duration; 2]),
+    PlannedAnew(Box<armature_planner::Result<Replanned>>, Duration),
+    Measured(Speed),
     Ran {
         task: usize,
         given: Result<Value, (Reason, String)>,
@@ -93,11 +93,32 @@ impl TaskCode<'_, '_> {
         user_code::call(|| closure.call(&mut inputs, &self.context))
     }
 
+    /// What comes of something, and how long it takes.
+    fn timed<T>(&mut self, code: impl FnOnce(&mut Self) -> T) -> (T, Duration) {
+        let begin = self.clock.now();
+        let given = code(self);
+        (given, self.clock.now().saturating_sub(begin))
+    }
+
+    /// A value that has come too late is a failed try: nothing can end a closure before.
+    fn in_time(&self, task: usize, value: Value, took: Duration) -> Result<Value, (Reason, String)> {
+        match self.graph.needs(task).time_limit.filter(|&limit| took > limit) {
+            None => Ok(value),
+            Some(limit) => Err((Reason::TimeLimit, too_long("took", took, limit))),
+        }
+    }
+
     fn hear(&mut self, ended: &Try) -> Result<()> {
         self.begin(ended.task, ended.attempt);
         let Some(hear) = &mut self.after_command else { return Ok(()) };
         user_code::call(|| hear(&ended.ended, &self.context))
     }
+}
+
+/// What is said of a closure that `runs`, or has run, for longer than it may.
+pub(super) fn too_long(runs: &str, took: Duration, limit: Duration) -> String {
+    let [took, limit] = [took, limit].map(|time| seconds(time.as_secs_f64()));
+    format!("{runs} {took}, where it may take {limit}")
 }
 
 /// Why a try has failed.
@@ -113,14 +134,20 @@ impl UserCode for TaskCode<'_, '_> {
     fn run(&mut self, job: Job) -> Result<Option<Outcome>> {
         Ok(Some(match job {
             Job::Plan(question) => {
-                let Question { in_memory, with_disk, options } = *question;
-                let plan = |cluster| plan(&self.graph.dag, cluster, &options);
-                Outcome::Planned(Box::new(plan(&in_memory).or_else(|_| plan(&with_disk))))
+                let (found, plan) = self.timed(|code| question.answer(&code.graph.dag));
+                let (_, took) = self.timed(|code| question.rehearse(&code.graph.dag, &found));
+                Outcome::Planned(Box::new((found, *question)), [plan, PLANS * took])
             }
+            Job::PlanAnew(question) => {
+                let (found, took) = self.timed(|code| question.answer(&code.graph.dag));
+                Outcome::PlannedAnew(Box::new(found), took)
+            }
+            Job::Measure => Outcome::Measured(probe::speed(self.clock)),
             Job::Run { task, attempt, inputs } => {
-                let begin = self.clock.now();
-                let given = self.call(task, attempt, inputs).map_err(|error| told(&error));
-                Outcome::Ran { task, given, took: self.clock.now().saturating_sub(begin) }
+                let (given, took) = self.timed(|code| code.call(task, attempt, inputs));
+                let given =
+                    given.map_err(|error| told(&error)).and_then(|value| self.in_time(task, value, took));
+                Outcome::Ran { task, given, took }
             }
             Job::Hear(ended) => {
                 let failure = self.hear(&ended).err().map(|error| told(&error));
@@ -146,7 +173,11 @@ impl UserCode for TaskCode<'_, '_> {
     }
 
     fn may_block(&self, job: &Job) -> bool {
-        !matches!(job, Job::Run { .. })
+        match job {
+            // Another thread has to see that it takes too long.
+            Job::Run { task, .. } => self.graph.needs(*task).time_limit.is_some(),
+            _ => true,
+        }
     }
 
     fn took(outcome: &Outcome) -> Option<Duration> {

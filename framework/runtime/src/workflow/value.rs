@@ -1,11 +1,11 @@
 //! What a task gives to those that read it, as bytes: encoded once, where it is made, and decoded by each of its readers.
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::comm::message::frame_header;
 use crate::comm::{Frame, Part};
 use crate::error::{Error, ErrorKind, Result};
-use crate::wire::{Codec, Item};
+use crate::wire::{Codec, Item, packed};
 
 use super::messages::Tag;
 
@@ -15,9 +15,6 @@ pub(super) struct Value {
     head: Bytes,
     parts: Vec<Part>,
 }
-
-/// Bytes of a number in a frame or a file.
-const NUMBER: usize = size_of::<u64>();
 
 impl Value {
     /// Encodes a value, which may call user code.
@@ -63,40 +60,21 @@ impl Value {
     /// [`ErrorKind::Wire`] if it is none.
     pub(super) fn from_frame(mut body: Bytes, parts: Vec<Part>) -> Result<(usize, Self)> {
         let short = || Error::new(ErrorKind::Wire, "a message with a value does not say of which task");
-        let task = cut(&mut body).and_then(|task| usize::try_from(task).ok()).ok_or_else(short)?;
+        let task =
+            body.try_get_u64_le().ok().and_then(|task| usize::try_from(task).ok()).ok_or_else(short)?;
         Ok((task, Value { head: body, parts }))
     }
 
     /// As it is in a file: what stands in front of its pieces, and these. [`unpack`](Value::unpack) takes both.
     pub(super) fn pieces(&self) -> (Vec<u8>, impl Iterator<Item = &[u8]>) {
-        let mut lengths = ((self.parts.len() + 1) as u64).to_le_bytes().to_vec();
         let pieces = std::iter::once(&self.head[..]).chain(self.parts.iter().map(Part::bytes));
-        for piece in pieces.clone() {
-            lengths.extend_from_slice(&(piece.len() as u64).to_le_bytes());
-        }
-        (lengths, pieces)
+        (packed::lengths(&self.head, &self.parts), pieces)
     }
 
     /// From what a file holds; `None` if that is no value.
-    pub(super) fn unpack(mut bytes: Bytes) -> Option<Self> {
-        let count = usize::try_from(cut(&mut bytes)?).ok()?;
-        let mut lengths = bytes.split_to(count.checked_mul(NUMBER).filter(|&length| length <= bytes.len())?);
-        let mut pieces = Vec::new();
-        while let Some(length) = cut(&mut lengths) {
-            let length = usize::try_from(length).ok().filter(|&length| length <= bytes.len())?;
-            pieces.push(bytes.split_to(length));
-        }
-        let mut pieces = pieces.into_iter();
-        let head = pieces.next()?;
-        bytes.is_empty().then(|| Value { head, parts: pieces.map(Part::from).collect() })
+    pub(super) fn unpack(bytes: Bytes) -> Option<Self> {
+        packed::unpack(bytes).map(|(head, parts)| Value { head, parts })
     }
-}
-
-/// Takes a number off the front.
-fn cut(bytes: &mut Bytes) -> Option<u64> {
-    let number = u64::from_le_bytes(*bytes.first_chunk()?);
-    let _ = bytes.split_to(NUMBER);
-    Some(number)
 }
 
 #[cfg(test)]

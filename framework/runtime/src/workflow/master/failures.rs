@@ -48,7 +48,7 @@ impl Master {
             Reason::Error | Reason::MemoryLimit => ErrorKind::User,
             Reason::Panic => ErrorKind::Panic,
             Reason::Memory => ErrorKind::Config,
-            Reason::Death => ErrorKind::Timeout,
+            Reason::Death | Reason::TimeLimit => ErrorKind::Timeout,
         };
         let error = Error::new(kind, failed.told()).at_rank(rank).on_item(task as u64);
         self.failed.push(failed);

@@ -30,11 +30,11 @@ impl Limits {
         amounts.iter().find(|&&(limit, amount)| self.left[limit] < amount).map(|&(limit, _)| limit)
     }
 
-    /// A task waits for what it is short of.
-    pub(super) fn wait(&mut self, key: Key, amounts: &[(usize, u64)]) {
-        if let Some(limit) = self.short_of(amounts) {
-            self.waiting[limit].insert(key);
-        }
+    /// A task waits for what it is short of. Returns what that is.
+    pub(super) fn wait(&mut self, key: Key, amounts: &[(usize, u64)]) -> Option<usize> {
+        let limit = self.short_of(amounts)?;
+        self.waiting[limit].insert(key);
+        Some(limit)
     }
 
     /// Gives it back. Returns tasks that have waited for it, as many as could run now at most.
@@ -68,7 +68,7 @@ mod tests {
         assert!(limits.take(&[(0, 2), (1, 1)]));
         let two = [(0, 1), (1, 1)];
         assert!(!limits.take(&two));
-        limits.wait((Reverse(0), 7, 70), &two);
+        assert_eq!(limits.wait((Reverse(0), 7, 70), &two), Some(1));
         assert!(limits.take(&[(0, 1)]));
         assert!(limits.release(&[(0, 2)]).is_empty());
         assert_eq!(limits.release(&[(1, 1)]), [70]);

@@ -15,6 +15,9 @@ impl Master {
             return Ok(0);
         }
         self.pools.unplan(&self.graph);
+        if let Some(replanning) = &mut self.replanning {
+            replanning.on_lost(lost);
+        }
         let outstanding: Vec<usize> = self.ranks[lost].outstanding.iter().copied().collect();
         // The first that could run is the one in which it died, as far as can be told from here.
         let suspect = outstanding.iter().copied().find(|&task| self.tasks[task].undone == 0);

@@ -5,19 +5,24 @@ mod failures;
 mod limits;
 mod losses;
 mod orders;
+mod plans;
 mod pools;
+mod replanning;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::failed_task::FailedTask;
+use super::forecast::Sample;
 use super::graph::Graph;
 use super::messages::{Done, Orders, Report};
 use super::summary::Measured;
 use crate::error::Result;
 use limits::Limits;
 use pools::Pools;
+use replanning::Replanning;
+pub(super) use replanning::{Cause, Change};
 
 /// What has become of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +114,10 @@ pub(super) struct Master {
     journalled: Vec<bool>,
     /// By task: what was measured of it, and where, if it has been run.
     pub(super) measured: Vec<Option<Measured>>,
+    /// Where there is a plan that may be made anew.
+    replanning: Option<Replanning>,
+    /// Tasks that have come to wait for a limit, with it, if somebody wants to know.
+    held: Option<Vec<(usize, usize)>>,
 }
 
 impl Master {
@@ -142,8 +151,20 @@ impl Master {
             to_restore: Vec::new(),
             journalled: vec![false; graph.len()],
             measured: vec![None; graph.len()],
+            replanning: None,
+            held: None,
             graph,
         }
+    }
+
+    /// From now on it is kept which tasks come to wait for limits.
+    pub(super) fn note_held(&mut self) {
+        self.held = Some(Vec::new());
+    }
+
+    /// Tasks that have come to wait for a limit, with it.
+    pub(super) fn take_held(&mut self) -> Vec<(usize, usize)> {
+        self.held.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Each rank runs `tasks` tasks at once.
@@ -229,6 +250,10 @@ impl Master {
         self.took = (self.took.0 + done.took, self.took.1 + 1);
         let run_time = Duration::from_nanos(done.took);
         self.measured[task] = Some(Measured { rank, run_time, peak_memory: done.peak_memory });
+        if let Some(replanning) = &mut self.replanning {
+            let Done { bytes, peak_memory: peak, .. } = done;
+            replanning.forecast.on_done(Sample { task, rank, took: run_time.as_secs_f64(), bytes, peak });
+        }
         self.left -= 1;
         self.tasks[task].state = State::Done(rank);
         let graph = self.graph.clone();

@@ -98,7 +98,10 @@ impl Master {
             if self.order(task, rank) {
                 has_ordered = true;
             } else {
-                self.limits.wait(self.pools.key(task), &self.graph.needs(task).limits);
+                let limit = self.limits.wait(self.pools.key(task), &self.graph.needs(task).limits);
+                if let Some(held) = &mut self.held {
+                    held.extend(limit.map(|limit| (task, limit)));
+                }
             }
         }
         has_ordered

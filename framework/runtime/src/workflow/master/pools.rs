@@ -85,6 +85,11 @@ impl Pools {
         self.planned.as_ref().map(|_| self.keys[task].1)
     }
 
+    /// Whether there is a plan.
+    pub(super) fn is_planned(&self) -> bool {
+        self.planned.is_some()
+    }
+
     /// The place of a task.
     pub(super) fn key(&self, task: usize) -> Key {
         self.keys[task]

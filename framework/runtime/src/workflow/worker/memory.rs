@@ -38,6 +38,12 @@ impl Worker {
             let Some(order) = self.queue.get_mut(&key) else { continue };
             order.missing = order.missing + usize::from(was.0) - usize::from(is.0);
             order.absent = order.absent + usize::from(was.1) - usize::from(is.1);
+            if order.missing == 0 && !was.0 && is.0 {
+                self.trace.made(child, task);
+            }
+            if order.absent == 0 {
+                self.trace.gathered(child);
+            }
             match order.missing {
                 0 => self.available.insert(key),
                 _ => self.available.remove(&key),

@@ -4,16 +4,20 @@
 mod memory;
 mod orders;
 mod steps;
+mod trace;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::graph::Graph;
 use super::messages::{Content, Done, Failure, Reason, Report};
 use super::summary::RankReport;
 use super::value::Value;
+use crate::observe::{Event, TaskEnded};
 pub(super) use steps::Step;
+use trace::Trace;
 
 /// Values up to this size, in bytes, come unasked where memory is bounded, and may be too much until something else is written to
 /// disk: less than that would cost a way there and back for each small value, more would be felt beside the smallest sensible limit.
@@ -149,6 +153,7 @@ pub(super) struct Worker {
     /// Values whose copies on disk can go.
     forgotten: Vec<usize>,
     pub(super) totals: RankReport,
+    trace: Trace,
 }
 
 /// A task that has been begun.
@@ -184,7 +189,23 @@ impl Worker {
             kept: Vec::new(),
             forgotten: Vec::new(),
             totals: RankReport::default(),
+            trace: Trace::default(),
         }
+    }
+
+    /// There is a log of events, and it is `now`.
+    pub(super) fn set_time(&mut self, now: Duration) {
+        self.trace.set_time(now);
+    }
+
+    /// What has happened, for the log of events.
+    pub(super) fn take_events(&mut self) -> Vec<(Duration, Event)> {
+        self.trace.take()
+    }
+
+    /// A try of a task has ended, for the log.
+    fn note_ended(&mut self, ended: impl FnOnce(String) -> TaskEnded, task: usize) {
+        self.trace.note(|| Event::TaskEnded(ended(self.graph.dag.name(task).to_string())));
     }
 
     /// User code has done a task.
@@ -192,6 +213,8 @@ impl Worker {
         let Some(Running { attempt, .. }) = self.end(task) else { return };
         let bytes = value.bytes();
         self.totals.tasks += 1;
+        let seconds = Duration::from_nanos(took).as_secs_f64();
+        self.note_ended(|task| TaskEnded { task, seconds, bytes, peak_memory, failure: None }, task);
         self.report.done.push(Done { task, attempt, bytes, took, peak_memory });
         let mut waiting = self.wanted_by.remove(&task).unwrap_or_default();
         if self.settings.keeps(&self.graph, task) {
@@ -240,9 +263,12 @@ impl Worker {
     }
 
     /// User code has failed.
-    pub(super) fn on_failed(&mut self, task: usize, reason: Reason, message: String) {
+    pub(super) fn on_failed(&mut self, task: usize, reason: Reason, message: String, took: Duration) {
         if let Some(Running { attempt, .. }) = self.end(task) {
             self.totals.tasks += 1;
+            let (seconds, bytes, peak_memory) = (took.as_secs_f64(), 0, None);
+            let failure = || Some(message.clone());
+            self.note_ended(|task| TaskEnded { task, seconds, bytes, peak_memory, failure: failure() }, task);
             self.report.failed.push(Failure { task, attempt, reason, message });
         }
         self.fetch_ahead();
@@ -288,6 +314,16 @@ impl Worker {
     /// What a task's processes may hold.
     pub(super) fn memory_limit(&self, task: usize, exceeded: u32) -> Option<u64> {
         self.graph.memory_limit(task, exceeded)
+    }
+
+    /// How long a try of a task may take.
+    pub(super) fn time_limit(&self, task: usize) -> Option<Duration> {
+        self.graph.needs(task).time_limit
+    }
+
+    /// A task's name.
+    pub(super) fn name(&self, task: usize) -> &str {
+        self.graph.dag.name(task)
     }
 
     /// Tasks that run.

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::{Held, Place, Queued, SENT_UNASKED, UNASKED_PART, Value, Worker};
+use crate::observe::{Event, ValueCame};
 use crate::workflow::messages::{Content, Order, Orders};
 
 impl Worker {
@@ -42,6 +43,7 @@ impl Worker {
             missing += usize::from(!place.is_available());
             absent += usize::from(!place.is_in_memory());
         }
+        self.trace.ordered(task);
         let key = (order.place, Reverse(graph.needs(task).priority), self.next_number);
         self.next_number += 1;
         self.keys[task] = Some(key);
@@ -155,6 +157,9 @@ impl Worker {
             return;
         }
         let bytes = value.bytes();
+        self.trace.note(|| {
+            Event::ValueCame(ValueCame { task: self.graph.dag.name(task).to_string(), from, bytes })
+        });
         let has_room = matches!(held.place, Place::Coming(_)) || bytes <= held.granted || self.fits(bytes);
         // What room was kept for has the same size.
         self.set(task, Place::Absent);

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 
 use super::{Key, Place, Queued, Reason, Running, Worker};
+use crate::observe::{Event, ValueOnDisk};
 use crate::workflow::value::Value;
 
 /// What user code or the disk is to do.
@@ -44,14 +45,23 @@ impl Worker {
     fn start(&mut self, command: bool) -> Step {
         let bounded = self.settings.budget < u64::MAX;
         let is_asked = |key: &&Key| self.graph.needs(self.queue[*key].task).is_command == command;
+        let graph = self.graph.clone();
         let next = self.next_by_plan().filter(|key| self.ready.contains(key));
         let ready = self.ready.iter().take_while(|key| key.0.is_none()).chain(next.as_ref());
-        let found = ready.filter(is_asked).find_map(|key| {
+        let (mut found, mut short) = (None, None);
+        for key in ready.filter(is_asked) {
             let Queued { task, exceeded, .. } = self.queue[key];
             let inputs = if bounded { self.input_bytes(task) } else { 0 };
-            let memory = self.graph.memory(task, inputs, exceeded);
-            (!bounded || self.fits(memory)).then_some((*key, task, memory))
-        });
+            let memory = graph.memory(task, inputs, exceeded);
+            if !bounded || self.fits(memory) {
+                found = Some((*key, task, memory));
+                break;
+            }
+            short.get_or_insert(task);
+        }
+        if let Some(task) = short {
+            self.trace.short(task);
+        }
         let Some((key, task, memory)) = found else { return Step::Nothing };
         self.ready.remove(&key);
         self.available.remove(&key);
@@ -62,7 +72,7 @@ impl Worker {
         self.working += memory;
         self.totals.most_held = self.totals.most_held.max(self.held + self.working);
         self.running.insert(task, Running { attempt, memory });
-        let graph = self.graph.clone();
+        self.trace.began(task, attempt, |task| graph.dag.name(task).to_string());
         let inputs = graph.parents(task).filter_map(|parent| {
             self.values[parent].pins += 1;
             match &self.values[parent].place {
@@ -199,6 +209,9 @@ impl Worker {
 
     /// A value has been written to disk.
     pub(in crate::workflow) fn on_spilled(&mut self, task: usize) {
+        let bytes = self.values[task].bytes;
+        self.trace
+            .note(|| Event::ValueSpilled(ValueOnDisk { task: self.graph.dag.name(task).to_string(), bytes }));
         self.values[task].is_on_disk = true;
         self.set(task, Place::Disk);
         self.end_doom(task);
@@ -206,6 +219,9 @@ impl Worker {
 
     /// A value has been read from disk.
     pub(in crate::workflow) fn on_loaded(&mut self, task: usize, value: Value) {
+        let bytes = value.bytes();
+        self.trace
+            .note(|| Event::ValueLoaded(ValueOnDisk { task: self.graph.dag.name(task).to_string(), bytes }));
         self.set(task, Place::Memory(value));
         self.end_doom(task);
     }

@@ -1,0 +1,385 @@
+//! What tasks to come take: what the description says of them, corrected by what was measured of others of their kind, and by how
+//! fast the ranks were that ran these. Pure.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use armature_planner::estimate::Running;
+
+use super::graph::Graph;
+use crate::observe::words::short;
+
+/// Tasks that have to be done before they say anything of others: with fewer nothing is known of how much they differ.
+const LEAST_TASKS: u64 = 3;
+/// What is off by a smaller part is as it was assumed: run times known beforehand are seldom closer, and plans hardly change.
+const LEAST_PART: f64 = 0.1;
+/// Standard errors by which a mean must be off: one in twenty is by chance. With fewer plans are made for nothing, with more later.
+const CERTAIN: f64 = 2.0;
+/// Bytes of values and of memory below which it does not matter how many they are: such values are sent unasked.
+const SMALL: u64 = 64 << 10;
+/// What was known of a rank's speed before counts as much as so many tasks: then a first task that is odd does not turn it over.
+const TASKS_OF_PRIOR: f64 = 4.0;
+/// Rounds in which the factors of kinds and the speeds of ranks follow from each other: the remaining error halves in each at least.
+const ROUNDS: usize = 20;
+
+/// What was measured of a task that has been done.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sample {
+    pub(super) task: usize,
+    pub(super) rank: usize,
+    /// Seconds.
+    pub(super) took: f64,
+    /// Bytes of its value.
+    pub(super) bytes: u64,
+    /// Most memory of its processes, in bytes, if it was a command.
+    pub(super) peak: Option<u64>,
+}
+
+/// Measured by assumed, of a kind of task or of a rank.
+#[derive(Clone, Debug)]
+struct Factor {
+    /// By which plans correct what was assumed.
+    value: f64,
+    /// What was measured since, by what is assumed with it.
+    since: Running,
+}
+
+impl Factor {
+    fn new() -> Self {
+        Factor { value: 1.0, since: Running::new() }
+    }
+
+    /// Whether what is assumed is wrong by more than chance explains.
+    fn is_off(&self) -> bool {
+        let off = (self.since.mean() - 1.0).abs();
+        self.since.count() >= LEAST_TASKS && off > LEAST_PART.max(CERTAIN * self.since.standard_error())
+    }
+
+    fn set(&mut self, value: f64) {
+        if value > 0.0 && value.is_finite() {
+            self.value = value;
+        }
+        self.since = Running::new();
+    }
+}
+
+/// Bytes of a kind of task: of values, or of memory.
+#[derive(Clone, Debug)]
+struct Bytes {
+    factor: Factor,
+    /// Measured and assumed so far.
+    sums: (f64, f64),
+}
+
+impl Bytes {
+    fn new() -> Self {
+        Bytes { factor: Factor::new(), sums: (0.0, 0.0) }
+    }
+
+    fn add(&mut self, measured: u64, assumed: u64) {
+        // What is not known beforehand counts as one byte, so that the factor is the mean of what was measured.
+        let (measured, assumed) = (measured as f64, assumed.max(1) as f64);
+        self.sums = (self.sums.0 + measured, self.sums.1 + assumed);
+        let expected = assumed * self.factor.value;
+        let is_small = measured.max(expected) < SMALL as f64;
+        self.factor.since.add(if is_small { 1.0 } else { measured / expected });
+    }
+
+    fn refit(&mut self) {
+        if self.factor.is_off() {
+            self.factor.set(self.sums.0 / self.sums.1);
+        }
+    }
+
+    fn of(&self, assumed: u64) -> u64 {
+        match self.factor.value == 1.0 {
+            true => assumed,
+            false => (assumed.max(1) as f64 * self.factor.value).round() as u64,
+        }
+    }
+}
+
+/// Seconds of tasks of a kind on a rank.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    measured: f64,
+    assumed: f64,
+    tasks: f64,
+}
+
+/// What is other than the plan assumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Suspect {
+    Work(usize),
+    Size(usize),
+    Memory(usize),
+    Speed(usize),
+}
+
+/// What plans go by, by task.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Weights {
+    /// Seconds on a rank of speed 1.
+    pub(super) works: Vec<f64>,
+    pub(super) memories: Vec<u64>,
+    /// Bytes of what it gives, of those tasks of which it is other than the description says.
+    pub(super) sizes: Vec<(usize, u64)>,
+}
+
+/// What is off, as the end of a sentence.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Deviation {
+    what: String,
+    factor: f64,
+}
+
+impl fmt::Display for Deviation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} times what was assumed", self.what, short(self.factor))
+    }
+}
+
+/// See the module's page.
+#[derive(Debug)]
+pub(super) struct Forecast {
+    graph: Arc<Graph>,
+    /// By kind of task.
+    works: Vec<Factor>,
+    sizes: Vec<Bytes>,
+    memories: Vec<Bytes>,
+    /// By rank; the value is by how much slower it is than the speed that was known before.
+    slowness: Vec<Factor>,
+    /// By rank: the speed that was known before.
+    known: Vec<f64>,
+    cells: BTreeMap<(usize, usize), Cell>,
+    /// By task: bytes of its value, once it is done.
+    measured: Vec<Option<u64>>,
+    suspect: Option<Suspect>,
+}
+
+impl Forecast {
+    /// For ranks that are so fast, as far as that is known beforehand.
+    pub(super) fn new(graph: Arc<Graph>, speeds: Vec<f64>) -> Self {
+        let kinds = graph.kinds.len();
+        Forecast {
+            works: vec![Factor::new(); kinds],
+            sizes: vec![Bytes::new(); kinds],
+            memories: vec![Bytes::new(); kinds],
+            slowness: vec![Factor::new(); speeds.len()],
+            known: speeds,
+            cells: BTreeMap::new(),
+            measured: vec![None; graph.len()],
+            suspect: None,
+            graph,
+        }
+    }
+
+    /// A task has been done.
+    pub(super) fn on_done(&mut self, sample: Sample) {
+        let Sample { task, rank, took, bytes, peak } = sample;
+        let (kind, is_command) = (self.graph.kind_of[task], self.graph.needs(task).is_command);
+        let mut suspects = Vec::with_capacity(4);
+        let assumed = self.graph.dag.work(task);
+        if assumed > 0.0 && took > 0.0 {
+            let cell = self.cells.entry((kind, rank)).or_default();
+            cell.measured += took;
+            cell.assumed += assumed / self.known[rank];
+            cell.tasks += 1.0;
+            let expected = assumed * self.works[kind].value * self.slowness[rank].value / self.known[rank];
+            self.works[kind].since.add(took / expected);
+            self.slowness[rank].since.add(took / expected);
+            suspects.extend([Suspect::Speed(rank), Suspect::Work(kind)]);
+        }
+        if !is_command && !self.graph.is_final(task) {
+            self.measured[task] = Some(bytes);
+            self.sizes[kind].add(bytes, self.graph.output(task));
+            suspects.push(Suspect::Size(kind));
+        }
+        if let Some(peak) = peak {
+            self.memories[kind].add(peak, self.graph.dag.memory(task));
+            suspects.push(Suspect::Memory(kind));
+        }
+        if self.suspect.is_none() {
+            self.suspect = suspects.into_iter().find(|&suspect| self.factor(suspect).is_off());
+        }
+    }
+
+    fn factor(&self, suspect: Suspect) -> &Factor {
+        match suspect {
+            Suspect::Work(kind) => &self.works[kind],
+            Suspect::Size(kind) => &self.sizes[kind].factor,
+            Suspect::Memory(kind) => &self.memories[kind].factor,
+            Suspect::Speed(rank) => &self.slowness[rank],
+        }
+    }
+
+    /// What has turned out to be other than plans assume, if anything has.
+    pub(super) fn deviation(&mut self) -> Option<Deviation> {
+        // What looked so may have been chance.
+        self.suspect = self.suspect.filter(|&suspect| self.factor(suspect).is_off());
+        self.suspect.map(|suspect| {
+            let kind = |kind: usize| format!("{:?}", self.graph.kinds[kind]);
+            let what = match suspect {
+                Suspect::Work(of) => format!("tasks of kind {} take", kind(of)),
+                Suspect::Size(of) => format!("what tasks of kind {} give has", kind(of)),
+                Suspect::Memory(of) => format!("tasks of kind {} hold", kind(of)),
+                Suspect::Speed(rank) => format!("rank {rank} takes"),
+            };
+            Deviation { what, factor: self.factor(suspect).since.mean() }
+        })
+    }
+
+    /// From now on what was measured is what is assumed.
+    pub(super) fn refit(&mut self) {
+        let mut kinds: Vec<f64> = self.works.iter().map(|factor| factor.value).collect();
+        let mut ranks: Vec<f64> = self.slowness.iter().map(|factor| factor.value).collect();
+        let total = self.cells.values().fold(Cell::default(), |sum, cell| Cell {
+            measured: sum.measured + cell.measured,
+            assumed: sum.assumed + cell.assumed,
+            tasks: sum.tasks + cell.tasks,
+        });
+        let prior = TASKS_OF_PRIOR * total.measured / total.tasks.max(1.0);
+        for _ in 0..ROUNDS {
+            let mut sums = vec![(0.0, 0.0); kinds.len()];
+            for (&(kind, rank), cell) in &self.cells {
+                sums[kind].0 += cell.measured / ranks[rank];
+                sums[kind].1 += cell.assumed;
+            }
+            let fit = |(value, (measured, assumed)): (&mut f64, (f64, f64))| {
+                if assumed > 0.0 {
+                    *value = measured / assumed;
+                }
+            };
+            kinds.iter_mut().zip(sums).for_each(fit);
+            let mut sums = vec![(prior, prior); ranks.len()];
+            for (&(kind, rank), cell) in &self.cells {
+                sums[rank].0 += cell.measured;
+                sums[rank].1 += cell.assumed * kinds[kind];
+            }
+            ranks.iter_mut().zip(sums).for_each(fit);
+        }
+        self.works.iter_mut().zip(kinds).for_each(|(factor, value)| factor.set(value));
+        self.slowness.iter_mut().zip(ranks).for_each(|(factor, value)| factor.set(value));
+        self.sizes.iter_mut().chain(&mut self.memories).for_each(Bytes::refit);
+        self.suspect = None;
+    }
+
+    /// How fast the ranks are.
+    pub(super) fn speeds(&self) -> Vec<f64> {
+        self.known.iter().zip(&self.slowness).map(|(known, slowness)| known / slowness.value).collect()
+    }
+
+    /// Seconds that a task takes on a rank of speed 1.
+    pub(super) fn work(&self, task: usize) -> f64 {
+        self.graph.dag.work(task) * self.works[self.graph.kind_of[task]].value
+    }
+
+    /// What plans go by.
+    pub(super) fn weights(&self) -> Weights {
+        let graph = &self.graph;
+        let size = |task: usize| {
+            if graph.needs(task).is_command || graph.is_final(task) {
+                return None;
+            }
+            let assumed = graph.output(task);
+            let size = self.measured[task].unwrap_or_else(|| self.sizes[graph.kind_of[task]].of(assumed));
+            (size != assumed).then_some((task, size))
+        };
+        Weights {
+            works: (0..graph.len()).map(|task| self.work(task)).collect(),
+            memories: (0..graph.len())
+                .map(|task| self.memories[graph.kind_of[task]].of(graph.dag.memory(task)))
+                .collect(),
+            sizes: (0..graph.len()).filter_map(size).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use armature_planner::workflow::TaskMemory;
+    use armature_workflow_files::{Action, Description, Task};
+
+    use super::*;
+
+    /// Twenty tasks of kinds `a` and `b` in turn, of which an array of 100 kB is expected, and one that reads them all.
+    fn graph() -> Arc<Graph> {
+        let mut builder = Description::builder("kinds");
+        for number in 0..20 {
+            let name = number.to_string();
+            let mut task = Task::new(name.as_str(), Action::Closure("c".into()));
+            task.kind = Some(["a", "b"][number % 2].to_string());
+            task.run_time = Some(2.0);
+            builder.task(task);
+            builder.edge(name, "sum", 100_000);
+        }
+        builder.task(Task::new("sum", Action::Closure("c".into())));
+        Arc::new(Graph::new(&builder.build().unwrap(), 1, TaskMemory::Additive).unwrap())
+    }
+
+    fn sample(task: usize, rank: usize, took: f64) -> Sample {
+        Sample { task, rank, took, bytes: 100_000, peak: None }
+    }
+
+    #[test]
+    fn what_is_as_assumed_or_may_be_chance_is_no_deviation() {
+        let mut forecast = Forecast::new(graph(), vec![1.0; 2]);
+        for (task, took) in [1.9, 2.1, 2.05, 2.0, 1.95, 2.1, 2.0, 2.1].into_iter().enumerate() {
+            forecast.on_done(sample(task, task / 2 % 2, took));
+            assert_eq!(forecast.deviation(), None);
+        }
+        // A third more in the mean, but that may be by chance.
+        let mut forecast = Forecast::new(graph(), vec![1.0; 2]);
+        for (task, took) in [0.8, 4.5, 1.0, 4.4].into_iter().enumerate() {
+            forecast.on_done(sample(2 * task, task % 2, took));
+            assert_eq!(forecast.deviation(), None);
+        }
+    }
+
+    #[test]
+    fn kinds_and_ranks_are_told_apart() {
+        let mut forecast = Forecast::new(graph(), vec![1.0; 2]);
+        // Tasks of kind b take three times as long, and rank 1 is half as fast.
+        let took = |task: usize| [2.0, 6.0][task % 2] * [1.0, 2.0][task / 2 % 2];
+        for task in 0..16 {
+            forecast.on_done(sample(task, task / 2 % 2, took(task)));
+        }
+        let deviation = forecast.deviation().expect("all but one of four take longer");
+        assert!(deviation.to_string().ends_with(" times what was assumed"), "{deviation}");
+        forecast.refit();
+        assert_eq!(forecast.deviation(), None);
+        let speeds = forecast.speeds();
+        assert!((speeds[0] / speeds[1] - 2.0).abs() < 0.5, "{speeds:?}");
+        let works = forecast.weights().works;
+        assert!((works[17] / works[16] - 3.0).abs() < 0.1, "{works:?}");
+        // What is predicted now is what is measured.
+        (16..20).for_each(|task| forecast.on_done(sample(task, task / 2 % 2, took(task))));
+        assert_eq!(forecast.deviation(), None);
+    }
+
+    #[test]
+    fn speeds_that_were_known_before_explain_what_is_measured() {
+        let mut forecast = Forecast::new(graph(), vec![1.0, 0.25]);
+        for task in 0..12 {
+            forecast.on_done(sample(task, task / 2 % 2, [2.0, 8.0][task / 2 % 2]));
+        }
+        assert_eq!(forecast.deviation(), None);
+        forecast.refit();
+        assert!((forecast.speeds()[1] - 0.25).abs() < 0.01, "{:?}", forecast.speeds());
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_values_where_these_are_large() {
+        let mut forecast = Forecast::new(graph(), vec![1.0; 2]);
+        assert_eq!(forecast.weights().sizes, []);
+        for task in [0, 2, 4] {
+            forecast.on_done(Sample { bytes: 250_000, ..sample(task, 0, 2.0) });
+        }
+        let deviation = forecast.deviation().expect("values are larger").to_string();
+        assert_eq!(deviation, "what tasks of kind \"a\" give has 2.50 times what was assumed");
+        forecast.refit();
+        let sizes = forecast.weights().sizes;
+        assert_eq!(sizes, (0..20).step_by(2).map(|task| (task, 250_000)).collect::<Vec<_>>());
+    }
+}

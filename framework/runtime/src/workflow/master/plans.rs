@@ -1,0 +1,130 @@
+//! Plans of the master: the first one, and when, why and from where another one is made.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use armature_planner::workflow::{Plan, Replanned};
+
+use super::replanning::{Cause, Change, Replanning};
+use super::{Master, State};
+use crate::balance::is_affordable;
+use crate::workflow::forecast::Forecast;
+use crate::workflow::planning::{AskAnew, Clusters, Standing};
+
+impl Master {
+    /// There is a plan for these ranks `now`; to make another one takes so long.
+    pub(in crate::workflow) fn has_planned(
+        &mut self,
+        plan: Plan,
+        clusters: Clusters,
+        takes: Duration,
+        now: Duration,
+    ) {
+        let lost = self.lost().last().copied();
+        // One that counts on a rank which has died meanwhile is as good as none.
+        if lost.is_none() {
+            self.plan(&plan.processor_of, &plan.sequence);
+        }
+        let processors = clusters.in_memory.processors();
+        let speeds = processors.iter().map(|processor| processor.speed).collect();
+        self.replanning = Some(Replanning {
+            forecast: Forecast::new(self.graph.clone(), speeds),
+            clusters: Arc::new(clusters),
+            plan: Arc::new(plan),
+            at: now,
+            takes,
+            lost,
+            asked: None,
+        });
+    }
+
+    /// What the planner is to be asked `now`, and why, if there is a reason and it costs little enough of the time since it was
+    /// asked last, and of the time that is left.
+    pub(in crate::workflow) fn ask_anew(&mut self, now: Duration) -> Option<(Cause, Box<AskAnew>)> {
+        let replanning = self.replanning.as_mut().filter(|replanning| replanning.asked.is_none())?;
+        let cause = match replanning.lost {
+            // There is no plan until then.
+            Some(rank) => Cause::Lost(rank),
+            None if is_affordable(replanning.takes, now.saturating_sub(replanning.at)) => {
+                Cause::Deviation(replanning.forecast.deviation()?)
+            }
+            None => return None,
+        };
+        replanning.at = now;
+        replanning.forecast.refit();
+        let replanning = self.replanning.as_ref()?;
+        let left = self.left_at_least(replanning);
+        if left.is_zero() || !is_affordable(replanning.takes, left) {
+            // Without a plan ranks take what there is, which does for so little.
+            self.replanning.as_mut()?.lost = None;
+            return None;
+        }
+        let lost = self.lost();
+        let ask = AskAnew {
+            clusters: replanning.clusters.clone(),
+            speeds: replanning.forecast.speeds(),
+            weights: replanning.forecast.weights(),
+            standings: (0..self.tasks.len()).map(|task| self.standing(task)).collect(),
+            plan: replanning.plan.clone(),
+            takes: replanning.takes.as_secs_f64(),
+            lost,
+        };
+        let replanning = self.replanning.as_mut()?;
+        (replanning.lost, replanning.asked) = (None, Some(ask.lost.len()));
+        Some((cause, Box::new(ask)))
+    }
+
+    /// The planner has answered `now`, after it has worked for so long.
+    pub(in crate::workflow) fn on_planned_anew(
+        &mut self,
+        found: armature_planner::Result<Replanned>,
+        takes: Duration,
+        now: Duration,
+    ) -> Change {
+        let lost = self.lost().len();
+        let Some(replanning) = &mut self.replanning else { return Change::None };
+        (replanning.at, replanning.takes) = (now, takes);
+        let is_stale = replanning.asked.take() != Some(lost);
+        let Replanned { plan, kept } = match found {
+            Ok(found) if !is_stale => found,
+            // It is asked once more.
+            _ => return Change::None,
+        };
+        let makespan = plan.makespan;
+        // After a death even the plan that was in force is so no more.
+        if !kept || !self.pools.is_planned() {
+            self.pools.plan(&self.graph, &plan.processor_of, &plan.sequence);
+            self.urgent.clear();
+            self.recount();
+            self.fill();
+        }
+        if let Some(replanning) = &mut self.replanning {
+            replanning.plan = Arc::new(plan);
+        }
+        if kept { Change::Kept(makespan) } else { Change::Fresh(makespan) }
+    }
+
+    /// What is left takes at least so long.
+    fn left_at_least(&self, replanning: &Replanning) -> Duration {
+        let waits = |task: &usize| self.tasks[*task].state == State::Waiting;
+        let work: f64 = (0..self.tasks.len()).filter(waits).map(|task| replanning.forecast.work(task)).sum();
+        let speeds = replanning.forecast.speeds();
+        let alive = (0..self.ranks.len()).filter(|&rank| !self.ranks[rank].is_lost);
+        let left = work / alive.map(|rank| speeds[rank]).sum::<f64>();
+        Duration::try_from_secs_f64(left).unwrap_or(Duration::MAX)
+    }
+
+    fn lost(&self) -> Vec<usize> {
+        (0..self.ranks.len()).filter(|&rank| self.ranks[rank].is_lost).collect()
+    }
+
+    fn standing(&self, task: usize) -> Standing {
+        match self.tasks[task].state {
+            State::Waiting => Standing::Waiting,
+            State::Ordered(rank) => Standing::Ordered(rank),
+            State::Done(rank) => Standing::Ended(rank),
+            // Nobody reads it any more.
+            State::Gone | State::Failed | State::Skipped => Standing::Ended(0),
+        }
+    }
+}

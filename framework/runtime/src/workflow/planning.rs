@@ -1,0 +1,228 @@
+//! What the planner is asked, on rank 0: before a run, and again while it goes on.
+
+use std::sync::Arc;
+
+use armature_planner::Result;
+use armature_planner::workflow::{
+    BestPlan, Cluster, FilePlace, Plan, PlanOptions, Replanned, Situation, Workflow as Dag, plan, replan,
+    retrace,
+};
+
+use super::forecast::Weights;
+use crate::balance::probe::Probed;
+
+/// A fresh plan is taken if the rest of the run is shorter by this part of it. Less is within what tasks differ by.
+const WORTH: f64 = 0.01;
+
+/// Links whose bandwidths differ from the mean by less than this factor count as equal: a link that is measured twice differs by as much.
+const ALIKE: f64 = 1.5;
+
+/// The ranks as processors. The time that the disk takes is in no plan, so one that needs it is made only where none does without.
+#[derive(Clone, Debug)]
+pub(super) struct Clusters {
+    /// Each with its memory alone.
+    pub(super) in_memory: Cluster,
+    /// The same with as much room on their disks as is wanted.
+    pub(super) with_disk: Cluster,
+}
+
+impl Clusters {
+    /// The same ranks as they were probed.
+    ///
+    /// # Errors
+    /// What was measured is nonsense.
+    pub(super) fn probed(&self, probed: &Probed) -> Result<Self> {
+        let speeds = probed.speeds();
+        let measured = |cluster: &Cluster| {
+            let cluster = Cluster::new(cluster.processors().to_vec(), bandwidth(probed))?;
+            with_links(cluster.with_speeds(&speeds)?, probed)
+        };
+        Ok(Clusters { in_memory: measured(&self.in_memory)?, with_disk: measured(&self.with_disk)? })
+    }
+
+    /// The first that there is of what both come to.
+    fn first<T>(&self, ask: impl Fn(&Cluster) -> Result<T>) -> Result<T> {
+        ask(&self.in_memory).or_else(|_| ask(&self.with_disk))
+    }
+}
+
+/// Bytes per second between two ranks whose link is not known: the geometric mean of the links to rank 0.
+fn bandwidth(probed: &Probed) -> f64 {
+    let ranks = probed.platform.processors();
+    let logarithms = (1..ranks).map(|rank| probed.platform.link(0, rank).bandwidth.ln());
+    (logarithms.sum::<f64>() / (ranks.max(2) - 1) as f64).exp()
+}
+
+/// Gives each link the bandwidth that it has, where they are not all alike.
+fn with_links(mut cluster: Cluster, probed: &Probed) -> Result<Cluster> {
+    let (ranks, mean) = (cluster.len(), cluster.default_bandwidth());
+    let pairs =
+        || (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to)).filter(|(from, to)| from != to));
+    let bandwidth = |(from, to)| probed.platform.link(from, to).bandwidth;
+    let is_alike = |pair| (ALIKE.recip()..=ALIKE).contains(&(bandwidth(pair) / mean));
+    if pairs().all(is_alike) {
+        return Ok(cluster);
+    }
+    for (from, to) in pairs() {
+        cluster = cluster.with_link(from, to, bandwidth((from, to)))?;
+    }
+    Ok(cluster)
+}
+
+/// Plans that are compared when one is made anew: that in force, and three lists.
+pub(super) const PLANS: u32 = 4;
+
+/// The question before a run.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) clusters: Clusters,
+    pub(super) options: PlanOptions,
+}
+
+impl Question {
+    /// The best plan that is found.
+    pub(super) fn answer(&self, dag: &Dag) -> Result<BestPlan> {
+        self.clusters.first(|cluster| plan(dag, cluster, &self.options))
+    }
+
+    /// Does what a plan made anew does once for the one in force and for each of the others, for the sake of the time that it takes.
+    pub(super) fn rehearse(&self, dag: &Dag, found: &Result<BestPlan>) {
+        let cluster = &self.clusters.with_disk;
+        if let Ok(best) = found {
+            let _ = retrace(dag, cluster, &best.plan, &Situation::new(dag, cluster));
+        }
+    }
+}
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is to be planned.
+    Waiting,
+    /// A rank is to run it, or does.
+    Ordered(usize),
+    /// It runs no more; what it gives, if anything, is on this rank.
+    Ended(usize),
+}
+
+/// The question while a run goes on.
+#[derive(Debug)]
+pub(super) struct AskAnew {
+    pub(super) clusters: Arc<Clusters>,
+    /// By rank.
+    pub(super) speeds: Vec<f64>,
+    pub(super) lost: Vec<usize>,
+    pub(super) weights: Weights,
+    /// By task.
+    pub(super) standings: Vec<Standing>,
+    /// The plan in force.
+    pub(super) plan: Arc<Plan>,
+    /// Seconds that asking takes, as far as is known.
+    pub(super) takes: f64,
+}
+
+impl AskAnew {
+    /// A plan for what waits, whose times begin now: the present one, or a fresh one where that ends earlier or the present one does not
+    /// fit.
+    ///
+    /// # Errors
+    /// There is no plan.
+    pub(super) fn answer(&self, dag: &Dag) -> Result<Replanned> {
+        let Weights { works, memories, sizes } = &self.weights;
+        let measured = works.iter().zip(memories).enumerate();
+        let measured = measured.map(|(task, (&work, &memory))| (task, work, memory));
+        let dag = dag.clone().with_measured(measured)?.with_output_sizes(sizes.iter().copied())?;
+        self.clusters.first(|cluster| {
+            let cluster = cluster.clone().with_speeds(&self.speeds)?;
+            let situation = self.situation(&dag, &cluster);
+            let worth = self.takes + WORTH * self.least(&dag);
+            replan(&dag, &cluster, &self.plan, &situation, worth)
+        })
+    }
+
+    /// Seconds that the rest takes at least.
+    fn least(&self, dag: &Dag) -> f64 {
+        let waits = |task: &usize| self.standings[*task] == Standing::Waiting;
+        let work: f64 = (0..dag.len()).filter(waits).map(|task| dag.work(task)).sum();
+        let alive = (0..self.speeds.len()).filter(|rank| !self.lost.contains(rank));
+        work / alive.map(|rank| self.speeds[rank]).sum::<f64>()
+    }
+
+    /// What has happened. Ordered tasks run one after the other from now on.
+    fn situation(&self, dag: &Dag, cluster: &Cluster) -> Situation {
+        let mut situation = Situation::new(dag, cluster);
+        self.lost.iter().for_each(|&rank| situation.lose(dag, rank));
+        let mut free = vec![0.0_f64; cluster.len()];
+        let mut end = vec![0.0_f64; dag.len()];
+        for &task in dag.topological_order() {
+            match self.standings[task] {
+                Standing::Waiting => {}
+                Standing::Ended(rank) => situation.started(dag, task, rank, 0.0, 0.0),
+                Standing::Ordered(rank) => {
+                    let start = dag.inputs(task).map(|edge| end[edge.from]).fold(free[rank], f64::max);
+                    end[task] = start + dag.work(task) / cluster.processors()[rank].speed;
+                    free[rank] = end[task];
+                    situation.started(dag, task, rank, start, end[task]);
+                }
+            }
+        }
+        spill(dag, cluster, &mut situation);
+        situation
+    }
+}
+
+/// Puts the largest files on disk that are more than a rank's memory holds: plans count a value once for each of its readers, ranks
+/// hold it once for all.
+fn spill(dag: &Dag, cluster: &Cluster, situation: &mut Situation) {
+    let mut held = vec![Vec::new(); cluster.len()];
+    for (number, edge) in dag.edges().iter().enumerate() {
+        if let FilePlace::Memory(rank) = situation.file(number) {
+            held[rank].push((edge.size, number));
+        }
+    }
+    for (rank, mut files) in held.into_iter().enumerate() {
+        files.sort_unstable();
+        let mut bytes: u64 = files.iter().map(|&(size, _)| size).sum();
+        while bytes > cluster.processors()[rank].memory
+            && let Some((size, number)) = files.pop()
+        {
+            bytes -= size;
+            situation.moved(number, FilePlace::Buffer(rank));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use armature_planner::workflow::Processor;
+    use armature_planner::{Link, Platform};
+
+    use super::*;
+
+    #[test]
+    fn ranks_are_as_fast_and_as_far_apart_as_they_were_probed() {
+        let cluster = |disk| {
+            let processor = Processor::new("rank", 1.0, 100).with_buffer(disk);
+            Cluster::new(vec![processor; 3], 1.0).unwrap()
+        };
+        let clusters = Clusters { in_memory: cluster(0), with_disk: cluster(7) };
+        let probed = |bandwidth: f64| {
+            let mut platform =
+                Platform::with_speeds(&[4.0, 2.0, 4.0], Link { bandwidth: 1e8, setup: 0.0 }).unwrap();
+            for (from, to) in [(0, 2), (2, 0), (1, 2), (2, 1)] {
+                platform.set_link(from, to, Link { bandwidth, setup: 0.0 }).unwrap();
+            }
+            clusters.probed(&Probed { platform, shares: vec![1.0, 1.0, 0.5] }).unwrap()
+        };
+        let Clusters { in_memory, with_disk } = probed(1.2e8);
+        let speeds: Vec<f64> = in_memory.processors().iter().map(|processor| processor.speed).collect();
+        assert_eq!(speeds, [1.0, 0.5, 0.5]);
+        assert_eq!([&in_memory, &with_disk].map(|cluster| cluster.processors()[1].buffer), [0, 7]);
+        // They are as good as equal.
+        assert_eq!(in_memory.bandwidth(0, 2), in_memory.bandwidth(1, 0));
+        let unequal = probed(1e6).with_disk;
+        let [near, far] = [(0, 1), (1, 2)].map(|(from, to)| unequal.bandwidth(from, to));
+        assert!((near - 1e8).abs() < 1.0 && (far - 1e6).abs() < 1.0, "{near} {far}");
+        assert!((unequal.default_bandwidth() - 1e7).abs() < 1.0, "{}", unequal.default_bandwidth());
+    }
+}

@@ -1,0 +1,177 @@
+//! Plans made anew while tasks run: when they are, what they go by, and that nothing is lost by them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use armature_planner::workflow::{Situation, TaskMemory, plan_rest};
+use armature_workflow_files::{Action, Description, Task};
+
+use super::graph::Graph;
+use super::machine_tests::{SETTING, Setting, clusters, play};
+use super::master::{Change, Master};
+use super::messages::{Done, Report};
+
+/// Tasks of which each is expected to take a second.
+fn graph(tasks: usize) -> Arc<Graph> {
+    let mut builder = Description::builder("equal");
+    for number in 0..tasks {
+        let mut task = Task::new(number.to_string(), Action::Closure("c".into()));
+        task.run_time = Some(1.0);
+        builder.task(task);
+    }
+    Arc::new(Graph::new(&builder.build().unwrap(), 3, TaskMemory::Additive).unwrap())
+}
+
+/// A master with a plan, ranks that run one task after the other, and a planner that takes some time.
+struct Run {
+    master: Master,
+    graph: Arc<Graph>,
+    /// By rank: how long a task takes, what is queued, and when the first of it is done.
+    takes: Vec<Duration>,
+    queues: Vec<VecDeque<usize>>,
+    ends: Vec<Option<Duration>>,
+    planning: Duration,
+    asked: Vec<(Duration, String)>,
+    changes: Vec<Change>,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+impl Run {
+    fn new(tasks: usize, takes: &[Duration], planning: Duration) -> Self {
+        Run::without(&[], tasks, takes, planning)
+    }
+
+    /// Some ranks are dead before there is a plan.
+    fn without(lost: &[usize], tasks: usize, takes: &[Duration], planning: Duration) -> Self {
+        let graph = graph(tasks);
+        let clusters = clusters(takes.len(), 1 << 20);
+        let start = Situation::new(&graph.dag, &clusters.in_memory);
+        let plan = plan_rest(&graph.dag, &clusters.in_memory, &start, TaskMemory::Additive).unwrap();
+        let mut master = Master::new(graph.clone(), takes.len(), lost, 0);
+        master.has_planned(plan, clusters, planning, Duration::ZERO);
+        master.begin();
+        Run {
+            master,
+            graph,
+            takes: takes.to_vec(),
+            queues: vec![VecDeque::new(); takes.len()],
+            ends: vec![None; takes.len()],
+            planning,
+            asked: Vec::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// Returns when all is done, with plans made anew if `plans`.
+    fn until_over(mut self, plans: bool, death: Option<(Duration, usize)>) -> (Duration, Self) {
+        let mut now = Duration::ZERO;
+        let mut death = death;
+        while !self.master.is_over() {
+            if let Some((_, rank)) = death.take_if(|(at, _)| *at <= now) {
+                self.master.on_lost(rank).unwrap();
+                (self.queues[rank], self.ends[rank]) = (VecDeque::new(), None);
+            }
+            if plans && let Some((cause, ask)) = self.master.ask_anew(now) {
+                self.asked.push((now, cause.to_string()));
+                let found = ask.answer(&self.graph.dag);
+                self.changes.push(self.master.on_planned_anew(found, self.planning, now));
+            }
+            for (rank, orders) in self.master.take_orders() {
+                self.queues[rank].extend(orders.orders.iter().map(|order| order.task));
+            }
+            for rank in 0..self.takes.len() {
+                if self.ends[rank].is_none() && !self.queues[rank].is_empty() {
+                    self.ends[rank] = Some(now + self.takes[rank]);
+                }
+            }
+            let ends = self.ends.iter().enumerate().filter_map(|(rank, end)| Some(((*end)?, rank)));
+            let (end, rank) = ends.min().expect("somebody has something to do");
+            now = end;
+            self.ends[rank] = None;
+            let task = self.queues[rank].pop_front().expect("it ran");
+            let took = self.takes[rank].as_nanos() as u64;
+            let done = Done { task, attempt: 0, bytes: 0, took, peak_memory: None };
+            self.master.on_report(rank, Report { done: vec![done], failed: vec![] }).unwrap();
+        }
+        (now, self)
+    }
+}
+
+#[test]
+fn a_rank_that_is_slower_than_was_known_gets_less() {
+    let takes = [SECOND, 4 * SECOND];
+    let (kept, _) = Run::new(60, &takes, SECOND / 100).until_over(false, None);
+    assert_eq!(kept, 30 * takes[1]);
+    let (anew, run) = Run::new(60, &takes, SECOND / 100).until_over(true, None);
+    // Equal speeds by what they are would end after 48 seconds.
+    assert!(anew < 60 * SECOND, "{anew:?} {:?}", run.asked);
+    assert!(run.changes.iter().any(|change| matches!(change, Change::Fresh(_))), "{:?}", run.changes);
+    assert!(run.asked[0].1.ends_with(" times what was assumed"), "{:?}", run.asked);
+}
+
+#[test]
+fn what_is_as_it_was_planned_is_not_planned_anew() {
+    let (end, run) = Run::new(60, &[SECOND; 3], SECOND / 100).until_over(true, None);
+    assert_eq!((end, run.asked, run.changes), (20 * SECOND, vec![], vec![]));
+}
+
+#[test]
+fn plans_are_made_anew_only_where_that_takes_a_hundredth_of_the_time() {
+    let takes = [SECOND, 4 * SECOND];
+    let (_, run) = Run::new(60, &takes, 4 * SECOND / 100).until_over(true, None);
+    assert!(run.asked.iter().all(|(at, _)| *at >= 4 * SECOND) && !run.asked.is_empty(), "{:?}", run.asked);
+    for (earlier, later) in run.asked.iter().zip(&run.asked[1..]) {
+        assert!(later.0 >= earlier.0 + 4 * SECOND, "{:?}", run.asked);
+    }
+    let (end, run) = Run::new(60, &takes, 10 * SECOND).until_over(true, None);
+    assert_eq!((end, run.asked), (30 * takes[1], vec![]));
+}
+
+#[test]
+fn survivors_get_a_plan_when_a_rank_is_lost() {
+    let (end, run) = Run::new(60, &[SECOND; 3], SECOND / 100).until_over(true, Some((9 * SECOND, 1)));
+    assert_eq!(run.asked[0].1, "rank 1 is lost");
+    assert!(matches!(run.changes[0], Change::Fresh(_)), "{:?}", run.changes);
+    // What the lost rank gave is gone with it only where somebody reads it: 36 tasks on two ranks.
+    assert!(end <= 28 * SECOND, "{end:?}");
+}
+
+#[test]
+fn a_first_plan_that_counts_on_a_dead_rank_is_replaced() {
+    let (end, run) = Run::without(&[1], 60, &[SECOND; 3], SECOND / 100).until_over(true, None);
+    assert_eq!((end, run.asked[0].1.as_str()), (30 * SECOND, "rank 1 is lost"));
+    let (end, _) = Run::without(&[1], 60, &[SECOND; 3], SECOND / 100).until_over(false, None);
+    assert_eq!(end, 30 * SECOND, "without another plan they take what there is");
+}
+
+#[test]
+fn a_plan_for_a_rank_that_was_lost_meanwhile_is_thrown_away() {
+    let mut run = Run::new(60, &[SECOND; 3], SECOND / 100);
+    run.master.on_lost(2).unwrap();
+    let (_, first) = run.master.ask_anew(SECOND).expect("a rank is lost");
+    assert!(run.master.ask_anew(SECOND).is_none(), "it has been asked");
+    let found = first.answer(&run.graph.dag);
+    run.master.on_lost(1).unwrap();
+    assert_eq!(run.master.on_planned_anew(found, SECOND / 100, SECOND), Change::None);
+    let (cause, second) = run.master.ask_anew(SECOND).expect("another one is lost");
+    let found = second.answer(&run.graph.dag);
+    let change = run.master.on_planned_anew(found, SECOND / 100, SECOND);
+    assert!(cause.to_string() == "rank 1 is lost" && matches!(change, Change::Fresh(_)), "{change:?}");
+}
+
+#[test]
+fn nothing_is_lost_by_plans_that_are_made_anew_at_any_time() {
+    let mut fresh = 0;
+    for seed in 0..16 {
+        for ranks in 2..=4 {
+            let (is_tight, limit) = (seed % 2 == 1, seed % 3 == 0);
+            let deaths = if seed % 4 < 2 { 0 } else { 2 };
+            let world = play(Setting { seed, ranks, is_tight, limit, deaths, is_replanned: true, ..SETTING });
+            assert!(deaths > 0 || world.runs.iter().all(|&runs| runs == 1), "{:?}", world.runs);
+            fresh += world.changes.iter().filter(|change| matches!(change, Change::Fresh(_))).count();
+        }
+    }
+    assert!(fresh > 40, "{fresh} plans");
+}

@@ -1,0 +1,43 @@
+//! How a run ends on a rank.
+
+use super::Running;
+use crate::error::Result;
+use crate::rank::protocol::{Moment, Next, Outgoing};
+use crate::workflow::messages::Content;
+use crate::workflow::user_code::Job;
+
+impl Running<'_, '_> {
+    /// On rank 0: lets the others go when all is done.
+    pub(super) fn end_if_over(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
+        let Some(root) = self.root.as_mut().filter(|root| root.is_over() && !self.has_ended) else {
+            return Ok(());
+        };
+        self.has_ended = true;
+        root.ended = Some(at.now());
+        self.events.record(at.now(), || root.end_event(at.now()));
+        for rank in 1..out.ranks() {
+            // One that was only silent is told as well.
+            if !root.master.is_lost(rank) || !out.endpoint().has_ended(rank) {
+                out.send(rank, Content::End.encode(out.run())?)?;
+            }
+        }
+        root.finals[0] = Some(self.worker.totals);
+        Ok(())
+    }
+
+    /// There is nothing to do.
+    pub(super) fn wait(&mut self, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
+        if !self.has_ended {
+            return Ok(Next::Wait);
+        }
+        match &self.root {
+            Some(root) => self.is_over = root.have_all_left(),
+            None if !self.is_over => {
+                self.is_over = true;
+                out.send(0, Content::Final(self.worker.totals).encode(out.run())?)?;
+            }
+            None => {}
+        }
+        Ok(if self.is_over { Next::Finished } else { Next::Wait })
+    }
+}
