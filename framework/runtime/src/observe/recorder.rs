@@ -50,8 +50,9 @@ struct Open {
     part: Part,
     tally: Tally,
     parts_since_tally: u32,
-    /// What had been sent when that was last written.
+    /// What had been sent at the last look, and when that was last written.
     sent: Vec<Sent>,
+    sent_written: Vec<Sent>,
     /// The thread that computes.
     core: Option<(i32, RunDelay)>,
     /// Its ranks are threads of one process, whose memory says nothing of them.
@@ -88,6 +89,11 @@ struct Kind {
 }
 
 impl Tally {
+    /// Whether there is anything that is not written.
+    fn is_new(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.done > 0 || kind.work.done > 0)
+    }
+
     /// The last of the kinds.
     pub(crate) fn last_kind(&self) -> usize {
         self.kinds.len().saturating_sub(1)
@@ -151,23 +157,29 @@ impl Recorder {
             let shortest = SHORTEST.max(now.saturating_sub(open.begin) / PARTS);
             if now.saturating_sub(open.part.since) >= shortest {
                 open.write_part(now, thread);
+                open.sent.clone_from_slice(endpoint.sent());
                 open.parts_since_tally += 1;
                 if open.parts_since_tally >= PARTS_PER_TALLY {
-                    open.write_tally(now, endpoint.sent());
+                    open.write_tally(now);
                 }
             }
             open.log.tick(now);
         }
     }
 
-    /// The rank has done its part.
-    pub(crate) fn end(&mut self, now: Duration, doing: Doing, endpoint: &Endpoint, thread: Option<i32>) {
+    /// The rank may not look again at what it has sent.
+    pub(crate) fn note_sent(&mut self, endpoint: &Endpoint) {
+        if let Some(open) = &mut self.open {
+            open.sent.clone_from_slice(endpoint.sent());
+        }
+    }
+
+    /// The rank has done its part, at the time that was looked at last.
+    pub(crate) fn end(&mut self) {
         if let Some(mut open) = self.open.take() {
-            open.mark(now, doing);
-            open.write_part(now, thread);
-            open.write_tally(now, endpoint.sent());
-            let seconds = now.saturating_sub(open.begin).as_secs_f64();
-            open.log.record(now, || Event::RankEnd { seconds });
+            open.write_rest();
+            let (last, seconds) = (open.last, open.last.saturating_sub(open.begin).as_secs_f64());
+            open.log.record(last, || Event::RankEnd { seconds });
         }
     }
 }
@@ -211,6 +223,7 @@ impl Open {
             tally,
             parts_since_tally: 0,
             sent: endpoint.sent().to_vec(),
+            sent_written: endpoint.sent().to_vec(),
             core: None,
             simulated,
         })
@@ -247,6 +260,16 @@ impl Open {
         }
     }
 
+    /// What is known up to the last look.
+    fn write_rest(&mut self) {
+        if self.last > self.part.since || self.tally.is_new() {
+            self.write_part(self.last, None);
+        }
+        if self.tally.is_new() || self.sent != self.sent_written || self.parts_since_tally > 0 {
+            self.write_tally(self.last);
+        }
+    }
+
     fn write_part(&mut self, now: Duration, thread: Option<i32>) {
         let lost = self.lost(thread);
         let part = std::mem::replace(&mut self.part, Part { since: now, ..Part::default() });
@@ -263,7 +286,7 @@ impl Open {
         self.log.record(now, || Event::Activity(activity));
     }
 
-    fn write_tally(&mut self, now: Duration, sent: &[Sent]) {
+    fn write_tally(&mut self, now: Duration) {
         self.parts_since_tally = 0;
         for (of, kind) in self.tally.kinds.iter_mut().enumerate() {
             if kind.work.done == 0 && kind.work.seconds == 0.0 {
@@ -275,21 +298,19 @@ impl Open {
             work.steps = some.map(|(step, count)| (step as u32, std::mem::take(count))).collect();
             self.log.record(now, || Event::Work(work));
         }
-        let pairs = sent.iter().zip(&self.sent).enumerate();
+        let pairs = self.sent.iter().zip(&self.sent_written).enumerate();
         let new = pairs.map(|(to, (now, then))| (to, now.messages - then.messages, now.bytes - then.bytes));
         let to = new.filter(|(_, messages, _)| *messages > 0).collect();
-        self.sent.clone_from_slice(sent);
+        self.sent_written.clone_from(&self.sent);
         let memory_peak = if self.simulated { None } else { this_process::memory_peak() };
         self.log.record(now, || Event::Traffic(Traffic { to, memory_peak }));
     }
 }
 
 impl Drop for Open {
-    /// A run that failed, or whose end the rank does not know of: what is known up to the last look is written.
+    /// A run that failed.
     fn drop(&mut self) {
-        if self.last > self.part.since {
-            self.write_part(self.last, None);
-        }
+        self.write_rest();
     }
 }
 

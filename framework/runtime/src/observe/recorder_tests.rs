@@ -81,6 +81,24 @@ fn a_farm_accounts_for_its_tasks_and_its_time() {
 }
 
 #[test]
+fn a_farm_accounts_for_all_of_its_iterations_on_every_rank() {
+    let records = records(|session| {
+        let again = |results: Vec<u64>, iteration| Ok((iteration < 2).then_some(results));
+        Farm::new("toil", toil).iterate(session, (0..ITEMS).collect::<Vec<u64>>(), again)?;
+        Ok(())
+    });
+    assert_eq!(accounted(&records, 1), (vec![3 * ITEMS], vec![3 * ITEMS]));
+    // Rank 0 tells of all three, too.
+    let end = |record: &&Record| record.rank == 0 && matches!(record.event, Event::RankEnd { .. });
+    let whole = records.iter().find_map(|record| match record.event {
+        Event::Finish { seconds, .. } => Some(seconds),
+        _ => None,
+    });
+    let (end, whole) = (records.iter().find(end).unwrap().at, whole.unwrap());
+    assert!(end > 0.8 * whole, "rank 0 tells of {end} s of {whole} s");
+}
+
+#[test]
 fn a_pipeline_accounts_for_each_of_its_stages() {
     let records = records(|session| {
         Pipeline::source("numbers", || 0..ITEMS).map("toil", toil).for_each("out", drop).run(session)?;

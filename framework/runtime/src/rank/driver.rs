@@ -103,7 +103,8 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             .and_then(|()| self.go_on(endpoint, protocol))
             .map_err(|error| error.at_rank(rank))?;
         let doing = self.doing();
-        self.recorder.end(self.clock.now(), doing, endpoint, self.executor.thread_id());
+        self.record(endpoint, doing);
+        self.recorder.note_sent(endpoint);
         Ok(())
     }
 
@@ -131,7 +132,8 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 
     /// Returns the user code, once it is done with what it has.
-    pub(crate) fn finish(self) -> Result<C> {
+    pub(crate) fn finish(mut self) -> Result<C> {
+        self.recorder.end();
         self.executor.finish()
     }
 
