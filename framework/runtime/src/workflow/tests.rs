@@ -215,7 +215,8 @@ fn the_log_has_the_measured_ranks_the_plan_and_what_each_task_waited_for() {
         });
         assert_eq!(speeds, Some(ranks));
         let count = |is: fn(&Event) -> bool| events.iter().filter(|event| is(event)).count();
-        assert_eq!(count(|event| matches!(event, Event::Planned(planned) if planned.by.is_some())), 1);
+        // The first plan, and others where the tasks have turned out to be other than it assumed.
+        assert!(count(|event| matches!(event, Event::Planned(planned) if planned.by.is_some())) > 0);
         assert_eq!(count(|event| matches!(event, Event::TaskEnded(_))), 7);
         assert!(count(|event| matches!(event, Event::TaskHeld(_))) > 0, "{events:?}");
         let began = events.iter().filter_map(|event| match event {
