@@ -71,7 +71,7 @@ fn keeps(x: &u64) -> bool {
 /// Two stages that make several items of one, with others before, between and behind them, also where batches are small.
 fn flat_map(session: &Session) -> Result<(), BoxError> {
     let work = Work::on(session);
-    let items = 60u64;
+    let items = 24u64;
     let expected: Vec<u64> =
         (0..items).map(|x| x + 1).flat_map(some).filter(keeps).flat_map(|x| [x; 2]).map(|x| x ^ 1).collect();
     let kinds = every_kind(&[false, false, false, true, false], session.size());
