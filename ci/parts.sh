@@ -85,8 +85,9 @@ part_no-eager() {
   local mpi
   for mpi in openmpi mpich; do
     "$CI_DIR/mpi/eager-probe.sh" $mpi
-    # The others have nothing to do with how MPI sends.
-    "$with" $mpi --no-eager cargo test --locked -p armature-tests --test mpi
+    # The others have nothing to do with how MPI sends, and few ranks with how sends wait for each other.
+    "$with" $mpi --no-eager cargo test --locked -p armature-tests --test mpi -- \
+      --skip one_rank --skip two_ranks --skip refused
   done
 }
 
