@@ -152,7 +152,9 @@ fn options_of(files: &[&str]) -> BTreeSet<String> {
             (is_chainable && head.trim_end().ends_with("-> Self")).then(|| name.to_string())
         });
         methods
-            .filter(|name| !["update", "forced", "closure", "after_command", "filter"].contains(&name.as_str()))
+            .filter(|name| {
+                !["update", "forced", "closure", "after_command", "filter"].contains(&name.as_str())
+            })
             .collect()
     };
     let settings = read(SETTINGS);
