@@ -4,9 +4,9 @@ mpirun -n 2 python tree.py ROOTS DEPTH STEPS SECONDS_PER_STEP NODES prints `resu
 `bench/src/farm/tree.rs`; a task keeps its core busy for as long as it takes there.
 """
 
+import queue
 import sys
 import time
-from concurrent.futures import FIRST_COMPLETED, wait
 
 from mpi4py import MPI
 from mpi4py.futures import MPICommExecutor
@@ -34,15 +34,21 @@ with MPICommExecutor(MPI.COMM_WORLD, root=0) as executor:
         roots, depth, steps, nodes = (int(sys.argv[at]) for at in (1, 2, 3, 5))
         seconds_per_step = float(sys.argv[4])
         executor.submit(mix, 1).result()
+        # `wait` would look at all open tasks for each that ends.
+        ended = queue.SimpleQueue()
+
+        def submit(number, depth):
+            executor.submit(search, number, depth, steps, seconds_per_step).add_done_callback(ended.put)
+
         start = time.perf_counter()
-        open_tasks = {executor.submit(search, mix(root), depth, steps, seconds_per_step) for root in range(1, roots + 1)}
-        done = 0
-        while open_tasks:
-            ended, open_tasks = wait(open_tasks, return_when=FIRST_COMPLETED)
-            done += len(ended)
-            for task in ended:
-                for number, below in task.result():
-                    open_tasks.add(executor.submit(search, number, below, steps, seconds_per_step))
+        for root in range(1, roots + 1):
+            submit(mix(root), depth)
+        done, left = 0, roots
+        while left > 0:
+            below = ended.get().result()
+            for task in below:
+                submit(*task)
+            done, left = done + 1, left - 1 + len(below)
         seconds = time.perf_counter() - start
         assert done == nodes, f"{done} of {nodes} nodes"
         print("result seconds", seconds)
