@@ -28,5 +28,5 @@ as_kept() {
   [ -s "$2/rounded" ] || { echo "there are no events in $2"; return 1; }
   if [ "${ARMATURE_GOLDEN:-}" = write ]; then cp "$2/rounded" "$kept"; fi
   diff -u "$kept" "$2/rounded" | cut -c 1-400 | head -n 40
-  cmp -s "$kept" "$2/rounded" || { echo "If that is meant to be: ARMATURE_GOLDEN=write ci/test.sh smpi, and look at the change."; return 1; }
+  cmp -s "$kept" "$2/rounded" || { echo "If that is meant to be: ARMATURE_GOLDEN=write ci/test.sh smpi, and look at the change. The pages that are kept in report/ are made of these events."; return 1; }
 }
