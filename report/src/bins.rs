@@ -1,4 +1,4 @@
-//! The time line of ranks, down-sampled: for each rank so many bins, and what it did in each.
+//! The time line of ranks, down-sampled: the bins of each rank, and what it did in each.
 
 use crate::efficiency::Shares;
 use crate::run::{Run, told};

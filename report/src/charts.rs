@@ -71,7 +71,7 @@ pub(crate) fn rates(run: &Run) -> Option<Chart> {
     (!lines.is_empty()).then(|| over_time(run, "Rates of the ranks", &unit, lines))
 }
 
-/// Means over so many parts that a curve can be read.
+/// Means over parts that are long enough for a curve that can be read.
 fn smoothed(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let size = points.len().div_ceil(120).max(1);
     let mean = |group: &[(f64, f64)]| {

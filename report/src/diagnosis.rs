@@ -270,7 +270,7 @@ mod tests {
         assert!(said.contains(expected), "expected `{expected}` in: {said}");
     }
 
-    /// A kind of which these ranks did so many, in so many seconds.
+    /// A kind by what each rank did of it: how many, and in how many seconds.
     fn kind(name: &str, by_rank: &[(u64, f64)]) -> Kind {
         let seconds = by_rank.iter().map(|(_, seconds)| seconds).sum();
         let by_rank = by_rank.iter().copied().enumerate().filter(|(_, (_, s))| *s > 0.0);

@@ -31,6 +31,7 @@ mod run;
 #[cfg(test)]
 mod situation;
 mod svg;
+mod tables;
 mod trace;
 
 pub use diagnosis::diagnosis;

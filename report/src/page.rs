@@ -1,23 +1,26 @@
 //! The page: all that is told of a run, in one file that needs no network.
 
+use std::time::{Duration, SystemTime};
+
 use armature::observe::Log;
-use armature::observe::words::{percent, seconds, short};
+use armature::observe::words::seconds;
 use askama::Template;
 
 use crate::bins::Bins;
 use crate::charts;
 use crate::diagnosis::diagnosis;
 use crate::durations::{Durations, durations};
-use crate::efficiency::{Efficiencies, tree};
+use crate::efficiency::tree;
 use crate::run::{Run, Skeleton};
 use crate::svg::MARKS;
+use crate::tables::{
+    EfficiencyRow, RankRow, Traffic, efficiency_row, lines, rank_row, short_count, shown_of, traffic,
+};
 
 /// Bytes of tables of events that a page has at most, of all runs together.
 const TABLES: usize = 1_500_000;
 /// Phases between changes whose efficiencies are shown.
 const PHASES: usize = 12;
-/// Ranks whose traffic is shown as a table of pairs.
-const PAIRS: usize = 32;
 /// Runs of a job that are shown, the longest ones: a program may run very many.
 const RUNS: usize = 8;
 
@@ -67,25 +70,6 @@ struct Section {
     marks: String,
     decisions: String,
     lines: String,
-}
-
-struct EfficiencyRow {
-    name: String,
-    cells: Vec<String>,
-}
-
-struct RankRow {
-    rank: usize,
-    host: String,
-    cells: Vec<String>,
-    bar: u32,
-}
-
-struct Traffic {
-    heads: Vec<usize>,
-    rows: Vec<(usize, Vec<String>)>,
-    list: Vec<(usize, usize, String, String)>,
-    shown: String,
 }
 
 /// The page of a job's events.
@@ -177,10 +161,6 @@ fn section(id: usize, run: &Run, is_one: bool, room: usize) -> Section {
 }
 
 /// Says that not all are shown, if that is so.
-fn shown_of(count: usize, most: usize, what: &str) -> String {
-    if count > most { format!("Showing {most} of {count} {what}.") } else { String::new() }
-}
-
 fn decisions(run: &Run) -> String {
     let acted = run.decisions.iter().filter(|decision| decision.acted).count();
     match run.decisions.len() {
@@ -196,7 +176,7 @@ fn facts(run: &Run) -> Vec<(String, String)> {
         add("program", run.program.clone());
     }
     if let Some(began) = run.began {
-        add("began", utc(began));
+        add("began", date(began));
     }
     add("took", seconds(run.seconds));
     let mut hosts: Vec<&str> =
@@ -235,117 +215,12 @@ fn facts(run: &Run) -> Vec<(String, String)> {
     facts
 }
 
-/// `512 B`, `12.0 kB`.
-fn bytes_told(bytes: u64) -> String {
-    match bytes {
-        0..10_000 => format!("{bytes} B"),
-        _ => format!("{}B", short(bytes as f64)),
-    }
-}
-
-fn short_count(n: u64) -> String {
-    if n < 100_000 { n.to_string() } else { short(n as f64) }
-}
-
-/// Seconds since 1970 as a date and a time.
-fn utc(at: f64) -> String {
-    let at = at.max(0.0) as u64;
-    let (days, second) = (at / 86_400, at % 86_400);
-    // Howard Hinnant's days_from_civil, turned round: years begin in March.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", second / 3600, second / 60 % 60, second % 60)
-}
-
-fn efficiency_row(e: &Efficiencies) -> EfficiencyRow {
-    let cells = vec![
-        e.ranks.to_string(),
-        seconds(e.elapsed_time),
-        percent(e.parallel_efficiency, 1),
-        percent(e.load_balance, 1),
-        percent(e.communication_efficiency, 1),
-        e.capacity_balance.map_or("–".to_string(), |balance| percent(balance, 1)),
-        format!("{:.1} %", e.imbalance_percent),
-        format!("{:.3}", e.coefficient_of_variation),
-    ];
-    EfficiencyRow { name: e.name.clone(), cells }
-}
-
-fn rank_row(run: &Run, rank: usize) -> RankRow {
-    let shares = crate::efficiency::shares(run, rank, (0.0, run.seconds));
-    let its = &run.ranks[rank];
-    let of = |part: f64| if run.seconds > 0.0 { percent(part / run.seconds, 1) } else { "–".to_string() };
-    let mib = |bytes: u64| format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20));
-    let memory = match (its.memory_peak, its.memory_limit) {
-        (Some(peak), Some(limit)) => format!("{} of {}", mib(peak), mib(limit)),
-        (Some(peak), None) => mib(peak),
-        _ => "–".to_string(),
-    };
-    let (messages, bytes) = its.sent.values().fold((0, 0), |sum, sent| (sum.0 + sent.0, sum.1 + sent.1));
-    let cells = vec![
-        of(shares.useful()),
-        of(shares.lost),
-        of(shares.other),
-        of(shares.idle),
-        of(shares.parked),
-        short_count(messages),
-        bytes_told(bytes),
-        memory,
-    ];
-    let bar = if run.seconds > 0.0 { (100.0 * shares.work / run.seconds).round() as u32 } else { 0 };
-    RankRow { rank, host: its.host.clone(), cells, bar: bar.min(100) }
-}
-
-fn traffic(run: &Run) -> Traffic {
-    let bytes = |from: usize, to: usize| run.ranks[from].sent.get(&to).copied();
-    if run.ranks.len() <= PAIRS {
-        let heads: Vec<usize> = (0..run.ranks.len()).collect();
-        let cell = |from, to| bytes(from, to).map_or(String::new(), |sent| bytes_told(sent.1));
-        let rows =
-            heads.iter().map(|&from| (from, heads.iter().map(|&to| cell(from, to)).collect())).collect();
-        return Traffic { heads, rows, list: Vec::new(), shown: String::new() };
-    }
-    let pairs = run.ranks.iter().enumerate();
-    let mut list: Vec<(usize, usize, u64, u64)> = pairs
-        .flat_map(|(from, rank)| rank.sent.iter().map(move |(to, sent)| (from, *to, sent.0, sent.1)))
-        .collect();
-    list.sort_by_key(|pair| std::cmp::Reverse(pair.3));
-    let count = list.len();
-    list.truncate(200);
-    let list = list
-        .into_iter()
-        .map(|(from, to, messages, bytes)| (from, to, short_count(messages), bytes_told(bytes)));
-    let shown = shown_of(count, 200, "pairs of ranks, those with the most bytes");
-    Traffic { heads: Vec::new(), rows: Vec::new(), list: list.collect(), shown }
-}
-
-/// The table of events as JSON, as far as there is room, and words on what is missing.
-fn lines(run: &Run, room: usize) -> (String, String) {
-    let (mut json, mut kept) = (String::from("["), 0);
-    for line in &run.lines {
-        let row = serde_json::json!([(line.at * 1e3).round() / 1e3, line.rank, line.text]).to_string();
-        if json.len() + row.len() > room {
-            break;
-        }
-        if kept > 0 {
-            json.push(',');
-        }
-        json += &row;
-        kept += 1;
-    }
-    json.push(']');
-    let told = if kept < run.lines.len() {
-        format!("Showing the first {kept} of {} events; armature events prints all.", run.lines.len())
-    } else {
-        String::new()
-    };
-    (json, told)
+/// Seconds since 1970 as a date and a time in UTC.
+fn date(at: f64) -> String {
+    // Beyond the year 9999 a clock shows nothing that is worth showing.
+    const LAST: u64 = 253_402_300_799;
+    let since = Duration::from_secs((at.max(0.0) as u64).min(LAST));
+    humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + since).to_string()
 }
 
 /// What the script needs.
@@ -389,17 +264,4 @@ fn micro(values: &[f64]) -> String {
     let rounded: Vec<f64> = values.iter().map(|value| (value * 1e6).round() / 1e6).collect();
     let list: Vec<String> = rounded.iter().map(ToString::to_string).collect();
     format!("[{}]", list.join(","))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        assert_eq!(utc(0.0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(utc(951_782_399.5), "2000-02-28 23:59:59 UTC");
-        assert_eq!(utc(951_782_400.0), "2000-02-29 00:00:00 UTC");
-        assert_eq!(utc(1_795_690_000.0), "2026-11-26 10:46:40 UTC");
-    }
 }

@@ -1,11 +1,14 @@
-//! One run, put together from the events of its ranks.
+//! One run, as the events of its ranks tell of it.
 
 use std::collections::BTreeMap;
 
-use armature::observe::activity::{Activity, Longest, RankStart, Traffic, Work};
-use armature::observe::{Event, Record, Subject};
+#[cfg(doc)]
+use armature::observe::activity::Work;
+use armature::observe::activity::{Activity, Longest};
 
 use crate::mapping::Mapping;
+
+mod gather;
 
 /// Which skeleton ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -171,202 +174,6 @@ pub struct Kind {
 }
 
 impl Run {
-    /// The runs of a log, in order.
-    pub fn all(records: &[Record]) -> Vec<Run> {
-        records.chunk_by(|a, b| a.run == b.run).map(Run::of).collect()
-    }
-
-    fn of(records: &[Record]) -> Run {
-        let mut run = Run { number: records[0].run, ..Run::default() };
-        for record in records {
-            run.take(record);
-        }
-        let last_part = run.ranks.iter().filter_map(|rank| rank.parts.last()).map(|part| part.to);
-        let last = last_part.chain(run.lines.iter().map(|line| line.at)).fold(0.0, f64::max);
-        run.seconds = if run.has_ended && run.seconds > 0.0 { run.seconds } else { last };
-        run
-    }
-
-    fn take(&mut self, record: &Record) {
-        let Record { at, rank, event, .. } = record;
-        let (at, rank) = (*at, *rank);
-        match event {
-            Event::RankStart(start) => return self.rank_starts(rank, start),
-            Event::Activity(activity) => return self.rank_did(at, rank, activity),
-            Event::Work(work) => return self.rank_worked(rank, work),
-            Event::Traffic(traffic) => return self.rank_sent(rank, traffic),
-            Event::RankEnd { .. } => {
-                self.rank(rank).end = Some(at);
-                return;
-            }
-            event => self.decided(at, event),
-        }
-        self.lines.push(Line { at, rank, text: event.to_string() });
-    }
-
-    fn rank(&mut self, rank: usize) -> &mut Rank {
-        if rank >= self.ranks.len() {
-            self.ranks.resize_with(rank + 1, Rank::default);
-        }
-        &mut self.ranks[rank]
-    }
-
-    fn kind(&mut self, of: usize) -> &mut Kind {
-        if of >= self.kinds.len() {
-            self.kinds.resize_with(of + 1, Kind::default);
-        }
-        &mut self.kinds[of]
-    }
-
-    fn rank_starts(&mut self, rank: usize, start: &RankStart) {
-        self.see_ranks(start.ranks);
-        let its = self.rank(rank);
-        (its.host, its.memory_limit) = (start.host.clone(), start.memory_limit);
-        if rank == 0 {
-            // A simulator's clock begins with the simulation.
-            self.began = (start.clock_s > YEAR_2000).then_some(start.clock_s);
-        }
-        self.program.clone_from(&start.program);
-        for (of, name) in start.kinds.iter().enumerate() {
-            self.kind(of).name.clone_from(name);
-        }
-    }
-
-    fn rank_did(&mut self, at: f64, rank: usize, activity: &Activity) {
-        if let Some(longest) = &activity.longest {
-            let kind = self.kind(longest.of);
-            if kind.longest.as_ref().is_none_or(|known| longest.seconds > known.seconds) {
-                kind.longest = Some(longest.clone());
-            }
-        }
-        self.rank(rank).parts.push(Part { to: at, activity: activity.clone() });
-    }
-
-    fn rank_worked(&mut self, rank: usize, work: &Work) {
-        let kind = self.kind(work.of);
-        kind.done += work.done;
-        kind.seconds += work.seconds;
-        let on_rank = kind.by_rank.entry(rank).or_default();
-        *on_rank = (on_rank.0 + work.done, on_rank.1 + work.seconds);
-        for &(step, count) in &work.steps {
-            *kind.steps.entry(step).or_default() += count;
-        }
-    }
-
-    fn rank_sent(&mut self, rank: usize, traffic: &Traffic) {
-        let its = self.rank(rank);
-        its.memory_peak = its.memory_peak.max(traffic.memory_peak);
-        for &(to, messages, bytes) in &traffic.to {
-            let sent = its.sent.entry(to).or_default();
-            *sent = (sent.0 + messages, sent.1 + bytes);
-        }
-    }
-
-    /// There are at least so many.
-    fn see_ranks(&mut self, ranks: usize) {
-        // A log that is damaged may speak of any number.
-        let last = ranks.clamp(1, MOST_RANKS) - 1;
-        self.rank(last);
-    }
-
-    /// An event that is told in a line, too.
-    fn decided(&mut self, at: f64, event: &Event) {
-        match event {
-            Event::Start { ranks, mapping, balance } => {
-                self.skeleton = Skeleton::Pipeline;
-                self.see_ranks(*ranks);
-                self.balance.clone_from(balance);
-                self.arrange(at, Arrangement::Mapping(Mapping::parse(mapping)));
-            }
-            Event::FarmStart { farm, ranks, workers, balance, .. } => {
-                self.skeleton = Skeleton::Farm;
-                self.see_ranks(*ranks);
-                self.name.clone_from(farm);
-                self.balance.clone_from(balance);
-                self.arrange(at, Arrangement::Workers(*workers));
-            }
-            Event::LoopStart { name, held, balance, .. } => {
-                self.skeleton = Skeleton::Loop;
-                self.see_ranks(held.len());
-                self.name.clone_from(name);
-                self.balance.clone_from(balance);
-                self.arrange(at, Arrangement::Units(held.clone()));
-            }
-            Event::Probe { speeds, slowest_link, .. } => {
-                self.speeds.clone_from(speeds);
-                self.slowest_probed = *slowest_link;
-            }
-            Event::Link { from, to, bandwidth, setup, .. } => {
-                self.links.insert((*from, *to), (*bandwidth, *setup));
-            }
-            Event::Chunks { message_s, .. } => self.message_s = Some(*message_s),
-            Event::Lost { rank, .. } => {
-                self.lost.push(*rank);
-                self.changes.push((at, format!("rank {rank} lost")));
-            }
-            Event::Switch { epoch, mapping } => {
-                // The first one is that of the start.
-                if *epoch > 1 {
-                    self.changes.push((at, format!("mapping {epoch}")));
-                }
-                self.arrange(at, Arrangement::Mapping(Mapping::parse(mapping)));
-            }
-            Event::Moved { number, .. } => self.changes.push((at, format!("movement {number}"))),
-            Event::Parked { ranks } => self.changes.push((at, format!("{} parked", ranks.len()))),
-            Event::Woken { ranks } => self.changes.push((at, format!("{} woken", ranks.len()))),
-            Event::Outcome { before_s, predicted_s, after_s, .. } => {
-                let (before_s, predicted_s, after_s) = (*before_s, *predicted_s, *after_s);
-                self.outcomes.push(Outcome { at, before_s, predicted_s, after_s });
-            }
-            Event::Decision { .. } => self.decides(at, event),
-            Event::Finish { items, seconds } => {
-                (self.has_ended, self.seconds, self.done) = (true, *seconds, Some(*items));
-            }
-            Event::LoopEnd { passes, seconds } => {
-                (self.has_ended, self.seconds, self.done) = (true, *seconds, Some(*passes));
-            }
-            _ => {}
-        }
-    }
-
-    fn decides(&mut self, at: f64, event: &Event) {
-        let Event::Decision { of, candidate, speeds, inputs, acted, .. } = event else { return };
-        self.decisions.push(Decision { at, acted: *acted, text: event.to_string() });
-        if !speeds.is_empty() {
-            self.speeds.clone_from(speeds);
-        }
-        for input in inputs.iter().filter(|input| input.unit == "units/s") {
-            let rank = input.name.strip_prefix("rank ").and_then(|rest| rest.split(' ').next());
-            if let Some(rank) = rank.and_then(|rank| rank.parse().ok()) {
-                self.filtered.push((at, rank, input.value));
-            }
-        }
-        if let (true, Some(candidate)) = (*acted, candidate) {
-            match of {
-                Subject::Units => {
-                    let held: Option<Vec<u64>> =
-                        candidate.split_whitespace().map(|n| n.parse().ok()).collect();
-                    if let Some(held) = held {
-                        self.arrange(at, Arrangement::Units(held));
-                    }
-                }
-                Subject::Workers => {
-                    if let Ok(workers) = candidate.parse() {
-                        self.arrange(at, Arrangement::Workers(workers));
-                    }
-                }
-                // A switch follows.
-                _ => {}
-            }
-        }
-    }
-
-    fn arrange(&mut self, at: f64, arrangement: Arrangement) {
-        if self.arrangements.last().is_none_or(|(_, last)| *last != arrangement) {
-            self.arrangements.push((at, arrangement));
-        }
-    }
-
     /// Whether any rank tells what it did with its time.
     pub fn has_activity(&self) -> bool {
         self.ranks.iter().any(|rank| !rank.parts.is_empty())
@@ -405,11 +212,6 @@ impl Run {
         self.filtered.iter().filter(|f| f.1 == rank).map(|f| (f.0, f.2)).collect()
     }
 }
-
-/// Seconds from 1970 to 2000: no clock of a real run shows less, and no simulated one more.
-const YEAR_2000: f64 = 946_684_800.0;
-/// A job of more ranks is not shown.
-const MOST_RANKS: usize = 1 << 20;
 
 /// The longest that a rank did.
 pub(crate) fn told(longest: &Longest, kinds: &[Kind]) -> String {

@@ -1,0 +1,139 @@
+//! The tables of the page.
+
+use armature::observe::words::{percent, seconds, short};
+
+use crate::efficiency::{Efficiencies, shares};
+use crate::run::Run;
+
+/// Ranks whose traffic is shown as a table of pairs.
+const PAIRS: usize = 32;
+/// Pairs of ranks that are listed where there are more ranks than that: as many as somebody reads.
+const LISTED: usize = 200;
+
+/// Efficiencies of a run or of one of its phases.
+pub(crate) struct EfficiencyRow {
+    pub(crate) name: String,
+    pub(crate) cells: Vec<String>,
+}
+
+/// What a rank did with its time.
+pub(crate) struct RankRow {
+    pub(crate) rank: usize,
+    pub(crate) host: String,
+    pub(crate) cells: Vec<String>,
+    pub(crate) bar: u32,
+}
+
+/// Messages from rank to rank: all pairs where there are few ranks, otherwise a list of those with the most bytes.
+pub(crate) struct Traffic {
+    pub(crate) heads: Vec<usize>,
+    pub(crate) rows: Vec<(usize, Vec<String>)>,
+    pub(crate) list: Vec<(usize, usize, String, String)>,
+    pub(crate) shown: String,
+}
+
+/// The row of these efficiencies.
+pub(crate) fn efficiency_row(e: &Efficiencies) -> EfficiencyRow {
+    let cells = vec![
+        e.ranks.to_string(),
+        seconds(e.elapsed_time),
+        percent(e.parallel_efficiency, 1),
+        percent(e.load_balance, 1),
+        percent(e.communication_efficiency, 1),
+        e.capacity_balance.map_or("–".to_string(), |balance| percent(balance, 1)),
+        format!("{:.1} %", e.imbalance_percent),
+        format!("{:.3}", e.coefficient_of_variation),
+    ];
+    EfficiencyRow { name: e.name.clone(), cells }
+}
+
+/// The row of this rank.
+pub(crate) fn rank_row(run: &Run, rank: usize) -> RankRow {
+    let shares = shares(run, rank, (0.0, run.seconds));
+    let its = &run.ranks[rank];
+    let of = |part: f64| if run.seconds > 0.0 { percent(part / run.seconds, 1) } else { "–".to_string() };
+    let mib = |bytes: u64| format!("{:.0} MiB", bytes as f64 / f64::from(1 << 20));
+    let memory = match (its.memory_peak, its.memory_limit) {
+        (Some(peak), Some(limit)) => format!("{} of {}", mib(peak), mib(limit)),
+        (Some(peak), None) => mib(peak),
+        _ => "–".to_string(),
+    };
+    let (messages, bytes) = its.sent.values().fold((0, 0), |sum, sent| (sum.0 + sent.0, sum.1 + sent.1));
+    let cells = vec![
+        of(shares.useful()),
+        of(shares.lost),
+        of(shares.other),
+        of(shares.idle),
+        of(shares.parked),
+        short_count(messages),
+        bytes_told(bytes),
+        memory,
+    ];
+    let bar = if run.seconds > 0.0 { (100.0 * shares.work / run.seconds).round() as u32 } else { 0 };
+    RankRow { rank, host: its.host.clone(), cells, bar: bar.min(100) }
+}
+
+/// What its ranks sent.
+pub(crate) fn traffic(run: &Run) -> Traffic {
+    let bytes = |from: usize, to: usize| run.ranks[from].sent.get(&to).copied();
+    if run.ranks.len() <= PAIRS {
+        let heads: Vec<usize> = (0..run.ranks.len()).collect();
+        let cell = |from, to| bytes(from, to).map_or(String::new(), |sent| bytes_told(sent.1));
+        let rows =
+            heads.iter().map(|&from| (from, heads.iter().map(|&to| cell(from, to)).collect())).collect();
+        return Traffic { heads, rows, list: Vec::new(), shown: String::new() };
+    }
+    let pairs = run.ranks.iter().enumerate();
+    let mut list: Vec<(usize, usize, u64, u64)> = pairs
+        .flat_map(|(from, rank)| rank.sent.iter().map(move |(to, sent)| (from, *to, sent.0, sent.1)))
+        .collect();
+    list.sort_by_key(|pair| std::cmp::Reverse(pair.3));
+    let count = list.len();
+    list.truncate(LISTED);
+    let list = list
+        .into_iter()
+        .map(|(from, to, messages, bytes)| (from, to, short_count(messages), bytes_told(bytes)));
+    let shown = shown_of(count, LISTED, "pairs of ranks, those with the most bytes");
+    Traffic { heads: Vec::new(), rows: Vec::new(), list: list.collect(), shown }
+}
+
+/// The table of events as JSON, as far as there is room, and words on what is missing.
+pub(crate) fn lines(run: &Run, room: usize) -> (String, String) {
+    let (mut json, mut kept) = (String::from("["), 0);
+    for line in &run.lines {
+        let row = serde_json::json!([(line.at * 1e3).round() / 1e3, line.rank, line.text]).to_string();
+        if json.len() + row.len() > room {
+            break;
+        }
+        if kept > 0 {
+            json.push(',');
+        }
+        json += &row;
+        kept += 1;
+    }
+    json.push(']');
+    let told = if kept < run.lines.len() {
+        format!("Showing the first {kept} of {} events; armature events prints all.", run.lines.len())
+    } else {
+        String::new()
+    };
+    (json, told)
+}
+
+/// Says that not all are shown, where that is the case.
+pub(crate) fn shown_of(count: usize, most: usize, what: &str) -> String {
+    if count > most { format!("Showing {most} of {count} {what}.") } else { String::new() }
+}
+
+/// `512 B`, `12.0 kB`.
+fn bytes_told(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} B"),
+        _ => format!("{}B", short(bytes as f64)),
+    }
+}
+
+/// A number of messages or items.
+pub(crate) fn short_count(n: u64) -> String {
+    if n < 100_000 { n.to_string() } else { short(n as f64) }
+}
