@@ -51,7 +51,7 @@ fn main() -> armature::Result<()> {
     })
 }
 
-/// The means of so many `groups` of so many points, on rank 0.
+/// The means of `groups` groups of points, on rank 0.
 fn k_means(session: &Session, count: usize, groups: usize) -> Result<Option<Vec<Point>>, BoxError> {
     let mut means: Vec<Point> = points(groups).collect();
     let tasks = |means: &[Point]| -> Vec<_> {

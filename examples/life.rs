@@ -21,7 +21,7 @@ fn main() -> armature::Result<()> {
     })
 }
 
-/// The board after so many generations, on every rank.
+/// The board after this number of generations, on every rank.
 fn live(session: &Session, mut board: Board, generations: u32) -> Result<Board, BoxError> {
     for _ in 0..generations {
         board = map(session, "generation", 0..board.len() as u64, |row| next_row(&board, row as usize))?;

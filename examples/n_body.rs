@@ -33,7 +33,7 @@ fn main() -> armature::Result<()> {
     })
 }
 
-/// The bodies after so many steps, on every rank.
+/// The bodies after this number of steps, on every rank.
 fn simulate(session: &Session, count: u64, steps: u32) -> Result<Vec<Body>, BoxError> {
     let mut bodies: Vec<Body> = (0..count).map(body).collect();
     for _ in 0..steps {

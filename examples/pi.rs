@@ -7,7 +7,7 @@
 use armature::loops::reduce;
 use armature::{BoxError, Config, Session};
 
-/// The area is cut into so many slices, which are what ranks share out.
+/// The area is cut into this number of slices, which are what ranks share out.
 const SLICES: u64 = 1_000;
 
 fn main() -> armature::Result<()> {
@@ -21,7 +21,7 @@ fn main() -> armature::Result<()> {
     })
 }
 
-/// Pi, on every rank, with so many points in each slice.
+/// Pi, on every rank, with this number of points in each slice.
 fn pi(session: &Session, points: u64) -> Result<f64, BoxError> {
     // The sum is made in the order of the slices, so that it is the same to the bit on any number of ranks.
     Ok(reduce(session, "pi", 0..SLICES, |number| slice(number, points), 0.0, |sum, area| sum + area)?)

@@ -15,7 +15,7 @@ fn text(bytes: &[u8]) -> Vec<Part> {
     vec![Part::Generated(vec![Repeated { text: repeated.to_vec(), size: bytes.len() as u64 }])]
 }
 
-/// What rank 0 finds on so many ranks; the mapping changes after every `remap` segments.
+/// What rank 0 finds on `ranks` ranks; the mapping changes after every `remap` segments.
 fn searched(search: &Search, parts: &[Part], ranks: usize, remap: Option<usize>) -> (u64, Vec<Match>) {
     let found = Mutex::new((0, Vec::new()));
     armature::run(&Config::new().ranks(ranks), |session| {

@@ -27,12 +27,12 @@ pub struct Until {
 }
 
 impl Until {
-    /// At most so many passes, sweeps or steps, with a check after each. The residual of the loop is the largest of all ranks.
+    /// At most this number of passes, sweeps or steps, with a check after each. The residual of the loop is the largest of all ranks.
     pub fn at_most(passes: u64) -> Self {
         Until { passes, every: 1, sums: false }
     }
 
-    /// A check after every so many passes, at least 1. At a check all ranks wait for each other.
+    /// A check after every `passes` passes, at least 1. At a check all ranks wait for each other.
     pub fn every(self, passes: u64) -> Self {
         Until { every: passes, ..self }
     }

@@ -53,8 +53,8 @@ pub(super) fn run(
     Ok(Ran { items, coming, dropped: coming - batch.range.live(), is_cut: false })
 }
 
-/// Has an expanding stage make the next piece of a batch, which it has already where there are no items, and has made so many
-/// pieces of.
+/// Has an expanding stage make the next piece of a batch, of which it has made `made` already. It has the batch itself where there are no
+/// `items`.
 pub(super) fn expand(
     stage: &mut dyn ErasedStage,
     (items, made): (Option<Items>, u64),

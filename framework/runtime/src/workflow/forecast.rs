@@ -18,7 +18,7 @@ const LEAST_PART: f64 = 0.1;
 const CERTAIN: f64 = 2.0;
 /// Bytes of values and of memory below which it does not matter how many they are: such values are sent unasked.
 const SMALL: u64 = 64 << 10;
-/// What was known of a rank's speed before counts as much as so many tasks: then a first task that is odd does not turn it over.
+/// What was known of a rank's speed before counts as much as this number of tasks. A first task that is odd does not turn it over then.
 const TASKS_OF_PRIOR: f64 = 4.0;
 /// Rounds in which the factors of kinds and the speeds of ranks follow from each other: the remaining error halves in each at least.
 const ROUNDS: usize = 20;

@@ -82,7 +82,7 @@ impl<L: DoAll> DoAllLoop<L> {
         self.go(session, endpoint, passes).inspect_err(|error| endpoint.report(error))
     }
 
-    /// Does passes until the loop has converged: after every so many of them that `until` says, each rank gives the residual of the
+    /// Does passes until the loop has converged: at each check that `until` asks for, each rank gives the residual of the
     /// units that it has done, and `is_done` is asked on rank 0 whether that of all is small enough. All ranks get how it ended.
     ///
     /// `residual` gives what has come of the passes since its last call, which [`compute`](DoAll::compute) keeps in the

@@ -125,7 +125,7 @@ impl<U: Stencil> StencilLoop<U> {
         Ok(self.go(session, steps, None, |_| ())?.summary)
     }
 
-    /// Goes on until the loop has converged: after every so many steps that `until` says, each rank gives the residual of its rows, and
+    /// Goes on until the loop has converged: at each check that `until` asks for, each rank gives the residual of its rows, and
     /// `is_done` is asked on rank 0 whether that of the whole grid is small enough. All ranks get how it ended.
     ///
     /// `residual` is called after each piece of rows and gives what has come of it since its last call, such as the largest change,

@@ -45,7 +45,7 @@ pub(crate) enum Payload {
         head: Bytes,
         parts: Vec<Part>,
     },
-    /// The next expanding stage has it, and has made so many pieces of it.
+    /// The next expanding stage has it, and has made `made` pieces of it.
     Kept {
         made: u64,
     },

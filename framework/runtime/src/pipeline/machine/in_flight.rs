@@ -14,7 +14,7 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// Nothing yet, of a stream with so many expanding stages.
+    /// Nothing yet, of a stream with `levels` expanding stages.
     pub(super) fn new(levels: usize) -> Self {
         InFlight { drawn: 0, open: vec![0; levels + 1] }
     }
@@ -35,7 +35,7 @@ impl InFlight {
         self.open.iter_mut().skip(level).for_each(|open| *open -= pieces as i64);
     }
 
-    /// A batch has reached the sink, and with it so many levels have [ended](super::batch::Batch::ended).
+    /// A batch has reached the sink, and with it `ended` levels have [ended](super::batch::Batch::ended).
     pub(super) fn consumed(&mut self, ended: usize) {
         self.open.iter_mut().rev().take(ended + 1).for_each(|open| *open -= 1);
     }

@@ -35,7 +35,7 @@ pub(crate) struct Flow {
 }
 
 impl Source {
-    /// A source at its beginning, before so many expanding stages; with `wants_end` an empty batch comes behind all others.
+    /// A source at its beginning, before `levels` expanding stages; with `wants_end` an empty batch comes behind all others.
     pub(super) fn new(plan: WindowPlan, levels: usize, wants_end: bool, now: Duration) -> Self {
         Source {
             window: Window::new(plan, levels, now),

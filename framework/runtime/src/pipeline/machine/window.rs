@@ -91,7 +91,7 @@ struct Rate {
 }
 
 impl Window {
-    /// An empty window at the start of a stream with so many expanding stages.
+    /// An empty window at the start of a stream with `levels` expanding stages.
     pub(crate) fn new(plan: WindowPlan, levels: usize, now: Duration) -> Self {
         let first = first_fill(plan.batch, plan.batch_time).items;
         Window {

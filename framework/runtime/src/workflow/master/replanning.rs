@@ -44,9 +44,9 @@ pub(super) struct Replanning {
 /// What came of a plan that was made anew.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::workflow) enum Change {
-    /// It ends the run in so many seconds, and is in force.
+    /// It is in force, and ends the run in this time, in seconds.
     Fresh(f64),
-    /// The one before stays, as none ends sooner by enough; it ends the run in so many seconds.
+    /// The one before stays, as none ends sooner by enough; it ends the run in this time, in seconds.
     Kept(f64),
     /// There is none.
     None,
