@@ -21,8 +21,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, IoSlice, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use armature_files::lock::{lock, unlock};
 use armature_files::regular::{self, Links};
-use rustix::fs::{FlockOperation, flock};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Body, Wire, take};
@@ -30,6 +30,9 @@ use crate::message::{Body, Wire, take};
 const FIRST_LINE: &[u8] = b"armature output of commands, 1\n";
 const MAGIC: [u8; 4] = *b"AOUT";
 const HEADER: usize = 32;
+/// How often the lock of a file is tried: half a second, as the last writer may just be ending. With less, a job that is started again
+/// at once may be refused; with more, two ranks with one file are told later.
+const LOCK_TRIES: u32 = 10;
 
 /// What a command writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -116,8 +119,11 @@ impl OutputWriter {
         options.read(true).write(true).create(true);
         let file =
             regular::open_with(path, &mut options, Links::Followed).map_err(|e| wrong(e.to_string()))?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
-            wrong("another run writes to it: expected a file of its own for each rank".into())
+        lock(&file, LOCK_TRIES, |_| ()).map_err(|error| match error.kind() {
+            io::ErrorKind::ResourceBusy => {
+                wrong(format!("another run writes to it ({error}): expected a file of its own for each rank"))
+            }
+            _ => wrong(error.to_string()),
         })?;
         let mut writer = OutputWriter { file, path: path.into(), end: 0, has_failed: false };
         let length = writer.file.metadata().map_err(|e| wrong(e.to_string()))?.len();
@@ -173,6 +179,13 @@ impl OutputWriter {
 
     fn cut(&self) -> io::Result<()> {
         self.file.set_len(self.end)
+    }
+}
+
+impl Drop for OutputWriter {
+    fn drop(&mut self) {
+        // A child that another thread starts has the file open until it becomes its program: closing alone would leave it locked so long.
+        unlock(&self.file);
     }
 }
 
