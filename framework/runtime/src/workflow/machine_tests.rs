@@ -35,6 +35,8 @@ pub(super) struct Setting {
     /// Whether the plan is the planner's, and made anew.
     pub(super) is_replanned: bool,
     pub(super) limit: bool,
+    /// Whether every other task is a command.
+    pub(super) commands: bool,
 }
 
 pub(super) const SETTING: Setting = Setting {
@@ -49,6 +51,7 @@ pub(super) const SETTING: Setting = Setting {
     is_planned: false,
     is_replanned: false,
     limit: false,
+    commands: false,
 };
 
 fn below(random: &mut Random, end: usize) -> usize {
@@ -59,7 +62,9 @@ fn graph(setting: &Setting, random: &mut Random) -> Arc<Graph> {
     let mut builder = Description::builder("random");
     builder.limit("few", 2);
     for number in 0..setting.tasks {
-        let mut task = Task::new(number.to_string(), Action::Closure("c".into()));
+        let is_command = setting.commands && number % 2 == 1;
+        let action = if is_command { Action::Shell("true".into()) } else { Action::Closure("c".into()) };
+        let mut task = Task::new(number.to_string(), action);
         task.priority = below(random, 3) as i64;
         if setting.limit && below(random, 3) == 0 {
             task.limits.insert("few".into(), 1 + below(random, 2) as u64);
@@ -81,10 +86,14 @@ fn size(task: usize) -> usize {
     [8, 20_000, 90_000][task % 3]
 }
 
-/// What a task gives for these inputs.
-fn give(task: usize, inputs: Vec<Value>) -> Value {
+/// What a task gives for these inputs: a command gives nothing, wherever it runs.
+fn give(graph: &Graph, task: usize, inputs: Vec<Value>) -> Value {
+    if graph.needs(task).is_command {
+        return Value::nothing().unwrap();
+    }
     let mut sum = task as u64;
-    for input in inputs {
+    let given = graph.parents(task).zip(inputs).filter(|(parent, _)| !graph.needs(*parent).is_command);
+    for (_, input) in given {
         let bytes: Vec<u8> = input.decode().unwrap();
         sum = sum.wrapping_mul(31).wrapping_add(u64::from_le_bytes(*bytes.first_chunk().unwrap()));
     }
@@ -97,7 +106,7 @@ fn serial(graph: &Graph) -> Vec<Value> {
     let mut values: Vec<Option<Value>> = vec![None; graph.len()];
     for &task in graph.dag.topological_order() {
         let inputs = graph.parents(task).map(|parent| values[parent].clone().unwrap()).collect();
-        values[task] = Some(give(task, inputs));
+        values[task] = Some(give(graph, task, inputs));
     }
     values.into_iter().flatten().collect()
 }
@@ -210,7 +219,10 @@ impl World {
     }
 
     fn start_job(&mut self, rank: usize) -> Result<bool> {
-        let step = self.workers[rank].next();
+        let mut step = self.workers[rank].next_command();
+        if matches!(step, Step::Nothing) {
+            step = self.workers[rank].next();
+        }
         self.flush(rank, matches!(step, Step::Nothing))?;
         if let Step::Run { task, .. } = &step {
             let was_kept = self.setting.journals && self.kept.contains_key(task);
@@ -235,7 +247,8 @@ impl World {
                     self.runs[task] += 1;
                     // Some kinds of task take longer than others, and some ranks.
                     let took = 1_000_000 * (1 + task as u64 % 3) * (1 + rank as u64);
-                    self.workers[rank].on_done(task, give(task, inputs), took, None);
+                    let value = give(&self.graph, task, inputs);
+                    self.workers[rank].on_done(task, value, took, None);
                 }
             }
             Step::Spill(task, value) => {
@@ -258,6 +271,7 @@ impl World {
             Content::Orders(orders) => self.workers[to].on_orders(orders),
             Content::Want(values) => self.workers[to].on_want(from, values),
             Content::Offer(values) => self.workers[to].on_offer(from, values),
+            Content::Value(..) if to == 0 && self.master.is_lost(from) => {}
             Content::Value(task, value) => self.workers[to].on_value(from, task, value),
             Content::Report(report) => {
                 self.keep();
@@ -280,13 +294,26 @@ impl World {
         if let Some(Step::Run { task, .. }) = self.jobs[dead].take() {
             self.limit_used.retain(|(other, _)| *other != task);
         }
+        // What it sent may come afterwards, or not at all.
+        let is_lost = below(&mut self.random, 2) == 0;
         for rank in 0..self.setting.ranks {
-            self.wires[dead][rank].clear();
+            if is_lost {
+                self.wires[dead][rank].clear();
+            }
             self.wires[rank][dead].clear();
         }
         self.keep();
         self.master.on_lost(dead)?;
+        self.flush(0, false)
+    }
+
+    /// Rank 0 fetches what a dead rank had, when it comes to it: others may have asked for it already.
+    fn restore(&mut self) -> Result<()> {
         for task in self.master.take_to_restore() {
+            if self.graph.needs(task).is_command {
+                self.workers[0].on_given(task, Value::nothing()?);
+                continue;
+            }
             let value = self.kept[&task].clone();
             self.workers[0].on_restored(task, value.bytes());
             self.disks[0].insert(task, value);
@@ -324,11 +351,14 @@ impl World {
             self.plan_anew()?;
             let alive = self.alive();
             let mut steps = Vec::new();
-            for &from in &alive {
+            for from in 0..self.setting.ranks {
                 steps.extend(
                     alive.iter().filter(|&&to| !self.wires[from][to].is_empty()).map(|&to| (from, Some(to))),
                 );
-                steps.push((from, None));
+            }
+            steps.extend(alive.iter().map(|&rank| (rank, None)));
+            if below(&mut self.random, 20) == 0 {
+                self.restore()?;
             }
             let (rank, to) = steps[below(&mut self.random, steps.len())];
             match (to, self.jobs[rank].is_some()) {
@@ -449,6 +479,7 @@ fn what_dead_ranks_had_is_run_again() {
             let is_tight = seed % 2 == 1;
             let setting = Setting { seed, ranks, deaths: 2, is_tight, is_planned: seed % 3 == 0, ..SETTING };
             let setting = Setting { limit: seed % 5 == 0, failing: (seed % 7 == 0).then_some(5), ..setting };
+            let setting = Setting { commands: seed % 4 < 2, ..setting };
             again += play(setting).master.again;
         }
     }
@@ -459,7 +490,8 @@ fn what_dead_ranks_had_is_run_again() {
 fn what_is_in_the_journal_is_not_run_again() {
     for seed in 0..100 {
         let is_tight = seed % 2 == 1;
-        play(Setting { seed, ranks: 2 + seed as usize % 3, deaths: 2, journals: true, is_tight, ..SETTING });
+        let setting = Setting { seed, ranks: 2 + seed as usize % 3, deaths: 2, journals: true, ..SETTING };
+        play(Setting { is_tight, commands: seed % 4 < 2, is_planned: seed % 3 == 0, ..setting });
     }
 }
 
@@ -530,7 +562,7 @@ fn inputs_come_while_another_task_runs_where_there_is_room() {
     }
     builder.edge("0", "2", size(2) as u64);
     let graph = Arc::new(Graph::new(&builder.build().unwrap(), 1, TaskMemory::Additive).unwrap());
-    let large = give(2, vec![]);
+    let large = give(&graph, 2, vec![]);
     for (budget, is_room) in [(200_000, true), (95_000, false)] {
         let mut worker = Worker::new(1, graph.clone(), Settings { budget, collects: false, journals: false });
         let order =

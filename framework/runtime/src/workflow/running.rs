@@ -155,6 +155,8 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             Content::End => self.has_ended = true,
             Content::Want(values) => self.worker.on_want(from, values),
             Content::Offer(values) => self.worker.on_offer(from, values),
+            // What a rank sent before it was lost may come afterwards: the task is run again by then, and its value comes from there.
+            Content::Value(..) if self.root.as_ref().is_some_and(|root| root.master.is_lost(from)) => {}
             Content::Value(task, value) => self.worker.on_value(from, task, value),
             Content::Report(report) => {
                 let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;

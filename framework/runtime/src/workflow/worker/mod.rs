@@ -244,9 +244,11 @@ impl Worker {
         }
     }
 
-    /// A task was done before this run; what it gives is here for whoever needs it.
+    /// A task was done before this run, or by a rank that has died; what it gives is here for whoever needs it, also for those who have asked
+    /// already.
     pub(super) fn on_given(&mut self, task: usize, value: Value) {
-        self.own(task, value, Vec::new());
+        let waiting = self.wanted_by.remove(&task).unwrap_or_default();
+        self.own(task, value, waiting);
     }
 
     /// A value of `bytes` bytes that was in the journal is on disk now, for whoever needs it, as if it had been made here.
