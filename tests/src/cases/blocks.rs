@@ -148,9 +148,30 @@ impl Stencil for Heat {
     }
 }
 
+/// A step of the whole grid, between fixed edges or with rows that are a ring.
+fn whole_step(serial: &mut [f64], width: usize, is_ring: bool) {
+    let mut old = serial.to_vec();
+    if is_ring {
+        let last = old.len() - width;
+        old = [&serial[last..], serial, &serial[..width]].concat();
+        step(&old, serial, width);
+    } else if old.len() > 2 * width {
+        step(&old, &mut serial[width..old.len() - width], width);
+    }
+}
+
 /// Steps in two runs; returns how often rows moved, on rank 0.
-fn check_heat(session: &Session, shape: Shape, steps: u64, settings: &Settings) -> Result<u64, BoxError> {
+fn check_heat(
+    session: &Session,
+    shape: Shape,
+    steps: u64,
+    settings: &Settings,
+    is_ring: bool,
+) -> Result<u64, BoxError> {
     let mut heat = StencilLoop::new("heat", shape, Heat).settings(settings.clone());
+    if is_ring {
+        heat = heat.periodic();
+    }
     let mut movements = 0;
     for part in [steps / 2, steps - steps / 2] {
         movements += heat.run(session, part)?.map_or(0, |summary| summary.movements);
@@ -160,22 +181,22 @@ fn check_heat(session: &Session, shape: Shape, steps: u64, settings: &Settings) 
     if session.is_root() {
         serial.resize(shape.rows as usize * shape.columns, 0.0);
         (0..).zip(serial.chunks_exact_mut(shape.columns)).for_each(|(row, values)| fill(row, values));
-        for _ in 0..if shape.units() > 0 { steps } else { 0 } {
-            let old = serial.clone();
-            step(&old, &mut serial[shape.columns..old.len() - shape.columns], shape.columns);
-        }
+        (0..steps).for_each(|_| whole_step(&mut serial, shape.columns, is_ring));
     }
-    let what = format!("{} rows of {}, {steps} steps", shape.rows, shape.columns);
+    let edges = if is_ring { "in a ring" } else { "between edges" };
+    let what = format!("{} rows of {} {edges}, {steps} steps", shape.rows, shape.columns);
     same(session, &what, &bits(&grid), &bits(&serial))?;
     Ok(movements)
 }
 
 fn stencils(session: &Session) -> Result<(), BoxError> {
     let fewer = session.size() as u64 + 1;
-    for (rows, columns) in [(40, 13), (100, 4), (2, 5), (3, 3), (4, 3), (fewer, 7)] {
+    for (rows, columns) in [(40, 13), (100, 4), (2, 5), (3, 3), (4, 3), (fewer, 7), (1, 4)] {
         let shape = Shape { rows, columns };
-        check_heat(session, shape, 10, &Settings::new())?;
-        check_heat(session, shape, 9, &Settings::new().balance(Balance::Off))?;
+        for is_ring in [false, true] {
+            check_heat(session, shape, 10, &Settings::new(), is_ring)?;
+            check_heat(session, shape, 9, &Settings::new().balance(Balance::Off), is_ring)?;
+        }
     }
     Ok(())
 }
@@ -184,7 +205,8 @@ fn stencils_moving(session: &Session, seeds: Range<u64>) -> Result<(), BoxError>
     let (mut movements, least) = (0, 15 * (seeds.end - seeds.start) / 4);
     for seed in seeds {
         let shape = Shape { rows: 16 + 9 * (seed % 4), columns: 7 };
-        movements += check_heat(session, shape, 200, &Settings::new().forced(seed))?;
+        let is_ring = seed % 2 == 1;
+        movements += check_heat(session, shape, 200, &Settings::new().forced(seed), is_ring)?;
     }
     that(!session.is_root() || session.size() == 1 || movements > least, || {
         format!("rows have moved only {movements} times")

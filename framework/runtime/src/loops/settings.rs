@@ -20,8 +20,8 @@ const AT_ONCE: f64 = 0.1;
 /// The loops have methods of the same names. The defaults measure and choose; every choice can be made by hand.
 ///
 /// An option that a loop does not have is an error when it is run: `block_size` belongs to [`DoAllLoop`](super::DoAllLoop) and
-/// [`ParallelFor`](super::ParallelFor), `strip_width` to [`DoAcrossLoop`](super::DoAcrossLoop), `checkpoint` to all but
-/// [`ParallelFor`](super::ParallelFor).
+/// [`ParallelFor`](super::ParallelFor), `strip_width` to [`DoAcrossLoop`](super::DoAcrossLoop), `periodic` to
+/// [`StencilLoop`](super::StencilLoop), `checkpoint` to all but [`ParallelFor`](super::ParallelFor).
 ///
 /// ```
 /// use armature::Balance;
@@ -44,6 +44,7 @@ pub struct Settings {
     pub(super) quantum: Option<Duration>,
     pub(super) forced: Option<u64>,
     pub(super) checkpoint: Option<Checkpoint>,
+    pub(super) is_periodic: bool,
     pub(super) on_all_ranks: bool,
 }
 
@@ -137,6 +138,44 @@ macro_rules! loop_options {
             self.change(|settings| settings.checkpoint = Some(checkpoint))
         }
     };
+    (periodic) => {
+        /// The rows are a ring: the last one lies above the first. There are no fixed edges then: each row of the grid is a unit, and
+        /// the one row of a grid that has no more is its own neighbour. Whether columns are a ring, too, is up to what a step
+        /// does, which has whole rows.
+        ///
+        /// ```
+        /// use armature::BoxError;
+        /// use armature::loops::{OldGrid, Shape, Stencil, StencilLoop};
+        ///
+        /// /// What is in a row goes a row down in each step.
+        /// struct Falls;
+        ///
+        /// impl Stencil for Falls {
+        ///     type Value = u64;
+        ///
+        ///     fn row(&mut self, index: u64, values: &mut [u64]) -> Result<(), BoxError> {
+        ///         values.fill(index);
+        ///         Ok(())
+        ///     }
+        ///
+        ///     fn step(&mut self, old: OldGrid<'_, u64>, new: &mut [u64]) -> Result<(), BoxError> {
+        ///         new.copy_from_slice(&old.values[..new.len()]);
+        ///         Ok(())
+        ///     }
+        /// }
+        ///
+        /// let rows = armature::run(&armature::Config::new().ranks(2), |session| {
+        ///     let mut falls = StencilLoop::new("falls", Shape { rows: 5, columns: 1 }, Falls).periodic();
+        ///     falls.run(session, 2)?;
+        ///     Ok(falls.collect(session)?)
+        /// })?;
+        /// assert_eq!(rows.unwrap(), [3, 4, 0, 1, 2]);
+        /// # Ok::<(), armature::Error>(())
+        /// ```
+        pub fn periodic(self) -> Self {
+            self.change(|settings| settings.is_periodic = true)
+        }
+    };
 }
 pub(super) use loop_options;
 
@@ -150,6 +189,7 @@ impl Settings {
     loop_options!(block_size);
     loop_options!(strip_width);
     loop_options!(checkpoint);
+    loop_options!(periodic);
 
     fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
         set(&mut self);
@@ -164,11 +204,12 @@ impl Settings {
         use LoopKind::{DoAcross, DoAll, Indices, Stencil};
         // In loops whose units go anywhere a rank keeps none at the end of a pass, and one before.
         let sets_least = self.options.least != LoopOptions::default().least;
-        let options: [(&str, bool, &[LoopKind]); 4] = [
+        let options: [(&str, bool, &[LoopKind]); 5] = [
             ("options.least", sets_least, &[DoAcross, Stencil]),
             ("block_size", self.block_size.is_some(), &[DoAll, Indices]),
             ("strip_width", self.strip_width.is_some(), &[DoAcross]),
             ("checkpoint", self.checkpoint.is_some(), &[DoAll, DoAcross, Stencil]),
+            ("periodic", self.is_periodic, &[Stencil]),
         ];
         match options.into_iter().find(|(_, is_set, kinds)| *is_set && !kinds.contains(&kind)) {
             Some((option, ..)) => {
@@ -193,6 +234,7 @@ impl Settings {
     /// Adds to an announcement what all ranks must have set in the same way. All else is rank 0's to decide.
     pub(super) fn announced(&self, what: Announcement) -> Announcement {
         let keeps = self.checkpoint.as_ref().map(|checkpoint| checkpoint.fingerprint.as_slice());
+        let what = if self.is_periodic { what.with("periodic rows", true) } else { what };
         what.with("shares", format_args!("{:?}", self.shares))
             .with("blocks of", format_args!("{:?}", self.block_size))
             .with("strips of", format_args!("{:?}", self.strip_width))
@@ -267,6 +309,7 @@ mod tests {
             (&least, "options.least", &[DoAll, Indices]),
             (&strip, "strip_width", &[DoAll, Indices, Stencil]),
             (&kept, "checkpoint", &[Indices]),
+            (&Settings::new().periodic(), "periodic", &[DoAll, Indices, DoAcross]),
         ] {
             for kind in [DoAll, Indices, DoAcross, Stencil] {
                 let refused = settings.check(kind).err();

@@ -18,6 +18,7 @@ fn messages_of_a_grid_loop_are_as_they_were() -> Result<()> {
     let directive = Directive { movement, save_before: Some(7), ..plain.clone() };
     for (what, message) in [
         ("columns of a row", ToNeighbour::HaloRow(HaloRow::of(300, 1..3, &row))),
+        ("a row for the other end of the grid", ToNeighbour::WrapRow(HaloRow::of(300, 0..4, &row))),
         ("rows are to come", ToNeighbour::RowsComing),
         ("rows are waited for", ToNeighbour::Wanted),
         ("rows that move", ToNeighbour::Rows(Rows::new(300, row.to_vec()))),

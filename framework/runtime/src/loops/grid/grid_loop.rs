@@ -1,5 +1,7 @@
 //! A grid that is spread over the ranks in blocks of rows.
 
+mod gather;
+
 use std::time::Duration;
 
 use bytemuck::Pod;
@@ -7,13 +9,11 @@ use bytemuck::Pod;
 use super::chain::Chain;
 use super::checkpoint::CheckpointWriter;
 use super::convergence::{Checks, UntilDone, share};
-use super::gather::gather;
 use super::kernel::Kernel;
 use super::local_rows::LocalRows;
-use super::messages::Rows;
 use super::neighbours::Position;
 use super::participant::Participant;
-use super::shape::Shape;
+use super::shape::{Edges, Shape};
 use super::spare::stand_by;
 use super::worker::Worker;
 use crate::comm::endpoint::Endpoint;
@@ -31,7 +31,6 @@ use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::{Announcement, Config, Driver as Choice, Session};
 use crate::user_code;
-use crate::wire::Codec;
 use armature_planner::loops::Reach;
 
 /// What a loop keeps from run to run.
@@ -44,6 +43,8 @@ pub(super) struct GridLoop<T> {
     runs: u64,
     /// This rank's rows, once they have been made; none on ranks without rows.
     local: Option<LocalRows<T>>,
+    /// With which edges they have been made.
+    made: Option<Edges>,
     /// Rows that a checkpoint has, until they are put into the block.
     found: Vec<LoadedPiece>,
     /// On rank 0: rows of each rank that has any.
@@ -72,6 +73,7 @@ impl<T: Pod + Send> GridLoop<T> {
             settings: Settings::default(),
             runs: 0,
             local: None,
+            made: None,
             found: Vec::new(),
             held: Vec::new(),
             learned: None,
@@ -93,8 +95,8 @@ impl<T: Pod + Send> GridLoop<T> {
         let endpoint = &mut *endpoint;
         let rank = endpoint.rank();
         let until = job.until.as_ref().map(|until| until.until);
-        let checked =
-            self.settings.check(job.kind).and_then(|()| until.map_or(Ok(()), |until| until.check()));
+        let checked = self.settings.check(job.kind).and_then(|()| self.check_edges());
+        let checked = checked.and_then(|()| until.map_or(Ok(()), |until| until.check()));
         let checked = checked.map_err(|error| error.in_loop(&self.name).at_rank(rank));
         checked.inspect_err(|error| endpoint.report(error))?;
         self.runs += 1;
@@ -143,8 +145,8 @@ impl<T: Pod + Send> GridLoop<T> {
             None
         };
         let mut block_size = 0;
-        if self.shape.is_empty() || sweeps == 0 {
-            let finish = |coordinator: Chain| coordinator.finish(&self.name, self.shape.units(), 0, size).0;
+        if self.edges().is_empty(self.shape) || sweeps == 0 {
+            let finish = |coordinator: Chain| coordinator.finish(&self.name, self.units(), 0, size).0;
             return Ok((coordinator.map(finish), None));
         }
         let checks = job.until.map(|UntilDone { until, mine, is_done }| {
@@ -167,7 +169,7 @@ impl<T: Pod + Send> GridLoop<T> {
         };
         let summary = coordinator.map(|coordinator| {
             let is_stopped = last.is_some_and(|last| last.is_over);
-            let (summary, learned) = coordinator.finish(&self.name, self.shape.units(), block_size, size);
+            let (summary, learned) = coordinator.finish(&self.name, self.units(), block_size, size);
             self.held.clone_from(&learned.held);
             // It may count on a movement that was not made any more.
             self.learned = (!is_stopped).then_some(learned);
@@ -215,6 +217,27 @@ impl<T: Pod + Send> GridLoop<T> {
         }
     }
 
+    /// What lies above and below the rows that are computed.
+    fn edges(&self) -> Edges {
+        if self.settings.is_periodic { Edges::Periodic(self.shape.rows) } else { Edges::Fixed }
+    }
+
+    /// Rows that are computed.
+    fn units(&self) -> u64 {
+        self.edges().units(self.shape)
+    }
+
+    /// Rows that have been made stay what they are.
+    fn check_edges(&self) -> Result<()> {
+        match self.made {
+            Some(made) if made != self.edges() => {
+                let text = "whether its rows are periodic was changed after they had been made";
+                Err(Error::new(ErrorKind::Config, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// What is done with the grid, as all ranks must do it.
     fn announcement(&self, what: &str) -> Announcement {
         let Shape { rows, columns } = self.shape;
@@ -224,15 +247,14 @@ impl<T: Pod + Send> GridLoop<T> {
 
     /// The ranks that have rows.
     fn position(&self, rank: usize, size: usize) -> Position {
-        let chain = usize::try_from(self.shape.units()).unwrap_or(usize::MAX).min(size);
+        let chain = usize::try_from(self.units()).unwrap_or(usize::MAX).min(size);
         Position { rank, chain }
     }
 
     /// How many rows each rank that has any has at first: one where there are no more rows than ranks.
     fn first(&self, size: usize) -> Result<Vec<u64>> {
         self.shape.check::<T>()?;
-        let units = self.shape.units();
-        let first = self.settings.first(units, size)?;
+        let first = self.settings.first(self.units(), size)?;
         let chain = self.position(0, size).chain;
         Ok(if chain < size { vec![1; chain] } else { first })
     }
@@ -247,7 +269,7 @@ impl<T: Pod + Send> GridLoop<T> {
         sweeps: u64,
     ) -> Result<(Option<SnapshotCoordinator>, Option<SnapshotWriter>, u64)> {
         let Some(checkpoint) = &self.settings.checkpoint else { return Ok((None, None, 0)) };
-        let (first, units) = (self.first(endpoint.size())?, self.shape.units());
+        let (first, units) = (self.first(endpoint.size())?, self.units());
         if position.rank >= position.chain {
             return Ok((None, None, 0));
         }
@@ -273,7 +295,13 @@ impl<T: Pod + Send> GridLoop<T> {
             let start = first[..position.rank].iter().sum::<u64>();
             // With the rows of the neighbours, which are the halo rows.
             let wanted = start.saturating_sub(1)..(start + first[position.rank] + 1).min(units);
-            let found = load(&checkpoint.dir, &manifest, &wanted)?;
+            let mut found = load(&checkpoint.dir, &manifest, &wanted)?;
+            if self.edges() != Edges::Fixed && position.across().is_some() {
+                let ends = [units - 1..units, 0..1];
+                for end in ends.into_iter().filter(|end| !wanted.contains(&end.start)) {
+                    found.extend(load(&checkpoint.dir, &manifest, &end)?);
+                }
+            }
             let bytes = self.shape.columns * size_of::<T>();
             found.iter().try_for_each(|piece| piece.check(checkpoint, bytes))?;
             self.found = found;
@@ -293,96 +321,33 @@ impl<T: Pod + Send> GridLoop<T> {
         mut row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
     ) -> Result<()> {
         let first = self.first(size)?;
+        let edges = self.edges();
+        self.made = Some(edges);
         if self.local.is_some() || rank >= first.len() {
             return Ok(());
         }
         let start = 1 + first[..rank].iter().sum::<u64>();
         let rows = start..start + first[rank];
         let found = std::mem::take(&mut self.found);
-        let make = |index: u64, values: &mut [T]| match kept(&found, index) {
-            Some(kept) => {
-                bytemuck::cast_slice_mut(values).copy_from_slice(kept);
-                Ok(())
+        let make = |place: u64, values: &mut [T]| {
+            let index = edges.number(place);
+            match kept(&found, index.checked_sub(edges.first())) {
+                Some(kept) => bytemuck::cast_slice_mut(values).copy_from_slice(kept),
+                None => make_row(rank, index, || row(user, index, values))?,
             }
-            None => make_row(rank, index, || row(user, index, values)),
+            Ok(())
         };
-        self.local = Some(LocalRows::create(self.shape.columns, rows, make)?);
+        self.local = Some(LocalRows::create(self.shape.columns, rows, make)?.between(edges));
         if rank == 0 {
             self.held = first;
         }
         Ok(())
     }
-
-    /// The whole grid, row by row, on rank 0, or on all ranks if that is set; `None` on the others.
-    pub(super) fn collect<U>(
-        &mut self,
-        session: &Session,
-        user: &mut U,
-        row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
-    ) -> Result<Option<Vec<T>>> {
-        let mut endpoint = session.endpoint()?;
-        let endpoint = &mut *endpoint;
-        let what = self.announcement(&format!("gathers the grid of {:?}", self.name));
-        let run = endpoint.begin_run(&what, session.config().join_limit)?;
-        let rank = endpoint.rank();
-        let gathered = self.gather(endpoint, run, session, user, row);
-        let shared = gathered.and_then(|grid| self.share(endpoint, session, grid));
-        shared.map_err(|error| self.here(error, rank)).inspect_err(|error| endpoint.report(error))
-    }
-
-    /// Gives rank 0's grid to all ranks, if that is set.
-    fn share(
-        &self,
-        endpoint: &mut Endpoint,
-        session: &Session,
-        grid: Option<Vec<T>>,
-    ) -> Result<Option<Vec<T>>> {
-        if !self.settings.on_all_ranks {
-            return Ok(grid);
-        }
-        let what = self.announcement(&format!("gives all ranks the grid of {:?}", self.name));
-        let (codec, limits) = (Codec::plain(), session.config().limits());
-        let root = grid.map(|grid| (grid, ()));
-        endpoint.broadcast_items(what, limits, &codec, size_of::<T>(), root).map(|(grid, ())| Some(grid))
-    }
-
-    fn gather<U>(
-        &mut self,
-        endpoint: &mut Endpoint,
-        run: u32,
-        session: &Session,
-        user: &mut U,
-        mut row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
-    ) -> Result<Option<Vec<T>>> {
-        let (rank, size, width) = (endpoint.rank(), endpoint.size(), self.shape.columns);
-        self.create(rank, size, user, &mut row)?;
-        let position = self.position(rank, size);
-        if rank > 0 {
-            if let Some(local) = &self.local {
-                // The last rank has the lower edge, too.
-                let values = local.all(position.below().is_none()).to_vec();
-                endpoint.send_ready(0, Rows::new(local.rows().start, values).encode_gathered(run))?;
-            }
-            return Ok(None);
-        }
-        let rows = usize::try_from(self.shape.rows).unwrap_or(usize::MAX);
-        let mut all = bytemuck::allocation::zeroed_vec(rows * width);
-        let Some(local) = &mut self.local else {
-            if width > 0 {
-                for (index, values) in (0..).zip(all.chunks_exact_mut(width)) {
-                    make_row(rank, index, || row(user, index, values))?;
-                }
-            }
-            return Ok(Some(all));
-        };
-        gather(endpoint, session.config().join_limit, local, &self.held, &mut all)?;
-        Ok(Some(all))
-    }
 }
 
-/// A row that a checkpoint has, as bytes.
-fn kept(found: &[LoadedPiece], row: u64) -> Option<&[u8]> {
-    let unit = row.checked_sub(1)?;
+/// A unit that a checkpoint has, as bytes.
+fn kept(found: &[LoadedPiece], unit: Option<u64>) -> Option<&[u8]> {
+    let unit = unit?;
     let piece = found.iter().find(|piece| piece.units.contains(&unit))?;
     let bytes = piece.data.len() / (piece.units.end - piece.units.start) as usize;
     let at = (unit - piece.units.start) as usize * bytes;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use bytemuck::Pod;
 
 use super::huge_pages::HugePages;
+use super::shape::Edges;
 use super::view::{Grid, OldGrid};
 use crate::error::Result;
 use crate::persist::snapshot::Piece;
@@ -26,13 +27,15 @@ pub(super) struct LocalRows<T> {
     width: usize,
     /// Which rows of the whole grid, without the halo rows.
     rows: Range<u64>,
+    /// What the first and the last row of the whole grid lie beside.
+    edges: Edges,
     memory: HugePages<T>,
     /// Rows of memory before the upper halo row.
     spare: usize,
 }
 
 impl<T: Pod> LocalRows<T> {
-    /// These rows and their halo rows, each as `make` fills it.
+    /// These rows of a grid with fixed edges and their halo rows, each as `make` fills it.
     pub(super) fn create(
         width: usize,
         rows: Range<u64>,
@@ -47,7 +50,12 @@ impl<T: Pod> LocalRows<T> {
                 make(row, values)?;
             }
         }
-        Ok(LocalRows { width, rows, memory, spare })
+        Ok(LocalRows { width, rows, edges: Edges::Fixed, memory, spare })
+    }
+
+    /// The same of a grid with these edges.
+    pub(super) fn between(self, edges: Edges) -> Self {
+        LocalRows { edges, ..self }
     }
 
     /// Gives the rows away with their memory. What stays says which they are, and has no values.
@@ -60,6 +68,17 @@ impl<T: Pod> LocalRows<T> {
     /// Which rows these are, without the halo rows.
     pub(super) fn rows(&self) -> Range<u64> {
         self.rows.clone()
+    }
+
+    /// What the first and the last row of the whole grid lie beside.
+    pub(super) fn edges(&self) -> Edges {
+        self.edges
+    }
+
+    /// The numbers that some rows have in the whole grid; counted as in [`grid_of`](LocalRows::grid_of).
+    pub(super) fn numbers(&self, rows: &Range<usize>) -> Range<u64> {
+        let first = self.edges.number(self.rows.start + rows.start as u64);
+        first..first + rows.len() as u64
     }
 
     pub(super) fn width(&self) -> usize {
@@ -98,7 +117,7 @@ impl<T: Pod> LocalRows<T> {
     #[inline]
     pub(super) fn grid_of(&mut self, rows: &Range<usize>) -> Grid<'_, T> {
         let position = self.several(rows.start..rows.end + 2);
-        let first = self.rows.start - 1 + rows.start as u64;
+        let first = self.edges.number(self.rows.start - 1 + rows.start as u64);
         Grid { values: &mut self.memory[position], width: self.width, first }
     }
 
@@ -108,7 +127,7 @@ impl<T: Pod> LocalRows<T> {
         OldGrid {
             values: &self.memory[position],
             width: self.width,
-            first: self.rows.start - 1 + rows.start as u64,
+            first: self.edges.number(self.rows.start - 1 + rows.start as u64),
         }
     }
 
@@ -152,6 +171,14 @@ impl<T: Pod> LocalRows<T> {
     pub(super) fn lower(&mut self) -> &mut [T] {
         let position = self.position(self.len() + 1);
         &mut self.memory[position]
+    }
+
+    /// Where these are all rows of a ring: the halo rows become the last and the first row.
+    pub(super) fn wrap(&mut self) {
+        let (upper, lower) = (self.position(0), self.position(self.len() + 1));
+        let (first, last) = (self.position(1), self.position(self.len()));
+        self.memory.copy_within(last, upper.start);
+        self.memory.copy_within(first, lower.start);
     }
 
     /// A row; the upper halo row is number 0.
@@ -229,7 +256,7 @@ impl<T: Pod> Clone for LocalRows<T> {
         let mut memory = HugePages::zeroed(self.memory.len() + self.width);
         let all = self.several(0..self.len() + 2);
         memory[self.width..][all.clone()].copy_from_slice(&self.memory[all]);
-        LocalRows { width: self.width, rows: self.rows.clone(), memory, spare: self.spare + 1 }
+        LocalRows { rows: self.rows.clone(), memory, spare: self.spare + 1, ..*self }
     }
 }
 
@@ -262,6 +289,8 @@ mod tests {
         let around = local.around(&(1..2));
         assert_eq!((around.rows(), around.first, around.values[0], around.values[8]), (3, 5, 5, 207));
         assert_eq!(local.band(&(1..3))[..2], [6, 106]);
+        local.wrap();
+        assert_eq!((local.upper()[1], local.lower()[2], local.len()), (107, 205, 3));
     }
 
     #[test]

@@ -27,6 +27,7 @@ tags! {
         Gather = 51,
         Wanted = 53,
         Verdict = 54,
+        WrapRow = 55,
     }
 }
 
@@ -35,6 +36,9 @@ tags! {
 pub(super) enum ToNeighbour<V> {
     /// A part of the sender's row that faces the receiver.
     HaloRow(HaloRow<V>),
+    /// The row at the sender's end of a grid with periodic rows, to the rank at the other end. That may be a neighbour, too, which
+    /// gets both of the sender's rows then.
+    WrapRow(HaloRow<V>),
     /// From the coordinator, passed on from rank to rank.
     Directive(Directive),
     /// Rows that move follow.
@@ -110,13 +114,26 @@ impl<'r> HaloRow<&'r [u8]> {
     pub(super) fn of<T: NoUninit>(sweep: u64, columns: Range<usize>, row: &'r [T]) -> Self {
         HaloRow { sweep, start: columns.start, values: bytemuck::cast_slice(&row[columns]) }
     }
+
+    #[inline]
+    fn encode(self, run: u32, tag: Tag) -> Frame {
+        let mut head = framed(run, tag, HaloRowHeader::SIZE + self.values.len());
+        head.extend_from_slice(&HaloRowHeader { sweep: self.sweep, start: self.start as u64 }.to_bytes());
+        head.extend_from_slice(self.values);
+        Frame::new(head)
+    }
 }
 
 impl HaloRow<Bytes> {
-    fn decode(body: Bytes) -> Option<Self> {
-        let HaloRowHeader { sweep, start } = HaloRowHeader::read(&body)?;
-        let values = body.slice(HaloRowHeader::SIZE..);
-        Some(HaloRow { sweep, start: usize::try_from(start).ok()?, values })
+    #[inline]
+    fn decode(from: usize, body: Bytes) -> Result<Self> {
+        let refused = || {
+            let expected = format!("at least {}", HaloRowHeader::SIZE);
+            unexpected(from, &format!("a halo row of {} bytes", body.len()), &expected)
+        };
+        let HaloRowHeader { sweep, start } = HaloRowHeader::read(&body).ok_or_else(refused)?;
+        let start = usize::try_from(start).map_err(|_| refused())?;
+        Ok(HaloRow { sweep, start, values: body.slice(HaloRowHeader::SIZE..) })
     }
 
     /// Copies the values to where they belong in `row`; returns the column after the last. They must be of this sweep and
@@ -242,12 +259,8 @@ impl ToNeighbour<&[u8]> {
     #[inline]
     pub(super) fn encode(self, run: u32) -> Result<Frame> {
         Ok(match self {
-            ToNeighbour::HaloRow(HaloRow { sweep, start, values }) => {
-                let mut head = framed(run, Tag::HaloRow, HaloRowHeader::SIZE + values.len());
-                head.extend_from_slice(&HaloRowHeader { sweep, start: start as u64 }.to_bytes());
-                head.extend_from_slice(values);
-                Frame::new(head)
-            }
+            ToNeighbour::HaloRow(row) => row.encode(run, Tag::HaloRow),
+            ToNeighbour::WrapRow(row) => row.encode(run, Tag::WrapRow),
             ToNeighbour::Directive(directive) => encode(run, Tag::Directive, &directive)?,
             ToNeighbour::RowsComing => Frame::new(framed(run, Tag::Rows, 0)),
             ToNeighbour::Rows(rows) => rows.encode(run, Tag::Rows),
@@ -261,6 +274,7 @@ impl<V> ToNeighbour<V> {
     pub(super) fn unexpected(&self, from: usize, expected: &str) -> Error {
         let what = match self {
             ToNeighbour::HaloRow(_) => "a halo row",
+            ToNeighbour::WrapRow(_) => "a row from the other end of the grid",
             ToNeighbour::Directive(_) => "a directive",
             ToNeighbour::RowsComing => "that rows follow",
             ToNeighbour::Rows(_) => "rows",
@@ -302,14 +316,8 @@ impl Received {
         let tag = message.tag()?;
         let Message { from, body, parts, .. } = message;
         let message = match tag {
-            Tag::HaloRow => {
-                let length = body.len();
-                let row = HaloRow::decode(body).ok_or_else(|| {
-                    let expected = format!("at least {}", HaloRowHeader::SIZE);
-                    unexpected(from, &format!("a halo row of {length} bytes"), &expected)
-                })?;
-                ToNeighbour::HaloRow(row)
-            }
+            Tag::HaloRow => ToNeighbour::HaloRow(HaloRow::decode(from, body)?),
+            Tag::WrapRow => ToNeighbour::WrapRow(HaloRow::decode(from, body)?),
             Tag::Directive => ToNeighbour::Directive(wire::from_bytes(&body)?),
             Tag::Rows if body.is_empty() && parts.is_empty() => ToNeighbour::RowsComing,
             Tag::Rows => ToNeighbour::Rows(Rows::decode(from, &body, parts)?),

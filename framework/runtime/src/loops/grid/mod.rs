@@ -9,7 +9,6 @@ mod checkpoint_tests;
 mod convergence;
 mod directive;
 mod doacross;
-mod gather;
 #[cfg(test)]
 mod golden_tests;
 mod grid_loop;
@@ -19,6 +18,8 @@ mod local_rows;
 mod messages;
 mod neighbours;
 mod participant;
+#[cfg(test)]
+mod periodic_tests;
 mod prefetch;
 mod row_migration;
 mod shape;

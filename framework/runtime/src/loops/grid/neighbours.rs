@@ -25,6 +25,14 @@ impl Position {
     pub(super) fn below(self) -> Option<usize> {
         (self.rank + 1 < self.chain).then_some(self.rank + 1)
     }
+
+    /// Of a rank at an end of the chain: the rank at the other end, which it is itself where it is alone.
+    pub(super) fn across(self) -> Option<usize> {
+        match self.rank {
+            0 => Some(self.chain - 1),
+            rank => (rank + 1 == self.chain).then_some(0),
+        }
+    }
 }
 
 /// Messages of one neighbour, in the order in which they were sent.

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Rows and columns of a whole grid, its fixed edges included.
 ///
 /// The rows but the first and the last are the loop's units: unit `u` is row `u + 1`. A sweep goes over the columns but
-/// the first and the last.
+/// the first and the last. A grid with [periodic rows](super::StencilLoop::periodic) has no edges: each row is a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Rows.
@@ -53,9 +53,65 @@ impl Shape {
     }
 }
 
+/// What lies above the first row that is computed, and below the last.
+///
+/// Inside of the loops rows are counted from the one above unit 0, whatever that is, so that unit `u` is row `u + 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Edges {
+    /// The first and the last row of the grid, which stay as they are.
+    Fixed,
+    /// The last row and the first: the rows are a ring, of this number of rows.
+    Periodic(u64),
+}
+
+impl Edges {
+    /// Rows of a grid of this shape that are computed.
+    pub(super) fn units(self, shape: Shape) -> u64 {
+        match self {
+            Edges::Fixed => shape.units(),
+            Edges::Periodic(rows) => rows,
+        }
+    }
+
+    /// Whether there is nothing to compute in a grid of this shape.
+    pub(super) fn is_empty(self, shape: Shape) -> bool {
+        match self {
+            Edges::Fixed => shape.is_empty(),
+            Edges::Periodic(rows) => rows == 0 || shape.columns == 0,
+        }
+    }
+
+    /// Which row of the whole grid unit 0 is.
+    pub(super) fn first(self) -> u64 {
+        match self {
+            Edges::Fixed => 1,
+            Edges::Periodic(_) => 0,
+        }
+    }
+
+    /// Which row of the whole grid this is, which is counted from the one above unit 0.
+    pub(super) fn number(self, row: u64) -> u64 {
+        match self {
+            Edges::Fixed => row,
+            Edges::Periodic(rows) => (row + rows - 1) % rows,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_ring_has_no_edges() {
+        let shape = Shape { rows: 3, columns: 1 };
+        let (fixed, ring) = (Edges::Fixed, Edges::Periodic(3));
+        assert_eq!((fixed.units(shape), fixed.first(), fixed.is_empty(shape)), (1, 1, true));
+        assert_eq!((ring.units(shape), ring.first(), ring.is_empty(shape)), (3, 0, false));
+        let numbers = |edges: Edges| (0..5).map(|row| edges.number(row)).collect::<Vec<_>>();
+        assert_eq!(numbers(fixed), [0, 1, 2, 3, 4]);
+        assert_eq!(numbers(ring), [2, 0, 1, 2, 0]);
+    }
 
     #[test]
     fn edges_are_not_computed() {

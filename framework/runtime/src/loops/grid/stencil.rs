@@ -24,7 +24,8 @@ pub trait Stencil: Send {
     type Value: Pod + Send;
 
     /// Writes the initial values of a row of the whole grid, fixed edges included. It is called for rows that the rank
-    /// has at first, and for one row above and one below them.
+    /// has at first, and for one row above and one below them: in a grid with [periodic rows](StencilLoop::periodic) the last row is
+    /// above the first.
     ///
     /// # Errors
     /// Any error ends the job.
@@ -108,6 +109,7 @@ impl<U: Stencil> StencilLoop<U> {
     loop_options!(settings);
     loop_options!(common);
     loop_options!(checkpoint);
+    loop_options!(periodic);
 
     fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
         set(&mut self.grid_loop.settings);

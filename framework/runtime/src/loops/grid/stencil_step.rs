@@ -1,5 +1,6 @@
 //! The worker of a stencil loop: what a rank does when, without clock and transport. `README.md` has the protocol.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytemuck::Pod;
@@ -10,6 +11,7 @@ use super::local_rows::LocalRows;
 use super::messages::{HaloRow, Outgoing, ToNeighbour, unexpected};
 use super::neighbours::{Neighbours, Position};
 use super::row_migration::RowMigration;
+use super::shape::Edges;
 use super::view::OldGrid;
 use super::worker::{Phase, Step, Worker};
 use crate::error::Result;
@@ -33,6 +35,8 @@ impl<T: Pod> OldAndNew<T> {
 #[derive(Debug)]
 pub(super) struct StencilStep<T> {
     position: Position,
+    /// At an end of a grid with periodic rows: the rank at the other end.
+    across: Option<usize>,
     /// The rows as they are, with halo rows.
     pub(super) old: LocalRows<T>,
     /// The same rows after the sweep; its halo rows mean nothing.
@@ -45,6 +49,8 @@ pub(super) struct StencilStep<T> {
     above_ready: bool,
     below_ready: bool,
     queues: Neighbours,
+    /// What has come from the rank at the other end.
+    wrapped: VecDeque<HaloRow<Bytes>>,
     movement: Option<Movement>,
     report_after: u64,
     save_before: Option<u64>,
@@ -55,6 +61,7 @@ impl<T: Pod + Send> StencilStep<T> {
     pub(super) fn new(position: Position, local: LocalRows<T>, sweeps: u64) -> Self {
         StencilStep {
             position,
+            across: position.across().filter(|_| matches!(local.edges(), Edges::Periodic(_))),
             new: local.clone(),
             old: local,
             sweeps,
@@ -63,6 +70,7 @@ impl<T: Pod + Send> StencilStep<T> {
             above_ready: true,
             below_ready: true,
             queues: Neighbours::of(position),
+            wrapped: VecDeque::new(),
             movement: None,
             report_after: 0,
             save_before: None,
@@ -88,6 +96,15 @@ impl<T: Pod + Send> StencilStep<T> {
                 Some(ToNeighbour::HaloRow(row)) => self.below_ready = self.fill(&row, from, false)?,
                 Some(other) => return Err(other.unexpected(from, "a halo row from below")),
                 None => return Ok(false),
+            }
+        }
+        if let Some(from) = self.across
+            && !(self.above_ready && self.below_ready)
+        {
+            let Some(row) = self.wrapped.pop_front() else { return Ok(false) };
+            match self.position.above() {
+                None => self.above_ready = self.fill(&row, from, true)?,
+                Some(_) => self.below_ready = self.fill(&row, from, false)?,
             }
         }
         Ok(true)
@@ -128,7 +145,19 @@ impl<T: Pod + Send> StencilStep<T> {
         {
             out.send(below, ToNeighbour::HaloRow(HaloRow::of(sweep, 0..width, rows.last())))?;
         }
+        // Rows that move cross no border at the ends of the grid.
+        if let Some(across) = self.other_end()
+            && !crossed
+        {
+            let row = if self.position.above().is_none() { rows.first() } else { rows.last() };
+            out.send(across, ToNeighbour::WrapRow(HaloRow::of(sweep, 0..width, row)))?;
+        }
         Ok(())
+    }
+
+    /// The rank at the other end of a grid with periodic rows, where that is not this one.
+    fn other_end(&self) -> Option<usize> {
+        self.across.filter(|&across| across != self.position.rank)
     }
 
     /// Which rows a band has.
@@ -226,24 +255,35 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
             self.phase = Phase::Sweeping(band + 1);
             return Ok(());
         }
-        // Fixed rows at the ends of the grid are halo rows of the old rows only.
-        if self.position.above().is_none() {
-            self.new.upper().copy_from_slice(self.old.upper());
-        }
-        if self.position.below().is_none() {
-            self.new.lower().copy_from_slice(self.old.lower());
+        match self.across {
+            // Fixed rows at the ends of the grid are halo rows of the old rows only.
+            None => {
+                if self.position.above().is_none() {
+                    self.new.upper().copy_from_slice(self.old.upper());
+                }
+                if self.position.below().is_none() {
+                    self.new.lower().copy_from_slice(self.old.lower());
+                }
+            }
+            Some(across) if across == self.position.rank => self.new.wrap(),
+            Some(_) => {}
         }
         std::mem::swap(&mut self.old, &mut self.new);
         self.sweep += 1;
-        self.above_ready = self.position.above().is_none();
-        self.below_ready = self.position.below().is_none();
+        let is_at_end = self.other_end().is_none();
+        self.above_ready = self.position.above().is_none() && is_at_end;
+        self.below_ready = self.position.below().is_none() && is_at_end;
         self.phase = Phase::Between;
         Ok(())
     }
 
     #[inline]
     fn receive(&mut self, from: usize, message: ToNeighbour<Bytes>) -> Result<()> {
-        self.queues.receive(from, message)
+        match message {
+            ToNeighbour::WrapRow(row) if Some(from) == self.other_end() => self.wrapped.push_back(row),
+            message => return self.queues.receive(from, message),
+        }
+        Ok(())
     }
 
     fn carry_out(&mut self, directive: Directive, out: &mut dyn Outgoing) -> Result<()> {
@@ -304,20 +344,18 @@ impl<T: Pod + Send> Worker for StencilStep<T> {
     }
 
     fn whereabouts(sweep: u64, rows: &OldAndNew<T>, piece: &Range<usize>) -> String {
-        let first = rows.old.rows().start;
-        let rows = first + piece.start as u64..first + piece.end as u64;
-        format!("sweep {sweep}, rows {rows:?}")
+        format!("sweep {sweep}, rows {:?}", rows.old.numbers(piece))
     }
 
     fn waiting_for(&self) -> String {
         match &self.phase {
             Phase::Moving(migration) => migration.waiting_for(),
             _ => {
-                let from = if self.above_ready { self.position.below() } else { self.position.above() };
+                let neighbour = if self.above_ready { self.position.below() } else { self.position.above() };
                 format!(
                     "for the border of sweep {}{}",
                     self.sweep.saturating_sub(1),
-                    from.map_or(String::new(), |rank| format!(" from rank {rank}"))
+                    neighbour.or(self.across).map_or(String::new(), |rank| format!(" from rank {rank}"))
                 )
             }
         }

@@ -1,7 +1,8 @@
 //! Chains of stencil workers against the serial loop.
 
 use super::super::chain_tests::{Outcome, Plan, Random, positions, random_shares, run};
-use super::super::shape::Shape;
+use super::super::messages::delivered;
+use super::super::shape::{Edges, Shape};
 use super::super::view::OldGrid;
 use super::*;
 
@@ -24,30 +25,40 @@ fn step(old: OldGrid<'_, f64>, new: &mut [f64]) {
     }
 }
 
-fn serial(shape: Shape, sweeps: u64) -> Vec<f64> {
-    let mut old = vec![0.0; shape.rows as usize * shape.columns];
-    (0..).zip(old.chunks_exact_mut(shape.columns)).for_each(|(row, values)| fill(row, values));
+/// The grid with a row above unit 0 and one below the last unit.
+fn serial(shape: Shape, edges: Edges, sweeps: u64) -> Vec<f64> {
+    let mut old = vec![0.0; (edges.units(shape) + 2) as usize * shape.columns];
+    (0..).zip(old.chunks_exact_mut(shape.columns)).for_each(|(row, values)| fill(edges.number(row), values));
+    let inner = shape.columns..old.len() - shape.columns;
     let mut new = old.clone();
     for _ in 0..sweeps {
-        let inner = shape.columns..(shape.rows as usize - 1) * shape.columns;
-        step(OldGrid { values: &old, width: shape.columns, first: 0 }, &mut new[inner]);
+        step(OldGrid { values: &old, width: shape.columns, first: 0 }, &mut new[inner.clone()]);
+        if edges != Edges::Fixed {
+            new.copy_within(inner.end - shape.columns..inner.end, 0);
+            new.copy_within(inner.start..inner.start + shape.columns, inner.end);
+        }
         std::mem::swap(&mut old, &mut new);
     }
     old
 }
 
+/// Fixed edges, and rows that are a ring.
+fn both(shape: Shape) -> [Edges; 2] {
+    [Edges::Fixed, Edges::Periodic(shape.rows)]
+}
+
 /// Runs a chain twice, the second time from where the first ended, and compares with the serial loop.
-fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
+fn check(shape: Shape, edges: Edges, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
     let mut random = Random::new(seed);
-    let held = random_shares(&mut random, shape.units(), ranks);
+    let held = random_shares(&mut random, edges.units(shape), ranks);
     let mut locals: Vec<LocalRows<f64>> = Vec::new();
     for (rank, units) in held.iter().enumerate() {
         let first = 1 + held[..rank].iter().sum::<u64>();
         let make = |row: u64, values: &mut [f64]| {
-            fill(row, values);
+            fill(edges.number(row), values);
             Ok(())
         };
-        locals.push(LocalRows::create(shape.columns, first..first + units, make).unwrap());
+        locals.push(LocalRows::create(shape.columns, first..first + units, make).unwrap().between(edges));
     }
     let mut all = Outcome::default();
     for _ in 0..2 {
@@ -67,13 +78,13 @@ fn check(shape: Shape, ranks: usize, plan: &Plan, seed: u64) -> Outcome {
         all.rounds = all.rounds.max(outcome.rounds);
         locals = workers.into_iter().map(|worker| worker.old).collect();
     }
-    let expected = serial(shape, 2 * plan.sweeps);
+    let expected = serial(shape, edges, 2 * plan.sweeps);
     for local in &mut locals {
         let rows = local.rows();
         let position = (rows.start - 1) as usize * shape.columns..(rows.end + 1) as usize * shape.columns;
         let is_same =
             local.grid().values.iter().zip(&expected[position]).all(|(a, b)| a.to_bits() == b.to_bits());
-        assert!(is_same, "rows {rows:?} with halo rows, {ranks} ranks, seed {seed}");
+        assert!(is_same, "rows {rows:?} with halo rows, {edges:?}, {ranks} ranks, seed {seed}");
     }
     all
 }
@@ -83,7 +94,9 @@ fn any_order_of_events_gives_the_serial_result() {
     for ranks in 1..=8 {
         for seed in 0..20 {
             let shape = Shape { rows: 10 + seed % 9, columns: 3 + seed as usize % 9 };
-            check(shape, ranks, &Plan { sweeps: 6, delay: 1, movements: 0 }, seed);
+            for edges in both(shape) {
+                check(shape, edges, ranks, &Plan { sweeps: 6, delay: 1, movements: 0 }, seed);
+            }
         }
     }
 }
@@ -92,10 +105,11 @@ fn any_order_of_events_gives_the_serial_result() {
 fn rows_move_thousands_of_times_and_the_result_stays_the_serial_one() {
     let mut all = Outcome::default();
     for ranks in 2..=8 {
-        for seed in 0..150 {
+        for seed in 0..200 {
             let shape = Shape { rows: 10 + seed % 40, columns: 3 + seed as usize % 7 };
             let plan = Plan { sweeps: 60, delay: ranks as u64, movements: 1 + seed as usize % 2 };
-            let outcome = check(shape, ranks, &plan, seed);
+            let edges = both(shape)[usize::from(seed >= 150)];
+            let outcome = check(shape, edges, ranks, &plan, seed);
             all.movements += outcome.movements;
             all.rounds = all.rounds.max(outcome.rounds);
         }
@@ -103,14 +117,16 @@ fn rows_move_thousands_of_times_and_the_result_stays_the_serial_one() {
     assert!(all.movements > 10_000 && all.rounds > 2, "{all:?}");
 }
 
+struct Nowhere;
+
+impl Outgoing for Nowhere {
+    fn send(&mut self, _: usize, _: ToNeighbour<&[u8]>) -> Result<()> {
+        Ok(())
+    }
+}
+
 #[test]
 fn a_late_order_is_refused() {
-    struct Nowhere;
-    impl Outgoing for Nowhere {
-        fn send(&mut self, _: usize, _: ToNeighbour<&[u8]>) -> Result<()> {
-            Ok(())
-        }
-    }
     let local = LocalRows::<f64>::create(5, 4..6, |_, _| Ok(())).unwrap();
     let mut stencil_step = StencilStep::new(Position { rank: 1, chain: 3 }, local, 9);
     let directive = |before| Directive {
@@ -125,4 +141,29 @@ fn a_late_order_is_refused() {
     stencil_step.carry_out(directive(3), &mut Nowhere).unwrap();
     assert!(stencil_step.carry_out(directive(5), &mut Nowhere).is_err(), "one is under way");
     assert_eq!(stencil_step.waiting_for(), "for the border of sweep 0 from rank 2");
+}
+
+/// Rank 0 of a ring has a neighbour that is the rank at the other end as well, where there are two.
+#[test]
+fn a_row_from_the_other_end_is_told_from_that_of_a_neighbour() {
+    let local = LocalRows::<f64>::create(3, 1..3, |_, _| Ok(())).unwrap().between(Edges::Periodic(6));
+    for (chain, across) in [(2, 1), (3, 2)] {
+        let position = Position { rank: 0, chain };
+        let mut first = StencilStep::new(position, local.clone(), 9);
+        (first.sweep, first.above_ready, first.below_ready) = (1, false, false);
+        first.receive(1, delivered(ToNeighbour::HaloRow(HaloRow::of(0, 0..3, &[7.0; 3])))).unwrap();
+        assert!(!first.take_halo(&mut Nowhere).unwrap());
+        assert_eq!(first.waiting_for(), format!("for the border of sweep 0 from rank {across}"));
+        first.receive(across, delivered(ToNeighbour::WrapRow(HaloRow::of(0, 0..3, &[6.0; 3])))).unwrap();
+        assert!(first.take_halo(&mut Nowhere).unwrap());
+        assert_eq!((first.old.upper()[0], first.old.lower()[0]), (6.0, 7.0));
+    }
+    let mut middle = StencilStep::new(Position { rank: 1, chain: 3 }, local, 9);
+    (middle.sweep, middle.above_ready) = (1, false);
+    middle.receive(0, delivered(ToNeighbour::WrapRow(HaloRow::of(0, 0..3, &[6.0; 3])))).unwrap();
+    let error = middle.take_halo(&mut Nowhere).unwrap_err();
+    assert!(
+        error.message().contains("rank 0 sent a row from the other end of the grid, expected a halo row"),
+        "{error}"
+    );
 }

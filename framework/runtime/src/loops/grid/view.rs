@@ -22,7 +22,7 @@ impl<T> Grid<'_, T> {
     }
 }
 
-/// Neighbouring rows of a grid as they were before a step; see [`Grid`].
+/// Neighbouring rows of a grid as they were before a step; see [`Grid`]. In a grid with periodic rows the last row is above the first.
 #[derive(Clone, Copy)]
 pub struct OldGrid<'g, T> {
     /// Row by row.

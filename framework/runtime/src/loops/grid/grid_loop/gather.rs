@@ -1,0 +1,132 @@
+//! The whole grid on rank 0: the rows of all ranks are brought together.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use bytemuck::Pod;
+
+use super::{GridLoop, make_row};
+use crate::comm::endpoint::Endpoint;
+use crate::error::{BoxError, Result};
+use crate::loops::grid::local_rows::LocalRows;
+use crate::loops::grid::messages::{Rows, unexpected};
+use crate::loops::grid::shape::Edges;
+use crate::session::Session;
+use crate::wire::Codec;
+
+impl<T: Pod + Send> GridLoop<T> {
+    /// The whole grid, row by row, on rank 0, or on all ranks if that is set; `None` on the others.
+    pub(in crate::loops::grid) fn collect<U>(
+        &mut self,
+        session: &Session,
+        user: &mut U,
+        row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
+    ) -> Result<Option<Vec<T>>> {
+        let mut endpoint = session.endpoint()?;
+        let endpoint = &mut *endpoint;
+        let what = self.announcement(&format!("gathers the grid of {:?}", self.name));
+        let run = endpoint.begin_run(&what, session.config().join_limit)?;
+        let rank = endpoint.rank();
+        let gathered = self.gather(endpoint, run, session, user, row);
+        let shared = gathered.and_then(|grid| self.share(endpoint, session, grid));
+        shared.map_err(|error| self.here(error, rank)).inspect_err(|error| endpoint.report(error))
+    }
+
+    /// Gives rank 0's grid to all ranks, if that is set.
+    fn share(
+        &self,
+        endpoint: &mut Endpoint,
+        session: &Session,
+        grid: Option<Vec<T>>,
+    ) -> Result<Option<Vec<T>>> {
+        if !self.settings.on_all_ranks {
+            return Ok(grid);
+        }
+        let what = self.announcement(&format!("gives all ranks the grid of {:?}", self.name));
+        let (codec, limits) = (Codec::plain(), session.config().limits());
+        let root = grid.map(|grid| (grid, ()));
+        endpoint.broadcast_items(what, limits, &codec, size_of::<T>(), root).map(|(grid, ())| Some(grid))
+    }
+
+    fn gather<U>(
+        &mut self,
+        endpoint: &mut Endpoint,
+        run: u32,
+        session: &Session,
+        user: &mut U,
+        mut row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
+    ) -> Result<Option<Vec<T>>> {
+        let (rank, size, width) = (endpoint.rank(), endpoint.size(), self.shape.columns);
+        let edges = self.edges();
+        self.create(rank, size, user, &mut row)?;
+        let position = self.position(rank, size);
+        if rank > 0 {
+            if let Some(local) = &self.local {
+                // The last rank has the lower edge, too.
+                let has_edge = position.below().is_none() && edges == Edges::Fixed;
+                let values = local.all(has_edge).to_vec();
+                endpoint.send_ready(0, Rows::new(local.rows().start, values).encode_gathered(run))?;
+            }
+            return Ok(None);
+        }
+        let rows = usize::try_from(self.shape.rows).unwrap_or(usize::MAX);
+        let mut all = bytemuck::allocation::zeroed_vec(rows * width);
+        let Some(local) = &self.local else {
+            if width > 0 {
+                for (index, values) in (0..).zip(all.chunks_exact_mut(width)) {
+                    make_row(rank, index, || row(user, index, values))?;
+                }
+            }
+            return Ok(Some(all));
+        };
+        gather(endpoint, session.config().join_limit, (local, edges), &self.held, &mut all)?;
+        Ok(Some(all))
+    }
+}
+
+/// On rank 0: puts its own rows, and those that come from the other ranks, into `all` rows of the grid; `held` is how many
+/// each rank has that has any.
+///
+/// # Errors
+/// If ranks are silent for longer than `limit`, or send what are not their rows.
+fn gather<T: Pod + Send>(
+    endpoint: &mut Endpoint,
+    limit: Duration,
+    (local, edges): (&LocalRows<T>, Edges),
+    held: &[u64],
+    all: &mut [T],
+) -> Result<()> {
+    let width = local.width();
+    // With the upper edge, if there is one, and with the lower one, too, if no other rank has it.
+    let is_fixed = edges == Edges::Fixed;
+    let own = if is_fixed { local.some(0..local.len() + 2) } else { local.all(false) };
+    all[..own.len()].copy_from_slice(own);
+    let mut missing: Vec<usize> = (1..held.len()).collect();
+    let awaited = std::cell::RefCell::new(missing.clone());
+    let mut starts = vec![1_u64];
+    for units in held {
+        starts.push(starts[starts.len() - 1] + units);
+    }
+    endpoint.wait_until(
+        limit,
+        |_, message| {
+            if let Some(message) = message {
+                let from = message.from;
+                let sent = Rows::decode_gathered(message)?;
+                let Some(at) = missing.iter().position(|&rank| rank == from) else {
+                    return Err(unexpected(from, "rows of the grid", "nothing more"));
+                };
+                missing.swap_remove(at);
+                awaited.borrow_mut().clone_from(&missing);
+                // The last rank has the lower edge, too.
+                let edge = u64::from(is_fixed && from + 1 == held.len());
+                let rows: Range<u64> = starts[from]..starts[from + 1] + edge;
+                let values: Vec<T> = sent.into_values(&rows, width, from)?;
+                let begin = edges.number(rows.start) as usize * width;
+                all[begin..begin + values.len()].copy_from_slice(&values);
+            }
+            Ok(missing.is_empty().then_some(()))
+        },
+        || format!("for the rows of ranks {:?}", awaited.borrow()),
+    )
+}
