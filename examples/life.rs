@@ -1,51 +1,77 @@
-//! The Game of Life on a torus: the board has no edges, what leaves it on one side comes back on the other. A loop whose values all
-//! ranks get: each rank has the whole board, and the ranks share out whose next row they make.
+//! The Game of Life on a torus: the board has no edges, what leaves it on one side comes back on the other. A stencil whose rows are a
+//! ring: each rank has some rows of the board, and gets the rows above and below them from its neighbours.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/life
 //! ```
 
-use armature::loops::map;
+use armature::loops::{OldGrid, Shape, Stencil, StencilLoop};
 use armature::{BoxError, Config, Session};
 
-type Board = Vec<Vec<bool>>;
+/// What a board is at first, which each rank makes for its own rows.
+struct Life<F> {
+    is_alive: F,
+}
+
+impl<F: Fn(u64, u64) -> bool + Send> Stencil for Life<F> {
+    /// A cell: 1 if it is alive, else 0.
+    type Value = u8;
+
+    fn row(&mut self, row: u64, cells: &mut [u8]) -> Result<(), BoxError> {
+        (0..).zip(cells).for_each(|(column, cell)| *cell = u8::from((self.is_alive)(row, column)));
+        Ok(())
+    }
+
+    fn step(&mut self, old: OldGrid<'_, u8>, new: &mut [u8]) -> Result<(), BoxError> {
+        next_rows(old.values, new, old.width);
+        Ok(())
+    }
+}
+
+/// Makes `new` of the inner rows of `old`.
+fn next_rows(old: &[u8], new: &mut [u8], width: usize) {
+    for (rows, new) in old.windows(3 * width).step_by(width).zip(new.chunks_exact_mut(width)) {
+        for (column, new) in new.iter_mut().enumerate() {
+            let columns = [(column + width - 1) % width, column, (column + 1) % width];
+            let around: u8 = rows
+                .chunks_exact(width)
+                .map(|row| columns.map(|column| row[column]).iter().sum::<u8>())
+                .sum();
+            // The cell itself is among those that were counted.
+            *new = u8::from(around == 3 || around == 4 && rows[width + column] == 1);
+        }
+    }
+}
 
 fn main() -> armature::Result<()> {
     let (config, _rest) = Config::from_args()?;
     armature::run(&config, |session| {
-        let board = live(session, random(1_000, 2_000), 100)?;
-        if session.is_root() {
-            println!("{} cells are alive", board.iter().flatten().filter(|cell| **cell).count());
+        let shape = Shape { rows: 1_000, columns: 2_000 };
+        if let Some(board) = live(session, shape, random(shape), 100)? {
+            println!("{} cells are alive", board.iter().filter(|cell| **cell == 1).count());
         }
         Ok(())
     })
 }
 
-/// The board after this number of generations, on every rank.
-fn live(session: &Session, mut board: Board, generations: u32) -> Result<Board, BoxError> {
-    for _ in 0..generations {
-        board = map(session, "generation", 0..board.len() as u64, |row| next_row(&board, row as usize))?;
+/// The board after this number of generations, on rank 0.
+fn live(
+    session: &Session,
+    shape: Shape,
+    is_alive: impl Fn(u64, u64) -> bool + Send,
+    generations: u64,
+) -> Result<Option<Vec<u8>>, BoxError> {
+    let mut life = StencilLoop::new("life", shape, Life { is_alive }).periodic();
+    life.run(session, generations)?;
+    Ok(life.collect(session)?)
+}
+
+/// A board on which a third of the cells is alive.
+fn random(shape: Shape) -> impl Fn(u64, u64) -> bool + Send + Copy {
+    move |row, column| {
+        let cell = row * shape.columns as u64 + column;
+        ((cell + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33).is_multiple_of(3)
     }
-    Ok(board)
-}
-
-fn next_row(board: &[Vec<bool>], row: usize) -> Vec<bool> {
-    let rows = [&board[(row + board.len() - 1) % board.len()], &board[row], &board[(row + 1) % board.len()]];
-    let width = board[row].len();
-    let next = |column: usize| {
-        let columns = [(column + width - 1) % width, column, (column + 1) % width];
-        let around =
-            rows.iter().flat_map(|row| columns.map(|column| row[column])).filter(|cell| *cell).count();
-        // The cell itself is among those that were counted.
-        around == 3 || around == 4 && board[row][column]
-    };
-    (0..width).map(next).collect()
-}
-
-/// A board on which a third of the cells is alive, the same on all ranks.
-fn random(rows: u64, columns: u64) -> Board {
-    let cell = |n: u64| ((n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33).is_multiple_of(3);
-    (0..rows).map(|row| (0..columns).map(|column| cell(row * columns + column)).collect()).collect()
 }
 
 #[cfg(test)]
@@ -54,14 +80,18 @@ mod tests {
 
     #[test]
     fn a_glider_comes_back_to_where_it_was() {
-        let board = |text: &str| -> Board {
-            text.split_whitespace().map(|row| row.chars().map(|cell| cell == '#').collect()).collect()
+        let board = |text: &str| -> Vec<u8> {
+            text.chars().filter(|cell| !cell.is_whitespace()).map(|cell| u8::from(cell == '#')).collect()
         };
         let glider = board(".#.... ..#... ###... ...... ...... ......");
+        let shape = Shape { rows: 6, columns: 6 };
         for ranks in 1..=3 {
             let live = |generations| {
+                let is_alive = |row: u64, column: u64| glider[(row * 6 + column) as usize] == 1;
                 let config = Config::new().ranks(ranks);
-                armature::run(&config, |session| live(session, glider.clone(), generations)).unwrap()
+                armature::run(&config, |session| live(session, shape, is_alive, generations))
+                    .unwrap()
+                    .unwrap()
             };
             // It goes a row and a column in four generations.
             assert_eq!(live(4), board("...... ..#... ...#.. .###.. ...... ......"));
@@ -71,14 +101,19 @@ mod tests {
 
     #[test]
     fn is_the_board_of_the_serial_program() {
-        let mut serial = random(17, 23);
+        let shape = Shape { rows: 17, columns: 23 };
+        let mut serial = Vec::new();
+        for row in 0..17 {
+            serial.extend((0..23).map(|column| u8::from(random(shape)(row, column))));
+        }
         for _ in 0..20 {
-            serial = (0..serial.len()).map(|row| next_row(&serial, row)).collect();
+            let old = [&serial[16 * 23..], &serial, &serial[..23]].concat();
+            next_rows(&old, &mut serial, 23);
         }
         for ranks in 1..=3 {
-            let board =
-                armature::run(&Config::new().ranks(ranks), |session| live(session, random(17, 23), 20));
-            assert_eq!(board.unwrap(), serial);
+            let config = Config::new().ranks(ranks);
+            let board = armature::run(&config, |session| live(session, shape, random(shape), 20));
+            assert_eq!(board.unwrap(), Some(serial.clone()));
         }
     }
 }

@@ -4,33 +4,20 @@
 //! mpirun -n 4 target/release/plate
 //! ```
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use armature::loops::{OldGrid, Shape, Stencil, StencilLoop};
+use armature::loops::{OldGrid, Shape, Stencil, StencilLoop, Until};
 use armature::{BoxError, Config, Session};
 
 /// Steps between two looks at how much has changed.
 const STEPS: u64 = 50;
+/// Steps after which it is given up.
+const MOST: u64 = 1_000_000;
 
-/// The largest change of a value since it was taken. The bits of numbers that are not negative have the order of the numbers.
-#[derive(Default)]
-struct Change(AtomicU64);
-
-impl Change {
-    fn add(&self, change: f64) {
-        self.0.fetch_max(change.to_bits(), Ordering::Relaxed);
-    }
-
-    fn take(&self) -> f64 {
-        f64::from_bits(self.0.swap(0, Ordering::Relaxed))
-    }
+struct Plate {
+    /// The largest change of a value on this rank since it was asked for.
+    change: f64,
 }
 
-struct Plate<'p> {
-    change: &'p Change,
-}
-
-impl Stencil for Plate<'_> {
+impl Stencil for Plate {
     type Value = f64;
 
     /// The upper edge is hot.
@@ -40,7 +27,7 @@ impl Stencil for Plate<'_> {
     }
 
     fn step(&mut self, old: OldGrid<'_, f64>, new: &mut [f64]) -> Result<(), BoxError> {
-        self.change.add(step(old.values, new, old.width));
+        self.change = self.change.max(step(old.values, new, old.width));
         Ok(())
     }
 }
@@ -73,18 +60,15 @@ fn main() -> armature::Result<()> {
 
 /// Goes on until no value changes by more than `limit`. All ranks get the number of steps, rank 0 the plate.
 fn settle(session: &Session, shape: Shape, limit: f64) -> Result<(u64, Option<Vec<f64>>), BoxError> {
-    // Each rank has its own.
-    let change = Change::default();
-    let mut plate = StencilLoop::new("plate", shape, Plate { change: &change });
-    let mut steps = 0;
-    loop {
-        plate.run(session, STEPS)?;
-        steps += STEPS;
-        // All ranks get the largest of all, so they stop together.
-        if session.all_reduce(change.take(), f64::max)? <= limit {
-            return Ok((steps, plate.collect(session)?));
-        }
+    let mut plate = StencilLoop::new("plate", shape, Plate { change: 0.0 });
+    let change = |plate: &mut Plate| std::mem::take(&mut plate.change);
+    // Rank 0 is asked of the largest change of all ranks.
+    let end =
+        plate.run_until(session, Until::at_most(MOST).every(STEPS), change, |change| change <= limit)?;
+    if !end.is_converged {
+        return Err(format!("the plate has not settled after {} steps", end.passes).into());
     }
+    Ok((end.passes, plate.collect(session)?))
 }
 
 #[cfg(test)]
