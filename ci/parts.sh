@@ -93,7 +93,7 @@ part_no-eager() {
 
 part_mpich() {
   "$with" mpich cargo test --locked -p armature-tests --test mpi --test faults --test restarts --test farm_deaths --test phases \
-    --test workflows --test workflow_commands
+    --test workflows --test workflow_commands --test beside_mpi
 }
 
 part_smpi() {

@@ -19,7 +19,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::{
     Outcome,
     baseline::{chain, loops, two_ranks},
-    expanding, farm, loops as moving_loops, moved, streams, subject, workflows,
+    expanding,
+    experiments::session_values,
+    farm, loops as moving_loops, moved, streams, subject, workflows,
 };
 
 /// What the error says of a program that has taken too long, before the time.
@@ -51,6 +53,7 @@ pub fn program(name: &str, arguments: &[String]) -> Option<Outcome> {
         "moved" => Some(moved::main(arguments)),
         "phases" => Some(phases::main(arguments)),
         "pipeline" => Some(subject::main(arguments)),
+        "values" => Some(session_values::main(arguments)),
         "watched" => Some(streams::main(arguments)),
         _ => None,
     }

@@ -31,6 +31,7 @@ mod rate_applications;
 mod rate_estimator;
 mod rate_phases;
 mod remap_cost;
+pub(crate) mod session_values;
 mod stream_runs;
 mod workflows;
 
@@ -56,6 +57,7 @@ pub const ALL: &[Experiment] = &[
     farm_deaths::EXPERIMENT,
     farm_simgrid::EXPERIMENT,
     farm_workers::EXPERIMENT,
+    session_values::EXPERIMENT,
     loops::overhead::EXPERIMENT,
     loops::grain::EXPERIMENT,
     loops::rows::EXPERIMENT,

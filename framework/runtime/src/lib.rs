@@ -54,6 +54,8 @@ mod wire;
 pub mod workflow;
 
 pub use comm::clock::{Stopwatch, declare};
+#[cfg(feature = "mpi")]
+pub use comm::mpi::{Communicator, mpi};
 pub use context::Context;
 pub use error::{BoxError, Error, ErrorKind, Result};
 pub use observe::summary::{RankWork, RunSummary};
@@ -89,6 +91,9 @@ mod book {
     struct Loops;
     #[doc = include_str!("../../../docs/values.md")]
     struct Values;
+    #[cfg(feature = "mpi")]
+    #[doc = include_str!("../../../docs/beside-mpi.md")]
+    struct BesideMpi;
     #[doc = include_str!("../../../docs/workflows.md")]
     struct Workflows;
     #[doc = include_str!("../../../docs/from-mpi4py.md")]

@@ -7,6 +7,7 @@ mod deaths;
 mod expanding;
 mod farms;
 mod flow;
+mod groups;
 mod items;
 mod memory;
 mod order;
@@ -22,6 +23,7 @@ mod workflows;
 pub use commands::CASES as WORKFLOWS;
 pub use deaths::CASES as MORTAL;
 pub use flow::bounded;
+pub use groups::groups;
 pub use memory::CASES as MEMORY;
 pub use serial::moves_state;
 
@@ -50,4 +52,5 @@ pub(crate) const ALL: &[&[Case]] = &[
     streams::CASES,
     simulated::CASES,
     values::CASES,
+    groups::CASES,
 ];

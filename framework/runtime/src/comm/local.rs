@@ -3,13 +3,13 @@
 //! No MPI is needed: this is the transport of the documentation's examples, of most tests, and of a first
 //! try on a laptop. Messages still travel as bytes, so a program that works here works under `mpirun`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
-use super::{Capabilities, Frame, Transport, Waker};
+use super::{Capabilities, Frame, Group, Transport, Waker};
 use crate::comm::clock::Clock;
 use crate::error::{Error, Result};
 
@@ -20,6 +20,18 @@ pub(crate) struct World {
     /// Set once, when a rank fails; checked at every poll, so it is an atomic beside the lock.
     poisoned: AtomicBool,
     poison: Mutex<Option<Error>>,
+    /// The world that this is a group of.
+    whole: Option<Arc<World>>,
+    /// Groups that are being made, by the run and their number.
+    groups: Mutex<BTreeMap<(u32, usize), NewGroup>>,
+}
+
+/// A group that is being made.
+#[derive(Debug)]
+struct NewGroup {
+    world: Arc<World>,
+    /// Ranks that have not come for it.
+    missing: usize,
 }
 
 #[derive(Debug, Default)]
@@ -46,16 +58,32 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl World {
     pub(crate) fn new(ranks: usize) -> Arc<Self> {
-        let boxes = (0..ranks).map(|_| Mailbox::default()).collect();
-        Arc::new(World { boxes, poisoned: AtomicBool::new(false), poison: Mutex::new(None) })
+        World::within(None, ranks)
+    }
+
+    fn within(whole: Option<Arc<World>>, ranks: usize) -> Arc<Self> {
+        Arc::new(World {
+            boxes: (0..ranks).map(|_| Mailbox::default()).collect(),
+            poisoned: AtomicBool::new(false),
+            poison: Mutex::new(None),
+            whole,
+            groups: Mutex::default(),
+        })
     }
 
     /// The failure that ended this world, if one did.
     pub(crate) fn failure(&self) -> Option<Error> {
-        if self.poisoned.load(Ordering::Acquire) { lock(&self.poison).clone() } else { None }
+        if self.poisoned.load(Ordering::Acquire) {
+            return lock(&self.poison).clone();
+        }
+        self.whole.as_ref().and_then(|whole| whole.failure())
     }
 
+    /// A failure in a group is one of the whole.
     fn poison(&self, error: &Error) {
+        if let Some(whole) = &self.whole {
+            whole.poison(error);
+        }
         lock(&self.poison).get_or_insert_with(|| error.clone());
         self.poisoned.store(true, Ordering::Release);
         for mailbox in &self.boxes {
@@ -153,6 +181,21 @@ impl Transport for LocalTransport {
     }
 
     fn leave_now(&mut self) {}
+
+    fn group(&mut self, group: &Group) -> Result<Option<Box<dyn Transport>>> {
+        let size = group.members.len();
+        let Some(rank) = group.members.iter().position(|&rank| rank == self.rank) else { return Ok(None) };
+        let mut groups = lock(&self.world.groups);
+        let key = (group.run, group.number);
+        let new = || NewGroup { world: World::within(Some(self.world.clone()), size), missing: size };
+        let made = groups.entry(key).or_insert_with(new);
+        made.missing -= 1;
+        let (world, is_last) = (made.world.clone(), made.missing == 0);
+        if is_last {
+            groups.remove(&key);
+        }
+        Ok(Some(Box::new(LocalTransport { clock: self.clock, ..LocalTransport::open(world, rank) })))
+    }
 
     fn close(&mut self) -> Result<()> {
         Ok(())

@@ -24,5 +24,5 @@ pub(crate) mod waiting;
 pub(crate) use backoff::Backoff;
 pub(crate) use liveness::HEARTBEAT_PERIOD;
 pub(crate) use part::Part;
-pub(crate) use transport::{Capabilities, Frame, Transport, Waker};
+pub(crate) use transport::{Capabilities, Frame, Group, Transport, Waker};
 pub(crate) use waiting::Reminder;

@@ -55,6 +55,17 @@ pub(crate) struct Capabilities {
     pub(crate) ranks_may_end: bool,
 }
 
+/// A group of ranks, as each of them sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// The number of the run in which ranks are split.
+    pub(crate) run: u32,
+    /// Its number among the groups that are made.
+    pub(crate) number: usize,
+    /// Its ranks, in the order of their numbers in the group; none if this rank is in no group.
+    pub(crate) members: Vec<usize>,
+}
+
 /// The message layer as one rank sees it. See the module's page for what is promised.
 pub(crate) trait Transport {
     /// This rank's number, from 0.
@@ -111,6 +122,21 @@ pub(crate) trait Transport {
     /// Whether the process keeps memory that is freed for what is allocated next, as a transport may have it do for speed, or gives it back to the
     /// system, so that it holds what is in use and no more.
     fn keep_freed_memory(&mut self, _keep: bool) {}
+
+    /// A communicator of these ranks for the caller's own calls of MPI; `None` where ranks are threads. All ranks must be here.
+    ///
+    /// # Errors
+    /// When MPI makes none.
+    #[cfg(feature = "mpi")]
+    fn communicator(&self) -> Result<Option<super::mpi::Communicator>> {
+        Ok(None)
+    }
+
+    /// The transport of a group of these ranks, for each of them; `None` for a rank that is in no group. All ranks must be here.
+    ///
+    /// # Errors
+    /// When the message layer fails.
+    fn group(&mut self, group: &Group) -> Result<Option<Box<dyn Transport>>>;
 
     /// Leaves the world in good order: called once, on every rank, after the last frame.
     fn close(&mut self) -> Result<()>;

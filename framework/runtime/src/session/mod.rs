@@ -11,6 +11,7 @@ mod config;
 mod finalize;
 #[cfg(test)]
 mod golden_tests;
+mod groups;
 mod logging;
 #[cfg(test)]
 mod tests;
@@ -51,6 +52,9 @@ pub struct Session {
     clock: Clock,
     endpoint: RefCell<Endpoint>,
     commands: RefCell<Option<RankCommands>>,
+    /// The communicator that the program gets, once it has asked for it.
+    #[cfg(feature = "mpi")]
+    communicator: std::cell::OnceCell<crate::comm::mpi::Communicator>,
 }
 
 /// Speeds and links of the ranks, and when they were probed.
@@ -135,6 +139,10 @@ impl Session {
         self.commands.borrow_mut()
     }
 
+    fn into_endpoint(self) -> Endpoint {
+        self.endpoint.into_inner()
+    }
+
     /// Brings a rank up: everybody registers with rank 0, which answers with who sits where.
     fn open(
         transport: Box<dyn Transport>,
@@ -157,6 +165,8 @@ impl Session {
                 clock: endpoint.clock(),
                 endpoint: RefCell::new(endpoint),
                 commands: RefCell::new(commands),
+                #[cfg(feature = "mpi")]
+                communicator: std::cell::OnceCell::new(),
             }),
             Err(error) => Err((Box::new(endpoint), error)),
         }
@@ -195,7 +205,11 @@ pub fn run<R: Send>(config: &Config, body: impl Fn(&Session) -> Result<R, BoxErr
     #[cfg(feature = "mpi")]
     {
         let wanted = match config.transport {
-            TransportChoice::Auto => crate::comm::mpi::launched().is_some(),
+            TransportChoice::Auto => {
+                crate::comm::mpi::launched().is_some()
+                    || config.communicator.is_some()
+                    || crate::comm::mpi::is_initialised().unwrap_or(false)
+            }
             TransportChoice::Local => false,
             TransportChoice::Mpi => true,
         };
@@ -223,7 +237,8 @@ fn run_local<R: Send>(
     let rank = |r: usize| {
         logging::name_rank(r);
         let transport = LocalTransport::open(world.clone(), r);
-        on_rank(Box::new(transport), config, commands(config, r), body).map_err(|(_, e)| e)
+        let result = on_rank(Box::new(transport), config, commands(config, r), body);
+        result.map(|(value, _)| value).map_err(|(_, error)| error)
     };
     let rank = &rank;
     let result = std::thread::scope(|scope| {
@@ -260,6 +275,7 @@ fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxE
     use crate::comm::mpi::{MpiOptions, MpiTransport, launched};
     if let Some(launcher) = launched()
         && launcher.rank == Some(0)
+        && config.communicator.is_none()
     {
         // Whoever started the job can tell one that dies while MPI starts from a program that never comes to that. A file
         // that cannot be written is an error as soon as the others can be told.
@@ -268,13 +284,15 @@ fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxE
     // A process that is part of an MPI job is not to start others.
     let own = launched().and_then(|launcher| launcher.rank).unwrap_or(0);
     let commands = commands(config, own);
-    let transport = MpiTransport::open(MpiOptions { split: config.split_bytes, ..MpiOptions::default() })?;
+    let options = MpiOptions { split: config.split_bytes, ..MpiOptions::default() };
+    let transport = MpiTransport::open(options, config.communicator.as_ref())?;
     let processes = transport.capabilities().processes;
     logging::start(Some(transport.rank()));
     if transport.rank() == 0 {
         config.remarks(Some(transport.size())).iter().for_each(|remark| log::warn!("{remark}"));
     }
-    on_rank(Box::new(transport), config, commands, body).map_err(|(_, error)| {
+    let result = on_rank(Box::new(transport), config, commands, body);
+    result.map(|(value, _)| value).map_err(|(_, error)| {
         if processes {
             // Another rank failed and is ending the job. If it cannot, this rank ends by itself.
             std::thread::sleep(GRACE);
@@ -298,13 +316,13 @@ fn commands(config: &Config, rank: usize) -> Result<Option<RankCommands>> {
     commands.start(rank).map(Some)
 }
 
-/// One rank from its start to its end.
+/// One rank from its start to its end. Returns also which ranks have died.
 fn on_rank<R>(
     transport: Box<dyn Transport>,
     config: &Config,
     commands: Result<Option<RankCommands>>,
-    body: &impl Fn(&Session) -> Result<R, BoxError>,
-) -> Result<R, (Box<Endpoint>, Error)> {
+    body: impl FnOnce(&Session) -> Result<R, BoxError>,
+) -> Result<(R, Vec<usize>), (Box<Endpoint>, Error)> {
     let commands = match commands {
         Ok(commands) => commands,
         Err(error) => {
@@ -322,15 +340,17 @@ fn on_rank<R>(
     };
     let rank = session.rank;
     let result = user_code::call(|| body(&session)).map_err(|e| e.at_rank(rank));
-    let mut endpoint = session.endpoint.into_inner();
+    // With what it has of MPI, which is about to be ended.
+    let mut endpoint = session.into_endpoint();
     let result = result.and_then(|value| finalize::leave(&mut endpoint, config).map(|()| value));
     match result {
         Ok(value) => {
-            if !endpoint.lost().is_empty() {
+            let lost = endpoint.lost().to_vec();
+            if !lost.is_empty() {
                 // MPI may still read what was on its way to the dead.
                 std::mem::forget(endpoint);
             }
-            Ok(value)
+            Ok((value, lost))
         }
         Err(error) => {
             endpoint.report(&error);

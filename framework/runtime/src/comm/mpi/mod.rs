@@ -14,16 +14,20 @@ use ::mpi::ffi;
 use self::assembly::{Assembly, BULK_TAG, Ready};
 use self::call::{check, transport};
 use self::envelope::{Number, Plan};
+use self::exit::{exit, exit_within};
 use self::receive::{Slots, count, empty_status};
 use self::send::{AtOnce, Outbox};
 use self::start::World;
-use super::{Capabilities, Frame, Transport, Waker};
+use super::{Capabilities, Frame, Group, Transport, Waker};
 use crate::comm::clock::Clock;
 use crate::error::{Error, ErrorKind, Result};
 
 mod assembly;
+mod beside;
+mod bindings;
 mod call;
 mod envelope;
+mod exit;
 #[cfg(test)]
 mod golden_tests;
 mod late;
@@ -33,10 +37,13 @@ mod memory;
 mod receive;
 mod send;
 pub(crate) mod simgrid;
+mod split;
 mod start;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::beside::{Given, is_initialised};
+pub use self::bindings::{Communicator, mpi};
 pub(crate) use self::launcher::LauncherFacts;
 
 /// How long [`Transport::wait`] sleeps at most where it is given no limit.
@@ -113,17 +120,23 @@ pub(crate) struct MpiTransport {
 }
 
 impl MpiTransport {
-    /// Initialises MPI and posts the first receives.
+    /// Ranks on the communicator that is `given`, or on that of all processes. Initialises MPI if it is not in use already, and posts
+    /// the first receives.
     ///
     /// # Errors
     /// - [`ErrorKind::Config`] for options out of range;
-    /// - [`ErrorKind::Transport`] if MPI was in use already, grants too low a thread level, or sees one rank
+    /// - [`ErrorKind::Transport`] if MPI has been finalised already, grants too low a thread level, or sees one rank
     ///   where the launcher promised several.
-    pub(crate) fn open(options: MpiOptions) -> Result<Self> {
+    pub(crate) fn open(options: MpiOptions, given: Option<&Given>) -> Result<Self> {
         options.check()?;
         let simulated = simgrid::simulated();
         let lets_ranks_end = launcher::lets_ranks_end(|name| std::env::var(name).ok(), simulated);
-        let world = start::start()?;
+        MpiTransport::on(start::start(given)?, options, lets_ranks_end)
+    }
+
+    /// Posts the first receives.
+    fn on(world: World, options: MpiOptions, lets_ranks_end: bool) -> Result<Self> {
+        let simulated = simgrid::simulated();
         Ok(MpiTransport {
             slots: Slots::post(world.control, options.slots, options.slot_bytes, simulated)?,
             assembly: Assembly::new(world.bulk, world.size, options.split, options.largest, simulated),
@@ -330,6 +343,16 @@ impl Transport for MpiTransport {
         }
     }
 
+    fn communicator(&self) -> Result<Option<Communicator>> {
+        self.open_or_error()?;
+        start::for_the_caller(self.world.control).map(Some)
+    }
+
+    fn group(&mut self, group: &Group) -> Result<Option<Box<dyn Transport>>> {
+        self.open_or_error()?;
+        Ok(self.split(group)?.map(|transport| Box::new(transport) as Box<dyn Transport>))
+    }
+
     fn close(&mut self) -> Result<()> {
         self.open_or_error()?;
         let start = self.clock.now();
@@ -349,12 +372,12 @@ impl Transport for MpiTransport {
             log::warn!("{unread} messages arrived after the last one that was expected");
         }
         self.closed = true;
-        // SAFETY: both communicators are ours and have no active request; the universe is dropped once, here.
+        // SAFETY: both communicators are ours and have no active request.
         unsafe {
             check(ffi::MPI_Comm_free(&mut self.world.control), "MPI_Comm_free")?;
             check(ffi::MPI_Comm_free(&mut self.world.bulk), "MPI_Comm_free")?;
-            ManuallyDrop::drop(&mut self.world.universe);
         }
+        drop(self.world.universe.take().map(ManuallyDrop::into_inner));
         Ok(())
     }
 }
@@ -370,26 +393,4 @@ impl std::fmt::Debug for MpiTransport {
             .field("ready", &self.ready.len())
             .finish_non_exhaustive()
     }
-}
-
-/// Ends this process at once. Not as [`std::process::exit`] does: what libraries do at the end may wait for the other ranks.
-fn exit(code: c_int) -> ! {
-    let _ = std::io::stdout().flush();
-    let _ = std::io::stderr().flush();
-    // SAFETY: this is `_exit` of the system's C library, which takes any code and does not come back.
-    unsafe extern "C" {
-        fn _exit(code: c_int) -> !;
-    }
-    // SAFETY: see above.
-    unsafe { _exit(code) }
-}
-
-/// Ends this process with code 1 after `grace`, whatever its threads do then.
-fn exit_within(grace: Duration) {
-    let end = move || {
-        std::thread::sleep(grace);
-        exit(1)
-    };
-    // Without a thread for it the rank still ends when user code comes back.
-    let _ = std::thread::Builder::new().name("leaving".to_string()).spawn(end);
 }

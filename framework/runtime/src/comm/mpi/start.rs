@@ -6,10 +6,13 @@ use std::mem::ManuallyDrop;
 
 use ::mpi::environment::{Threading, Universe};
 use ::mpi::ffi;
+use ::mpi::traits::FromRaw;
 
+use super::beside::{Given, check_initialised, is_initialised};
+use super::bindings::Communicator;
 use super::call::{check, transport};
 use super::late::Start;
-use super::{launcher, memory, simgrid};
+use super::{LauncherFacts, launcher, memory, simgrid};
 use crate::error::Result;
 
 /// Where Open MPI is told whether a rank that finds no message yields its core.
@@ -17,8 +20,9 @@ pub(super) const YIELD_WHEN_IDLE: &str = "OMPI_MCA_mpi_yield_when_idle";
 
 /// MPI, initialised, as one rank sees it.
 pub(super) struct World {
-    /// Never dropped on the way of a panic: rsmpi finalises MPI in `drop`, which would wait for the others.
-    pub(super) universe: ManuallyDrop<Universe>,
+    /// There where MPI was started here: it is ended by whoever has started it. Never dropped on the way of a panic: rsmpi
+    /// finalises MPI in `drop`, which would wait for the others.
+    pub(super) universe: Option<ManuallyDrop<Universe>>,
     /// Control messages.
     pub(super) control: ffi::MPI_Comm,
     /// Bulk data.
@@ -37,22 +41,80 @@ pub(super) fn library() -> String {
     line.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Initialises MPI for use by this thread. The simulator grants only the level SINGLE, which is accepted: a
-/// simulated rank has no second thread.
+/// MPI for use by this thread, on the communicator that is `given`, or on that of all processes. It is initialised if it is not in
+/// use already. The simulator grants only the level SINGLE, which is accepted: a simulated rank has no second thread.
 ///
 /// # Errors
-/// If MPI is or was in use in this process, grants too low a thread level, or sees one rank where the launcher
+/// If MPI was in use in this process and is no more, grants too low a thread level, or sees one rank where the launcher
 /// promised several.
-pub(super) fn start() -> Result<World> {
+pub(super) fn start(given: Option<&Given>) -> Result<World> {
     let simulated = simgrid::simulated();
     let library = library();
-    if !simulated {
-        wait_without_yielding(&library);
+    let is_in_use = is_initialised()?;
+    if is_in_use && !simulated {
+        check_initialised(&library)?;
     }
     let facts = launcher::read(|name| std::env::var(name).ok(), simulated);
-    let rank = facts.as_ref().and_then(|facts| facts.rank);
-    let waits = rank.filter(|_| !simulated).and_then(Start::of);
-    let used = || transport("MPI is or was in use in this process already; it starts only once".into());
+    let universe = if is_in_use { None } else { Some(initialise(&library, facts.as_ref(), simulated)?) };
+    // SAFETY: MPI is initialised; MPI_COMM_WORLD is a constant of the library.
+    let world = unsafe { ffi::RSMPI_COMM_WORLD };
+    if universe.is_some() {
+        // SAFETY: as above; the predefined handler is a constant, too.
+        let code = unsafe { ffi::MPI_Comm_set_errhandler(world, ffi::RSMPI_ERRORS_RETURN) };
+        check(code, "MPI_Comm_set_errhandler")?;
+    }
+    let (_, all) = place(world, &library)?;
+    if let Some(facts) = facts
+        && let Some(why) = launcher::broken_promise(&facts, all, &library)
+    {
+        return Err(transport(why));
+    }
+    let world = given.map_or(Ok(world), Given::raw)?;
+    sleep_precisely();
+    if !simulated {
+        memory::tune_allocator();
+    }
+    World::on(world, universe, library)
+}
+
+impl World {
+    /// Communicators of our own for the ranks of `communicator`, all of which must be here.
+    pub(super) fn on(
+        communicator: ffi::MPI_Comm,
+        universe: Option<ManuallyDrop<Universe>>,
+        library: String,
+    ) -> Result<Self> {
+        let (rank, size) = place(communicator, &library)?;
+        // SAFETY: MPI is initialised, and the communicator exists.
+        let (control, bulk) = unsafe { (duplicate(communicator)?, duplicate(communicator)?) };
+        Ok(World { universe, control, bulk, rank, size, library })
+    }
+}
+
+/// This process's rank in a communicator, and how many there are.
+fn place(communicator: ffi::MPI_Comm, library: &str) -> Result<(usize, usize)> {
+    let (mut rank, mut size): (c_int, c_int) = (0, 0);
+    // SAFETY: MPI is initialised, the communicator exists, and the pointers are valid for the calls.
+    unsafe {
+        check(ffi::MPI_Comm_rank(communicator, &mut rank), "MPI_Comm_rank")?;
+        check(ffi::MPI_Comm_size(communicator, &mut size), "MPI_Comm_size")?;
+    }
+    let number =
+        |n: c_int| usize::try_from(n).map_err(|_| transport(format!("rank or size {n} from {library}")));
+    Ok((number(rank)?, number(size)?))
+}
+
+/// Initialises MPI.
+fn initialise(
+    library: &str,
+    facts: Option<&LauncherFacts>,
+    simulated: bool,
+) -> Result<ManuallyDrop<Universe>> {
+    if !simulated {
+        wait_without_yielding(library);
+    }
+    let waits = facts.and_then(|facts| facts.rank).filter(|_| !simulated).and_then(Start::of);
+    let used = || transport("MPI has come into use in this process while a run started".into());
     let (universe, level) = ::mpi::initialize_with_threading(Threading::Funneled).ok_or_else(used)?;
     drop(waits);
     // Held from here on: an error below is reported by this process, not by a hang in MPI_Finalize.
@@ -64,35 +126,13 @@ pub(super) fn start() -> Result<World> {
             format!("{level:?}").to_uppercase()
         )));
     }
-    // SAFETY: MPI is initialised; MPI_COMM_WORLD and the predefined handler are constants of the library.
-    let (control, bulk, rank, size) = unsafe {
-        let world = ffi::RSMPI_COMM_WORLD;
-        let code = ffi::MPI_Comm_set_errhandler(world, ffi::RSMPI_ERRORS_RETURN);
-        check(code, "MPI_Comm_set_errhandler")?;
-        let (mut rank, mut size): (c_int, c_int) = (0, 0);
-        check(ffi::MPI_Comm_rank(world, &mut rank), "MPI_Comm_rank")?;
-        check(ffi::MPI_Comm_size(world, &mut size), "MPI_Comm_size")?;
-        (duplicate(world)?, duplicate(world)?, rank, size)
-    };
-    let number =
-        |n: c_int| usize::try_from(n).map_err(|_| transport(format!("rank or size {n} from {library}")));
-    let (rank, size) = (number(rank)?, number(size)?);
-    if let Some(facts) = facts
-        && let Some(why) = launcher::broken_promise(&facts, size, &library)
-    {
-        return Err(transport(why));
-    }
-    sleep_precisely();
-    if !simulated {
-        memory::tune_allocator();
-    }
-    Ok(World { universe, control, bulk, rank, size, library })
+    Ok(universe)
 }
 
 /// A communicator of our own, so that a program's other use of MPI does not interfere.
 ///
 /// # Safety
-/// MPI is initialised and `world` is a communicator on which errors are returned.
+/// MPI is initialised and `world` is a communicator.
 // SAFETY: the caller's part is said above; a handle alone does not tell whether its communicator exists.
 unsafe fn duplicate(world: ffi::MPI_Comm) -> Result<ffi::MPI_Comm> {
     // SAFETY: as the caller promises.
@@ -101,6 +141,18 @@ unsafe fn duplicate(world: ffi::MPI_Comm) -> Result<ffi::MPI_Comm> {
         check(ffi::MPI_Comm_dup(world, &mut comm), "MPI_Comm_dup")?;
         check(ffi::MPI_Comm_set_errhandler(comm, ffi::RSMPI_ERRORS_RETURN), "MPI_Comm_set_errhandler")?;
         Ok(comm)
+    }
+}
+
+/// A duplicate of `ours` for the caller, who calls MPI as it likes: errors end the job there, as the bindings do not look at them.
+///
+/// All ranks of `ours` must be here.
+pub(super) fn for_the_caller(ours: ffi::MPI_Comm) -> Result<Communicator> {
+    // SAFETY: `ours` is a communicator of this crate, on which errors are returned.
+    unsafe {
+        let theirs = duplicate(ours)?;
+        check(ffi::MPI_Comm_set_errhandler(theirs, ffi::RSMPI_ERRORS_ARE_FATAL), "MPI_Comm_set_errhandler")?;
+        Ok(Communicator::from_raw(theirs))
     }
 }
 

@@ -215,7 +215,7 @@ fn options() -> MpiOptions {
 #[ignore = "runs under mpirun, started by the tests above"]
 fn as_rank() {
     let asked = std::env::var(YIELD_WHEN_IDLE).ok();
-    let mut transport = MpiTransport::open(options()).expect("open");
+    let mut transport = MpiTransport::open(options(), None).expect("open");
     let ours = transport.describe().contains("Open MPI").then(|| "0".to_string());
     assert_eq!(
         std::env::var(YIELD_WHEN_IDLE).ok(),
@@ -234,7 +234,7 @@ fn as_rank() {
 #[test]
 #[ignore = "runs under mpirun, started by the tests above"]
 fn as_rank_with_a_hostile_peer() {
-    let mut transport = MpiTransport::open(options()).expect("open");
+    let mut transport = MpiTransport::open(options(), None).expect("open");
     if transport.rank() == 0 {
         announce(&mut transport, u64::MAX);
     } else {
@@ -254,7 +254,7 @@ fn as_rank_with_a_hostile_peer() {
 #[test]
 #[ignore = "runs under mpirun, started by the tests above"]
 fn as_rank_that_aborts() {
-    let mut transport = MpiTransport::open(options()).expect("open");
+    let mut transport = MpiTransport::open(options(), None).expect("open");
     if transport.rank() == 1 {
         transport.abort(&Error::new(ErrorKind::User, "on purpose"));
     }
@@ -270,7 +270,7 @@ const COMPUTES: Duration = Duration::from_secs(60);
 #[test]
 #[ignore = "runs under mpirun, started by the tests above"]
 fn as_rank_that_computes_for_long() {
-    let mut transport = MpiTransport::open(options()).expect("open");
+    let mut transport = MpiTransport::open(options(), None).expect("open");
     transport.leave_within(Duration::from_millis(200));
     std::thread::sleep(COMPUTES);
 }
@@ -278,7 +278,7 @@ fn as_rank_that_computes_for_long() {
 #[test]
 #[ignore = "runs under mpirun, started by the tests above"]
 fn as_rank_that_panics() {
-    let mut transport = MpiTransport::open(options()).expect("open");
+    let mut transport = MpiTransport::open(options(), None).expect("open");
     if transport.rank() == 1 {
         // With a receive and a send open: their buffers must outlive the unwinding.
         transport.send(0, Frame::new(vec![1; 10 << 20])).expect("send");
@@ -293,7 +293,8 @@ fn as_rank_that_panics() {
 #[ignore = "runs under mpirun, started by the tests above"]
 fn as_rank_that_leaves_sends_behind() {
     let limit = Duration::from_millis(200);
-    let mut transport = MpiTransport::open(MpiOptions { close_limit: limit, ..options() }).expect("open");
+    let mut transport =
+        MpiTransport::open(MpiOptions { close_limit: limit, ..options() }, None).expect("open");
     if transport.rank() == 0 {
         // Bulk data without an envelope: nobody endpoints a receive for it.
         let data = bytes::Bytes::from(vec![0; 1 << 22]);
@@ -312,7 +313,7 @@ fn as_rank_that_leaves_sends_behind() {
 #[test]
 #[ignore = "runs under mpirun, started by the tests above"]
 fn as_rank_that_receives_in_parts() {
-    let mut transport = MpiTransport::open(options()).expect("open");
+    let mut transport = MpiTransport::open(options(), None).expect("open");
     if transport.rank() == 0 {
         announce(&mut transport, 1 << 22);
         receive(&mut transport);

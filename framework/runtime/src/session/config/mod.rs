@@ -16,6 +16,8 @@ use std::time::Duration;
 pub use choices::{Balance, BatchMode, Bind, Driver, Progress, TransportChoice};
 
 use super::commands::Commands;
+#[cfg(feature = "mpi")]
+use crate::comm::mpi::{Communicator, Given};
 use crate::comm::waiting::Limits;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -68,6 +70,8 @@ pub struct Config {
     pub(crate) events: Option<PathBuf>,
     pub(crate) job_status: Option<PathBuf>,
     pub(crate) commands: Option<Commands>,
+    #[cfg(feature = "mpi")]
+    pub(crate) communicator: Option<Given>,
     /// Variables of the environment that look like settings and are none.
     pub(crate) unknown: Vec<String>,
 }
@@ -94,6 +98,8 @@ impl Default for Config {
             events: None,
             job_status: None,
             commands: None,
+            #[cfg(feature = "mpi")]
+            communicator: None,
             unknown: Vec::new(),
         }
     }
@@ -193,6 +199,33 @@ impl Config {
         self
     }
 
+    /// The ranks are those of this communicator, in its order, instead of all processes of the job: for a program that has initialised MPI itself,
+    /// with thread level FUNNELED or more. Each of its ranks runs the same session; the others of the job do as they like.
+    ///
+    /// The communicator is not used for messages, and is the program's own again when the configuration has been dropped,
+    /// which frees it; `duplicate` it to keep one. It is to be set on the thread that calls [`run`](crate::run).
+    ///
+    /// ```no_run
+    /// use armature::mpi::{Threading, initialize_with_threading, topology::Color, traits::*};
+    ///
+    /// let (universe, _level) = initialize_with_threading(Threading::Funneled).unwrap();
+    /// let world = universe.world();
+    /// // Two sessions side by side, each on half of the ranks.
+    /// let half = world.split_by_color(Color::with_value(world.rank() % 2)).unwrap();
+    /// armature::run(&armature::Config::new().communicator(half), |session| {
+    ///     assert!(session.size() <= world.size() as usize / 2 + 1);
+    ///     Ok(())
+    /// })?;
+    /// // MPI is there as before, until the program ends it.
+    /// world.barrier();
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    #[cfg(feature = "mpi")]
+    pub fn communicator(mut self, communicator: Communicator) -> Self {
+        self.communicator = Some(Given::new(communicator));
+        self
+    }
+
     /// What was asked for and does not count in a job, in sentences; `launched` is how many ranks an MPI launcher has started, if
     /// one has.
     pub(crate) fn remarks(&self, launched: Option<usize>) -> Vec<String> {
@@ -216,6 +249,10 @@ impl Config {
             Config { batch: BatchMode::Fixed(n), .. } if *n == 0 || *n > MAX_BATCH => {
                 bad(&format!("batch is {n} items, expected 1 to {MAX_BATCH}"))
             }
+            #[cfg(feature = "mpi")]
+            Config { transport: TransportChoice::Local, communicator: Some(_), .. } => bad(
+                "a communicator is set, and the transport local, expected mpi or auto: ranks are its processes",
+            ),
             Config { window: Some(0), .. } => bad("window is 0 batches, expected at least 1"),
             Config { request_ahead: 0, .. } => bad("request_ahead is 0, expected at least 1"),
             Config { split_bytes, .. } if *split_bytes == 0 || *split_bytes > MAX_SPLIT => {

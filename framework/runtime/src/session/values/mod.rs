@@ -115,14 +115,8 @@ impl Session {
     /// ```
     #[track_caller]
     pub fn all_gather<T: Item>(&self, value: T) -> Result<Vec<T>> {
-        self.together(Location::caller(), |endpoint, limits| {
-            let codec = Codec::of_type();
-            let what = announced::<T>("gathers values for all ranks");
-            let mut course = Course::begin_empty(endpoint, what, limits)?;
-            let all = course.ascend(endpoint, &codec, vec![value], append)?;
-            let bytes = all.as_ref().map_or(1, |all| weigh_some(all) / all.len().max(1));
-            course.descend_items(endpoint, &codec, bytes, all)
-        })
+        let what = announced::<T>("gathers values for all ranks");
+        self.together(Location::caller(), |endpoint, limits| from_all(endpoint, what, limits, value))
     }
 
     /// Combines a value of each rank into one, which all ranks get.
@@ -171,7 +165,7 @@ impl Session {
     }
 
     /// Does something with all ranks; an error says where in the program.
-    fn together<R>(
+    pub(super) fn together<R>(
         &self,
         at: &Location<'_>,
         work: impl FnOnce(&mut Endpoint, Limits) -> Result<R>,
@@ -179,6 +173,20 @@ impl Session {
         let place = |error: Error| Error::new(error.kind(), format!("{} (at {at})", error.message()));
         self.reported(place, work)
     }
+}
+
+/// A value of each rank, on all ranks.
+pub(super) fn from_all<T: Item>(
+    endpoint: &mut Endpoint,
+    what: Announcement,
+    limits: Limits,
+    value: T,
+) -> Result<Vec<T>> {
+    let codec = Codec::of_type();
+    let mut course = Course::begin_empty(endpoint, what, limits)?;
+    let all = course.ascend(endpoint, &codec, vec![value], append)?;
+    let bytes = all.as_ref().map_or(1, |all| weigh_some(all) / all.len().max(1));
+    course.descend_items(endpoint, &codec, bytes, all)
 }
 
 fn append<T>(mut before: Vec<T>, mut after: Vec<T>) -> Result<Vec<T>> {

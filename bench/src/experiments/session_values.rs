@@ -1,0 +1,194 @@
+//! What values for all ranks cost: a broadcast of 8 B on two ranks against MPI_Bcast, and a loop that runs until it has converged
+//! against one with a fixed number of steps.
+//!
+//! Both sides of a comparison take turns within one job. After each broadcast rank 1 answers by a message of MPI, the same on both
+//! sides: else rank 0, which does not wait in a broadcast, would be ahead. The loop computes its residual on both sides.
+
+use std::time::Instant;
+
+use armature::loops::{OldGrid, Shape, Stencil, StencilLoop, Until};
+use armature::{Balance, BoxError, Config, Progress, Session};
+use mpi::traits::*;
+
+use crate::{
+    Experiment, Mark, Outcome, Report, Table, Target,
+    burner::{pin_rank, two_cores},
+    ranks::Launch,
+    stats::{median_interval, paired_ratios},
+};
+
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "session-values",
+    about: "a broadcast of 8 B on two ranks against MPI_Bcast, and a stencil until convergence against one with fixed steps",
+    needs: "mpirun of Open MPI, two cores that nobody else uses",
+    run,
+};
+
+/// Jobs; each is a sample of every comparison.
+const ROUNDS: usize = 30;
+/// The part of a loop that may be added by checks, and by how much a broadcast may be slower than MPI's, in µs.
+const MARKS: (f64, f64) = (1.02, 5.0);
+/// Steps between two checks.
+const EVERY: [u64; 2] = [1, 10];
+
+fn run(report: &mut Report, smoke: bool) -> Outcome {
+    let cores = two_cores()?;
+    let (broadcasts, size, steps) = if smoke { (200, 64, 10) } else { (20_000, 1_000, 200) };
+    let words = [broadcasts, size, steps, cores[0], cores[1]].map(|word| word.to_string());
+    let names = ["by_hand", "broadcast", "fixed", "every_1", "every_10"];
+    let mut samples = names.map(|_| Vec::new());
+    for round in 0..=report.rounds(ROUNDS) {
+        let values = Launch::ranks(2).run("values", &words)?;
+        for (name, samples) in names.iter().zip(&mut samples) {
+            let value = values.get(*name).copied().ok_or_else(|| format!("the ranks printed no {name}"))?;
+            // The first one warms up.
+            if round > 0 {
+                samples.push(value);
+            }
+        }
+    }
+    let mut table = Table::new(&["what", "time [µs]", "low", "high"]);
+    for (name, samples) in names.iter().zip(&samples) {
+        let time = median_interval(samples);
+        table.row([(*name).into(), time.value.into(), time.low.into(), time.high.into()]);
+    }
+    report.table("", &table)?;
+    let [by_hand, ours, fixed, checked @ ..] = samples;
+    let longer: Vec<f64> = ours.iter().zip(&by_hand).map(|(ours, by_hand)| ours - by_hand).collect();
+    let at_most = Target::AtMost(MARKS.1);
+    report.mark(Mark::new("broadcast of 8 B", median_interval(&longer), "µs longer than MPI_Bcast", at_most));
+    for (every, checked) in EVERY.iter().zip(checked) {
+        let ratio = median_interval(&paired_ratios(&checked, &fixed));
+        let what = format!("until convergence, a check every {every} steps");
+        report.mark(Mark::new(&what, ratio, "times the time of fixed steps", Target::AtMost(MARKS.0)));
+    }
+    Ok(())
+}
+
+/// The rank program: prints `result by_hand T broadcast T fixed T every_1 T every_10 T` on rank 0, in µs for a round or a step.
+///
+/// # Errors
+/// If the arguments are wrong, there are not two ranks, or a value is not what it should be.
+pub(crate) fn main(words: &[String]) -> Outcome {
+    let numbers: Vec<usize> = words.iter().map(|word| word.parse()).collect::<Result<_, _>>()?;
+    let [broadcasts, size, steps, cores @ ..] = &numbers[..] else {
+        return Err(format!("expected broadcasts, size, steps and cores, not {words:?}").into());
+    };
+    pin_rank(cores)?;
+    let config = Config::from_env()?.progress(Progress::Off);
+    Ok(armature::run(&config, |session| {
+        if session.size() != 2 {
+            return Err(format!("expected two ranks, got {}", session.size()).into());
+        }
+        let [by_hand, ours] = broadcasts_of(session, *broadcasts)?;
+        let [fixed, each, tenth] = loops(session, *size, *steps as u64)?;
+        if session.is_root() {
+            println!(
+                "result by_hand {by_hand} broadcast {ours} fixed {fixed} every_1 {each} every_10 {tenth}"
+            );
+        }
+        Ok(())
+    })?)
+}
+
+/// Microseconds of a broadcast and its answer, by hand and by the session.
+fn broadcasts_of(session: &Session, rounds: usize) -> Result<[f64; 2], BoxError> {
+    let world = session.world()?;
+    let other = world.process_at_rank(1 - world.rank());
+    let answer = |given: u64, expected: u64| {
+        if session.is_root() {
+            let (told, _) = other.receive::<u64>();
+            return if told == expected { Ok(()) } else { Err(format!("{told} came, not {expected}")) };
+        }
+        other.send(&given);
+        Ok(())
+    };
+    // In turns, so that both meet the same machine.
+    let (parts, mut times) = (10, [0.0; 2]);
+    let each = rounds.div_ceil(parts);
+    for _ in 0..parts {
+        session.barrier()?;
+        let start = Instant::now();
+        for round in 0..each as u64 {
+            let mut value = if session.is_root() { round } else { 0 };
+            world.process_at_rank(0).broadcast_into(&mut value);
+            answer(value, round)?;
+        }
+        times[0] += start.elapsed().as_secs_f64();
+        session.barrier()?;
+        let start = Instant::now();
+        for round in 0..each as u64 {
+            let value = session.broadcast(session.is_root().then_some(round))?;
+            answer(value, round)?;
+        }
+        times[1] += start.elapsed().as_secs_f64();
+    }
+    Ok(times.map(|time| time * 1e6 / (each * parts) as f64))
+}
+
+/// Heat, with the largest change.
+struct Heat {
+    change: f64,
+}
+
+impl Stencil for Heat {
+    type Value = f64;
+
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        values.fill(if index == 0 { 1.0 } else { 0.0 });
+        Ok(())
+    }
+
+    fn step(&mut self, old: OldGrid<'_, f64>, new: &mut [f64]) -> Result<(), BoxError> {
+        let (b, width) = (old.values, old.width);
+        let mut change = 0.0_f64;
+        for (row, new) in (1..).zip(new.chunks_exact_mut(width)) {
+            for (column, value) in new.iter_mut().enumerate().take(width - 1).skip(1) {
+                let i = row * width + column;
+                *value = 0.25 * (b[i - width] + b[i - 1] + b[i + 1] + b[i + width]);
+                change = change.max((*value - b[i]).abs());
+            }
+        }
+        self.change = self.change.max(change);
+        Ok(())
+    }
+}
+
+/// Microseconds of a step: with fixed steps, and with a check after each and after every tenth.
+fn loops(session: &Session, size: usize, steps: u64) -> Result<[f64; 3], BoxError> {
+    let shape = Shape { rows: size as u64, columns: size };
+    let mut heat = StencilLoop::new("heat", shape, Heat { change: 0.0 }).balance(Balance::Off);
+    heat.run(session, steps.div_ceil(4))?;
+    let mut times = [0.0; 3];
+    // Beginning and end of a run are part of it on all sides.
+    for _ in 0..2 {
+        session.barrier()?;
+        let start = Instant::now();
+        heat.run(session, steps)?;
+        times[0] += start.elapsed().as_secs_f64();
+        for (every, time) in EVERY.iter().zip(&mut times[1..]) {
+            session.barrier()?;
+            let start = Instant::now();
+            let change = |heat: &mut Heat| std::mem::take(&mut heat.change);
+            let end =
+                heat.run_until(session, Until::at_most(steps).every(*every), change, |change| change < 0.0)?;
+            *time += start.elapsed().as_secs_f64();
+            if end.passes != steps {
+                return Err(format!("the loop has ended after {} steps", end.passes).into());
+            }
+        }
+    }
+    Ok(times.map(|time| time * 1e6 / (2 * steps) as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loops_do_all_steps_and_take_time() {
+        let config = Config::new().ranks(2).progress(Progress::Off);
+        let times = armature::run(&config, |session| loops(session, 20, 20)).unwrap();
+        assert!(times.iter().all(|time| *time > 0.0), "{times:?}");
+    }
+}

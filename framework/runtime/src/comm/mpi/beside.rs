@@ -1,0 +1,116 @@
+//! Beside the caller's own MPI: a communicator that it has, and MPI that it has initialised.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::mem::ManuallyDrop;
+use std::sync::Arc;
+use std::thread::ThreadId;
+
+use ::mpi::environment::Threading;
+use ::mpi::ffi;
+use ::mpi::traits::AsRaw;
+
+use super::bindings::Communicator;
+use super::call::{check, transport};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The remedy where MPI is to outlive a run.
+const BEFORE: &str = "initialise MPI yourself before the first run, by armature::mpi::initialize_with_threading(Threading::Funneled), and \
+                      finalise it after the last one";
+
+/// A communicator of the caller's, on which ranks are to be.
+#[derive(Clone)]
+pub(crate) struct Given(Arc<Held>);
+
+struct Held {
+    communicator: ManuallyDrop<Communicator>,
+    /// The thread that has given it, which calls MPI.
+    owner: ThreadId,
+}
+
+// SAFETY: what is behind the handle is used and freed by the thread that gave it alone; `raw` and `drop` look whether they are on it.
+unsafe impl Send for Held {}
+// SAFETY: as above.
+unsafe impl Sync for Held {}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Freeing calls MPI: elsewhere, and when there is no MPI any more, the handle is left as it is.
+        if std::thread::current().id() == self.owner && is_initialised().unwrap_or(false) {
+            // SAFETY: dropped once, here.
+            unsafe { ManuallyDrop::drop(&mut self.communicator) };
+        }
+    }
+}
+
+impl Given {
+    pub(crate) fn new(communicator: Communicator) -> Self {
+        let communicator = ManuallyDrop::new(communicator);
+        Given(Arc::new(Held { communicator, owner: std::thread::current().id() }))
+    }
+
+    /// Its handle.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] on another thread than the one that has given it.
+    pub(super) fn raw(&self) -> Result<ffi::MPI_Comm> {
+        if std::thread::current().id() == self.0.owner {
+            return Ok(self.0.communicator.as_raw());
+        }
+        let text = "the run is started on another thread than the one that has set its communicator: set it on the thread that runs";
+        Err(Error::new(ErrorKind::Config, text))
+    }
+}
+
+impl std::fmt::Debug for Given {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Communicator")
+    }
+}
+
+/// Whether MPI is in use in this process.
+///
+/// # Errors
+/// [`ErrorKind::Transport`] if it was, and has been finalised.
+pub(crate) fn is_initialised() -> Result<bool> {
+    let (mut finalised, mut initialised): (c_int, c_int) = (0, 0);
+    // SAFETY: both may be called at any time, and the pointers are valid for the calls.
+    unsafe {
+        check(ffi::MPI_Finalized(&mut finalised), "MPI_Finalized")?;
+        check(ffi::MPI_Initialized(&mut initialised), "MPI_Initialized")?;
+    }
+    if finalised != 0 {
+        return Err(transport(format!(
+            "MPI has been finalised in this process, and starts only once: {BEFORE}"
+        )));
+    }
+    Ok(initialised != 0)
+}
+
+/// What must hold of MPI that the caller has initialised: its thread level allows that a second thread computes, and this thread may
+/// call it.
+///
+/// # Errors
+/// [`ErrorKind::Transport`] if it does not, with the remedy.
+pub(super) fn check_initialised(library: &str) -> Result<()> {
+    let (mut level, mut is_main): (c_int, c_int) = (0, 0);
+    // SAFETY: MPI is initialised, and the pointers are valid for the calls.
+    unsafe {
+        check(ffi::MPI_Query_thread(&mut level), "MPI_Query_thread")?;
+        check(ffi::MPI_Is_thread_main(&mut is_main), "MPI_Is_thread_main")?;
+    }
+    let level = Threading::from(level);
+    if level < Threading::Funneled {
+        return Err(transport(format!(
+            "MPI ({library}) has been initialised with thread level SINGLE, expected FUNNELED or more, because user code computes beside the \
+             thread that communicates: initialise it by armature::mpi::initialize_with_threading(Threading::Funneled), in C by \
+             MPI_Init_thread with MPI_THREAD_FUNNELED"
+        )));
+    }
+    if level == Threading::Funneled && is_main == 0 {
+        return Err(transport(format!(
+            "MPI ({library}) has been initialised on another thread, with thread level FUNNELED: start the run on that thread"
+        )));
+    }
+    Ok(())
+}

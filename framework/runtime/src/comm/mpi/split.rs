@@ -1,0 +1,36 @@
+//! Groups of ranks, each on a communicator of its own.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+
+use ::mpi::ffi;
+
+use super::MpiTransport;
+use super::call::{check, transport};
+use super::start::World;
+use crate::comm::Group;
+use crate::error::Result;
+
+impl MpiTransport {
+    /// The transport of a group of these ranks; `None` if this rank is in none. All ranks are here.
+    pub(super) fn split(&mut self, group: &Group) -> Result<Option<MpiTransport>> {
+        let many = |_| transport("a group has more ranks than MPI counts".into());
+        let number = |n: usize| c_int::try_from(n).map_err(many);
+        let Group { members, number: color, .. } = group;
+        let key = number(members.iter().position(|&rank| rank == self.world.rank).unwrap_or(0))?;
+        // SAFETY: these are constants of the library.
+        let (undefined, mut communicator) = unsafe { (ffi::RSMPI_UNDEFINED, ffi::RSMPI_COMM_NULL) };
+        let color = if members.is_empty() { undefined } else { number(*color)? };
+        // SAFETY: the communicator is ours, and all of its ranks are here; the pointer is valid for the call.
+        let code = unsafe { ffi::MPI_Comm_split(self.world.control, color, key, &mut communicator) };
+        check(code, "MPI_Comm_split")?;
+        if members.is_empty() {
+            return Ok(None);
+        }
+        let world = World::on(communicator, None, self.world.library.clone())?;
+        // SAFETY: it was made above, has no request, and is not used any more.
+        check(unsafe { ffi::MPI_Comm_free(&mut communicator) }, "MPI_Comm_free")?;
+        // A death in a group is one of the whole session, which hears of it only as the end of the job.
+        MpiTransport::on(world, self.options.clone(), false).map(Some)
+    }
+}

@@ -1,0 +1,164 @@
+//! Groups of a session's ranks, and MPI for the program's own calls.
+
+use std::collections::BTreeSet;
+use std::panic::Location;
+
+use super::config::Config;
+use super::values::from_all;
+use super::{Announcement, Session, on_rank};
+use crate::comm::Group;
+use crate::error::{BoxError, Error, ErrorKind, Result};
+
+impl Session {
+    /// Splits the ranks into groups, and calls `body` with a session of this rank's group, in which skeletons run beside those of the
+    /// other groups. Ranks of the same `color` are a group; `None` is in none, and its `body` is not called. In a group ranks are in
+    /// the order of `key`, and of their numbers here where it is the same.
+    ///
+    /// Returns what `body` returns, when all ranks of the group have come to its end. A group does not wait for others.
+    ///
+    /// In a group there are no [commands](crate::Commands) and no [job status](crate::Config::job_status). Events go to a directory of each
+    /// group, `group-COLOR` in that of the job. A failure in a group ends the whole job, as does the death of a rank.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Session::broadcast); those of `body` and of what it runs. On MPI a failure ends the job instead of returning.
+    ///
+    /// ```
+    /// use armature::loops::map;
+    ///
+    /// armature::run(&armature::Config::new().ranks(5), |session| {
+    ///     // Ranks 0, 2 and 4 compute squares while 1 and 3 compute cubes.
+    ///     let exponent = 2 + session.rank() as u32 % 2;
+    ///     let powers = session.split(Some(exponent), 0, |group| {
+    ///         assert_eq!(group.size(), if exponent == 2 { 3 } else { 2 });
+    ///         Ok(map(group, "powers", 0..4, |n| n.pow(exponent))?)
+    ///     })?;
+    ///     assert_eq!(powers, Some(if exponent == 2 { vec![0, 1, 4, 9] } else { vec![0, 1, 8, 27] }));
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn split<R>(
+        &self,
+        color: Option<u32>,
+        key: i64,
+        body: impl FnOnce(&Session) -> Result<R, BoxError>,
+    ) -> Result<Option<R>> {
+        let transport = self.together(Location::caller(), |endpoint, limits| {
+            let what = Announcement::new("splits the ranks into groups");
+            let all = from_all(endpoint, what, limits, (color, key))?;
+            let group = group_of(endpoint.run(), color, &all);
+            endpoint.transport().group(&group)
+        })?;
+        let (Some(transport), Some(color)) = (transport, color) else { return Ok(None) };
+        let config = self.config().of_group(color);
+        let (value, lost) = on_rank(transport, &config, Ok(None), body).map_err(|(_, error)| error)?;
+        if lost.is_empty() {
+            return Ok(Some(value));
+        }
+        let text = format!(
+            "rank(s) {lost:?} of group {color} have died, and only farms and workflows of a whole session go on without"
+        );
+        let error = Error::new(ErrorKind::Timeout, text).at_rank(self.rank());
+        self.endpoint()?.report(&error);
+        Err(error)
+    }
+
+    /// MPI's communicator of these ranks, for the program's own calls: collective ones, files, windows. Its ranks have the
+    /// numbers that they have here.
+    ///
+    /// All ranks call this for the first time together, and what they do with it as MPI says. While one of them is in a
+    /// call of MPI that waits, it gives no sign of life, and nothing limits the wait: call MPI between skeletons, where
+    /// [`Config::join_limit`] holds. Where ranks have died, MPI cannot be used, and this is refused.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] where ranks are threads; else as [`gather`](Session::gather).
+    ///
+    /// ```no_run
+    /// use armature::mpi::{collective::SystemOperation, traits::*};
+    ///
+    /// armature::run(&armature::Config::new(), |session| {
+    ///     let mut sum = 0.0_f64;
+    ///     session.world()?.all_reduce_into(&1.0, &mut sum, SystemOperation::sum());
+    ///     assert_eq!(sum, session.size() as f64);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), armature::Error>(())
+    /// ```
+    #[cfg(feature = "mpi")]
+    #[track_caller]
+    pub fn world(&self) -> Result<&crate::comm::mpi::Communicator> {
+        // Where ranks have died since, what follows refuses it.
+        if let Some(communicator) = self.communicator.get()
+            && self.endpoint()?.lost().is_empty()
+        {
+            return Ok(communicator);
+        }
+        let communicator = self.together(Location::caller(), |endpoint, limits| {
+            // MPI itself waits without a limit: all are to be here before.
+            from_all(endpoint, Announcement::new("takes MPI's communicator"), limits, ())?;
+            let none = "the ranks of this session are threads, which have no communicator: start the program by mpirun";
+            endpoint.transport().communicator()?.ok_or_else(|| Error::new(ErrorKind::Config, none))
+        })?;
+        Ok(self.communicator.get_or_init(|| communicator))
+    }
+}
+
+impl Config {
+    /// The settings of a group of ranks.
+    fn of_group(&self, color: u32) -> Config {
+        let events = self.events.as_ref().map(|directory| directory.join(format!("group-{color}")));
+        Config { job_status: None, commands: None, events, ..self.clone() }
+    }
+}
+
+/// The group of this rank, which is of this `color`, from the colours and keys of `all`.
+fn group_of(run: u32, color: Option<u32>, all: &[(Option<u32>, i64)]) -> Group {
+    let colors: BTreeSet<u32> = all.iter().filter_map(|(color, _)| *color).collect();
+    let number = colors.iter().position(|&one| Some(one) == color).unwrap_or(0);
+    let mut members: Vec<usize> = Vec::new();
+    if color.is_some() {
+        members = (0..all.len()).filter(|&rank| all[rank].0 == color).collect();
+        members.sort_by_key(|&rank| all[rank].1);
+    }
+    Group { run, number, members }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::run;
+
+    #[test]
+    fn groups_are_by_colour_and_in_the_order_of_their_keys() {
+        let all = [(Some(9), 0), (None, 0), (Some(2), 5), (Some(9), -1), (Some(2), 5)];
+        let group = |color| group_of(4, color, &all);
+        assert_eq!(group(Some(9)), Group { run: 4, number: 1, members: vec![3, 0] });
+        assert_eq!(group(Some(2)), Group { run: 4, number: 0, members: vec![2, 4] });
+        assert!(group(None).members.is_empty());
+    }
+
+    #[test]
+    fn a_failure_in_a_group_is_one_of_the_whole_session() {
+        for bad in [0, 3] {
+            let error = run(&Config::new().ranks(5), |session| {
+                let rank = session.rank();
+                let done = session.split(Some(rank as u32 / 2), 0, |group| {
+                    if rank == bad { Err("no fuel".into()) } else { Ok(group.barrier()?) }
+                })?;
+                session.barrier()?;
+                Ok(done)
+            });
+            let error = error.unwrap_err();
+            assert!(error.message().contains("no fuel"), "{error}");
+        }
+    }
+
+    #[cfg(feature = "mpi")]
+    #[test]
+    fn threads_have_no_communicator() {
+        let error = run(&Config::new().ranks(2), |session| Ok(session.world().map(drop)?)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config);
+        assert!(error.message().contains("are threads"), "{error}");
+    }
+}

@@ -1,0 +1,184 @@
+//! armature beside a program's own MPI calls: `mpirun -n 4 armature-beside-mpi CASE`. Each rank prints `CASE rank R: ok`.
+//!
+//! - `mpi-first`: the program initialises MPI, uses it, runs skeletons, and uses it again;
+//! - `ours-first`: armature initialises MPI, and the program calls it between skeletons;
+//! - `twice`: several runs in one initialised MPI, on duplicates of the world too;
+//! - `half`: runs on half of the ranks, while the others use MPI;
+//! - `half-fails`: the same, and a rank of the run fails while the others wait in MPI;
+//! - `groups`: skeletons side by side on groups of one session;
+//! - `low-level`, `finalised`: what is refused.
+
+use armature::farm::Farm;
+use armature::mpi::collective::SystemOperation;
+use armature::mpi::environment::Universe;
+use armature::mpi::topology::Color;
+use armature::mpi::traits::*;
+use armature::mpi::{Threading, initialize, initialize_with_threading};
+use armature::{BoxError, Config, Error, Session};
+
+fn main() -> Result<(), BoxError> {
+    let case = std::env::args().nth(1).unwrap_or_default();
+    let rank = match case.as_str() {
+        "mpi-first" => mpi_first()?,
+        "ours-first" => ours_first()?,
+        "twice" => twice()?,
+        "half" => half()?,
+        "half-fails" => half_fails()?,
+        "groups" => groups()?,
+        "low-level" => low_level()?,
+        "finalised" => finalised()?,
+        other => return Err(format!("there is no case {other:?}").into()),
+    };
+    armature_tests::say(&format!("{case} rank {rank}: ok"));
+    Ok(())
+}
+
+fn config() -> Result<Config, Error> {
+    Ok(Config::from_env()?.progress(armature::Progress::Off))
+}
+
+/// MPI as a program starts it that wants to run skeletons, too.
+fn start() -> Result<Universe, BoxError> {
+    let (universe, level) = initialize_with_threading(Threading::Funneled).ok_or("MPI is in use already")?;
+    assert!(level >= Threading::Funneled);
+    Ok(universe)
+}
+
+/// A skeleton whose results are compared with the serial ones, and a value for all ranks.
+fn skeleton(session: &Session, factor: u64) -> Result<(), BoxError> {
+    let farm = Farm::new("multiply", move |n: u64| n * factor).on_all_ranks().collect(session, 0..200)?;
+    let (results, _) = farm.ok_or("all ranks get the results")?;
+    assert!(results.into_iter().eq((0..200).map(|n| n * factor)));
+    let ranks = session.all_gather(session.rank())?;
+    assert!(ranks.into_iter().eq(0..session.size()));
+    Ok(())
+}
+
+/// The sum of a number of each rank, by the program's own call of MPI.
+fn sum(communicator: &impl Communicator, mine: u64) -> u64 {
+    let mut sum = 0;
+    communicator.all_reduce_into(&mine, &mut sum, SystemOperation::sum());
+    sum
+}
+
+fn triangle(size: u64) -> u64 {
+    size * (size + 1) / 2
+}
+
+fn mpi_first() -> Result<usize, BoxError> {
+    let universe = start()?;
+    let world = universe.world();
+    let (rank, size) = (world.rank() as u64, world.size() as u64);
+    assert_eq!(sum(&world, rank + 1), triangle(size));
+    let (at, of) = armature::run(&config()?, |session| {
+        skeleton(session, 3)?;
+        Ok((session.rank() as u64, session.size() as u64))
+    })?;
+    assert_eq!((at, of), (rank, size));
+    assert_eq!(sum(&world, rank + 1), triangle(size), "MPI can be used afterwards");
+    Ok(rank as usize)
+}
+
+fn ours_first() -> Result<usize, BoxError> {
+    let rank = armature::run(&config()?, |session| {
+        let size = session.size() as u64;
+        for round in 1..4 {
+            skeleton(session, round)?;
+            let world = session.world()?;
+            assert_eq!((world.rank() as usize, world.size() as u64), (session.rank(), size));
+            assert_eq!(sum(world, round * (session.rank() as u64 + 1)), round * triangle(size));
+            world.barrier();
+        }
+        Ok(session.rank())
+    })?;
+    Ok(rank)
+}
+
+fn twice() -> Result<usize, BoxError> {
+    let universe = start()?;
+    let world = universe.world();
+    let own = config()?.communicator(world.duplicate());
+    for round in 0..5 {
+        armature::run(&config()?, |session| skeleton(session, round))?;
+        armature::run(&own, |session| {
+            skeleton(session, round + 1)?;
+            assert_eq!(sum(session.world()?, 1), session.size() as u64);
+            Ok(())
+        })?;
+        assert_eq!(sum(&world, 1), world.size() as u64);
+    }
+    Ok(world.rank() as usize)
+}
+
+fn half() -> Result<usize, BoxError> {
+    let universe = start()?;
+    let world = universe.world();
+    let rank = world.rank();
+    let part = world.split_by_color(Color::with_value(rank % 2)).ok_or("every rank has a colour")?;
+    if rank % 2 == 0 {
+        let size = part.size() as usize;
+        let (at, of) = armature::run(&config()?.communicator(part), |session| {
+            skeleton(session, 7)?;
+            Ok((session.rank(), session.size()))
+        })?;
+        assert_eq!((at, of), (rank as usize / 2, size));
+    } else {
+        assert_eq!(sum(&part, 2), 2 * part.size() as u64);
+    }
+    assert_eq!(sum(&world, 1), world.size() as u64, "all meet again");
+    Ok(rank as usize)
+}
+
+fn half_fails() -> Result<usize, BoxError> {
+    let universe = start()?;
+    let world = universe.world();
+    let rank = world.rank();
+    let part = world.split_by_color(Color::with_value(rank % 2)).ok_or("every rank has a colour")?;
+    if rank % 2 == 0 {
+        armature::run(&config()?.communicator(part), |session| {
+            if session.rank() == 1 { Err("no fuel".into()) } else { skeleton(session, 7) }
+        })?;
+    }
+    world.barrier();
+    Ok(rank as usize)
+}
+
+fn groups() -> Result<usize, BoxError> {
+    let rank = armature::run(&config()?, |session| {
+        armature_tests::cases::groups(session)?;
+        let rank = session.rank();
+        session.split(Some(rank as u32 % 2), 0, |group| {
+            assert_eq!(sum(group.world()?, 1), group.size() as u64);
+            Ok(())
+        })?;
+        assert_eq!(sum(session.world()?, 1), session.size() as u64);
+        Ok(rank)
+    })?;
+    Ok(rank)
+}
+
+/// The thread level is checked before anything else is done with MPI, which goes on to be there.
+fn low_level() -> Result<usize, BoxError> {
+    let universe = initialize().ok_or("MPI is in use already")?;
+    let world = universe.world();
+    let refused = armature::run(&config()?, |_| Ok(())).expect_err("the level is too low");
+    assert_eq!(refused.kind(), armature::ErrorKind::Transport);
+    for part in
+        ["thread level SINGLE", "expected FUNNELED", "initialize_with_threading", "MPI_THREAD_FUNNELED"]
+    {
+        assert!(refused.message().contains(part), "{refused}");
+    }
+    assert_eq!(sum(&world, 1), world.size() as u64);
+    Ok(world.rank() as usize)
+}
+
+/// MPI that armature has started ends with the run; a second one says what to do instead.
+fn finalised() -> Result<usize, BoxError> {
+    let rank = armature::run(&config()?, |session| {
+        skeleton(session, 2)?;
+        Ok(session.rank())
+    })?;
+    let refused = armature::run(&config()?, |_| Ok(())).expect_err("MPI starts once");
+    assert!(refused.message().contains("initialise MPI yourself before the first run"), "{refused}");
+    Ok(rank)
+}

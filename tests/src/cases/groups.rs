@@ -1,0 +1,53 @@
+//! Skeletons on groups of ranks of one session, side by side.
+
+use armature::farm::Farm;
+use armature::loops::map;
+use armature::{BoxError, Session};
+
+use crate::Case;
+use crate::check::that;
+
+pub(super) const CASES: &[Case] = &[Case { name: "groups", run: groups }];
+
+/// Ranks split by their number, by nothing, and into groups of groups; those of a group do what only they do.
+///
+/// # Errors
+/// What does not hold.
+pub fn groups(session: &Session) -> Result<(), BoxError> {
+    let (rank, size) = (session.rank(), session.size());
+    for kinds in [1, 2, 3] {
+        let colour = rank % kinds;
+        let expected: Vec<usize> = (0..size).filter(|rank| rank % kinds == colour).collect();
+        let members = session.split(Some(colour as u32), 0, |group| {
+            that(group.size() == expected.len(), || format!("a group of {} ranks", group.size()))?;
+            let members = group.all_gather(rank)?;
+            // As many skeletons as the group likes.
+            for run in 0..=colour as u64 {
+                let squares = map(group, "squares", 0..20 + run, |n| n * n)?;
+                that(squares.into_iter().eq((0..20 + run).map(|n| n * n)), || "squares".to_string())?;
+                let sums = Farm::new("sum", |n: u64| n + run).on_all_ranks().collect(group, 0..30)?;
+                let is_right = sums.is_some_and(|(sums, _)| sums.into_iter().eq((0..30).map(|n| n + run)));
+                that(is_right, || "sums".to_string())?;
+            }
+            Ok(members)
+        })?;
+        that(members == Some(expected), || format!("rank {rank}: a group of {members:?}"))?;
+        session.barrier()?;
+    }
+    // The other way round, without rank 0, and a group within the group.
+    let backwards = session.split((rank > 0).then_some(7), -(rank as i64), |group| {
+        let first = group.all_gather(rank)?;
+        let inner = group.split(Some(group.rank() as u32 / 2), 0, |inner| Ok(inner.all_gather(rank)?))?;
+        Ok((first, inner.map(|inner| inner.len())))
+    })?;
+    let expected: Vec<usize> = (1..size).rev().collect();
+    match backwards {
+        None => that(rank == 0, || format!("rank {rank} is in no group")),
+        Some((first, inner)) => {
+            let is_single = (size - 1) % 2 == 1 && rank == 1;
+            that(first == expected && inner == Some(if is_single { 1 } else { 2 }), || {
+                format!("rank {rank}: {first:?}, {inner:?}")
+            })
+        }
+    }
+}
