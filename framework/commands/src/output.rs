@@ -30,9 +30,6 @@ use crate::message::{Body, Wire, take};
 const FIRST_LINE: &[u8] = b"armature output of commands, 1\n";
 const MAGIC: [u8; 4] = *b"AOUT";
 const HEADER: usize = 32;
-/// How often the lock of a file is tried: half a second, as the last writer may just be ending. With less, a job that is started again
-/// at once may be refused; with more, two ranks with one file are told later.
-const LOCK_TRIES: u32 = 10;
 
 /// What a command writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -119,7 +116,7 @@ impl OutputWriter {
         options.read(true).write(true).create(true);
         let file =
             regular::open_with(path, &mut options, Links::Followed).map_err(|e| wrong(e.to_string()))?;
-        lock(&file, LOCK_TRIES, |_| ()).map_err(|error| match error.kind() {
+        lock(&file, 1, |_| ()).map_err(|error| match error.kind() {
             io::ErrorKind::ResourceBusy => {
                 wrong(format!("another run writes to it ({error}): expected a file of its own for each rank"))
             }

@@ -14,8 +14,14 @@ fn messages_of_a_workflow_are_as_they_were() {
     let mut messages = Messages::default();
     let mut keep =
         |what: &str, content: Content| messages.message(what, &content.encode(RUN).expect("it is small"));
-    let order =
-        |task, sources| Order { task, attempt: 2, exceeded: 1, place: (task > 1).then_some(7), sources };
+    let order = |task, sources| Order {
+        task,
+        attempt: 2,
+        exceeded: 1,
+        place: (task > 1).then_some(7),
+        is_announced: task > 1,
+        sources,
+    };
     let orders = Orders {
         orders: vec![order(1, vec![]), order(300, vec![0, 3])],
         moved: vec![(4, 1)],

@@ -565,8 +565,14 @@ fn inputs_come_while_another_task_runs_where_there_is_room() {
     let large = give(&graph, 2, vec![]);
     for (budget, is_room) in [(200_000, true), (95_000, false)] {
         let mut worker = Worker::new(1, graph.clone(), Settings { budget, collects: false, journals: false });
-        let order =
-            |task, sources| super::messages::Order { task, attempt: 0, exceeded: 0, place: None, sources };
+        let order = |task, sources| super::messages::Order {
+            task,
+            attempt: 0,
+            exceeded: 0,
+            place: None,
+            is_announced: false,
+            sources,
+        };
         let orders = vec![order(1, vec![]), order(2, vec![0])];
         worker.on_orders(super::messages::Orders { orders, ..Default::default() });
         assert!(matches!(worker.next(), Step::Run { task: 1, .. }));

@@ -25,6 +25,10 @@ tags! {
     }
 }
 
+/// Tasks that are announced to a rank at once, and orders that it looks at for inputs that may come. With fewer, inputs come late where a rank reads
+/// from many others; with more, the values that come take memory long before they are read.
+pub(super) const ANNOUNCED: usize = 64;
+
 /// A task that a rank is to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Order {
@@ -35,6 +39,8 @@ pub(super) struct Order {
     pub(super) exceeded: u32,
     /// Where there is a plan: it does not begin before the orders of its rank that have a smaller place.
     pub(super) place: Option<usize>,
+    /// It is not to be begun before it is ordered once more: until then its inputs may come.
+    pub(super) is_announced: bool,
     /// For each of its inputs, in the order of its parents, the rank that has it or will have it.
     pub(super) sources: Vec<usize>,
 }

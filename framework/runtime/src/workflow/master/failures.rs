@@ -95,7 +95,7 @@ impl Master {
         let mut to_skip = vec![task];
         while let Some(next) = to_skip.pop() {
             match self.tasks[next].state {
-                State::Waiting => {}
+                State::Waiting => self.take_announcement_back(next),
                 State::Ordered(rank) => {
                     self.withdraw(next, rank);
                     self.cancel(next, rank);

@@ -14,6 +14,7 @@ impl Master {
         if std::mem::replace(&mut self.ranks[lost].is_lost, true) {
             return Ok(0);
         }
+        self.take_announcements_back();
         self.pools.unplan(&self.graph);
         if let Some(replanning) = &mut self.replanning {
             replanning.on_lost(lost);

@@ -1,6 +1,7 @@
 //! What rank 0 knows of a workflow's run: what has become of each task, where its value is, which rank has which orders. Pure: no
 //! clock, no thread; the orders come out of it. `README.md` beside the workflow's module has the protocol.
 
+mod announcements;
 mod failures;
 mod limits;
 mod losses;
@@ -65,6 +66,8 @@ struct Task {
     is_urgent: bool,
     /// The rank on which it failed last.
     failed_on: Option<usize>,
+    /// The rank to which it is announced, until it is ordered.
+    announced_to: Option<usize>,
 }
 
 /// What is known of a rank.
@@ -75,6 +78,8 @@ struct Rank {
     memory: u64,
     /// What it has and has not reported done.
     outstanding: BTreeSet<usize>,
+    /// Tasks that are announced to it.
+    announced: usize,
     /// What it is to be told.
     orders: Orders,
 }
@@ -132,6 +137,7 @@ impl Master {
             readers: graph.children(task).len() as u32,
             is_urgent: false,
             failed_on: None,
+            announced_to: None,
         };
         let rank = |rank| Rank { is_lost: lost.contains(&rank), ..Rank::default() };
         Master {
@@ -202,6 +208,7 @@ impl Master {
 
     /// Which rank is to run each task, as it is planned, and the sequence.
     pub(super) fn plan(&mut self, processor_of: &[usize], sequence: &[usize]) {
+        self.take_announcements_back();
         self.pools.plan(&self.graph, processor_of, sequence);
     }
 

@@ -42,7 +42,7 @@ impl Master {
     }
 
     /// How many tasks a rank is given ahead.
-    fn ahead(&self) -> usize {
+    pub(super) fn ahead(&self) -> usize {
         match self.took {
             (_, 0) => self.least_ahead,
             (took, tasks) => {
@@ -74,7 +74,7 @@ impl Master {
             }
             // What has been ordered may have made others orderable.
             if !has_ordered {
-                return;
+                return self.announce();
             }
         }
     }
@@ -134,7 +134,10 @@ impl Master {
         let Task { attempt, exceeded, .. } = self.tasks[task];
         let place =
             self.pools.place(task).filter(|_| !self.tasks[task].is_urgent && !graph.needs(task).is_command);
-        let order = Order { task, attempt, exceeded, place, sources: sources.collect() };
+        let sources = sources.collect();
+        let order = Order { task, attempt, exceeded, place, is_announced: false, sources };
+        // The rank that has its announcement learns by the order, another one that it is not to come.
+        self.is_announced_no_more(task, rank);
         self.ranks[rank].orders.orders.push(order);
         self.ranks[rank].outstanding.insert(task);
         let was_urgent = std::mem::take(&mut self.tasks[task].is_urgent);
@@ -142,7 +145,14 @@ impl Master {
         for child in graph.children(task) {
             self.tasks[child].unplaced -= 1;
             match self.tasks[child].state {
-                State::Waiting => self.consider(child),
+                State::Waiting => {
+                    if let Some(reader) = self.tasks[child].announced_to
+                        && self.pools.rank_of(task) != Some(rank)
+                    {
+                        self.ranks[reader].orders.moved.push((task, rank));
+                    }
+                    self.consider(child);
+                }
                 State::Ordered(reader) if was_urgent => self.ranks[reader].orders.moved.push((task, rank)),
                 _ => {}
             }

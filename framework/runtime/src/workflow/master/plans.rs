@@ -93,7 +93,7 @@ impl Master {
         let makespan = plan.makespan;
         // After a death even the plan that was in force is so no more.
         if !kept || !self.pools.is_planned() {
-            self.pools.plan(&self.graph, &plan.processor_of, &plan.sequence);
+            self.plan(&plan.processor_of, &plan.sequence);
             self.urgent.clear();
             self.recount();
             self.fill();

@@ -1,7 +1,7 @@
 //! Tasks that can be ordered: for each rank those that are to be run there, and those that any rank may run.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 use crate::workflow::graph::Graph;
 
@@ -24,6 +24,8 @@ struct Planned {
     rank_of: Vec<usize>,
     /// By rank: what it has not been given, of which the first comes next.
     rest: Vec<BTreeSet<Key>>,
+    /// By rank: what has not been announced to it either.
+    unannounced: Vec<VecDeque<usize>>,
 }
 
 /// See the module's page.
@@ -71,7 +73,9 @@ impl Pools {
             rest[processor_of[task]].insert(self.keys[task]);
         }
         self.places += sequence.len();
-        self.planned = Some(Planned { rank_of: processor_of.to_vec(), rest });
+        let tasks = |rest: &BTreeSet<Key>| rest.iter().map(|key| key.2).collect();
+        let unannounced = rest.iter().map(tasks).collect();
+        self.planned = Some(Planned { rank_of: processor_of.to_vec(), rest, unannounced });
     }
 
     /// Forgets the plan: ranks are as good as each other.
@@ -83,6 +87,16 @@ impl Pools {
     /// The place of a task in the plan, if there is one: among those of one rank it is to begin in this order.
     pub(super) fn place(&self, task: usize) -> Option<usize> {
         self.planned.as_ref().map(|_| self.keys[task].1)
+    }
+
+    /// The rank that is to run a task by the plan, if there is one.
+    pub(super) fn rank_of(&self, task: usize) -> Option<usize> {
+        self.planned.as_ref().map(|planned| planned.rank_of[task])
+    }
+
+    /// What comes next on a rank by the plan of all that has not been taken so.
+    pub(super) fn next_to_announce(&mut self, rank: usize) -> Option<usize> {
+        self.planned.as_mut()?.unannounced[rank].pop_front()
     }
 
     /// Whether there is a plan.

@@ -44,6 +44,9 @@ impl Worker {
             if order.absent == 0 {
                 self.trace.gathered(child);
             }
+            if order.is_announced {
+                continue;
+            }
             match order.missing {
                 0 => self.available.insert(key),
                 _ => self.available.remove(&key),

@@ -50,6 +50,8 @@ type Key = (Option<usize>, Reverse<i64>, u64);
 #[derive(Debug)]
 struct Queued {
     task: usize,
+    /// It is not to be begun yet.
+    is_announced: bool,
     attempt: u32,
     exceeded: u32,
     /// Inputs of which nobody has said that they are there, anywhere.
@@ -144,6 +146,8 @@ pub(super) struct Worker {
     working: u64,
     /// Bytes that may come unasked.
     granted: u64,
+    /// Bytes of the largest value that was made here.
+    largest: u64,
     running: BTreeMap<usize, Running>,
     next_number: u64,
     report: Report,
@@ -182,6 +186,7 @@ impl Worker {
             held: 0,
             working: 0,
             granted: 0,
+            largest: 0,
             running: BTreeMap::new(),
             next_number: 0,
             report: Report::default(),
@@ -234,6 +239,7 @@ impl Worker {
     /// A value is here from now on, for all that read it.
     fn own(&mut self, task: usize, value: Value, waiting: Vec<(usize, u64)>) {
         self.values[task].is_origin = true;
+        self.largest = self.largest.max(value.bytes());
         if self.values[task].place.is_elsewhere() {
             self.set(task, Place::Absent);
             self.values[task].bytes = value.bytes();
@@ -254,6 +260,7 @@ impl Worker {
     /// A value of `bytes` bytes that was in the journal is on disk now, for whoever needs it, as if it had been made here.
     pub(super) fn on_restored(&mut self, task: usize, bytes: u64) {
         self.values[task].is_origin = true;
+        self.largest = self.largest.max(bytes);
         if self.values[task].place.is_elsewhere() {
             self.set(task, Place::Absent);
             (self.values[task].bytes, self.values[task].is_on_disk) = (bytes, true);
@@ -341,8 +348,9 @@ impl Worker {
             true => "runs nothing".to_string(),
             false => format!("runs {}", running.join(", ")),
         };
-        state += &format!("; {} queued, {} ready", self.queue.len(), self.ready.len());
-        let blocked = self.queue.values().next().filter(|_| self.ready.is_empty());
+        let mut queued = self.queue.values().filter(|order| !order.is_announced);
+        state += &format!("; {} queued, {} ready", queued.clone().count(), self.ready.len());
+        let blocked = queued.next().filter(|_| self.ready.is_empty());
         if let Some(order) = blocked {
             let parents = self.graph.parents(order.task);
             let missing = parents.filter(|&parent| !self.values[parent].place.is_in_memory());

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::{Held, Place, Queued, SENT_UNASKED, UNASKED_PART, Value, Worker};
+use super::{Held, Key, Place, Queued, SENT_UNASKED, UNASKED_PART, Value, Worker};
 use crate::observe::{Event, ValueCame};
 use crate::workflow::messages::{Content, Order, Orders};
 
@@ -28,33 +28,40 @@ impl Worker {
 
     fn enqueue(&mut self, order: &Order) {
         let task = order.task;
+        let is_announced = |key: &Key| self.queue.get(key).is_some_and(|order| order.is_announced);
+        let announced = self.keys[task].filter(is_announced);
         // One that is here already, or runs, is the same.
-        if self.keys[task].is_some() || self.running.contains_key(&task) {
+        if self.keys[task] != announced || self.running.contains_key(&task) {
             return;
         }
+        announced.map(|key| self.queue.remove(&key));
         let graph = self.graph.clone();
         let (mut missing, mut absent) = (0, 0);
         for (parent, &source) in graph.parents(task).zip(&order.sources) {
-            self.values[parent].uses += 1;
-            if matches!(self.values[parent].place, Place::Absent) && source != self.rank {
-                self.want(parent, source);
+            self.values[parent].uses += u32::from(announced.is_none());
+            match self.values[parent].place {
+                Place::Absent if source != self.rank => self.want(parent, source),
+                Place::Wanted(from) if from != source => self.moved(parent, source),
+                _ => {}
             }
             let place = &self.values[parent].place;
             missing += usize::from(!place.is_available());
             absent += usize::from(!place.is_in_memory());
         }
-        self.trace.ordered(task);
+        if !order.is_announced {
+            self.trace.ordered(task);
+        }
         let key = (order.place, Reverse(graph.needs(task).priority), self.next_number);
         self.next_number += 1;
         self.keys[task] = Some(key);
-        if absent == 0 {
+        let &Order { attempt, exceeded, is_announced, .. } = order;
+        if absent == 0 && !is_announced {
             self.ready.insert(key);
         }
-        if missing == 0 {
+        if missing == 0 && !is_announced {
             self.available.insert(key);
         }
-        self.queue
-            .insert(key, Queued { task, attempt: order.attempt, exceeded: order.exceeded, missing, absent });
+        self.queue.insert(key, Queued { task, is_announced, attempt, exceeded, missing, absent });
     }
 
     /// Takes an order out of the queue again.

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 
 use super::{Key, Place, Queued, Reason, Running, Worker};
 use crate::observe::{Event, ValueOnDisk};
+use crate::workflow::messages::ANNOUNCED;
 use crate::workflow::value::Value;
 
 /// What user code or the disk is to do.
@@ -86,7 +87,8 @@ impl Worker {
     /// The order that the plan says is next.
     fn next_by_plan(&self) -> Option<Key> {
         let first = (Some(0), Reverse(i64::MAX), 0);
-        self.queue.range(first..).next().map(|(key, _)| *key)
+        let mut planned = self.queue.range(first..);
+        planned.find(|(_, order)| !order.is_announced).map(|(key, _)| *key)
     }
 
     fn input_bytes(&self, task: usize) -> u64 {
@@ -141,32 +143,37 @@ impl Worker {
         let graph = self.graph.clone();
         for parent in graph.parents(task) {
             if let Place::Offered(source) = self.values[parent].place {
-                let bytes = self.values[parent].bytes;
-                self.set(parent, Place::Coming(source));
-                self.ask(parent, source, bytes);
+                self.fetch_one(parent, source);
             }
         }
     }
 
-    /// Lets inputs come while others run: those of the first order that waits for nothing else, if they have room beside all that
-    /// is held and beside what any order before it needs to begin.
+    fn fetch_one(&mut self, value: usize, source: usize) {
+        let bytes = self.values[value].bytes;
+        self.set(value, Place::Coming(source));
+        self.ask(value, source, bytes);
+    }
+
+    /// Lets inputs come while others run, and before the other inputs of their readers are made: those of the first orders, announced ones too,
+    /// as long as they have room beside all that is held and beside what any order before needs to begin.
     pub(super) fn fetch_ahead(&mut self) {
         if self.settings.budget == u64::MAX {
             return;
         }
-        let mut working = 0;
-        let mut first = None;
-        for key in &self.available {
-            let Queued { task, exceeded, .. } = self.queue[key];
-            working = working.max(self.graph.memory(task, self.input_bytes(task), exceeded));
-            if !self.ready.contains(key) {
-                first = Some(task);
-                break;
+        let graph = self.graph.clone();
+        let first: Vec<(usize, u32)> =
+            self.queue.values().take(ANNOUNCED).map(|order| (order.task, order.exceeded)).collect();
+        // Room for a value that others ask for and that is on disk here: else two ranks could wait for each other.
+        let mut working = self.largest;
+        for (task, exceeded) in first {
+            working = working.max(graph.memory(task, self.input_bytes(task), exceeded));
+            for parent in graph.parents(task) {
+                let Place::Offered(source) = self.values[parent].place else { continue };
+                if !self.fits(self.values[parent].bytes.saturating_add(working)) {
+                    return;
+                }
+                self.fetch_one(parent, source);
             }
-        }
-        let Some(task) = first else { return };
-        if self.fits(self.absent_bytes(task).saturating_add(working)) {
-            self.fetch(task);
         }
     }
 
