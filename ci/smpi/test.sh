@@ -183,6 +183,9 @@ for shape in epigenomics montage; do
   check "the time of $shape is near what was planned" near 0.9 1.1 "$(flow_seconds $shape)" "$(planned_seconds $shape)"
 done
 check "a real run is replayed there" flow real "$ROOT/framework/workflow-files/tests/data/bacass-1.5.json" --time-scale 0.01 --memory-scale 0.01 --size-scale 0.01
+small_flow() { ARMATURE_EVENTS=flow-events flow small "${tenth[@]}" --generate montage:24 --time-scale 0.01; }
+check "a small one logs its events" small_flow
+check "what its ranks do is what they did before" as_kept workflow flow-events
 printf 'TASK a /bin/true\n' >commands.dag
 refused() {
   if "$run" 2 armature-workflow commands.dag >refused.log 2>&1; then echo "they are run"; return 1; fi

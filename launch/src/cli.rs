@@ -21,7 +21,9 @@ use crate::hostfile::Hostfile;
 use crate::plan::{self, PlanWorkflow};
 use crate::report::{self, Events, Report, Trace};
 use crate::say::say;
+use crate::standing::Verdict;
 use crate::supervise::{self, Terms};
+use crate::top::{self, Top};
 use crate::{Mpi, detect, explain, stage, workflow};
 
 /// How long all ranks may take to start and find each other, unless the user says so: longer than a large job on a busy
@@ -43,6 +45,7 @@ enum Action {
     Report(Report),
     Events(Events),
     Trace(Trace),
+    Top(Top),
     #[command(subcommand)]
     Plan(Plan),
     #[command(subcommand)]
@@ -178,6 +181,7 @@ pub fn main() -> ExitCode {
         Action::Report(asked) => report::report(&asked).and_then(|text| print(&text)),
         Action::Trace(asked) => report::trace(&asked).and_then(|text| print(&text)),
         Action::Events(asked) => report::events(&asked).and_then(|text| print(&text)),
+        Action::Top(asked) => top::top(&asked),
         Action::Workflow(WorkflowAction::Run(run)) => {
             workflow::command(run.program, run.arguments).and_then(|command| start(run.launch, command))
         }
@@ -245,8 +249,15 @@ fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
     }
     let program = std::env::current_exe().map_err(LaunchError::io("find this program's own file"))?;
     let mut call = Call::new(&line)?.reads_stdin(run.stdin).bound_to_this_process(program);
+    let verdict = Verdict::of_environment();
+    let keep = |code: u8| {
+        if let Some(verdict) = verdict {
+            verdict.leave(code);
+        }
+        code
+    };
     if !job_status {
-        return call.run(run.timeout);
+        return call.run(run.timeout).map(keep);
     }
     // Other hosts may see the current directory; the one for temporary files they do not.
     let alone = job.hosts.is_none() && environment.batch.is_none();
@@ -273,7 +284,7 @@ fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
         start_limit: start_limit.unwrap_or(START_LIMIT),
         all_here: line.all_here.then_some(line.ranks),
     };
-    supervise::supervise(&mut call, &terms)
+    supervise::supervise(&mut call, &terms).map(keep)
 }
 
 /// A time as in `90`, `90s`, `1.5m` or `2h`.

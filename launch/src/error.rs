@@ -53,6 +53,11 @@ pub enum LaunchError {
         /// The workflow.
         file: PathBuf,
     },
+    /// There is no run in a directory.
+    NoRun {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// An event log does not have what a figure shows.
     NoFigure {
         /// The name of the figure.
@@ -91,6 +96,7 @@ impl LaunchError {
             | LaunchError::Unreadable { .. }
             | LaunchError::NoTask { .. }
             | LaunchError::NoFigure { .. }
+            | LaunchError::NoRun { .. }
             | LaunchError::NoMemory { .. }
             | LaunchError::NoRecovery(_) => 2,
             LaunchError::Plan(error) if error.kind() == armature_planner::ErrorKind::Infeasible => 3,
@@ -123,6 +129,12 @@ impl fmt::Display for LaunchError {
             LaunchError::NoFigure { figure, directory } => {
                 write!(f, "{}: the log does not have what the figure {figure} shows", directory.display())
             }
+            LaunchError::NoRun { directory } => write!(
+                f,
+                "there is no run in {}: expected rank-0.jsonl, … or job-status.json, which a program writes that is started with \
+                 ARMATURE_EVENTS and this directory",
+                directory.display()
+            ),
             LaunchError::NoMemory { host, file } => write!(
                 f,
                 "{}: host {host} has no memory=: expected memory=M with M such as 64GiB, which the tasks have to fit",

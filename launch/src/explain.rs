@@ -77,7 +77,7 @@ fn is_essential(event: &Event) -> bool {
         Event::Measured { .. } | Event::Link { .. } => false,
         Event::Prepare { .. } | Event::Ready { .. } => false,
         Event::TaskEnded(ended) => ended.failure.is_some(),
-        Event::TaskHeld(_) | Event::TaskBegan(_) => false,
+        Event::TaskHeld(_) | Event::TaskBegan(_) | Event::Held(_) => false,
         Event::ValueCame(_) | Event::ValueSpilled(_) | Event::ValueLoaded(_) => false,
         _ => true,
     }

@@ -13,7 +13,7 @@
 //! `armature plan workflow FILE` plans a workflow for a platform, `armature workflow run FILE` runs one.
 //!
 //! `armature explain DIR` says what was decided in a run, from its event log: [`mod@explain`]. `armature report DIR` makes a page of it,
-//! `armature events DIR` prints it, `armature trace DIR` writes a trace.
+//! `armature events DIR` prints it, `armature trace DIR` writes a trace, `armature top DIR` shows it while the run goes on.
 //!
 //! ```
 //! use armature_launch::{Mpi, command_line::{Job, command_line}, environment::Environment};
@@ -37,7 +37,9 @@ mod plan;
 mod report;
 mod say;
 mod stage;
+mod standing;
 pub mod supervise;
+mod top;
 mod workflow;
 
 pub use error::LaunchError;

@@ -8,6 +8,7 @@ use armature_report::{Figure, Job, Run, chrome, csv, figure, page, perfetto, tre
 use clap::{Args, ValueEnum};
 
 use crate::error::LaunchError;
+use crate::standing::{Standing, alive_here, beside};
 
 /// Make a page that shows what a run did: it opens without a network.
 ///
@@ -102,7 +103,11 @@ pub(crate) fn report(asked: &Report) -> Result<String, LaunchError> {
         (efficiencies(&log, form), asked.output.clone())
     } else {
         let title = std::path::absolute(&asked.run).unwrap_or_else(|_| asked.run.clone());
-        let job = Job { title: title.display().to_string(), ..Job::default() };
+        let status = beside(&directory)?;
+        let standing = Standing::of(status.as_ref(), alive_here);
+        let verdict = (standing != Standing::Unknown).then(|| standing.to_string());
+        let restarts = status.map(|status| status.restarts).filter(|restarts| *restarts > 0);
+        let job = Job { title: title.display().to_string(), verdict, restarts };
         (page(&log, &job), Some(asked.output.clone().unwrap_or_else(|| directory.join("report.html"))))
     };
     match place {
@@ -145,7 +150,7 @@ pub(crate) fn events(asked: &Events) -> Result<String, LaunchError> {
 }
 
 /// The log may be in a directory of its own in the one that is named.
-fn directory(run: &Path) -> PathBuf {
+pub(crate) fn directory(run: &Path) -> PathBuf {
     let inside = run.join("events");
     if inside.is_dir() { inside } else { run.to_path_buf() }
 }

@@ -28,6 +28,10 @@ const UNEVEN: f64 = 1.2;
 #[derive(Debug)]
 struct Facts<'r> {
     run: &'r Run,
+    /// How long the part of the run is that is looked at, in seconds.
+    time: f64,
+    /// Whether that is all of it: sums over the run are of no use otherwise.
+    is_whole: bool,
     /// Of the ranks that took part.
     ranks: Vec<(usize, Shares)>,
     /// The mean of these.
@@ -38,7 +42,7 @@ struct Facts<'r> {
 
 /// One sentence, or two, on what the run spent its time on, and why.
 pub fn diagnosis(run: &Run) -> String {
-    let Some(facts) = Facts::of(run) else {
+    let Some(facts) = Facts::of(run, (0.0, run.seconds)) else {
         let why =
             if run.ranks.is_empty() { "the log has no ranks" } else { "no rank has written what it did" };
         return format!("What the ranks did with their time is not known, because {why}.");
@@ -51,9 +55,14 @@ pub fn diagnosis(run: &Run) -> String {
     format!("{}{unfinished}", facts.sentence())
 }
 
+/// The same of a part of the run, as long as it goes on; `None` if no rank tells what it did then.
+pub(crate) fn diagnosis_of_part(run: &Run, part: (f64, f64)) -> Option<String> {
+    Facts::of(run, part).map(|facts| facts.sentence())
+}
+
 impl<'r> Facts<'r> {
-    fn of(run: &'r Run) -> Option<Self> {
-        let all = (0..run.ranks.len()).map(|rank| (rank, shares(run, rank, (0.0, run.seconds))));
+    fn of(run: &'r Run, (from, to): (f64, f64)) -> Option<Self> {
+        let all = (0..run.ranks.len()).map(|rank| (rank, shares(run, rank, (from, to))));
         let ranks: Vec<(usize, Shares)> =
             all.filter(|(_, s)| s.total() > 0.0 && s.parked < 0.99 * s.total()).collect();
         let busiest = ranks.iter().copied().max_by(|a, b| a.1.work.total_cmp(&b.1.work))?;
@@ -66,11 +75,12 @@ impl<'r> Facts<'r> {
             parked: mean(|s| s.parked),
             other: mean(|s| s.other),
         };
-        Some(Facts { run, ranks, mean, busiest })
+        let (time, is_whole) = (to - from, from <= 0.0 && to >= run.seconds);
+        Some(Facts { run, time, is_whole, ranks, mean, busiest })
     }
 
     fn sentence(&self) -> String {
-        let time = self.run.seconds;
+        let time = self.time;
         let useful = self.mean.useful() / time;
         if useful >= GOOD {
             return format!(
@@ -104,8 +114,8 @@ impl<'r> Facts<'r> {
     }
 
     fn memory(&self) -> Option<String> {
-        let waited = self.run.memory_wait_s?;
-        let share = waited / (self.run.seconds * self.ranks.len() as f64);
+        let waited = self.run.memory_wait_s.filter(|_| self.is_whole)?;
+        let share = waited / (self.time * self.ranks.len() as f64);
         (share >= MEMORY).then(|| {
             format!(
                 "because tasks that could have begun waited for memory for {} of the time",
@@ -119,7 +129,7 @@ impl<'r> Facts<'r> {
         let by_loss = |a: &&(usize, Shares), b: &&(usize, Shares)| a.1.lost.total_cmp(&b.1.lost);
         let (rank, shares) = self.ranks.iter().max_by(by_loss)?;
         let share = shares.lost / shares.work.max(f64::MIN_POSITIVE);
-        if share < LOADED || shares.lost < LOADED * self.run.seconds {
+        if share < LOADED || shares.lost < LOADED * self.time {
             return None;
         }
         let others = self.mean.lost * self.ranks.len() as f64 - shares.lost;
@@ -139,7 +149,7 @@ impl<'r> Facts<'r> {
     fn short_calls(&self) -> Option<String> {
         let calls = self.run.calls()?;
         let message = self.run.message_s?;
-        let share = self.mean.other / self.run.seconds;
+        let share = self.mean.other / self.time;
         (calls < SHORT_CALL * message && share >= LOADED).then(|| {
             format!(
                 "because the pieces of work are too small: a call of user code takes {}, and a message {}",
@@ -155,16 +165,13 @@ impl<'r> Facts<'r> {
             return None;
         }
         let (rank, root) = self.ranks.first()?;
-        let share = (root.other + root.work) / self.run.seconds;
+        let share = (root.other + root.work) / self.time;
         let idle = self.ranks[1..].iter().map(|(_, s)| s.idle).sum::<f64>() / (self.ranks.len() - 1) as f64;
-        let is_it = *rank == 0
-            && root.other >= 0.5 * self.run.seconds
-            && share >= FULL
-            && idle >= MUCH * self.run.seconds;
+        let is_it = *rank == 0 && root.other >= 0.5 * self.time && share >= FULL && idle >= MUCH * self.time;
         is_it.then(|| {
             format!(
                 "because rank 0, which hands the work out, spent {} of its time on messages",
-                percent(root.other / self.run.seconds, 0)
+                percent(root.other / self.time, 0)
             )
         })
     }
@@ -172,7 +179,7 @@ impl<'r> Facts<'r> {
     /// The rank that everybody waits for is slower than the others.
     fn slow_rank(&self) -> Option<String> {
         let (rank, shares) = self.busiest;
-        if shares.work < FULL * self.run.seconds || self.ranks.len() < 2 {
+        if shares.work < FULL * self.time || self.ranks.len() < 2 {
             return None;
         }
         let speeds = self.run.relative_speeds()?;
@@ -200,6 +207,14 @@ impl<'r> Facts<'r> {
             let ranks = mapping.stages.iter().find(|(stage, _)| stage == name).map(|(_, ranks)| ranks);
             ranks.is_some_and(|ranks| !ranks.contains([',', '-']))
         };
+        if !self.is_whole {
+            let (rank, shares) = self.busiest;
+            let of_rank = |ranks: &str| ranks == rank.to_string();
+            let mut its = mapping.stages.iter().filter(|(_, ranks)| of_rank(ranks)).map(|(stage, _)| stage);
+            let (Some(stage), None) = (its.next(), its.next()) else { return None };
+            return (shares.work >= FULL * self.time)
+                .then(|| format!("mostly for rank {rank}, which alone runs stage {stage}"));
+        }
         let busy = |kind: &&crate::run::Kind| kind.by_rank.values().map(|(_, s)| *s).fold(0.0, f64::max);
         let stage = self
             .run
@@ -207,7 +222,7 @@ impl<'r> Facts<'r> {
             .iter()
             .filter(|kind| alone(&kind.name))
             .max_by(|a, b| busy(a).total_cmp(&busy(b)))?;
-        let share = busy(&stage) / self.run.seconds;
+        let share = busy(&stage) / self.time;
         (share >= FULL).then(|| {
             format!(
                 "mostly for stage {}, which one rank runs and which kept that busy for {} of the time",
@@ -218,6 +233,9 @@ impl<'r> Facts<'r> {
     }
 
     fn slow_link(&self) -> Option<String> {
+        if !self.is_whole {
+            return None;
+        }
         let mut bandwidths: Vec<f64> = self.run.links.values().map(|link| link.0).collect();
         bandwidths.extend(self.run.slowest_probed);
         bandwidths.sort_by(f64::total_cmp);
@@ -225,7 +243,7 @@ impl<'r> Facts<'r> {
         let ((from, to), (bandwidth, _)) = self.run.links.iter().min_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
         let bytes = self.run.ranks.get(*from).and_then(|rank| rank.sent.get(to)).map_or(0, |sent| sent.1);
         let busy = bytes as f64 / bandwidth;
-        (*bandwidth < SLOW_LINK * usual && (bytes == 0 || busy >= LOADED * self.run.seconds)).then(|| {
+        (*bandwidth < SLOW_LINK * usual && (bytes == 0 || busy >= LOADED * self.time)).then(|| {
             format!(
                 "mostly for the link from rank {from} to rank {to}, which carries {}B/s where others carry {}B/s",
                 short(*bandwidth),
@@ -236,7 +254,7 @@ impl<'r> Facts<'r> {
 
     fn uneven(&self) -> Option<String> {
         let (rank, shares) = self.busiest;
-        let is_it = shares.work >= UNEVEN * self.mean.work && shares.work >= 0.6 * self.run.seconds;
+        let is_it = shares.work >= UNEVEN * self.mean.work && shares.work >= 0.6 * self.time;
         is_it.then(|| {
             format!(
                 "because the work is not balanced: rank {rank} computed for {}, and the mean is {}",
@@ -248,8 +266,7 @@ impl<'r> Facts<'r> {
 
     /// Nobody is busy enough to be waited for.
     fn too_many(&self) -> Option<String> {
-        let needed =
-            (self.mean.useful() * self.ranks.len() as f64 / (FULL * self.run.seconds)).ceil().max(1.0);
+        let needed = (self.mean.useful() * self.ranks.len() as f64 / (FULL * self.time)).ceil().max(1.0);
         (needed <= 0.5 * self.ranks.len() as f64).then(|| {
             let ranks = if needed == 1.0 { "one rank".to_string() } else { format!("{needed} ranks") };
             format!("because there are more ranks than the work keeps busy: {ranks} could have done it, and there are {}", self.ranks.len())
@@ -258,132 +275,5 @@ impl<'r> Facts<'r> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mapping::Mapping;
-    use crate::run::Kind;
-    use crate::situation::Situation;
-
-    #[track_caller]
-    fn says(run: &Run, expected: &str) {
-        let said = diagnosis(run);
-        assert!(said.contains(expected), "expected `{expected}` in: {said}");
-    }
-
-    /// A kind by what each rank did of it: how many, and in how many seconds.
-    fn kind(name: &str, by_rank: &[(u64, f64)]) -> Kind {
-        let seconds = by_rank.iter().map(|(_, seconds)| seconds).sum();
-        let by_rank = by_rank.iter().copied().enumerate().filter(|(_, (_, s))| *s > 0.0);
-        Kind { name: name.into(), done: 100, seconds, by_rank: by_rank.collect(), ..Kind::default() }
-    }
-
-    #[test]
-    fn one_slow_rank() {
-        let run = Situation::new(10.0).rank(5.0, 0.0).rank(5.2, 0.0).rank(9.6, 0.0).rank(5.1, 0.0);
-        let run = run.with(|run| {
-            run.kinds = vec![kind("task", &[(100, 5.0), (104, 5.2), (96, 9.6), (102, 5.1)])];
-        });
-        says(&run.run(), "mostly for rank 2, which is 0.50 times as fast as the others");
-    }
-
-    #[test]
-    fn a_loaded_core() {
-        let run = Situation::new(10.0).rank(5.0, 0.1).rank(5.2, 0.0).rank(9.6, 4.6).rank(5.1, 0.0).run();
-        says(&run, "mostly for rank 2, which had 0.52 of a core");
-        let everywhere = Situation::new(10.0).rank(9.0, 4.5).rank(9.2, 4.6).run();
-        says(&everywhere, "each had 0.50 of a core");
-    }
-
-    #[test]
-    fn a_slow_link() {
-        let run = Situation::new(10.0).of(Skeleton::Pipeline).rank(4.0, 0.0).rank(4.0, 0.0).rank(4.0, 0.0);
-        let run = run.with(|run| {
-            run.links.insert((1, 2), (1e6, 1e-4));
-            run.slowest_probed = Some(1e8);
-            run.ranks[1].sent.insert(2, (100, 9_000_000));
-        });
-        says(&run.run(), "mostly for the link from rank 1 to rank 2, which carries 1000.0 kB/s");
-    }
-
-    #[test]
-    fn a_serial_stage() {
-        let run = Situation::new(10.0).of(Skeleton::Pipeline).rank(2.0, 0.0).rank(9.5, 0.0).rank(3.0, 0.0);
-        let run = run.with(|run| {
-            let mapping = Mapping::parse("read@0 | sort@1 | write@2");
-            run.arrangements.push((0.0, Arrangement::Mapping(mapping)));
-            run.kinds = vec![
-                kind("read", &[(100, 2.0)]),
-                kind("sort", &[(0, 0.0), (100, 9.5)]),
-                kind("write", &[(0, 0.0), (0, 0.0), (100, 3.0)]),
-            ];
-        });
-        says(
-            &run.run(),
-            "mostly for stage sort, which one rank runs and which kept that busy for 95 % of the time",
-        );
-    }
-
-    #[test]
-    fn too_small_chunks() {
-        let run = Situation::new(10.0).busy(2.0, 0.0, 2.0).busy(3.0, 0.0, 4.0).busy(3.0, 0.0, 4.0);
-        let run = run.with(|run| {
-            run.kinds = vec![kind("task", &[(1_000_000, 2.0), (1_500_000, 3.0), (1_500_000, 3.0)])];
-            run.kinds[0].done = 4_000_000;
-            run.message_s = Some(1e-6);
-        });
-        says(
-            &run.run(),
-            "the pieces of work are too small: a call of user code takes 2.000 us, and a message 1.000 us",
-        );
-    }
-
-    #[test]
-    fn a_master_that_is_the_bottleneck() {
-        let mut run = Situation::new(10.0).busy(0.5, 0.0, 0.5);
-        for _ in 0..7 {
-            run = run.rank(4.0, 0.0);
-        }
-        says(&run.run(), "because rank 0, which hands the work out, spent 90 % of its time on messages");
-    }
-
-    #[test]
-    fn a_workflow_that_is_short_of_memory() {
-        let run = Situation::new(10.0).of(Skeleton::Workflow).rank(5.0, 0.0).rank(5.0, 0.0);
-        let run = run.with(|run| run.memory_wait_s = Some(8.0)).run();
-        says(&run, "because tasks that could have begun waited for memory for 40 % of the time");
-    }
-
-    #[test]
-    fn work_that_is_not_balanced() {
-        let run = Situation::new(10.0).of(Skeleton::Loop).rank(9.5, 0.0).rank(4.0, 0.0).rank(4.5, 0.0);
-        let run = run.with(|run| run.kinds = vec![kind("unit", &[(190, 9.5), (80, 4.0), (90, 4.5)])]);
-        says(
-            &run.run(),
-            "because the work is not balanced: rank 0 computed for 9.500 s, and the mean is 6.000 s",
-        );
-    }
-
-    #[test]
-    fn too_many_ranks() {
-        let mut run = Situation::new(10.0);
-        for _ in 0..8 {
-            run = run.rank(2.0, 0.0);
-        }
-        says(&run.run(), "2 ranks could have done it, and there are 8");
-    }
-
-    #[test]
-    fn nothing_wrong() {
-        let run = Situation::new(10.0).rank(9.5, 0.1).rank(9.4, 0.0).rank(9.6, 0.2).run();
-        says(&run, "Nothing is wrong: the ranks computed for 94 % of the time");
-    }
-
-    #[test]
-    fn what_is_not_known_is_not_made_up() {
-        assert!(diagnosis(&Run::default()).contains("not known, because the log has no ranks"));
-        let quiet = Situation::new(10.0).rank(6.9, 0.0).rank(7.1, 0.0).run();
-        says(&quiet, "no single cause stands out");
-        let killed = Situation::new(10.0).rank(9.5, 0.0).with(|run| run.has_ended = false).run();
-        says(&killed, "The run did not end as it should");
-    }
-}
+#[path = "diagnosis_tests.rs"]
+mod tests;

@@ -4,6 +4,7 @@
 //! - [`page()`] is one HTML file that needs no network, whatever the number of events: what is shown is down-sampled, and what is left out is
 //!   said.
 //! - [`diagnosis()`] is one sentence on what the ranks waited for.
+//! - [`Live`] is the same while a run goes on, as a few lines of text.
 //! - [`figure()`] is one of the page's pictures as SVG, for papers.
 //!
 //! What comes from events is shown as text, whatever it contains.
@@ -25,6 +26,7 @@ mod diagnosis;
 mod durations;
 mod efficiency;
 mod figure;
+mod live;
 mod mapping;
 mod page;
 mod run;
@@ -37,7 +39,8 @@ mod trace;
 pub use diagnosis::diagnosis;
 pub use efficiency::{Efficiencies, csv, efficiencies, tree};
 pub use figure::{Figure, figure};
+pub use live::Live;
 pub use mapping::Mapping;
 pub use page::{Job, page};
-pub use run::{Arrangement, Decision, Kind, Line, Outcome, Part, Rank, Run, Skeleton};
+pub use run::{Arrangement, Decision, HeldAt, Kind, Line, Outcome, Part, Rank, Run, Skeleton, TaskRun};
 pub use trace::{chrome, perfetto};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 #[cfg(doc)]
 use armature::observe::activity::Work;
 use armature::observe::activity::{Activity, Longest};
+use armature::observe::{TaskWait, WaitedFor};
 
 use crate::mapping::Mapping;
 
@@ -71,6 +72,12 @@ pub struct Run {
     pub message_s: Option<f64>,
     /// For how long tasks that could have begun waited for memory, all ranks together, in seconds, where the log tells.
     pub memory_wait_s: Option<f64>,
+    /// Tries of a workflow's tasks, in the order in which they began.
+    pub tasks: Vec<TaskRun>,
+    /// Plans of a workflow: when they were made, and when the last task ends by them, in seconds since the run began.
+    pub plans: Vec<(f64, f64)>,
+    /// How many tasks a workflow or a farm has, where the log tells; those that were done before are not counted.
+    pub total: Option<u64>,
     /// Ranks that were lost.
     pub lost: Vec<usize>,
     /// All events but those on ranks' time, as they are told.
@@ -99,6 +106,46 @@ pub struct Outcome {
     pub predicted_s: f64,
     /// What was measured.
     pub after_s: f64,
+}
+
+/// A try of a workflow's task.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TaskRun {
+    /// The task.
+    pub task: String,
+    /// The rank that ran it.
+    pub rank: usize,
+    /// How often it had been tried before.
+    pub attempt: u32,
+    /// When it began.
+    pub begin: f64,
+    /// When it ended; `None` if the log does not tell.
+    pub end: Option<f64>,
+    /// What it had waited for before, one after the other.
+    pub waits: Vec<TaskWait>,
+    /// The tasks whose values it reads.
+    pub reads: Vec<String>,
+    /// Why it failed, if it did.
+    pub failure: Option<String>,
+}
+
+impl TaskRun {
+    /// For how long it has waited for this, in seconds.
+    pub fn waited(&self, what: WaitedFor) -> f64 {
+        let some = self.waits.iter().filter(|wait| wait.waited_for == what);
+        some.map(|wait| wait.seconds).filter(|seconds| seconds.is_finite()).sum()
+    }
+}
+
+/// What a rank held for a workflow's tasks at one time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HeldAt {
+    /// When.
+    pub at: f64,
+    /// How much, in bytes.
+    pub bytes: u64,
+    /// The most since the time before, in bytes.
+    pub most: u64,
 }
 
 /// A decision.
@@ -136,6 +183,12 @@ pub struct Rank {
     pub memory_peak: Option<u64>,
     /// What that may have.
     pub memory_limit: Option<u64>,
+    /// What it held for a workflow's tasks, by its own account.
+    pub held: Vec<HeldAt>,
+    /// What it may hold for them, in bytes.
+    pub budget: Option<u64>,
+    /// The tries that it is at, as places in [`Run::tasks`].
+    pub running: Vec<usize>,
     /// When it had done its part, if it says so.
     pub end: Option<f64>,
 }
@@ -186,6 +239,11 @@ impl Run {
             Skeleton::Loop => "units",
             Skeleton::Farm | Skeleton::Workflow | Skeleton::Unknown => "tasks",
         }
+    }
+
+    /// What [`done`](Run::done) counts.
+    pub fn done_things(&self) -> &'static str {
+        if self.skeleton == Skeleton::Loop { "passes" } else { self.things() }
     }
 
     /// What an item, task or unit takes in the mean, in seconds.

@@ -56,7 +56,7 @@ pub(crate) struct Chart {
 }
 
 /// The size of a chart, in its own units; the page scales it.
-const WIDTH: f64 = 900.0;
+pub(crate) const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 240.0;
 /// What is left for numbers and names.
 const LEFT: f64 = 62.0;
@@ -235,7 +235,7 @@ impl Strip {
     }
 }
 
-fn open(width: f64, height: f64, title: &str) -> String {
+pub(crate) fn open(width: f64, height: f64, title: &str) -> String {
     format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}"><title>{}</title>"#,
         escaped(title)
@@ -269,7 +269,7 @@ pub(crate) fn number(x: f64) -> String {
 }
 
 /// A name cut to fit.
-fn short_name(name: &str, most: usize) -> String {
+pub(crate) fn short_name(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
         return name.to_string();
     }

@@ -126,7 +126,7 @@ pub(crate) fn shown_of(count: usize, most: usize, what: &str) -> String {
 }
 
 /// `512 B`, `12.0 kB`.
-fn bytes_told(bytes: u64) -> String {
+pub(crate) fn bytes_told(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} B"),
         _ => format!("{}B", short(bytes as f64)),

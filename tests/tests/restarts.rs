@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use armature_launch::Mpi;
@@ -209,4 +210,37 @@ fn a_program_without_a_job_status_has_failed() {
     // It ends before its ranks begin.
     let outcome = job.arg("only one argument").run();
     ended_with(&outcome, 1, &["the job has left no job status"]);
+}
+
+/// `armature top` follows a job from its directory until that has ended, and says how.
+#[test]
+fn a_job_is_watched_to_its_end() {
+    for (is_killed, tasks, how) in
+        [(false, 300, "finished, exit code 0"), (true, 100_000, "failed, exit code ")]
+    {
+        let dir = tempfile::tempdir().expect("a directory");
+        let events = dir.path().join("events");
+        let status = dir.path().join("status");
+        let job = squares(dir.path(), &["--job-status", status.to_str().expect("a text")], tasks, "");
+        let running = job.env("ARMATURE_EVENTS", events.to_str().expect("a text")).start();
+        running.wait_for("kept 60\n");
+        let top = Command::new(ARMATURE)
+            .args(["top".as_ref(), events.as_os_str()])
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("armature top starts");
+        if is_killed {
+            std::thread::sleep(Duration::from_millis(1_500));
+            kill(&running, 0);
+        }
+        let outcome = running.wait();
+        let top = top.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&top.stdout);
+        // Launchers say differently that a rank was killed.
+        let code = outcome.status.code().expect("a code");
+        let end =
+            format!("The job has ended: {how}{}", if is_killed { code.to_string() } else { "\n".into() });
+        assert!(text.contains(" items done, ") && text.contains(&end), "{text}{outcome}");
+        assert!(top.status.code() == Some(code) && is_killed == (code != 0), "{text}{outcome}");
+    }
 }

@@ -18,6 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use crate::error::LaunchError;
 use crate::execute::{Call, TICK, code, send};
 use crate::say::say;
+pub(crate) use process_tree::is_alive;
 use restart_policy::{Ended, Next, RestartPolicy};
 use start_watch::StartWatch;
 
@@ -67,7 +68,9 @@ pub fn supervise(call: &mut Call<'_>, terms: &Terms<'_>) -> Result<u8, LaunchErr
     let (start, mut policy) = (Instant::now(), RestartPolicy::new(terms.restarts));
     loop {
         // A file from the start on: other machines remember for a while that there was none.
-        JobStatus::default().write(terms.job_status).map_err(LaunchError::JobStatus)?;
+        let mut status = JobStatus::default();
+        (status.restarts, status.starter) = (policy.restarts(), std::process::id());
+        status.write(terms.job_status).map_err(LaunchError::JobStatus)?;
         // A device takes it, and has nothing to say.
         JobStatus::read(terms.job_status).map_err(LaunchError::JobStatus)?;
         let limit = terms.limit.map(|limit| limit.saturating_sub(start.elapsed()));

@@ -76,7 +76,7 @@ fn rank_in(environment: &[u8], job_status: &Path, but: &[&str]) -> Option<usize>
 }
 
 /// Whether there is a living process of this number.
-pub(super) fn is_alive(id: u32) -> bool {
+pub(crate) fn is_alive(id: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat"));
     stat.is_ok_and(|stat| parse(&stat).is_none_or(|process| !process.dead))
 }

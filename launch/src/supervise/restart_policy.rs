@@ -53,6 +53,11 @@ impl RestartPolicy {
         RestartPolicy { allowed: restarts, restarts: 0, done: 0, fruitless: 0 }
     }
 
+    /// How often the job has been started again.
+    pub(super) fn restarts(&self) -> u32 {
+        self.restarts
+    }
+
     pub(super) fn decide(&mut self, ended: &Ended) -> Next {
         let failure = if ended.by_us { 1 } else { ended.code.max(1) };
         let job_status = ended.job_status.clone().unwrap_or_default();

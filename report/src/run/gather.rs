@@ -1,9 +1,9 @@
 //! Runs are put together from the events of all ranks.
 
 use armature::observe::activity::{Activity, RankStart, Traffic, Work};
-use armature::observe::{Event, Record, Subject};
+use armature::observe::{Event, Held, Record, Subject, TaskBegan, TaskEnded, WaitedFor};
 
-use super::{Arrangement, Decision, Kind, Line, Outcome, Part, Rank, Run, Skeleton};
+use super::{Arrangement, Decision, HeldAt, Kind, Line, Outcome, Part, Rank, Run, Skeleton, TaskRun};
 use crate::mapping::Mapping;
 
 /// Seconds from 1970 to 2000: no clock of a real run shows less, and no simulated one more.
@@ -22,13 +22,19 @@ impl Run {
         for record in records {
             run.take(record);
         }
-        let last_part = run.ranks.iter().filter_map(|rank| rank.parts.last()).map(|part| part.to);
-        let last = last_part.chain(run.lines.iter().map(|line| line.at)).fold(0.0, f64::max);
-        run.seconds = if run.has_ended && run.seconds > 0.0 { run.seconds } else { last };
+        run.settle();
         run
     }
 
-    fn take(&mut self, record: &Record) {
+    /// All has been taken that is known so far.
+    pub(crate) fn settle(&mut self) {
+        let last_part = self.ranks.iter().filter_map(|rank| rank.parts.last()).map(|part| part.to);
+        let last = last_part.chain(self.lines.iter().map(|line| line.at)).fold(0.0, f64::max);
+        self.seconds = if self.has_ended && self.seconds > 0.0 { self.seconds } else { last };
+    }
+
+    /// Takes an event of this run.
+    pub(crate) fn take(&mut self, record: &Record) {
         let Record { at, rank, event, .. } = record;
         let (at, rank) = (*at, *rank);
         match event {
@@ -40,6 +46,9 @@ impl Run {
                 self.rank(rank).end = Some(at);
                 return;
             }
+            Event::Held(held) => return self.rank_held(at, rank, held),
+            Event::TaskBegan(began) => self.task_began(at, rank, began),
+            Event::TaskEnded(ended) => self.task_ended(at, rank, ended),
             event => self.decided(at, event),
         }
         self.lines.push(Line { at, rank, text: event.to_string() });
@@ -103,6 +112,38 @@ impl Run {
         }
     }
 
+    fn rank_held(&mut self, at: f64, rank: usize, held: &Held) {
+        let Held { bytes, most, budget } = *held;
+        let its = self.rank(rank);
+        its.budget = budget;
+        its.held.push(HeldAt { at, bytes, most });
+    }
+
+    fn task_began(&mut self, at: f64, rank: usize, began: &TaskBegan) {
+        let TaskBegan { task, attempt, waits, reads } = began.clone();
+        let run = TaskRun { task, rank, attempt, begin: at, waits, reads, ..TaskRun::default() };
+        *self.memory_wait_s.get_or_insert(0.0) += run.waited(WaitedFor::Memory);
+        let number = self.tasks.len();
+        self.tasks.push(run);
+        self.rank(rank).running.push(number);
+    }
+
+    fn task_ended(&mut self, at: f64, rank: usize, ended: &TaskEnded) {
+        self.rank(rank);
+        let running = &mut self.ranks[rank].running;
+        let number = match running.iter().position(|&number| self.tasks[number].task == ended.task) {
+            Some(place) => running.remove(place),
+            // Its begin is not in the log.
+            None => {
+                let begin = at - if ended.seconds.is_finite() { ended.seconds } else { 0.0 };
+                self.tasks.push(TaskRun { task: ended.task.clone(), rank, begin, ..TaskRun::default() });
+                self.tasks.len() - 1
+            }
+        };
+        let run = &mut self.tasks[number];
+        (run.end, run.failure) = (Some(at), ended.failure.clone());
+    }
+
     /// There are at least this many ranks.
     fn see_ranks(&mut self, ranks: usize) {
         // A log that is damaged may speak of any number.
@@ -141,6 +182,16 @@ impl Run {
                 self.links.insert((*from, *to), (*bandwidth, *setup));
             }
             Event::Chunks { message_s, .. } => self.message_s = Some(*message_s),
+            Event::WorkflowStart(start) => {
+                self.skeleton = Skeleton::Workflow;
+                self.see_ranks(start.ranks);
+                self.name.clone_from(&start.name);
+                self.total = Some(start.tasks.saturating_sub(start.known));
+            }
+            Event::Planned(planned) => self.plans.extend(planned.ends_s.map(|ends| (at, at + ends))),
+            Event::WorkflowEnd(end) => {
+                (self.has_ended, self.seconds, self.done) = (true, end.seconds, Some(end.tasks));
+            }
             Event::Lost { rank, .. } => {
                 self.lost.push(*rank);
                 self.changes.push((at, format!("rank {rank} lost")));

@@ -4,6 +4,8 @@
 //! whatever has died, the other with 137 although the survivors have finished. A program that is started with
 //! `ARMATURE_JOB_STATUS=FILE` therefore writes into that file how it stands; `armature run` reads it.
 //!
+//! A job that logs its events says the same beside them, in `job-status.json`.
+//!
 //! The file holds one object of JSON and is replaced as a whole, so that a reader never finds half of it. A job that has
 //! left no job status, or one that says `running`, has not succeeded. Of a symbolic link, what it leads to is replaced; a device is
 //! written to as it is, and a FIFO is refused, since the job would have to wait for a reader.
@@ -46,7 +48,14 @@ pub struct JobStatus {
     /// Where that number means something: a machine since its last start, and a namespace of process numbers on it.
     /// Empty if that is not known.
     pub place: String,
+    /// How often the job has been started again.
+    pub restarts: u32,
+    /// The process number of who started the job and will say here how it ended, in the same place; 0 if there is nobody.
+    pub starter: u32,
 }
+
+/// The name of the file beside a log of events that says how its job stands.
+pub const BESIDE_EVENTS: &str = "job-status.json";
 
 /// Whether a job runs or has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::job_status::{JobStatus, State, place};
+use crate::job_status::{BESIDE_EVENTS, JobStatus, State, place};
 
 /// How often the number of tasks that are done is written, at most.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -14,25 +14,49 @@ const PERIOD: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct StatusWriter {
     path: Option<PathBuf>,
+    /// Where the same is to be found beside the events, by whoever looks at them.
+    beside_events: Option<PathBuf>,
     rank: usize,
     job_status: JobStatus,
     next: Duration,
 }
 
 impl StatusWriter {
-    /// Begins a session of `size` ranks on this `rank`.
+    /// Begins a session of `size` ranks on this `rank`, whose log of events is in the directory `events`.
     ///
     /// # Errors
-    /// When rank 0 cannot write the file.
-    pub(crate) fn start(path: Option<&Path>, rank: usize, size: usize) -> Result<Self> {
+    /// When rank 0 cannot write the file. That beside the events is no reason.
+    pub(crate) fn start(
+        path: Option<&Path>,
+        events: Option<&Path>,
+        rank: usize,
+        size: usize,
+    ) -> Result<Self> {
         let (process, place) = (std::process::id(), place());
-        let job_status = JobStatus { ranks: size, process, place, ..JobStatus::default() };
-        let writer =
-            StatusWriter { path: path.map(Path::to_path_buf), rank, job_status, next: Duration::ZERO };
+        // Who starts the job leaves there what only it knows.
+        let found = path.and_then(|path| JobStatus::read(path).ok().flatten()).unwrap_or_default();
+        let JobStatus { restarts, starter, .. } = found;
+        let job_status = JobStatus { ranks: size, process, place, restarts, starter, ..JobStatus::default() };
+        let mut writer = StatusWriter {
+            path: path.map(Path::to_path_buf),
+            beside_events: events.map(|events| events.join(BESIDE_EVENTS)),
+            rank,
+            job_status,
+            next: Duration::ZERO,
+        };
         if writer.rank == 0 {
+            if let Some(Err(error)) = events.map(std::fs::create_dir_all) {
+                log::warn!("the job status is not beside the events: {error}");
+                writer.beside_events = None;
+            }
             writer.write()?;
         }
         Ok(writer)
+    }
+
+    /// The file that counts: beside the events, if there is no other.
+    fn file(&self) -> Option<&Path> {
+        self.path.as_deref().or(self.beside_events.as_deref())
     }
 
     /// On rank 0: all ranks have started and found each other.
@@ -47,7 +71,7 @@ impl StatusWriter {
     /// `tasks` further tasks are done.
     #[inline]
     pub(crate) fn done(&mut self, tasks: u64, now: impl FnOnce() -> Duration) {
-        if self.path.is_some() && self.rank == 0 && tasks != self.job_status.done {
+        if self.file().is_some() && self.rank == 0 && tasks != self.job_status.done {
             self.job_status.done = tasks;
             let now = now();
             if now >= self.next {
@@ -70,7 +94,7 @@ impl StatusWriter {
     /// The job ends because of an error, on this rank or another.
     pub(crate) fn fail(&mut self, error: &Error, restart: bool) {
         // The file may hold what another rank has written meanwhile.
-        let found = self.path.as_deref().and_then(|path| JobStatus::read(path).ok().flatten());
+        let found = self.file().and_then(|path| JobStatus::read(path).ok().flatten());
         let ended = found.as_ref().is_some_and(|job_status| job_status.state.has_ended());
         // Other ranks make no file: where they find none, it is on another machine.
         if ended || (found.is_none() && self.rank != 0) {
@@ -94,20 +118,24 @@ impl StatusWriter {
         if self.rank == 0 { self.write() } else { Ok(()) }
     }
 
-    fn write(&self) -> Result<()> {
+    fn write(&mut self) -> Result<()> {
+        if let Some(Err(error)) = self.beside_events.as_deref().map(|path| self.job_status.write(path)) {
+            log::warn!("{error}");
+            self.beside_events = None;
+        }
         self.path.as_deref().map_or(Ok(()), |path| self.job_status.write(path))
     }
 
     /// Writes that the job goes on, unless another rank has written meanwhile that it has failed: rank 0 may hear of that
     /// later.
-    fn write_on(&self) {
-        let found = self.path.as_deref().and_then(|path| JobStatus::read(path).ok().flatten());
+    fn write_on(&mut self) {
+        let found = self.file().and_then(|path| JobStatus::read(path).ok().flatten());
         if found.is_none_or(|job_status| job_status.state != State::Failed) {
             self.write_or_warn();
         }
     }
 
-    fn write_or_warn(&self) {
+    fn write_or_warn(&mut self) {
         if let Err(error) = self.write() {
             log::warn!("{error}");
         }
@@ -135,7 +163,7 @@ mod tests {
     fn from_start_to_finish() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("v");
-        let mut writer = StatusWriter::start(Some(&path), 0, 3).unwrap();
+        let mut writer = StatusWriter::start(Some(&path), None, 0, 3).unwrap();
         assert_eq!((read(&path).state, read(&path).ranks), (State::Starting, 3));
         assert_eq!(read(&path).process, std::process::id());
         writer.started().unwrap();
@@ -151,7 +179,7 @@ mod tests {
         writer.finish().unwrap();
         assert_eq!((read(&path).state, read(&path).code), (State::Finished, 0));
         // A straggler cannot spoil it.
-        StatusWriter::start(Some(&path), 2, 3).unwrap().fail(&error(), true);
+        StatusWriter::start(Some(&path), None, 2, 3).unwrap().fail(&error(), true);
         assert_eq!(read(&path).state, State::Finished);
     }
 
@@ -159,10 +187,10 @@ mod tests {
     fn the_first_failure_counts_whichever_rank_it_is_of() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("v");
-        let mut other = StatusWriter::start(Some(&path), 2, 3).unwrap();
+        let mut other = StatusWriter::start(Some(&path), None, 2, 3).unwrap();
         other.fail(&error(), false);
         assert!(!path.exists(), "there is no rank 0 on this machine");
-        let mut root = StatusWriter::start(Some(&path), 0, 3).unwrap();
+        let mut root = StatusWriter::start(Some(&path), None, 0, 3).unwrap();
         root.done(4, || Duration::ZERO);
         other.fail(&error(), true);
         root.fail(&Error::new(ErrorKind::Peer, "rank 2 failed"), false);
@@ -179,11 +207,32 @@ mod tests {
 
     #[test]
     fn without_a_file_nothing_is_written_and_with_a_bad_one_nothing_starts() {
-        let mut writer = StatusWriter::start(None, 0, 1).unwrap();
+        let mut writer = StatusWriter::start(None, None, 0, 1).unwrap();
         writer.done(1, || panic!("no clock is read"));
         writer.fail(&error(), true);
         writer.finish().unwrap();
-        assert!(StatusWriter::start(Some(Path::new("/no/such/place")), 0, 1).is_err());
-        assert!(StatusWriter::start(Some(Path::new("/no/such/place")), 1, 2).is_ok());
+        assert!(StatusWriter::start(Some(Path::new("/no/such/place")), None, 0, 1).is_err());
+        assert!(StatusWriter::start(Some(Path::new("/no/such/place")), None, 1, 2).is_ok());
+    }
+
+    #[test]
+    fn the_same_is_beside_the_events_with_what_the_starter_knows() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, events) = (dir.path().join("v"), dir.path().join("deep/events"));
+        let known = JobStatus { restarts: 2, starter: 77, ..JobStatus::default() };
+        known.write(&path).unwrap();
+        let mut writer = StatusWriter::start(Some(&path), Some(&events), 0, 3).unwrap();
+        writer.started().unwrap();
+        let beside = read(&events.join(BESIDE_EVENTS));
+        assert_eq!((beside.state, beside.restarts, beside.starter), (State::Running, 2, 77));
+        assert_eq!(beside, read(&path));
+        // Without another file it is the one that counts; a place where nothing can be written does no harm.
+        let mut writer = StatusWriter::start(None, Some(&events), 0, 3).unwrap();
+        StatusWriter::start(None, Some(&events), 1, 3).unwrap().fail(&error(), false);
+        writer.lost(2);
+        let beside = read(&events.join(BESIDE_EVENTS));
+        assert_eq!((beside.state, beside.restarts), (State::Failed, 0));
+        writer.finish().unwrap();
+        StatusWriter::start(None, Some(Path::new("/proc/none")), 0, 1).unwrap().finish().unwrap();
     }
 }

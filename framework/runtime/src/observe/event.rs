@@ -7,7 +7,7 @@ use super::activity::{Activity, RankStart, Traffic, Work};
 use super::figure;
 use super::subject::{Input, Subject};
 use super::task_events::{
-    Planned, TaskBegan, TaskEnded, TaskHeld, ValueCame, ValueOnDisk, WorkflowEnd, WorkflowStart,
+    Held, Planned, TaskBegan, TaskEnded, TaskHeld, ValueCame, ValueOnDisk, WorkflowEnd, WorkflowStart,
 };
 use crate::balance::probe::Probed;
 
@@ -312,6 +312,8 @@ pub enum Event {
     ValueSpilled(ValueOnDisk),
     /// The rank that writes this has read it from there.
     ValueLoaded(ValueOnDisk),
+    /// What the rank that writes this holds for a workflow's tasks.
+    Held(Held),
     /// A run of a workflow ended.
     WorkflowEnd(WorkflowEnd),
     /// What came of a change, after it has been in force for a while.

@@ -148,8 +148,8 @@ fn of_a_workflow() -> Vec<Event> {
         }),
         Event::Planned(Planned { by: None, ends_s: None, seconds: 0.25, reason, kept: false }),
         Event::TaskHeld(TaskHeld { task: task(), limit: "db".to_string() }),
-        Event::TaskBegan(TaskBegan { task: task(), attempt: 1, waits }),
-        Event::TaskBegan(TaskBegan { task: task(), attempt: 0, waits: Vec::new() }),
+        Event::TaskBegan(TaskBegan { task: task(), attempt: 1, waits, reads: vec!["split".to_string()] }),
+        Event::TaskBegan(TaskBegan { task: task(), attempt: 0, waits: Vec::new(), reads: Vec::new() }),
         Event::TaskEnded(TaskEnded {
             task: task(),
             seconds: 2.0,
@@ -161,6 +161,7 @@ fn of_a_workflow() -> Vec<Event> {
         Event::ValueCame(ValueCame { task: task(), from: 1, bytes: 4096 }),
         Event::ValueSpilled(ValueOnDisk { task: task(), bytes: 4096 }),
         Event::ValueLoaded(ValueOnDisk { task: task(), bytes: 4096 }),
+        Event::Held(Held { bytes: 4096, most: 8192, budget: Some(1 << 20) }),
         Event::WorkflowEnd(WorkflowEnd { tasks: 10, failed: 1, seconds: 12.0 }),
     ]
 }
@@ -186,6 +187,7 @@ fn what_a_task_waited_for_is_told_in_words() {
         "{}",
         texts[9]
     );
+    assert_eq!(texts[11], "The rank holds 4 KiB for tasks, of 1 MiB that it may.");
 }
 
 /// A decision about a farm's workers.

@@ -1,19 +1,10 @@
 //! Reading events: the files of all ranks as one list.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use armature_files::regular;
-
-use super::event::Event;
-use super::log::Stem;
+use super::follow::{Follower, sort};
 use super::record::Record;
 use crate::error::{Error, ErrorKind, Result};
-
-/// No event is longer than this, in bytes: the longest name all ranks. A file that is damaged may have lines without end.
-const LONGEST: u64 = 16 << 20;
 
 /// The events of all ranks of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,97 +23,25 @@ pub struct Log {
 /// [`ErrorKind::Io`] when the directory or a file cannot be read or there is none, and with file and line when a line is
 /// not an event, or one of another rank.
 pub fn read(dir: &Path) -> Result<Log> {
-    let files = files(dir)?;
-    if files.is_empty() {
+    let mut follower = Follower::new(dir);
+    let mut records = follower.look()?.records;
+    if follower.is_empty() {
         let text = format!("there are no events in {}: expected files rank-0.jsonl, …", dir.display());
         return Err(Error::new(ErrorKind::Io, text));
     }
-    let mut log = Log::default();
-    let mut starts = BTreeMap::new();
-    for (stem, rank, path) in files {
-        let before = log.records.len();
-        read_file(rank, &path, &mut log)?;
-        if stem == Stem::Activity {
-            note_starts(&log.records[before..], &mut starts);
-        }
-    }
-    align(&mut log.records, &starts);
-    // Stable: what a rank wrote at the same time stays in order.
-    log.records.sort_by(|a, b| a.run.cmp(&b.run).then(a.at.total_cmp(&b.at)));
-    Ok(log)
-}
-
-/// When ranks began with a run, by a clock that they share.
-type Starts = BTreeMap<(u32, usize), f64>;
-
-fn note_starts(records: &[Record], starts: &mut Starts) {
-    for record in records {
-        if let Event::RankStart(start) = &record.event {
-            starts.insert((record.run, record.rank), start.clock_s);
-        }
-    }
-}
-
-/// What ranks tell of their time counts from when each of them began. Afterwards it counts from when rank 0 did.
-fn align(records: &mut [Record], starts: &Starts) {
-    for record in records {
-        let (Some(own), Some(first)) = (starts.get(&(record.run, record.rank)), starts.get(&(record.run, 0)))
-        else {
-            continue;
-        };
-        if record.event.is_of_activity() {
-            record.at += own - first;
-        }
-    }
-}
-
-/// The ranks' files, in order of the ranks.
-fn files(dir: &Path) -> Result<Vec<(Stem, usize, PathBuf)>> {
-    let wrong = |e: std::io::Error| Error::new(ErrorKind::Io, format!("cannot read {}: {e}", dir.display()));
-    let mut files = Vec::new();
-    for entry in fs::read_dir(dir).map_err(wrong)? {
-        let entry = entry.map_err(wrong)?;
-        if let Some((stem, rank)) = entry.file_name().to_str().and_then(Stem::of) {
-            files.push((stem, rank, entry.path()));
-        }
-    }
-    files.sort_unstable();
-    Ok(files)
-}
-
-fn read_file(rank: usize, path: &Path, log: &mut Log) -> Result<()> {
-    let wrong = |e| Error::new(ErrorKind::Io, format!("cannot read {}: {e}", path.display()));
-    let mut file = BufReader::new(regular::open(path).map_err(wrong)?);
-    let mut line = Vec::new();
-    for number in 1.. {
-        line.clear();
-        (&mut file).take(LONGEST + 1).read_until(b'\n', &mut line).map_err(wrong)?;
-        if line.is_empty() {
-            break;
-        }
-        let foreign = |why: String| {
-            let text = format!("{}, line {number}: expected an event of rank {rank}: {why}", path.display());
-            Err(Error::new(ErrorKind::Io, text))
-        };
-        if line.len() as u64 > LONGEST {
-            return foreign(format!("it has more than {LONGEST} bytes"));
-        }
-        match serde_json::from_slice::<Record>(&line) {
-            Ok(record) if record.rank == rank => log.records.push(record),
-            Ok(record) => return foreign(format!("this one is of rank {}", record.rank)),
-            // Only the last line can have no end.
-            Err(_) if !line.ends_with(b"\n") => {
-                log.notes.push(format!("{}: the last line is not complete and was left out", path.display()));
-            }
-            Err(error) => return foreign(error.to_string()),
-        }
-    }
-    Ok(())
+    let (mut last, notes) = follower.rest()?;
+    records.append(&mut last);
+    sort(&mut records);
+    Ok(Log { records, notes })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::super::activity::{Activity, RankStart, SCHEMA};
+    use super::super::event::Event;
+    use super::super::log::Stem;
     use super::*;
 
     fn file_name(rank: usize) -> String {

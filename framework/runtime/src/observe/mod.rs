@@ -9,12 +9,13 @@
 //!
 //! What each rank did with its time, sampled, is in `DIR/activity-<n>.jsonl`: see [`activity`].
 //!
-//! [`read`] merges the files of a directory; `armature explain DIR` says in plain words what was decided and why.
+//! [`read`] merges the files of a directory, and a [`Follower`] reads them while they grow; `armature explain DIR` says in plain words what was decided and why.
 //! Without a directory nothing is written, and no event is even made.
 
 pub mod activity;
 mod event;
 mod figure;
+mod follow;
 mod log;
 mod merge;
 mod progress;
@@ -28,13 +29,14 @@ mod task_events;
 pub mod words;
 
 pub use event::Event;
+pub use follow::{Follower, News};
 pub(crate) use log::{EventLog, Place};
 pub use merge::{Log, read};
 pub(crate) use progress::Display;
 pub use record::Record;
-pub(crate) use recorder::{Doing, Recorder, Tally};
+pub(crate) use recorder::{Doing, Recorder, Tally, shortest_part};
 pub use subject::{Input, Subject};
 pub use task_events::{
-    Planned, TaskBegan, TaskEnded, TaskHeld, TaskWait, ValueCame, ValueOnDisk, WaitedFor, WorkflowEnd,
+    Held, Planned, TaskBegan, TaskEnded, TaskHeld, TaskWait, ValueCame, ValueOnDisk, WaitedFor, WorkflowEnd,
     WorkflowStart,
 };

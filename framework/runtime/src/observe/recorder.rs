@@ -22,6 +22,11 @@ const PARTS: u32 = 500;
 /// Tallies are written once in this number of parts.
 const PARTS_PER_TALLY: u32 = 50;
 
+/// The shortest part of its time that a rank tells as one, when a run has lasted for so long.
+pub(crate) fn shortest_part(run_so_far: Duration) -> Duration {
+    SHORTEST.max(run_so_far / PARTS)
+}
+
 /// What the rank has done since the last look at the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
@@ -154,7 +159,7 @@ impl Recorder {
     pub(crate) fn mark(&mut self, now: Duration, doing: Doing, endpoint: &Endpoint, thread: Option<i32>) {
         if let Some(open) = &mut self.open {
             open.mark(now, doing);
-            let shortest = SHORTEST.max(now.saturating_sub(open.begin) / PARTS);
+            let shortest = shortest_part(now.saturating_sub(open.begin));
             if now.saturating_sub(open.part.since) >= shortest {
                 open.write_part(now, thread);
                 open.sent.clone_from_slice(endpoint.sent());

@@ -167,6 +167,7 @@ impl fmt::Display for Event {
             Event::ValueCame(event) => event.fmt(f),
             Event::ValueSpilled(event) => event.told(f, true),
             Event::ValueLoaded(event) => event.told(f, false),
+            Event::Held(event) => event.fmt(f),
             Event::WorkflowEnd(event) => event.fmt(f),
             Event::Finish { items, seconds: s } => {
                 write!(f, "The run ends after {} and {}.", count(*items, "item"), seconds(*s))

@@ -56,6 +56,22 @@ pub struct TaskBegan {
     pub attempt: u32,
     /// What it has waited for since the rank was told to run it, one after the other.
     pub waits: Vec<TaskWait>,
+    /// The tasks whose values it reads.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reads: Vec<String>,
+}
+
+/// What a rank holds for tasks, by its own account: values, room that is kept for some, and what running tasks may take. It is written
+/// when it has changed, and as rarely as what ranks tell of their time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// How much, in bytes.
+    pub bytes: u64,
+    /// The most since this was last written, in bytes.
+    pub most: u64,
+    /// What it may hold, in bytes, if that is limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<u64>,
 }
 
 /// A part of the time from the order to run a task to its beginning.
@@ -180,6 +196,14 @@ impl fmt::Display for TaskBegan {
         for (number, wait) in self.waits.iter().enumerate() {
             write!(f, "{} {wait}", if number == 0 { "; it has waited" } else { "," })?;
         }
+        f.write_str(".")
+    }
+}
+
+impl fmt::Display for Held {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "The rank holds {} for tasks", Size(self.bytes))?;
+        self.budget.map_or(Ok(()), |budget| write!(f, ", of {} that it may", Size(budget)))?;
         f.write_str(".")
     }
 }

@@ -150,7 +150,8 @@ impl Session {
         commands: Option<RankCommands>,
     ) -> Result<Self, (Box<Endpoint>, Error)> {
         let mut endpoint = Endpoint::new(transport, config.idle_sleep);
-        match StatusWriter::start(config.job_status.as_deref(), endpoint.rank(), endpoint.size()) {
+        let (file, events) = (config.job_status.as_deref(), config.events.as_deref());
+        match StatusWriter::start(file, events, endpoint.rank(), endpoint.size()) {
             Ok(writer) => endpoint.keep(writer),
             Err(error) => return Err((Box::new(endpoint), error)),
         }
@@ -279,7 +280,8 @@ fn run_mpi<R: Send>(config: &Config, body: &(impl Fn(&Session) -> Result<R, BoxE
     {
         // Whoever started the job can tell one that dies while MPI starts from a program that never comes to that. A file
         // that cannot be written is an error as soon as the others can be told.
-        let _ = StatusWriter::start(config.job_status.as_deref(), 0, launcher.size.unwrap_or(1));
+        let (file, events) = (config.job_status.as_deref(), config.events.as_deref());
+        let _ = StatusWriter::start(file, events, 0, launcher.size.unwrap_or(1));
     }
     // A process that is part of an MPI job is not to start others.
     let own = launched().and_then(|launcher| launcher.rank).unwrap_or(0);

@@ -62,7 +62,7 @@ fn nobody_waits_for_a_rank_that_is_lost() {
     let leave = |rank: usize| {
         let mut endpoint =
             Endpoint::new(Box::new(LocalTransport::open(world.clone(), rank)), Duration::from_millis(1));
-        endpoint.keep(StatusWriter::start(Some(&path), rank, 3).unwrap());
+        endpoint.keep(StatusWriter::start(Some(&path), None, rank, 3).unwrap());
         if rank == 0 {
             endpoint.lose(1, "it never was");
         }

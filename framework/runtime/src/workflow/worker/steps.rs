@@ -73,7 +73,7 @@ impl Worker {
         self.working += memory;
         self.totals.most_held = self.totals.most_held.max(self.held + self.working);
         self.running.insert(task, Running { attempt, memory });
-        self.trace.began(task, attempt, |task| graph.dag.name(task).to_string());
+        self.trace.began(task, attempt, graph.parents(task), |task| graph.dag.name(task).to_string());
         let inputs = graph.parents(task).filter_map(|parent| {
             self.values[parent].pins += 1;
             match &self.values[parent].place {

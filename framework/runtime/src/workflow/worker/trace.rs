@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::observe::{Event, TaskBegan, TaskWait, WaitedFor};
+use crate::observe::{Event, Held, TaskBegan, TaskWait, WaitedFor, shortest_part};
 
 /// When an order came to where it can begin.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,12 @@ pub(super) struct Trace {
     now: Option<Duration>,
     stations: HashMap<usize, Stations>,
     events: Vec<(Duration, Event)>,
+    /// When there was first something to be told.
+    begin: Option<Duration>,
+    /// What was last told of what the rank holds, and when.
+    told: Option<(Duration, u64)>,
+    /// The most that it has held since.
+    most: u64,
 }
 
 impl Trace {
@@ -36,6 +42,23 @@ impl Trace {
     pub(super) fn note(&mut self, event: impl FnOnce() -> Event) {
         if let Some(now) = self.now {
             self.events.push((now, event()));
+        }
+    }
+
+    /// The rank holds so many bytes, of `budget` that it may.
+    pub(super) fn holds(&mut self, bytes: u64, budget: u64) {
+        let Some(now) = self.now else { return };
+        self.most = self.most.max(bytes);
+        let begin = *self.begin.get_or_insert(now);
+        let shortest = shortest_part(now.saturating_sub(begin));
+        let is_news = self.told.is_none_or(|(last, told)| {
+            (self.most != told || bytes != told) && now.saturating_sub(last) >= shortest
+        });
+        if is_news {
+            self.told = Some((now, bytes));
+            let most = std::mem::take(&mut self.most);
+            let budget = (budget < u64::MAX).then_some(budget);
+            self.events.push((now, Event::Held(Held { bytes, most, budget })));
         }
     }
 
@@ -73,8 +96,14 @@ impl Trace {
         }
     }
 
-    /// The task begins; `name` tells tasks' names.
-    pub(super) fn began(&mut self, task: usize, attempt: u32, name: impl Fn(usize) -> String) {
+    /// The task begins, which reads what `parents` give; `name` tells tasks' names.
+    pub(super) fn began(
+        &mut self,
+        task: usize,
+        attempt: u32,
+        parents: impl Iterator<Item = usize>,
+        name: impl Fn(usize) -> String,
+    ) {
         let Some((now, stations)) = self.now.zip(self.stations.remove(&task)) else { return };
         let Stations { ordered, made: (made, last), gathered, short } = stations;
         let until = short.unwrap_or(now);
@@ -90,6 +119,29 @@ impl Trace {
             seconds: time.as_secs_f64(),
         };
         let waits = parts.into_iter().filter(|(_, _, time)| !time.is_zero()).map(wait).collect();
-        self.events.push((now, Event::TaskBegan(TaskBegan { task: name(task), attempt, waits })));
+        let reads = parents.map(&name).collect();
+        self.events.push((now, Event::TaskBegan(TaskBegan { task: name(task), attempt, waits, reads })));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_told_when_it_changes_and_not_too_often() {
+        let mut trace = Trace::default();
+        trace.holds(5, 10);
+        assert!(trace.take().is_empty(), "there is no log");
+        let mut told = Vec::new();
+        // At 0 s, then 1 ms apart: what comes and goes between two lines is their peak.
+        for (ms, bytes) in [(0, 0), (1, 7), (2, 3), (12, 3), (13, 3), (30, 3), (31, 9), (32, 3)] {
+            trace.set_time(Duration::from_millis(ms));
+            trace.holds(bytes, 10);
+            told.extend(trace.take());
+        }
+        let held = |bytes, most| Event::Held(Held { bytes, most, budget: Some(10) });
+        let at = Duration::from_millis;
+        assert_eq!(told, [(at(0), held(0, 0)), (at(12), held(3, 7)), (at(31), held(9, 9))]);
     }
 }

@@ -1,0 +1,324 @@
+//! Reading the files of all ranks, each line once, while they grow.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, ErrorKind as IoKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use armature_files::regular;
+
+use super::event::Event;
+use super::log::Stem;
+use super::record::Record;
+use crate::error::{Error, ErrorKind, Result};
+
+/// No event is longer than this, in bytes: the longest name all ranks. A file that is damaged may have lines without end.
+const LONGEST: u64 = 16 << 20;
+
+/// What is new in a log.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct News {
+    /// The job was started again, and has begun its log anew: what was read before is no part of it.
+    pub anew: bool,
+    /// Events that have not been read before, in the order of a [`Log`](super::Log).
+    pub records: Vec<Record>,
+}
+
+/// Follows the log of a job that goes on: each line is read once.
+///
+/// ```
+/// use armature::observe::Follower;
+///
+/// let dir = tempfile::tempdir()?;
+/// let mut follower = Follower::new(dir.path());
+/// assert!(follower.look()?.records.is_empty());
+/// let line = |epoch| format!("{{\"at\":1.5,\"rank\":0,\"run\":0,\"event\":{{\"kind\":\"ready\",\"epoch\":{epoch}}}}}\n");
+/// std::fs::write(dir.path().join("rank-0.jsonl"), line(1) + &line(2)[..20])?;
+/// assert_eq!(follower.look()?.records.len(), 1);
+/// std::fs::write(dir.path().join("rank-0.jsonl"), line(1) + &line(2))?;
+/// assert_eq!(follower.look()?.records.len(), 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Follower {
+    dir: PathBuf,
+    tails: BTreeMap<(Stem, usize), Tail>,
+    starts: Starts,
+    /// What ranks have told of their time before rank 0 has said when it began.
+    held: Vec<Record>,
+}
+
+/// One file, as far as it has been read.
+#[derive(Debug)]
+struct Tail {
+    path: PathBuf,
+    /// Bytes of whole lines, and how many lines these are.
+    read: u64,
+    lines: u64,
+    /// Its first line, by which it is known again: it holds the time at which the rank began.
+    mark: Vec<u8>,
+}
+
+/// When ranks began with a run, by a clock that they share.
+type Starts = BTreeMap<(u32, usize), f64>;
+
+impl Follower {
+    /// Follows the log in `dir`, which need not be there yet.
+    pub fn new(dir: &Path) -> Self {
+        Follower { dir: dir.into(), tails: BTreeMap::new(), starts: Starts::new(), held: Vec::new() }
+    }
+
+    /// Reads what ranks have written since the last look. A line that is being written is left for the next one.
+    ///
+    /// # Errors
+    /// As [`read`](super::read()), but a directory without events has nothing new.
+    pub fn look(&mut self) -> Result<News> {
+        let mut files = Vec::new();
+        for (stem, rank, path) in find(&self.dir)? {
+            let file = regular::open(&path).map_err(unreadable(&path))?;
+            files.push(((stem, rank), path, BufReader::new(file)));
+        }
+        let mut anew = files.len() < self.tails.len();
+        for (key, _, file) in &mut files {
+            if let Some(tail) = self.tails.get(key) {
+                anew |= !tail.goes_on(file).map_err(unreadable(&tail.path))?;
+            }
+        }
+        if anew {
+            *self = Follower::new(&self.dir);
+        }
+        // What could not be put on rank 0's clock at the last look waits no longer.
+        let mut records = std::mem::take(&mut self.held);
+        let late = records.len();
+        for (key, path, mut file) in files {
+            let tail = self.tails.entry(key).or_insert_with(|| Tail::new(path));
+            let before = records.len();
+            tail.take(key.1, &mut file, &mut records)?;
+            if key.0 == Stem::Activity {
+                note_starts(&records[before..], &mut self.starts);
+            }
+        }
+        self.align(&mut records);
+        let mut number = 0;
+        self.held = records
+            .extract_if(.., |record| {
+                number += 1;
+                number > late && record.event.is_of_activity() && !self.starts.contains_key(&(record.run, 0))
+            })
+            .collect();
+        sort(&mut records);
+        Ok(News { anew, records })
+    }
+
+    /// Whether there is a file.
+    pub(super) fn is_empty(&self) -> bool {
+        self.tails.is_empty()
+    }
+
+    /// What a look leaves for the next one, where there will be none: events, and words on what is missing.
+    pub(super) fn rest(&mut self) -> Result<(Vec<Record>, Vec<String>)> {
+        let (mut last, mut notes) = (std::mem::take(&mut self.held), Vec::new());
+        for (&(_, rank), tail) in &self.tails {
+            match tail.unfinished(rank)? {
+                Some(Ok(record)) => last.push(record),
+                Some(Err(note)) => notes.push(note),
+                None => {}
+            }
+        }
+        self.align(&mut last);
+        Ok((last, notes))
+    }
+
+    /// What ranks tell of their time counts from when each of them began. Afterwards it counts from when rank 0 did.
+    fn align(&self, records: &mut [Record]) {
+        for record in records {
+            let start = |rank| self.starts.get(&(record.run, rank));
+            let (Some(own), Some(first)) = (start(record.rank), start(0)) else { continue };
+            if record.event.is_of_activity() {
+                record.at += own - first;
+            }
+        }
+    }
+}
+
+fn note_starts(records: &[Record], starts: &mut Starts) {
+    for record in records {
+        if let Event::RankStart(start) = &record.event {
+            starts.insert((record.run, record.rank), start.clock_s);
+        }
+    }
+}
+
+/// Stable: what a rank wrote at the same time stays in order.
+pub(super) fn sort(records: &mut [Record]) {
+    records.sort_by(|a, b| a.run.cmp(&b.run).then(a.at.total_cmp(&b.at)));
+}
+
+/// The ranks' files, in order of the ranks.
+fn find(dir: &Path) -> Result<Vec<(Stem, usize, PathBuf)>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).map_err(unreadable(dir))? {
+        let entry = entry.map_err(unreadable(dir))?;
+        if let Some((stem, rank)) = entry.file_name().to_str().and_then(Stem::of) {
+            files.push((stem, rank, entry.path()));
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+fn unreadable(path: &Path) -> impl Fn(std::io::Error) -> Error {
+    move |e| Error::new(ErrorKind::Io, format!("cannot read {}: {e}", path.display()))
+}
+
+impl Tail {
+    fn new(path: PathBuf) -> Self {
+        Tail { path, read: 0, lines: 0, mark: Vec::new() }
+    }
+
+    /// Whether the file is the one that was read before, and has not become shorter.
+    fn goes_on(&self, file: &mut BufReader<fs::File>) -> std::io::Result<bool> {
+        let mut begin = vec![0; self.mark.len()];
+        match file.read_exact(&mut begin) {
+            Ok(()) => Ok(begin == self.mark && file.get_ref().metadata()?.len() >= self.read),
+            Err(e) if e.kind() == IoKind::UnexpectedEof => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// Reads the whole lines that are new.
+    fn take(&mut self, rank: usize, file: &mut BufReader<fs::File>, records: &mut Vec<Record>) -> Result<()> {
+        file.seek(SeekFrom::Start(self.read)).map_err(unreadable(&self.path))?;
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            file.take(LONGEST + 1).read_until(b'\n', &mut line).map_err(unreadable(&self.path))?;
+            if line.len() as u64 > LONGEST {
+                return Err(self.foreign(rank, format!("it has more than {LONGEST} bytes")));
+            }
+            if !line.ends_with(b"\n") {
+                return Ok(());
+            }
+            records.push(self.record(rank, &line)?);
+            if self.read == 0 {
+                self.mark.clone_from(&line);
+            }
+            self.read += line.len() as u64;
+            self.lines += 1;
+        }
+    }
+
+    /// The event that this line is.
+    fn record(&self, rank: usize, line: &[u8]) -> Result<Record> {
+        match serde_json::from_slice::<Record>(line) {
+            Ok(record) if record.rank == rank => Ok(record),
+            Ok(record) => Err(self.foreign(rank, format!("this one is of rank {}", record.rank))),
+            Err(error) => Err(self.foreign(rank, error.to_string())),
+        }
+    }
+
+    fn foreign(&self, rank: usize, why: String) -> Error {
+        let (path, line) = (self.path.display(), self.lines + 1);
+        Error::new(ErrorKind::Io, format!("{path}, line {line}: expected an event of rank {rank}: {why}"))
+    }
+
+    /// The last line, if it has no end: an event, or words on what is missing.
+    fn unfinished(&self, rank: usize) -> Result<Option<std::result::Result<Record, String>>> {
+        let wrong = unreadable(&self.path);
+        let mut file = BufReader::new(regular::open(&self.path).map_err(&wrong)?);
+        file.seek(SeekFrom::Start(self.read)).map_err(&wrong)?;
+        let mut line = Vec::new();
+        file.take(LONGEST).read_until(b'\n', &mut line).map_err(&wrong)?;
+        Ok(match serde_json::from_slice::<Record>(&line) {
+            _ if line.is_empty() => None,
+            Ok(record) if record.rank == rank => Some(Ok(record)),
+            Ok(record) => return Err(self.foreign(rank, format!("this one is of rank {}", record.rank))),
+            Err(_) => {
+                Some(Err(format!("{}: the last line is not complete and was left out", self.path.display())))
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::activity::{RankStart, SCHEMA};
+    use super::*;
+
+    fn file_name(rank: usize) -> String {
+        Stem::Decisions.file_name(rank)
+    }
+
+    fn line(at: f64, rank: usize, run: u32, epoch: u32) -> String {
+        serde_json::to_string(&Record { at, rank, run, event: Event::Ready { epoch } }).unwrap() + "\n"
+    }
+
+    #[test]
+    fn a_log_that_grows_is_read_once_and_in_whole_lines() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut follower = Follower::new(dir.path());
+        assert_eq!(follower.look().unwrap(), News::default());
+        let write = |rank: usize, text: &str| fs::write(dir.path().join(file_name(rank)), text).unwrap();
+        let whole: String = (1..=3).map(|n| line(f64::from(n), 0, 0, n)).collect();
+        let mut seen = Vec::new();
+        for cut in 0..=whole.len() {
+            write(0, &whole[..cut]);
+            let news = follower.look().unwrap();
+            assert!(!news.anew);
+            seen.extend(news.records.iter().map(|record| record.at));
+            assert_eq!(seen.len(), whole[..cut].matches('\n').count());
+        }
+        assert_eq!(seen, [1.0, 2.0, 3.0]);
+        write(1, &line(0.5, 1, 0, 9));
+        assert_eq!(follower.look().unwrap().records.len(), 1);
+        // A line that is not one is told with its number in the file.
+        write(0, &(whole + "x\n"));
+        let error = follower.look().unwrap_err().to_string();
+        assert!(error.contains("rank-0.jsonl, line 4: expected an event of rank 0"), "{error}");
+    }
+
+    #[test]
+    fn a_log_that_begins_anew_is_read_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |text: &str| fs::write(dir.path().join(file_name(0)), text).unwrap();
+        let first = line(1.0, 0, 0, 1) + &line(2.0, 0, 0, 2);
+        let mut follower = Follower::new(dir.path());
+        write(&first);
+        assert_eq!(follower.look().unwrap().records.len(), 2);
+        // Shorter; as long as before; longer; and gone.
+        let others = [line(1.5, 0, 0, 3), first.replace('1', "4"), first.repeat(3).replace('1', "5")];
+        for (other, lines) in others.iter().zip([1, 2, 6]) {
+            write(other);
+            let news = follower.look().unwrap();
+            assert!(news.anew && news.records.len() == lines, "{news:?}");
+            assert_eq!(follower.look().unwrap(), News::default());
+        }
+        fs::remove_file(dir.path().join(file_name(0))).unwrap();
+        assert_eq!(follower.look().unwrap(), News { anew: true, records: Vec::new() });
+    }
+
+    #[test]
+    fn times_wait_for_rank_0s_clock_until_the_next_look() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut follower = Follower::new(dir.path());
+        let mut write = |rank: usize, clock_s: f64| {
+            let start = RankStart {
+                schema: SCHEMA,
+                ranks: 3,
+                what: "the farm".into(),
+                host: "h".into(),
+                program: "p".into(),
+                clock_s,
+                kinds: Vec::new(),
+                memory_limit: None,
+            };
+            let record = Record { at: 0.0, rank, run: 0, event: Event::RankStart(start) };
+            let text = serde_json::to_string(&record).unwrap() + "\n";
+            fs::write(dir.path().join(Stem::Activity.file_name(rank)), text).unwrap();
+            follower.look().unwrap().records.iter().map(|record| (record.rank, record.at)).collect::<Vec<_>>()
+        };
+        assert_eq!(write(1, 100.5), []);
+        assert_eq!(write(0, 100.0), [(0, 0.0), (1, 0.5)]);
+        assert_eq!(write(2, 102.0), [(2, 2.0)]);
+    }
+}

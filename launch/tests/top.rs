@@ -1,0 +1,158 @@
+//! `armature top` on logs that were kept, and on one that grows.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn manifest() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn top(args: &[&str], dir: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_armature")).arg("top").args(args).arg(dir).output().unwrap()
+}
+
+/// What it prints of `dir`, in which that is called RUN.
+#[track_caller]
+fn once(dir: &Path) -> String {
+    let output = top(&["--once"], dir);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().replace(&dir.display().to_string(), "RUN")
+}
+
+/// The kept log of a simulated run, in files of its ranks.
+fn kept(name: &str) -> tempfile::TempDir {
+    let text =
+        fs::read_to_string(manifest().join("../tests/golden/events").join(format!("{name}.jsonl"))).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    for line in text.lines() {
+        let rank = serde_json::from_str::<serde_json::Value>(line).unwrap()["rank"].as_u64().unwrap();
+        append(&dir.path().join(format!("rank-{rank}.jsonl")), line);
+    }
+    dir
+}
+
+fn append(file: &Path, line: &str) {
+    use std::io::Write;
+    let mut file = fs::OpenOptions::new().append(true).create(true).open(file).unwrap();
+    writeln!(file, "{line}").unwrap();
+}
+
+/// ARMATURE_GOLDEN=write renews what is kept.
+#[track_caller]
+fn is_as_kept(name: &str, text: &str) {
+    let file: PathBuf = manifest().join("tests/golden").join(format!("top-{name}.txt"));
+    if std::env::var("ARMATURE_GOLDEN").is_ok_and(|how| how == "write") {
+        fs::write(&file, text).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap_or_default(), text, "{}", file.display());
+}
+
+#[test]
+fn pictures_of_kept_runs_are_as_they_were() {
+    for name in ["pipeline", "farm", "doall", "workflow"] {
+        is_as_kept(name, &once(kept(name).path()));
+    }
+}
+
+/// Two ranks of a farm for `parts` tenths of a second: one computes, the other waits for it and is silent from the fifth part on.
+fn farm(dir: &Path, parts: u32) {
+    for rank in 0..2 {
+        let file = dir.join(format!("activity-{rank}.jsonl"));
+        let tell = |at: f64, event: String| {
+            append(&file, &format!(r#"{{"at":{at:.1},"rank":{rank},"run":0,"event":{event}}}"#));
+        };
+        tell(
+            0.0,
+            format!(
+                r#"{{"kind":"rank_start","schema":1,"ranks":2,"what":"the farm","host":"h{rank}\u001b[2J","program":"demo","clock_s":1e9,"kinds":["task"]}}"#
+            ),
+        );
+        for n in 1..=if rank == 0 { parts } else { parts.min(5) } {
+            let work = if rank == 0 { 0.1 } else { 0.03 };
+            let idle = 0.1 - work;
+            tell(
+                0.1 * f64::from(n),
+                format!(
+                    r#"{{"kind":"activity","seconds":0.1,"work_s":{work},"idle_s":{idle},"done":[2],"longest":{{"of":0,"first":{n},"count":1,"seconds":0.05}}}}"#
+                ),
+            );
+        }
+    }
+}
+
+#[test]
+fn ranks_are_told_of_by_what_they_do() {
+    let dir = tempfile::tempdir().unwrap();
+    farm(dir.path(), 120);
+    let start = r#"{"at":0.0,"rank":0,"run":0,"event":{"kind":"farm_start","farm":"rows","ranks":2,"workers":2,"chunking":"auto","balance":"live"}}"#;
+    append(&dir.path().join("rank-0.jsonl"), start);
+    let status = r#"{"state":"running","ranks":2,"lost":[1],"restarts":2,"process":1,"place":"elsewhere"}"#;
+    fs::write(dir.path().join("job-status.json"), status).unwrap();
+    let text = once(dir.path());
+    is_as_kept("live", &text);
+    assert!(!text.contains('\u{1b}'), "a name moves the cursor: {text}");
+    assert!(text.contains("silent 12 s") && text.contains("20.00 a second"), "{text}");
+}
+
+#[test]
+fn a_run_is_followed_to_its_end_in_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    farm(dir.path(), 10);
+    let say = |status: &str| fs::write(dir.path().join("job-status.json"), status).unwrap();
+    say(r#"{"state":"running","ranks":2}"#);
+    let child = Command::new(env!("CARGO_BIN_EXE_armature"))
+        .arg("top")
+        .arg(dir.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    // A line that is being written, and then the rest of it.
+    let line = r#"{"at":2.0,"rank":0,"run":0,"event":{"kind":"finish","items":20,"seconds":2.0}}"#;
+    fs::write(dir.path().join("rank-0.jsonl"), &line[..40]).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    fs::write(dir.path().join("rank-0.jsonl"), format!("{line}\n")).unwrap();
+    say(r#"{"state":"failed","code":7,"message":"no fuel on rank 1","ranks":2}"#);
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(7), "{text}");
+    assert!(text.contains("30 tasks done, "), "{text}");
+    assert!(text.contains("the run has ended"), "{text}");
+    assert!(text.ends_with("The job has ended: failed, exit code 7: no fuel on rank 1\n"), "{text}");
+}
+
+#[test]
+fn a_job_whose_rank_0_is_gone_was_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    farm(dir.path(), 3);
+    // A process that was here and is no more.
+    let mut gone = Command::new("true").spawn().unwrap();
+    let process = gone.id();
+    gone.wait().unwrap();
+    let status =
+        serde_json::json!({"state": "running", "process": process, "place": armature::job_status::place()});
+    fs::write(dir.path().join("job-status.json"), status.to_string()).unwrap();
+    let output = top(&[], dir.path());
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.ends_with("The job has ended: killed: rank 0 is gone and has left no word\n"), "{text}");
+}
+
+#[test]
+fn what_is_no_run_is_an_error() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("notes.txt"), "mine").unwrap();
+    for args in [&["--once"][..], &[]] {
+        for place in [dir.path().to_path_buf(), dir.path().join("none"), dir.path().join("notes.txt")] {
+            let output = top(args, &place);
+            assert_eq!(output.status.code(), Some(2));
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(said.contains("there is no run in ") && said.contains("rank-0.jsonl"), "{said}");
+        }
+    }
+    fs::write(dir.path().join("rank-0.jsonl"), "nonsense\n").unwrap();
+    let output = top(&["--once"], dir.path());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("rank-0.jsonl, line 1: expected an event"));
+}

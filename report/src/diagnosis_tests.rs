@@ -1,0 +1,129 @@
+//! Ten situations, and what is said of them.
+
+use super::*;
+use crate::mapping::Mapping;
+use crate::run::Kind;
+use crate::situation::Situation;
+
+#[track_caller]
+fn says(run: &Run, expected: &str) {
+    let said = diagnosis(run);
+    assert!(said.contains(expected), "expected `{expected}` in: {said}");
+}
+
+/// A kind by what each rank did of it: how many, and in how many seconds.
+fn kind(name: &str, by_rank: &[(u64, f64)]) -> Kind {
+    let seconds = by_rank.iter().map(|(_, seconds)| seconds).sum();
+    let by_rank = by_rank.iter().copied().enumerate().filter(|(_, (_, s))| *s > 0.0);
+    Kind { name: name.into(), done: 100, seconds, by_rank: by_rank.collect(), ..Kind::default() }
+}
+
+#[test]
+fn one_slow_rank() {
+    let run = Situation::new(10.0).rank(5.0, 0.0).rank(5.2, 0.0).rank(9.6, 0.0).rank(5.1, 0.0);
+    let run = run.with(|run| {
+        run.kinds = vec![kind("task", &[(100, 5.0), (104, 5.2), (96, 9.6), (102, 5.1)])];
+    });
+    says(&run.run(), "mostly for rank 2, which is 0.50 times as fast as the others");
+}
+
+#[test]
+fn a_loaded_core() {
+    let run = Situation::new(10.0).rank(5.0, 0.1).rank(5.2, 0.0).rank(9.6, 4.6).rank(5.1, 0.0).run();
+    says(&run, "mostly for rank 2, which had 0.52 of a core");
+    let everywhere = Situation::new(10.0).rank(9.0, 4.5).rank(9.2, 4.6).run();
+    says(&everywhere, "each had 0.50 of a core");
+}
+
+#[test]
+fn a_slow_link() {
+    let run = Situation::new(10.0).of(Skeleton::Pipeline).rank(4.0, 0.0).rank(4.0, 0.0).rank(4.0, 0.0);
+    let run = run.with(|run| {
+        run.links.insert((1, 2), (1e6, 1e-4));
+        run.slowest_probed = Some(1e8);
+        run.ranks[1].sent.insert(2, (100, 9_000_000));
+    });
+    says(&run.run(), "mostly for the link from rank 1 to rank 2, which carries 1000.0 kB/s");
+}
+
+#[test]
+fn a_serial_stage() {
+    let run = Situation::new(10.0).of(Skeleton::Pipeline).rank(2.0, 0.0).rank(9.5, 0.0).rank(3.0, 0.0);
+    let run = run.with(|run| {
+        let mapping = Mapping::parse("read@0 | sort@1 | write@2");
+        run.arrangements.push((0.0, Arrangement::Mapping(mapping)));
+        run.kinds = vec![
+            kind("read", &[(100, 2.0)]),
+            kind("sort", &[(0, 0.0), (100, 9.5)]),
+            kind("write", &[(0, 0.0), (0, 0.0), (100, 3.0)]),
+        ];
+    });
+    says(
+        &run.run(),
+        "mostly for stage sort, which one rank runs and which kept that busy for 95 % of the time",
+    );
+}
+
+#[test]
+fn too_small_chunks() {
+    let run = Situation::new(10.0).busy(2.0, 0.0, 2.0).busy(3.0, 0.0, 4.0).busy(3.0, 0.0, 4.0);
+    let run = run.with(|run| {
+        run.kinds = vec![kind("task", &[(1_000_000, 2.0), (1_500_000, 3.0), (1_500_000, 3.0)])];
+        run.kinds[0].done = 4_000_000;
+        run.message_s = Some(1e-6);
+    });
+    says(
+        &run.run(),
+        "the pieces of work are too small: a call of user code takes 2.000 us, and a message 1.000 us",
+    );
+}
+
+#[test]
+fn a_master_that_is_the_bottleneck() {
+    let mut run = Situation::new(10.0).busy(0.5, 0.0, 0.5);
+    for _ in 0..7 {
+        run = run.rank(4.0, 0.0);
+    }
+    says(&run.run(), "because rank 0, which hands the work out, spent 90 % of its time on messages");
+}
+
+#[test]
+fn a_workflow_that_is_short_of_memory() {
+    let run = Situation::new(10.0).of(Skeleton::Workflow).rank(5.0, 0.0).rank(5.0, 0.0);
+    let run = run.with(|run| run.memory_wait_s = Some(8.0)).run();
+    says(&run, "because tasks that could have begun waited for memory for 40 % of the time");
+}
+
+#[test]
+fn work_that_is_not_balanced() {
+    let run = Situation::new(10.0).of(Skeleton::Loop).rank(9.5, 0.0).rank(4.0, 0.0).rank(4.5, 0.0);
+    let run = run.with(|run| run.kinds = vec![kind("unit", &[(190, 9.5), (80, 4.0), (90, 4.5)])]);
+    says(
+        &run.run(),
+        "because the work is not balanced: rank 0 computed for 9.500 s, and the mean is 6.000 s",
+    );
+}
+
+#[test]
+fn too_many_ranks() {
+    let mut run = Situation::new(10.0);
+    for _ in 0..8 {
+        run = run.rank(2.0, 0.0);
+    }
+    says(&run.run(), "2 ranks could have done it, and there are 8");
+}
+
+#[test]
+fn nothing_wrong() {
+    let run = Situation::new(10.0).rank(9.5, 0.1).rank(9.4, 0.0).rank(9.6, 0.2).run();
+    says(&run, "Nothing is wrong: the ranks computed for 94 % of the time");
+}
+
+#[test]
+fn what_is_not_known_is_not_made_up() {
+    assert!(diagnosis(&Run::default()).contains("not known, because the log has no ranks"));
+    let quiet = Situation::new(10.0).rank(6.9, 0.0).rank(7.1, 0.0).run();
+    says(&quiet, "no single cause stands out");
+    let killed = Situation::new(10.0).rank(9.5, 0.0).with(|run| run.has_ended = false).run();
+    says(&killed, "The run did not end as it should");
+}

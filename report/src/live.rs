@@ -1,0 +1,348 @@
+//! A run that goes on, as a picture in text: from the same events as the page, taken as they come.
+
+use std::collections::VecDeque;
+
+use armature::observe::words::{count, percent, seconds, short};
+use armature::observe::{Event, Record};
+
+use crate::diagnosis::diagnosis_of_part;
+use crate::efficiency::{Shares, shares};
+use crate::run::{Arrangement, Rank, Run, Skeleton, told};
+use crate::tables::{bytes_told, short_count};
+
+/// What ranks do is told of the last seconds. Over fewer, figures jump; over more, they say what was.
+const WINDOW: f64 = 10.0;
+/// Nor of less than one in this number of the run, as the parts of time that ranks tell of become longer with it.
+const WINDOWS: f64 = 100.0;
+/// Events that are shown.
+const TOLD: usize = 6;
+/// Columns of a name.
+const NAME: usize = 24;
+/// A rank has nothing to say for so many seconds before that is told.
+const SILENT: f64 = 5.0;
+
+/// A job that goes on.
+///
+/// ```
+/// use armature::observe::{Event, Record};
+/// use armature_report::Live;
+///
+/// let mut live = Live::default();
+/// let start = Event::FarmStart { farm: "rows".into(), ranks: 2, workers: 2, chunking: "auto".into(), balance: "live".into() };
+/// live.take(&[Record { at: 0.0, rank: 0, run: 0, event: start }]);
+/// assert!(live.picture(10).starts_with("Farm rows: 2 ranks"));
+/// ```
+#[derive(Debug, Default)]
+pub struct Live {
+    run: Option<Run>,
+    /// What each rank has done in the run, of the last kind and of all kinds.
+    done: Vec<(u64, u64)>,
+    /// What there is to do, if that is known.
+    total: Option<u64>,
+    /// What happened last.
+    told: VecDeque<(f64, String, bool)>,
+}
+
+impl Live {
+    /// Takes events in the order in which [`Follower`](armature::observe::Follower) gives them.
+    pub fn take(&mut self, records: &[Record]) {
+        for record in records {
+            if self.run.as_ref().is_none_or(|run| run.number < record.run) {
+                *self = Live { run: Some(Run { number: record.run, ..Run::default() }), ..Live::default() };
+            }
+            // What comes late of an earlier run is no news.
+            if let Some(run) = self.run.as_mut().filter(|run| run.number == record.run) {
+                run.take(record);
+                self.note(record);
+            }
+        }
+        if let Some(run) = &mut self.run {
+            run.settle();
+            self.total = run.total.or(self.total);
+            let from = run.seconds - 2.0 * window(run);
+            for rank in &mut run.ranks {
+                let old = rank.parts.partition_point(|part| part.to < from);
+                rank.parts.drain(..old);
+                rank.held.drain(..rank.held.len().saturating_sub(1));
+            }
+            run.lines.drain(..run.lines.len().saturating_sub(1));
+        }
+    }
+
+    /// Seconds of the run that is going on, or was last, as far as ranks have told.
+    pub fn seconds(&self) -> f64 {
+        self.run.as_ref().map_or(0.0, |run| run.seconds)
+    }
+
+    /// Whether no run goes on: the program does something else, or has come to its end.
+    pub fn is_between_runs(&self) -> bool {
+        self.run.as_ref().is_none_or(|run| run.has_ended)
+    }
+
+    fn note(&mut self, record: &Record) {
+        let Some(run) = &self.run else { return };
+        match &record.event {
+            Event::Activity(activity) => {
+                if record.rank >= self.done.len() {
+                    self.done.resize(record.rank + 1, (0, 0));
+                }
+                let last = run.kinds.len().saturating_sub(1);
+                let done = &mut self.done[record.rank];
+                done.0 += activity.done.get(last).copied().unwrap_or(0);
+                done.1 += activity.done.iter().sum::<u64>();
+            }
+            Event::Chunks { left, .. } => self.total = Some(self.done() + left),
+            _ => {}
+        }
+        let acted = match &record.event {
+            Event::Decision { acted, .. } => *acted,
+            Event::Planned(planned) => !planned.kept,
+            Event::Chunks { .. } | Event::Lost { .. } | Event::Heard { .. } | Event::Switch { .. } => true,
+            Event::Moved { .. } | Event::Parked { .. } | Event::Woken { .. } | Event::Split { .. } => true,
+            Event::Outcome { .. } | Event::Grain { .. } | Event::TaskHeld(_) => true,
+            Event::TaskEnded(ended) => match ended.failure {
+                Some(_) => true,
+                None => return,
+            },
+            _ => return,
+        };
+        // Of decisions to leave everything as it is, the last one in a row.
+        if !acted && self.told.back().is_some_and(|last| !last.2) {
+            self.told.pop_back();
+        }
+        self.told.push_back((record.at, record.event.to_string(), acted));
+        if self.told.len() > TOLD {
+            self.told.pop_front();
+        }
+    }
+
+    fn done(&self) -> u64 {
+        self.done.iter().map(|done| done.0).sum()
+    }
+
+    /// The picture, with so many ranks at most.
+    pub fn picture(&self, ranks: usize) -> String {
+        let Some(run) = &self.run else { return "No run has begun yet.\n".to_string() };
+        let mut lines = vec![heading(run), self.progress(run)];
+        let span = span(run);
+        lines.extend(waited_for(run, span));
+        lines.extend(run.arrangements.last().map(|(_, arrangement)| arranged(arrangement)));
+        lines.push(String::new());
+        lines.extend(self.table(run, span, ranks));
+        if !self.told.is_empty() {
+            lines.push(String::new());
+            lines.extend(self.told.iter().map(|(at, text, _)| format!("{at:>9.3} s  {text}")));
+        }
+        lines.iter().map(|line| format!("{}\n", printable(line.trim_end()))).collect()
+    }
+
+    /// How the run stands, in a line.
+    pub fn line(&self) -> String {
+        let Some(run) = &self.run else { return "No run has begun yet.".to_string() };
+        let why = waited_for(run, span(run)).unwrap_or_default();
+        printable(format!("{:>9.3} s  {}. {why}", run.seconds, self.progress(run)).trim_end())
+    }
+
+    /// What is done, how fast that goes, and when it will end.
+    fn progress(&self, run: &Run) -> String {
+        let things = run.things();
+        if !run.has_activity() {
+            let ends = if run.has_ended { "; the run has ended" } else { "" };
+            let done = run.done.map_or("what is done is not told".to_string(), |done| {
+                format!("{} {} done", short_count(done), run.done_things())
+            });
+            return done + ends;
+        }
+        let done = self.done();
+        let of = self.total.map_or(String::new(), |total| format!(" of {}", short_count(total.max(done))));
+        let mut text = format!("{}{of} {things} done", short_count(done));
+        let span = span(run);
+        let last = run.kinds.len().saturating_sub(1);
+        let recent =
+            run.ranks.iter().map(|rank| done_in(rank, span, Some(last))).fold(0.0, |sum, done| sum + done);
+        let rate = if span.1 > span.0 { recent / (span.1 - span.0) } else { 0.0 };
+        text += &format!(", {} a second in the last {}", short(rate), seconds(span.1 - span.0));
+        if run.has_ended {
+            return text + "; the run has ended";
+        }
+        if let Some((_, ends)) = run.plans.last() {
+            let left = ends - run.seconds;
+            let when =
+                if left > 0.0 { format!("in {}", seconds(left)) } else { format!("{} ago", seconds(-left)) };
+            return text + &format!("; by the plan it ends {when}");
+        }
+        match self.total {
+            Some(total) if rate > 0.0 => {
+                let left = total.saturating_sub(done) as f64 / rate;
+                text + &format!("; at this rate it ends in {}", seconds(left))
+            }
+            _ => text + "; when it ends is not known",
+        }
+    }
+
+    fn table(&self, run: &Run, span: (f64, f64), most: usize) -> Vec<String> {
+        let row = |cells: &[String; 9]| {
+            let [rank, host, does, rest @ ..] = cells;
+            let [computes, lost, waits, done, rate, now] = rest;
+            format!(
+                "{rank:>5} {host:<12} {does:<10} {computes:>8} {lost:>8} {waits:>8} {done:>8} {rate:>8}  {now}"
+            )
+        };
+        let heads = ["rank", "host", "does", "computes", "no core", "waits", "done", "a second", "with"];
+        let mut lines = vec![row(&heads.map(String::from))];
+        for (rank, its) in run.ranks.iter().enumerate().take(most) {
+            let shares = shares(run, rank, span);
+            let all = shares.total();
+            let part = |part: f64| if all > 0.0 { percent(part / all, 0) } else { "–".to_string() };
+            let rate = if span.1 > span.0 { done_in(its, span, None) / (span.1 - span.0) } else { 0.0 };
+            lines.push(row(&[
+                rank.to_string(),
+                its.host.chars().take(12).collect(),
+                does(run, its, &shares),
+                part(shares.useful()),
+                part(shares.lost),
+                part(shares.idle + shares.parked),
+                self.done.get(rank).map_or("–".to_string(), |done| short_count(done.1)),
+                if its.parts.is_empty() { "–".to_string() } else { short(rate) },
+                with(run, its),
+            ]));
+        }
+        if run.ranks.len() > most {
+            lines.push(format!("Showing {most} of {} ranks.", run.ranks.len()));
+        }
+        lines
+    }
+}
+
+/// Names from events do nothing to a terminal.
+fn printable(line: &str) -> String {
+    line.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// How long the part of the run is of which is told.
+fn window(run: &Run) -> f64 {
+    WINDOW.max(run.seconds / WINDOWS).min(run.seconds)
+}
+
+/// When that begins and ends.
+fn span(run: &Run) -> (f64, f64) {
+    ((run.seconds - window(run)).max(0.0), run.seconds)
+}
+
+/// For how long nothing has been heard of a rank, if that is longer than usual.
+fn silence(run: &Run, rank: &Rank) -> Option<f64> {
+    let last = rank.parts.last().filter(|_| rank.end.is_none())?;
+    let silence = run.seconds - last.to;
+    (silence > SILENT.max(3.0 * last.activity.seconds)).then_some(silence)
+}
+
+/// Who is waited for, in a sentence.
+fn waited_for(run: &Run, span: (f64, f64)) -> Option<String> {
+    if run.has_ended {
+        return None;
+    }
+    let silent = run.ranks.iter().enumerate().filter_map(|(rank, its)| Some((rank, silence(run, its)?)));
+    match silent.max_by(|a, b| a.1.total_cmp(&b.1)) {
+        Some((rank, silence)) => {
+            Some(format!("Rank {rank} is waited for: nothing has come from it for {silence:.0} s."))
+        }
+        None => diagnosis_of_part(run, span),
+    }
+}
+
+fn heading(run: &Run) -> String {
+    let what = match run.skeleton {
+        Skeleton::Pipeline => "Pipeline",
+        Skeleton::Farm => "Farm",
+        Skeleton::Loop => "Loop",
+        Skeleton::Workflow => "Workflow",
+        Skeleton::Unknown => "Run",
+    };
+    let mut text = what.to_string();
+    if !run.name.is_empty() {
+        text += &format!(" {}", run.name);
+    }
+    if !run.program.is_empty() {
+        text += &format!(" of {}", run.program);
+    }
+    text += &format!(": {}", count(run.ranks.len() as u64, "rank"));
+    if run.number > 0 {
+        text += &format!(", run {}", run.number + 1);
+    }
+    if !run.balance.is_empty() {
+        text += &format!(", balance {}", run.balance);
+    }
+    text + &format!(", after {}", seconds(run.seconds))
+}
+
+fn arranged(arrangement: &Arrangement) -> String {
+    match arrangement {
+        Arrangement::Mapping(mapping) => {
+            let stages: Vec<String> =
+                mapping.stages.iter().map(|(name, ranks)| format!("{name}@{ranks}")).collect();
+            format!("Stages: {}", stages.join(" | "))
+        }
+        Arrangement::Units(held) => {
+            let some: Vec<String> = held.iter().take(32).map(u64::to_string).collect();
+            let rest = if held.len() > 32 { " …" } else { "" };
+            format!("Units of the ranks: {}{rest}", some.join(" "))
+        }
+        Arrangement::Workers(workers) => format!("Workers: {workers}"),
+    }
+}
+
+/// What was done in a part of the time, of a kind or of all.
+fn done_in(rank: &Rank, (from, to): (f64, f64), kind: Option<usize>) -> f64 {
+    let first = rank.parts.partition_point(|part| part.to <= from);
+    let parts = rank.parts[first..].iter().filter(|part| part.activity.seconds > 0.0);
+    parts
+        .map(|part| {
+            let inside = (part.to.min(to) - part.from().max(from)).max(0.0) / part.activity.seconds;
+            let done = match kind {
+                Some(kind) => part.activity.done.get(kind).copied().unwrap_or(0),
+                None => part.activity.done.iter().sum(),
+            };
+            inside.min(1.0) * done as f64
+        })
+        // A sum of nothing is negative zero otherwise.
+        .fold(0.0, |sum, done| sum + done)
+}
+
+/// In a word, what a rank does for most of the time.
+fn does(run: &Run, rank: &Rank, shares: &Shares) -> String {
+    if rank.end.is_some() {
+        return "has ended".to_string();
+    }
+    if let Some(silence) = silence(run, rank) {
+        return format!("silent {silence:.0} s");
+    }
+    let all = [
+        ("computes", shares.useful()),
+        ("no core", shares.lost),
+        ("messages", shares.other),
+        ("waits", shares.idle),
+        ("parked", shares.parked),
+    ];
+    let most = all.iter().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|most| most.1 > 0.0);
+    most.map_or("–", |most| most.0).to_string()
+}
+
+/// The task that it runs and what it holds, or the longest call of late.
+fn with(run: &Run, rank: &Rank) -> String {
+    let mut text = String::new();
+    for &number in &rank.running {
+        let task = &run.tasks[number];
+        let name: String = task.task.chars().take(NAME).collect();
+        text += &format!("{name} for {}, ", seconds((run.seconds - task.begin).max(0.0)));
+    }
+    if let Some(held) = rank.held.last() {
+        text += &format!("holds {}", bytes_told(held.bytes));
+        text += &rank.budget.map_or(String::new(), |budget| format!(" of {}", bytes_told(budget)));
+    } else if rank.end.is_none() && rank.running.is_empty() {
+        let longest = rank.parts.iter().rev().find_map(|part| part.activity.longest.as_ref());
+        text += &longest.map_or(String::new(), |longest| {
+            format!("{}: {}", told(longest, &run.kinds), seconds(longest.seconds))
+        });
+    }
+    text.trim_end_matches(", ").to_string()
+}
