@@ -2,6 +2,7 @@
 
 use crate::charts;
 use crate::run::Run;
+use crate::workflow;
 
 /// The pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,9 +11,9 @@ pub enum Figure {
     Rates,
     /// What ran where over time.
     Mapping,
-    /// What ranks did over time.
+    /// What ranks did over time; of a workflow its tasks.
     Gantt,
-    /// Peak memory by rank.
+    /// Peak memory by rank; of a workflow what ranks held over time.
     Memory,
 }
 
@@ -24,8 +25,15 @@ pub fn figure(run: &Run, figure: Figure) -> Option<String> {
     let svg = match figure {
         Figure::Rates => charts::rates(run)?.svg(),
         Figure::Mapping => charts::arrangement(run)?.svg(),
-        Figure::Gantt => charts::gantt(run)?.svg(),
-        Figure::Memory => charts::memory(run)?.svg(),
+        // Tasks say more than what ranks did.
+        Figure::Gantt => match workflow::gantt(run, &workflow::critical_path(&run.tasks)) {
+            Some((gantt, _)) => gantt,
+            None => charts::gantt(run)?.svg(),
+        },
+        Figure::Memory => match workflow::memory(run) {
+            Some(chart) => chart.svg(),
+            None => charts::memory(run)?.svg(),
+        },
     };
     Some(svg.replacen('>', &format!("><style>{STYLE}</style>"), 1) + "\n")
 }

@@ -35,6 +35,7 @@ mod situation;
 mod svg;
 mod tables;
 mod trace;
+mod workflow;
 
 pub use diagnosis::diagnosis;
 pub use efficiency::{Efficiencies, csv, efficiencies, tree};

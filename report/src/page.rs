@@ -16,6 +16,7 @@ use crate::svg::MARKS;
 use crate::tables::{
     EfficiencyRow, RankRow, Traffic, efficiency_row, lines, rank_row, short_count, shown_of, traffic,
 };
+use crate::workflow;
 
 /// Bytes of tables of events that a page has at most, of all runs together.
 const TABLES: usize = 1_500_000;
@@ -67,6 +68,7 @@ struct Section {
     durations: Vec<Durations>,
     ranks: Vec<RankRow>,
     traffic: Traffic,
+    workflow: Option<workflow::Section>,
     marks: String,
     decisions: String,
     lines: String,
@@ -154,6 +156,7 @@ fn section(id: usize, run: &Run, is_one: bool, room: usize) -> Section {
         durations: durations(run),
         ranks: (0..ranks.min(1000)).map(|rank| rank_row(run, rank)).collect(),
         traffic: traffic(run),
+        workflow: workflow::section(run),
         marks: shown_of(run.changes.len(), MARKS, "changes"),
         decisions: decisions(run),
         lines: told,
@@ -190,8 +193,7 @@ fn facts(run: &Run) -> Vec<(String, String)> {
     };
     add("ranks", format!("{}{on}", run.ranks.len()));
     if let Some(done) = run.done {
-        let what = if run.skeleton == Skeleton::Loop { "passes" } else { run.things() };
-        add(what, short_count(done));
+        add(run.done_things(), short_count(done));
     }
     let balance = match run.balance.as_str() {
         "off" => "kept as it began",

@@ -108,7 +108,7 @@ fn figures_that_are_not_finite_do_no_harm() {
 /// The pages of the kept simulated runs, one of each skeleton, are the same to the last byte. ARMATURE_GOLDEN=write renews what is kept.
 #[test]
 fn pages_of_simulated_runs_are_as_they_were() {
-    for name in ["pipeline", "farm", "doall", "grid"] {
+    for name in ["pipeline", "farm", "doall", "grid", "workflow"] {
         let log = common::kept(name);
         let page = page(&log, &Job { title: name.into(), ..Job::default() });
         let golden = common::repository().join("report/tests/golden").join(format!("{name}.html"));

@@ -1,0 +1,251 @@
+//! What is shown of a workflow: its tasks by rank, the path of tasks that decided how long it took, what ranks held, and what tasks
+//! waited for.
+
+use armature::observe::WaitedFor;
+use armature::observe::words::{count, seconds};
+
+use crate::run::{Run, Skeleton, TaskRun};
+use crate::svg::{Chart, Line};
+use crate::tables::shown_of;
+
+mod gantt;
+mod path;
+
+pub(crate) use gantt::gantt;
+pub(crate) use path::critical_path;
+
+/// Ranks whose memory is drawn.
+const MEMORIES: usize = 8;
+/// Tasks that are listed by how long they waited.
+const LISTED: usize = 20;
+/// What tasks wait for, in the order of the tables.
+const CAUSES: [(WaitedFor, &str); 4] = [
+    (WaitedFor::Input, "inputs"),
+    (WaitedFor::Transfer, "transfer"),
+    (WaitedFor::Memory, "memory"),
+    (WaitedFor::Core, "a free core"),
+];
+
+/// The part of the page that only workflows have.
+pub(crate) struct Section {
+    pub(crate) gantt: String,
+    pub(crate) gantt_of: String,
+    pub(crate) path: String,
+    pub(crate) memory: Vec<(String, String)>,
+    pub(crate) memory_of: String,
+    pub(crate) causes: Vec<&'static str>,
+    pub(crate) ranks: Vec<(String, Vec<String>)>,
+    pub(crate) longest: Vec<(String, Vec<String>)>,
+    pub(crate) longest_of: String,
+}
+
+/// That of a run; `None` if it is no workflow, or has no tasks.
+pub(crate) fn section(run: &Run) -> Option<Section> {
+    if run.skeleton != Skeleton::Workflow {
+        return None;
+    }
+    let path = critical_path(&run.tasks);
+    let (gantt, gantt_of) = gantt(run, &path)?;
+    let (memory, memory_of) = memories(run);
+    let mut order: Vec<&TaskRun> = run.tasks.iter().filter(|task| all_waited(task) > 0.0).collect();
+    order.sort_by(|a, b| all_waited(b).total_cmp(&all_waited(a)));
+    let longest_of = shown_of(order.len(), LISTED, "tasks that waited, those that waited longest");
+    Some(Section {
+        gantt,
+        gantt_of,
+        path: told(run, &path),
+        memory: memory.iter().map(|chart| (chart.title.clone(), chart.svg())).collect(),
+        memory_of,
+        causes: CAUSES.iter().map(|cause| cause.1).collect(),
+        ranks: by_rank(run),
+        longest: order.into_iter().take(LISTED).map(row).collect(),
+        longest_of,
+    })
+}
+
+fn all_waited(task: &TaskRun) -> f64 {
+    CAUSES.iter().map(|cause| task.waited(cause.0)).sum()
+}
+
+/// The path in a sentence or two.
+fn told(run: &Run, path: &[usize]) -> String {
+    let mut ran = 0.0;
+    let mut waited = [0.0; CAUSES.len()];
+    let mut before: Option<f64> = None;
+    for &number in path {
+        let task = &run.tasks[number];
+        ran += task.end.map_or(0.0, |end| (end - task.begin).max(0.0));
+        // Only what it waited for behind the task before it made the path longer.
+        let mut gap = before.map_or(0.0, |end| (task.begin - end).max(0.0));
+        for (sum, cause) in waited.iter_mut().zip(&CAUSES).filter(|(_, cause)| cause.0 != WaitedFor::Input) {
+            let part = task.waited(cause.0).min(gap);
+            (*sum, gap) = (*sum + part, gap - part);
+        }
+        before = task.end;
+    }
+    let mut text = format!(
+        "The critical path has {}, which ran for {} of {}",
+        count(path.len() as u64, "task"),
+        seconds(ran),
+        seconds(run.seconds)
+    );
+    for (waited, (_, cause)) in waited.iter().zip(&CAUSES).filter(|(waited, _)| **waited > 0.0) {
+        text += &format!("; between them {} went by for {cause}", seconds(*waited));
+    }
+    text + ". Each of them began when the one before it had ended, because it reads what that gave, or runs on the same rank."
+}
+
+/// By rank: tasks, and what they waited for together.
+fn by_rank(run: &Run) -> Vec<(String, Vec<String>)> {
+    let mut sums = vec![(0u64, [0.0; CAUSES.len()]); run.ranks.len()];
+    for task in &run.tasks {
+        let Some((tasks, sums)) = sums.get_mut(task.rank) else { continue };
+        *tasks += 1;
+        sums.iter_mut().zip(&CAUSES).for_each(|(sum, cause)| *sum += task.waited(cause.0));
+    }
+    let row = |(rank, (tasks, sums)): (usize, &(u64, [f64; CAUSES.len()]))| {
+        let cells = std::iter::once(tasks.to_string()).chain(sums.iter().map(|sum| seconds(*sum)));
+        (rank.to_string(), cells.collect())
+    };
+    sums.iter().enumerate().take(1000).map(row).collect()
+}
+
+fn row(task: &TaskRun) -> (String, Vec<String>) {
+    let cells = std::iter::once(task.rank.to_string())
+        .chain([seconds(task.begin)])
+        .chain(CAUSES.iter().map(|cause| seconds(task.waited(cause.0))));
+    (task.task.clone(), cells.collect())
+}
+
+/// What ranks held over time in one chart: as figures have it. `None` if no rank tells.
+pub(crate) fn memory(run: &Run) -> Option<Chart> {
+    let (charts, _) = memories(run);
+    let several = charts.len() > 1;
+    let mut all: Option<Chart> = None;
+    for mut chart in charts {
+        let rank = chart.title.rsplit(' ').next().unwrap_or_default().to_string();
+        let mut lines = std::mem::take(&mut chart.lines);
+        if several {
+            lines.retain(|line| line.name != "held");
+            lines.iter_mut().for_each(|line| line.name = format!("{} {rank}", line.name));
+        }
+        match &mut all {
+            Some(all) => all.lines.extend(lines),
+            None => all = Some(Chart { title: "Memory for tasks".into(), lines, ..chart }),
+        }
+    }
+    all
+}
+
+/// What ranks held over time beside what they may, those first that came nearest to that or held most. The second value says how many
+/// are not shown.
+pub(crate) fn memories(run: &Run) -> (Vec<Chart>, String) {
+    let most = |rank: usize| run.ranks[rank].held.iter().map(|held| held.most).max().unwrap_or(0);
+    let mut order: Vec<usize> =
+        (0..run.ranks.len()).filter(|&rank| !run.ranks[rank].held.is_empty()).collect();
+    let all = order.len();
+    let part = |rank: usize| match run.ranks[rank].budget {
+        Some(budget) if budget > 0 => most(rank) as f64 / budget as f64,
+        _ => 0.0,
+    };
+    order.sort_by(|&a, &b| part(b).total_cmp(&part(a)).then(most(b).cmp(&most(a))));
+    order.truncate(MEMORIES);
+    order.sort_unstable();
+    let chart = |rank: usize| {
+        let its = &run.ranks[rank];
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let held =
+            |of: fn(&crate::run::HeldAt) -> u64| its.held.iter().map(move |held| (held.at, mib(of(held))));
+        let mut lines = vec![
+            Line { name: "most".into(), points: held(|held| held.most).collect(), is_stepped: true },
+            Line { name: "held".into(), points: held(|held| held.bytes).collect(), is_stepped: true },
+        ];
+        if let Some(budget) = its.budget {
+            let points = vec![(0.0, mib(budget)), (run.seconds, mib(budget))];
+            lines.push(Line { name: "limit".into(), points, is_stepped: false });
+        }
+        Chart {
+            title: format!("Memory for tasks on rank {rank}"),
+            unit: "MiB".into(),
+            to: run.seconds,
+            x_name: "seconds since the run began".into(),
+            lines,
+            ..Chart::default()
+        }
+    };
+    let shown = shown_of(all, MEMORIES, "ranks, those that came nearest to their limit");
+    (order.into_iter().map(chart).collect(), shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{HeldAt, Rank};
+    use armature::observe::TaskWait;
+
+    /// A task on a rank from one time to another, which reads what others give and waited for `memory` seconds.
+    fn task(name: &str, rank: usize, (begin, end): (f64, f64), reads: &[&str], memory: f64) -> TaskRun {
+        let wait = TaskWait { waited_for: WaitedFor::Memory, of: None, seconds: memory };
+        TaskRun {
+            task: name.into(),
+            rank,
+            begin,
+            end: Some(end),
+            reads: reads.iter().map(|name| (*name).to_string()).collect(),
+            waits: if memory > 0.0 { vec![wait] } else { Vec::new() },
+            ..TaskRun::default()
+        }
+    }
+
+    fn run() -> Run {
+        let tasks = vec![
+            task("a", 0, (0.0, 2.0), &[], 0.0),
+            task("b", 1, (0.0, 1.0), &[], 0.0),
+            task("c", 1, (2.5, 4.0), &["a", "b"], 0.5),
+            task("<d>", 0, (2.0, 3.0), &["a"], 0.0),
+        ];
+        let held =
+            vec![HeldAt { at: 0.0, bytes: 0, most: 0 }, HeldAt { at: 2.0, bytes: 1 << 20, most: 3 << 20 }];
+        let rank = Rank { held, budget: Some(4 << 20), ..Rank::default() };
+        Run {
+            skeleton: Skeleton::Workflow,
+            seconds: 4.0,
+            tasks,
+            ranks: vec![rank, Rank::default()],
+            ..Run::default()
+        }
+    }
+
+    #[test]
+    fn a_workflow_is_told_with_its_path_memory_and_waits() {
+        let run = run();
+        let section = section(&run).unwrap();
+        assert!(
+            section.path.starts_with(
+                "The critical path has 2 tasks, which ran for 3.500 s of 4.000 s; between them 500.000 ms went by for memory."
+            ),
+            "{}",
+            section.path
+        );
+        assert_eq!(section.ranks[1].1, ["2", "0 s", "0 s", "500.000 ms", "0 s"]);
+        assert_eq!((section.longest.len(), section.longest[0].0.as_str()), (1, "c"));
+        assert_eq!(section.memory.len(), 1);
+        assert!(section.memory[0].1.contains(">limit<") && section.memory[0].1.contains(">most<"));
+        assert!(section.gantt.contains("&lt;d&gt;") && !section.gantt.contains("<d>"), "{}", section.gantt);
+        assert_eq!(section.gantt.matches("class=\"box crit\"").count(), 2);
+    }
+
+    #[test]
+    fn of_very_many_tasks_those_of_the_path_and_the_longest_are_drawn() {
+        let mut run = run();
+        let many = (0..100_000).map(|n| {
+            let at = f64::from(n) * 1e-5;
+            task(&format!("t{n}"), n as usize % 2, (at, at + 1e-5), &[], 0.0)
+        });
+        run.tasks.extend(many);
+        let section = section(&run).unwrap();
+        assert!(section.gantt.len() < 1_000_000, "{}", section.gantt.len());
+        assert!(section.gantt_of.starts_with("Showing "), "{}", section.gantt_of);
+        assert!(section.gantt.matches("class=\"box crit\"").count() >= 2);
+    }
+}
