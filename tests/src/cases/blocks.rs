@@ -13,13 +13,14 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "sweeps-small", run: small },
     Case { name: "sweeps-moving", run: |session| moving(session, 0..6) },
     Case { name: "stencils", run: stencils },
-    Case { name: "stencils-moving", run: |session| stencils_moving(session, 0..4) },
+    Case { name: "stencils-moving", run: |session| stencils_moving(session, 0..4, false) },
+    Case { name: "rings-moving", run: |session| stencils_moving(session, 4..8, true) },
 ];
 
 /// Moves rows as each of some hundred seeds says.
 pub(super) const SEEDS: [Case; 2] = [
     Case { name: "sweeps-seeds", run: |session| moving(session, 6..106) },
-    Case { name: "stencils-seeds", run: |session| stencils_moving(session, 4..104) },
+    Case { name: "stencils-seeds", run: stencils_seeds },
 ];
 
 /// Operations that a value is declared to take: enough for messages not to be all that takes simulated time.
@@ -201,11 +202,15 @@ fn stencils(session: &Session) -> Result<(), BoxError> {
     Ok(())
 }
 
-fn stencils_moving(session: &Session, seeds: Range<u64>) -> Result<(), BoxError> {
+fn stencils_seeds(session: &Session) -> Result<(), BoxError> {
+    stencils_moving(session, 8..58, false)?;
+    stencils_moving(session, 58..108, true)
+}
+
+fn stencils_moving(session: &Session, seeds: Range<u64>, is_ring: bool) -> Result<(), BoxError> {
     let (mut movements, least) = (0, 15 * (seeds.end - seeds.start) / 4);
     for seed in seeds {
         let shape = Shape { rows: 16 + 9 * (seed % 4), columns: 7 };
-        let is_ring = seed % 2 == 1;
         movements += check_heat(session, shape, 200, &Settings::new().forced(seed), is_ring)?;
     }
     that(!session.is_root() || session.size() == 1 || movements > least, || {
