@@ -1,41 +1,32 @@
-//! The longest common subsequence of two texts, by dynamic programming. A DOACROSS loop: each value needs those above and to the
-//! left of it.
+//! The longest common subsequence of two texts, by dynamic programming. A table that is filled once: each value needs those above and to
+//! the left of it.
 //!
 //! ```sh
 //! mpirun -n 4 target/release/lcs README.md docs/farms.md
 //! ```
 
-use std::ops::Range;
-
-use armature::loops::{DoAcross, DoAcrossLoop, Grid, Shape};
+use armature::loops::{Cells, Line, Shape, Table, TableLoop};
 use armature::{BoxError, Config, Session};
 
-/// `table[i][j]` is the length for the first `i` letters of `a` and the first `j` of `b`.
-struct Table<'t> {
+/// The value of a row and a column is the length for the letters of `a` and `b` up to these. Above and to the left of the table are zeros.
+struct Lengths<'t> {
     a: &'t [u8],
     b: &'t [u8],
 }
 
-impl DoAcross for Table<'_> {
+impl Table for Lengths<'_> {
     type Value = u32;
 
-    fn row(&mut self, _: u64, lengths: &mut [u32]) -> Result<(), BoxError> {
-        lengths.fill(0);
-        Ok(())
-    }
-
-    /// Fills some columns of some rows. The first row of `grid` is known already, the last one belongs to those below.
-    fn sweep(&mut self, grid: Grid<'_, u32>, columns: Range<usize>) -> Result<(), BoxError> {
-        let (lengths, width) = (grid.values, grid.width);
-        for row in 1..lengths.len() / width - 1 {
-            let letter = self.a[grid.first as usize + row - 1];
-            for column in columns.clone() {
-                let at = row * width + column;
-                lengths[at] = if letter == self.b[column - 1] {
-                    lengths[at - width - 1] + 1
-                } else {
-                    lengths[at - width].max(lengths[at - 1])
-                };
+    /// Fills some columns of some rows.
+    fn fill(&mut self, mut cells: Cells<'_, u32>) -> Result<(), BoxError> {
+        let columns = cells.columns();
+        let b = &self.b[columns.start as usize..columns.end as usize];
+        for row in cells.rows() {
+            let letter = self.a[row as usize];
+            let Line { above, mut left, values } = cells.line(row);
+            for ((length, other), above) in values.iter_mut().zip(b).zip(above.windows(2)) {
+                left = if letter == *other { above[0] + 1 } else { above[1].max(left) };
+                *length = left;
             }
         }
         Ok(())
@@ -56,15 +47,19 @@ fn main() -> armature::Result<()> {
 
 /// What both texts have in common, on rank 0.
 fn lcs(session: &Session, a: &[u8], b: &[u8]) -> Result<Option<Vec<u8>>, BoxError> {
-    // The edges of a grid are fixed: zeros above and to the left; what is below and to the right is not looked at.
-    let shape = Shape { rows: a.len() as u64 + 2, columns: b.len() + 2 };
-    let mut table = DoAcrossLoop::new("lcs", shape, Table { a, b });
-    table.run(session, 1)?;
-    // The way back through the table needs all of it on rank 0.
-    Ok(table.collect(session)?.map(|lengths| trace_back(a, b, |i, j| lengths[i * shape.columns + j])))
+    let shape = Shape { rows: a.len() as u64, columns: b.len() };
+    // The way back through the table needs all of it on rank 0, so ranks keep all columns of their rows.
+    let kept = (b.len() as u64).max(1);
+    let mut table = TableLoop::new("lcs", shape, Lengths { a, b }).panel_width(kept);
+    table.run(session)?;
+    let length = |lengths: &[u32], i: usize, j: usize| match (i.checked_sub(1), j.checked_sub(1)) {
+        (Some(row), Some(column)) => lengths[row * b.len() + column],
+        _ => 0,
+    };
+    Ok(table.collect(session)?.map(|lengths| trace_back(a, b, |i, j| length(&lengths, i, j))))
 }
 
-/// The letters on the way back from the end of both texts.
+/// The letters on the way back from the end of both texts; `length` is that of what they have in common in their first letters.
 fn trace_back(a: &[u8], b: &[u8], length: impl Fn(usize, usize) -> u32) -> Vec<u8> {
     let (mut i, mut j, mut common) = (a.len(), b.len(), Vec::new());
     while i > 0 && j > 0 {

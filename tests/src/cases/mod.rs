@@ -16,6 +16,7 @@ mod serial;
 mod sessions;
 mod simulated;
 mod streams;
+mod tables;
 mod units;
 mod values;
 mod workflows;
@@ -45,6 +46,7 @@ pub(crate) const ALL: &[&[Case]] = &[
     expanding::CASES,
     farms::CASES,
     blocks::CASES,
+    tables::CASES,
     units::CASES,
     workflows::CASES,
     collect::CASES,

@@ -12,6 +12,9 @@ use crate::session::{Announcement, Balance, Config};
 /// Reports that ranks begin with in loops over grids. There rows move between sweeps only, at some cost, while in other
 /// loops a rank that has run out of units gets units at once.
 const SETTLING: u32 = 4;
+/// Columns of a panel of a table: as many as make some strips of the widths that are tried, and few enough that a thousand rows of
+/// values of 12 bytes take 3 MB. Narrower ones cost reports and orders more often, wider ones memory.
+const PANEL: usize = 256;
 /// In those others a movement that saves ten times its cost before the pass ends needs no threshold. A tenth, because the cost
 /// is that of packing and unpacking, and what is saved is as sure as the rates of ranks are.
 const AT_ONCE: f64 = 0.1;
@@ -21,7 +24,8 @@ const AT_ONCE: f64 = 0.1;
 ///
 /// An option that a loop does not have is an error when it is run: `block_size` belongs to [`DoAllLoop`](super::DoAllLoop) and
 /// [`ParallelFor`](super::ParallelFor), `strip_width` to [`DoAcrossLoop`](super::DoAcrossLoop), `periodic` to
-/// [`StencilLoop`](super::StencilLoop), `checkpoint` to all but [`ParallelFor`](super::ParallelFor).
+/// [`StencilLoop`](super::StencilLoop), `panel_width` to [`TableLoop`](super::TableLoop), which has `strip_width`, too, and
+/// `checkpoint` to all but [`ParallelFor`](super::ParallelFor) and [`TableLoop`](super::TableLoop).
 ///
 /// ```
 /// use armature::Balance;
@@ -45,6 +49,7 @@ pub struct Settings {
     pub(super) forced: Option<u64>,
     pub(super) checkpoint: Option<Checkpoint>,
     pub(super) is_periodic: bool,
+    pub(super) panel_width: Option<u64>,
     pub(super) on_all_ranks: bool,
 }
 
@@ -55,6 +60,7 @@ pub(super) enum LoopKind {
     Indices,
     DoAcross,
     Stencil,
+    Table,
 }
 
 impl fmt::Display for LoopKind {
@@ -64,6 +70,7 @@ impl fmt::Display for LoopKind {
             LoopKind::Indices => "loop over indices",
             LoopKind::DoAcross => "DOACROSS loop",
             LoopKind::Stencil => "stencil",
+            LoopKind::Table => "table",
         })
     }
 }
@@ -138,6 +145,14 @@ macro_rules! loop_options {
             self.change(|settings| settings.checkpoint = Some(checkpoint))
         }
     };
+    (panel_width) => {
+        /// Columns of a table that are filled between two moments at which rows can move, and that a rank keeps of its rows, at least 1; 256
+        /// without it. Where it is as many as the table has, or more, the whole table is kept and can be collected, but no row moves while it
+        /// is filled.
+        pub fn panel_width(self, columns: u64) -> Self {
+            self.change(|settings| settings.panel_width = Some(columns))
+        }
+    };
     (periodic) => {
         /// The rows are a ring: the last one lies above the first. There are no fixed edges then: each row of the grid is a unit, and
         /// the one row of a grid that has no more is its own neighbour. Whether columns are a ring, too, is up to what a step
@@ -190,6 +205,7 @@ impl Settings {
     loop_options!(strip_width);
     loop_options!(checkpoint);
     loop_options!(periodic);
+    loop_options!(panel_width);
 
     fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
         set(&mut self);
@@ -201,15 +217,16 @@ impl Settings {
     /// # Errors
     /// [`ErrorKind::Config`] if it has not; the error names the option and the kind.
     pub(super) fn check(&self, kind: LoopKind) -> Result<()> {
-        use LoopKind::{DoAcross, DoAll, Indices, Stencil};
+        use LoopKind::{DoAcross, DoAll, Indices, Stencil, Table};
         // In loops whose units go anywhere a rank keeps none at the end of a pass, and one before.
         let sets_least = self.options.least != LoopOptions::default().least;
-        let options: [(&str, bool, &[LoopKind]); 5] = [
-            ("options.least", sets_least, &[DoAcross, Stencil]),
+        let options: [(&str, bool, &[LoopKind]); 6] = [
+            ("options.least", sets_least, &[DoAcross, Stencil, Table]),
             ("block_size", self.block_size.is_some(), &[DoAll, Indices]),
-            ("strip_width", self.strip_width.is_some(), &[DoAcross]),
+            ("strip_width", self.strip_width.is_some(), &[DoAcross, Table]),
             ("checkpoint", self.checkpoint.is_some(), &[DoAll, DoAcross, Stencil]),
             ("periodic", self.is_periodic, &[Stencil]),
+            ("panel_width", self.panel_width.is_some(), &[Table]),
         ];
         match options.into_iter().find(|(_, is_set, kinds)| *is_set && !kinds.contains(&kind)) {
             Some((option, ..)) => {
@@ -221,7 +238,11 @@ impl Settings {
     }
 
     fn check_sizes(&self, kind: LoopKind) -> Result<()> {
-        let sizes = [("block_size", self.block_size), ("strip_width", self.strip_width)];
+        let sizes = [
+            ("block_size", self.block_size),
+            ("strip_width", self.strip_width),
+            ("panel_width", self.panel_width),
+        ];
         match sizes.into_iter().find(|(_, size)| *size == Some(0)) {
             Some((option, _)) => {
                 let text = format!("the option {option} of a {kind} is 0, expected at least 1");
@@ -235,12 +256,18 @@ impl Settings {
     pub(super) fn announced(&self, what: Announcement) -> Announcement {
         let keeps = self.checkpoint.as_ref().map(|checkpoint| checkpoint.fingerprint.as_slice());
         let what = if self.is_periodic { what.with("periodic rows", true) } else { what };
+        let what = self.panel_width.map_or(what.clone(), |width| what.with("panels of", width));
         what.with("shares", format_args!("{:?}", self.shares))
             .with("blocks of", format_args!("{:?}", self.block_size))
             .with("strips of", format_args!("{:?}", self.strip_width))
             .with("synchronous", self.synchronous)
             .with("movements forced by", format_args!("{:?}", self.forced))
             .with("checkpoints of", format_args!("{keeps:?}"))
+    }
+
+    /// Columns of a panel of a table that has this number of them.
+    pub(super) fn panel(&self, columns: usize) -> usize {
+        self.panel_width.map_or(PANEL, |width| usize::try_from(width).unwrap_or(usize::MAX)).min(columns)
     }
 
     /// Whether units move.
@@ -299,19 +326,20 @@ mod tests {
 
     #[test]
     fn an_option_that_a_loop_does_not_have_is_an_error() {
-        use LoopKind::{DoAcross, DoAll, Indices, Stencil};
+        use LoopKind::{DoAcross, DoAll, Indices, Stencil, Table};
         let block = Settings::new().block_size(3);
         let strip = Settings::new().strip_width(3);
         let kept = Settings::new().checkpoint(Checkpoint::new("kept", ""));
         let least = Settings::new().options(LoopOptions { least: 3, ..LoopOptions::default() });
         for (settings, option, without) in [
-            (&block, "block_size", &[DoAcross, Stencil][..]),
+            (&block, "block_size", &[DoAcross, Stencil, Table][..]),
             (&least, "options.least", &[DoAll, Indices]),
             (&strip, "strip_width", &[DoAll, Indices, Stencil]),
-            (&kept, "checkpoint", &[Indices]),
-            (&Settings::new().periodic(), "periodic", &[DoAll, Indices, DoAcross]),
+            (&kept, "checkpoint", &[Indices, Table]),
+            (&Settings::new().periodic(), "periodic", &[DoAll, Indices, DoAcross, Table]),
+            (&Settings::new().panel_width(9), "panel_width", &[DoAll, Indices, DoAcross, Stencil]),
         ] {
-            for kind in [DoAll, Indices, DoAcross, Stencil] {
+            for kind in [DoAll, Indices, DoAcross, Stencil, Table] {
                 let refused = settings.check(kind).err();
                 assert_eq!(refused.is_some(), without.contains(&kind), "{option} of a {kind}");
                 if let Some(error) = refused {

@@ -100,7 +100,7 @@ pub trait DoAcross: Send {
 /// ```
 #[must_use = "a loop does nothing until it is run"]
 pub struct DoAcrossLoop<U: DoAcross> {
-    grid_loop: GridLoop<U::Value>,
+    pub(super) grid_loop: GridLoop<U::Value>,
     /// What is known of strips on rank 0.
     strip_width: Option<StripWidth>,
     user: U,
@@ -109,7 +109,12 @@ pub struct DoAcrossLoop<U: DoAcross> {
 impl<U: DoAcross> DoAcrossLoop<U> {
     /// A loop over a grid of this shape.
     pub fn new(name: &str, shape: Shape, user: U) -> Self {
-        DoAcrossLoop { grid_loop: GridLoop::new(name, shape), strip_width: None, user }
+        DoAcrossLoop::of_kind(name, shape, user, LoopKind::DoAcross)
+    }
+
+    /// The same, or a table.
+    pub(super) fn of_kind(name: &str, shape: Shape, user: U, kind: LoopKind) -> Self {
+        DoAcrossLoop { grid_loop: GridLoop::new(name, shape, kind), strip_width: None, user }
     }
 
     loop_options!(settings);
@@ -117,7 +122,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
     loop_options!(strip_width);
     loop_options!(checkpoint);
 
-    fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+    pub(super) fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
         set(&mut self.grid_loop.settings);
         self.strip_width = None;
         self
@@ -196,14 +201,14 @@ impl<U: DoAcross> DoAcrossLoop<U> {
     }
 
     /// Runs it; `after` is called after each piece.
-    fn go(
+    pub(super) fn go(
         &mut self,
         session: &Session,
         sweeps: u64,
         until: Option<UntilDone<'_>>,
         mut after: impl FnMut(&mut U) + Send,
     ) -> Result<Converged> {
-        let inner = self.grid_loop.shape.inner();
+        let inner = self.grid_loop.inner();
         let fixed = self.grid_loop.settings.strip_width;
         let strip_width =
             self.strip_width.take().unwrap_or_else(|| StripWidth::new(inner.len(), session.size(), fixed));
@@ -211,7 +216,7 @@ impl<U: DoAcross> DoAcrossLoop<U> {
         // A simulated processor has none, and each call costs the simulator time.
         let has_caches = !session.is_simulated();
         self.grid_loop.run(
-            Job { session, kind: LoopKind::DoAcross, sweeps, until },
+            Job { session, sweeps, until },
             &mut self.user,
             U::row,
             |position, block, sweeps| Wavefront::new(position, block, inner, sweeps, strip_width),

@@ -2,6 +2,7 @@
 
 mod gather;
 
+use std::ops::Range;
 use std::time::Duration;
 
 use bytemuck::Pod;
@@ -37,14 +38,15 @@ use armature_planner::loops::Reach;
 #[derive(Debug)]
 pub(super) struct GridLoop<T> {
     pub(super) name: String,
+    pub(super) kind: LoopKind,
     pub(super) shape: Shape,
     pub(super) settings: Settings,
     /// Runs so far.
     runs: u64,
     /// This rank's rows, once they have been made; none on ranks without rows.
     local: Option<LocalRows<T>>,
-    /// With which edges they have been made.
-    made: Option<Edges>,
+    /// With which edges, and how wide, they have been made.
+    made: Option<(Edges, usize)>,
     /// Rows that a checkpoint has, until they are put into the block.
     found: Vec<LoadedPiece>,
     /// On rank 0: rows of each rank that has any.
@@ -58,17 +60,17 @@ pub(super) struct GridLoop<T> {
 /// What a run is to do.
 pub(super) struct Job<'j, 'd> {
     pub(super) session: &'j Session,
-    pub(super) kind: LoopKind,
     /// At most, where it runs until it has converged.
     pub(super) sweeps: u64,
     pub(super) until: Option<UntilDone<'d>>,
 }
 
 impl<T: Pod + Send> GridLoop<T> {
-    pub(super) fn new(name: &str, shape: Shape) -> Self {
+    pub(super) fn new(name: &str, shape: Shape, kind: LoopKind) -> Self {
         let name = name.to_string();
         GridLoop {
             name,
+            kind,
             shape,
             settings: Settings::default(),
             runs: 0,
@@ -95,12 +97,12 @@ impl<T: Pod + Send> GridLoop<T> {
         let endpoint = &mut *endpoint;
         let rank = endpoint.rank();
         let until = job.until.as_ref().map(|until| until.until);
-        let checked = self.settings.check(job.kind).and_then(|()| self.check_edges());
+        let checked = self.settings.check(self.kind).and_then(|()| self.check_made());
         let checked = checked.and_then(|()| until.map_or(Ok(()), |until| until.check()));
         let checked = checked.map_err(|error| error.in_loop(&self.name).at_rank(rank));
         checked.inspect_err(|error| endpoint.report(error))?;
         self.runs += 1;
-        let what = self.announcement(&format!("runs the {} {:?}", job.kind, self.name));
+        let what = self.announcement(&format!("runs the {} {:?}", self.kind, self.name));
         let what = self.settings.announced(what.with("sweeps", job.sweeps).with("run number", self.runs));
         let what = until.map_or(what.clone(), |until| until.announced(what));
         let (config, sweeps) = (job.session.config(), job.sweeps);
@@ -219,7 +221,27 @@ impl<T: Pod + Send> GridLoop<T> {
 
     /// What lies above and below the rows that are computed.
     fn edges(&self) -> Edges {
-        if self.settings.is_periodic { Edges::Periodic(self.shape.rows) } else { Edges::Fixed }
+        match self.kind {
+            LoopKind::Table => Edges::Above,
+            _ if self.settings.is_periodic => Edges::Periodic(self.shape.rows),
+            _ => Edges::Fixed,
+        }
+    }
+
+    /// Columns that ranks keep of their rows: of a table a panel, and the column to the left of it.
+    pub(super) fn width(&self) -> usize {
+        match self.kind {
+            LoopKind::Table => 1 + self.settings.panel(self.shape.columns),
+            _ => self.shape.columns,
+        }
+    }
+
+    /// Those of them that are computed in a sweep.
+    pub(super) fn inner(&self) -> Range<usize> {
+        match self.kind {
+            LoopKind::Table => 1..self.width(),
+            _ => self.shape.inner(),
+        }
     }
 
     /// Rows that are computed.
@@ -228,10 +250,10 @@ impl<T: Pod + Send> GridLoop<T> {
     }
 
     /// Rows that have been made stay what they are.
-    fn check_edges(&self) -> Result<()> {
+    fn check_made(&self) -> Result<()> {
         match self.made {
-            Some(made) if made != self.edges() => {
-                let text = "whether its rows are periodic was changed after they had been made";
+            Some(made) if made != (self.edges(), self.width()) => {
+                let text = "whether its rows are periodic, or how wide panels are, was changed after they had been made";
                 Err(Error::new(ErrorKind::Config, text))
             }
             _ => Ok(()),
@@ -253,7 +275,7 @@ impl<T: Pod + Send> GridLoop<T> {
 
     /// How many rows each rank that has any has at first: one where there are no more rows than ranks.
     fn first(&self, size: usize) -> Result<Vec<u64>> {
-        self.shape.check::<T>()?;
+        Shape { columns: self.width(), ..self.shape }.check::<T>()?;
         let first = self.settings.first(self.units(), size)?;
         let chain = self.position(0, size).chain;
         Ok(if chain < size { vec![1; chain] } else { first })
@@ -296,13 +318,13 @@ impl<T: Pod + Send> GridLoop<T> {
             // With the rows of the neighbours, which are the halo rows.
             let wanted = start.saturating_sub(1)..(start + first[position.rank] + 1).min(units);
             let mut found = load(&checkpoint.dir, &manifest, &wanted)?;
-            if self.edges() != Edges::Fixed && position.across().is_some() {
+            if self.settings.is_periodic && position.across().is_some() {
                 let ends = [units - 1..units, 0..1];
                 for end in ends.into_iter().filter(|end| !wanted.contains(&end.start)) {
                     found.extend(load(&checkpoint.dir, &manifest, &end)?);
                 }
             }
-            let bytes = self.shape.columns * size_of::<T>();
+            let bytes = self.width() * size_of::<T>();
             found.iter().try_for_each(|piece| piece.check(checkpoint, bytes))?;
             self.found = found;
         }
@@ -322,7 +344,7 @@ impl<T: Pod + Send> GridLoop<T> {
     ) -> Result<()> {
         let first = self.first(size)?;
         let edges = self.edges();
-        self.made = Some(edges);
+        self.made = Some((edges, self.width()));
         if self.local.is_some() || rank >= first.len() {
             return Ok(());
         }
@@ -337,7 +359,7 @@ impl<T: Pod + Send> GridLoop<T> {
             }
             Ok(())
         };
-        self.local = Some(LocalRows::create(self.shape.columns, rows, make)?.between(edges));
+        self.local = Some(LocalRows::create(self.width(), rows, make)?.between(edges));
         if rank == 0 {
             self.held = first;
         }

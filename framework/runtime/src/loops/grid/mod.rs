@@ -27,6 +27,10 @@ mod spare;
 mod stencil;
 mod stencil_step;
 mod strip_width;
+mod table;
+mod table_loop;
+#[cfg(test)]
+mod table_tests;
 #[cfg(test)]
 mod tests;
 mod times;
@@ -40,4 +44,6 @@ const NAME: &str = "the loop";
 pub use doacross::{DoAcross, DoAcrossLoop};
 pub use shape::Shape;
 pub use stencil::{Stencil, StencilLoop};
+pub use table::{Cells, Line, Table};
+pub use table_loop::TableLoop;
 pub use view::{Grid, OldGrid};

@@ -62,6 +62,8 @@ pub(super) enum Edges {
     Fixed,
     /// The last row and the first: the rows are a ring, of this number of rows.
     Periodic(u64),
+    /// A row above the first that is no part of the grid, as the column to the left of the first is none; nothing below the last.
+    Above,
 }
 
 impl Edges {
@@ -69,7 +71,7 @@ impl Edges {
     pub(super) fn units(self, shape: Shape) -> u64 {
         match self {
             Edges::Fixed => shape.units(),
-            Edges::Periodic(rows) => rows,
+            Edges::Periodic(_) | Edges::Above => shape.rows,
         }
     }
 
@@ -77,7 +79,7 @@ impl Edges {
     pub(super) fn is_empty(self, shape: Shape) -> bool {
         match self {
             Edges::Fixed => shape.is_empty(),
-            Edges::Periodic(rows) => rows == 0 || shape.columns == 0,
+            Edges::Periodic(_) | Edges::Above => shape.rows == 0 || shape.columns == 0,
         }
     }
 
@@ -85,7 +87,7 @@ impl Edges {
     pub(super) fn first(self) -> u64 {
         match self {
             Edges::Fixed => 1,
-            Edges::Periodic(_) => 0,
+            Edges::Periodic(_) | Edges::Above => 0,
         }
     }
 
@@ -94,6 +96,21 @@ impl Edges {
         match self {
             Edges::Fixed => row,
             Edges::Periodic(rows) => (row + rows - 1) % rows,
+            // That above the first has none.
+            Edges::Above => row.wrapping_sub(1),
+        }
+    }
+
+    /// Where some columns of these rows are, for errors; ranks keep `width` columns of their rows.
+    pub(super) fn place(self, sweep: u64, rows: Range<u64>, columns: &Range<usize>, width: usize) -> String {
+        match self {
+            // A sweep fills a panel, which begins in the second column.
+            Edges::Above => {
+                let first = sweep * (width as u64 - 1);
+                let column = |column: usize| first + column as u64 - 1;
+                format!("rows {rows:?}, columns {:?}", column(columns.start)..column(columns.end))
+            }
+            Edges::Fixed | Edges::Periodic(_) => format!("sweep {sweep}, rows {rows:?}, columns {columns:?}"),
         }
     }
 }

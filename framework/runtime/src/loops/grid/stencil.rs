@@ -103,7 +103,7 @@ pub struct StencilLoop<U: Stencil> {
 impl<U: Stencil> StencilLoop<U> {
     /// A loop over a grid of this shape.
     pub fn new(name: &str, shape: Shape, user: U) -> Self {
-        StencilLoop { grid_loop: GridLoop::new(name, shape), user }
+        StencilLoop { grid_loop: GridLoop::new(name, shape, LoopKind::Stencil), user }
     }
 
     loop_options!(settings);
@@ -198,7 +198,7 @@ impl<U: Stencil> StencilLoop<U> {
         mut after: impl FnMut(&mut U) + Send,
     ) -> Result<Converged> {
         self.grid_loop.run(
-            Job { session, kind: LoopKind::Stencil, sweeps: steps, until },
+            Job { session, sweeps: steps, until },
             &mut self.user,
             U::row,
             StencilStep::new,

@@ -370,7 +370,7 @@ impl<T: Pod + Send> Worker for Wavefront<T> {
     }
 
     fn whereabouts(sweep: u64, local: &LocalRows<T>, piece: &Range<usize>) -> String {
-        format!("sweep {sweep}, rows {:?}, columns {piece:?}", local.numbers(&(0..local.len())))
+        local.edges().place(sweep, local.numbers(&(0..local.len())), piece, local.width())
     }
 
     fn waiting_for(&self) -> String {

@@ -56,7 +56,7 @@ impl<T: Pod + Send> GridLoop<T> {
         user: &mut U,
         mut row: impl FnMut(&mut U, u64, &mut [T]) -> Result<(), BoxError>,
     ) -> Result<Option<Vec<T>>> {
-        let (rank, size, width) = (endpoint.rank(), endpoint.size(), self.shape.columns);
+        let (rank, size, width) = (endpoint.rank(), endpoint.size(), self.width());
         let edges = self.edges();
         self.create(rank, size, user, &mut row)?;
         let position = self.position(rank, size);

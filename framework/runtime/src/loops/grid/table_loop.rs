@@ -1,0 +1,141 @@
+//! Runs a table on all ranks.
+
+use std::fmt;
+
+use super::doacross::DoAcrossLoop;
+use super::shape::Shape;
+use super::table::{Panels, Table};
+use crate::error::{Error, ErrorKind, Result};
+use crate::loops::settings::{LoopKind, Settings, loop_options};
+use crate::loops::summary::Summary;
+use crate::session::Session;
+
+/// Fills a [`Table`] on all ranks.
+///
+/// Every rank makes the same loop and calls the same methods. All rows and columns of the shape are part of the table; what lies above
+/// and to the left of it says the trait.
+///
+/// The longest common part of two texts, and where it ends, of a table that no rank holds:
+///
+/// ```
+/// use armature::BoxError;
+/// use armature::loops::{Cells, Line, Shape, Table, TableLoop};
+///
+/// struct Common<'t> {
+///     a: &'t [u8],
+///     b: &'t [u8],
+///     /// Of this rank's rows: the length, and the ends in both texts.
+///     best: (u32, u64, u64),
+/// }
+///
+/// impl Table for Common<'_> {
+///     /// Letters before this place that are the same in both.
+///     type Value = u32;
+///
+///     fn fill(&mut self, mut cells: Cells<'_, u32>) -> Result<(), BoxError> {
+///         let columns = cells.columns();
+///         for row in cells.rows() {
+///             let letter = self.a[row as usize];
+///             let Line { above, values, .. } = cells.line(row);
+///             for ((column, value), before) in columns.clone().zip(values).zip(above) {
+///                 *value = if self.b[column as usize] == letter { before + 1 } else { 0 };
+///                 self.best = self.best.max((*value, row + 1, column + 1));
+///             }
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// let (a, b) = ("the quick brown fox", "a quick brow is raised");
+/// let config = armature::Config::new().ranks(3);
+/// let best = armature::run(&config, |session| {
+///     let shape = Shape { rows: a.len() as u64, columns: b.len() };
+///     let common = Common { a: a.as_bytes(), b: b.as_bytes(), best: (0, 0, 0) };
+///     let mut table = TableLoop::new("common", shape, common);
+///     table.run(session)?;
+///     // Wherever rows were filled, the largest is the same.
+///     Ok(session.all_reduce(table.body().best, std::cmp::max)?)
+/// })?;
+/// assert_eq!(best, (11, 14, 12));
+/// assert_eq!(&a[14 - 11..14], " quick brow");
+/// # Ok::<(), armature::Error>(())
+/// ```
+#[must_use = "a loop does nothing until it is run"]
+pub struct TableLoop<U: Table> {
+    sweeps: DoAcrossLoop<Panels<U>>,
+}
+
+impl<U: Table> TableLoop<U> {
+    /// A loop over a table of this shape.
+    pub fn new(name: &str, shape: Shape, user: U) -> Self {
+        let panels = Panels::new(user, shape.columns);
+        TableLoop { sweeps: DoAcrossLoop::of_kind(name, shape, panels, LoopKind::Table) }
+    }
+
+    loop_options!(settings);
+    loop_options!(common);
+    loop_options!(strip_width);
+    loop_options!(panel_width);
+
+    fn change(mut self, set: impl FnOnce(&mut Settings)) -> Self {
+        self.sweeps = self.sweeps.change(set);
+        self
+    }
+
+    /// Fills the table. A second run fills it again, with the rows where the first has left them. Returns a [`Summary`] on rank 0, whose
+    /// passes are panels, and `None` on the others.
+    ///
+    /// # Errors
+    /// An error or panic of user code, with the rank and where in the table it was; options that cannot be used; other ranks
+    /// that give no sign of life for longer than [`Config::peer_limit`](crate::Config::peer_limit). On
+    /// MPI a failure ends the job instead of returning.
+    pub fn run(&mut self, session: &Session) -> Result<Option<Summary>> {
+        let width = self.sweeps.grid_loop.inner().len();
+        let panels = self.sweeps.body_mut().begin(width);
+        Ok(self.sweeps.go(session, panels, None, Panels::end_strip)?.summary)
+    }
+
+    /// What is computed, with what has come of this rank's rows.
+    pub fn body(&self) -> &U {
+        &self.sweeps.body().user
+    }
+
+    /// The same, to be changed between runs.
+    pub fn body_mut(&mut self) -> &mut U {
+        &mut self.sweeps.body_mut().user
+    }
+
+    /// The whole table, row by row, on rank 0, or on every rank with [`on_all_ranks`](TableLoop::on_all_ranks); `None` on the others. The
+    /// table has to be kept: [`panel_width`](TableLoop::panel_width) has to be that of the table.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Config`] if the table is not kept; else as [`run`](TableLoop::run).
+    pub fn collect(&mut self, session: &Session) -> Result<Option<Vec<U::Value>>> {
+        let (width, columns) = (self.sweeps.grid_loop.width(), self.sweeps.grid_loop.shape.columns);
+        if width <= columns {
+            let text = format!(
+                "{} of the {columns} columns of the table are kept, expected all of them where it is collected: set panel_width",
+                width - 1
+            );
+            let mut endpoint = session.endpoint()?;
+            let error = Error::new(ErrorKind::Config, text).in_loop(&self.sweeps.grid_loop.name);
+            let error = error.at_rank(endpoint.rank());
+            endpoint.report(&error);
+            return Err(error);
+        }
+        let rows = self.sweeps.collect(session)?;
+        // Without the column to the left of the first.
+        let inner =
+            |rows: Vec<U::Value>| rows.chunks_exact(width).flat_map(|row| &row[1..]).copied().collect();
+        Ok(rows.map(inner))
+    }
+}
+
+impl<U: Table> fmt::Debug for TableLoop<U> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableLoop")
+            .field("name", &self.sweeps.grid_loop.name)
+            .field("shape", &self.sweeps.grid_loop.shape)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,114 @@
+//! Tables that are filled once: what the serial program finds in them, wherever rows are and whenever they move.
+
+use armature::loops::{Cells, Line, Settings, Shape, Table, TableLoop};
+use armature::{BoxError, Session};
+
+use crate::Case;
+use crate::check::{noise, that};
+
+pub(super) const CASES: &[Case] =
+    &[Case { name: "tables", run: tables }, Case { name: "tables-moving", run: tables_moving }];
+
+/// Operations that a value is declared to take: enough for messages not to be all that takes simulated time.
+const FLOPS: f64 = 2_000.0;
+
+/// A value, made of those around it.
+fn mix(before: u64, above: u64, left: u64, at: u64) -> u64 {
+    (before ^ above.rotate_left(9)).wrapping_add(left.rotate_left(23)).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        ^ at
+}
+
+/// What lies above the table in a column; the corner is left of it.
+fn above(column: Option<u64>) -> u64 {
+    noise(1_000, column.map_or(0, |column| column + 1))
+}
+
+fn left(row: u64) -> u64 {
+    noise(2_000, row)
+}
+
+/// How many values there are, and the largest with its place.
+type Found = (u64, Option<(u64, u64, u64)>);
+
+fn both(one: Found, other: Found) -> Found {
+    (one.0 + other.0, one.1.max(other.1))
+}
+
+/// What has been found in this rank's rows.
+struct Largest(Found);
+
+impl Table for Largest {
+    type Value = u64;
+
+    fn above(&mut self, column: Option<u64>) -> u64 {
+        above(column)
+    }
+
+    fn left(&mut self, row: u64) -> u64 {
+        left(row)
+    }
+
+    fn fill(&mut self, mut cells: Cells<'_, u64>) -> Result<(), BoxError> {
+        let (rows, columns) = (cells.rows(), cells.columns());
+        let count = (rows.end - rows.start) * (columns.end - columns.start);
+        armature::declare(FLOPS * count as f64, || {
+            for row in rows {
+                let Line { above, mut left, values } = cells.line(row);
+                for ((column, value), above) in columns.clone().zip(values).zip(above.windows(2)) {
+                    left = mix(above[0], above[1], left, row ^ column);
+                    *value = left;
+                    self.0 = both(self.0, (1, Some((left, row, column))));
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+fn serial(shape: Shape) -> Found {
+    let columns = 0..shape.columns as u64;
+    let mut before: Vec<u64> =
+        std::iter::once(above(None)).chain(columns.clone().map(|c| above(Some(c)))).collect();
+    let mut found = (0, None);
+    for row in 0..shape.rows {
+        let mut values = vec![left(row)];
+        for (column, above) in columns.clone().zip(before.windows(2)) {
+            let value = mix(above[0], above[1], values[column as usize], row ^ column);
+            values.push(value);
+            found = both(found, (1, Some((value, row, column))));
+        }
+        before = values;
+    }
+    found
+}
+
+/// Fills a table of this shape; returns how often rows moved, on rank 0.
+fn check(session: &Session, shape: Shape, settings: Settings) -> Result<u64, BoxError> {
+    let mut table = TableLoop::new("largest", shape, Largest((0, None))).settings(settings);
+    let movements = table.run(session)?.map_or(0, |summary| summary.movements);
+    let found = session.all_reduce(table.body().0, both)?;
+    let expected = serial(shape);
+    that(found == expected, || format!("{shape:?}: {found:?} is not {expected:?}"))?;
+    Ok(movements)
+}
+
+fn tables(session: &Session) -> Result<(), BoxError> {
+    let fewer = session.size() as u64 + 1;
+    for (rows, columns) in [(40, 300), (100, 7), (2, 50), (fewer, 20), (1, 1), (0, 9), (9, 0)] {
+        let shape = Shape { rows, columns };
+        check(session, shape, Settings::new())?;
+        check(session, shape, Settings::new().panel_width(16).strip_width(5))?;
+    }
+    Ok(())
+}
+
+fn tables_moving(session: &Session) -> Result<(), BoxError> {
+    let mut movements = 0;
+    for seed in 0..3 {
+        let shape = Shape { rows: 16 + 9 * seed, columns: 500 };
+        movements += check(session, shape, Settings::new().panel_width(4 + seed).forced(seed))?;
+    }
+    that(!session.is_root() || session.size() == 1 || movements > 10, || {
+        format!("rows have moved only {movements} times")
+    })
+}
