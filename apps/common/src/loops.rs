@@ -85,15 +85,25 @@ impl LoopArgs {
     /// # Errors
     /// If that cannot be written.
     pub fn tell(&self, what: &str, summary: &Summary) -> io::Result<()> {
+        terminal::print(self.told(what, summary))
+    }
+
+    /// The same on standard error, where the result is on standard output.
+    pub fn tell_aside(&self, what: &str, summary: &Summary) {
+        terminal::tell(self.told(what, summary).trim_end());
+    }
+
+    /// The line, after the whole summary if that is asked for.
+    fn told(&self, what: &str, summary: &Summary) -> String {
         if self.summary {
             terminal::tell(summary);
         }
         let (seconds, efficiency) = (summary.elapsed.as_secs_f64(), 100.0 * summary.efficiency());
         let (moved, movements) = (summary.moved(), summary.movements);
-        terminal::print(format_args!(
+        format!(
             "{what} in {seconds:.3} s, efficiency {efficiency:.1} %, {moved} rows moved in {movements} movement{}\n",
             if movements == 1 { "" } else { "s" }
-        ))
+        )
     }
 }
 

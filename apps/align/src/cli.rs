@@ -1,0 +1,175 @@
+//! The command line.
+
+use crate::fasta::{self, Sequence};
+use crate::kernel::serial;
+use crate::lines::{Format, line};
+use crate::scores::{Gaps, LARGEST, Scores};
+use crate::table::align;
+use armature::loops::{Settings, Summary};
+use armature::{BoxError, Session};
+use armature_apps::loops::{BlockArgs, LoopArgs};
+use armature_apps::terminal::{print, tell};
+use clap::Parser;
+use std::error::Error;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Align sequences of two FASTA files locally, by Smith and Waterman: the best score of each pair, and where it ends.
+///
+///   align one.fa other.fa
+///   mpirun -n 4 align --matrix blosum62 query.fa proteins.fa --summary
+///
+/// Each sequence of the first file is aligned with each of the second. Ends are counted from 1; of several best alignments the one counts that
+/// ends first in the first sequence, and then in the second. The table of a pair is spread over the ranks and held nowhere.
+#[derive(Debug, Parser)]
+#[command(version, verbatim_doc_comment)]
+struct Cli {
+    /// Sequences whose letters are the rows of the table; rank 0 reads both files
+    #[arg(value_name = "FILE")]
+    first: PathBuf,
+    /// Sequences whose letters are the columns
+    #[arg(value_name = "FILE")]
+    second: PathBuf,
+    /// Score of two nucleotides that are alike
+    #[arg(long = "match", default_value_t = 2, value_name = "SCORE", value_parser = score(0))]
+    alike: i32,
+    /// Score of two others, and of codes such as N
+    #[arg(long, default_value_t = -3, value_name = "SCORE", value_parser = score(-LARGEST), allow_negative_numbers = true)]
+    mismatch: i32,
+    /// Scores of letters, for proteins for example: blosum62, or a file as NCBI has them
+    #[arg(long, value_name = "blosum62|FILE", conflicts_with_all = ["alike", "mismatch"])]
+    matrix: Option<PathBuf>,
+    /// What each gap costs [default: 5, with a matrix 11]
+    #[arg(long, value_name = "COST", value_parser = score(0))]
+    gap_open: Option<i32>,
+    /// What each letter of a gap costs [default: 2, with a matrix 1]
+    #[arg(long, value_name = "COST", value_parser = score(0))]
+    gap_extend: Option<i32>,
+    /// Columns that a rank holds of its rows, and after which rows can move
+    #[arg(long, default_value_t = 256, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    panel: u64,
+    /// How alignments are told
+    #[arg(long, value_enum, default_value = "tsv")]
+    format: Format,
+    #[command(flatten)]
+    block: BlockArgs,
+    #[command(flatten)]
+    args: LoopArgs,
+}
+
+/// A score or a cost of this or more.
+fn score(least: i32) -> clap::builder::RangedI64ValueParser<i32> {
+    clap::value_parser!(i32).range(i64::from(least)..=i64::from(LARGEST))
+}
+
+/// Runs the program with the process's arguments.
+pub fn main() -> ExitCode {
+    armature_apps::run::end("align", run(&Cli::parse()))
+}
+
+impl Cli {
+    fn gaps(&self) -> Gaps {
+        let usual =
+            if self.matrix.is_some() { Gaps { open: 11, extend: 1 } } else { Gaps { open: 5, extend: 2 } };
+        Gaps { open: self.gap_open.unwrap_or(usual.open), extend: self.gap_extend.unwrap_or(usual.extend) }
+    }
+
+    /// The scores as a text, so that rank 0 alone reads the file.
+    fn scores(&self) -> Result<Scores, String> {
+        self.matrix
+            .as_ref()
+            .map_or_else(|| Ok(Scores::dna(self.alike, self.mismatch)), |name| Scores::named(name))
+    }
+
+    fn settings(&self) -> Settings {
+        self.block.columns(self.args.settings()).panel_width(self.panel)
+    }
+}
+
+/// What rank 0 has read.
+type Read = (Scores, Vec<Sequence>, Vec<Sequence>);
+
+fn read(cli: &Cli) -> Result<Read, String> {
+    let scores = cli.scores()?;
+    let (first, second) = (fasta::read(&cli.first, &scores)?, fasta::read(&cli.second, &scores)?);
+    Ok((scores, first, second))
+}
+
+fn run(cli: &Cli) -> Result<(), Box<dyn Error>> {
+    let done = cli.args.run(|session, verify| on_rank(session, cli, verify), |seconds| Ok(*seconds))?;
+    if let Some((summary, serial)) = done {
+        cli.args.tell_aside("the last pair", &summary);
+        if let Some(seconds) = serial {
+            tell(format_args!("the same bits as the serial loop, which takes {seconds:.3} s row by row"));
+        }
+    }
+    Ok(())
+}
+
+/// One rank's part. Rank 0 reads, prints, and compares with the serial program if that is asked for: then it gives the seconds that this takes.
+fn on_rank(session: &Session, cli: &Cli, verify: bool) -> Result<Option<(Summary, f64)>, BoxError> {
+    let read = if session.is_root() { Some(read(cli)?) } else { None };
+    let (scores, first, second) = session.broadcast(read)?;
+    let (gaps, mut last, mut seconds) = (cli.gaps(), None, 0.0);
+    for (one, other) in first.iter().flat_map(|one| second.iter().map(move |other| (one, other))) {
+        let letters = (&one.letters[..], &other.letters[..]);
+        let (best, summary) = align(session, letters, &scores, gaps, cli.settings())?;
+        last = summary;
+        if !session.is_root() {
+            continue;
+        }
+        print(line(cli.format, one, other, best))?;
+        if verify {
+            let begun = Instant::now();
+            let expected = serial(&one.letters, &other.letters, &scores, gaps);
+            seconds += begun.elapsed().as_secs_f64();
+            if best != expected {
+                return Err(format!(
+                    "{} and {}: {best:?}, where the serial program finds {expected:?}",
+                    one.name, other.name
+                )
+                .into());
+            }
+        }
+    }
+    Ok(last.map(|summary| (summary, seconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn parse(words: &str) -> Result<Cli, String> {
+        Cli::try_parse_from(["align"].into_iter().chain(words.split_whitespace()))
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_command_is_well_formed() {
+        Cli::command().debug_assert();
+        let cli = parse("a b").unwrap();
+        assert_eq!((cli.gaps(), cli.scores().unwrap()), (Gaps { open: 5, extend: 2 }, Scores::dna(2, -3)));
+        let cli = parse("a b --matrix blosum62 --gap-extend 2").unwrap();
+        assert_eq!((cli.gaps(), cli.scores().unwrap()), (Gaps { open: 11, extend: 2 }, Scores::blosum62()));
+        let cli = parse("a b --match 5 --mismatch -4 --gap-open 0").unwrap();
+        assert_eq!((cli.gaps().open, cli.scores().unwrap()), (0, Scores::dna(5, -4)));
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_refused() {
+        for (words, expected) in [
+            ("a", "FILE"),
+            ("a b --match -1", "unexpected argument '-1'"),
+            ("a b --gap-open 10001", "0..=10000"),
+            ("a b --mismatch -10001", "-10000..=10000"),
+            ("a b --panel 0", "1.."),
+            ("a b --matrix x --match 3", "cannot be used with"),
+            ("a b --format xml", "possible values: tsv, json"),
+        ] {
+            let error = parse(words).unwrap_err();
+            assert!(error.contains(expected), "{words}: {error}");
+        }
+    }
+}

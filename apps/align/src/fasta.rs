@@ -1,0 +1,116 @@
+//! Sequences in FASTA files.
+
+use crate::scores::Scores;
+use armature_apps::names::{escaped, path as shown};
+use armature_files::regular;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Most bytes of a file: every rank holds the letters of both files.
+const MOST_BYTES: u64 = 1 << 30;
+
+/// A sequence.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sequence {
+    /// The first word of its header.
+    pub name: String,
+    /// Its letters, each as its [number](Scores::letter).
+    pub letters: Vec<u8>,
+}
+
+/// The sequences of a file, whose letters must be such that have scores.
+///
+/// # Errors
+/// If the file cannot be read or is no FASTA file: the file, the line, and what was expected there.
+pub fn read(path: &Path, scores: &Scores) -> Result<Vec<Sequence>, String> {
+    let bytes = regular::read_at_most(path, MOST_BYTES);
+    let bytes = bytes.map_err(|error| format!("cannot read {}: {error}", shown(path)))?;
+    parse(&bytes, scores).map_err(|error| format!("{}{error}", shown(path)))
+}
+
+/// The sequences of a text. Letters may be of either case, line ends of either kind, and between letters there may be blanks.
+///
+/// # Errors
+/// What follows the name of the file: the line, and what was expected there.
+pub fn parse(text: &[u8], scores: &Scores) -> Result<Vec<Sequence>, String> {
+    let mut sequences: Vec<Sequence> = Vec::new();
+    // The line of the last header.
+    let mut begun = 0;
+    let check = |sequences: &[Sequence], begun: usize| match sequences.last() {
+        Some(Sequence { name, letters }) if letters.is_empty() => {
+            Err(format!(", line {begun}: the sequence {} has no letters", escaped(name)))
+        }
+        _ => Ok(()),
+    };
+    for (number, line) in (1..).zip(text.split(|&byte| byte == b'\n')) {
+        let line = line.trim_ascii();
+        if let Some(header) = line.strip_prefix(b">") {
+            check(&sequences, begun)?;
+            begun = number;
+            let name = header.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+            let name = std::str::from_utf8(name).ok().filter(|name| !name.is_empty());
+            let name = name.ok_or_else(|| format!(", line {number}: expected a name in UTF-8 behind '>'"))?;
+            sequences.push(Sequence { name: name.to_string(), letters: Vec::new() });
+            continue;
+        }
+        for &byte in line.iter().filter(|byte| !byte.is_ascii_whitespace()) {
+            let Some(sequence) = sequences.last_mut() else {
+                return Err(format!(
+                    ", line {number}: expected a header that begins with '>' before any letters"
+                ));
+            };
+            let letter = scores.letter(byte).ok_or_else(|| {
+                let what = byte.escape_ascii();
+                format!(", line {number}: '{what}' is no letter of {}", scores.alphabet())
+            })?;
+            sequence.letters.push(letter);
+        }
+    }
+    check(&sequences, begun)?;
+    if sequences.is_empty() {
+        Err(" has no sequence, expected a line that begins with '>'".into())
+    } else {
+        Ok(sequences)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &[u8]) -> Result<Vec<(String, String)>, String> {
+        let scores = Scores::dna(2, -3);
+        let sequences = parse(text, &scores)?.into_iter();
+        Ok(sequences.map(|s| (s.name, s.letters.iter().map(|&l| scores.shown(l)).collect())).collect())
+    }
+
+    #[test]
+    fn sequences_are_read_in_all_their_forms() {
+        let text = b"\n>one the first\r\nACGT\r\nacg t\r\n\r\n>two\nNNRu\n";
+        let expected = [("one", "ACGTACGT"), ("two", "NNRT")].map(|(a, b)| (a.to_string(), b.to_string()));
+        assert_eq!(parsed(text).unwrap(), expected);
+        assert_eq!(parsed(b">x\nA").unwrap()[0].1, "A");
+    }
+
+    #[test]
+    fn what_is_broken_is_named_with_its_line() {
+        for (text, expected) in [
+            (&b""[..], " has no sequence, expected a line that begins with '>'"),
+            (b"\n\nACGT\n", ", line 3: expected a header that begins with '>' before any letters"),
+            (b">one\nAC\nAE\n", ", line 3: 'E' is no letter of DNA or RNA; for proteins set --matrix"),
+            (b">one\nA\x00\n", ", line 2: '\\x00' is no letter of DNA or RNA; for proteins set --matrix"),
+            (b"> one\nA\n", ", line 1: expected a name in UTF-8 behind '>'"),
+            (b">\xff\nA\n", ", line 1: expected a name in UTF-8 behind '>'"),
+            (b">one\n>two\nA\n", ", line 1: the sequence one has no letters"),
+            (b">one\nA\n>two\n\n", ", line 3: the sequence two has no letters"),
+        ] {
+            assert_eq!(parsed(text).unwrap_err(), expected, "{}", text.escape_ascii());
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_named() {
+        let error = read(Path::new("nowhere/at.fa"), &Scores::dna(1, -1)).unwrap_err();
+        assert!(error.starts_with("cannot read nowhere/at.fa: "), "{error}");
+    }
+}

@@ -1,0 +1,60 @@
+//! What is printed of an alignment.
+
+use crate::fasta::Sequence;
+use crate::kernel::Best;
+use armature_apps::names::escaped;
+use clap::ValueEnum;
+use serde::Serialize;
+
+/// The form of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Fields with tabs between: first sequence, second, score, end in the first, end in the second
+    Tsv,
+    /// A JSON object: first, second, score, first_end, second_end
+    Json,
+}
+
+#[derive(Serialize)]
+struct Fields<'f> {
+    first: &'f str,
+    second: &'f str,
+    #[serde(flatten)]
+    best: Best,
+}
+
+/// A line about two sequences, with its end. Ends are counted from 1, and 0 where nothing is alike.
+pub fn line(format: Format, first: &Sequence, second: &Sequence, best: Best) -> String {
+    match format {
+        Format::Tsv => format!(
+            "{}\t{}\t{}\t{}\t{}\n",
+            escaped(&first.name),
+            escaped(&second.name),
+            best.score,
+            best.first_end,
+            best.second_end
+        ),
+        Format::Json => {
+            let fields = Fields { first: &first.name, second: &second.name, best };
+            // Strings and numbers always have a JSON form.
+            serde_json::to_string(&fields).unwrap_or_default() + "\n"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_one_in_both_forms() {
+        let named = |name: &str| Sequence { name: name.into(), letters: vec![0] };
+        let best = Best { score: 7, first_end: 3, second_end: 12 };
+        let (a, b) = (named("a\u{1}"), named("\"b\""));
+        assert_eq!(line(Format::Tsv, &named("a"), &b, best), "a\t\"b\"\t7\t3\t12\n");
+        assert_eq!(
+            line(Format::Json, &a, &b, best),
+            "{\"first\":\"a\\u0001\",\"second\":\"\\\"b\\\"\",\"score\":7,\"first_end\":3,\"second_end\":12}\n"
+        );
+    }
+}

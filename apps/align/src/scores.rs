@@ -1,0 +1,212 @@
+//! What two letters, and gaps, are worth.
+
+use armature_apps::names::path as shown;
+use armature_files::regular;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Most letters of a matrix.
+const MOST_LETTERS: usize = 64;
+/// The largest score of two letters, and the largest cost of a gap, up or down. A score of a hundred thousand letters fits 32 bits then.
+pub const LARGEST: i32 = 10_000;
+/// Most bytes of a file with a matrix: those of the largest one, with ample room for blanks and comments.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// Letters of DNA, RNA and of the codes for several of them, which are like nothing, not even themselves.
+const NUCLEOTIDES: &[u8] = b"ACGTNRYKMSWBDHV";
+
+/// The scores of two letters, each as a number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scores {
+    /// The letters, by number, in capitals.
+    letters: Vec<u8>,
+    /// By number of the first letter, then of the second.
+    rows: Vec<Vec<i32>>,
+    is_dna: bool,
+}
+
+/// What gaps cost: one of n letters costs `open` + n · `extend`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gaps {
+    /// What each gap costs.
+    pub open: i32,
+    /// What each of its letters costs.
+    pub extend: i32,
+}
+
+impl Scores {
+    /// Two nucleotides that are alike are worth `alike`, others `unlike`. U is T.
+    pub fn dna(alike: i32, unlike: i32) -> Self {
+        let mut rows = vec![vec![unlike; NUCLEOTIDES.len()]; NUCLEOTIDES.len()];
+        (0..4).for_each(|letter| rows[letter][letter] = alike);
+        Scores { letters: NUCLEOTIDES.to_vec(), rows, is_dna: true }
+    }
+
+    /// BLOSUM62, for proteins.
+    ///
+    /// # Panics
+    /// Never: the matrix is part of the program, and a test reads it.
+    pub fn blosum62() -> Self {
+        Scores::parse(include_str!("blosum62.txt")).expect("the matrix of the program is one")
+    }
+
+    /// The matrix of this name: `blosum62`, or a file.
+    ///
+    /// # Errors
+    /// If there is no such file, or it is no matrix.
+    pub fn named(name: &Path) -> Result<Self, String> {
+        if name.to_str().is_some_and(|name| name.eq_ignore_ascii_case("blosum62")) {
+            return Ok(Scores::blosum62());
+        }
+        let text = regular::read_text_at_most(name, MOST_BYTES);
+        let text = text.map_err(|error| format!("cannot read the matrix {}: {error}", shown(name)))?;
+        Scores::parse(&text).map_err(|error| format!("{}{error}", shown(name)))
+    }
+
+    /// A matrix as NCBI writes it: comments after `#`, a line of letters, and for each of them a line of the letter and its scores.
+    ///
+    /// # Errors
+    /// What follows the name of the file: the line, and what was expected there.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let lines = (1..)
+            .zip(text.lines())
+            .map(|(number, line)| (number, line.split('#').next().unwrap_or_default()));
+        let mut lines = lines.filter(|(_, line)| !line.trim().is_empty());
+        let (number, header) = lines.next().ok_or(" has no matrix, expected a line of letters")?;
+        let letters = header.split_whitespace().map(letter).collect::<Option<Vec<u8>>>();
+        let expected = || {
+            format!(
+                ", line {number}: expected different letters, {MOST_LETTERS} at most, with blanks between"
+            )
+        };
+        let letters = letters.filter(|all| all.len() <= MOST_LETTERS).ok_or_else(expected)?;
+        if (1..letters.len()).any(|at| letters[..at].contains(&letters[at])) {
+            return Err(expected());
+        }
+        let mut rows = vec![None; letters.len()];
+        for (number, line) in lines {
+            let mut words = line.split_whitespace();
+            let of =
+                words.next().and_then(letter).and_then(|of| letters.iter().position(|&letter| letter == of));
+            let of =
+                of.ok_or_else(|| format!(", line {number}: expected one of the letters of the first line"))?;
+            let scores =
+                words.map(|word| word.parse().ok().filter(|score| (-LARGEST..=LARGEST).contains(score)));
+            let scores = scores.collect::<Option<Vec<i32>>>().filter(|scores| scores.len() == letters.len());
+            let scores = scores.ok_or_else(|| {
+                format!(", line {number}: expected {} scores, from {} to {LARGEST}", letters.len(), -LARGEST)
+            })?;
+            if rows[of].replace(scores).is_some() {
+                return Err(format!(
+                    ", line {number}: the scores of '{}' stand here again",
+                    letters[of] as char
+                ));
+            }
+        }
+        if let Some(at) = rows.iter().position(Option::is_none) {
+            return Err(format!(" has no scores of '{}'", letters[at] as char));
+        }
+        Ok(Scores { letters, rows: rows.into_iter().flatten().collect(), is_dna: false })
+    }
+
+    /// The number of a letter of either case, if it has scores.
+    pub fn letter(&self, byte: u8) -> Option<u8> {
+        let byte = byte.to_ascii_uppercase();
+        let byte = if self.is_dna && byte == b'U' { b'T' } else { byte };
+        self.letters.iter().position(|&letter| letter == byte).map(|number| number as u8)
+    }
+
+    /// A letter by its number.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub fn shown(&self, letter: u8) -> char {
+        self.letters[usize::from(letter)] as char
+    }
+
+    /// What a letter with this number is worth beside each.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    pub fn of(&self, letter: u8) -> &[i32] {
+        &self.rows[usize::from(letter)]
+    }
+
+    /// The largest score of two letters.
+    pub fn best(&self) -> i32 {
+        self.rows.iter().flatten().copied().max().unwrap_or(0)
+    }
+
+    /// What letters these are, in words that follow "no letter of".
+    pub fn alphabet(&self) -> &'static str {
+        if self.is_dna { "DNA or RNA; for proteins set --matrix" } else { "the matrix" }
+    }
+}
+
+/// A word of one ASCII character that may be a letter.
+fn letter(word: &str) -> Option<u8> {
+    match word.as_bytes() {
+        [byte] if byte.is_ascii_graphic() && *byte != b'>' => Some(byte.to_ascii_uppercase()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn score(scores: &Scores, a: u8, b: u8) -> i32 {
+        scores.of(scores.letter(a).unwrap())[usize::from(scores.letter(b).unwrap())]
+    }
+
+    #[test]
+    fn the_matrix_of_the_program_is_symmetric_and_known() {
+        let scores = Scores::blosum62();
+        for (a, b, expected) in
+            [(b'W', b'W', 11), (b'c', b'C', 9), (b'L', b'i', 2), (b'E', b'Z', 4), (b'*', b'*', 1)]
+        {
+            assert_eq!(score(&scores, a, b), expected);
+        }
+        let all = b"ARNDCQEGHILKMFPSTWYVBZX*";
+        assert!(all.iter().all(|&a| all.iter().all(|&b| score(&scores, a, b) == score(&scores, b, a))));
+        let sum: i32 = all
+            .iter()
+            .flat_map(|&a| all.iter().map(move |&b| (a, b)))
+            .map(|(a, b)| score(&scores, a, b))
+            .sum();
+        assert_eq!((sum, scores.best()), (-726, 11));
+        assert_eq!(scores.letter(b'J'), None);
+    }
+
+    #[test]
+    fn nucleotides_are_like_themselves_only() {
+        let scores = Scores::dna(5, -4);
+        assert_eq!(
+            (score(&scores, b'a', b'A'), score(&scores, b'U', b't'), score(&scores, b'A', b'C')),
+            (5, 5, -4)
+        );
+        assert_eq!((score(&scores, b'N', b'N'), score(&scores, b'N', b'A'), scores.best()), (-4, -4, 5));
+    }
+
+    #[test]
+    fn a_broken_matrix_is_named_with_its_line() {
+        assert_eq!(score(&Scores::parse("# two\n a b # letters\nB 3 4\nA 1 2\n").unwrap(), b'A', b'b'), 2);
+        for (text, expected) in [
+            ("", " has no matrix, expected a line of letters"),
+            ("A BC\n", ", line 1: expected different letters, 64 at most, with blanks between"),
+            ("A a\n", ", line 1: expected different letters, 64 at most, with blanks between"),
+            ("\nA B\nC 1 2\n", ", line 3: expected one of the letters of the first line"),
+            ("A B\nA 1\n", ", line 2: expected 2 scores, from -10000 to 10000"),
+            ("A B\nA 1 x\n", ", line 2: expected 2 scores, from -10000 to 10000"),
+            ("A B\nA 1 10001\n", ", line 2: expected 2 scores, from -10000 to 10000"),
+            ("A B\nA 1 2\nA 1 2\n", ", line 3: the scores of 'A' stand here again"),
+            ("A B\nA 1 2\n", " has no scores of 'B'"),
+        ] {
+            assert_eq!(Scores::parse(text).unwrap_err(), expected, "{text:?}");
+        }
+        let error = Scores::named(Path::new("nowhere")).unwrap_err();
+        assert!(error.starts_with("cannot read the matrix nowhere: "), "{error}");
+        assert_eq!(Scores::named(Path::new("BLOSUM62")).unwrap(), Scores::blosum62());
+    }
+}

@@ -1,0 +1,101 @@
+//! The table on ranks. This is all that it takes beyond the serial program.
+
+use crate::kernel::{Best, Cell, OPERATIONS, fill};
+use crate::scores::{Gaps, Scores};
+use armature::loops::{Cells, Line, Settings, Shape, Summary, Table, TableLoop};
+use armature::{BoxError, Session};
+
+/// Two sequences that are aligned, and the best that this rank has found.
+struct Pair<'p> {
+    first: &'p [u8],
+    second: &'p [u8],
+    scores: &'p Scores,
+    gaps: Gaps,
+    best: Best,
+}
+
+impl Table for Pair<'_> {
+    type Value = Cell;
+
+    fn fill(&mut self, mut cells: Cells<'_, Cell>) -> Result<(), BoxError> {
+        let (rows, columns) = (cells.rows(), cells.columns());
+        let letters = &self.second[columns.start as usize..columns.end as usize];
+        let operations = OPERATIONS * (rows.end - rows.start) as f64 * letters.len() as f64;
+        armature::declare(operations, || {
+            for row in rows {
+                let Line { above, left, values } = cells.line(row);
+                let scores = self.scores.of(self.first[row as usize]);
+                let (score, at) = fill(above, left, values, scores, letters, self.gaps);
+                let found = Best { score, first_end: row + 1, second_end: columns.start + at as u64 + 1 };
+                self.best = self.best.or(found.unless_empty());
+            }
+        });
+        Ok(())
+    }
+}
+
+/// The best local alignment of two sequences; all ranks get it, and rank 0 how it went.
+///
+/// # Errors
+/// Sequences whose score may be too large; those of the loop.
+pub fn align(
+    session: &Session,
+    (first, second): (&[u8], &[u8]),
+    scores: &Scores,
+    gaps: Gaps,
+    settings: Settings,
+) -> Result<(Best, Option<Summary>), BoxError> {
+    let most = first.len().min(second.len()) as i64 * i64::from(scores.best());
+    if most > i64::from(i32::MAX) {
+        let text = format!(
+            "a score may be {most}, expected {} at most: the sequences are too long for these scores",
+            i32::MAX
+        );
+        return Err(text.into());
+    }
+    let shape = Shape { rows: first.len() as u64, columns: second.len() };
+    let pair = Pair { first, second, scores, gaps, best: Best::default() };
+    let mut table = TableLoop::new("align", shape, pair).settings(settings);
+    let summary = table.run(session)?;
+    // Wherever rows were filled, the best is the same.
+    Ok((session.all_reduce(table.body().best, Best::or)?, summary))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::serial;
+    use armature::Config;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn every_number_of_ranks_finds_what_the_serial_program_finds(
+            ranks in 1..6_usize, first in proptest::collection::vec(0..4_u8, 1..70),
+            second in proptest::collection::vec(0..4_u8, 1..90),
+            open in 0..6, extend in 0..3, panel in 1..100_u64, seed in any::<Option<u64>>()
+        ) {
+            let (scores, gaps) = (Scores::dna(2, -3), Gaps { open, extend });
+            let settings = seed.into_iter().fold(Settings::new().panel_width(panel), Settings::forced);
+            let found = armature::run(&Config::new().ranks(ranks), |session| {
+                let (best, summary) = align(session, (&first, &second), &scores, gaps, settings.clone())?;
+                assert_eq!(summary.is_some(), session.is_root());
+                Ok(session.all_gather(best)?)
+            });
+            prop_assert_eq!(found.unwrap(), vec![serial(&first, &second, &scores, gaps); ranks]);
+        }
+    }
+
+    #[test]
+    fn a_score_that_may_be_too_large_is_refused() {
+        let (scores, gaps) = (Scores::dna(10_000, -1), Gaps { open: 1, extend: 1 });
+        let long = vec![0; 214_749];
+        let error = armature::run(&Config::new(), |session| {
+            align(session, (&long, &long), &scores, gaps, Settings::new())?;
+            Ok(())
+        });
+        assert!(error.unwrap_err().to_string().contains("a score may be 2147490000"));
+    }
+}

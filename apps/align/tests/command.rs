@@ -1,0 +1,139 @@
+//! The `align` command as a user runs it: on threads and under mpirun.
+
+use armature_tests::mpirun::Job;
+use armature_tests::program::{fails, outlives_its_reader, succeeds};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_align");
+
+fn align(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments);
+    command
+}
+
+/// Two files of sequences that have something in common, one as long as it says.
+fn sequences(dir: &Path, letters: &[u8], count: usize) -> [PathBuf; 2] {
+    let mut state = 9_u64;
+    let mut draw = |count: usize| -> String {
+        let letter = |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            letters[(state >> 33) as usize % letters.len()] as char
+        };
+        (0..count).map(letter).collect()
+    };
+    let common = draw(count / 3);
+    let texts = [
+        format!(">a the first\n{}\n{common}\n{}\n", draw(count / 3), draw(count / 3)),
+        format!(">b\n{common}{}\n>c\n{}\n{}\n", draw(count), draw(7), &common[5..]),
+    ];
+    let paths = ["one.fa", "other.fa"].map(|name| dir.join(name));
+    paths.iter().zip(texts).for_each(|(path, text)| fs::write(path, text).unwrap());
+    paths
+}
+
+fn words(paths: &[PathBuf; 2]) -> [&str; 2] {
+    [paths[0].to_str().unwrap(), paths[1].to_str().unwrap()]
+}
+
+#[test]
+fn every_number_of_ranks_finds_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = sequences(dir.path(), b"ACGT", 300);
+    for (scores, of_c) in [(&[][..], "188"), (&["--match", "3", "--gap-open", "0"], "285")] {
+        let mut printed = Vec::new();
+        for more in [
+            &[][..],
+            &["--ranks", "2", "--summary"],
+            &["--ranks", "3", "--panel", "11", "--forced", "3"],
+            &["--ranks", "2", "--block", "5", "--balance", "off", "--shares", "3,1"],
+            &["--ranks", "5", "--panel", "1000"],
+        ] {
+            let run = succeeds(&mut align(&[&words(&paths)[..], &["--verify"], scores, more].concat()));
+            assert!(run.messages.contains("the same bits as the serial loop"), "{}", run.messages);
+            assert_eq!(
+                run.messages.contains("loop align: "),
+                more.contains(&"--summary"),
+                "{}",
+                run.messages
+            );
+            printed.push(run.printed);
+        }
+        printed.dedup();
+        let [lines] = &printed[..] else { panic!("{printed:?}") };
+        let lines: Vec<Vec<&str>> = lines.lines().map(|line| line.split('\t').collect()).collect();
+        assert_eq!(lines.iter().map(|line| &line[..2]).collect::<Vec<_>>(), [["a", "b"], ["a", "c"]]);
+        // It is what both have in common, or longer by chance.
+        assert!(lines[1][2].parse::<u32>().unwrap() >= of_c.parse().unwrap(), "{lines:?}");
+    }
+}
+
+#[test]
+fn proteins_have_a_matrix() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = [("p.fa", ">p\nHEAGAWGHEE\n"), ("q.fa", ">q\nPAWHEAE\n")].map(|(name, text)| {
+        fs::write(dir.path().join(name), text).unwrap();
+        dir.path().join(name)
+    });
+    let blosum = [&words(&paths)[..], &["--matrix", "blosum62"]].concat();
+    assert_eq!(succeeds(&mut align(&blosum)).printed, "p\tq\t17\t3\t6\n");
+    let json = succeeds(&mut align(&[&blosum[..], &["--format", "json", "--ranks", "3"]].concat()));
+    assert_eq!(
+        json.printed,
+        "{\"first\":\"p\",\"second\":\"q\",\"score\":17,\"first_end\":3,\"second_end\":6}\n"
+    );
+    let own = dir.path().join("own");
+    fs::write(&own, "  H E A G W P\nH 1 0 0 0 0 0\nE 0 1 0 0 0 0\nA 0 0 1 0 0 0\nG 0 0 0 1 0 0\nW 0 0 0 0 9 0\nP 0 0 0 0 0 1\n").unwrap();
+    let own = [&words(&paths)[..], &["--matrix", own.to_str().unwrap(), "--ranks", "2"]].concat();
+    assert_eq!(succeeds(&mut align(&own)).printed, "p\tq\t11\t10\t7\n");
+}
+
+#[test]
+fn broken_input_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = sequences(dir.path(), b"ACGT", 30);
+    let refused = |text: &str, more: &[&str], expected: &str| {
+        let broken = dir.path().join("broken.fa");
+        fs::write(&broken, text).unwrap();
+        for ranks in ["1", "3"] {
+            let files = [words(&paths)[0], broken.to_str().unwrap()];
+            let said = fails(&mut align(&[&files[..], &["--ranks", ranks], more].concat()));
+            let expected = format!("{}{expected}", broken.display());
+            assert!(said.contains(&expected), "{expected}: {said}");
+        }
+    };
+    refused("ACGT\n", &[], ", line 1: expected a header that begins with '>' before any letters");
+    refused(
+        ">x\nACGT\n>y\nAC-GT\n",
+        &[],
+        ", line 4: '-' is no letter of DNA or RNA; for proteins set --matrix",
+    );
+    refused(">x\n>y\nA\n", &[], ", line 1: the sequence x has no letters");
+    refused(">x\nACJ\n", &["--matrix", "blosum62"], ", line 2: 'J' is no letter of the matrix");
+    let said = fails(&mut align(&["nowhere", words(&paths)[0]]));
+    assert!(said.contains("cannot read nowhere: "), "{said}");
+}
+
+#[test]
+fn ranks_are_processes_under_mpirun() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = sequences(dir.path(), b"ACDEFGHIKLMNPQRSTVWY", 900);
+    let alone = succeeds(&mut align(&[&words(&paths)[..], &["--matrix", "blosum62"]].concat()));
+    for ranks in [2, 3] {
+        let more = ["--matrix", "blosum62", "--panel", "40", "--forced", "5", "--verify"];
+        let all = [&words(&paths)[..], &more].concat();
+        let outcome = all.iter().fold(Job::new(PROGRAM, ranks), |job, word| job.arg(*word)).succeeds();
+        assert_eq!(outcome.stdout, alone.printed, "{outcome}");
+        assert!(outcome.stderr.contains("the same bits as the serial loop"), "{outcome}");
+        assert!(!outcome.stderr.contains(" 0 rows moved"), "{outcome}");
+    }
+}
+
+#[test]
+fn it_goes_on_without_its_reader() {
+    let dir = tempfile::tempdir().unwrap();
+    let paths = sequences(dir.path(), b"ACGT", 90);
+    outlives_its_reader(|| align(&[&words(&paths)[..], &["--ranks", "2", "--summary"]].concat()));
+}
