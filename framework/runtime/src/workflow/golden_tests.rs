@@ -26,6 +26,7 @@ fn messages_of_a_workflow_are_as_they_were() {
         orders: vec![order(1, vec![]), order(300, vec![0, 3])],
         moved: vec![(4, 1)],
         cancelled: vec![5],
+        recalled: vec![9],
         dropped: vec![6, 70_000],
     };
     keep("orders", Content::Orders(orders));
@@ -43,6 +44,7 @@ fn messages_of_a_workflow_are_as_they_were() {
     let report = Report {
         done: vec![Done { task: 300, attempt: 1, bytes: 70_000, took: 1_500, peak_memory: Some(300) }],
         failed: reasons.into_iter().map(failure).collect(),
+        returned: vec![9],
     };
     keep("a rank reports", Content::Report(report));
     let total = RankReport {

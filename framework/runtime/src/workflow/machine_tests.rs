@@ -10,7 +10,7 @@ use armature_workflow_files::{Action, Description, Task};
 
 use super::graph::Graph;
 use super::master::{Change, Master};
-use super::messages::{Content, Done, Reason, Report};
+use super::messages::{Content, Done, Orders, Reason, Report};
 use super::planning::{AskAnew, Clusters};
 use super::value::Value;
 use super::worker::{Settings, Step, Worker};
@@ -511,13 +511,49 @@ fn commands_that_are_done_are_not_run_again() {
     master.begin();
     assert_eq!(master.take_orders().map(|(rank, _)| rank).collect::<Vec<_>>(), [1]);
     let done = |task| Done { task, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
-    master.on_report(1, Report { done: vec![done(0)], failed: Vec::new() }).unwrap();
+    master.on_report(1, Report { done: vec![done(0)], ..Report::default() }).unwrap();
     assert_eq!(master.on_lost(1).unwrap(), 2, "\"reads\" and \"last\"");
     assert_eq!(master.take_to_restore(), [0]);
     for task in [1, 2] {
-        master.on_report(0, Report { done: vec![done(task)], failed: Vec::new() }).unwrap();
+        master.on_report(0, Report { done: vec![done(task)], ..Report::default() }).unwrap();
     }
     assert!(master.is_over());
+}
+
+/// Rank 2 has a copy of what rank 1 made, and may have begun what reads it when rank 1 dies.
+#[test]
+fn limits_are_held_until_a_rank_has_given_its_order_back() {
+    let mut builder = Description::builder("limits");
+    builder.limit("few", 1);
+    builder.task(Task::new("made", Action::Closure("c".into())));
+    let mut reads = Task::new("reads", Action::Closure("c".into()));
+    reads.limits.insert("few".into(), 1);
+    builder.task(reads);
+    builder.edge("made", "reads", 0);
+    let graph = Arc::new(Graph::new(&builder.build().unwrap(), 2, TaskMemory::Additive).unwrap());
+    let done = |task| Done { task, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
+    for has_begun in [false, true] {
+        let mut master = Master::new(graph.clone(), 3, &[], 0);
+        master.plan(&[1, 2], &[0, 1]);
+        master.begin();
+        master.on_report(1, Report { done: vec![done(0)], ..Report::default() }).unwrap();
+        let is_ordered = |(rank, orders): &(usize, Orders)| *rank == 2 && !orders.orders.is_empty();
+        assert_eq!(master.take_orders().filter(is_ordered).count(), 1);
+        assert_eq!(master.on_lost(1).unwrap(), 1, "what was made is made again");
+        let orders: BTreeMap<usize, _> = master.take_orders().collect();
+        assert_eq!(orders[&2].recalled, [1]);
+        let makes = *orders.iter().find(|(_, orders)| !orders.orders.is_empty()).unwrap().0;
+        let answer = match has_begun {
+            true => Report { done: vec![done(1)], ..Report::default() },
+            false => Report { returned: vec![1], ..Report::default() },
+        };
+        master.on_report(2, answer).unwrap();
+        assert_eq!(master.take_orders().flat_map(|(_, orders)| orders.orders).count(), 0);
+        master.on_report(makes, Report { done: vec![done(0)], ..Report::default() }).unwrap();
+        let again: Vec<_> =
+            master.take_orders().flat_map(|(rank, orders)| vec![rank; orders.orders.len()]).collect();
+        assert_eq!((again.len(), master.is_over()), (usize::from(!has_begun), has_begun));
+    }
 }
 
 #[test]
@@ -609,6 +645,6 @@ fn the_critical_path_is_what_the_longest_chain_takes_at_the_speed_so_far() {
     let mut master = Master::new(graph, 1, &[], 0);
     master.begin();
     let done = super::messages::Done { task: 0, attempt: 0, bytes: 0, took: 1_000, peak_memory: None };
-    master.on_report(0, super::messages::Report { done: vec![done], failed: vec![] }).unwrap();
+    master.on_report(0, super::messages::Report { done: vec![done], ..Default::default() }).unwrap();
     assert_eq!(master.critical_path(), Some(1e-6));
 }

@@ -53,6 +53,8 @@ pub(super) struct Orders {
     pub(super) moved: Vec<(usize, usize)>,
     /// Tasks that were ordered and are not to be run.
     pub(super) cancelled: Vec<usize>,
+    /// Orders that are to be given back if they have not begun.
+    pub(super) recalled: Vec<usize>,
     /// Values that nobody needs any more.
     pub(super) dropped: Vec<usize>,
 }
@@ -62,6 +64,7 @@ impl Orders {
         self.orders.is_empty()
             && self.moved.is_empty()
             && self.cancelled.is_empty()
+            && self.recalled.is_empty()
             && self.dropped.is_empty()
     }
 }
@@ -110,6 +113,8 @@ pub(super) struct Failure {
 pub(super) struct Report {
     pub(super) done: Vec<Done>,
     pub(super) failed: Vec<Failure>,
+    /// Orders that it has given back.
+    pub(super) returned: Vec<usize>,
 }
 
 /// A message of a workflow.

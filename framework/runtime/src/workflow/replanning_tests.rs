@@ -93,7 +93,7 @@ impl Run {
             let task = self.queues[rank].pop_front().expect("it ran");
             let took = self.takes[rank].as_nanos() as u64;
             let done = Done { task, attempt: 0, bytes: 0, took, peak_memory: None };
-            self.master.on_report(rank, Report { done: vec![done], failed: vec![] }).unwrap();
+            self.master.on_report(rank, Report { done: vec![done], ..Default::default() }).unwrap();
         }
         (now, self)
     }

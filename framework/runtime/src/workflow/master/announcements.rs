@@ -123,7 +123,7 @@ mod tests {
         assert!(matches!(worker.next(), Step::Nothing), "it is not to begin");
         for task in 0..5 {
             let done = Done { task, attempt: 0, bytes: 8, took: 5_000_000, peak_memory: None };
-            master.on_report(0, Report { done: vec![done], failed: Vec::new() }).unwrap();
+            master.on_report(0, Report { done: vec![done], ..Report::default() }).unwrap();
         }
         let orders = orders_of(&mut master, 1);
         assert!(orders.cancelled.is_empty() && !orders.orders[0].is_announced, "{orders:?}");

@@ -91,7 +91,9 @@ impl Master {
         Ok(count)
     }
 
-    /// Takes orders back that hold limits and can no longer run, since what they wait for may need the same limits.
+    /// Takes orders back that hold limits and can no longer run, since what they wait for may need the same limits. A rank that has got
+    /// one may have begun it, as it has copies of what was lost: it is asked, and the limits are held until it answers. Returns those that
+    /// nobody has got yet.
     fn take_limits_back(&mut self) -> Vec<usize> {
         let graph = self.graph.clone();
         let is_done = |master: &Master, parent: usize| matches!(master.tasks[parent].state, State::Done(_));
@@ -101,9 +103,14 @@ impl Master {
             if !graph.needs(task).limits.is_empty()
                 && !graph.parents(task).all(|parent| is_done(self, parent))
             {
-                self.withdraw(task, rank);
-                self.cancel(task, rank);
-                taken.push(task);
+                let orders = &mut self.ranks[rank].orders;
+                if let Some(at) = orders.orders.iter().position(|order| order.task == task) {
+                    orders.orders.remove(at);
+                    self.withdraw(task, rank);
+                    taken.push(task);
+                } else {
+                    orders.recalled.push(task);
+                }
             }
         }
         taken

@@ -243,6 +243,12 @@ impl Master {
         for failure in report.failed {
             self.on_failed(rank, failure)?;
         }
+        for task in report.returned {
+            if self.tasks[task].state == State::Ordered(rank) {
+                self.withdraw(task, rank);
+                self.order_again(task);
+            }
+        }
         self.fill();
         Ok(())
     }

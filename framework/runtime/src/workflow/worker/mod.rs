@@ -318,7 +318,7 @@ impl Worker {
 
     /// Tasks in the report that is due.
     pub(super) fn unreported(&self) -> usize {
-        self.report.done.len() + self.report.failed.len()
+        self.report.done.len() + self.report.failed.len() + self.report.returned.len()
     }
 
     /// What a task's processes may hold.

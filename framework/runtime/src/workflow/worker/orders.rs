@@ -12,6 +12,12 @@ impl Worker {
         for task in orders.cancelled {
             self.unqueue(task);
         }
+        for task in orders.recalled {
+            if self.keys[task].is_some() {
+                self.unqueue(task);
+                self.report.returned.push(task);
+            }
+        }
         for task in orders.dropped {
             self.values[task].is_origin = false;
             self.drop_if_unused(task);
