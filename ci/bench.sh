@@ -23,19 +23,9 @@ fi
   -p matmul -p matmul-stream -p rabin-karp -p workflow
 # And what runs on simulated ranks.
 "$CI_DIR/mpi/with.sh" smpi cargo build --locked --release -p ferret -p rabin-karp -p armature-bench-simulated
-# Peers that cargo does not install: a Python environment under target/ for each set, made anew when what it is to have changes.
-peers() {
-  local environment=$ROOT/target/$1 wanted
-  shift
-  wanted=$(cat "$@")
-  [ "$(cat "$environment/wanted" 2>/dev/null)" = "$wanted" ] && return
-  say "installing into ${environment#"$ROOT/"}: ${wanted//$'\n'/ }"
-  python3 -m venv --clear "$environment"
-  "$environment/bin/pip" install --quiet --disable-pip-version-check "${@/#/--requirement=}"
-  printf '%s\n' "$wanted" >"$environment/wanted"
-}
-peers mpi4py bench/peers/mpi4py/requirements.txt
-peers workflow-peers bench/peers/workflows/requirements.txt
+# Peers that cargo does not install.
+python_packages mpi4py bench/peers/mpi4py/requirements.txt
+python_packages workflow-peers bench/peers/workflows/requirements.txt
 bench=("$CI_DIR/mpi/with.sh" openmpi cargo run --locked --quiet --release -p armature-bench -- "$@")
 [ -n "$note" ] || exec "${bench[@]}"
 commit=$(git rev-parse --short=12 HEAD)

@@ -13,7 +13,7 @@ PARTS=(
   "house    |   5 |  300 | measures of the structure of the framework, none of which may get worse"
   "docs     |   5 |  600 | the pages of every crate, without warnings"
   "tests    | 850 | 2400 | unit tests, examples in the pages, whole programs on threads and on Open MPI"
-  "report   |  20 |  600 | the page of a run in Chromium, with the network off"
+  "report   |  20 |  600 | the page of a run in Chromium, with the network off; traces, read by others"
   "pictures |  20 |  400 | Ferret reads a sample of 300 pictures that people have drawn with many programs"
   "no-eager | 350 | 1500 | whole programs on Open MPI and MPICH where no send is eager"
   "mpich    | 150 | 1200 | whole programs on MPICH"
@@ -62,10 +62,11 @@ part_tests() {
 }
 
 part_report() {
-  "$with" openmpi cargo test --locked -p armature-report --test browser --no-run
+  python_packages perfetto report/tests/perfetto-requirements.txt
+  "$with" openmpi cargo test --locked -p armature-report --test browser --test perfetto --no-run
   # A network of its own, in which there is nothing.
   unshare --net sh -c 'ip link set lo up && exec "$@"' sh \
-    "$with" openmpi cargo test --locked --offline -p armature-report --test browser -- --ignored --test-threads 1
+    "$with" openmpi cargo test --locked --offline -p armature-report --test browser --test perfetto -- --ignored --test-threads 1
 }
 
 part_pictures() {
