@@ -7,7 +7,7 @@
 
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -155,8 +155,8 @@ struct RunWorkflow {
 /// Say what was decided in a run, and why, from the events that it logged.
 ///
 /// A program that uses armature logs its events to DIR if it is started with ARMATURE_EVENTS=DIR, in one file a rank.
-/// Shown are the mapping at the start, each change of it with its reason and its numbers, the stages that were handed
-/// over, and what came of it.
+/// Shown are the mapping at the start, the number of workers, the distribution of units or the plan, each change of it with its reason and
+/// its numbers, the stages that were handed over, and what came of it; at the end, what the ranks waited for, and of a workflow the critical path.
 #[derive(Debug, Args)]
 struct Explain {
     /// The directory of the event log
@@ -168,6 +168,10 @@ struct Explain {
     /// Show what has become of this task of a workflow, and what it waited for: inputs, memory, a limit, other tasks
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     task: Option<String>,
+    /// Show how it stood so many seconds after the run began: what was in force, which tasks ran and what others waited for, what ranks
+    /// did around that time, and what was decided before and after
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["all", "task"])]
+    at: Option<f64>,
 }
 
 /// Reads the arguments of this process and does what they say.
@@ -177,7 +181,7 @@ pub fn main() -> ExitCode {
     }
     let result = match Cli::parse().command {
         Action::Run(run) => start(run.launch, run.command),
-        Action::Explain(Explain { directory, all, task }) => tell(&directory, all, task.as_deref()),
+        Action::Explain(asked) => tell(&asked),
         Action::Report(asked) => report::report(&asked).and_then(|text| print(&text)),
         Action::Trace(asked) => report::trace(&asked).and_then(|text| print(&text)),
         Action::Events(asked) => report::events(&asked).and_then(|text| print(&text)),
@@ -197,12 +201,17 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn tell(directory: &Path, all: bool, task: Option<&str>) -> Result<u8, LaunchError> {
-    let log = armature::observe::read(directory).map_err(LaunchError::Events)?;
-    match task {
-        None => print(&explain::explain(&log, all)),
+fn tell(asked: &Explain) -> Result<u8, LaunchError> {
+    let directory = report::directory(&asked.directory);
+    let log = armature::observe::read(&directory).map_err(LaunchError::Events)?;
+    if let Some(at) = asked.at {
+        let no_run = || LaunchError::NoMoment { at, directory };
+        return print(&explain::explain_at(&log, at).ok_or_else(no_run)?);
+    }
+    match &asked.task {
+        None => print(&explain::explain(&log, asked.all)),
         Some(name) => {
-            let no_task = || LaunchError::NoTask { name: name.to_string(), file: directory.to_path_buf() };
+            let no_task = || LaunchError::NoTask { name: name.clone(), file: directory };
             print(&explain::explain_task(&log, name).ok_or_else(no_task)?)
         }
     }

@@ -53,6 +53,13 @@ pub enum LaunchError {
         /// The workflow.
         file: PathBuf,
     },
+    /// No run of an event log went on at a time.
+    NoMoment {
+        /// Seconds since the run began.
+        at: f64,
+        /// The directory of the log.
+        directory: PathBuf,
+    },
     /// There is no run in a directory.
     NoRun {
         /// The directory.
@@ -97,6 +104,7 @@ impl LaunchError {
             | LaunchError::NoTask { .. }
             | LaunchError::NoFigure { .. }
             | LaunchError::NoRun { .. }
+            | LaunchError::NoMoment { .. }
             | LaunchError::NoMemory { .. }
             | LaunchError::NoRecovery(_) => 2,
             LaunchError::Plan(error) if error.kind() == armature_planner::ErrorKind::Infeasible => 3,
@@ -129,6 +137,11 @@ impl fmt::Display for LaunchError {
             LaunchError::NoFigure { figure, directory } => {
                 write!(f, "{}: the log does not have what the figure {figure} shows", directory.display())
             }
+            LaunchError::NoMoment { at, directory } => write!(
+                f,
+                "{}: no run went on {at} s after it had begun: expected a time within a run",
+                directory.display()
+            ),
             LaunchError::NoRun { directory } => write!(
                 f,
                 "there is no run in {}: expected rank-0.jsonl, … or job-status.json, which a program writes that is started with \

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
+use armature::observe::words::seconds;
 use armature::observe::{Event, Log, Record};
+use armature_report::{Run, critical_path_told, diagnosis, moment};
 
 /// Columns of a line.
 const WIDTH: usize = 110;
@@ -23,6 +25,15 @@ pub fn explain(log: &Log, all: bool) -> String {
     if log.records.is_empty() {
         text.push_str("The log is empty: the run has only just begun, or failed at once.\n");
     }
+    for run in Run::all(&log.records).iter().filter(|run| run.has_activity() || !run.tasks.is_empty()) {
+        let name = if several { format!("run {}: ", run.number + 1) } else { String::new() };
+        if run.has_activity() {
+            let _ = writeln!(text, "{name}{}", diagnosis(run));
+        }
+        if let Some(path) = critical_path_told(run) {
+            let _ = writeln!(text, "{name}{path}");
+        }
+    }
     for note in &log.notes {
         let _ = writeln!(text, "note: {note}");
     }
@@ -35,6 +46,18 @@ pub fn explain_task(log: &Log, task: &str) -> Option<String> {
     let mut text = String::new();
     let of_task = log.records.iter().filter(|record| record.event.task() == Some(task));
     of_task.for_each(|record| sentence(&mut text, record));
+    (!text.is_empty()).then_some(text)
+}
+
+/// How each run stood that went on at a time, in seconds since it began: what was in force, what ran and waited, what was decided before
+/// and after. `None` if none went on then.
+pub fn explain_at(log: &Log, at: f64) -> Option<String> {
+    let mut text = String::new();
+    for run in &Run::all(&log.records) {
+        let Some(told) = moment(run, at) else { continue };
+        let _ = writeln!(text, "Run {} at {}, of {}:", run.number + 1, seconds(at), seconds(run.seconds));
+        told.iter().for_each(|line| broken(&mut text, "", line));
+    }
     (!text.is_empty()).then_some(text)
 }
 
@@ -85,15 +108,20 @@ fn is_essential(event: &Event) -> bool {
 
 /// A record with its time and rank, broken into lines between words.
 fn sentence(text: &mut String, record: &Record) {
-    let mut line = format!("{:>9.3} s  rank {}", record.at, record.rank);
-    line = format!("{line:<width$}", width = INDENT - 1);
-    let sentence = record.event.to_string();
+    let head = format!("{:>9.3} s  rank {}", record.at, record.rank);
+    broken(text, &format!("{head:<width$}", width = INDENT - 1), &record.event.to_string());
+}
+
+/// A sentence behind a head, broken into lines between words, which are as far to the right as the first.
+fn broken(text: &mut String, head: &str, sentence: &str) {
+    let indent = head.chars().count().max(4);
+    let mut line = head.to_string();
     for words in sentence.split(' ').collect::<Vec<_>>().chunk_by(|a, _| a.parse::<f64>().is_ok()) {
         // A number and its unit stay together.
         let words = words.join(" ");
         if line.chars().count() + 1 + words.chars().count() > WIDTH && !line.trim_start().is_empty() {
             let _ = writeln!(text, "{line}");
-            line = " ".repeat(INDENT - 1);
+            line = " ".repeat(indent);
         }
         line.push(' ');
         line.push_str(&words);

@@ -147,3 +147,34 @@ fn a_task_of_a_workflow_is_told_with_what_it_waited_for() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("there is no task \"other\""));
 }
+
+#[test]
+fn a_moment_is_told_with_what_was_in_force_and_decided() {
+    let plain = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = plain(told(&["--at", "3"], &sample()));
+    assert!(text.starts_with("Run 1 at 3.000 s, of ") && text.contains("Stages: load@0"), "{text}");
+    assert!(text.contains("Next, at "), "{text}");
+    let output = explain(&["--at", "99"], &sample());
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("no run went on 99 s after it had begun"), "{said}");
+}
+
+#[test]
+fn a_workflow_is_told_with_its_critical_path_and_at_a_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/golden/events/workflow.jsonl");
+    for line in fs::read_to_string(kept).unwrap().lines() {
+        let rank = serde_json::from_str::<serde_json::Value>(line).unwrap()["rank"].as_u64().unwrap();
+        let file = dir.path().join(format!("rank-{rank}.jsonl"));
+        let before = fs::read_to_string(&file).unwrap_or_default();
+        fs::write(file, before + line + "\n").unwrap();
+    }
+    let text = told(&[], dir.path());
+    let last = text.lines().last().unwrap();
+    assert!(last.starts_with("The critical path has ") && last.contains("which ran for 50.0"), "{last}");
+    let text = told(&["--at", "9"], dir.path());
+    for part in ["Rank 0 ran \"", "\" waited on rank ", " held ", " for tasks, of "] {
+        assert!(text.contains(part), "`{part}` is not told: {text}");
+    }
+}

@@ -5,6 +5,7 @@
 //!   said.
 //! - [`diagnosis()`] is one sentence on what the ranks waited for.
 //! - [`Live`] is the same while a run goes on, as a few lines of text.
+//! - [`moment()`] says how a run stood at one time.
 //! - [`figure()`] is one of the page's pictures as SVG, for papers.
 //!
 //! What comes from events is shown as text, whatever it contains.
@@ -28,6 +29,7 @@ mod efficiency;
 mod figure;
 mod live;
 mod mapping;
+mod moment;
 mod page;
 mod run;
 #[cfg(test)]
@@ -42,6 +44,8 @@ pub use efficiency::{Efficiencies, csv, efficiencies, tree};
 pub use figure::{Figure, figure};
 pub use live::Live;
 pub use mapping::Mapping;
+pub use moment::moment;
 pub use page::{Job, page};
 pub use run::{Arrangement, Decision, HeldAt, Kind, Line, Outcome, Part, Rank, Run, Skeleton, TaskRun};
 pub use trace::{chrome, perfetto};
+pub use workflow::critical_path_told;

@@ -275,7 +275,8 @@ fn heading(run: &Run) -> String {
     text + &format!(", after {}", seconds(run.seconds))
 }
 
-fn arranged(arrangement: &Arrangement) -> String {
+/// What runs where, in a line.
+pub(crate) fn arranged(arrangement: &Arrangement) -> String {
     match arrangement {
         Arrangement::Mapping(mapping) => {
             let stages: Vec<String> =

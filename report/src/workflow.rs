@@ -67,6 +67,12 @@ fn all_waited(task: &TaskRun) -> f64 {
     CAUSES.iter().map(|cause| task.waited(cause.0)).sum()
 }
 
+/// How long the chain of tasks ran that decided how long a workflow took, and what went by between them; `None` if the run has no tasks.
+pub fn critical_path_told(run: &Run) -> Option<String> {
+    let path = critical_path(&run.tasks);
+    (!path.is_empty()).then(|| told(run, &path))
+}
+
 /// The path in a sentence or two.
 fn told(run: &Run, path: &[usize]) -> String {
     let mut ran = 0.0;

@@ -49,7 +49,8 @@ fn traces_of_simulated_runs_are_read() {
         let counts = read(&log);
         let told = log.records.iter().filter(|record| !record.event.is_of_activity()).count();
         assert_eq!(counts["instants"], told, "{name}: {counts}");
-        let moves = log.records.iter().filter(|record| matches!(record.event, Event::HandOver { .. })).count();
+        let moves =
+            log.records.iter().filter(|record| matches!(record.event, Event::HandOver { .. })).count();
         assert_eq!(counts["flows"], moves, "{name}: {counts}");
     }
 }

@@ -1,0 +1,146 @@
+//! How a run stood at one time, in sentences.
+
+use armature::observe::WaitedFor;
+use armature::observe::words::seconds;
+
+use crate::diagnosis::diagnosis_of_part;
+use crate::live::arranged;
+use crate::run::{Run, TaskRun};
+use crate::tables::{bytes_told, shown_of};
+
+/// What ranks did is told of so much of the run before and after, and of no less than these seconds.
+const PART: f64 = 0.01;
+const LEAST: f64 = 0.5;
+/// Tasks that are told of, of those that run and of those that wait.
+const TASKS: usize = 16;
+
+/// How the run stood at a time, in seconds since it began: what was in force, what ran and what waited for what, what ranks did around that
+/// time, and what was decided before and after. `None` if it did not go on then.
+///
+/// ```
+/// use armature::observe::{Event, Record};
+/// use armature_report::{Run, moment};
+///
+/// let start = Event::FarmStart { farm: "rows".into(), ranks: 2, workers: 2, chunking: "auto".into(), balance: "live".into() };
+/// let end = Event::Finish { items: 9, seconds: 4.0 };
+/// let records = [(0.0, start), (4.0, end)].map(|(at, event)| Record { at, rank: 0, run: 0, event });
+/// let run = &Run::all(&records)[0];
+/// assert!(moment(run, 2.0).unwrap().contains(&"Workers: 2".to_string()));
+/// assert_eq!(moment(run, 5.0), None);
+/// ```
+pub fn moment(run: &Run, at: f64) -> Option<Vec<String>> {
+    if !(0.0..=run.seconds).contains(&at) {
+        return None;
+    }
+    let in_force = run.arrangements.iter().take_while(|(from, _)| *from <= at).last();
+    let mut told: Vec<String> = in_force.map(|(_, arrangement)| arranged(arrangement)).into_iter().collect();
+    told.extend(running(run, at));
+    told.extend(waiting(run, at));
+    for (rank, its) in run.ranks.iter().enumerate() {
+        if let Some(held) = its.held.iter().take_while(|held| held.at <= at).last() {
+            let of = its.budget.map_or(String::new(), |budget| format!(", of {}", bytes_told(budget)));
+            told.push(format!("Rank {rank} held {} for tasks{of}.", bytes_told(held.bytes)));
+        }
+    }
+    let around = LEAST.max(PART * run.seconds);
+    let span = ((at - around).max(0.0), (at + around).min(run.seconds));
+    if let Some(why) = diagnosis_of_part(run, span).filter(|_| span.1 > span.0) {
+        told.push(format!("From {} to {}: {why}", seconds(span.0), seconds(span.1)));
+    }
+    let before = run.decisions.iter().take_while(|decision| decision.at <= at).last();
+    let after = run.decisions.iter().find(|decision| decision.at > at);
+    for (word, decision) in [("Before, at", before), ("Next, at", after)] {
+        told.extend(decision.map(|decision| format!("{word} {}: {}", seconds(decision.at), decision.text)));
+    }
+    Some(told)
+}
+
+fn running(run: &Run, at: f64) -> Vec<String> {
+    let runs = |task: &&TaskRun| task.begin <= at && task.end.is_none_or(|end| at < end);
+    let all: Vec<&TaskRun> = run.tasks.iter().filter(runs).collect();
+    let told = all.iter().take(TASKS).map(|task| {
+        format!(
+            "Rank {} ran {:?}, which it had begun {} before.",
+            task.rank,
+            task.task,
+            seconds(at - task.begin)
+        )
+    });
+    told.chain(more(all.len(), "tasks that ran")).collect()
+}
+
+fn waiting(run: &Run, at: f64) -> Vec<String> {
+    let all: Vec<(&TaskRun, &armature::observe::TaskWait)> =
+        run.tasks.iter().filter_map(|task| Some((task, waited_for(task, at)?))).collect();
+    let told = all.iter().take(TASKS).map(|(task, wait)| {
+        let what = match (wait.waited_for, &wait.of) {
+            (WaitedFor::Input, Some(of)) => format!("what {of:?} gives"),
+            (WaitedFor::Input, None) => "what it reads to be made".to_string(),
+            (WaitedFor::Transfer, _) => "what it reads to be there".to_string(),
+            (WaitedFor::Memory, _) => "memory".to_string(),
+            _ => "other tasks of the rank".to_string(),
+        };
+        format!("{:?} waited on rank {} for {what}, {} in all.", task.task, task.rank, seconds(wait.seconds))
+    });
+    told.chain(more(all.len(), "tasks that waited")).collect()
+}
+
+fn more(count: usize, what: &str) -> Option<String> {
+    Some(shown_of(count, TASKS, what)).filter(|told| !told.is_empty())
+}
+
+/// What a task waited for at a time, if it did: its waits end, one after the other, when it begins.
+fn waited_for(task: &TaskRun, at: f64) -> Option<&armature::observe::TaskWait> {
+    let mut from = task.begin;
+    for wait in task.waits.iter().rev() {
+        let to = from;
+        from -= wait.seconds;
+        if from <= at && at < to {
+            return Some(wait);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::{Decision, HeldAt, Rank};
+    use crate::situation::Situation;
+    use armature::observe::TaskWait;
+
+    #[test]
+    fn waits_end_when_the_task_begins() {
+        let wait = |waited_for, seconds| TaskWait { waited_for, of: None, seconds };
+        let waits = vec![wait(WaitedFor::Input, 2.0), wait(WaitedFor::Memory, 1.0)];
+        let task = TaskRun { begin: 10.0, waits, ..TaskRun::default() };
+        let at = |at| waited_for(&task, at).map(|wait| wait.waited_for);
+        assert_eq!(
+            [6.9, 7.0, 8.9, 9.0, 10.0].map(at),
+            [None, Some(WaitedFor::Input), Some(WaitedFor::Input), Some(WaitedFor::Memory), None]
+        );
+    }
+
+    #[test]
+    fn a_moment_is_told_with_what_ran_what_was_held_and_what_was_decided() {
+        let run = Situation::new(10.0).rank(9.5, 0.0).with(|run| {
+            let decision = |at: f64, text: &str| Decision { at, acted: false, text: text.into() };
+            run.decisions = vec![decision(2.0, "first"), decision(4.0, "second"), decision(6.0, "third")];
+            run.tasks =
+                vec![TaskRun { task: "sort".into(), begin: 4.5, end: Some(7.0), ..TaskRun::default() }];
+            let held = vec![HeldAt { at: 1.0, bytes: 7, most: 9 }, HeldAt { at: 5.5, bytes: 8, most: 9 }];
+            run.ranks[0] = Rank { held, budget: Some(100), ..run.ranks[0].clone() };
+        });
+        let told = moment(&run.run(), 5.0).unwrap();
+        assert_eq!(
+            told,
+            [
+                "Rank 0 ran \"sort\", which it had begun 500.000 ms before.",
+                "Rank 0 held 7 B for tasks, of 100 B.",
+                "From 4.500 s to 5.500 s: Nothing is wrong: the ranks computed for 95 % of the time, and waited for 5 %.",
+                "Before, at 4.000 s: second",
+                "Next, at 6.000 s: third",
+            ]
+        );
+    }
+}
