@@ -53,6 +53,8 @@ struct Open {
     last: Duration,
     begin: Duration,
     part: Part,
+    /// For how long user code has run on another thread since the rank last did something else.
+    computed: Duration,
     tally: Tally,
     parts_since_tally: u32,
     /// What had been sent at the last look, and when that was last written.
@@ -78,7 +80,7 @@ struct Part {
 pub(crate) struct Tally {
     kinds: Vec<Kind>,
     longest: Option<Longest>,
-    /// Time in calls on the thread that communicates, of which the part does not know yet.
+    /// Time in calls of which the part does not know yet; those on another thread it knows.
     taken: Duration,
     /// What a call took of those that are seldom timed.
     usual: Duration,
@@ -225,6 +227,7 @@ impl Open {
             last: begin,
             begin,
             part: Part { since: begin, ..Part::default() },
+            computed: Duration::ZERO,
             tally,
             parts_since_tally: 0,
             sent: endpoint.sent().to_vec(),
@@ -239,8 +242,11 @@ impl Open {
         self.last = now;
         if doing == Doing::Computing {
             self.part.work += passed;
+            self.computed += passed;
             return;
         }
+        // Calls on another thread have been accounted for while they ran.
+        self.tally.taken = self.tally.taken.saturating_sub(std::mem::take(&mut self.computed));
         // What user code did here is known when it is done, and was done since the last look, or a little before.
         let work = self.tally.taken.min(passed);
         self.tally.taken -= work;

@@ -7,7 +7,7 @@ use crate::loops::ParallelFor;
 use crate::observe::activity::{Activity, Work};
 use crate::observe::{Event, Record, read};
 use crate::pipeline::Pipeline;
-use crate::{BoxError, Config, Session};
+use crate::{BoxError, Config, Driver, Session};
 
 const RANKS: usize = 3;
 const ITEMS: u64 = 60;
@@ -114,4 +114,31 @@ fn a_loop_accounts_for_its_units() {
         Ok(())
     });
     assert_eq!(accounted(&records, 1), (vec![ITEMS], vec![ITEMS]));
+}
+
+/// Ranks whose user code has a thread of its own tell of a call while it runs, and once: not again when it is done and they wait.
+#[test]
+fn waiting_is_no_work_where_user_code_has_a_thread_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = Config::new().ranks(RANKS).driver(Driver::Threaded).events(Some(dir.path().into()));
+    let pause = |ms| std::thread::sleep(Duration::from_millis(ms));
+    crate::run(&config, |session| {
+        let tasks = (0..15u64).inspect(|_| pause(30));
+        Farm::new("doze", |n: u64| {
+            pause(15);
+            n
+        })
+        .collect(session, tasks)?;
+        Ok(())
+    })
+    .unwrap();
+    let (mut told, mut took) = (0.0, 0.0);
+    for record in read(dir.path()).unwrap().records {
+        match record.event {
+            Event::Activity(activity) => told += activity.work_s,
+            Event::Work(work) => took += work.seconds,
+            _ => {}
+        }
+    }
+    assert!(took > 0.2 && (0.9 * took..1.5 * took).contains(&told), "{told} s are told of {took} s");
 }
