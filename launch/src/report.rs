@@ -27,6 +27,9 @@ pub(crate) struct Report {
     /// Where to write [default: report.html in that directory; for a figure and efficiencies, standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// What the page is called [default: the directory]
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["figure", "efficiencies"])]
+    title: Option<String>,
     /// Draw one figure as SVG instead of the page, for a paper
     #[arg(long, value_name = "NAME")]
     figure: Option<FigureName>,
@@ -102,12 +105,13 @@ pub(crate) fn report(asked: &Report) -> Result<String, LaunchError> {
     } else if let Some(form) = asked.efficiencies {
         (efficiencies(&log, form), asked.output.clone())
     } else {
-        let title = std::path::absolute(&asked.run).unwrap_or_else(|_| asked.run.clone());
+        let path = std::path::absolute(&asked.run).unwrap_or_else(|_| asked.run.clone());
+        let title = asked.title.clone().unwrap_or_else(|| path.display().to_string());
         let status = beside(&directory)?;
         let standing = Standing::of(status.as_ref(), alive_here);
         let verdict = (standing != Standing::Unknown).then(|| standing.to_string());
         let restarts = status.map(|status| status.restarts).filter(|restarts| *restarts > 0);
-        let job = Job { title: title.display().to_string(), verdict, restarts };
+        let job = Job { title, verdict, restarts };
         (page(&log, &job), Some(asked.output.clone().unwrap_or_else(|| directory.join("report.html"))))
     };
     match place {

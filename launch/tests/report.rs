@@ -38,6 +38,13 @@ fn a_page_is_made_beside_the_events_and_says_where() {
     assert_eq!(said.trim(), page.to_str().unwrap());
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("Ranks of each stage") && text.contains("The run ends after 2800 items"), "{text}");
+    // With a title, and how the job ended.
+    let status = r#"{"state":"failed","code":3,"message":"no <fuel>","restarts":2}"#;
+    fs::write(dir.path().join("events/job-status.json"), status).unwrap();
+    printed(&["report", "--title", "a night"], dir.path());
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(text.contains("<h1>a night</h1>"), "{text}");
+    assert!(text.contains("Job: failed, exit code 3: no &#60;fuel&#62;, started again 2 times."), "{text}");
 }
 
 #[test]
