@@ -114,6 +114,6 @@ printf '    %s ranks do in %s s what one does in %s s: %s times as fast\n' \
   "$RANKS" "$(decimal "$alone_ms")" "$(decimal "$one_ms")" "$(ratio "$one_ms" "$alone_ms")"
 verdict "$kept_beside" "$live_beside" "$changed"
 say "to look at: what the ranks did while the load was there, as a page that opens in any browser"
-"$armature" report events-live -o live.html >/dev/null
+"$armature" report events-live --title "Ferret, beside $LOADS other programs from a third on" -o live.html >/dev/null
 echo "    $demo/live.html"
 say "done; everything is in target/demo"
