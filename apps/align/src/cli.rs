@@ -75,7 +75,7 @@ impl Cli {
         Gaps { open: self.gap_open.unwrap_or(usual.open), extend: self.gap_extend.unwrap_or(usual.extend) }
     }
 
-    /// The scores as a text, so that rank 0 alone reads the file.
+    /// What letters are worth. Rank 0 alone asks for it, which may read a file.
     fn scores(&self) -> Result<Scores, String> {
         self.matrix
             .as_ref()

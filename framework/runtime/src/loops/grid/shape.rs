@@ -7,7 +7,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Rows and columns of a whole grid, its fixed edges included.
 ///
 /// The rows but the first and the last are the loop's units: unit `u` is row `u + 1`. A sweep goes over the columns but
-/// the first and the last. A grid with [periodic rows](super::StencilLoop::periodic) has no edges: each row is a unit.
+/// the first and the last. A grid with [periodic rows](super::StencilLoop::periodic) and a [table](super::Table) have no edges: each row
+/// is a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Rows.
