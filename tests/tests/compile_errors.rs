@@ -103,6 +103,35 @@ fn the_compiler_says_what_to_do() {
             &["cannot move to another thread", "std::io::BufReader::new(std::io::stdin()).lines()"],
         ),
         (
+            "a session in a stage",
+            r#"use armature::pipeline::Pipeline;
+            fn main() {
+                let _ = armature::run(&armature::Config::new(), |session| {
+                    let ranks = Pipeline::source("a", || 0..3u64).map("b", |n| n + session.rank() as u64);
+                    Ok(ranks.collect().run(session)?.map(drop))
+                });
+            }"#,
+            &["cannot move to another thread", "let rank = session.rank();"],
+        ),
+        (
+            "standard input under its lock as a source",
+            r#"use armature::pipeline::Pipeline;
+            fn main() {
+                let lines = || std::io::stdin().lines().map_while(Result::ok);
+                let _ = Pipeline::source("lines", lines).map("length", |line| line.len());
+            }"#,
+            &["StdinLock", "cannot move to another thread"],
+        ),
+        (
+            "a session in a loop",
+            r#"fn main() {
+                let _ = armature::run(&armature::Config::new(), |session| {
+                    Ok(armature::loops::map(session, "a", 0..3, |n| n + session.rank() as u64)?)
+                });
+            }"#,
+            &["cannot move to another thread", "let rank = session.rank();"],
+        ),
+        (
             "a counter that is not shared between threads",
             r#"use armature::farm::Farm;
             fn main() {

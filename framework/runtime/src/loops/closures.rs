@@ -9,7 +9,7 @@ use super::summary::Summary;
 use crate::error::{BoxError, Error, ErrorKind, Result};
 use crate::session::{Announcement, Session};
 use crate::user_code;
-use crate::wire::Item;
+use crate::wire::{Item, Movable};
 
 /// Does `body` for ranges of these indices, on whichever rank has time; together they are all indices, each once.
 ///
@@ -38,7 +38,7 @@ pub fn parallel_for(
     session: &Session,
     name: &str,
     indices: Range<u64>,
-    body: impl FnMut(Range<u64>) -> Result<(), BoxError> + Send,
+    body: impl FnMut(Range<u64>) -> Result<(), BoxError> + Movable,
 ) -> Result<Option<Summary>> {
     ParallelFor::new(name, indices).run(session, body)
 }
@@ -61,7 +61,7 @@ pub fn map<V: Item + Clone>(
     session: &Session,
     name: &str,
     indices: Range<u64>,
-    value: impl FnMut(u64) -> V + Send,
+    value: impl FnMut(u64) -> V + Movable,
 ) -> Result<Vec<V>> {
     let map = ParallelFor::new(name, indices);
     let values = map.values(session, "map", value)?;
@@ -90,7 +90,7 @@ pub fn reduce<V: Item + Clone, A: Item + Clone>(
     session: &Session,
     name: &str,
     indices: Range<u64>,
-    value: impl FnMut(u64) -> V + Send,
+    value: impl FnMut(u64) -> V + Movable,
     start: A,
     fold: impl FnMut(A, V) -> A,
 ) -> Result<A> {
@@ -125,9 +125,9 @@ pub fn reduce_any_order<A: Item + Clone>(
     session: &Session,
     name: &str,
     indices: Range<u64>,
-    mut value: impl FnMut(u64) -> A + Send,
+    mut value: impl FnMut(u64) -> A + Movable,
     start: A,
-    mut combine: impl FnMut(A, A) -> A + Send,
+    mut combine: impl FnMut(A, A) -> A + Movable,
 ) -> Result<A> {
     let mut mine = Some(start.clone());
     let what =

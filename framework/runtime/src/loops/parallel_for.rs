@@ -11,7 +11,7 @@ use super::settings::{Settings, loop_options};
 use super::summary::Summary;
 use crate::error::{BoxError, Result};
 use crate::session::{Announcement, Session};
-use crate::wire::{Codec, Item};
+use crate::wire::{Codec, Item, Movable};
 
 /// A loop over indices, for data that all ranks have: any rank may do any of them, and they move from slow ranks to fast ones.
 ///
@@ -64,7 +64,7 @@ impl ParallelFor {
     pub fn run(
         &self,
         session: &Session,
-        body: impl FnMut(Range<u64>) -> Result<(), BoxError> + Send,
+        body: impl FnMut(Range<u64>) -> Result<(), BoxError> + Movable,
     ) -> Result<Option<Summary>> {
         self.announced(session, Announcement::new(format!("runs parallel_for {:?}", self.name)), body)
     }
@@ -86,7 +86,7 @@ impl ParallelFor {
     pub fn collect<V: Item + Clone>(
         &self,
         session: &Session,
-        value: impl FnMut(u64) -> V + Send,
+        value: impl FnMut(u64) -> V + Movable,
     ) -> Result<Option<(Vec<V>, Summary)>> {
         let all = self.values(session, "collect", value)?;
         if self.settings.on_all_ranks { self.share(session, all).map(Some) } else { Ok(all) }
@@ -97,7 +97,7 @@ impl ParallelFor {
         &self,
         session: &Session,
         what: Announcement,
-        body: impl FnMut(Range<u64>) -> Result<(), BoxError> + Send,
+        body: impl FnMut(Range<u64>) -> Result<(), BoxError> + Movable,
     ) -> Result<Option<Summary>> {
         let (endpoint, config) = (&mut *session.endpoint()?, session.config());
         let mut body = Indices { start: self.indices.start, body };
@@ -112,7 +112,7 @@ impl ParallelFor {
         &self,
         session: &Session,
         function: &str,
-        mut value: impl FnMut(u64) -> V + Send,
+        mut value: impl FnMut(u64) -> V + Movable,
     ) -> Result<Option<(Vec<V>, Summary)>> {
         let what = Announcement::new(format!("runs {function} {:?}", self.name));
         let what = what.with("values of type", type_name::<V>());

@@ -15,7 +15,7 @@ use super::source_sink::{ErasedSink, ErasedSource, SinkOf, SourceOf, TrySinkOf, 
 use super::stage::{Closure, Stage, StageResult};
 use super::stage_def::{Factory, StageDef};
 use crate::error::{BoxError, Result};
-use crate::wire::{self, Item};
+use crate::wire::{self, Item, Movable};
 
 /// A pipeline that is being written down; `T` is what comes out of the part that exists so far.
 ///
@@ -36,19 +36,19 @@ pub struct Pipeline<'p, T> {
 
 impl<'p, T: Item> Pipeline<'p, T> {
     /// Starts a pipeline from an iterator, which `make` makes on rank 0 only.
-    pub fn source<I>(name: &str, make: impl FnOnce() -> I + Send + 'p) -> Self
+    pub fn source<I>(name: &str, make: impl FnOnce() -> I + Movable + 'p) -> Self
     where
         I: IntoIterator<Item = T>,
-        I::IntoIter: Send + 'p,
+        I::IntoIter: Movable + 'p,
     {
         Pipeline::from_erased(name, SourceOf::new(move || make().into_iter()))
     }
 
     /// As [`source`](Pipeline::source), for an iterator that can fail. Its first error ends the job.
-    pub fn try_source<I>(name: &str, make: impl FnOnce() -> I + Send + 'p) -> Self
+    pub fn try_source<I>(name: &str, make: impl FnOnce() -> I + Movable + 'p) -> Self
     where
         I: IntoIterator<Item = Result<T, BoxError>>,
-        I::IntoIter: Send + 'p,
+        I::IntoIter: Movable + 'p,
     {
         Pipeline::from_erased(name, TrySourceOf::new(move || make().into_iter()))
     }
@@ -71,7 +71,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     pub fn stage<S, F>(self, name: &str, mut make: F) -> Pipeline<'p, S::Out>
     where
         S: Stage<In = T> + 'p,
-        F: FnMut() -> Result<S, BoxError> + Send + 'p,
+        F: FnMut() -> Result<S, BoxError> + Movable + 'p,
     {
         let mut pipeline = self.push(name, Box::new(move || Ok(Box::new(make()?))));
         pipeline.stages.iter_mut().next_back().into_iter().for_each(|stage| stage.may_finish = true);
@@ -96,7 +96,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     }
 
     /// Adds a stage that is a function of the item.
-    pub fn map<U: Item>(self, name: &str, f: impl FnMut(T) -> U + Send + Clone + 'p) -> Pipeline<'p, U> {
+    pub fn map<U: Item>(self, name: &str, f: impl FnMut(T) -> U + Movable + Clone + 'p) -> Pipeline<'p, U> {
         self.push(name, Box::new(move || Ok(Box::new(Function::new(f.clone())))))
     }
 
@@ -112,7 +112,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// assert_eq!(squares.unwrap().0, [0, 1, 4, 9, 16]);
     /// # Ok::<(), armature::Error>(())
     /// ```
-    pub fn update(mut self, name: &str, f: impl FnMut(&mut T) + Send + Clone + 'p) -> Self {
+    pub fn update(mut self, name: &str, f: impl FnMut(&mut T) + Movable + Clone + 'p) -> Self {
         let as_before = self.codecs.last().cloned();
         self = self.push(name, Box::new(move || Ok(Box::new(Update::new(f.clone())))));
         if let (Some(codec), Some(before)) = (self.codecs.last_mut(), as_before) {
@@ -125,7 +125,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     pub fn try_map<U: Item>(
         self,
         name: &str,
-        mut f: impl FnMut(T) -> Result<U, BoxError> + Send + Clone + 'p,
+        mut f: impl FnMut(T) -> Result<U, BoxError> + Movable + Clone + 'p,
     ) -> Pipeline<'p, U> {
         self.closure(name, move |item| f(item).map(Some))
     }
@@ -134,7 +134,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     pub fn filter_map<U: Item>(
         self,
         name: &str,
-        mut f: impl FnMut(T) -> Option<U> + Send + Clone + 'p,
+        mut f: impl FnMut(T) -> Option<U> + Movable + Clone + 'p,
     ) -> Pipeline<'p, U> {
         self.closure(name, move |item| Ok(f(item)))
     }
@@ -150,7 +150,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// assert_eq!(odd.unwrap().0, [1, 3, 5]);
     /// # Ok::<(), armature::Error>(())
     /// ```
-    pub fn filter(mut self, name: &str, mut f: impl FnMut(&T) -> bool + Send + Clone + 'p) -> Self {
+    pub fn filter(mut self, name: &str, mut f: impl FnMut(&T) -> bool + Movable + Clone + 'p) -> Self {
         let as_before = self.codecs.last().cloned();
         self = self.closure(name, move |item| Ok(f(&item).then_some(item)));
         if let (Some(codec), Some(before)) = (self.codecs.last_mut(), as_before) {
@@ -183,11 +183,11 @@ impl<'p, T: Item> Pipeline<'p, T> {
     /// assert_eq!((summary.items, summary.delivered), (3, 6));
     /// # Ok::<(), armature::Error>(())
     /// ```
-    pub fn flat_map<U, I>(self, name: &str, f: impl FnMut(T) -> I + Send + Clone + 'p) -> Pipeline<'p, U>
+    pub fn flat_map<U, I>(self, name: &str, f: impl FnMut(T) -> I + Movable + Clone + 'p) -> Pipeline<'p, U>
     where
         U: Item,
         I: IntoIterator<Item = U> + 'p,
-        I::IntoIter: Send + 'p,
+        I::IntoIter: Movable + 'p,
     {
         let mut pipeline = self.push(name, Box::new(move || Ok(Box::new(FlatMap::new(f.clone())))));
         pipeline.stages.iter_mut().next_back().into_iter().for_each(|stage| stage.expands = true);
@@ -197,7 +197,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     fn closure<U: Item>(
         self,
         name: &str,
-        f: impl FnMut(T) -> StageResult<U> + Send + Clone + 'p,
+        f: impl FnMut(T) -> StageResult<U> + Movable + Clone + 'p,
     ) -> Pipeline<'p, U> {
         self.push(name, Box::new(move || Ok(Box::new(Closure::new(f.clone())))))
     }
@@ -257,7 +257,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     }
 
     /// Ends the pipeline with a function that takes every item, on rank 0.
-    pub fn for_each(self, name: &str, f: impl FnMut(T) + Send + 'p) -> Runnable<'p> {
+    pub fn for_each(self, name: &str, f: impl FnMut(T) + Movable + 'p) -> Runnable<'p> {
         self.end(name, SinkOf::new(f))
     }
 
@@ -265,7 +265,7 @@ impl<'p, T: Item> Pipeline<'p, T> {
     pub fn try_for_each(
         self,
         name: &str,
-        f: impl FnMut(T) -> Result<(), BoxError> + Send + 'p,
+        f: impl FnMut(T) -> Result<(), BoxError> + Movable + 'p,
     ) -> Runnable<'p> {
         self.end(name, TrySinkOf::new(f))
     }
