@@ -91,7 +91,7 @@ impl Mapping {
         for (b, block) in self.blocks.iter().enumerate() {
             let Range { start, end } = block.stages;
             if start >= end {
-                return invalid(format!("block {b} has no stage"));
+                return invalid(format!("block {b} has no stage: {}", stages_of(spec)));
             }
             if start != next {
                 return invalid(format!(
@@ -102,11 +102,8 @@ impl Mapping {
                 ));
             }
             if end > spec.len() {
-                return invalid(format!(
-                    "block {b} names stage {}, but there are {} stages",
-                    end - 1,
-                    spec.len()
-                ));
+                let (last, stages) = (end - 1, stages_of(spec));
+                return invalid(format!("block {b} names stage {last}, numbered from 0, but {stages}"));
             }
             next = end;
             if block.hosts.is_empty() {
@@ -161,20 +158,19 @@ impl Mapping {
         let mut next = 0;
         for part in text.trim().split('|').map(str::trim) {
             let (stages, hosts) = part.split_once('@').ok_or_else(|| {
-                invalid(format!("`{part}` should look like STAGE+STAGE@PROCESSOR,PROCESSOR"))
+                let stages = stages_of(spec);
+                invalid(format!("`{part}` should look like STAGE+STAGE@PROCESSOR,PROCESSOR: {stages}"))
             })?;
             let start = next;
             for name in stages.split('+').map(str::trim) {
                 match spec.stages.get(next) {
                     Some(stage) if stage.name == name => next += 1,
-                    Some(stage) => {
-                        return Err(invalid(format!(
-                            "`{name}` in `{part}`: stage {} comes next",
-                            stage.name
-                        )));
-                    }
-                    None => {
-                        return Err(invalid(format!("`{name}` in `{part}`: the pipeline ends before it")));
+                    next => {
+                        let next = next.map_or("the pipeline ends before it".to_string(), |stage| {
+                            format!("stage {} comes next", stage.name)
+                        });
+                        let stages = stages_of(spec);
+                        return Err(invalid(format!("`{name}` in `{part}`: {next}; {stages}")));
                     }
                 }
             }
@@ -189,6 +185,15 @@ impl Mapping {
             blocks.push(Block::new(start..next, hosts));
         }
         Ok(Mapping { blocks })
+    }
+}
+
+/// Which stages there are, for errors.
+fn stages_of(spec: &PipelineSpec) -> String {
+    let names: Vec<&str> = spec.stages.iter().map(|stage| stage.name.as_str()).collect();
+    match names.is_empty() {
+        true => "the pipeline has no stages".to_string(),
+        false => format!("the pipeline has the stages {}", names.join(", ")),
     }
 }
 
@@ -255,11 +260,22 @@ mod tests {
         let gap = Mapping::new(vec![Block::new(0..1, vec![0]), Block::new(2..3, vec![1])]);
         assert!(gap.validate(&spec, 2).unwrap_err().message().contains("stage 1 (b) is next"));
         let empty = Mapping::new(vec![Block::new(0..0, vec![0])]);
-        assert!(empty.validate(&spec, 2).unwrap_err().message().contains("no stage"));
+        assert!(
+            empty
+                .validate(&spec, 2)
+                .unwrap_err()
+                .message()
+                .contains("has no stage: the pipeline has the stages a, b, c")
+        );
         let nowhere = Mapping::new(vec![Block::new(0..3, vec![])]);
         assert!(nowhere.validate(&spec, 2).unwrap_err().message().contains("no processor"));
         let long = Mapping::new(vec![Block::new(0..9, vec![0])]);
-        assert!(long.validate(&spec, 2).unwrap_err().message().contains("there are 3 stages"));
+        assert!(
+            long.validate(&spec, 2)
+                .unwrap_err()
+                .message()
+                .contains("names stage 8, numbered from 0, but the pipeline has the stages a, b, c")
+        );
     }
 
     #[test]
@@ -280,8 +296,8 @@ mod tests {
         for (text, expected) in [
             ("", "should look like"),
             ("a", "should look like"),
-            ("b@0", "stage a comes next"),
-            ("a@0|b@0|c@1|d@0", "the pipeline ends"),
+            ("b@0", "stage a comes next; the pipeline has the stages a, b, c"),
+            ("a@0|b@0|c@1|d@0", "the pipeline ends before it; the pipeline has the stages a, b, c"),
             ("a@x", "not a processor number"),
             ("a@-1", "not a processor number"),
         ] {
