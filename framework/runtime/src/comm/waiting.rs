@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// After so long a rank says for whom it waits. People begin to wonder about then; whatever is usual in a run is over
 /// sooner.
-const FIRST_WORD: Duration = Duration::from_secs(10);
+pub(crate) const FIRST_WORD: Duration = Duration::from_secs(10);
 
 /// Says when it is time to tell for whom a rank waits: after ten seconds, and whenever the wait has doubled since.
 #[derive(Debug)]

@@ -245,7 +245,8 @@ impl<'w, 'f, I: Item, O: Item> Protocol for Follower<'w, 'f, I, O> {
     fn sign(&self) -> Sign {
         let status = self.worker.status(self.role.holds(), self.user_code);
         let details = wire::to_bytes(&status).expect("numbers can be encoded");
-        Sign { details, ..Sign::new(self.worker.is_computing(), self.worker.describe()) }
+        let sign = Sign::new(self.worker.is_computing(), self.worker.describe());
+        Sign { details, ..sign.or_rests(self.is_parked) }
     }
 }
 

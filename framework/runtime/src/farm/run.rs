@@ -208,7 +208,7 @@ impl<I: Item, O: Item> Farm<'_, I, O> {
             let driver = driver::Driver::new(endpoint, executor, config, "the farm")
                 .with_signs_within(options.silence(config));
             let result = if rank == 0 {
-                MasterRank::new(endpoint, codecs, (name, run), options, config)
+                MasterRank::new(endpoint, codecs, (name, run), activity, options, config)
                     .and_then(|master| MasterRun::begin(master, endpoint, driver))
                     .and_then(|mut run| {
                         let iterations = script.play(&mut run, scope)?;

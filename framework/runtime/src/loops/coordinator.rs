@@ -8,10 +8,13 @@ use armature_planner::loops::LoopBalancer;
 use super::controller::LoopController;
 use super::summary::{RankReport, Summary};
 use crate::error::Result;
+use crate::observe::Progress;
 use crate::persist::snapshot::{Saved, SnapshotCoordinator};
 
 /// What rank 0 knows of a run, whichever way its directives go.
 pub(super) struct Coordinator {
+    /// The loop's name.
+    name: String,
     pub(super) controller: LoopController,
     snapshots: Option<SnapshotCoordinator>,
     /// Units that each rank has at first.
@@ -31,12 +34,13 @@ pub(super) struct Learned {
 impl Coordinator {
     /// For a run that begins now.
     pub(super) fn new(
+        name: &str,
         controller: LoopController,
         snapshots: Option<SnapshotCoordinator>,
         first: Vec<u64>,
         now: Duration,
     ) -> Self {
-        Coordinator { controller, snapshots, first, begun: now, ended: None }
+        Coordinator { name: name.to_string(), controller, snapshots, first, begun: now, ended: None }
     }
 
     /// A rank has written its units to a checkpoint.
@@ -47,16 +51,27 @@ impl Coordinator {
         self.snapshots.as_mut().map_or(Ok(()), |snapshots| snapshots.on_saved(rank, pass, saved))
     }
 
+    /// How far the run is: `done` of `total` things.
+    pub(super) fn progress(
+        &self,
+        (done, total): (u64, Option<u64>),
+        what: &'static str,
+        rest: String,
+    ) -> Progress {
+        let of = format!("loop {:?}", self.name);
+        Progress { of, done, before: 0, total, what, rest }
+    }
+
     /// Whether the units are to be written as they are after `pass` passes.
     pub(super) fn snapshot_due(&mut self, pass: u64, now: Duration) -> Option<u64> {
         self.snapshots.as_mut().and_then(|snapshots| snapshots.is_due(pass, now))
     }
 
-    /// How the loop `name` over `units` units went in `passes` passes, with the size of blocks at the end and what each rank did and
+    /// How the loop over `units` units went in `passes` passes, with the size of blocks at the end and what each rank did and
     /// has.
     pub(super) fn finish(
         mut self,
-        (name, units, passes): (&str, u64, u64),
+        (units, passes): (u64, u64),
         block: u64,
         ranks: Vec<RankReport>,
         held: Vec<u64>,
@@ -66,7 +81,7 @@ impl Coordinator {
         let mut first = self.first;
         first.resize(ranks.len(), 0);
         let summary = Summary {
-            name: name.to_string(),
+            name: self.name,
             units,
             passes,
             elapsed,

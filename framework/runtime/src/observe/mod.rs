@@ -13,6 +13,7 @@
 //! Without a directory nothing is written, and no event is even made.
 
 pub mod activity;
+mod display;
 mod event;
 mod figure;
 mod follow;
@@ -28,11 +29,12 @@ pub(crate) mod summary;
 mod task_events;
 pub mod words;
 
+pub(crate) use display::Display;
 pub use event::Event;
 pub use follow::{Follower, News};
 pub(crate) use log::{EventLog, Place};
 pub use merge::{Log, read};
-pub(crate) use progress::Display;
+pub(crate) use progress::Progress;
 pub use record::Record;
 pub(crate) use recorder::{Doing, Recorder, Tally, shortest_part};
 pub use subject::{Input, Subject};

@@ -1,71 +1,141 @@
-//! What a person sees while a skeleton runs: a line on a terminal, a log line now and then elsewhere.
+//! How far a run is, in words: what is done, at which pace, and for how long it goes on. Without clock, terminal and log.
 
-use std::io::IsTerminal;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use super::words::{hours, per_second, short, whole_percent};
 
-use super::words::{per_second, short};
-use crate::session::Progress;
-
-/// Between two updates of a terminal, and between two lines elsewhere.
-const REDRAW: Duration = Duration::from_millis(100);
-const LINE: Duration = Duration::from_secs(5);
-
-/// Rank 0's progress display.
-#[derive(Debug)]
-pub(crate) struct Display {
-    bar: Option<ProgressBar>,
-    lines: bool,
-    next: Duration,
-    last: (Duration, u64),
+/// How far a run is, as rank 0 knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Progress {
+    /// What is run: `farm "toil"`.
+    pub(crate) of: String,
+    /// How much is done, …
+    pub(crate) done: u64,
+    /// … and how much of that an earlier run had done.
+    pub(crate) before: u64,
+    /// How much there is to do, where that is certain.
+    pub(crate) total: Option<u64>,
+    /// What is counted: `items`.
+    pub(crate) what: &'static str,
+    /// What else there is to say, in the words of the skeleton.
+    pub(crate) rest: String,
 }
 
-impl Display {
-    pub(crate) fn new(progress: Progress, now: Duration) -> Self {
-        let terminal = std::io::stderr().is_terminal();
-        let bar = (progress == Progress::Auto && terminal).then(|| {
-            let bar = ProgressBar::new_spinner();
-            if let Ok(style) = ProgressStyle::with_template("{spinner} {msg}") {
-                bar.set_style(style);
-            }
-            bar
+impl Progress {
+    /// How much there is to do. What a source has said of itself is not believed once more than that is done.
+    pub(super) fn total(&self) -> Option<u64> {
+        self.total.filter(|&total| total >= self.done)
+    }
+
+    /// The seconds that what is left takes at this pace.
+    fn left(&self, pace: f64) -> Option<f64> {
+        let left = self.total()? - self.done;
+        (left > 0 && pace > 0.0).then(|| left as f64 / pace)
+    }
+
+    /// What people read, `elapsed` after the run began; `pace` is how much was done a second lately.
+    pub(super) fn text(&self, elapsed: Duration, pace: Option<f64>) -> String {
+        let Progress { of, done, what, rest, .. } = self;
+        let mut parts = vec![of.clone(), format!("{:.1} s", elapsed.as_secs_f64())];
+        parts.push(match self.total() {
+            Some(total) => format!("{done} of {total} {what} ({})", whole_percent(*done, total)),
+            None => format!("{done} {what}"),
         });
-        let lines = progress == Progress::On || (progress == Progress::Auto && !terminal);
-        let wait = if progress == Progress::On { Duration::ZERO } else { LINE };
-        let next = now + if bar.is_some() { REDRAW } else { wait };
-        Display { bar, lines, next, last: (now, 0) }
-    }
-
-    /// Whether it is time to [`show`](Display::show) something.
-    #[inline]
-    pub(crate) fn is_due(&self, now: Duration) -> bool {
-        now >= self.next && (self.lines || self.bar.is_some())
-    }
-
-    /// Shows that `done` of `what` (`items`, say) are done, how many a second, and `rest`.
-    pub(crate) fn show(&mut self, now: Duration, (done, what): (u64, &str), rest: &str) {
-        let (then, before) = std::mem::replace(&mut self.last, (now, done));
-        let rate = short(per_second((done - before.min(done)) as f64, now.saturating_sub(then)));
-        let text = format!("{:.1} s  {done} {what}  {rate} {what}/s  {rest}", now.as_secs_f64());
-        match &self.bar {
-            Some(bar) => {
-                bar.set_message(text);
-                self.next = now + REDRAW;
-            }
-            None => {
-                log::info!("{text}");
-                self.next = now + LINE;
-            }
+        if let Some(pace) = pace {
+            parts.push(format!("{} {what}/s", short(pace)));
+            parts.extend(self.left(pace).map(|left| format!("about {} left", hours(left))));
         }
+        parts.extend(Some(rest.clone()).filter(|rest| !rest.is_empty()));
+        parts.join("  ")
     }
 }
 
-impl Drop for Display {
-    /// Takes the line off the terminal.
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+/// How much is done a second, lately: since one of the last two times at which more was done than before. So there is a pace also
+/// where a task takes minutes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Between two such times at least.
+    span: Duration,
+    older: (Duration, u64),
+    newer: (Duration, u64),
+}
+
+impl Pace {
+    /// Of what begins now.
+    pub(super) fn new(span: Duration, now: Duration) -> Self {
+        Pace { span, older: (now, 0), newer: (now, 0) }
+    }
+
+    /// So much is done by now. Returns how much was done a second lately, if anything was.
+    pub(super) fn see(&mut self, now: Duration, done: u64) -> Option<f64> {
+        if done > self.newer.1 && now.saturating_sub(self.newer.0) >= self.span {
+            self.older = std::mem::replace(&mut self.newer, (now, done));
         }
+        let (then, before) = self.older;
+        (done > before).then(|| per_second((done - before) as f64, now.saturating_sub(then)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    fn progress(done: u64, total: Option<u64>) -> Progress {
+        let (of, rest) = ("farm \"toil\"".to_string(), "3 workers".to_string());
+        Progress { of, done, before: 0, total, what: "tasks", rest }
+    }
+
+    #[test]
+    fn an_end_is_told_where_the_number_is_known() {
+        let known = progress(275, Some(1000)).text(S * 5, Some(55.0));
+        assert_eq!(
+            known,
+            "farm \"toil\"  5.0 s  275 of 1000 tasks (27 %)  55.00 tasks/s  about 14 s left  3 workers"
+        );
+        let endless = progress(275, None).text(S * 5, Some(55.0));
+        assert_eq!(endless, "farm \"toil\"  5.0 s  275 tasks  55.00 tasks/s  3 workers");
+    }
+
+    #[test]
+    fn nothing_is_told_that_cannot_be_true() {
+        let more = Progress { rest: String::new(), ..progress(1001, Some(1000)) };
+        assert_eq!(more.text(S, Some(2.0)), "farm \"toil\"  1.0 s  1001 tasks  2.00 tasks/s");
+        assert!(!progress(1000, Some(1000)).text(S, Some(2.0)).contains("left"), "there is nothing left");
+        assert!(progress(9999, Some(10_000)).text(S, None).contains("(99 %)"), "not all is done");
+        assert!(progress(0, Some(0)).text(S, None).contains("0 of 0 tasks (100 %)"));
+        assert!(
+            !progress(0, Some(7)).text(S, None).contains("/s"),
+            "there is no pace before anything is done"
+        );
+    }
+
+    #[test]
+    fn a_pace_is_that_of_the_last_seconds() {
+        let mut pace = Pace::new(S * 5, S * 100);
+        assert_eq!(pace.see(S * 102, 0), None);
+        // Slow at first, then ten times as fast.
+        let slow = (103..120).map(|second| pace.see(S * second, u64::from(second) - 100)).last().unwrap();
+        assert_eq!(slow, Some(1.0));
+        let fast = (121..140)
+            .map(|second| pace.see(S * second, 20 + (u64::from(second) - 120) * 10))
+            .last()
+            .unwrap();
+        assert_eq!(fast, Some(10.0));
+    }
+
+    #[test]
+    fn a_pace_reaches_back_as_far_as_something_was_done() {
+        let mut pace = Pace::new(S * 5, Duration::ZERO);
+        // One in a minute, seen every second.
+        let seen: Vec<Option<f64>> =
+            (1..=240).map(|second| pace.see(S * second, u64::from(second / 60))).collect();
+        assert!(seen[..59].iter().all(Option::is_none));
+        assert!(
+            seen[59..].iter().flatten().all(|pace| (1.0 / 121.0..=1.0 / 60.0).contains(pace)),
+            "{seen:?}"
+        );
+        assert_eq!(seen[59..].iter().filter(|pace| pace.is_none()).count(), 0);
     }
 }

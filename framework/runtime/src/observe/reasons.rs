@@ -87,15 +87,20 @@ impl Event {
                     Some(s) => write!(f, "{}", seconds(*s))?,
                     None => f.write_str("an unknown time")?,
                 }
-                write!(
-                    f,
-                    "; that is a gain of {}{} (at least {} is wanted), which would save {} and cost {}",
-                    percent(*gain, 1),
-                    of.gained(),
-                    percent(*threshold, 1),
-                    seconds(*benefit_s),
-                    seconds(*cost_s)
-                )?;
+                let (wanted, cost) = (percent(*threshold, 1), seconds(*cost_s));
+                match *gain > 0.0 {
+                    true => write!(
+                        f,
+                        "; that is a gain of {}{} (at least {wanted} is wanted), which would save {} and cost {cost}",
+                        percent(*gain, 1),
+                        of.gained(),
+                        seconds(*benefit_s)
+                    )?,
+                    // By how much it would be slower interests nobody, and may be any number.
+                    false => {
+                        write!(f, "; that is no gain (at least {wanted} is wanted), and would cost {cost}")?
+                    }
+                }
             }
         }
         if !works_s.is_empty() {

@@ -38,9 +38,33 @@ pub fn short(x: f64) -> String {
     }
 }
 
+/// A whole, in per cent.
+const WHOLE: u8 = 100;
+
 /// A part of a whole, in per cent with this many `decimals`.
 pub fn percent(part: f64, decimals: usize) -> String {
-    format!("{:.decimals$} %", 100.0 * part)
+    format!("{:.decimals$} %", f64::from(WHOLE) * part)
+}
+
+/// How much of a whole number of things is done, in per cent: all of them only when they are. Of nothing all is done.
+pub(crate) fn whole_percent(done: u64, total: u64) -> String {
+    let percent = u128::from(done) * u128::from(WHOLE);
+    format!("{} %", percent.checked_div(total.into()).unwrap_or(WHOLE.into()))
+}
+
+/// Seconds in a minute, minutes in an hour.
+const SIXTY: u64 = 60;
+
+/// A long time, in seconds, as clocks show it: `17 s`, `2:05 min`, `1:00:00 h`.
+pub(crate) fn hours(seconds: f64) -> String {
+    // Saturates: what lasts longer than that has no end.
+    let seconds = seconds.ceil() as u64;
+    let (minutes, s) = (seconds / SIXTY, seconds % SIXTY);
+    match (minutes / SIXTY, minutes % SIXTY) {
+        (0, 0) => format!("{s} s"),
+        (0, m) => format!("{m}:{s:02} min"),
+        (h, m) => format!("{h}:{m:02}:{s:02} h"),
+    }
 }
 
 /// How much of `amount` there is in each second of `time`, however short that is.
@@ -78,6 +102,19 @@ mod tests {
         let shown = [0.0, 12.345, 123.4, 9999.0, 12_345.0, 9_990_000.0, 12_345_678.0].map(short);
         assert_eq!(shown, ["0.00", "12.35", "123", "9999", "12.3 k", "9990.0 k", "12.3 M"]);
         assert_eq!([percent(0.125, 0), percent(1.0 / 3.0, 1)], ["12 %", "33.3 %"]);
+    }
+
+    #[test]
+    fn a_hundredth_is_done_when_it_is_done() {
+        let shown = [(0, 7), (1, 3), (999, 1000), (7, 7), (0, 0), (u64::MAX, u64::MAX)];
+        let shown = shown.map(|(done, total)| whole_percent(done, total));
+        assert_eq!(shown, ["0 %", "33 %", "99 %", "100 %", "100 %", "100 %"]);
+    }
+
+    #[test]
+    fn long_times_are_as_clocks_show_them() {
+        let shown = [0.0, 0.2, 59.5, 61.0, 3599.0, 3600.0, 100_000.0].map(hours);
+        assert_eq!(shown, ["0 s", "1 s", "1:00 min", "1:01 min", "59:59 min", "1:00:00 h", "27:46:40 h"]);
     }
 
     #[test]

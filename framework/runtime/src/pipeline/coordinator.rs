@@ -24,7 +24,8 @@ use crate::balance::probe::{Probe, Probed, Speed, Step};
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::{Display, Event};
+use crate::observe::words::count;
+use crate::observe::{self, Event};
 use crate::rank::driver::Driver;
 use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol, Task};
@@ -53,7 +54,6 @@ pub(crate) struct Coordinator<'c, 'p> {
     participant: Participant,
     run_spec: RunSpec<'c>,
     config: &'c Config,
-    display: Display,
     performance_model: PerformanceModel,
     controller: Option<Controller>,
     cost: RemapCostMeter,
@@ -97,7 +97,6 @@ impl<'c, 'p> Coordinator<'c, 'p> {
             participant: participant.with_source(run_spec.first_window(config), run_spec.may_finish, now),
             run_spec,
             config,
-            display: Display::new(config.progress, now),
             start: now,
             phase: Phase::Streaming,
             change: None,
@@ -194,7 +193,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
     }
 
     /// The stream as it stands now.
-    fn progress(&mut self, at: &Moment) -> Option<Progress> {
+    fn progress_at(&mut self, at: &Moment) -> Option<Progress> {
         let now = at.now();
         let elapsed = now.saturating_sub(self.start);
         let source = self.participant.source()?;
@@ -210,7 +209,7 @@ impl<'c, 'p> Coordinator<'c, 'p> {
 
     /// The stream is over: lets the other ranks go.
     fn end(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        if let Some(progress) = self.progress(at) {
+        if let Some(progress) = self.progress_at(at) {
             let update = self.cost.end(progress);
             self.take_cost(progress, update);
         }
@@ -347,6 +346,21 @@ impl<'p> Protocol for Coordinator<'_, 'p> {
 
     fn sign(&self) -> Sign {
         self.participant.sign()
+    }
+
+    fn progress(&mut self) -> Option<observe::Progress> {
+        let mapping = self.text(&self.mapping);
+        // Before anything is drawn it is not known whether there is an end.
+        let source = self.participant.source().filter(|source| source.items_drawn() > 0)?;
+        let (done, left, in_flight) = (source.items_done(), source.items_left(), source.flow().in_flight);
+        Some(observe::Progress {
+            of: format!("pipeline {:?}", self.run_spec.name),
+            done,
+            before: 0,
+            total: left.map(|left| done + left),
+            what: "items",
+            rest: format!("{} in flight  {mapping}", count(in_flight as u64, "batch")),
+        })
     }
 
     fn is_held_up(&self) -> bool {

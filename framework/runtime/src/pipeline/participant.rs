@@ -184,7 +184,7 @@ impl Participant {
     pub(crate) fn sign(&self) -> Sign {
         let doing = self.activity.get();
         let state = format!("{}; {}", self.describe(doing), self.machine.describe());
-        Sign::new(doing != Doing::Nothing, state)
+        Sign::new(doing != Doing::Nothing, state).or_rests(self.rank > 0 && self.is_parked())
     }
 
     fn describe(&self, doing: Doing) -> String {

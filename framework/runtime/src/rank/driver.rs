@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::executor::Executor;
-use super::heartbeat::{Heartbeat, Watch};
+use super::heartbeat::{Heartbeat, Sign, Watch};
 use super::protocol::{Moment, Next, Outgoing, Protocol, Task};
 use super::user_code::UserCode;
 use crate::balance::link_probe;
@@ -11,8 +11,8 @@ use crate::comm::Backoff;
 use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::error::Result;
-use crate::observe::{Doing, Recorder};
-use crate::session::Config;
+use crate::observe::{Display, Doing, Recorder};
+use crate::session::{Config, Progress};
 
 /// Messages taken in before the rank looks at its own work again: enough that the look costs little beside them.
 pub(crate) const BURST: usize = 16;
@@ -31,6 +31,11 @@ pub(crate) struct Driver<'scope, 'env, C: UserCode> {
     /// It waits as a parked rank does.
     is_parked: bool,
     heartbeat: Heartbeat,
+    /// Jobs begun and ended, and turns in which something else was done; …
+    moves: u64,
+    /// … how many they were at the last sign of life that said another number, and when that was.
+    steady: (u64, Duration),
+    display: Display,
     turns: u32,
     /// Whether anything was computed on this thread since it last looked for messages and found none.
     is_late: bool,
@@ -64,8 +69,15 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         name: &'static str,
         kinds: Vec<String>,
     ) -> Self {
+        let begin = endpoint.clock().now();
+        // A simulator has a time of its own, at which nobody looks.
+        let is_shown = endpoint.rank() == 0 && endpoint.capabilities().real_time;
+        let progress = if is_shown { config.progress } else { Progress::Off };
         Driver {
             heartbeat: Heartbeat::new(endpoint, config, name),
+            moves: 0,
+            steady: (0, begin),
+            display: Display::new(progress, begin, endpoint.untold),
             clock: endpoint.clock(),
             real_time: endpoint.capabilities().real_time,
             backoff: endpoint.backoff(),
@@ -105,12 +117,22 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         let doing = self.doing();
         self.record(endpoint, doing);
         self.recorder.note_sent(endpoint);
+        endpoint.untold = self.display.untold(self.clock.now());
         Ok(())
     }
 
     /// What the rank does that does not wait.
     fn doing(&self) -> Doing {
         if self.executor.leaves_the_core() { Doing::Communicating } else { Doing::Computing }
+    }
+
+    /// What the rank says of itself now.
+    fn sign<P: Protocol<Code = C>>(&mut self, protocol: &P, now: Duration) -> Sign {
+        if self.steady.0 != self.moves {
+            self.steady = (self.moves, now);
+        }
+        Sign { steady: now.saturating_sub(self.steady.1), ..protocol.sign() }
+            .or_computes(!self.executor.is_idle())
     }
 
     /// The time since the last call is accounted for, if there is a log of events.
@@ -241,6 +263,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         }
         while let Some(done) = self.executor.fetch()? {
             has_done = true;
+            self.moves += 1;
             self.recorder.done(|tally| C::tally(&done, tally));
             let at = self.moment();
             protocol.on_done(done, &at, &mut Outgoing::new(endpoint))?;
@@ -260,9 +283,11 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 let at = self.moment();
                 if protocol.on_turn(&at, &mut Outgoing::new(endpoint))? {
                     turn = Turn::Busy;
+                    self.moves += 1;
                 }
                 if protocol.has_news(&at) {
-                    self.heartbeat.give(endpoint, &protocol.sign(), |rank| protocol.watch(rank))?;
+                    let mine = self.sign(protocol, at.now());
+                    self.heartbeat.give(endpoint, &mine, |rank| protocol.watch(rank))?;
                 }
             }
             if !self.executor.has_room() || self.executor.wants_pause() || tiny == TINY_BURST {
@@ -277,6 +302,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             };
             self.executor.submit(task)?;
             turn = Turn::Busy;
+            self.moves += 1;
             self.is_late |= self.executor.is_inline();
             if self.executor.is_inline() && protocol.goes_on() {
                 continue;
@@ -302,10 +328,13 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
             return Ok(has_task);
         }
         endpoint.look(now);
+        if self.display.is_due(now) {
+            self.display.show(now, || protocol.progress());
+        }
         if !self.heartbeat.is_due(now) {
             return Ok(has_task);
         }
-        let mine = (protocol.sign(), protocol.is_held_up());
+        let mine = (self.sign(protocol, now), protocol.is_held_up());
         let watch: Vec<Watch> = (0..endpoint.size()).map(|rank| protocol.watch(rank)).collect();
         self.heartbeat.beat(
             endpoint,

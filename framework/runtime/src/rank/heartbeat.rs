@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
+use super::hold_up::{HoldUps, Standing};
+pub(crate) use super::sign::Sign;
 use crate::comm::HEARTBEAT_PERIOD;
 use crate::comm::Reminder;
 use crate::comm::endpoint::Endpoint;
@@ -17,24 +17,6 @@ use crate::wire;
 
 /// Signs of life within a limit of silence, at least: where one comes late, the next ones are still in time.
 const SIGNS_PER_LIMIT: u32 = 4;
-
-/// What a rank says of itself.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Sign {
-    /// Whether it computes something.
-    pub(crate) is_computing: bool,
-    /// What it does and what it waits for, in words that follow "rank 3: ".
-    pub(crate) state: String,
-    /// What its protocol adds, in an encoding of its own.
-    pub(crate) details: Vec<u8>,
-}
-
-impl Sign {
-    /// A sign to which the protocol adds nothing.
-    pub(crate) fn new(is_computing: bool, state: impl Into<String>) -> Self {
-        Sign { is_computing, state: state.into(), details: Vec::new() }
-    }
-}
 
 /// How a rank looks after another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +63,7 @@ pub(crate) struct Heartbeat {
     standstill: Option<Duration>,
     /// Says which ranks have not come.
     reminder: Reminder,
+    hold_ups: HoldUps,
 }
 
 impl Heartbeat {
@@ -101,6 +84,7 @@ impl Heartbeat {
             signs: vec![None; size],
             standstill: None,
             reminder: Reminder::new(),
+            hold_ups: HoldUps::new(),
         }
     }
 
@@ -175,6 +159,7 @@ impl Heartbeat {
         self.give(endpoint, &mine, &watch)?;
         let others = self.others(endpoint, watch);
         self.remind(endpoint, &others);
+        self.tell_hold_ups(endpoint, &mine, &others);
         let mut pause = self.every;
         for (other, watch) in others {
             let limit = match watch {
@@ -213,6 +198,25 @@ impl Heartbeat {
         }
     }
 
+    /// Says now and then for whom ranks wait. Rank 0, which hears all, speaks for all; where it is silent itself, rank 1 does.
+    fn tell_hold_ups(&mut self, endpoint: &Endpoint, mine: &Sign, others: &[(usize, Watch)]) {
+        let me = endpoint.rank();
+        let heard = others.iter().filter(|(rank, watch)| {
+            matches!(watch, Watch::Within { has_come: true, .. }) && (me == 0 || *rank == 0)
+        });
+        let mut standing: Vec<Standing<'_>> = heard
+            .filter_map(|&(rank, _)| {
+                let sign = self.signs[rank].as_ref()?;
+                Some(Standing { rank, sign, silent: endpoint.silence(rank) })
+            })
+            .collect();
+        standing.insert(0, Standing { rank: me, sign: mine, silent: Duration::ZERO });
+        let speaks = me == 0 || (me == 1 && standing.iter().any(|rank| rank.rank == 0 && rank.is_silent()));
+        if speaks && let Some(word) = self.hold_ups.word(&standing) {
+            log::warn!("in {} {word}", self.name);
+        }
+    }
+
     /// That a rank has died or is silent for too long, in words.
     fn lost(&self, other: usize, has_ended: bool, silent: Duration) -> String {
         let last = self.signs[other].as_ref();
@@ -228,8 +232,7 @@ impl Heartbeat {
     /// Rank 0: if it waits for what others compute and no rank computes, nothing will ever come. That is a fault of the
     /// framework; it is reported with every rank's state instead of waiting for ever.
     fn check_standstill(&mut self, mine: &Sign, is_held_up: bool, here: Duration) -> Result<()> {
-        let is_computing = |sign: &Sign| sign.is_computing;
-        let is_quiet = !mine.is_computing && !self.signs.iter().skip(1).flatten().any(is_computing);
+        let is_quiet = !mine.is_computing() && !self.signs.iter().skip(1).flatten().any(Sign::is_computing);
         // Anything that arrived here would have ended rank 0's wait. It counts from now, not from when that
         // began: until the last beat another rank may have computed, for longer than the limit.
         if !is_held_up || !is_quiet {
@@ -259,120 +262,5 @@ impl Heartbeat {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::comm::local::{LocalTransport, World};
-
-    fn idle() -> Sign {
-        Sign::new(false, "computing nothing; 2 of 8 batches in flight")
-    }
-
-    fn busy() -> Sign {
-        Sign::new(true, "in stage seg, items from 7 on")
-    }
-
-    fn heartbeat() -> (Heartbeat, Endpoint) {
-        let transport = LocalTransport::open(World::new(2), 0);
-        let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));
-        let config = Config::new().peer_limit(Duration::from_secs(10));
-        (Heartbeat::new(&mut endpoint, &config, "the pipeline"), endpoint)
-    }
-
-    /// A beat of a rank that computes nothing and can do without nobody.
-    fn beat(
-        heartbeat: &mut Heartbeat,
-        endpoint: &mut Endpoint,
-        is_held_up: bool,
-        now: Duration,
-    ) -> Result<()> {
-        heartbeat.beat(endpoint, (idle(), is_held_up), |_| Watch::Usual, now, |_, silence| Err(silence.error))
-    }
-
-    #[test]
-    fn a_sign_of_life_is_as_it_was() {
-        let mut messages = crate::golden::Messages::default();
-        messages.value("a rank computes nothing", Control::Heartbeat, &idle());
-        messages.value("a rank computes", Control::Heartbeat, &busy());
-        messages.check("rank");
-    }
-
-    #[test]
-    fn a_rank_that_falls_silent_is_named_with_what_it_said_last() {
-        let (mut heartbeat, mut endpoint) = heartbeat();
-        let start = endpoint.clock().now();
-        heartbeat.signs[1] = Some(busy());
-        let mut beat = |from, to| {
-            let now = endpoint.look_on(start, (from, to));
-            beat(&mut heartbeat, &mut endpoint, false, now)
-        };
-        beat(0, 9).unwrap();
-        beat(500, 500).expect("that it was stopped itself does not count");
-        let error = beat(500, 503).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Timeout);
-        assert!(
-            error.to_string().contains("from rank 1; last it said: in stage seg, items from 7"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_rank_that_can_be_done_without_is_lost_once() {
-        let (mut heartbeat, mut endpoint) = heartbeat();
-        let start = endpoint.clock().now();
-        heartbeat.signs[1] = Some(idle());
-        let mut lost = Vec::new();
-        for (from, to) in [(0, 9), (9, 11), (11, 40)] {
-            let now = endpoint.look_on(start, (from, to));
-            let on_lost = |endpoint: &mut Endpoint, Silence { rank, error, .. }| {
-                endpoint.lose(rank, error.message());
-                lost.push((rank, error.kind()));
-                Ok(())
-            };
-            heartbeat.beat(&mut endpoint, (idle(), false), |_| Watch::Usual, now, on_lost).unwrap();
-        }
-        assert_eq!((lost, endpoint.is_lost(1)), (vec![(1, ErrorKind::Timeout)], true));
-    }
-
-    #[test]
-    fn silence_is_noticed_when_it_reaches_the_limit() {
-        let (mut heartbeat, mut endpoint) = heartbeat();
-        let start = endpoint.clock().now();
-        heartbeat.signs[1] = Some(idle());
-        let mut silent_for = |from: u64, ms: u64| {
-            for at in (from..from + ms).map(|ms| start + Duration::from_millis(ms)) {
-                endpoint.look(at);
-                if heartbeat.is_due(at) {
-                    beat(&mut heartbeat, &mut endpoint, false, at)?;
-                }
-            }
-            endpoint.heard_now(1);
-            Ok(())
-        };
-        // Beats are a second apart, and the last sign of life comes between two of them.
-        silent_for(0, 2_600).and_then(|()| silent_for(2_600, 9_990)).expect("that is less than the limit");
-        let error: Error = silent_for(12_590, 10_020).expect_err("that is more");
-        assert!(error.to_string().contains("has waited 10 s for a sign of life from rank 1"), "{error}");
-    }
-
-    #[test]
-    fn a_standstill_counts_only_while_nobody_computes() {
-        let (mut heartbeat, mut endpoint) = heartbeat();
-        let start = endpoint.clock().now();
-        let mut before = 0;
-        let mut at = |seconds: u64, there: Sign, is_held_up: bool| {
-            heartbeat.signs[1] = Some(there);
-            let now = endpoint.look_on(start, (std::mem::replace(&mut before, seconds), seconds));
-            endpoint.heard_now(1);
-            beat(&mut heartbeat, &mut endpoint, is_held_up, now)
-        };
-        at(1, idle(), true).unwrap();
-        at(9, busy(), true).unwrap();
-        at(12, idle(), true).unwrap();
-        at(20, idle(), false).unwrap();
-        at(25, idle(), true).unwrap();
-        at(34, idle(), true).unwrap();
-        let error = at(36, idle(), true).unwrap_err();
-        assert!(error.to_string().contains("nothing has moved for 11 s"), "{error}");
-        assert!(error.to_string().contains("rank 1: computing nothing"), "{error}");
-    }
-}
+#[path = "heartbeat_tests.rs"]
+mod tests;

@@ -11,6 +11,7 @@ use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::Message;
 use crate::error::Result;
+use crate::observe::Progress;
 
 /// What user code is asked.
 pub(crate) type Task<P> = <<P as Protocol>::Code as UserCode>::Task;
@@ -118,6 +119,11 @@ pub(crate) trait Protocol: Sized {
 
     /// What the rank does, for the others.
     fn sign(&self) -> Sign;
+
+    /// Rank 0: how far the run is, if it knows. Asked when that is to be shown.
+    fn progress(&mut self) -> Option<Progress> {
+        None
+    }
 
     /// Rank 0: whether it waits for what others compute. If no rank computes anything meanwhile, none ever will.
     fn is_held_up(&self) -> bool {

@@ -18,7 +18,7 @@ use crate::balance::probe::{self, Probe, Speed};
 use crate::comm::Frame;
 use crate::error::{Error, Result};
 use crate::observe::words::seconds;
-use crate::observe::{Display, Event, Planned, WorkflowEnd, WorkflowStart};
+use crate::observe::{Event, Planned, Progress, WorkflowEnd, WorkflowStart};
 use crate::rank::protocol::Outgoing;
 
 /// See the module's page.
@@ -43,7 +43,8 @@ pub(super) struct Root {
     pub(super) finals: Vec<Option<RankReport>>,
     pub(super) begin: Duration,
     pub(super) ended: Option<Duration>,
-    pub(super) display: Display,
+    /// Tasks that an earlier run has done.
+    pub(super) known: usize,
     pub(super) graph: Arc<Graph>,
     pub(super) journal: Option<TaskJournal>,
 }
@@ -219,14 +220,21 @@ impl Root {
         if let Some(journal) = &mut self.journal {
             journal.tick(now)?;
         }
-        if self.display.is_due(now) {
-            let (done, all) = self.master.progress();
-            let left = self.master.critical_path();
-            let left = left.map_or(String::new(), |left| format!(", critical path {}", seconds(left)));
-            let rest = format!("of {all}{left}");
-            self.display.show(now, (done as u64, "tasks"), &rest);
-        }
         Ok(())
+    }
+
+    /// How far the run is.
+    pub(super) fn progress(&self) -> Progress {
+        let (done, all) = self.master.progress();
+        let left = self.master.critical_path();
+        Progress {
+            of: format!("workflow {:?}", self.graph.name),
+            done: done as u64,
+            before: self.known as u64,
+            total: Some(all as u64),
+            what: "tasks",
+            rest: left.map_or(String::new(), |left| format!("critical path {}", seconds(left))),
+        }
     }
 
     pub(super) fn is_over(&self) -> bool {

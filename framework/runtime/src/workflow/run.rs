@@ -24,7 +24,6 @@ use crate::balance::probe::Probe;
 use crate::comm::endpoint::Endpoint;
 use crate::context::Context;
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::Display;
 use crate::rank::driver::Driver;
 use crate::rank::executor::Executor;
 use crate::session::Session;
@@ -93,6 +92,7 @@ impl Workflow<'_> {
             && endpoint.lost().is_empty()
             && self.is_worth_probing(ranks);
         let root = (rank == 0).then(|| Root {
+            known: master.progress().0,
             master,
             journal,
             plan: question,
@@ -106,7 +106,6 @@ impl Workflow<'_> {
             finals: vec![None; ranks],
             begin,
             ended: None,
-            display: Display::new(config.progress, begin),
             graph: graph.clone(),
         });
         let names = (0..graph.len()).map(|task| graph.dag.name(task).into()).collect();

@@ -15,7 +15,7 @@ use super::value::Value;
 use super::worker::{Step, Worker};
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::{Event, EventLog};
+use crate::observe::{Event, EventLog, Progress};
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
 
@@ -358,6 +358,10 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             state = format!("{state}; waits {}", root.waits_for());
         }
         Sign::new(is_computing, state)
+    }
+
+    fn progress(&mut self) -> Option<Progress> {
+        self.root.as_ref().map(Root::progress)
     }
 
     fn is_held_up(&self) -> bool {

@@ -58,6 +58,8 @@ pub(crate) struct Endpoint {
     seen: BTreeMap<usize, Process>,
     /// By rank: what was sent there.
     sent: Vec<Sent>,
+    /// How long runs of skeletons have lasted since anybody was told how far they are.
+    pub(crate) untold: Duration,
 }
 
 /// What was sent to a rank.
@@ -85,6 +87,7 @@ impl Endpoint {
             own: Process::own(),
             seen: BTreeMap::new(),
             sent: vec![Sent::default(); transport.size()],
+            untold: Duration::ZERO,
             transport,
         }
     }

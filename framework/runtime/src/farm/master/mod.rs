@@ -14,8 +14,10 @@ mod submasters;
 mod worker_count;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::chunk_result::Activity;
 use super::controller::WorkerController;
 use super::delivery::Deliver;
 use super::failure_detector::FailureDetector;
@@ -30,7 +32,9 @@ use crate::comm::clock::Clock;
 use crate::comm::endpoint::Endpoint;
 use crate::comm::message::{Control, Message};
 use crate::error::{Error, ErrorKind, Result};
-use crate::observe::{Display, EventLog};
+use crate::observe::words::count;
+use crate::observe::{EventLog, Progress};
+use crate::rank::heartbeat::Sign;
 use crate::rank::protocol::Outgoing;
 use crate::session::{Balance, Config, Driver as Choice};
 use crate::wire::Item;
@@ -51,7 +55,8 @@ pub(super) struct MasterRank<I: Item, O: Item> {
     /// Where results are kept.
     journal: Option<ResultJournal>,
     events: EventLog,
-    display: Display,
+    /// What rank 0's own worker does.
+    own: Arc<Activity>,
     /// A choice of chunks is in the log.
     choice_recorded: bool,
     /// Whether this is one stream, and not iterations.
@@ -69,6 +74,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         endpoint: &mut Endpoint,
         codecs: Codecs<I, O>,
         (name, run): (&str, u32),
+        own: Arc<Activity>,
         options: Options,
         config: &Config,
     ) -> Result<Self> {
@@ -90,7 +96,7 @@ impl<I: Item, O: Item> MasterRank<I, O> {
             controller: WorkerController::new(balance, clock.now())?,
             journal: None,
             events: EventLog::off(),
-            display: Display::new(config.progress, clock.now()),
+            own,
             choice_recorded: false,
             streaming: false,
             echo: None,
@@ -104,6 +110,31 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         };
         master.log_events(endpoint, config, &format!("{balance:?}").to_lowercase());
         Ok(master)
+    }
+
+    /// How far the run is, where the source says that there are `total` tasks.
+    fn progress(&self, total: Option<u64>) -> Progress {
+        let tasks = &self.state.tasks;
+        let (workers, out) = (self.state.workers().working() as u64, tasks.out());
+        Progress {
+            of: format!("farm {:?}", self.name),
+            done: tasks.counts().ended,
+            before: self.state.known,
+            total: total.filter(|_| self.streaming),
+            what: "tasks",
+            rest: format!("{}  {} handed out", count(workers, "worker"), count(out, "task")),
+        }
+    }
+
+    /// What rank 0 does: `busy` is what the caller's code does for the farm, if it does anything.
+    fn sign(&self, busy: Option<&str>) -> Sign {
+        let tasks = self.state.tasks.describe();
+        let state = match (busy, self.own.get().1) {
+            (Some(busy), _) => format!("{busy}; {tasks}"),
+            (None, Some(task)) => format!("in task {task} or the chunk that begins with it; {tasks}"),
+            (None, None) => tasks,
+        };
+        Sign::new(busy.is_some(), state).or_rests(!self.state.computes)
     }
 
     /// The farm's name.
@@ -189,12 +220,6 @@ impl<I: Item, O: Item> MasterRank<I, O> {
         // The simulator finds its own deadlocks.
         if !out.endpoint().capabilities().real_time {
             return Ok(());
-        }
-        if self.display.is_due(now) {
-            let (workers, done) = (self.state.workers(), self.state.tasks.counts().ended);
-            let out = self.state.tasks.out();
-            let rest = format!("{} workers  {out} tasks handed out", workers.working());
-            self.display.show(now, (done, "tasks"), &rest);
         }
         self.events.tick(now);
         out.note_done(self.state.tasks.counts().ended);

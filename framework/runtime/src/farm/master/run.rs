@@ -47,12 +47,14 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
         self.driver.run_until_finished(self.endpoint, &mut stepping)
     }
 
-    /// Serves nobody until something has happened, as `until` says, which is asked in each turn.
+    /// Serves nobody until something has happened, as `until` says, which is asked in each turn; `busy` is what the caller's code does
+    /// meanwhile.
     pub(super) fn wait_until(
         &mut self,
+        busy: Option<&'static str>,
         until: impl FnMut(&mut MasterRank<I, O>, &mut Outgoing<'_>) -> Result<bool>,
     ) -> Result<()> {
-        self.take(Waiting::until(until))
+        self.take(Waiting::until(until, busy))
     }
 
     /// The ranks of the job.
@@ -112,7 +114,8 @@ impl<'a, 'scope, 'env, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'a, '
                 waker.wake();
                 result
             });
-            let waited = self.wait_until(|_, _| Ok(thread.is_finished()));
+            let busy = "in the caller's code, which makes tasks";
+            let waited = self.wait_until(Some(busy), |_, _| Ok(thread.is_finished()));
             // The scope waits for the caller's work, however long it takes.
             waited.inspect_err(|error| self.endpoint.report(error))?;
             let result = thread.join().unwrap_or_else(|payload| Err(user_code::in_framework(&*payload)));

@@ -57,7 +57,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_,
             // Also to one that is taken for dead: it may only have been slow.
             ToWorker::Finish.send(out.endpoint(), rank)?;
         }
-        self.wait_until(|master, out| {
+        self.wait_until(None, |master, out| {
             master.let_leaders_go(out)?;
             Ok((1..size).all(|rank| master.state.is_gone(rank)))
         })?;

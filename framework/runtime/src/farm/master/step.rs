@@ -9,6 +9,7 @@ use super::super::task_source::Source;
 use super::MasterRank;
 use crate::comm::message::Message;
 use crate::error::Result;
+use crate::observe::Progress;
 use crate::rank::driver::BURST;
 use crate::rank::heartbeat::{Sign, Silence, Watch};
 use crate::rank::protocol::{FREQUENT_LOOKS, Moment, Next, Outgoing, Protocol};
@@ -33,6 +34,16 @@ pub(super) trait Step<I: Item, O: Item> {
     /// Whether no thread of the step has anything to do.
     fn leaves_the_core(&self) -> bool {
         true
+    }
+
+    /// What the caller's code does for the farm now, in words that follow "rank 0: ".
+    fn busy(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// How many tasks there are in all, if that is certain.
+    fn total(&self) -> Option<u64> {
+        None
     }
 }
 
@@ -102,7 +113,11 @@ impl<'w, 'f, I: Item, O: Item, S: Step<I, O>> Protocol for Stepping<'_, 'w, 'f, 
     }
 
     fn sign(&self) -> Sign {
-        Sign::new(false, self.master.state.tasks.describe())
+        self.master.sign(self.step.busy())
+    }
+
+    fn progress(&mut self) -> Option<Progress> {
+        Some(self.master.progress(self.step.total()))
     }
 }
 
@@ -175,6 +190,19 @@ where
     fn leaves_the_core(&self) -> bool {
         self.source.leaves_the_core() && self.delivery.leaves_the_core()
     }
+
+    fn busy(&self) -> Option<&'static str> {
+        match (self.source.leaves_the_core(), self.delivery.leaves_the_core()) {
+            (false, _) => Some("drawing tasks from the caller's iterator"),
+            (_, false) => Some("handing results to the caller's sink"),
+            _ => None,
+        }
+    }
+
+    fn total(&self) -> Option<u64> {
+        let (left, is_certain) = self.source.left();
+        is_certain.then(|| self.source.taken() + left)
+    }
 }
 
 impl<'scope, I, O, S> Stream<'_, 'scope, '_, I, O, S>
@@ -192,13 +220,15 @@ where
 pub(super) struct Waiting<U> {
     /// Called in each turn; returns whether it has happened.
     until: U,
+    /// What the caller's code does meanwhile.
+    busy: Option<&'static str>,
     is_over: bool,
     nothing: NoDelivery,
 }
 
 impl<U> Waiting<U> {
-    pub(super) fn until(until: U) -> Self {
-        Waiting { until, is_over: false, nothing: NoDelivery }
+    pub(super) fn until(until: U, busy: Option<&'static str>) -> Self {
+        Waiting { until, busy, is_over: false, nothing: NoDelivery }
     }
 }
 
@@ -219,5 +249,9 @@ where
 
     fn is_over(&self) -> bool {
         self.is_over
+    }
+
+    fn busy(&self) -> Option<&'static str> {
+        self.busy
     }
 }

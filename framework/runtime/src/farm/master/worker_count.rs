@@ -135,7 +135,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_,
             let Some(question) = probe.ask(start) else { break };
             self.master.echo = None;
             self.endpoint.send_ready(to, question)?;
-            self.wait_until(|master, _| {
+            self.wait_until(None, |master, _| {
                 let is_late = || has_limit && clock.now().saturating_sub(start) > ROUND_TRIP_LIMIT;
                 Ok(master.echo == Some(to) || is_late())
             })?;

@@ -142,7 +142,10 @@ impl<L: DoAll> DoAllLoop<L> {
         let (mut last, mut done, mut summary) = (None, 0, None);
         while done < until.passes {
             let passes = until.every.min(until.passes - done);
-            summary = self.run(session, passes)?;
+            self.rank_loop.until = Some((done, until.passes));
+            let ran = self.run(session, passes);
+            self.rank_loop.until = None;
+            summary = ran?;
             done += passes;
             if passes < until.every {
                 break;

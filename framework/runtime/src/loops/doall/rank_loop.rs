@@ -33,6 +33,8 @@ pub(in crate::loops) struct RankLoop<U> {
     pub(super) learned: Option<Learned>,
     /// How long a block took here on the mean in the run before.
     pub(super) usual: Option<Duration>,
+    /// Where its runs are parts of one until convergence: passes before this one, and how many it is to have at most.
+    pub(super) until: Option<(u64, u64)>,
 }
 
 impl<U: Units> RankLoop<U> {
@@ -50,6 +52,7 @@ impl<U: Units> RankLoop<U> {
             checkpoints: None,
             learned: None,
             usual: None,
+            until: None,
         }
     }
 

@@ -46,7 +46,7 @@ impl<U: Units> RankLoop<U> {
             let controller =
                 LoopController::new(&self.name, &self.settings, config, endpoint, Reach::Anywhere, &held)?;
             let snapshots = self.checkpoints.as_mut().and_then(|checkpoints| checkpoints.snapshots.take());
-            let of_run = Coordinator::new(controller, snapshots, held, clock.now());
+            let of_run = Coordinator::new(&self.name, controller, snapshots, held, clock.now());
             run = run.with_coordinator(Star::new(of_run, (rounds, times), eager), learned);
         }
         Ok(run)
@@ -85,7 +85,7 @@ impl<U: Units> RankLoop<U> {
     pub(in crate::loops) fn end(&mut self, run: Run<U>) -> Option<Summary> {
         self.usual = run.metrics.mean_block();
         let coordinator = run.coordinator.filter(|coordinator| coordinator.of_run.ended.is_some())?;
-        let (summary, learned) = coordinator.finish(&self.name, run.passes, self.block_size.usual());
+        let (summary, learned) = coordinator.finish(run.passes, self.block_size.usual());
         self.learned = Some(learned);
         Some(summary)
     }

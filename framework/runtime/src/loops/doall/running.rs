@@ -18,6 +18,7 @@ use crate::comm::message::Message;
 use crate::error::{Error, ErrorKind, Result};
 use crate::loops::metrics::Metrics;
 use crate::loops::units::Units;
+use crate::observe::Progress;
 use crate::rank::heartbeat::{Sign, Silence};
 use crate::rank::protocol::{Moment, Next, Outgoing, Protocol};
 use crate::rank::user_code::UserCode;
@@ -374,6 +375,11 @@ impl<U: Units, C: UserCode<Task = Job<U>, Outcome = Done<U>>> Protocol for Runni
             state = format!("{state}; waits {}", coordinator.waits_for());
         }
         Sign::new(self.run.in_hand.is_some() || self.has_work(), state)
+    }
+
+    fn progress(&mut self) -> Option<Progress> {
+        let (before, at_most) = self.of.until.map_or((0, None), |(before, at_most)| (before, Some(at_most)));
+        self.run.coordinator.as_ref().map(|coordinator| coordinator.progress(before, at_most))
     }
 
     fn is_held_up(&self) -> bool {

@@ -10,6 +10,7 @@ use crate::loops::controller::Instruction;
 use crate::loops::coordinator::{Coordinator, Learned};
 use crate::loops::metrics::Sample;
 use crate::loops::summary::{RankReport, Summary};
+use crate::observe::Progress;
 
 /// What is known of a rank.
 #[derive(Clone, Debug, Default)]
@@ -276,6 +277,22 @@ impl Star {
         }
     }
 
+    /// How far the run is, after `before` passes of earlier runs; of these and its own there are to be `at_most` passes, where that is
+    /// known.
+    pub(super) fn progress(&self, before: u64, at_most: Option<u64>) -> Progress {
+        // What a unit is done in all passes, as many as can be counted.
+        let each = |passes: u64| passes.saturating_mul(self.times).saturating_mul(self.units);
+        let done: u64 = self.workers.iter().map(|worker| worker.done).sum();
+        let pass = before + self.pass;
+        let (total, rest) = match at_most {
+            Some(at_most) => (None, format!("pass {pass} of at most {at_most}")),
+            None if self.passes > 1 => (Some(each(self.passes)), format!("pass {pass} of {}", self.passes)),
+            None => (Some(each(self.passes)), String::new()),
+        };
+        let done = each(pass - 1).saturating_add(done);
+        Progress { before: each(before), ..self.of_run.progress((done, total), "units", rest) }
+    }
+
     /// Units that each rank has.
     fn held(&self) -> Vec<u64> {
         self.workers.iter().map(|worker| worker.held).collect()
@@ -291,10 +308,10 @@ impl Star {
         self.workers.iter().map(total).collect()
     }
 
-    /// How the loop `name` went in `passes` passes, with the size of blocks at the end.
-    pub(super) fn finish(self, name: &str, passes: u64, block: u64) -> (Summary, Learned) {
+    /// How the loop went in `passes` passes, with the size of blocks at the end.
+    pub(super) fn finish(self, passes: u64, block: u64) -> (Summary, Learned) {
         let (ranks, held) = (self.totals(), self.held());
-        self.of_run.finish((name, self.units, passes), block, ranks, held)
+        self.of_run.finish((self.units, passes), block, ranks, held)
     }
 }
 

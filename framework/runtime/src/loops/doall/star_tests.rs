@@ -24,7 +24,7 @@ fn leader_of(endpoint: &Endpoint, held: &[u64], passes: (u64, u64)) -> Star {
     let settings = Settings::new().quantum(Duration::ZERO);
     let controller =
         LoopController::new("rows", &settings, &Config::new(), endpoint, Reach::Anywhere, held).unwrap();
-    Star::new(Coordinator::new(controller, None, held.to_vec(), Duration::ZERO), passes, false)
+    Star::new(Coordinator::new("rows", controller, None, held.to_vec(), Duration::ZERO), passes, false)
 }
 
 /// A rank that has `undone` units left and did `done` in this pass, the last `units` in `seconds`.
@@ -104,7 +104,7 @@ fn a_pass_is_over_when_all_units_are_done_and_the_next_begins_where_they_are() {
     assert_eq!(coordinator.step(NOW).unwrap().unwrap().what, Command::End);
     // The next run begins with what this one has learned, and can move units although it ended with a movement.
     let mut again = leader_on(&endpoint, &[50, 50], 1);
-    let directive = again.open(coordinator.finish("rows", 1, 1).1.balancer).unwrap().unwrap();
+    let directive = again.open(coordinator.finish(1, 1).1.balancer).unwrap().unwrap();
     assert_eq!(directive.moves, [Transfer { from: 1, to: 0, units: 30, of: 50 }]);
 }
 

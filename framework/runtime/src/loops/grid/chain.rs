@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::loops::controller::Instruction;
 use crate::loops::coordinator::{Coordinator, Learned};
 use crate::loops::summary::{RankReport, Summary};
-use crate::observe::Event;
+use crate::observe::{Event, Progress};
 
 /// What rank 0 knows of all ranks.
 pub(super) struct Chain {
@@ -183,15 +183,24 @@ impl Chain {
         Ok(Some(Directive { sweep, report_after: self.report_after, movement, save_before }))
     }
 
+    /// How far the run is, where rank 0 is in this sweep; they may be fewer where it is checked whether there is another.
+    pub(super) fn progress(&self, sweep: u64, is_checked: bool) -> Progress {
+        let (total, rest) = match is_checked {
+            true => (None, format!("at most {}", self.sweeps)),
+            false => (Some(self.sweeps), String::new()),
+        };
+        self.of_run.progress((sweep, total), "sweeps", rest)
+    }
+
     /// How it went on `size` ranks, with the size of blocks at the end.
-    pub(super) fn finish(mut self, name: &str, units: u64, block: u64, size: usize) -> (Summary, Learned) {
+    pub(super) fn finish(mut self, units: u64, block: u64, size: usize) -> (Summary, Learned) {
         if self.is_stopped {
             let held = self.totals.iter().zip(&self.held);
             self.held = held.map(|(total, held)| total.map_or(*held, |total| total.held)).collect();
         }
         let ranks = (0..size).map(|rank| self.totals.get(rank).copied().flatten().unwrap_or_default());
         let ranks = ranks.collect();
-        self.of_run.finish((name, units, self.sweeps), block, ranks, self.held)
+        self.of_run.finish((units, self.sweeps), block, ranks, self.held)
     }
 }
 

@@ -21,7 +21,7 @@ fn coordinator() -> Chain {
     let held = [HELD; 2];
     let controller =
         LoopController::new("rows", &settings, &Config::new(), &endpoint, Reach::Neighbours, &held).unwrap();
-    let of_run = Coordinator::new(controller, None, held.to_vec(), Duration::ZERO);
+    let of_run = Coordinator::new("rows", controller, None, held.to_vec(), Duration::ZERO);
     Chain::new(of_run, 1_000, false, Duration::ZERO)
 }
 

@@ -141,14 +141,14 @@ impl<T: Pod + Send> GridLoop<T> {
             }
             let eager = self.settings.forced.is_some();
             let now = endpoint.clock().now();
-            let of_run = Coordinator::new(controller, snapshots, self.held.clone(), now);
+            let of_run = Coordinator::new(name, controller, snapshots, self.held.clone(), now);
             Some(Chain::new(of_run, sweeps, eager, now))
         } else {
             None
         };
         let mut block_size = 0;
         if self.edges().is_empty(self.shape) || sweeps == 0 {
-            let finish = |coordinator: Chain| coordinator.finish(&self.name, self.units(), 0, size).0;
+            let finish = |coordinator: Chain| coordinator.finish(self.units(), 0, size).0;
             return Ok((coordinator.map(finish), None));
         }
         let checks = job.until.map(|UntilDone { until, mine, is_done }| {
@@ -171,7 +171,7 @@ impl<T: Pod + Send> GridLoop<T> {
         };
         let summary = coordinator.map(|coordinator| {
             let is_stopped = last.is_some_and(|last| last.is_over);
-            let (summary, learned) = coordinator.finish(&self.name, self.units(), block_size, size);
+            let (summary, learned) = coordinator.finish(self.units(), block_size, size);
             self.held.clone_from(&learned.held);
             // It may count on a movement that was not made any more.
             self.learned = (!is_stopped).then_some(learned);

@@ -222,8 +222,7 @@ impl<'w, 'd, M: Worker, F> Participant<'w, 'd, M, F> {
 
     /// On rank 0: ranks for whose reports it waits before it begins `sweep`.
     fn awaited(&self, sweep: u64) -> Vec<usize> {
-        let coordinator = self.coordinator.as_ref();
-        coordinator.map_or_else(Vec::new, |coordinator| coordinator.awaited(sweep, self.worker.delay()))
+        self.coordinator.as_ref().map_or_else(Vec::new, |root| root.awaited(sweep, self.worker.delay()))
     }
 
     /// To the coordinator, which may be here.
@@ -385,6 +384,10 @@ where
             _ => format!("computes in sweep {sweep}, {} rows", self.worker.held()),
         };
         Sign::new(!self.times.waits() && !matches!(self.phase, Phase::Probing(_)), state)
+    }
+
+    fn progress(&mut self) -> Option<crate::observe::Progress> {
+        self.coordinator.as_ref().map(|root| root.progress(self.worker.sweep(), self.checks.is_some()))
     }
 
     fn is_held_up(&self) -> bool {

@@ -169,7 +169,7 @@ fn run(
     let position = Position { rank: 1, chain: 2 };
     let mut participant = Participant::new(&mut pieces, &endpoint, position, config, None, None, None);
     driver.run(&mut endpoint, &mut participant)?;
-    assert!(participant.sign().is_computing && !participant.is_held_up(), "it waits for nothing any more");
+    assert!(participant.sign().is_computing() && !participant.is_held_up(), "it waits for nothing any more");
     let did = std::mem::take(&mut *diary.lock().expect("nobody panics here"));
     Ok((did, participant.times.metrics.report(1)))
 }

@@ -75,6 +75,6 @@ impl Protocol for Spare {
     }
 
     fn sign(&self) -> Sign {
-        Sign::new(false, "has no rows, and waits for the end of the loop")
+        Sign::new(false, "has no rows, and waits for the end of the loop").or_rests(true)
     }
 }

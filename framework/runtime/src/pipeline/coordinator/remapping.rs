@@ -39,7 +39,7 @@ impl Coordinator<'_, '_> {
         let text = self.text(&mapping);
         self.participant.log(at, || Event::Prepare { epoch, mapping: text });
         if epoch > 1
-            && let Some(progress) = self.progress(at)
+            && let Some(progress) = self.progress_at(at)
         {
             let update = self.cost.ordered(progress);
             self.take_cost(progress, update);
@@ -87,7 +87,7 @@ impl Coordinator<'_, '_> {
         let text = self.text(&mapping);
         self.participant.log(at, || Event::Switch { epoch, mapping: text.clone() });
         if epoch > 1
-            && let Some(progress) = self.progress(at)
+            && let Some(progress) = self.progress_at(at)
         {
             self.cost.in_force(progress);
             self.controller.iter_mut().for_each(Controller::changed);

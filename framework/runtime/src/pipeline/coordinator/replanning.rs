@@ -34,18 +34,11 @@ impl Coordinator<'_, '_> {
         if self.is_calibrating || !self.run_spec.script.is_empty() { self.look(at, out) } else { Ok(()) }
     }
 
-    /// The display, and whether another mapping is due.
+    /// Whether another mapping is due.
     fn look(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<()> {
-        let Some(progress) = self.progress(at) else { return Ok(()) };
-        let Progress { now, elapsed, items, .. } = progress;
+        let Some(progress) = self.progress_at(at) else { return Ok(()) };
+        let Progress { elapsed, items, .. } = progress;
         out.note_done(items);
-        if self.display.is_due(now)
-            && let Some(flow) = self.participant.source().map(|s| s.flow())
-        {
-            let rest =
-                format!("{}/{} batches in flight  {}", flow.in_flight, flow.limit, self.text(&self.mapping));
-            self.display.show(now, (items, "items"), &rest);
-        }
         if self.change.is_some() {
             return Ok(());
         }
@@ -136,7 +129,7 @@ impl Coordinator<'_, '_> {
         let Some(source) = self.participant.source() else { return };
         let (done, drawn) = (source.items_done(), source.items_drawn());
         if done >= self.cost.next(drawn.saturating_sub(done))
-            && let Some(progress) = self.progress(at)
+            && let Some(progress) = self.progress_at(at)
         {
             let update = self.cost.see(progress);
             self.take_cost(progress, update);

@@ -1,0 +1,184 @@
+//! Rank 0 shows how far a run is: by a bar on a terminal, by a line in the log now and then elsewhere.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::progress::{Pace, Progress};
+use crate::comm::waiting::FIRST_WORD;
+use crate::session::Progress as Choice;
+
+/// Between two updates of a terminal. A person does not see more of them.
+const REDRAW: Duration = Duration::from_millis(100);
+/// Between two lines elsewhere, two of which have come when people begin to wonder.
+const LINE: Duration = FIRST_WORD.checked_div(2).expect("2 is not 0");
+
+/// See the module's page.
+#[derive(Debug)]
+pub(crate) struct Display {
+    choice: Choice,
+    begin: Duration,
+    /// When something was shown last. If the runs before this one were too short for it, that is before it began.
+    last: Option<Duration>,
+    /// When to look next whether something is to be shown.
+    next: Duration,
+    pace: Pace,
+    /// How it is shown, once that has been looked for.
+    form: Option<Form>,
+}
+
+#[derive(Debug)]
+enum Form {
+    Lines,
+    Bar { bar: ProgressBar, template: &'static str },
+}
+
+impl Form {
+    fn of(choice: Choice) -> Self {
+        match choice == Choice::Auto && std::io::stderr().is_terminal() {
+            true => Form::Bar { bar: ProgressBar::new_spinner(), template: "" },
+            false => Form::Lines,
+        }
+    }
+
+    /// Between two updates.
+    fn every(&self) -> Duration {
+        match self {
+            Form::Lines => LINE,
+            Form::Bar { .. } => REDRAW,
+        }
+    }
+
+    fn show(&mut self, progress: &Progress, text: String) {
+        let Form::Bar { bar, template } = self else {
+            log::info!("{text}");
+            return;
+        };
+        let total = progress.total();
+        let wanted = if total.is_some() { "{bar:24} {msg}" } else { "{spinner} {msg}" };
+        if std::mem::replace(template, wanted) != wanted
+            && let Ok(style) = ProgressStyle::with_template(wanted)
+        {
+            bar.set_style(style);
+        }
+        bar.set_length(total.unwrap_or(progress.done));
+        bar.set_position(progress.done);
+        bar.set_message(text);
+    }
+}
+
+impl Display {
+    /// Of a run that begins now. Runs of this session have lasted for `untold` since anything was shown.
+    pub(crate) fn new(choice: Choice, now: Duration, untold: Duration) -> Self {
+        let (last, next) = match choice {
+            Choice::Off => (Some(now), Duration::MAX),
+            Choice::On => (None, now),
+            Choice::Auto => (Some(now.saturating_sub(untold)), now + REDRAW),
+        };
+        Display { choice, begin: now, last, next, pace: Pace::new(LINE, now), form: None }
+    }
+
+    /// Whether it is time to [`show`](Display::show) something.
+    #[inline]
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        now >= self.next
+    }
+
+    /// Shows how far the run is, if that is not too soon and anybody knows.
+    pub(crate) fn show(&mut self, now: Duration, progress: impl FnOnce() -> Option<Progress>) {
+        let choice = self.choice;
+        let form = self.form.get_or_insert_with(|| Form::of(choice));
+        let due = self.last.map_or(now, |last| last + form.every());
+        if now < due {
+            self.next = due;
+            return;
+        }
+        let Some(progress) = progress() else {
+            self.next = now + REDRAW;
+            return;
+        };
+        (self.last, self.next) = (Some(now), now + form.every());
+        let pace = self.pace.see(now, progress.done.saturating_sub(progress.before));
+        let text = progress.text(now.saturating_sub(self.begin), pace);
+        form.show(&progress, text);
+    }
+
+    /// How long runs of this session have lasted since anything was shown.
+    pub(crate) fn untold(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.last.unwrap_or(self.begin))
+    }
+}
+
+impl Drop for Display {
+    /// Takes the line off the terminal.
+    fn drop(&mut self) {
+        if let Some(Form::Bar { bar, .. }) = &self.form {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// When a run that began at one second and was told of `untold` ago shows something, in its first twelve seconds.
+    fn shown(choice: Choice, untold: Duration, form: Form) -> Vec<u32> {
+        let mut display = Display::new(choice, 1000 * MS, untold);
+        display.form = Some(form);
+        let mut shown = Vec::new();
+        for ms in (0..12_000).step_by(50) {
+            let now = (1000 + ms) * MS;
+            if display.is_due(now) {
+                display.show(now, || {
+                    shown.push(ms);
+                    let (of, rest) = ("loop \"rows\"".to_string(), String::new());
+                    Some(Progress { of, done: ms.into(), before: 0, total: None, what: "rows", rest })
+                });
+            }
+        }
+        shown
+    }
+
+    #[test]
+    fn a_line_comes_every_five_seconds_and_a_terminal_is_kept_up_to_date() {
+        assert_eq!(shown(Choice::Auto, Duration::ZERO, Form::Lines), [5000, 10_000]);
+        assert_eq!(shown(Choice::On, Duration::ZERO, Form::Lines), [0, 5000, 10_000]);
+        let bar = || Form::Bar { bar: ProgressBar::hidden(), template: "" };
+        assert_eq!(shown(Choice::Auto, Duration::ZERO, bar())[..3], [100, 200, 300]);
+        assert!(shown(Choice::Off, Duration::ZERO, bar()).is_empty());
+    }
+
+    #[test]
+    fn many_short_runs_are_told_of_as_one_long_one() {
+        assert_eq!(shown(Choice::Auto, 800 * MS, Form::Lines), [4200, 9200]);
+        let mut untold = Duration::ZERO;
+        let told = (0..100).filter(|run| {
+            let now = run * 300 * MS;
+            let mut display = Display::new(Choice::Auto, now, untold);
+            display.form = Some(Form::Lines);
+            let mut is_told = false;
+            let due = now + 200 * MS;
+            if display.is_due(due) {
+                display.show(due, || {
+                    is_told = true;
+                    let of = "loop \"rows\"".to_string();
+                    Some(Progress {
+                        of,
+                        done: 1,
+                        before: 0,
+                        total: Some(2),
+                        what: "rows",
+                        rest: String::new(),
+                    })
+                });
+            }
+            untold = display.untold(now + 300 * MS);
+            is_told
+        });
+        assert_eq!(told.count(), 30_000 / 5000 - 1);
+    }
+}

@@ -1,0 +1,109 @@
+//! Signs of life as time passes: who is lost when, and what is said.
+
+use super::*;
+use crate::comm::local::{LocalTransport, World};
+
+fn idle() -> Sign {
+    Sign::new(false, "computing nothing; 2 of 8 batches in flight")
+}
+
+fn busy() -> Sign {
+    Sign::new(true, "in stage seg, items from 7 on")
+}
+
+fn heartbeat() -> (Heartbeat, Endpoint) {
+    let transport = LocalTransport::open(World::new(2), 0);
+    let mut endpoint = Endpoint::new(Box::new(transport), Duration::from_millis(1));
+    let config = Config::new().peer_limit(Duration::from_secs(10));
+    (Heartbeat::new(&mut endpoint, &config, "the pipeline"), endpoint)
+}
+
+/// A beat of a rank that computes nothing and can do without nobody.
+fn beat(heartbeat: &mut Heartbeat, endpoint: &mut Endpoint, is_held_up: bool, now: Duration) -> Result<()> {
+    heartbeat.beat(endpoint, (idle(), is_held_up), |_| Watch::Usual, now, |_, silence| Err(silence.error))
+}
+
+#[test]
+fn a_sign_of_life_is_as_it_was() {
+    let mut messages = crate::golden::Messages::default();
+    messages.value("a rank computes nothing", Control::Heartbeat, &idle());
+    messages.value("a rank computes", Control::Heartbeat, &busy());
+    messages.check("rank");
+}
+
+#[test]
+fn a_rank_that_falls_silent_is_named_with_what_it_said_last() {
+    let (mut heartbeat, mut endpoint) = heartbeat();
+    let start = endpoint.clock().now();
+    heartbeat.signs[1] = Some(busy());
+    let mut beat = |from, to| {
+        let now = endpoint.look_on(start, (from, to));
+        beat(&mut heartbeat, &mut endpoint, false, now)
+    };
+    beat(0, 9).unwrap();
+    beat(500, 500).expect("that it was stopped itself does not count");
+    let error = beat(500, 503).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Timeout);
+    assert!(error.to_string().contains("from rank 1; last it said: in stage seg, items from 7"), "{error}");
+}
+
+#[test]
+fn a_rank_that_can_be_done_without_is_lost_once() {
+    let (mut heartbeat, mut endpoint) = heartbeat();
+    let start = endpoint.clock().now();
+    heartbeat.signs[1] = Some(idle());
+    let mut lost = Vec::new();
+    for (from, to) in [(0, 9), (9, 11), (11, 40)] {
+        let now = endpoint.look_on(start, (from, to));
+        let on_lost = |endpoint: &mut Endpoint, Silence { rank, error, .. }| {
+            endpoint.lose(rank, error.message());
+            lost.push((rank, error.kind()));
+            Ok(())
+        };
+        heartbeat.beat(&mut endpoint, (idle(), false), |_| Watch::Usual, now, on_lost).unwrap();
+    }
+    assert_eq!((lost, endpoint.is_lost(1)), (vec![(1, ErrorKind::Timeout)], true));
+}
+
+#[test]
+fn silence_is_noticed_when_it_reaches_the_limit() {
+    let (mut heartbeat, mut endpoint) = heartbeat();
+    let start = endpoint.clock().now();
+    heartbeat.signs[1] = Some(idle());
+    let mut silent_for = |from: u64, ms: u64| {
+        for at in (from..from + ms).map(|ms| start + Duration::from_millis(ms)) {
+            endpoint.look(at);
+            if heartbeat.is_due(at) {
+                beat(&mut heartbeat, &mut endpoint, false, at)?;
+            }
+        }
+        endpoint.heard_now(1);
+        Ok(())
+    };
+    // Beats are a second apart, and the last sign of life comes between two of them.
+    silent_for(0, 2_600).and_then(|()| silent_for(2_600, 9_990)).expect("that is less than the limit");
+    let error: Error = silent_for(12_590, 10_020).expect_err("that is more");
+    assert!(error.to_string().contains("has waited 10 s for a sign of life from rank 1"), "{error}");
+}
+
+#[test]
+fn a_standstill_counts_only_while_nobody_computes() {
+    let (mut heartbeat, mut endpoint) = heartbeat();
+    let start = endpoint.clock().now();
+    let mut before = 0;
+    let mut at = |seconds: u64, there: Sign, is_held_up: bool| {
+        heartbeat.signs[1] = Some(there);
+        let now = endpoint.look_on(start, (std::mem::replace(&mut before, seconds), seconds));
+        endpoint.heard_now(1);
+        beat(&mut heartbeat, &mut endpoint, is_held_up, now)
+    };
+    at(1, idle(), true).unwrap();
+    at(9, busy(), true).unwrap();
+    at(12, idle(), true).unwrap();
+    at(20, idle(), false).unwrap();
+    at(25, idle(), true).unwrap();
+    at(34, idle(), true).unwrap();
+    let error = at(36, idle(), true).unwrap_err();
+    assert!(error.to_string().contains("nothing has moved for 11 s"), "{error}");
+    assert!(error.to_string().contains("rank 1: computing nothing"), "{error}");
+}

@@ -1,0 +1,158 @@
+//! For whom ranks wait, by what they say of themselves. Without clock and transport.
+
+use std::time::Duration;
+
+use super::sign::{Occupation, Sign};
+use crate::comm::Reminder;
+use crate::comm::waiting::FIRST_WORD;
+
+/// What is known of a rank now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing<'s> {
+    pub(super) rank: usize,
+    /// What it said last, …
+    pub(super) sign: &'s Sign,
+    /// … and how long ago.
+    pub(super) silent: Duration,
+}
+
+impl Standing<'_> {
+    /// Whether it may be stuck, or is so busy that it says nothing.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent >= FIRST_WORD
+    }
+
+    /// For how long it has done what it does, as far as is known.
+    fn time(&self) -> Duration {
+        self.sign.steady + self.silent
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.sign.occupation == Occupation::Waits && self.sign.steady >= FIRST_WORD && !self.is_silent()
+    }
+
+    fn keeps_waiting(&self) -> bool {
+        self.sign.occupation == Occupation::Computes || self.is_silent()
+    }
+}
+
+/// Says now and then for whom ranks wait.
+#[derive(Debug)]
+pub(super) struct HoldUps {
+    reminder: Reminder,
+}
+
+impl HoldUps {
+    pub(super) fn new() -> Self {
+        HoldUps { reminder: Reminder::new() }
+    }
+
+    /// What is to be said now, if anything: which ranks have waited for ten seconds or more, and for which others. Of these the one is
+    /// described that has done the same thing for longest. A rank that computes one thing after another is waited for, too, by one that
+    /// has nothing to do meanwhile.
+    pub(super) fn word(&mut self, ranks: &[Standing<'_>]) -> Option<String> {
+        let waiting: Vec<&Standing<'_>> = ranks.iter().filter(|rank| rank.is_waiting()).collect();
+        let waited = waiting.iter().map(|rank| rank.sign.steady).max()?;
+        let others = ranks.iter().filter(|rank| rank.keeps_waiting()).count().checked_sub(1)?;
+        let longest = ranks.iter().filter(|rank| rank.keeps_waiting()).max_by_key(|rank| rank.time())?;
+        if !self.reminder.is_due(waited) {
+            return None;
+        }
+        let who = ranks_of(&waiting.iter().map(|rank| rank.rank).collect::<Vec<_>>());
+        let have = if waiting.len() == 1 { "has" } else { "have" };
+        let mut does = longest.sign.state.clone();
+        if longest.is_silent() {
+            does = format!("silent for {:.0} s; last it said: {does}", longest.silent.as_secs_f64());
+        } else if longest.time() >= FIRST_WORD {
+            does = format!("for {:.0} s {does}", longest.time().as_secs_f64());
+        }
+        let and = if others == 0 { String::new() } else { format!(" and {others} more") };
+        let (waited, rank) = (waited.as_secs_f64(), longest.rank);
+        Some(format!("{who} {have} waited {waited:.0} s for rank {rank} ({does}){and}"))
+    }
+}
+
+/// These ranks, which ascend, in words: `ranks 0, 3-5`.
+fn ranks_of(ranks: &[usize]) -> String {
+    let mut runs: Vec<(usize, usize)> = Vec::new();
+    for &rank in ranks {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == rank => *last = rank,
+            _ => runs.push((rank, rank)),
+        }
+    }
+    let text = |&(first, last): &(usize, usize)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    let runs: Vec<String> = runs.iter().map(text).collect();
+    format!("{} {}", if ranks.len() == 1 { "rank" } else { "ranks" }, runs.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: Duration = Duration::from_secs(1);
+
+    fn sign(occupation: Occupation, steady: u32, state: &str) -> Sign {
+        Sign { occupation, steady: steady * S, ..Sign::new(false, state) }
+    }
+
+    /// Whether and what is said where these ranks, from 0 on, have said this so many seconds ago.
+    fn word(hold_ups: &mut HoldUps, ranks: &[(Sign, u32)]) -> Option<String> {
+        let standing = ranks.iter().enumerate().map(|(rank, (sign, silent))| Standing {
+            rank,
+            sign,
+            silent: S * *silent,
+        });
+        hold_ups.word(&standing.collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn it_is_told_who_waits_for_whom_since_when_and_what_that_one_does() {
+        let waits = |seconds| (sign(Occupation::Waits, seconds, "waits for rows"), 0);
+        let busy = |seconds| (sign(Occupation::Computes, seconds, "in stage seg, items from 7 on"), 1);
+        let told = word(&mut HoldUps::new(), &[waits(12), busy(11), waits(3), waits(11), waits(10)]);
+        let expected = "ranks 0, 3-4 have waited 12 s for rank 1 (for 12 s in stage seg, items from 7 on)";
+        assert_eq!(told.as_deref(), Some(expected));
+        let told = word(&mut HoldUps::new(), &[busy(0), waits(10), busy(3)]);
+        let expected = "rank 1 has waited 10 s for rank 2 (in stage seg, items from 7 on) and 1 more";
+        assert_eq!(told.as_deref(), Some(expected));
+    }
+
+    #[test]
+    fn a_rank_that_says_nothing_is_waited_for_whatever_it_said_last() {
+        let waits = (sign(Occupation::Waits, 15, "waits for rows"), 0);
+        let silent = (sign(Occupation::Waits, 20, "waits for units"), 14);
+        let told = word(&mut HoldUps::new(), &[waits, silent]).unwrap();
+        assert_eq!(
+            told,
+            "rank 0 has waited 15 s for rank 1 (silent for 14 s; last it said: waits for units)"
+        );
+    }
+
+    #[test]
+    fn nothing_is_told_where_nobody_waits_or_nobody_is_waited_for() {
+        let waits = |seconds| (sign(Occupation::Waits, seconds, "waits"), 0);
+        let busy = || (sign(Occupation::Computes, 50, "computes"), 0);
+        let rests = || (sign(Occupation::Rests, 50, "has no rows"), 0);
+        for ranks in
+            [vec![busy(), busy()], vec![busy(), rests()], vec![waits(50), rests()], vec![busy(), waits(9)]]
+        {
+            assert_eq!(word(&mut HoldUps::new(), &ranks), None, "{ranks:?}");
+        }
+    }
+
+    #[test]
+    fn a_long_wait_is_told_of_more_and_more_rarely() {
+        let mut hold_ups = HoldUps::new();
+        let at = |second| {
+            [
+                (sign(Occupation::Waits, second, "waits"), 0),
+                (sign(Occupation::Computes, second, "computes"), 0),
+            ]
+        };
+        let told = (0..100).filter(|&second| word(&mut hold_ups, &at(second)).is_some());
+        assert_eq!(told.collect::<Vec<_>>(), [10, 20, 40, 80]);
+    }
+}

@@ -1,0 +1,278 @@
+//! What rank 0 tells while a skeleton runs on threads: how far it is, and for whom its ranks wait.
+
+use std::ops::Range;
+use std::sync::{Mutex, Once, PoisonError};
+use std::thread::sleep;
+use std::time::Duration;
+
+use armature::farm::Farm;
+use armature::loops::{
+    self, DoAcross, DoAcrossLoop, DoAll, DoAllLoop, Grid, OldGrid, Shape, Stencil, StencilLoop, Until,
+};
+use armature::pipeline::{MappingChoice, Pipeline};
+use armature::workflow::{Action, Description, Task, Workflow};
+use armature::{BoxError, Progress, Session};
+use armature_tests::local;
+
+/// What all runs of this process have logged.
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+struct Kept;
+
+impl log::Log for Kept {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        LINES.lock().unwrap_or_else(PoisonError::into_inner).push(record.args().to_string());
+    }
+
+    fn flush(&self) {}
+}
+
+/// Runs this on two ranks. Returns the lines that begin with `start`.
+#[track_caller]
+fn told(
+    start: &str,
+    progress: Progress,
+    body: impl Fn(&Session) -> Result<(), BoxError> + Sync,
+) -> Vec<String> {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        log::set_logger(&Kept).expect("there is no other");
+        log::set_max_level(log::LevelFilter::Info);
+    });
+    local::run(start, &local::config(2).progress(progress), body)
+        .unwrap_or_else(|error| panic!("{start}: {error}"));
+    let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+    lines.iter().filter(|line| line.starts_with(start)).cloned().collect()
+}
+
+/// The first line tells how far a run of this `name` is, with this text.
+#[track_caller]
+fn tells(name: &str, text: &str, body: impl Fn(&Session) -> Result<(), BoxError> + Sync) {
+    let lines = told(name, Progress::On, body);
+    let first = lines.first().unwrap_or_else(|| panic!("nothing is told of {name}"));
+    assert!(first.contains(text), "{name}: `{text}` is not told in `{first}`");
+}
+
+/// Something that takes a moment.
+fn work<T>(value: T) -> T {
+    sleep(Duration::from_millis(5));
+    value
+}
+
+struct Rows {
+    /// The row that takes so long.
+    slow: Option<(u64, Duration)>,
+}
+
+impl Rows {
+    fn quick() -> Self {
+        Rows { slow: None }
+    }
+
+    fn wait_in(&self, row: u64) {
+        if let Some((slow, time)) = self.slow
+            && slow == row
+        {
+            sleep(time);
+        }
+    }
+}
+
+impl DoAll for Rows {
+    type Units = Vec<f64>;
+
+    fn create(&mut self, range: Range<u64>) -> Result<Vec<f64>, BoxError> {
+        Ok(range.map(|n| n as f64).collect())
+    }
+
+    fn compute(&mut self, range: Range<u64>, rows: &mut [f64]) -> Result<(), BoxError> {
+        range.clone().for_each(|row| self.wait_in(row));
+        rows.iter_mut().for_each(|row| *row = work(0.5 * *row));
+        Ok(())
+    }
+}
+
+impl Stencil for Rows {
+    type Value = f64;
+
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        values.fill(index as f64);
+        Ok(())
+    }
+
+    fn step(&mut self, old: OldGrid<'_, f64>, new: &mut [f64]) -> Result<(), BoxError> {
+        for (row, new) in (old.first + 1..).zip(new.chunks_exact_mut(old.width)) {
+            self.wait_in(row);
+            new.fill(work(row as f64));
+        }
+        Ok(())
+    }
+}
+
+impl DoAcross for Rows {
+    type Value = f64;
+
+    fn row(&mut self, index: u64, values: &mut [f64]) -> Result<(), BoxError> {
+        values.fill(index as f64);
+        Ok(())
+    }
+
+    fn sweep(&mut self, _: Grid<'_, f64>, _: Range<usize>) -> Result<(), BoxError> {
+        work(());
+        Ok(())
+    }
+}
+
+const SHAPE: Shape = Shape { rows: 6, columns: 8 };
+
+#[test]
+fn a_farm_tells_how_far_it_is() {
+    tells("farm \"tell\"", "of 40 tasks (0 %)", |session| {
+        Ok(Farm::new("tell", work::<u64>).collect(session, 0..40).map(drop)?)
+    });
+    // Nobody knows how many there are.
+    tells("farm \"filtered\"", "s  0 tasks", |session| {
+        let tasks = (0..40).filter(|n| n % 2 == 0);
+        Ok(Farm::new("filtered", work::<u64>).collect(session, tasks).map(drop)?)
+    });
+}
+
+#[test]
+fn a_pipeline_tells_how_far_it_is() {
+    tells("pipeline \"tell\"", "of 40 items", |session| {
+        let work = Pipeline::source("numbers", || 0..40u64).map("work", work);
+        Ok(work.collect().name("tell").run(session).map(drop)?)
+    });
+}
+
+#[test]
+fn loops_tell_how_far_they_are() {
+    tells("loop \"map\"", "of 40 units", |session| Ok(loops::map(session, "map", 0..40, work).map(drop)?));
+    tells("loop \"passes\"", "of 60 units", |session| {
+        Ok(DoAllLoop::new("passes", 20, Rows::quick()).run(session, 3).map(drop)?)
+    });
+    tells("loop \"sweeps\"", "of 3 sweeps", |session| {
+        Ok(DoAcrossLoop::new("sweeps", SHAPE, Rows::quick()).run(session, 3).map(drop)?)
+    });
+    tells("loop \"steps\"", "of 3 sweeps", |session| {
+        Ok(StencilLoop::new("steps", SHAPE, Rows::quick()).run(session, 3).map(drop)?)
+    });
+}
+
+#[test]
+fn a_loop_until_convergence_has_no_end_that_is_known() {
+    let lines = told("loop \"units\"", Progress::On, |session| {
+        let mut units = DoAllLoop::new("units", 8, Rows::quick());
+        units.run_until(session, Until::at_most(5), |_| 1.0, |_| false)?;
+        Ok(())
+    });
+    assert!(lines.iter().any(|line| line.contains("pass 3 of at most 5")), "{lines:#?}");
+    assert!(lines.iter().all(|line| !line.contains('%') && !line.contains("left")), "{lines:#?}");
+    tells("loop \"rows\"", " sweeps  at most 5", |session| {
+        let mut rows = StencilLoop::new("rows", SHAPE, Rows::quick());
+        rows.run_until(session, Until::at_most(5), |_| 1.0, |_| false)?;
+        Ok(())
+    });
+}
+
+/// A workflow of two tasks, the first of which takes this long.
+fn two_tasks(name: &str, session: &Session, time: Duration) -> Result<(), BoxError> {
+    let mut two = Description::builder(name);
+    for task in ["long", "short"] {
+        two.task(Task::new(task, Action::Closure(task.into())));
+    }
+    let mut two = Workflow::new(two.build()?)
+        .closure("long", move |_, _| {
+            sleep(time);
+            Ok(0_u64)
+        })
+        .closure("short", |_, _| Ok(1_u64));
+    two.run(session)?;
+    Ok(())
+}
+
+#[test]
+fn a_workflow_tells_how_far_it_is() {
+    tells("workflow \"tell\"", "of 2 tasks", |session| two_tasks("tell", session, Duration::from_millis(50)));
+}
+
+#[test]
+fn what_is_switched_off_tells_nothing() {
+    let lines = told("farm \"off\"", Progress::Off, |session| {
+        Ok(Farm::new("off", work::<u64>).collect(session, 0..40).map(drop)?)
+    });
+    assert_eq!(lines, [""; 0]);
+}
+
+/// Longer than a wait that nobody is told of, with time for a sign of life.
+const LONG: Duration = Duration::from_millis(12_500);
+
+/// One line is told in a run of this `kind` of skeleton: that one rank waits for the other, which does this.
+#[track_caller]
+fn tells_of_a_wait(kind: &str, does: &str, body: impl Fn(&Session) -> Result<(), BoxError> + Sync) {
+    let lines = told(&format!("in the {kind} rank "), Progress::Off, body);
+    let of_this = lines.iter().filter(|line| line.contains(does)).collect::<Vec<_>>();
+    let [line] = of_this[..] else { panic!("{kind}: `{does}` is not told once in {lines:#?}") };
+    let others = [("rank 0 has waited 1", "for rank 1 ("), ("rank 1 has waited 1", "for rank 0 (")];
+    let is_told = others.iter().any(|(waits, whom)| line.contains(waits) && line.contains(whom));
+    assert!(is_told && line.contains("(for 1"), "{line}");
+}
+
+fn a_farm_tells_who_is_waited_for() {
+    tells_of_a_wait("farm", "s in task 1 or the chunk", |session| {
+        let farm = Farm::new("one is long", |n: u64| if n == 1 { sleep(LONG) } else { work(()) });
+        Ok(farm.chunking(armature::farm::Chunking::Fixed(1)).collect(session, 0..2).map(drop)?)
+    });
+}
+
+fn a_pipeline_tells_who_is_waited_for() {
+    tells_of_a_wait("pipeline", "s in stage slow, items from 1 on", |session| {
+        let numbers = Pipeline::source("numbers", || 0..2u64);
+        let slow = numbers.map("slow", |n| {
+            if n == 1 {
+                sleep(LONG)
+            }
+        });
+        let slow = slow.collect().batch(armature::BatchMode::Fixed(1));
+        Ok(slow.mapping(MappingChoice::Text("slow@1".into())).run(session).map(drop)?)
+    });
+}
+
+fn a_doall_loop_tells_who_is_waited_for() {
+    tells_of_a_wait("loop", "s computing units 3 to 4 of pass 1", |session| {
+        let rows = Rows { slow: Some((3, LONG)) };
+        Ok(DoAllLoop::new("one is long", 4, rows).block_size(1).run(session, 1).map(drop)?)
+    });
+}
+
+fn a_loop_over_a_grid_tells_who_is_waited_for() {
+    tells_of_a_wait("loop", "s computes in sweep 0, ", |session| {
+        let rows = Rows { slow: Some((4, LONG)) };
+        Ok(StencilLoop::new("one is long", SHAPE, rows).run(session, 1).map(drop)?)
+    });
+}
+
+fn a_workflow_tells_who_is_waited_for() {
+    tells_of_a_wait("workflow", "s runs long; ", |session| two_tasks("one is long", session, LONG));
+}
+
+#[test]
+fn every_skeleton_tells_who_is_waited_for() {
+    let all = [
+        a_farm_tells_who_is_waited_for,
+        a_pipeline_tells_who_is_waited_for,
+        a_doall_loop_tells_who_is_waited_for,
+        a_loop_over_a_grid_tells_who_is_waited_for,
+        a_workflow_tells_who_is_waited_for,
+    ];
+    // At the same time, because each takes so long.
+    std::thread::scope(|scope| {
+        for tells in all {
+            scope.spawn(tells);
+        }
+    });
+}
