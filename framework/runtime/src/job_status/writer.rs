@@ -119,8 +119,13 @@ impl StatusWriter {
     }
 
     fn write(&mut self) -> Result<()> {
-        if let Some(Err(error)) = self.beside_events.as_deref().map(|path| self.job_status.write(path)) {
-            log::warn!("{error}");
+        // Anybody can guess the name: a link there may have been made by somebody else.
+        let written = self.beside_events.as_deref().map(|path| match path.is_symlink() {
+            true => Err(Error::new(ErrorKind::Io, format!("{} is a symbolic link", path.display()))),
+            false => self.job_status.write(path),
+        });
+        if let Some(Err(error)) = written {
+            log::warn!("the job status is not beside the events: {error}");
             self.beside_events = None;
         }
         self.path.as_deref().map_or(Ok(()), |path| self.job_status.write(path))
@@ -234,5 +239,12 @@ mod tests {
         assert_eq!((beside.state, beside.restarts), (State::Failed, 0));
         writer.finish().unwrap();
         StatusWriter::start(None, Some(Path::new("/proc/none")), 0, 1).unwrap().finish().unwrap();
+        // What has been planted there is not followed.
+        let (victim, link) = (dir.path().join("victim"), events.join(BESIDE_EVENTS));
+        std::fs::write(&victim, "precious").unwrap();
+        std::fs::remove_file(&link).unwrap();
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        StatusWriter::start(None, Some(&events), 0, 1).unwrap().finish().unwrap();
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
     }
 }
