@@ -1,7 +1,8 @@
-//! What farms and pipelines have in memory follows the window in bytes, on threads and under mpirun.
+//! What farms and pipelines have in memory follows the window in bytes, on threads and under mpirun; what a rank of a workflow has, what it may.
 
 use std::process::Command;
 
+use armature_tests::cases::{ARRAY, ARRAYS};
 use armature_tests::mpirun::Job;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_armature-cases");
@@ -17,11 +18,17 @@ fn variables() -> [(&'static str, String); 2] {
 
 /// By rank, what the ranks say they took.
 #[track_caller]
-fn check(what: &str, stdout: &str) {
+fn took(what: &str, stdout: &str) -> Vec<u64> {
     let took = stdout.lines().filter_map(|line| line.split_once(" took ")?.1.strip_suffix(" MiB"));
     let took: Vec<u64> = took.map(|mib| mib.parse().expect("a number")).collect();
     println!("{what}: {took:?} MiB");
     assert_eq!(took.len(), 2, "{what}: {stdout}");
+    took
+}
+
+#[track_caller]
+fn check(what: &str, stdout: &str) {
+    let took = took(what, stdout);
     assert!(took.iter().all(|&mib| mib < WINDOW + BESIDE), "{what}: a window of {WINDOW} MiB, and {took:?}");
 }
 
@@ -77,4 +84,16 @@ fn a_pipeline_whose_results_are_much_larger_than_its_items() {
 fn a_pipeline_whose_first_item_keeps_the_others_waiting() {
     on_threads("memory-pipeline-late");
     on_ranks("memory-pipeline-late");
+}
+
+/// Where user code is inline, arrays are on their way for as long as a reader takes: they are still held meanwhile.
+#[test]
+fn a_workflow_whose_arrays_wait_for_their_readers() {
+    let may = (ARRAYS * ARRAY + ARRAY / 4) as u64 >> 20;
+    for driver in ["inline", "threaded"] {
+        let job = Job::new(PROGRAM, 2).arg("memory-workflow").env("ARMATURE_DRIVER", driver);
+        let outcome = job.passes(&["memory-workflow"]);
+        let took = took(driver, &outcome.stdout);
+        assert!(took.iter().all(|&mib| mib <= may), "{driver}: ranks may hold {may} MiB, and took {took:?}");
+    }
 }

@@ -1,4 +1,4 @@
-//! Memory follows the window in bytes: how much a process has at most while a farm or a pipeline runs whose tasks or results
+//! Memory follows the window in bytes, and what a workflow may hold: how much a process has at most while a farm or a pipeline runs whose tasks or results
 //! are wide, whose sink is slow, or whose first task keeps all others waiting.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use armature::farm::Farm;
 use armature::pipeline::{Block, Mapping, MappingChoice, Pipeline};
+use armature::workflow::{Action, Description, Task, Workflow};
 use armature::{BoxError, Session};
 
 use crate::Case;
@@ -21,6 +22,7 @@ pub const CASES: &[Case] = &[
     Case { name: "memory-pipeline-tasks", run: |s| pipeline(s, Load::Tasks) },
     Case { name: "memory-pipeline-results", run: |s| pipeline(s, Load::Results) },
     Case { name: "memory-pipeline-late", run: |s| pipeline(s, Load::Late(1)) },
+    Case { name: "memory-workflow", run: workflow },
 ];
 
 /// What takes memory.
@@ -121,4 +123,49 @@ fn pipeline(session: &Session, load: Load) -> Result<(), BoxError> {
         let count = count.load(Ordering::Relaxed);
         that(!session.is_root() || count == load.tasks(), || format!("{count} results"))
     })
+}
+
+/// Arrays that a rank of the workflow may hold.
+pub const ARRAYS: usize = 6;
+/// Bytes of one.
+pub const ARRAY: usize = 4 * MIB;
+
+/// Tasks that make arrays, and as many that read two of them each and take their time, in which nobody on their rank receives or sends.
+fn workflow(session: &Session) -> Result<(), BoxError> {
+    const SOURCES: usize = 24;
+    let run = |bytes: usize| -> Result<(), BoxError> {
+        let mut builder = Description::builder("arrays");
+        for number in 0..2 * SOURCES {
+            let mut task = Task::new(number.to_string(), Action::Closure("add".into()));
+            // Two arrays beside the encoded ones that they were.
+            task.memory = (number >= SOURCES).then_some(2 * bytes as u64);
+            builder.task(task);
+        }
+        for reader in 0..SOURCES {
+            for source in [reader, (7 * reader + 5) % SOURCES] {
+                builder.edge(source.to_string(), (SOURCES + reader).to_string(), bytes as u64);
+            }
+        }
+        // A part of an array is left for what an array is beside its numbers.
+        let mut workflow = Workflow::new(builder.build()?).memory((ARRAYS * bytes + bytes / 4) as u64);
+        workflow = workflow.unplanned().closure("add", move |inputs, cx| {
+            if inputs.is_empty() {
+                return Ok(vec![cx.number(); bytes / size_of::<u64>()]);
+            }
+            let arrays: Vec<Vec<u64>> = inputs.take_all()?;
+            std::thread::sleep(Duration::from_millis(10));
+            let sum = arrays.iter().map(|array| array[array.len() / 2]).sum::<u64>();
+            Ok(vec![sum])
+        });
+        let collected = workflow.collect(session)?;
+        let Some((mut results, _)) = collected else { return Ok(()) };
+        (0..SOURCES).try_for_each(|reader| {
+            let got: Vec<u64> = results.take(&(SOURCES + reader).to_string())?;
+            let expected = (reader + (7 * reader + 5) % SOURCES) as u64;
+            that(got == [expected], || format!("reader {reader} gave {got:?}, expected {expected}"))
+        })
+    };
+    // What the process takes beside arrays it has taken after a first run with small ones.
+    run(ARRAY / 32)?;
+    peak(session, || run(ARRAY))
 }

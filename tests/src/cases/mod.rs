@@ -25,7 +25,7 @@ pub use commands::CASES as WORKFLOWS;
 pub use deaths::CASES as MORTAL;
 pub use flow::bounded;
 pub use groups::groups;
-pub use memory::CASES as MEMORY;
+pub use memory::{ARRAY, ARRAYS, CASES as MEMORY};
 pub use serial::moves_state;
 
 use crate::Case;

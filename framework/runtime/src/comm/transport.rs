@@ -96,6 +96,17 @@ pub(crate) trait Transport {
     /// True when every queued send has left: its buffer is free and nothing more needs to be done for it.
     fn sends_done(&mut self) -> Result<bool>;
 
+    /// Frames that were [sent](Transport::send) so far, which is the number of the last one.
+    fn sends(&self) -> u64 {
+        0
+    }
+
+    /// Whether the frame of this number has left, as far as the last [look](Transport::poll) has shown. Until then it is in memory,
+    /// whoever else has let its buffers go. Where buffers are handed over as they are, each has left at once.
+    fn has_left(&self, _number: u64) -> bool {
+        true
+    }
+
     /// Sleeps until a frame may have arrived, another thread called the [`Waker`], or `limit` is over.
     /// May return early. Under the simulator this may block until the next frame where `limit` is `None`.
     fn wait(&mut self, limit: Option<Duration>) -> Result<()>;

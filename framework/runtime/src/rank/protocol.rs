@@ -222,6 +222,16 @@ impl<'e> Outgoing<'e> {
         self.0.transport().sends_done()
     }
 
+    /// The number of what was sent last, by which to ask whether it [has left](Outgoing::has_left).
+    pub(crate) fn last_sent(&mut self) -> u64 {
+        self.0.transport().sends()
+    }
+
+    /// Whether what was sent as this number is out of memory.
+    pub(crate) fn has_left(&mut self, number: u64) -> bool {
+        self.0.transport().has_left(number)
+    }
+
     /// The rank's end of the communicator, for what it knows of the other ranks' processes.
     pub(crate) fn endpoint(&mut self) -> &mut Endpoint {
         self.0

@@ -110,9 +110,12 @@ impl<'w> Workflow<'w> {
     /// A task begins only where what its description says it needs fits beside all values that are held. Values that wait are
     /// written to disk when their room is needed ([`spill`](Workflow::spill)). A task that does not fit even then is an error,
     /// before anything runs where that can be known. Small values that come from other ranks may be beyond it for a moment, by
-    /// one sixteenth at most; so may what a task gives if the description does not know its size, and values
-    /// that are still on their way to others when they are written to disk here. Meanwhile the process gives freed memory back to the
-    /// system at once, which costs time where values are large.
+    /// one sixteenth at most; so may what a task gives if the description does not know its size. A value that is being sent counts
+    /// until it has left. Meanwhile the process gives freed memory back to the system at once, which costs time where values are large.
+    ///
+    /// What a task reads is counted once, as bytes. What its code makes of these is its own memory, and the description says how
+    /// much that is: [`Task::memory`]. Beside the limit there are what the process held before, what
+    /// [`collect`](Workflow::collect) returns, and what was being sent to a rank that has died.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.options.memory = Some(bytes);
         self

@@ -58,5 +58,7 @@ fn messages_of_a_workflow_are_as_they_were() {
     keep("a rank is to say how fast it is", Content::MeasureSpeed);
     let speed = Speed { alone: 2e9, took: 0.01, lost: 0.001 };
     keep("it is so fast", Content::Speed(speed));
+    keep("a rank has died", Content::Lost(3));
+    keep("a value is gone", Content::Gone(300));
     messages.check("workflow");
 }

@@ -61,6 +61,8 @@ fn below(random: &mut Random, end: usize) -> usize {
 fn graph(setting: &Setting, random: &mut Random) -> Arc<Graph> {
     let mut builder = Description::builder("random");
     builder.limit("few", 2);
+    let mut edges = Vec::new();
+    let mut tasks = Vec::new();
     for number in 0..setting.tasks {
         let is_command = setting.commands && number % 2 == 1;
         let action = if is_command { Action::Shell("true".into()) } else { Action::Closure("c".into()) };
@@ -69,12 +71,18 @@ fn graph(setting: &Setting, random: &mut Random) -> Arc<Graph> {
         if setting.limit && below(random, 3) == 0 {
             task.limits.insert("few".into(), 1 + below(random, 2) as u64);
         }
-        builder.task(task);
-        for parent in 0..number {
-            if below(random, setting.tasks) < 3 {
-                builder.edge(parent.to_string(), number.to_string(), size(parent) as u64 + 100);
-            }
+        tasks.push(task);
+        edges.extend((0..number).filter(|_| below(random, setting.tasks) < 3).map(|parent| (parent, number)));
+    }
+    for (number, mut task) in tasks.into_iter().enumerate() {
+        if !edges.iter().any(|&(parent, _)| parent == number) {
+            // No edge says how large it is what it gives.
+            task.memory = Some(size(number) as u64 + 100);
         }
+        builder.task(task);
+    }
+    for (parent, number) in edges {
+        builder.edge(parent.to_string(), number.to_string(), size(parent) as u64 + 100);
     }
     let tries = if setting.failing.is_some() || setting.deaths > 0 { 30 } else { 1 };
     let tries = if setting.max_failures > 0 { 2 } else { tries };
@@ -119,6 +127,11 @@ pub(super) struct World {
     master: Master,
     workers: Vec<Worker>,
     wires: Vec<Vec<VecDeque<Content>>>,
+    /// By rank: the values that it is sending, with the number and the receiver of the message.
+    leaving: Vec<Vec<(u64, usize, Value)>>,
+    sends: u64,
+    /// By rank: the most bytes of values that really were in its memory.
+    most: Vec<u64>,
     jobs: Vec<Option<Step>>,
     disks: Vec<BTreeMap<usize, Value>>,
     kept: BTreeMap<usize, Value>,
@@ -153,6 +166,9 @@ impl World {
         World {
             workers: (0..ranks).map(|rank| Worker::new(rank, graph.clone(), settings)).collect(),
             wires: (0..ranks).map(|_| (0..ranks).map(|_| VecDeque::new()).collect()).collect(),
+            leaving: vec![Vec::new(); ranks],
+            sends: 0,
+            most: vec![0; ranks],
             jobs: (0..ranks).map(|_| None).collect(),
             disks: vec![BTreeMap::new(); ranks],
             kept: BTreeMap::new(),
@@ -174,9 +190,15 @@ impl World {
         loop {
             for (to, content) in self.workers[rank].take_messages() {
                 assert_ne!(to, rank, "nobody sends to itself");
-                if !self.master.is_lost(to) {
-                    self.wires[rank][to].push_back(content);
+                if self.master.is_lost(to) {
+                    continue;
                 }
+                if let Content::Value(task, value) = &content {
+                    self.sends += 1;
+                    self.workers[rank].has_sent(to, *task, self.sends);
+                    self.leaving[rank].push((self.sends, to, value.clone()));
+                }
+                self.wires[rank][to].push_back(content);
             }
             for task in self.workers[rank].take_forgotten() {
                 assert!(self.disks[rank].remove(&task).is_some(), "it was on disk");
@@ -203,6 +225,37 @@ impl World {
                 return Ok(());
             }
         }
+    }
+
+    /// Some of what has arrived has left, as a rank sees it.
+    fn look_what_left(&mut self, rank: usize) {
+        let arrived = |to: usize, value: &Value| {
+            let is_it =
+                |content: &Content| matches!(content, Content::Value(_, other) if other.is_same(value));
+            !self.wires[rank][to].iter().any(is_it)
+        };
+        let random = &mut self.random;
+        self.leaving[rank].retain(|(_, to, value)| !arrived(*to, value) || below(random, 3) == 0);
+        let still: Vec<u64> = self.leaving[rank].iter().map(|(number, ..)| *number).collect();
+        self.workers[rank].look_what_left(|number| !still.contains(&number));
+        // What is sent to the dead stays, and nobody counts it.
+        let living = self.leaving[rank].iter().filter(|(_, to, _)| !self.master.is_lost(*to));
+        // What comes is in memory before it is there, and what rank 0 keeps is not the worker's.
+        let is_kept = |task: usize| rank == 0 && (self.setting.journals || self.graph.is_final(task));
+        let coming = self.alive().into_iter().flat_map(|from| &self.wires[from][rank]);
+        let coming = coming.filter_map(|content| match content {
+            Content::Value(task, value) if !is_kept(*task) => Some(value),
+            _ => None,
+        });
+        let held = self.workers[rank].values_in_memory();
+        let mut here: Vec<&Value> = Vec::new();
+        for value in held.chain(living.map(|(_, _, value)| value)).chain(coming) {
+            if !here.iter().any(|other| other.is_same(value)) {
+                here.push(value);
+            }
+        }
+        let bytes = here.into_iter().map(Value::bytes).sum();
+        self.most[rank] = self.most[rank].max(bytes);
     }
 
     fn keep(&mut self) {
@@ -273,6 +326,8 @@ impl World {
             Content::Offer(values) => self.workers[to].on_offer(from, values),
             Content::Value(..) if to == 0 && self.master.is_lost(from) => {}
             Content::Value(task, value) => self.workers[to].on_value(from, task, value),
+            Content::Lost(rank) => self.workers[to].on_lost(rank),
+            Content::Gone(task) => self.workers[to].on_gone(from, task),
             Content::Report(report) => {
                 self.keep();
                 self.master.on_report(from, report)?;
@@ -304,6 +359,10 @@ impl World {
         }
         self.keep();
         self.master.on_lost(dead)?;
+        self.workers[0].on_lost(dead);
+        for rank in self.alive().into_iter().skip(1) {
+            self.wires[0][rank].push_back(Content::Lost(dead));
+        }
         self.flush(0, false)
     }
 
@@ -361,6 +420,7 @@ impl World {
                 self.restore()?;
             }
             let (rank, to) = steps[below(&mut self.random, steps.len())];
+            self.look_what_left(rank);
             match (to, self.jobs[rank].is_some()) {
                 (Some(to), _) => self.deliver(rank, to)?,
                 (None, true) => self.finish_job(rank)?,
@@ -382,7 +442,13 @@ impl World {
         }
         for (rank, worker) in self.workers.iter().enumerate() {
             let most = self.budget.saturating_add(self.budget / 16);
-            assert!(worker.totals.most_held <= most, "rank {rank} held {}", worker.totals.most_held);
+            assert!(
+                worker.totals.most_held <= most,
+                "rank {rank} held {} of {most} {:?}",
+                worker.totals.most_held,
+                self.setting
+            );
+            assert!(self.most[rank] <= most, "rank {rank} really held {} of {most}", self.most[rank]);
         }
     }
 }

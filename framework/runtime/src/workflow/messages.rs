@@ -22,6 +22,8 @@ tags! {
         Final = 38,
         MeasureSpeed = 39,
         Speed = 40,
+        Lost = 41,
+        Gone = 42,
     }
 }
 
@@ -138,6 +140,10 @@ pub(super) enum Content {
     MeasureSpeed,
     /// To the master: the answer.
     Speed(Speed),
+    /// From the master: this rank has died.
+    Lost(usize),
+    /// The answer to [`Want`](Content::Want) where nobody needed the value any more.
+    Gone(usize),
 }
 
 impl Content {
@@ -153,6 +159,8 @@ impl Content {
             Content::Final(report) => encode(run, Tag::Final, &report),
             Content::MeasureSpeed => encode(run, Tag::MeasureSpeed, &()),
             Content::Speed(speed) => encode(run, Tag::Speed, &speed),
+            Content::Lost(rank) => encode(run, Tag::Lost, &rank),
+            Content::Gone(task) => encode(run, Tag::Gone, &task),
         }
     }
 
@@ -176,6 +184,8 @@ impl Content {
             Tag::Final => Content::Final(wire::from_bytes(&body)?),
             Tag::MeasureSpeed => Content::MeasureSpeed,
             Tag::Speed => Content::Speed(wire::from_bytes(&body)?),
+            Tag::Lost => Content::Lost(wire::from_bytes(&body)?),
+            Tag::Gone => Content::Gone(wire::from_bytes(&body)?),
         })
     }
 }

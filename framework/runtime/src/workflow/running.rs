@@ -77,7 +77,7 @@ impl<'c, 'w> Running<'c, 'w> {
         loop {
             for (to, content) in self.worker.take_messages() {
                 if self.root.as_ref().is_none_or(|root| !root.master.is_lost(to)) {
-                    out.send(to, content.encode(out.run())?)?;
+                    self.send(to, content, out)?;
                 }
             }
             self.report(report_now, at, out)?;
@@ -158,6 +158,8 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             // What a rank sent before it was lost may come afterwards: the task is run again by then, and its value comes from there.
             Content::Value(..) if self.root.as_ref().is_some_and(|root| root.master.is_lost(from)) => {}
             Content::Value(task, value) => self.worker.on_value(from, task, value),
+            Content::Lost(rank) => self.worker.on_lost(rank),
+            Content::Gone(task) => self.worker.on_gone(from, task),
             Content::Report(report) => {
                 let root = self.root.as_mut().ok_or_else(|| unexpected(from))?;
                 // What was sent before the report is known before it.
@@ -265,6 +267,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
             self.check_limits(now)?;
         }
         self.note_time(at);
+        self.worker.look_what_left(|number| out.has_left(number));
         self.events.tick(now);
         self.flush(true, at, out)?;
         if let Some(root) = &mut self.root {
@@ -280,11 +283,12 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
         let (rank, why) = (silence.rank, silence.error.message().to_string());
         self.events.record(out.endpoint().clock().now(), || Event::Lost { rank, tasks: again, why });
         out.endpoint().lose(silence.rank, silence.error.message());
-        Ok(())
+        self.tell_lost(silence.rank, out)
     }
 
     fn next(&mut self, at: &Moment, out: &mut Outgoing<'_>) -> Result<Next<Job>> {
         self.note_time(at);
+        self.worker.look_what_left(|number| out.has_left(number));
         if std::mem::take(&mut self.is_to_measure) {
             self.in_hand = Some("measures how fast it is");
             return Ok(Next::Task(Job::Measure));

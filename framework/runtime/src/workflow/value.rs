@@ -71,6 +71,14 @@ impl Value {
         (packed::lengths(&self.head, &self.parts), pieces)
     }
 
+    /// Whether both are the same memory.
+    #[cfg(test)]
+    pub(super) fn is_same(&self, other: &Value) -> bool {
+        let start =
+            |value: &Value| value.parts.first().map_or(value.head.as_ptr(), |part| part.bytes().as_ptr());
+        start(self) == start(other)
+    }
+
     /// From what a file holds; `None` if that is no value.
     pub(super) fn unpack(bytes: Bytes) -> Option<Self> {
         packed::unpack(bytes).map(|(head, parts)| Value { head, parts })

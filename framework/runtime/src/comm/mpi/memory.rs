@@ -132,21 +132,27 @@ const PAGE: usize = 64 << 10;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const GIVEN_BACK: i32 = 128 << 10;
 
-/// Has the allocator keep what is freed, or give it back. Returns whether it will.
+/// Has the allocator keep what is freed, or give it back, what is free already included. Returns whether it will.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub(super) fn keep_freed(keep: bool) -> bool {
     use std::ffi::c_int;
     // SAFETY: this is mallopt of glibc's malloc.h.
     unsafe extern "C" {
         fn mallopt(parameter: c_int, value: c_int) -> c_int;
+        fn malloc_trim(pad: usize) -> c_int;
     }
     const SETTINGS: [(c_int, c_int, &str); 2] =
         [(-1, KEPT, "MALLOC_TRIM_THRESHOLD_"), (-3, LARGEST, "MALLOC_MMAP_THRESHOLD_")];
-    SETTINGS.into_iter().all(|(parameter, kept, variable)| {
+    let is_set = SETTINGS.into_iter().all(|(parameter, kept, variable)| {
         let value = if keep { kept } else { GIVEN_BACK };
         // SAFETY: mallopt is part of glibc, may be called at any time, and only changes when memory is given back.
         std::env::var_os(variable).is_none() && unsafe { mallopt(parameter, value) } == 1
-    })
+    });
+    if !keep {
+        // SAFETY: malloc_trim is part of glibc, may be called at any time, and only touches memory that nobody has.
+        unsafe { malloc_trim(0) };
+    }
+    is_set
 }
 
 /// Other systems' allocators are left as they are.

@@ -110,6 +110,8 @@ pub(crate) struct MpiTransport {
     outbox: Outbox,
     /// The number of the next message to each rank.
     numbers: Vec<Number>,
+    /// Messages sent so far, to all ranks.
+    sends: u64,
     ready: Ready,
     polls: u32,
     closed: bool,
@@ -146,6 +148,7 @@ impl MpiTransport {
                 AtOnce::Test(options.slot_bytes)
             }),
             numbers: vec![Number::default(); world.size],
+            sends: 0,
             ready: Ready::new(),
             clock: if simulated { Clock::Simulated } else { Clock::wall() },
             waker: Waker::for_this_thread(),
@@ -262,11 +265,12 @@ impl Transport for MpiTransport {
         let Plan { kind, control, bulk } = envelope::plan(message, self.options.slot_bytes)?;
         let tag = envelope::tag(kind, *number);
         *number = number.next();
-        self.outbox.push(self.world.control, to, tag, control)?;
+        self.sends += 1;
+        self.outbox.push(self.world.control, (to, self.sends), tag, control)?;
         for mut piece in bulk {
             while !piece.is_empty() {
                 let chunk = piece.split_to(piece.len().min(self.options.split));
-                self.outbox.push(self.world.bulk, to, BULK_TAG, chunk)?;
+                self.outbox.push(self.world.bulk, (to, self.sends), BULK_TAG, chunk)?;
             }
         }
         Ok(())
@@ -292,6 +296,14 @@ impl Transport for MpiTransport {
     fn sends_done(&mut self) -> Result<bool> {
         self.outbox.look()?;
         Ok(self.outbox.is_empty())
+    }
+
+    fn sends(&self) -> u64 {
+        self.sends
+    }
+
+    fn has_left(&self, number: u64) -> bool {
+        !self.outbox.holds(number)
     }
 
     fn wait(&mut self, limit: Option<Duration>) -> Result<()> {

@@ -35,6 +35,8 @@ pub(super) enum AtOnce {
 
 struct Send {
     to: usize,
+    /// The message that it is a piece of.
+    message: u64,
     data: Bytes,
 }
 
@@ -43,8 +45,14 @@ impl Outbox {
         Outbox { requests: Vec::new(), sends: Vec::new(), cursor: 0, done: [0; WINDOW], at_once }
     }
 
-    /// Starts sending `data`, which must be at most `i32::MAX` bytes.
-    pub(super) fn push(&mut self, comm: ffi::MPI_Comm, to: usize, tag: c_int, data: Bytes) -> Result<()> {
+    /// Starts sending `data`, which must be at most `i32::MAX` bytes: a piece of this message to this rank.
+    pub(super) fn push(
+        &mut self,
+        comm: ffi::MPI_Comm,
+        (to, message): (usize, u64),
+        tag: c_int,
+        data: Bytes,
+    ) -> Result<()> {
         let too_large = || transport(format!("{} bytes to rank {to} do not fit an MPI count", data.len()));
         let count = c_int::try_from(data.len()).map_err(|_| too_large())?;
         let rank = c_int::try_from(to).map_err(|_| too_large())?;
@@ -78,7 +86,7 @@ impl Outbox {
             return Ok(());
         }
         self.requests.push(request);
-        self.sends.push(Send { to, data });
+        self.sends.push(Send { to, message, data });
         Ok(())
     }
 
@@ -129,6 +137,11 @@ impl Outbox {
 
     pub(super) fn is_empty(&self) -> bool {
         self.requests.is_empty()
+    }
+
+    /// Whether a piece of this message has not left.
+    pub(super) fn holds(&self, message: u64) -> bool {
+        self.sends.iter().any(|send| send.message == message)
     }
 
     /// What has not left, by receiver, for an error message.

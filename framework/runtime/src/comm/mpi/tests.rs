@@ -298,7 +298,7 @@ fn as_rank_that_leaves_sends_behind() {
     if transport.rank() == 0 {
         // Bulk data without an envelope: nobody endpoints a receive for it.
         let data = bytes::Bytes::from(vec![0; 1 << 22]);
-        transport.outbox.push(transport.world.bulk, 1, BULK_TAG, data).expect("send");
+        transport.outbox.push(transport.world.bulk, (1, 0), BULK_TAG, data).expect("send");
         let error = transport.close().expect_err("nobody receives it");
         assert_eq!(error.kind(), ErrorKind::Timeout);
         println!("{error}");
@@ -318,7 +318,7 @@ fn as_rank_that_receives_in_parts() {
         announce(&mut transport, 1 << 22);
         receive(&mut transport);
         let data = bytes::Bytes::from(vec![0; 1 << 22]);
-        transport.outbox.push(transport.world.bulk, 1, BULK_TAG, data).expect("send");
+        transport.outbox.push(transport.world.bulk, (1, 0), BULK_TAG, data).expect("send");
     } else {
         assert!(!transport.is_receiving(), "nothing was sent");
         while !transport.is_receiving() {
@@ -338,7 +338,7 @@ fn announce(transport: &mut MpiTransport, bytes: u64) {
     let words: [u64; 2] = [1, 1 << 63 | bytes];
     let envelope: bytes::Bytes = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     let tag = envelope::tag(envelope::Kind::Envelope, Number::default());
-    transport.outbox.push(transport.world.control, 1, tag, envelope).expect("send");
+    transport.outbox.push(transport.world.control, (1, 0), tag, envelope).expect("send");
 }
 
 fn receive(transport: &mut MpiTransport) -> Frame {

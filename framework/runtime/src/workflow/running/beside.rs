@@ -9,6 +9,7 @@ use crate::comm::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Place, TaskHeld};
 use crate::rank::protocol::{Moment, Outgoing};
+use crate::workflow::messages::Content;
 use crate::workflow::root::Answered;
 use crate::workflow::user_code::too_long;
 
@@ -30,6 +31,29 @@ impl Running<'_, '_> {
         if self.events.is_on() {
             self.worker.set_time(at.now());
         }
+    }
+
+    /// Sends something, and keeps in mind which message is which value.
+    pub(super) fn send(&mut self, to: usize, content: Content, out: &mut Outgoing<'_>) -> Result<()> {
+        let task = match &content {
+            Content::Value(task, _) => Some(*task),
+            _ => None,
+        };
+        out.send(to, content.encode(out.run())?)?;
+        if let Some(task) = task {
+            self.worker.has_sent(to, task, out.last_sent());
+        }
+        Ok(())
+    }
+
+    /// On rank 0: all hear that a rank has died.
+    pub(super) fn tell_lost(&mut self, lost: usize, out: &mut Outgoing<'_>) -> Result<()> {
+        self.worker.on_lost(lost);
+        let Some(root) = &self.root else { return Ok(()) };
+        for rank in (1..out.ranks()).filter(|&rank| !root.master.is_lost(rank)) {
+            out.send(rank, Content::Lost(lost).encode(out.run())?)?;
+        }
+        Ok(())
     }
 
     /// Puts what has happened into the log of events.

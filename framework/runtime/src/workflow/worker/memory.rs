@@ -11,14 +11,17 @@ impl Worker {
             self.granted -= std::mem::take(&mut held.granted);
         }
         let (bytes, after) = (held.bytes, &held.place);
-        match (before.takes_room(), after.takes_room()) {
-            (false, true) => self.held += bytes,
-            (true, false) => self.held -= bytes,
-            _ => {}
-        }
-        self.totals.most_held = self.totals.most_held.max(self.held + self.working);
         let was = (before.is_available(), before.is_in_memory());
         let is = (after.is_available(), after.is_in_memory());
+        match (before.takes_room(), after.takes_room()) {
+            (false, true) => self.held += bytes,
+            (true, false) => {
+                self.held -= bytes;
+                self.let_go(task);
+            }
+            _ => {}
+        }
+        self.note_taken();
         if self.settings.budget < u64::MAX && was.1 != is.1 {
             match is.1 {
                 true => self.in_memory.insert(task),
@@ -70,9 +73,14 @@ impl Worker {
         if held.uses > 0 || held.is_origin {
             return;
         }
-        if matches!(held.place, Place::Spilling | Place::Loading) {
-            held.is_doomed = true;
-            return;
+        match held.place {
+            Place::Spilling | Place::Loading => {
+                held.is_doomed = true;
+                return;
+            }
+            // It comes all the same, and takes its room until it has.
+            Place::Coming(_) => return,
+            _ => {}
         }
         if held.is_on_disk {
             self.forgotten.push(task);
@@ -81,20 +89,48 @@ impl Worker {
         self.set(task, Place::Absent);
     }
 
-    /// Whether `bytes` fit beside what is held.
-    pub(super) fn fits(&self, bytes: u64) -> bool {
-        self.held.saturating_add(self.working).saturating_add(bytes) <= self.settings.budget
+    /// Bytes that are taken, or kept for what comes.
+    pub(super) fn taken(&self) -> u64 {
+        self.held.saturating_add(self.working).saturating_add(self.leaving_bytes)
     }
 
-    /// The value in memory that is needed last, of those that no running task reads and `but` does not.
+    /// To be called when more is taken.
+    pub(super) fn note_taken(&mut self) {
+        self.totals.most_held = self.totals.most_held.max(self.taken());
+    }
+
+    /// Whether `bytes` fit beside what is taken.
+    pub(super) fn fits(&self, bytes: u64) -> bool {
+        self.taken().saturating_add(bytes) <= self.settings.budget
+    }
+
+    /// Whether they do once all has left that is being sent: then that is waited for, and nothing is written to disk.
+    pub(super) fn will_fit(&self, bytes: u64) -> bool {
+        (self.taken() - self.leaving_bytes).saturating_add(bytes) <= self.settings.budget
+    }
+
+    /// The value in memory that is needed last, of those that are not being sent, which would stay in memory all the same, and that
+    /// neither a running task reads nor `but`.
     pub(super) fn victim(&self, but: Option<usize>) -> Option<usize> {
         let spared =
             |task: usize| but.is_some_and(|reader| self.graph.parents(reader).any(|parent| parent == task));
         let candidates = self.in_memory.iter().copied();
-        let candidates = candidates.filter(|&task| self.values[task].pins == 0 && !spared(task));
+        let candidates =
+            candidates.filter(|&task| self.values[task].pins == 0 && !spared(task) && !self.is_leaving(task));
         // Without any use here it is kept for others, and those are asked for one by one. Of equals the largest goes.
         candidates.max_by_key(|&task| {
             (self.next_use(task).map_or((true, None), |key| (false, Some(key))), self.values[task].bytes)
+        })
+    }
+
+    /// Values that are held.
+    #[cfg(test)]
+    pub(in crate::workflow) fn values_in_memory(
+        &self,
+    ) -> impl Iterator<Item = &crate::workflow::value::Value> {
+        self.values.iter().filter_map(|held| match &held.place {
+            Place::Memory(value) => Some(value),
+            _ => None,
         })
     }
 

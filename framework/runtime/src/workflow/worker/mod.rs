@@ -1,8 +1,10 @@
 //! What every rank does in a workflow: its orders, the values that it holds, and what it tells whom. Pure: no clock, no thread, no
 //! file. `README.md` beside the workflow's module has the protocol.
 
+mod leaving;
 mod memory;
 mod orders;
+mod state;
 mod steps;
 mod trace;
 
@@ -118,6 +120,22 @@ struct Held {
     is_on_disk: bool,
     /// Whether it is to go as soon as the disk is done with it.
     is_doomed: bool,
+    /// Whether it was made here, and the master has said that nobody needs it.
+    is_gone: bool,
+    /// How often it was let go while it was being sent.
+    copies: u32,
+}
+
+/// A value that is being sent to a rank.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    task: usize,
+    to: usize,
+    /// Which copy of the value is read from: how many had been let go before.
+    copy: u32,
+    bytes: u64,
+    /// The number of the message, when there is one.
+    number: Option<u64>,
 }
 
 /// One rank's state.
@@ -148,6 +166,12 @@ pub(super) struct Worker {
     granted: u64,
     /// Bytes of the largest value that was made here.
     largest: u64,
+    /// What is being sent, where there is a limit.
+    leaving: Vec<Leaving>,
+    /// Bytes that are in memory only because they are being sent.
+    leaving_bytes: u64,
+    /// Ranks that have died: what is being sent to them never leaves.
+    lost: BTreeSet<usize>,
     running: BTreeMap<usize, Running>,
     next_number: u64,
     report: Report,
@@ -187,6 +211,9 @@ impl Worker {
             working: 0,
             granted: 0,
             largest: 0,
+            leaving: Vec::new(),
+            leaving_bytes: 0,
+            lost: BTreeSet::new(),
             running: BTreeMap::new(),
             next_number: 0,
             report: Report::default(),
@@ -223,24 +250,26 @@ impl Worker {
         self.note_ended(|task| TaskEnded { task, seconds, bytes, peak_memory, failure: None }, task);
         self.report.done.push(Done { task, attempt, bytes, took, peak_memory });
         let mut waiting = self.wanted_by.remove(&task).unwrap_or_default();
-        if self.settings.keeps(&self.graph, task) {
+        let kept = self.settings.keeps(&self.graph, task).then(|| value.clone());
+        if kept.is_some() {
             // Rank 0 gets it once.
             waiting.retain(|&(rank, _)| rank != 0);
-            match self.rank {
-                0 => self.kept.push((task, value.clone())),
-                _ => self.send(0, task, value.clone()),
-            }
         }
         if !self.graph.is_final(task) {
             self.own(task, value, waiting);
+        }
+        match kept {
+            Some(value) if self.rank == 0 => self.kept.push((task, value)),
+            Some(value) => self.send(0, task, value),
+            None => {}
         }
         self.fetch_ahead();
     }
 
     /// A value is here from now on, for all that read it.
     fn own(&mut self, task: usize, value: Value, waiting: Vec<(usize, u64)>) {
-        self.values[task].is_origin = true;
         self.largest = self.largest.max(value.bytes());
+        (self.values[task].is_origin, self.values[task].is_gone) = (true, false);
         if self.values[task].place.is_elsewhere() {
             self.set(task, Place::Absent);
             self.values[task].bytes = value.bytes();
@@ -260,8 +289,8 @@ impl Worker {
 
     /// A value of `bytes` bytes that was in the journal is on disk now, for whoever needs it, as if it had been made here.
     pub(super) fn on_restored(&mut self, task: usize, bytes: u64) {
-        self.values[task].is_origin = true;
         self.largest = self.largest.max(bytes);
+        (self.values[task].is_origin, self.values[task].is_gone) = (true, false);
         if self.values[task].place.is_elsewhere() {
             self.set(task, Place::Absent);
             (self.values[task].bytes, self.values[task].is_on_disk) = (bytes, true);
@@ -339,48 +368,5 @@ impl Worker {
     /// Tasks that run.
     pub(super) fn running(&self) -> impl Iterator<Item = usize> + '_ {
         self.running.keys().copied()
-    }
-
-    /// What it does and waits for, in words.
-    pub(super) fn state(&self) -> String {
-        let name = |task: usize| self.graph.dag.name(task).to_string();
-        let running: Vec<String> = self.running().map(name).collect();
-        let mut state = match running.is_empty() {
-            true => "runs nothing".to_string(),
-            false => format!("runs {}", running.join(", ")),
-        };
-        let mut queued = self.queue.values().filter(|order| !order.is_announced);
-        state += &format!("; {} queued, {} ready", queued.clone().count(), self.ready.len());
-        let blocked = queued.next().filter(|_| self.ready.is_empty());
-        if let Some(order) = blocked {
-            let parents = self.graph.parents(order.task);
-            let missing = parents.filter(|&parent| !self.values[parent].place.is_in_memory());
-            let missing: Vec<String> = missing.map(|parent| self.whereabouts(parent)).collect();
-            state += &format!("; {} waits for {}", name(order.task), missing.join(", "));
-        }
-        if self.settings.budget < u64::MAX {
-            state += &format!("; {} of {} bytes held", self.held + self.working, self.settings.budget);
-        }
-        state
-    }
-
-    fn whereabouts(&self, task: usize) -> String {
-        let name = self.graph.dag.name(task);
-        match self.values[task].place {
-            Place::Absent => format!("{name} (to be made here)"),
-            Place::Wanted(rank) => format!("{name} (to be made on rank {rank})"),
-            Place::Offered(rank) => format!("{name} (on rank {rank}, for which there is no room yet)"),
-            Place::Coming(rank) => format!("{name} (coming from rank {rank})"),
-            _ => format!("{name} (on disk)"),
-        }
-    }
-}
-
-impl std::fmt::Debug for Worker {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Worker")
-            .field("rank", &self.rank)
-            .field("state", &self.state())
-            .finish_non_exhaustive()
     }
 }

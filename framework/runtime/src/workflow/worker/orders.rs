@@ -19,7 +19,7 @@ impl Worker {
             }
         }
         for task in orders.dropped {
-            self.values[task].is_origin = false;
+            (self.values[task].is_origin, self.values[task].is_gone) = (false, true);
             self.drop_if_unused(task);
         }
         for order in orders.orders {
@@ -44,6 +44,11 @@ impl Worker {
         let graph = self.graph.clone();
         let (mut missing, mut absent) = (0, 0);
         for (parent, &source) in graph.parents(task).zip(&order.sources) {
+            // What came for an order that was taken back comes from elsewhere now.
+            let held = &self.values[parent];
+            if held.uses == 0 && matches!(held.place, Place::Coming(from) if from != source) {
+                self.set(parent, Place::Absent);
+            }
             self.values[parent].uses += u32::from(announced.is_none());
             match self.values[parent].place {
                 Place::Absent if source != self.rank => self.want(parent, source),
@@ -89,7 +94,8 @@ impl Worker {
 
     /// Allows a small value to come at any time, whatever is in memory then, unless many have been allowed to.
     fn grant(&mut self, task: usize) -> u64 {
-        let left = (self.settings.budget / UNASKED_PART).saturating_sub(self.granted);
+        let beyond = self.taken().saturating_sub(self.settings.budget);
+        let left = (self.settings.budget / UNASKED_PART).saturating_sub(self.granted + beyond);
         let room = SENT_UNASKED.min(left);
         self.granted += room;
         self.values[task].granted = room;
@@ -124,10 +130,31 @@ impl Worker {
     pub(in crate::workflow) fn on_want(&mut self, from: usize, values: Vec<(usize, u64)>) {
         for (task, room) in values {
             if self.values[task].place.is_elsewhere() {
-                self.wanted_by.entry(task).or_default().push((from, room));
+                self.put_off(task, from, room);
             } else {
                 self.give(task, from, room);
             }
+        }
+    }
+
+    /// A value is not here; should it be made here, perhaps again, it is sent then. Who has made room for one that is gone hears of it.
+    pub(super) fn put_off(&mut self, task: usize, to: usize, room: u64) {
+        self.wanted_by.entry(task).or_default().push((to, room));
+        if self.values[task].is_gone {
+            self.out.push((to, Content::Gone(task)));
+        }
+    }
+
+    /// A value that was asked for is not where it was. Who still needs it here waits for it to be made again.
+    pub(in crate::workflow) fn on_gone(&mut self, from: usize, task: usize) {
+        self.expect_no_more(task, from);
+    }
+
+    /// Room is kept no more for a value that nobody here needs, and that does not come.
+    pub(super) fn expect_no_more(&mut self, task: usize, source: usize) {
+        let held = &self.values[task];
+        if held.uses == 0 && matches!(held.place, Place::Coming(from) if from == source) {
+            self.set(task, Place::Absent);
         }
     }
 
@@ -142,11 +169,6 @@ impl Worker {
         } else {
             self.serving.push_back((task, to));
         }
-    }
-
-    pub(super) fn send(&mut self, to: usize, task: usize, value: Value) {
-        self.totals.sent += value.bytes();
-        self.out.push((to, Content::Value(task, value)));
     }
 
     /// Values that were asked for are there, and larger than what may come at once.
@@ -165,6 +187,7 @@ impl Worker {
         if self.rank == 0 && self.settings.keeps(&self.graph, task) {
             self.kept.push((task, value.clone()));
         }
+        self.expect_no_more(task, from);
         let held = &self.values[task];
         if held.uses == 0 || !held.place.is_elsewhere() {
             return;

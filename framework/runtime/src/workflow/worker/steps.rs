@@ -71,7 +71,7 @@ impl Worker {
             self.queue.remove(&key).map_or((0, 0), |order| (order.attempt, order.exceeded));
         let memory = if bounded { memory } else { 0 };
         self.working += memory;
-        self.totals.most_held = self.totals.most_held.max(self.held + self.working);
+        self.note_taken();
         self.running.insert(task, Running { attempt, memory });
         self.trace.began(task, attempt, graph.parents(task), |task| graph.dag.name(task).to_string());
         let inputs = graph.parents(task).filter_map(|parent| {
@@ -104,10 +104,10 @@ impl Worker {
                     self.send(rank, task, value);
                 }
                 Place::Disk if self.fits(self.values[task].bytes) => return Some(self.load(task)),
+                Place::Disk if self.will_fit(self.values[task].bytes) => return None,
                 Place::Disk => return self.evict(None),
                 Place::Spilling | Place::Loading => return None,
-                // Nobody needed it any more; should it be made here again, it is sent then.
-                _ => self.wanted_by.entry(task).or_default().push((rank, u64::MAX)),
+                _ => self.put_off(task, rank, u64::MAX),
             }
             self.serving.pop_front();
         }
@@ -127,7 +127,11 @@ impl Worker {
             self.refuse(task, inputs, memory);
             return Step::Nothing;
         }
-        if !self.fits(self.absent_bytes(task).saturating_add(memory)) {
+        let needed = self.absent_bytes(task).saturating_add(memory);
+        if !self.fits(needed) {
+            if self.will_fit(needed) {
+                return Step::Nothing;
+            }
             return self.evict(Some(task)).unwrap_or(Step::Nothing);
         }
         let on_disk = |parent: &usize| matches!(self.values[*parent].place, Place::Disk);
