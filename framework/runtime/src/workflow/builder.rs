@@ -114,7 +114,7 @@ impl<'w> Workflow<'w> {
     /// until it has left. Meanwhile the process gives freed memory back to the system at once, which costs time where values are large.
     ///
     /// What a task reads is counted once, as bytes. What its code makes of these is its own memory, and the description says how
-    /// much that is: [`Task::memory`]. Beside the limit there are what the process held before, what
+    /// much that is: [`Task::memory`](super::Task::memory). Beside the limit there are what the process held before, what
     /// [`collect`](Workflow::collect) returns, and what was being sent to a rank that has died.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.options.memory = Some(bytes);
