@@ -21,7 +21,7 @@ use crate::hostfile::Hostfile;
 use crate::plan::{self, PlanWorkflow};
 use crate::report::{self, Events, Report, Trace};
 use crate::say::say;
-use crate::standing::Verdict;
+use crate::standing::StatusKeeper;
 use crate::supervise::{self, Terms};
 use crate::top::{self, Top};
 use crate::{Mpi, detect, explain, stage, workflow};
@@ -168,7 +168,7 @@ struct Explain {
     /// Show what has become of this task of a workflow, and what it waited for: inputs, memory, a limit, other tasks
     #[arg(long, value_name = "NAME", conflicts_with = "all")]
     task: Option<String>,
-    /// Show how it stood so many seconds after the run began: what was in force, which tasks ran and what others waited for, what ranks
+    /// Show how it stood at this time, in seconds after the run began: what was in force, which tasks ran and what others waited for, what ranks
     /// did around that time, and what was decided before and after
     #[arg(long, value_name = "SECONDS", conflicts_with_all = ["all", "task"])]
     at: Option<f64>,
@@ -258,10 +258,10 @@ fn start(run: LaunchArgs, command: Vec<OsString>) -> Result<u8, LaunchError> {
     }
     let program = std::env::current_exe().map_err(LaunchError::io("find this program's own file"))?;
     let mut call = Call::new(&line)?.reads_stdin(run.stdin).bound_to_this_process(program);
-    let verdict = Verdict::of_environment();
+    let keeper = StatusKeeper::of_environment();
     let keep = |code: u8| {
-        if let Some(verdict) = verdict {
-            verdict.leave(code);
+        if let Some(keeper) = keeper {
+            keeper.leave(code);
         }
         code
     };

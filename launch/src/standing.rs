@@ -92,22 +92,22 @@ pub(crate) fn beside(directory: &Path) -> Result<Option<JobStatus>, LaunchError>
 
 /// A job that is being started, for whose log the exit code is to be kept.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct StatusKeeper {
     directory: PathBuf,
     before: Option<JobStatus>,
 }
 
-impl Verdict {
+impl StatusKeeper {
     /// Before the job starts. `None` if it is not told to log its events.
     pub(crate) fn expect(events: Option<OsString>) -> Option<Self> {
         let directory = PathBuf::from(events.filter(|name| !name.is_empty())?);
         let before = beside(&directory).ok().flatten();
-        Some(Verdict { directory, before })
+        Some(StatusKeeper { directory, before })
     }
 
     /// As the environment says.
     pub(crate) fn of_environment() -> Option<Self> {
-        Verdict::expect(std::env::var_os(EVENTS))
+        StatusKeeper::expect(std::env::var_os(EVENTS))
     }
 
     /// The job has ended with this code. What it has said itself stays, if that fits.
@@ -159,11 +159,11 @@ mod tests {
     fn the_exit_code_is_kept_beside_the_events_unless_they_are_of_another_job() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join(BESIDE_EVENTS);
-        let expect = || Verdict::expect(Some(dir.path().into())).unwrap();
+        let expect = || StatusKeeper::expect(Some(dir.path().into())).unwrap();
         let leave = |state, code| {
-            let verdict = expect();
+            let keeper = expect();
             status(state, 7).write(&file).unwrap();
-            verdict.leave(code);
+            keeper.leave(code);
             let said = Standing::of(beside(dir.path()).unwrap().as_ref(), |_, _| Some(true));
             std::fs::remove_file(&file).unwrap();
             said
@@ -178,6 +178,6 @@ mod tests {
         status(State::Running, 0).write(&file).unwrap();
         expect().leave(127);
         assert_eq!(beside(dir.path()).unwrap(), Some(status(State::Running, 0)));
-        assert!(Verdict::expect(None).is_none() && Verdict::expect(Some("".into())).is_none());
+        assert!(StatusKeeper::expect(None).is_none() && StatusKeeper::expect(Some("".into())).is_none());
     }
 }

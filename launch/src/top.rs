@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use armature::job_status::JobStatus;
 use armature::observe::Follower;
+use armature::observe::words::count;
 use armature_report::Live;
 use clap::Args;
 use rustix::termios::tcgetwinsize;
@@ -20,13 +21,13 @@ use crate::standing::{Standing, alive_here, beside};
 
 /// Between two pictures.
 const EVERY: Duration = Duration::from_secs(1);
-/// Looking takes one part in so many of the time at most: a log of thousands of files is looked at more rarely.
+/// Looking takes one part in this number of the time at most: a log of thousands of files is looked at more rarely.
 const PART: u32 = 10;
 /// Between two looks whether a signal has come.
 const TICK: Duration = Duration::from_millis(50);
 /// Who has started a job needs some seconds to say how it ended, once its ranks are gone.
 const GRACE: Duration = Duration::from_secs(3);
-/// When nothing has been written for so long, nobody is there who would. Ranks write once a second, and later in a long run once in
+/// When nothing has been written for this time, nobody is there who would. Ranks write once a second, and later in a long run once in
 /// a five-hundredth of it.
 const SILENT: Duration = Duration::from_secs(60);
 const SILENT_PART: f64 = 0.02;
@@ -138,7 +139,7 @@ impl Watched {
         let mut text = format!("{}: {}", self.directory.display(), self.standing);
         if let Some(status) = &self.status {
             if status.restarts > 0 {
-                let _ = write!(text, ", started again {} times", status.restarts);
+                let _ = write!(text, ", started again {}", count(status.restarts.into(), "time"));
             }
             if !status.lost.is_empty() {
                 let lost: Vec<String> = status.lost.iter().map(usize::to_string).collect();

@@ -18,7 +18,7 @@ const WINDOWS: f64 = 100.0;
 const TOLD: usize = 6;
 /// Columns of a name.
 const NAME: usize = 24;
-/// A rank has nothing to say for so many seconds before that is told.
+/// Seconds for which nothing comes from a rank before that is told.
 const SILENT: f64 = 5.0;
 
 /// A job that goes on.
@@ -120,7 +120,7 @@ impl Live {
         self.done.iter().map(|done| done.0).sum()
     }
 
-    /// The picture, with so many ranks at most.
+    /// The picture, with `ranks` ranks at most.
     pub fn picture(&self, ranks: usize) -> String {
         let Some(run) = &self.run else { return "No run has begun yet.\n".to_string() };
         let mut lines = vec![heading(run), self.progress(run)];

@@ -13,7 +13,7 @@ use crate::tables::shown_of;
 const DRAWN: usize = 2500;
 /// Ranks that have room.
 const RANKS: usize = 64;
-/// Tasks that a rank runs at once are drawn below each other, so many at most.
+/// Tasks that a rank runs at once are drawn below each other, up to this number.
 const LANES: usize = 4;
 /// Room for names, and the height of a lane.
 const LEFT: f64 = 70.0;

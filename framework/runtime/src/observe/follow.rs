@@ -241,15 +241,15 @@ impl Tail {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::activity::{RankStart, SCHEMA};
     use super::*;
 
-    fn file_name(rank: usize) -> String {
+    pub(in crate::observe) fn file_name(rank: usize) -> String {
         Stem::Decisions.file_name(rank)
     }
 
-    fn line(at: f64, rank: usize, run: u32, epoch: u32) -> String {
+    pub(in crate::observe) fn line(at: f64, rank: usize, run: u32, epoch: u32) -> String {
         serde_json::to_string(&Record { at, rank, run, event: Event::Ready { epoch } }).unwrap() + "\n"
     }
 

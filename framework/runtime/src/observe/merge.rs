@@ -41,16 +41,9 @@ mod tests {
 
     use super::super::activity::{Activity, RankStart, SCHEMA};
     use super::super::event::Event;
+    use super::super::follow::tests::{file_name, line};
     use super::super::log::Stem;
     use super::*;
-
-    fn file_name(rank: usize) -> String {
-        Stem::Decisions.file_name(rank)
-    }
-
-    fn line(at: f64, rank: usize, run: u32, epoch: u32) -> String {
-        serde_json::to_string(&Record { at, rank, run, event: Event::Ready { epoch } }).unwrap() + "\n"
-    }
 
     /// A directory with one file a rank.
     fn logs(files: &[&[u8]]) -> tempfile::TempDir {

@@ -61,8 +61,8 @@ pub struct TaskBegan {
     pub reads: Vec<String>,
 }
 
-/// What a rank holds for tasks, by its own account: values, room that is kept for some, and what running tasks may take. It is written
-/// when it has changed, and as rarely as what ranks tell of their time.
+/// What a rank holds for tasks, by its own account: values, those that are being sent included, room that is kept for some, and what running tasks
+/// may take. It is written when it has changed, and as rarely as what ranks tell of their time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// How much, in bytes.

@@ -98,7 +98,7 @@ mod tests {
         Sign { occupation, steady: steady * S, ..Sign::new(false, state) }
     }
 
-    /// Whether and what is said where these ranks, from 0 on, have said this so many seconds ago.
+    /// What is said, if anything, where each rank from 0 on has said this, and how many seconds ago.
     fn word(hold_ups: &mut HoldUps, ranks: &[(Sign, u32)]) -> Option<String> {
         let standing = ranks.iter().enumerate().map(|(rank, (sign, silent))| Standing {
             rank,

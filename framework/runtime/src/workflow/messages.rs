@@ -62,6 +62,12 @@ pub(super) struct Orders {
 }
 
 impl Orders {
+    /// Drops the order of a task, if it is among these and so nobody has got it. Returns whether it was.
+    pub(super) fn forget(&mut self, task: usize) -> bool {
+        let at = self.orders.iter().position(|order| order.task == task);
+        at.map(|at| self.orders.remove(at)).is_some()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.orders.is_empty()
             && self.moved.is_empty()

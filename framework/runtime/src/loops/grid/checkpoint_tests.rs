@@ -11,6 +11,9 @@ use crate::session::{Balance, Config, run};
 
 const SHAPE: Shape = Shape { rows: 26, columns: 14 };
 const SWEEPS: u64 = 3000;
+/// What a piece of a job that is to die takes at least: so long that the disk has a checkpoint before all sweeps are over, also where others
+/// use it.
+pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
 /// Fails as soon as there is a checkpoint.
 struct Mortal {
@@ -30,7 +33,7 @@ impl DoAcross for Mortal {
             return Err("enough".into());
         }
         // So that the disk has time.
-        std::thread::sleep(Duration::from_micros(20));
+        std::thread::sleep(PAUSE);
         relax(grid.values, grid.width, &columns);
         Ok(())
     }
@@ -124,7 +127,7 @@ impl Stencil for MortalHeat {
         if self.dir.join("manifest").exists() {
             return Err("enough".into());
         }
-        std::thread::sleep(Duration::from_micros(20));
+        std::thread::sleep(PAUSE);
         heat(old.values, new, old.width);
         Ok(())
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
+use super::checkpoint_tests::PAUSE;
 use super::*;
 use crate::error::{BoxError, ErrorKind};
 use crate::loops::{Checkpoint, DoAll, DoAllLoop, Settings, Until};
@@ -75,7 +76,7 @@ impl Stencil for Torus {
                 .iter())
         );
         if let Some(dir) = &self.dir {
-            std::thread::sleep(Duration::from_micros(20));
+            std::thread::sleep(PAUSE);
             if dir.join("manifest").exists() {
                 return Err("enough".into());
             }

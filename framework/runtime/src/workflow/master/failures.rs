@@ -76,10 +76,8 @@ impl Master {
     /// A rank is not to run what it was ordered to, if it has not begun.
     pub(super) fn cancel(&mut self, task: usize, rank: usize) {
         let orders = &mut self.ranks[rank].orders;
-        let unsent = orders.orders.iter().position(|order| order.task == task);
-        match unsent {
-            Some(at) => drop(orders.orders.remove(at)),
-            None => orders.cancelled.push(task),
+        if !orders.forget(task) {
+            orders.cancelled.push(task);
         }
     }
 

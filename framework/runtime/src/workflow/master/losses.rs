@@ -104,8 +104,7 @@ impl Master {
                 && !graph.parents(task).all(|parent| is_done(self, parent))
             {
                 let orders = &mut self.ranks[rank].orders;
-                if let Some(at) = orders.orders.iter().position(|order| order.task == task) {
-                    orders.orders.remove(at);
+                if orders.forget(task) {
                     self.withdraw(task, rank);
                     taken.push(task);
                 } else {

@@ -232,7 +232,7 @@ impl Worker {
 
     /// What has happened, for the log of events.
     pub(super) fn take_events(&mut self) -> Vec<(Duration, Event)> {
-        self.trace.holds(self.held + self.working, self.settings.budget);
+        self.trace.holds(self.taken(), self.settings.budget);
         self.trace.take()
     }
 

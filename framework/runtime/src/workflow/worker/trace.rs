@@ -45,7 +45,7 @@ impl Trace {
         }
     }
 
-    /// The rank holds so many bytes, of `budget` that it may.
+    /// What the rank holds now, in bytes, and what it may.
     pub(super) fn holds(&mut self, bytes: u64, budget: u64) {
         let Some(now) = self.now else { return };
         self.most = self.most.max(bytes);
