@@ -176,7 +176,7 @@ done
 # flow_seconds NAME; planned_seconds NAME
 flow_seconds() { sed -n 's/^.* tasks are done, after \([0-9.]*\) s$/\1/p' "$1"; }
 planned_seconds() { sed -n 's/.*planned by .* for \([0-9.]*\) s.*/\1/p' "$1.log"; }
-# near LOW HIGH NUMBER OTHER: for check; whether the number is between so many times the other.
+# near LOW HIGH NUMBER OTHER: for check; whether NUMBER is between LOW and HIGH times OTHER.
 near() { awk "BEGIN { exit !($1 * $4 <= $3 && $3 <= $2 * $4) }" || { echo "$3 is not $1 to $2 times $4"; return 1; }; }
 check "it takes half the time" near 0.48 0.52 "$(flow_seconds half)" "$(flow_seconds montage)"
 for shape in epigenomics montage; do

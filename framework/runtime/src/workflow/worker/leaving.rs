@@ -73,3 +73,55 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use armature_planner::workflow::TaskMemory;
+    use armature_workflow_files::{Action, Description, Task};
+
+    use super::*;
+    use crate::observe::Event;
+    use crate::workflow::graph::Graph;
+    use crate::workflow::messages::{Order, Orders};
+    use crate::workflow::worker::{Settings, Step};
+
+    #[test]
+    fn the_log_counts_what_was_dropped_until_it_has_left() {
+        let mut builder = Description::builder("two");
+        for name in ["made", "reads"] {
+            builder.task(Task::new(name, Action::Closure("c".into())));
+        }
+        builder.edge("made", "reads", 90_000);
+        let graph = Arc::new(Graph::new(&builder.build().unwrap(), 1, TaskMemory::Additive).unwrap());
+        let settings = Settings { budget: 200_000, collects: false, journals: false };
+        let mut worker = Worker::new(0, graph, settings);
+        let mut seconds = 0;
+        // What the log says after a second.
+        let mut held = |worker: &mut Worker| {
+            seconds += 1;
+            worker.set_time(Duration::from_secs(seconds));
+            worker.take_events().into_iter().rev().find_map(|(_, event)| match event {
+                Event::Held(held) => Some(held.bytes),
+                _ => None,
+            })
+        };
+        assert_eq!(held(&mut worker), Some(0));
+        let (place, sources) = (None, Vec::new());
+        let order = Order { task: 0, attempt: 0, exceeded: 0, place, is_announced: false, sources };
+        worker.on_orders(Orders { orders: vec![order], ..Orders::default() });
+        worker.on_want(1, vec![(0, u64::MAX)]);
+        assert!(matches!(worker.next(), Step::Run { task: 0, .. }));
+        let value = Value::encode(vec![7_u8; 90_000], &crate::wire::Codec::of_type()).unwrap();
+        let bytes = value.bytes();
+        worker.on_done(0, value, 1_000, None);
+        worker.has_sent(1, 0, 5);
+        worker.on_orders(Orders { dropped: vec![0], ..Orders::default() });
+        worker.look_what_left(|number| number < 5);
+        assert_eq!(held(&mut worker), Some(bytes));
+        worker.look_what_left(|number| number <= 5);
+        assert_eq!(held(&mut worker), Some(0));
+    }
+}
