@@ -19,6 +19,14 @@ fn commands_read_each_others_files_and_keep_their_limits() {
     }
 }
 
+#[test]
+fn another_plan_is_taken_when_a_rank_is_slower_than_planned() {
+    for ranks in 2..=3 {
+        let job = Job::new(PROGRAM, ranks).arg("workflow-slow-rank").limit(Duration::from_secs(60));
+        job.passes(&["workflow-slow-rank"]);
+    }
+}
+
 fn deaths(ranks: usize) -> Job {
     Job::new(PROGRAM, ranks).arg("workflow-deaths").limit(Duration::from_secs(60))
 }

@@ -10,8 +10,11 @@ use crate::Case;
 use crate::check::{noise, setting, that};
 
 /// Not among the cases that run everywhere.
-pub const CASES: &[Case] =
-    &[Case { name: "workflow-commands", run: commands }, Case { name: "workflow-deaths", run: deaths }];
+pub const CASES: &[Case] = &[
+    Case { name: "workflow-commands", run: commands },
+    Case { name: "workflow-deaths", run: deaths },
+    Case { name: "workflow-slow-rank", run: slow_rank },
+];
 
 fn directory() -> Result<PathBuf, BoxError> {
     Ok(std::env::var_os("ARMATURE_TEST_DIRECTORY").ok_or("ARMATURE_TEST_DIRECTORY is not set")?.into())
@@ -127,4 +130,42 @@ fn deaths(session: &Session) -> Result<(), BoxError> {
     that(summary.tasks == tasks as u64, || format!("not every task is done\n{summary}"))?;
     crate::say(&format!("workflow complete, lost {:?}, known {}", summary.lost, summary.known));
     Ok(())
+}
+
+/// The last rank is four times as slow as the description says: it is planned anew, that rank gets less, and results are right.
+fn slow_rank(session: &Session) -> Result<(), BoxError> {
+    const TASKS: usize = 60;
+    let slow = session.size() - 1;
+    let mut builder = Description::builder("slow rank");
+    for number in 0..TASKS {
+        let mut task = Task::new(number.to_string(), Action::Closure("wait".into()));
+        task.run_time = Some(0.02);
+        builder.task(task);
+        builder.edge(number.to_string(), "all", 8);
+    }
+    builder.task(Task::new("all", Action::Closure("sum".into())));
+    let description = builder.build()?;
+    // On a machine that is busy with something else planning may be found to cost too much.
+    for _ in 0..5 {
+        let mut workflow = Workflow::new(description.clone())
+            .closure("wait", move |_, cx| {
+                std::thread::sleep(Duration::from_millis(if cx.rank() == slow { 80 } else { 20 }));
+                Ok(cx.number())
+            })
+            .closure("sum", |inputs, _| Ok(inputs.take_all::<u64>()?.into_iter().sum::<u64>()));
+        let mut replanned = None;
+        if let Some((mut results, summary)) = workflow.collect(session)? {
+            let (sum, expected) = (results.take::<u64>("all")?, (0..TASKS as u64).sum::<u64>());
+            that(sum == expected, || format!("the sum is {sum}, expected {expected}\n{summary}"))?;
+            replanned = Some(summary.replanned);
+            let (tasks, fair) = (summary.ranks[slow].tasks, TASKS as u64 / session.size() as u64);
+            that(summary.replanned == 0 || tasks < fair, || {
+                format!("the slow rank has done {tasks} tasks\n{summary}")
+            })?;
+        }
+        if session.broadcast(replanned)? > 0 {
+            return Ok(());
+        }
+    }
+    Err("a rank is four times as slow as planned, and no other plan was taken".into())
 }
