@@ -307,6 +307,21 @@ fn a_job_that_was_killed_goes_on_where_it_was() {
     assert!(handed_on.iter().eq(times.keys()), "{handed_on:?}");
 }
 
+/// What a batch system would end at its own limit ends before it, and goes on when it is started again.
+#[test]
+fn a_run_ends_at_its_wall_time_and_goes_on_later() {
+    let slow = |n: usize| format!("TASK t{n} sleep 60\n");
+    let place = Place::new("long.dag", &format!("TASK first true\n{}", slow(0) + &slow(1)));
+    let outcome = place.job(2, &["--wall-time", "2s"]).start().wait();
+    assert!(!outcome.status.success() && !outcome.hung && outcome.left_behind.is_empty(), "{outcome}");
+    let said = outcome.to_string();
+    assert!(said.contains("the run may take 2.000 s, which are over: 1 of 3 tasks have ended"), "{said}");
+    assert!(said.contains("it waits for rank"), "{said}");
+    assert_eq!(place.text("long.dag.rescue"), "DONE first\n");
+    fs::write(&place.file, "TASK first false\nTASK t0 true\nTASK t1 true\n").unwrap();
+    assert!(succeeded(place.run(2, &["--wall-time", "5m"])).contains("3 tasks are done"));
+}
+
 /// What a rank has done that dies is done: its files are there. Open MPI's launcher lets the others go on if it is asked to.
 #[test]
 fn a_rank_that_dies_is_done_without() {

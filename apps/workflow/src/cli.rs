@@ -63,6 +63,10 @@ struct Cli {
     /// End the job when more tasks than this have failed for good [default: go on as long as there is something to do]
     #[arg(short, long, value_name = "N")]
     max_failures: Option<usize>,
+    /// End the job after this time, as in 90s, 10m or 2h (a plain number is seconds): soon enough before a batch job's own limit. What is done is
+    /// noted in the rescue file [default: it may take as long as it likes]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    wall_time: Option<Duration>,
     /// Cores of a rank for its commands: tasks run beside one another as far as their cores and memory fit
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
     cores: u32,
@@ -110,6 +114,11 @@ fn factor(text: &str) -> Result<f64, String> {
 fn bytes(text: &str) -> Result<u64, String> {
     let bytes = armature_workflow_files::bytes(text).filter(|&bytes| bytes > 0);
     bytes.ok_or_else(|| "expected bytes, more than 0, such as 500MB or 4GiB".into())
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let time = armature_workflow_files::time(text).filter(|time| !time.is_zero());
+    time.ok_or_else(|| "expected a time above 0, such as 90s, 10m or 2h".into())
 }
 
 /// Runs the program with the process's arguments.
@@ -169,6 +178,9 @@ fn set_up<'w>(
     }
     if let Some(cluster) = cluster {
         workflow = workflow.cluster(cluster.clone());
+    }
+    if let Some(limit) = args.wall_time {
+        workflow = workflow.wall_time(limit);
     }
     workflow.max_failures(args.max_failures.unwrap_or(usize::MAX))
 }

@@ -16,7 +16,7 @@ const MEMORY: [(&str, u64); 9] = [
 ];
 
 /// Units of time, in seconds.
-const TIME: [(&str, u64); 4] = [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400)];
+const TIME: [(&str, u64); 5] = [("s", 1), ("min", 60), ("m", 60), ("h", 3600), ("d", 86_400)];
 
 /// Bytes as people write them; `None` for what is no amount, or more than fits.
 ///
@@ -29,8 +29,14 @@ pub fn bytes(text: &str) -> Option<u64> {
     amount(text, &MEMORY)
 }
 
-/// A time: `"90 s"`, `"5min"`, `"2 h"`, `"90"`.
-pub(crate) fn time(text: &str) -> Option<Duration> {
+/// A time in whole seconds, minutes, hours or days, as people write it; `None` for what is no time, or more than fits.
+///
+/// ```
+/// use armature_workflow_files::time;
+/// assert_eq!(["90", "90 s", "5min", "5m", "2 h"].map(|text| time(text).unwrap().as_secs()), [90, 90, 300, 300, 7200]);
+/// assert_eq!(time("soon"), None);
+/// ```
+pub fn time(text: &str) -> Option<Duration> {
     amount(text, &TIME).map(Duration::from_secs)
 }
 

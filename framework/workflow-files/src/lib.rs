@@ -79,7 +79,7 @@ pub mod rescue;
 mod toml_file;
 mod wfformat;
 
-pub use amounts::bytes;
+pub use amounts::{bytes, time};
 pub use builder::DescriptionBuilder;
 pub use description::{Action, Description, File, Forward, Task};
 pub use error::{Error, ErrorKind, Result};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use armature_commands::Ended;
 use armature_planner::workflow::{Cluster, Plan, PlanOptions};
@@ -24,6 +25,7 @@ pub(super) struct Options {
     pub(super) spill: Option<PathBuf>,
     pub(super) retries: u32,
     pub(super) max_failures: usize,
+    pub(super) wall_time: Option<Duration>,
     pub(super) plan: Option<PlanOptions>,
     pub(super) is_planned: bool,
     /// What ranks are, if the caller knows.
@@ -65,6 +67,7 @@ impl<'w> Workflow<'w> {
                 spill: None,
                 retries: 1,
                 max_failures: 0,
+                wall_time: None,
                 plan: None,
                 is_planned: true,
                 cluster: None,
@@ -153,6 +156,35 @@ impl<'w> Workflow<'w> {
     /// are not run, all others are.
     pub fn max_failures(mut self, tasks: usize) -> Self {
         self.options.max_failures = tasks;
+        self
+    }
+
+    /// How long the run may take, from its beginning, planning included; as long as it likes unless it is set. When the time is over, the
+    /// job ends with [`ErrorKind::Timeout`], which says what runs and how much is left: soon enough before a batch job's own limit, the
+    /// journal is complete. Commands that run are ended; a closure that runs on rank 0's own thread
+    /// ([`Driver::Inline`](crate::Driver::Inline)) returns first.
+    ///
+    /// ```
+    /// use armature::workflow::{Action, Description, Task, Workflow};
+    /// use std::time::Duration;
+    ///
+    /// let mut endless = Description::builder("endless");
+    /// for number in 0..1_000 {
+    ///     endless.task(Task::new(format!("{number}"), Action::Closure("sleep".into())));
+    /// }
+    /// let endless = endless.build()?;
+    /// let error = armature::run(&armature::Config::new(), |session| {
+    ///     let workflow = Workflow::new(endless.clone()).wall_time(Duration::from_millis(200));
+    ///     let sleep = Duration::from_millis(50);
+    ///     Ok(workflow.closure("sleep", |_, _| Ok(std::thread::sleep(sleep))).run(session)?)
+    /// })
+    /// .unwrap_err();
+    /// assert_eq!(error.kind(), armature::ErrorKind::Timeout);
+    /// assert!(error.message().contains("of 1000 tasks have ended"), "{error}");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn wall_time(mut self, limit: Duration) -> Self {
+        self.options.wall_time = Some(limit);
         self
     }
 

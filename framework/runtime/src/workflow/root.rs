@@ -16,7 +16,7 @@ use super::value::Value;
 use super::worker::Worker;
 use crate::balance::probe::{self, Probe, Speed};
 use crate::comm::Frame;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::observe::words::seconds;
 use crate::observe::{Event, Planned, Progress, WorkflowEnd, WorkflowStart};
 use crate::rank::protocol::Outgoing;
@@ -43,6 +43,8 @@ pub(super) struct Root {
     pub(super) finals: Vec<Option<RankReport>>,
     pub(super) begin: Duration,
     pub(super) ended: Option<Duration>,
+    /// How long the run may take, from its beginning.
+    pub(super) wall_time: Option<Duration>,
     /// Tasks that an earlier run has done.
     pub(super) known: usize,
     pub(super) graph: Arc<Graph>,
@@ -213,7 +215,19 @@ impl Root {
         Ok(again)
     }
 
+    /// # Errors
+    /// The run's time is over; the journal cannot be written.
     pub(super) fn tick(&mut self, now: Duration) -> Result<()> {
+        let took = now.saturating_sub(self.begin);
+        if let Some(limit) = self.wall_time.filter(|&limit| took > limit && self.ended.is_none()) {
+            let (ended, all) = self.master.progress();
+            let text = format!(
+                "the run may take {}, which are over: {ended} of {all} tasks have ended; it waits {}",
+                seconds(limit.as_secs_f64()),
+                self.master.waits_for()
+            );
+            return Err(Error::new(ErrorKind::Timeout, text));
+        }
         if let Some((cause, question)) = self.master.ask_anew(now) {
             (self.ask_anew, self.cause) = (Some(question), Some(cause));
         }

@@ -106,6 +106,7 @@ impl Workflow<'_> {
             finals: vec![None; ranks],
             begin,
             ended: None,
+            wall_time: self.options.wall_time,
             graph: graph.clone(),
         });
         let names = (0..graph.len()).map(|task| graph.dag.name(task).into()).collect();
