@@ -4,11 +4,11 @@ use armature_planner::SharedCores;
 use serde::{Deserialize, Serialize};
 
 use super::activity::{Activity, RankStart, Traffic, Work};
-use super::figure;
 use super::subject::{Input, Subject};
 use super::task_events::{
     Held, Planned, TaskBegan, TaskEnded, TaskHeld, ValueCame, ValueOnDisk, WorkflowEnd, WorkflowStart,
 };
+use super::{figure, steps::Steps};
 use crate::balance::probe::Probed;
 
 /// Something that happened in a run. Its `Display` is one sentence in plain words.
@@ -341,6 +341,8 @@ pub enum Event {
     Work(Work),
     /// What a rank sent.
     Traffic(Traffic),
+    /// What a rank did step by step.
+    Steps(Steps),
     /// A rank has done its part of a run.
     RankEnd {
         /// Time since it began, in seconds.
@@ -388,8 +390,8 @@ impl Event {
 
     /// Whether it tells what a rank did with its time.
     pub fn is_of_activity(&self) -> bool {
-        use Event::{Activity, RankEnd, RankStart, Traffic, Work};
-        matches!(self, RankStart(_) | Activity(_) | Work(_) | Traffic(_) | RankEnd { .. })
+        use Event::{Activity, RankEnd, RankStart, Steps, Traffic, Work};
+        matches!(self, RankStart(_) | Activity(_) | Work(_) | Traffic(_) | Steps(_) | RankEnd { .. })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::observe::activity::{Activity, Longest, RankStart, SCHEMA, Traffic, Work};
+use crate::observe::steps::{Step, Steps, TimedStep};
 use crate::observe::{TaskWait, WaitedFor};
 
 /// One of each.
@@ -95,6 +96,14 @@ pub(in super::super) fn samples() -> Vec<Event> {
         }),
         Event::Work(Work { of: 1, done: 12, seconds: 0.25, steps: vec![(40, 8), (41, 4)] }),
         Event::Traffic(Traffic { to: vec![(1, 3, 4096)], memory_peak: None }),
+        Event::Steps(Steps {
+            seconds: 0.5,
+            steps: vec![TimedStep {
+                before: std::time::Duration::from_millis(1),
+                step: Step::Sent { to: 1, number: 3 },
+            }],
+            is_cut: true,
+        }),
         Event::RankEnd { seconds: 9.5 },
         Event::Finish { items: 1000, seconds: 250.0 },
         Event::FarmStart {

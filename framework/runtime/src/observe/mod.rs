@@ -7,7 +7,8 @@
 //! {"at":2.25,"rank":0,"run":0,"event":{"kind":"switch","epoch":2,"mapping":"read@0 | scale@1,2 | write@0"}}
 //! ```
 //!
-//! What each rank did with its time, sampled, is in `DIR/activity-<n>.jsonl`: see [`activity`].
+//! What each rank did with its time, sampled, is in `DIR/activity-<n>.jsonl`: see [`activity`]. There are its jobs and messages, too, one
+//! by one as far as they are not too many: see [`steps`].
 //!
 //! [`read`] merges the files of a directory, and a [`Follower`] reads them while they grow; `armature explain DIR` says in plain words what was decided and why.
 //! Without a directory nothing is written, and no event is even made.
@@ -24,6 +25,8 @@ mod reasons;
 mod record;
 mod recorder;
 mod sentence;
+mod step_recorder;
+pub mod steps;
 mod subject;
 pub(crate) mod summary;
 mod task_events;

@@ -10,7 +10,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::activity::{Activity, Longest, RankStart, SCHEMA, Traffic, Work};
 use super::event::Event;
 use super::log::{EventLog, Place, Stem};
-use crate::comm::endpoint::{Endpoint, Sent};
+use super::step_recorder::StepRecorder;
+use super::steps::{Step, Steps};
+use crate::comm::endpoint::{Departure, Endpoint, Sent};
 use crate::comm::run_delay::RunDelay;
 use crate::session::topology::this_process;
 
@@ -57,6 +59,7 @@ struct Open {
     computed: Duration,
     tally: Tally,
     parts_since_tally: u32,
+    steps: StepRecorder,
     /// What had been sent at the last look, and when that was last written.
     sent: Vec<Sent>,
     sent_written: Vec<Sent>,
@@ -138,8 +141,9 @@ impl Tally {
 
 impl Recorder {
     /// Begins an account if there is a directory for it. `what` the rank takes part in, and the kinds of what user code does there.
-    pub(crate) fn begin(endpoint: &Endpoint, dir: Option<&Path>, what: &str, kinds: Vec<String>) -> Self {
+    pub(crate) fn begin(endpoint: &mut Endpoint, dir: Option<&Path>, what: &str, kinds: Vec<String>) -> Self {
         let open = dir.and_then(|dir| Open::new(endpoint, dir, what, kinds)).map(Box::new);
+        endpoint.note_departures(open.is_some());
         Recorder { open }
     }
 
@@ -149,21 +153,45 @@ impl Recorder {
         self.open.is_some()
     }
 
-    /// User code has done something, which is to be added to the tally.
+    /// A job of user code begins.
     #[inline]
-    pub(crate) fn done(&mut self, add: impl FnOnce(&mut Tally)) {
+    pub(crate) fn begins(&mut self, endpoint: &mut Endpoint) {
         if let Some(open) = &mut self.open {
+            open.note_departures(endpoint);
+            open.steps.begins(open.last);
+        }
+    }
+
+    /// A message of the skeleton has come, which is message `number` from rank `from`.
+    #[inline]
+    pub(crate) fn received(&mut self, endpoint: &mut Endpoint, from: usize, number: u64) {
+        if let Some(open) = &mut self.open {
+            open.note_departures(endpoint);
+            open.steps.push(open.last, Step::Received { from, number });
+        }
+    }
+
+    /// User code has done a job, which is to be added to the tally.
+    #[inline]
+    pub(crate) fn done(&mut self, endpoint: &mut Endpoint, add: impl FnOnce(&mut Tally)) {
+        if let Some(open) = &mut self.open {
+            open.note_departures(endpoint);
+            let before = open.tally.taken;
             add(&mut open.tally);
+            let took = open.tally.taken.saturating_sub(before);
+            open.steps.ended(open.last, Some(took).filter(|took| !took.is_zero()));
         }
     }
 
     /// It is `now`, and since the last time the rank was doing this. `thread` is the number of the one that computes.
-    pub(crate) fn mark(&mut self, now: Duration, doing: Doing, endpoint: &Endpoint, thread: Option<i32>) {
+    pub(crate) fn mark(&mut self, now: Duration, doing: Doing, endpoint: &mut Endpoint, thread: Option<i32>) {
         if let Some(open) = &mut self.open {
+            open.note_departures(endpoint);
             open.mark(now, doing);
             let shortest = shortest_part(now.saturating_sub(open.begin));
             if now.saturating_sub(open.part.since) >= shortest {
                 open.write_part(now, thread);
+                open.write_steps(now, false);
                 open.sent.clone_from_slice(endpoint.sent());
                 open.parts_since_tally += 1;
                 if open.parts_since_tally >= PARTS_PER_TALLY {
@@ -175,15 +203,18 @@ impl Recorder {
     }
 
     /// The rank may not look again at what it has sent.
-    pub(crate) fn note_sent(&mut self, endpoint: &Endpoint) {
+    pub(crate) fn note_sent(&mut self, endpoint: &mut Endpoint) {
         if let Some(open) = &mut self.open {
+            open.note_departures(endpoint);
             open.sent.clone_from_slice(endpoint.sent());
         }
     }
 
     /// The rank has done its part, at the time that was looked at last.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end(&mut self, endpoint: &mut Endpoint) {
         if let Some(mut open) = self.open.take() {
+            open.note_departures(endpoint);
+            endpoint.note_departures(false);
             open.write_rest();
             let (last, seconds) = (open.last, open.last.saturating_sub(open.begin).as_secs_f64());
             open.log.record(last, || Event::RankEnd { seconds });
@@ -230,6 +261,7 @@ impl Open {
             computed: Duration::ZERO,
             tally,
             parts_since_tally: 0,
+            steps: StepRecorder::new(begin),
             sent: endpoint.sent().to_vec(),
             sent_written: endpoint.sent().to_vec(),
             core: None,
@@ -259,6 +291,20 @@ impl Open {
         }
     }
 
+    /// What has left since the last look is a step, too.
+    fn note_departures(&mut self, endpoint: &mut Endpoint) {
+        for Departure { to, number } in endpoint.take_departures() {
+            self.steps.push(self.last, Step::Sent { to, number });
+        }
+    }
+
+    fn write_steps(&mut self, now: Duration, is_last: bool) {
+        if let Some(steps) = self.steps.take(now, is_last) {
+            let steps = Steps { seconds: rounded(steps.seconds), ..steps };
+            self.log.record(now, || Event::Steps(steps));
+        }
+    }
+
     /// For how long the thread that computes was ready and had no core, since this was last asked.
     fn lost(&mut self, thread: Option<i32>) -> Duration {
         let Some(thread) = thread else { return Duration::ZERO };
@@ -276,6 +322,7 @@ impl Open {
         if self.last > self.part.since || self.tally.is_new() {
             self.write_part(self.last, None);
         }
+        self.write_steps(self.last, true);
         if self.tally.is_new() || self.sent != self.sent_written || self.parts_since_tally > 0 {
             self.write_tally(self.last);
         }

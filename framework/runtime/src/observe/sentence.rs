@@ -158,6 +158,7 @@ impl fmt::Display for Event {
             Event::Activity(activity) => activity.fmt(f),
             Event::Work(work) => work.fmt(f),
             Event::Traffic(traffic) => traffic.fmt(f),
+            Event::Steps(steps) => steps.fmt(f),
             Event::RankEnd { seconds: s } => write!(f, "The rank has done its part, after {}.", seconds(*s)),
             Event::WorkflowStart(event) => event.fmt(f),
             Event::Planned(event) => event.fmt(f),

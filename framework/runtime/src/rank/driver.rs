@@ -101,7 +101,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     ) -> Result<(C, Moment)> {
         self.run_until_finished(endpoint, protocol)?;
         let end = self.moment();
-        Ok((self.finish()?, end))
+        Ok((self.finish(endpoint)?, end))
     }
 
     /// As [`run`](Driver::run), but does not wait for user code that is still busy: [`finish`](Driver::finish) does.
@@ -136,7 +136,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 
     /// The time since the last call is accounted for, if there is a log of events.
-    fn record(&mut self, endpoint: &Endpoint, doing: Doing) {
+    fn record(&mut self, endpoint: &mut Endpoint, doing: Doing) {
         if self.recorder.is_on() {
             self.recorder.mark(self.clock.now(), doing, endpoint, self.executor.thread_id());
         }
@@ -149,13 +149,21 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
     }
 
     /// Hands a task over before the protocol begins.
-    pub(crate) fn submit(&mut self, task: C::Task) -> Result<()> {
+    pub(crate) fn submit(&mut self, endpoint: &mut Endpoint, task: C::Task) -> Result<()> {
+        self.hand_over(endpoint, task)
+    }
+
+    /// Hands a task over, for the log of events, too.
+    fn hand_over(&mut self, endpoint: &mut Endpoint, task: C::Task) -> Result<()> {
+        if C::answers(&task) {
+            self.recorder.begins(endpoint);
+        }
         self.executor.submit(task)
     }
 
     /// Returns the user code, once it is done with what it has.
-    pub(crate) fn finish(mut self) -> Result<C> {
-        self.recorder.end();
+    pub(crate) fn finish(mut self, endpoint: &mut Endpoint) -> Result<C> {
+        self.recorder.end(endpoint);
         self.executor.finish()
     }
 
@@ -237,11 +245,14 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 break;
             };
             turn = Turn::Busy;
-            let (at, from) = (self.moment(), message.from);
+            let (at, from, number) = (self.moment(), message.from, message.number);
             match self.heartbeat.take(&message)? {
                 Some(sign) => protocol.on_sign(from, sign, &mut Outgoing::new(endpoint))?,
                 None if link_probe::answer(&message, endpoint)? => {}
-                None => protocol.on_message(message, &at, &mut Outgoing::new(endpoint))?,
+                None => {
+                    self.recorder.received(endpoint, from, number);
+                    protocol.on_message(message, &at, &mut Outgoing::new(endpoint))?;
+                }
             }
         }
         match self.work(endpoint, protocol)? {
@@ -264,7 +275,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         while let Some(done) = self.executor.fetch()? {
             has_done = true;
             self.moves += 1;
-            self.recorder.done(|tally| C::tally(&done, tally));
+            self.recorder.done(endpoint, |tally| C::tally(&done, tally));
             let at = self.moment();
             protocol.on_done(done, &at, &mut Outgoing::new(endpoint))?;
         }
@@ -300,7 +311,7 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
                 Next::LookAgain => return Ok(Turn::Busy),
                 Next::Finished => return Ok(Turn::Finished),
             };
-            self.executor.submit(task)?;
+            self.hand_over(endpoint, task)?;
             turn = Turn::Busy;
             self.moves += 1;
             self.is_late |= self.executor.is_inline();

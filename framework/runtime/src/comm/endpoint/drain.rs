@@ -54,11 +54,11 @@ impl Endpoint {
 
     /// Receives and keeps what belongs to the present or a later run, so that a drain cannot lose it.
     fn poll_quietly(&mut self) -> Result<bool> {
-        match self.transport.poll()? {
+        match self.arrival()? {
             None => Ok(false),
-            Some((from, frame)) => {
-                if run_of(&frame)? >= self.run {
-                    self.early.push_back((from, frame));
+            Some(arrival) => {
+                if run_of(&arrival.frame)? >= self.run {
+                    self.early.push_back(arrival);
                 }
                 Ok(true)
             }

@@ -5,6 +5,8 @@
 
 mod alive;
 mod drain;
+mod exchanged;
+mod numbered;
 mod staying;
 #[cfg(test)]
 mod tests;
@@ -16,9 +18,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use self::exchanged::Exchanged;
+pub(crate) use self::exchanged::{Departure, Sent};
 use super::backoff::Backoff;
 use super::liveness::Liveness;
-use super::message::{Control, FRAME_HEADER, Message, TAG_AT, Tagged, frame_header, open, run_of};
+use super::message::{Arrival, Control, FRAME_HEADER, Message, TAG_AT, Tagged, frame_header, open, run_of};
 use super::process::Process;
 use crate::comm::clock::Clock;
 use crate::comm::{Capabilities, Frame, Transport};
@@ -39,7 +43,7 @@ pub(crate) struct Endpoint {
     transport: Box<dyn Transport>,
     clock: Clock,
     run: u32,
-    early: VecDeque<(usize, Frame)>,
+    early: VecDeque<Arrival>,
     /// The time that silences are measured in, and the silences.
     liveness: Liveness,
     spin: Duration,
@@ -56,17 +60,10 @@ pub(crate) struct Endpoint {
     own: Process,
     /// Ranks that can be seen to end from here.
     seen: BTreeMap<usize, Process>,
-    /// By rank: what was sent there.
-    sent: Vec<Sent>,
+    /// How many messages went to each rank, and came from there.
+    exchanged: Exchanged,
     /// How long runs of skeletons have lasted since anybody was told how far they are.
     pub(crate) untold: Duration,
-}
-
-/// What was sent to a rank.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sent {
-    pub(crate) messages: u64,
-    pub(crate) bytes: u64,
 }
 
 impl Endpoint {
@@ -86,7 +83,7 @@ impl Endpoint {
             sent_aside: false,
             own: Process::own(),
             seen: BTreeMap::new(),
-            sent: vec![Sent::default(); transport.size()],
+            exchanged: Exchanged::new(transport.size()),
             untold: Duration::ZERO,
             transport,
         }
@@ -236,16 +233,8 @@ impl Endpoint {
 
     /// Sends a frame that begins with its header already.
     pub(crate) fn send_ready(&mut self, to: usize, frame: Frame) -> Result<()> {
-        if let Some(sent) = self.sent.get_mut(to) {
-            sent.messages += 1;
-            sent.bytes += frame.len() as u64;
-        }
+        self.exchanged.leaves(to, frame.len());
         self.transport.send(to, frame)
-    }
-
-    /// By rank: what was sent there so far, through this endpoint.
-    pub(crate) fn sent(&self) -> &[Sent] {
-        &self.sent
     }
 
     /// The next message of the present run, if one has arrived.
@@ -256,15 +245,15 @@ impl Endpoint {
         // Early mail first: it was sent before anything that is still on its way from the same rank.
         let run = self.run;
         let is_due = |m: &Frame| run_of(m).is_ok_and(|of| of <= run) || is_failure(m).is_ok_and(|yes| yes);
-        let due = self.early.iter().position(|(_, frame)| is_due(frame));
-        if let Some((from, frame)) = due.and_then(|at| self.early.remove(at))
-            && let Some(message) = self.admit(from, frame)?
+        let due = self.early.iter().position(|early| is_due(&early.frame));
+        if let Some(early) = due.and_then(|at| self.early.remove(at))
+            && let Some(message) = self.admit(early)?
         {
             return Ok(Some(message));
         }
-        while let Some((from, frame)) = self.transport.poll()? {
-            self.liveness.heard(from);
-            if let Some(message) = self.admit(from, frame)? {
+        while let Some(arrival) = self.arrival()? {
+            self.liveness.heard(arrival.from);
+            if let Some(message) = self.admit(arrival)? {
                 return Ok(Some(message));
             }
         }
@@ -278,30 +267,31 @@ impl Endpoint {
     /// As [`poll`](Endpoint::poll).
     pub(crate) fn poll_for(&mut self, wanted: impl Fn(usize, u8) -> bool) -> Result<Option<Message>> {
         let run = self.run;
-        let is_it = |from: usize, frame: &Frame| {
-            run_of(frame).is_ok_and(|of| of == run) && wanted(from, frame.head[TAG_AT])
+        let is_it = |Arrival { from, frame, .. }: &Arrival| {
+            run_of(frame).is_ok_and(|of| of == run) && wanted(*from, frame.head[TAG_AT])
         };
-        let at = self.early.iter().position(|(from, frame)| is_it(*from, frame));
-        if let Some((from, frame)) = at.and_then(|at| self.early.remove(at)) {
-            return Ok(Some(open(from, frame)));
+        let at = self.early.iter().position(is_it);
+        if let Some(early) = at.and_then(|at| self.early.remove(at)) {
+            return Ok(Some(open(early)));
         }
-        while let Some((from, frame)) = self.transport.poll()? {
-            self.liveness.heard(from);
-            if is_failure(&frame)? {
-                return self.admit(from, frame);
+        while let Some(arrival) = self.arrival()? {
+            self.liveness.heard(arrival.from);
+            if is_failure(&arrival.frame)? {
+                return self.admit(arrival);
             }
-            if is_it(from, &frame) {
-                return Ok(Some(open(from, frame)));
+            if is_it(&arrival) {
+                return Ok(Some(open(arrival)));
             }
-            self.early.push_back((from, frame));
+            self.early.push_back(arrival);
         }
         Ok(None)
     }
 
     /// Opens a message of the present run; keeps one of a later run, drops one of an earlier.
-    fn admit(&mut self, from: usize, frame: Frame) -> Result<Option<Message>> {
-        let run = run_of(&frame)?;
-        if is_failure(&frame)? {
+    fn admit(&mut self, arrival: Arrival) -> Result<Option<Message>> {
+        let frame = &arrival.frame;
+        let run = run_of(frame)?;
+        if is_failure(frame)? {
             let note: FailureNote = wire::from_bytes(&frame.head[FRAME_HEADER..])?;
             // The job is being ended. Whatever user code makes of this error, it is not a failure of this rank.
             self.failed = true;
@@ -310,10 +300,10 @@ impl Endpoint {
             return Err(error);
         }
         match run.cmp(&self.run) {
-            Ordering::Equal => Ok(Some(open(from, frame))),
+            Ordering::Equal => Ok(Some(open(arrival))),
             Ordering::Less => Ok(None),
             Ordering::Greater => {
-                self.early.push_back((from, frame));
+                self.early.push_back(arrival);
                 Ok(None)
             }
         }

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::{Control, Endpoint, FLUSH, FRAME_HEADER, TAG_AT, Tagged};
+use super::{Arrival, Control, Endpoint, FLUSH, FRAME_HEADER, TAG_AT, Tagged};
 use crate::error::Result;
 use crate::wire;
 
@@ -40,8 +40,8 @@ impl Endpoint {
         let dismissal = loop {
             let now = self.clock.now();
             self.look(now);
-            let Some((from, frame)) =
-                early.pop_front().map_or_else(|| self.transport.poll(), |m| Ok(Some(m)))?
+            let Some(Arrival { from, frame, .. }) =
+                early.pop_front().map_or_else(|| self.arrival(), |early| Ok(Some(early)))?
             else {
                 if self.has_ended(0) || self.silence(0) > limit {
                     break None;

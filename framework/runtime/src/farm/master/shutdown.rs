@@ -72,7 +72,7 @@ impl<'scope, 'w: 'scope, 'f: 'scope, I: Item, O: Item> MasterRun<'_, 'scope, '_,
         }
         let counts = master.state.tasks.counts();
         endpoint.note_done(counts.ended);
-        driver.finish()?;
+        driver.finish(endpoint)?;
         Ok(Summary {
             name: master.name,
             tasks: counts.ended,
