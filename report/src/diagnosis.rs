@@ -2,7 +2,7 @@
 
 use armature::observe::words::{percent, seconds, short};
 
-use crate::efficiency::{Shares, shares};
+use crate::efficiency::{Shares, efficiencies, shares};
 use crate::run::{Arrangement, Run, Skeleton};
 
 /// From this part of the time on in which ranks computed, nothing is wrong.
@@ -98,6 +98,7 @@ impl<'r> Facts<'r> {
             .or_else(|| self.stage_of_one_rank())
             .or_else(|| self.slow_link())
             .or_else(|| self.uneven())
+            .or_else(|| self.communication())
             .or_else(|| self.too_many());
         let waited = format!(
             "The ranks computed for {} of the time and waited for {}",
@@ -260,6 +261,30 @@ impl<'r> Facts<'r> {
                 "because the work is not balanced: rank {rank} computed for {}, and the mean is {}",
                 seconds(shares.work),
                 seconds(self.mean.work)
+            )
+        })
+    }
+
+    /// Messages took long, or ranks waited for each other however fast these are.
+    fn communication(&self) -> Option<String> {
+        let of = efficiencies(self.run, "", (0.0, self.time)).filter(|_| self.is_whole)?;
+        let (serialisation, transfer) = (of.serialisation_efficiency?, of.transfer_efficiency?);
+        if of.communication_efficiency >= GOOD.min(of.load_balance) {
+            return None;
+        }
+        let (ideal, time) = (seconds(of.ideal_time?), seconds(self.time));
+        // These are not timed by themselves.
+        let (what, they) = match self.run.skeleton {
+            Skeleton::Farm => ("messages, or the farm's source or sink,", "these"),
+            _ => ("messages", "they"),
+        };
+        Some(if transfer < serialisation {
+            format!(
+                "because {what} took long: if {they} took no time, the run would take {ideal} and not {time}"
+            )
+        } else {
+            format!(
+                "because ranks waited for what others computed: if messages took no time, the run would still take {ideal} of {time}"
             )
         })
     }

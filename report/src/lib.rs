@@ -31,6 +31,7 @@ mod live;
 mod mapping;
 mod moment;
 mod page;
+mod replay;
 mod run;
 #[cfg(test)]
 mod situation;
@@ -40,12 +41,13 @@ mod trace;
 mod workflow;
 
 pub use diagnosis::diagnosis;
-pub use efficiency::{Efficiencies, csv, efficiencies, tree};
+pub use efficiency::{Efficiencies, Extent, csv, efficiencies, tree};
 pub use figure::{Figure, figure};
 pub use live::Live;
 pub use mapping::Mapping;
 pub use moment::moment;
 pub use page::{Job, page};
+pub use replay::Account;
 pub use run::{Arrangement, Decision, HeldAt, Kind, Line, Outcome, Part, Rank, Run, Skeleton, TaskRun};
 pub use trace::{chrome, perfetto};
 pub use workflow::critical_path_told;

@@ -10,7 +10,7 @@ use crate::bins::Bins;
 use crate::charts;
 use crate::diagnosis::diagnosis;
 use crate::durations::{Durations, durations};
-use crate::efficiency::tree;
+use crate::efficiency::{Extent, tree};
 use crate::run::{Run, Skeleton};
 use crate::svg::MARKS;
 use crate::tables::{
@@ -122,6 +122,7 @@ fn section(id: usize, run: &Run, is_one: bool, room: usize) -> Section {
         all_charts.extend(charts::progress(run).into_iter().map(|chart| (chart.title.clone(), chart.svg())));
     }
     let (efficiencies, phases) = tree(run, PHASES);
+    let shown = efficiencies.iter().filter(|of| of.extent == Extent::Phase).count();
     let ranks = run.ranks.len();
     let what = match run.skeleton {
         Skeleton::Pipeline => "Pipeline",
@@ -151,7 +152,7 @@ fn section(id: usize, run: &Run, is_one: bool, room: usize) -> Section {
         rates: charts::rates(run).map(|chart| chart.svg()),
         rates_of: shown_of(ranks, 12, "ranks"),
         outcomes: charts::outcomes(run).map(|chart| chart.svg()),
-        phases: shown_of(phases, efficiencies.len().saturating_sub(1).max(1), "phases between changes"),
+        phases: shown_of(phases, shown.max(1), "phases between changes"),
         efficiencies: efficiencies.iter().map(efficiency_row).collect(),
         durations: durations(run),
         ranks: (0..ranks.min(1000)).map(|rank| rank_row(run, rank)).collect(),

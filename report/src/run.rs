@@ -8,6 +8,7 @@ use armature::observe::activity::{Activity, Longest};
 use armature::observe::{TaskWait, WaitedFor};
 
 use crate::mapping::Mapping;
+use crate::replay::Account;
 
 mod gather;
 
@@ -191,6 +192,8 @@ pub struct Rank {
     pub running: Vec<usize>,
     /// When it had done its part, if it says so.
     pub end: Option<f64>,
+    /// Its jobs and messages, one by one, as far as the log has them.
+    pub account: Account,
 }
 
 /// A part of a rank's time.

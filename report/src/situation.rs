@@ -1,8 +1,22 @@
 //! Made-up runs for tests.
 
-use armature::observe::activity::Activity;
+use armature::observe::activity::{Activity, RankStart, SCHEMA};
 
 use crate::run::{Kind, Part, Rank, Run, Skeleton};
+
+/// What one of so many ranks tells when it begins.
+pub(crate) fn start(ranks: usize) -> RankStart {
+    RankStart {
+        schema: SCHEMA,
+        ranks,
+        what: "the farm".into(),
+        host: "h".into(),
+        program: "p".into(),
+        clock_s: 0.0,
+        kinds: vec!["task".into()],
+        memory_limit: None,
+    }
+}
 
 /// A run in which every rank does the same from its begin to its end.
 pub(crate) struct Situation(Run);

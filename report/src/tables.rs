@@ -34,13 +34,16 @@ pub(crate) struct Traffic {
 
 /// The row of these efficiencies.
 pub(crate) fn efficiency_row(e: &Efficiencies) -> EfficiencyRow {
+    let known = |part: Option<f64>| part.map_or("–".to_string(), |part| percent(part, 1));
     let cells = vec![
         e.ranks.to_string(),
         seconds(e.elapsed_time),
         percent(e.parallel_efficiency, 1),
         percent(e.load_balance, 1),
         percent(e.communication_efficiency, 1),
-        e.capacity_balance.map_or("–".to_string(), |balance| percent(balance, 1)),
+        known(e.serialisation_efficiency),
+        known(e.transfer_efficiency),
+        known(e.capacity_balance),
         format!("{:.1} %", e.imbalance_percent),
         format!("{:.3}", e.coefficient_of_variation),
     ];

@@ -38,12 +38,14 @@ impl Run {
         let Record { at, rank, event, .. } = record;
         let (at, rank) = (*at, *rank);
         match event {
-            Event::RankStart(start) => return self.rank_starts(rank, start),
+            Event::RankStart(start) => return self.rank_starts(at, rank, start),
             Event::Activity(activity) => return self.rank_did(at, rank, activity),
             Event::Work(work) => return self.rank_worked(rank, work),
             Event::Traffic(traffic) => return self.rank_sent(rank, traffic),
+            Event::Steps(steps) => return self.rank(rank).account.takes(at, steps),
             Event::RankEnd { .. } => {
                 self.rank(rank).end = Some(at);
+                self.rank(rank).account.ends(at);
                 return;
             }
             Event::Held(held) => return self.rank_held(at, rank, held),
@@ -68,9 +70,10 @@ impl Run {
         &mut self.kinds[of]
     }
 
-    fn rank_starts(&mut self, rank: usize, start: &RankStart) {
+    fn rank_starts(&mut self, at: f64, rank: usize, start: &RankStart) {
         self.see_ranks(start.ranks);
         let its = self.rank(rank);
+        its.account.begins(at);
         (its.host, its.memory_limit) = (start.host.clone(), start.memory_limit);
         if rank == 0 {
             // A simulator's clock begins with the simulation.
