@@ -36,7 +36,7 @@ pub use plan::{Eviction, Execution, Plan, Transfer};
 pub use replan::{Replanned, plan_rest, replan, retrace};
 pub use situation::{FilePlace, Progress, Situation};
 pub use traversal::Traversal;
-pub use verifier::{Rule, Verdict, Violation, verify, verify_rest};
+pub use verifier::{Rule, Verdict, Violation, memory_over_time, verify, verify_rest};
 
 #[cfg(test)]
 mod optimum_tests;

@@ -1,5 +1,6 @@
 //! Whether a plan of blocks keeps the rules, and what it comes to.
 
+use super::steps::{Stairs, add_step};
 use super::verdict::{Rule, Verdict, near};
 use crate::workflow::cluster::Cluster;
 use crate::workflow::graph::Workflow;
@@ -16,12 +17,7 @@ pub(super) fn check(
     if !plan.transfers.is_empty() || !plan.evictions.is_empty() {
         verdict.add(Rule::Shape, "a plan of blocks says nothing of single files, but this one does".into());
     }
-    let mut place = vec![0; graph.len()];
-    for order in &plan.orders {
-        for (number, &task) in order.iter().enumerate() {
-            place[task] = number;
-        }
-    }
+    let place = places(graph, plan);
     for edge in graph.edges() {
         let same = plan.processor_of[edge.from] == plan.processor_of[edge.to];
         if same && place[edge.from] > place[edge.to] {
@@ -33,6 +29,31 @@ pub(super) fn check(
     for (p, order) in plan.orders.iter().enumerate() {
         check_memory(graph, cluster, plan, crossing, (p, order, &place), verdict);
     }
+}
+
+/// Of each task its place in its block.
+fn places(graph: &Workflow, plan: &Plan) -> Vec<usize> {
+    let mut place = vec![0; graph.len()];
+    for order in &plan.orders {
+        for (number, &task) in order.iter().enumerate() {
+            place[task] = number;
+        }
+    }
+    place
+}
+
+/// What the memory of each processor holds over time.
+pub(super) fn staircase(graph: &Workflow, plan: &Plan, crossing: Crossing) -> Vec<Stairs> {
+    let place = places(graph, plan);
+    let of_one = |(p, order): (usize, &Vec<usize>)| {
+        let mut stairs = Stairs::new();
+        walk(graph, plan, crossing, (p, order, &place), |task, held, beside| {
+            add_step(&mut stairs, plan.start[task], u64::try_from(held).unwrap_or(u64::MAX));
+            add_step(&mut stairs, plan.finish[task], u64::try_from(beside).unwrap_or(u64::MAX));
+        });
+        stairs
+    };
+    plan.orders.iter().enumerate().map(of_one).collect()
 }
 
 /// What goes from one block to others, by receiver, sizes added up.
@@ -105,31 +126,45 @@ fn check_memory(
     cluster: &Cluster,
     plan: &Plan,
     crossing: Crossing,
-    (p, order, place): (usize, &[usize], &[usize]),
+    block: (usize, &[usize], &[usize]),
     verdict: &mut Verdict,
 ) {
+    let p = block.0;
     let capacity = u128::from(cluster.processors()[p].memory);
-    let inside = |task: usize| plan.processor_of[task] == p;
-    let resident = crossing == Crossing::Resident;
-    let outside_inputs = order.iter().flat_map(|&task| graph.inputs(task)).filter(|edge| !inside(edge.from));
-    let mut beside: u128 = if resident { outside_inputs.map(|edge| u128::from(edge.size)).sum() } else { 0 };
     let mut peak = 0;
-    for &task in order {
-        for edge in graph.inputs(task) {
-            let counted = if inside(edge.from) { place[edge.from] < place[task] } else { resident };
-            beside -= if counted { u128::from(edge.size) } else { 0 };
-        }
-        let held = beside + u128::from(graph.requirement(task, plan.task_memory));
+    walk(graph, plan, crossing, block, |task, held, _| {
         peak = peak.max(held);
         if held > capacity {
             let name = graph.name(task);
             let message = format!("processor {p} holds {held} with task {name:?}, but has {capacity}");
             verdict.add(Rule::Memory, message);
         }
+    });
+    verdict.peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
+}
+
+/// Tells of each task of a block what is held while it runs, and what when it has ended.
+fn walk(
+    graph: &Workflow,
+    plan: &Plan,
+    crossing: Crossing,
+    (p, order, place): (usize, &[usize], &[usize]),
+    mut tell: impl FnMut(usize, u128, u128),
+) {
+    let inside = |task: usize| plan.processor_of[task] == p;
+    let resident = crossing == Crossing::Resident;
+    let outside_inputs = order.iter().flat_map(|&task| graph.inputs(task)).filter(|edge| !inside(edge.from));
+    let mut beside: u128 = if resident { outside_inputs.map(|edge| u128::from(edge.size)).sum() } else { 0 };
+    for &task in order {
+        for edge in graph.inputs(task) {
+            let counted = if inside(edge.from) { place[edge.from] < place[task] } else { resident };
+            beside -= if counted { u128::from(edge.size) } else { 0 };
+        }
+        let held = beside + u128::from(graph.requirement(task, plan.task_memory));
         for edge in graph.outputs(task) {
             let counted = if inside(edge.to) { place[edge.to] > place[task] } else { resident };
             beside += if counted { u128::from(edge.size) } else { 0 };
         }
+        tell(task, held, beside);
     }
-    verdict.peak[p] = u64::try_from(peak).unwrap_or(u64::MAX);
 }

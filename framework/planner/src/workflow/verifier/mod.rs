@@ -7,9 +7,12 @@ mod blocks;
 mod case;
 mod residence;
 mod shape;
+mod staircase;
+mod steps;
 mod times;
 mod verdict;
 
+pub use staircase::memory_over_time;
 pub use verdict::{Rule, Verdict, Violation};
 
 use case::Case;
@@ -44,14 +47,7 @@ pub fn verify(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Verdict {
 
 /// Judges a plan for the rest of a run. What has started is taken for what it was.
 pub fn verify_rest(graph: &Workflow, cluster: &Cluster, situation: &Situation, plan: &Plan) -> Verdict {
-    let mut verdict = Verdict {
-        execution: plan.execution,
-        task_memory: plan.task_memory,
-        makespan: 0.0,
-        peak: vec![0; cluster.len()],
-        buffer_peak: vec![0; cluster.len()],
-        violations: Vec::new(),
-    };
+    let mut verdict = Verdict::of(cluster, plan);
     let case = Case { graph, cluster, plan, situation };
     shape::check(case, &mut verdict);
     if !verdict.is_valid() {

@@ -1,6 +1,7 @@
 //! Where each file of a plan of events lies at each moment, and whether all that lies somewhere fits there.
 
 use super::case::{Case, Origin};
+use super::steps::{Stairs, add_step};
 use super::times::file;
 use super::verdict::{Rule, Verdict};
 use crate::workflow::cluster::Cluster;
@@ -38,7 +39,30 @@ enum Phase {
 const LEAVES: usize = 0;
 
 pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
-    let Case { graph, cluster, plan, .. } = case;
+    let Case { graph, cluster, .. } = case;
+    let mut changes = changes(case, verdict);
+    for p in 0..cluster.len() {
+        judge_memory(graph, cluster, p, &mut changes.memory[p], verdict);
+        judge_buffer(cluster, p, &mut changes.buffer[p], verdict);
+    }
+}
+
+/// What the memory of each processor holds over time.
+pub(super) fn staircase(case: Case<'_>, verdict: &mut Verdict) -> Vec<Stairs> {
+    let of_one = |mut changes: Vec<Change>| {
+        in_order(&mut changes);
+        let (mut held, mut stairs) = (0_i128, Stairs::new());
+        for change in changes {
+            held += change.bytes;
+            add_step(&mut stairs, change.at, u64::try_from(held).unwrap_or(0));
+        }
+        stairs
+    };
+    changes(case, verdict).memory.into_iter().map(of_one).collect()
+}
+
+fn changes<'a>(case: Case<'a>, verdict: &mut Verdict) -> Changes<'a> {
+    let Case { graph, plan, .. } = case;
     let mut changes = Changes::new(graph, plan);
     for task in (0..graph.len()).filter(|&task| !case.is_started(task)) {
         let needs = i128::from(graph.requirement(task, plan.task_memory));
@@ -54,10 +78,7 @@ pub(super) fn check(case: Case<'_>, verdict: &mut Verdict) {
             changes.lies_at_receiver(edge.to, edge.size, transfer);
         }
     }
-    for p in 0..cluster.len() {
-        judge_memory(graph, cluster, p, &mut changes.memory[p], verdict);
-        judge_buffer(cluster, p, &mut changes.buffer[p], verdict);
-    }
+    changes
 }
 
 /// The transfer and the eviction of each file.
@@ -163,6 +184,11 @@ impl<'a> Changes<'a> {
     }
 }
 
+fn in_order(changes: &mut [Change]) {
+    // At the same rank what leaves is first: a task takes over the files that it reads.
+    changes.sort_by(|a, b| a.at.total_cmp(&b.at).then((a.rank, a.bytes).cmp(&(b.rank, b.bytes))));
+}
+
 fn judge_memory(
     graph: &Workflow,
     cluster: &Cluster,
@@ -170,8 +196,7 @@ fn judge_memory(
     changes: &mut [Change],
     verdict: &mut Verdict,
 ) {
-    // At the same rank what leaves is first: a task takes over the files that it reads.
-    changes.sort_by(|a, b| a.at.total_cmp(&b.at).then((a.rank, a.bytes).cmp(&(b.rank, b.bytes))));
+    in_order(changes);
     let capacity = i128::from(cluster.processors()[p].memory);
     let (mut held, mut peak) = (0_i128, 0);
     // The task that runs or ran last, until it is named in a message.

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::workflow::cluster::Cluster;
 use crate::workflow::memory::TaskMemory;
-use crate::workflow::plan::Execution;
+use crate::workflow::plan::{Execution, Plan};
 
 /// Times that follow from others may differ from them by this part of the makespan: sums of some ten thousand numbers in
 /// another order differ by 1e-12. Nothing else is tolerated: memory is exact, and no task may start before its files are there.
@@ -55,6 +56,18 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// Before anything of it has been judged.
+    pub(super) fn of(cluster: &Cluster, plan: &Plan) -> Self {
+        Verdict {
+            execution: plan.execution,
+            task_memory: plan.task_memory,
+            makespan: 0.0,
+            peak: vec![0; cluster.len()],
+            buffer_peak: vec![0; cluster.len()],
+            violations: Vec::new(),
+        }
+    }
+
     /// Whether the plan keeps all rules.
     pub fn is_valid(&self) -> bool {
         self.violations.is_empty()

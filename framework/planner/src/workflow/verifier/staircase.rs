@@ -1,0 +1,79 @@
+//! What a plan has in the memory of each processor over time.
+
+use super::case::Case;
+use super::steps::Stairs;
+use super::{Verdict, blocks, residence, shape};
+use crate::workflow::cluster::Cluster;
+use crate::workflow::graph::Workflow;
+use crate::workflow::plan::{Execution, Plan};
+use crate::workflow::situation::Situation;
+
+/// By processor: from when on, in seconds, it holds how much by a plan, in bytes. Of several changes at one moment the last one counts,
+/// so that what is only held within a moment is in no step, though it is in [`peak`](Verdict::peak). Without steps if the plan breaks the
+/// rules of [shape](super::Rule::Shape) or order.
+///
+/// ```
+/// use armature_planner::workflow::{Cluster, Level, Processor, TaskMemory, Workflow, heftm, memory_over_time};
+///
+/// let mut builder = Workflow::builder();
+/// builder.task("write", 2.0, 3);
+/// builder.task("read", 1.0, 1);
+/// builder.edge(0, 1, 5);
+/// let workflow = builder.build()?;
+/// let cluster = Cluster::new(vec![Processor::new("p", 1.0, 10)], 1.0)?;
+/// let plan = heftm(&workflow, &cluster, Level::Bottom, TaskMemory::Additive)?;
+///
+/// // Each task holds its own memory, and the file beside it.
+/// assert_eq!(memory_over_time(&workflow, &cluster, &plan), [[(0.0, 8), (2.0, 6), (3.0, 0)]]);
+/// # Ok::<(), armature_planner::Error>(())
+/// ```
+pub fn memory_over_time(graph: &Workflow, cluster: &Cluster, plan: &Plan) -> Vec<Stairs> {
+    let situation = &Situation::new(graph, cluster);
+    let mut verdict = Verdict::of(cluster, plan);
+    let case = Case { graph, cluster, plan, situation };
+    shape::check(case, &mut verdict);
+    if !verdict.is_valid() {
+        return vec![Stairs::new(); cluster.len()];
+    }
+    match plan.execution {
+        Execution::Blocks { crossing } => blocks::staircase(graph, plan, crossing),
+        Execution::Events => residence::staircase(case, &mut verdict),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workflow::generate::{Family, paper_cluster};
+    use crate::workflow::{DagHetPart, Level, MemoryModel, TaskMemory, dag_het_part, heftm, verify};
+
+    /// Plans of both kinds hold no more at any time than the verifier says, all of it in the end is gone, and times go on.
+    #[test]
+    fn steps_reach_the_peak_and_end_at_nothing() {
+        let workflow = Family::Montage.build(200, 1).unwrap();
+        let cluster = paper_cluster(3, 10, 1.0).unwrap();
+        let list = heftm(&workflow, &cluster, Level::Bottom, TaskMemory::Additive).unwrap();
+        let blocks =
+            dag_het_part(&workflow, &cluster, MemoryModel::default(), &DagHetPart::default()).unwrap();
+        for plan in [list, blocks] {
+            let verdict = verify(&workflow, &cluster, &plan);
+            let stairs = memory_over_time(&workflow, &cluster, &plan);
+            assert_eq!(stairs.len(), cluster.len());
+            for (steps, peak) in stairs.iter().zip(&verdict.peak) {
+                assert!(steps.windows(2).all(|two| two[0].0 < two[1].0));
+                let most = steps.iter().map(|step| step.1).max().unwrap_or(0);
+                assert_eq!(most, *peak, "{:?}", plan.execution);
+                assert_eq!(steps.last().map_or(0, |step| step.1), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_plan_of_another_workflow_has_no_steps() {
+        let workflow = Family::Montage.build(200, 1).unwrap();
+        let other = Family::Montage.build(100, 1).unwrap();
+        let cluster = paper_cluster(3, 10, 1.0).unwrap();
+        let plan = heftm(&other, &cluster, Level::Bottom, TaskMemory::Additive).unwrap();
+        assert!(memory_over_time(&workflow, &cluster, &plan).iter().all(Vec::is_empty));
+    }
+}
