@@ -100,6 +100,22 @@ pub struct Traffic {
     pub memory_peak: Option<u64>,
 }
 
+/// How far the run is, where it is known how much there is to do. Rank 0 writes it once a second, and later in a long run once in a
+/// five-hundredth of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reached {
+    /// How much is done, …
+    pub done: u64,
+    /// … and how much of that an earlier run had done.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub before: u64,
+    /// How much there is to do.
+    pub total: u64,
+    /// What is counted, in the plural: `items`, or `sweeps`.
+    pub what: String,
+}
+
 impl Activity {
     /// What is left of the time: messages, and what the program does outside of the run, in seconds.
     pub fn other_s(&self) -> f64 {
@@ -125,6 +141,10 @@ impl Work {
 
 fn is_zero(x: &f64) -> bool {
     *x == 0.0
+}
+
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 impl fmt::Display for RankStart {
@@ -160,6 +180,13 @@ impl fmt::Display for Traffic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (messages, bytes) = self.to.iter().fold((0, 0), |(m, b), to| (m + to.1, b + to.2));
         write!(f, "{} with {} were sent.", count(messages, "message"), count(bytes, "byte"))
+    }
+}
+
+impl fmt::Display for Reached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Reached { done, total, what, .. } = self;
+        write!(f, "{done} of {total} {what} are done.")
     }
 }
 

@@ -3,7 +3,8 @@
 use armature_planner::SharedCores;
 use serde::{Deserialize, Serialize};
 
-use super::activity::{Activity, RankStart, Traffic, Work};
+use super::activity::{Activity, RankStart, Reached, Traffic, Work};
+use super::plan_event::PlanInForce;
 use super::subject::{Input, Subject};
 use super::task_events::{
     Held, Planned, TaskBegan, TaskEnded, TaskHeld, ValueCame, ValueOnDisk, WorkflowEnd, WorkflowStart,
@@ -300,6 +301,8 @@ pub enum Event {
     WorkflowStart(WorkflowStart),
     /// The planner was asked which rank is to run which of a workflow's tasks.
     Planned(Planned),
+    /// What that has come to: a plan of a workflow's tasks that is in force from now on.
+    Plan(PlanInForce),
     /// A task of a workflow has to wait for a limit.
     TaskHeld(TaskHeld),
     /// The rank that writes this has begun a task of a workflow.
@@ -343,6 +346,8 @@ pub enum Event {
     Traffic(Traffic),
     /// What a rank did step by step.
     Steps(Steps),
+    /// How far the run is.
+    Progress(Reached),
     /// A rank has done its part of a run.
     RankEnd {
         /// Time since it began, in seconds.
@@ -370,19 +375,6 @@ impl Event {
         }
     }
 
-    /// The task of a workflow that it is about, if it is.
-    pub fn task(&self) -> Option<&str> {
-        match self {
-            Event::TaskHeld(TaskHeld { task, .. })
-            | Event::TaskBegan(TaskBegan { task, .. })
-            | Event::TaskEnded(TaskEnded { task, .. })
-            | Event::ValueCame(ValueCame { task, .. })
-            | Event::ValueSpilled(ValueOnDisk { task, .. })
-            | Event::ValueLoaded(ValueOnDisk { task, .. }) => Some(task),
-            _ => None,
-        }
-    }
-
     /// Whether it is the last of a run that ended as it should.
     pub fn is_end(&self) -> bool {
         matches!(self, Event::Finish { .. } | Event::LoopEnd { .. } | Event::WorkflowEnd(_))
@@ -390,11 +382,13 @@ impl Event {
 
     /// Whether it tells what a rank did with its time.
     pub fn is_of_activity(&self) -> bool {
-        use Event::{Activity, RankEnd, RankStart, Steps, Traffic, Work};
-        matches!(self, RankStart(_) | Activity(_) | Work(_) | Traffic(_) | Steps(_) | RankEnd { .. })
+        use Event::{Activity, Progress, RankEnd, RankStart, Steps, Traffic, Work};
+        matches!(
+            self,
+            RankStart(_) | Activity(_) | Work(_) | Traffic(_) | Steps(_) | Progress(_) | RankEnd { .. }
+        )
     }
 }
-
 #[cfg(test)]
 #[path = "event_tests.rs"]
 pub(super) mod tests;

@@ -1,9 +1,9 @@
 //! One of each event, as a sentence and as a line.
 
 use super::*;
-use crate::observe::activity::{Activity, Longest, RankStart, SCHEMA, Traffic, Work};
+use crate::observe::activity::{Activity, Longest, RankStart, Reached, SCHEMA, Traffic, Work};
 use crate::observe::steps::{Step, Steps, TimedStep};
-use crate::observe::{TaskWait, WaitedFor};
+use crate::observe::{PlannedTask, TaskWait, WaitedFor};
 
 /// One of each.
 pub(in super::super) fn samples() -> Vec<Event> {
@@ -104,6 +104,8 @@ pub(in super::super) fn samples() -> Vec<Event> {
             }],
             is_cut: true,
         }),
+        Event::Progress(Reached { done: 8, before: 0, total: 9, what: "tasks".to_string() }),
+        Event::Progress(Reached { done: 8, before: 3, total: 9, what: "items".to_string() }),
         Event::RankEnd { seconds: 9.5 },
         Event::Finish { items: 1000, seconds: 250.0 },
         Event::FarmStart {
@@ -156,6 +158,11 @@ fn of_a_workflow() -> Vec<Event> {
             kept: false,
         }),
         Event::Planned(Planned { by: None, ends_s: None, seconds: 0.25, reason, kept: false }),
+        Event::Plan(PlanInForce {
+            tasks: 2,
+            longest: vec![PlannedTask { task: task(), rank: 1, begin_s: 0.5, end_s: 2.0 }],
+            held: vec![vec![(0.0, 12), (2.0, 0)], Vec::new()],
+        }),
         Event::TaskHeld(TaskHeld { task: task(), limit: "db".to_string() }),
         Event::TaskBegan(TaskBegan { task: task(), attempt: 1, waits, reads: vec!["split".to_string()] }),
         Event::TaskBegan(TaskBegan { task: task(), attempt: 0, waits: Vec::new(), reads: Vec::new() }),
@@ -185,18 +192,18 @@ fn what_a_task_waited_for_is_told_in_words() {
          HEFTM-MM from now on, which ends in 12.500 s."
     );
     assert_eq!(
-        texts[4],
+        texts[5],
         "Task \"sort\" begins once more; it has waited 1.500 s for what \"split\" gives, 250.000 ms for what it reads to be here, \
          2.500 ms for other tasks of the rank, 125.000 ms for memory."
     );
-    assert_eq!(texts[5], "Task \"sort\" begins.");
-    assert_eq!(texts[7], "Task \"sort\" has failed after 2.000 s: torn.");
+    assert_eq!(texts[6], "Task \"sort\" begins.");
+    assert_eq!(texts[8], "Task \"sort\" has failed after 2.000 s: torn.");
     assert!(
-        texts[9].starts_with("What task \"sort\" gives was written to disk, as memory is short: "),
+        texts[10].starts_with("What task \"sort\" gives was written to disk, as memory is short: "),
         "{}",
-        texts[9]
+        texts[10]
     );
-    assert_eq!(texts[11], "The rank holds 4 KiB for tasks, of 1 MiB that it may.");
+    assert_eq!(texts[12], "The rank holds 4 KiB for tasks, of 1 MiB that it may.");
 }
 
 /// A decision about a farm's workers.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::activity::Reached;
+use super::event::Event;
 use super::words::{hours, per_second, short, whole_percent};
 
 /// How far a run is, as rank 0 knows it.
@@ -25,6 +27,13 @@ impl Progress {
     /// How much there is to do. What a source has said of itself is not believed once more than that is done.
     pub(super) fn total(&self) -> Option<u64> {
         self.total.filter(|&total| total >= self.done)
+    }
+
+    /// The same for the log of events, where it is known how much there is to do.
+    pub(super) fn event(self) -> Option<Event> {
+        let total = self.total()?;
+        let Progress { done, before, what, .. } = self;
+        Some(Event::Progress(Reached { done, before, total, what: what.to_string() }))
     }
 
     /// The seconds that what is left takes at this pace.

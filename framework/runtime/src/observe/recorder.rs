@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::activity::{Activity, Longest, RankStart, SCHEMA, Traffic, Work};
 use super::event::Event;
 use super::log::{EventLog, Place, Stem};
+use super::progress::Progress;
 use super::step_recorder::StepRecorder;
 use super::steps::{Step, Steps};
 use crate::comm::endpoint::{Departure, Endpoint, Sent};
@@ -23,6 +24,8 @@ const SHORTEST: Duration = Duration::from_millis(10);
 const PARTS: u32 = 500;
 /// Tallies are written once in this number of parts.
 const PARTS_PER_TALLY: u32 = 50;
+/// Between two words on how far the run is: who looks at a run that goes on looks once a second.
+const PROGRESS: Duration = Duration::from_secs(1);
 
 /// The shortest part of its time that a rank tells as one, when a run has lasted for so long.
 pub(crate) fn shortest_part(run_so_far: Duration) -> Duration {
@@ -60,6 +63,8 @@ struct Open {
     tally: Tally,
     parts_since_tally: u32,
     steps: StepRecorder,
+    /// When to look next how far the run is.
+    progress_due: Duration,
     /// What had been sent at the last look, and when that was last written.
     sent: Vec<Sent>,
     sent_written: Vec<Sent>,
@@ -202,6 +207,15 @@ impl Recorder {
         }
     }
 
+    /// It is `now`, and rank 0 knows how far the run is, if anybody asks it.
+    pub(crate) fn note_progress(&mut self, now: Duration, progress: impl FnOnce() -> Option<Progress>) {
+        let Some(open) = self.open.as_mut().filter(|open| now >= open.progress_due) else { return };
+        open.progress_due = now + PROGRESS.max(shortest_part(now.saturating_sub(open.begin)));
+        if let Some(event) = progress().and_then(Progress::event) {
+            open.log.record(now, || event);
+        }
+    }
+
     /// The rank may not look again at what it has sent.
     pub(crate) fn note_sent(&mut self, endpoint: &mut Endpoint) {
         if let Some(open) = &mut self.open {
@@ -262,6 +276,7 @@ impl Open {
             tally,
             parts_since_tally: 0,
             steps: StepRecorder::new(begin),
+            progress_due: begin + PROGRESS,
             sent: endpoint.sent().to_vec(),
             sent_written: endpoint.sent().to_vec(),
             core: None,

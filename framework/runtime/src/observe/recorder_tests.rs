@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::farm::Farm;
 use crate::loops::ParallelFor;
-use crate::observe::activity::{Activity, Work};
+use crate::observe::activity::{Activity, Reached, Work};
 use crate::observe::steps::Step;
 use crate::observe::{Event, Record, read};
 use crate::pipeline::{MappingChoice, Pipeline};
@@ -200,4 +200,42 @@ fn waiting_is_no_work_where_user_code_has_a_thread_of_its_own() {
         }
     }
     assert!(took > 0.2 && (0.9 * took..1.5 * took).contains(&told), "{told} s are told of {took} s");
+}
+
+/// Rank 0 tells once a second how far a run is of which it is known how much there is to do.
+#[test]
+fn how_far_a_run_is_is_told_where_the_end_is_known() {
+    let doze = |n: u64| {
+        std::thread::sleep(Duration::from_millis(50));
+        n
+    };
+    // Three ranks have some 1.5 s to do.
+    const DOZES: u64 = 90;
+    let farm = records(|session| {
+        Farm::new("doze", doze).collect(session, 0..DOZES)?;
+        Ok(())
+    });
+    let pipeline = records(|session| {
+        Pipeline::source("numbers", || 0..DOZES).map("doze", doze).for_each("out", drop).run(session)?;
+        Ok(())
+    });
+    let doall = records(|session| {
+        ParallelFor::new("doze", 0..DOZES).collect(session, doze)?;
+        Ok(())
+    });
+    for (records, counted) in [(farm, "tasks"), (pipeline, "items"), (doall, "units")] {
+        let told = records.iter().filter_map(|record| match &record.event {
+            Event::Progress(reached) => Some((record.at, record.rank, reached)),
+            _ => None,
+        });
+        let told: Vec<(f64, usize, &Reached)> = told.collect();
+        assert!(!told.is_empty(), "{counted}: nothing is told");
+        let seconds = records.last().map_or(0.0, |record| record.at);
+        assert!(told.len() as f64 <= seconds, "{} words in {seconds} s", told.len());
+        for (at, rank, Reached { done, before, total, what }) in told {
+            assert!(at >= 1.0 && rank == 0, "{at} on rank {rank}");
+            assert!(*done > 0 && done <= total && *before == 0, "{done} of {total}");
+            assert_eq!((*total, what.as_str()), (DOZES, counted));
+        }
+    }
 }

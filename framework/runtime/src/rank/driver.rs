@@ -334,6 +334,9 @@ impl<'scope, 'env, C: UserCode + 'scope> Driver<'scope, 'env, C> {
         self.record(endpoint, self.doing());
         let (now, at) = (self.clock.now(), self.moment());
         let has_task = protocol.on_tick(now, &at, &mut Outgoing::new(endpoint))?;
+        if endpoint.rank() == 0 {
+            self.recorder.note_progress(now, || protocol.progress());
+        }
         // The simulator finds its own deadlocks.
         if !self.real_time {
             return Ok(has_task);

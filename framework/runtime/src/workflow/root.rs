@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use armature_planner::workflow::{BestPlan, Replanned};
+use armature_planner::workflow::{BestPlan, Replanned, memory_over_time};
 
 use super::graph::Graph;
 use super::master::{Cause, Change, Master};
@@ -18,7 +18,7 @@ use crate::balance::probe::{self, Probe, Speed};
 use crate::comm::Frame;
 use crate::error::{Error, ErrorKind, Result};
 use crate::observe::words::seconds;
-use crate::observe::{Event, Planned, Progress, WorkflowEnd, WorkflowStart};
+use crate::observe::{Event, PlanInForce, Planned, Progress, WorkflowEnd, WorkflowStart};
 use crate::rank::protocol::Outgoing;
 
 /// See the module's page.
@@ -188,6 +188,18 @@ impl Root {
             reason,
             kept: matches!(change, Change::Kept(_)),
         })
+    }
+
+    /// The plan that is in force, for the log of events.
+    pub(super) fn plan_event(&self) -> Option<Event> {
+        let (plan, cluster) = self.master.plan_in_force()?;
+        let dag = &self.graph.dag;
+        // In a plan that was made anew tasks that have ended are at the beginning, and what they left is not in it.
+        let waits = |task: &usize| plan.finish[*task] > 0.0;
+        let tasks = (0..dag.len()).filter(waits);
+        let tasks = tasks.map(|task| (task, (plan.processor_of[task], plan.start[task], plan.finish[task])));
+        let held = if self.replanned == 0 { memory_over_time(dag, cluster, plan) } else { Vec::new() };
+        Some(Event::Plan(PlanInForce::new(tasks.collect(), |task| dag.name(task), held)))
     }
 
     /// Values that a dead rank had and that are to be here now: what commands gave is given to rank 0's worker; for all others, what is

@@ -183,7 +183,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                 self.in_hand = None;
                 if let Some(root) = &mut self.root {
                     let event = root.planned(*found, (took, takes), at.now());
-                    self.events.record(at.now(), || event);
+                    self.log_planned(event, at);
                 }
             }
             Outcome::PlannedAnew(found, took) => {
@@ -191,7 +191,7 @@ impl<'c, 'w: 'c> Protocol for Running<'c, 'w> {
                 if let Some(root) = &mut self.root {
                     let event = root.planned_anew(*found, took, at.now());
                     log::info!("workflow {}: {event}", root.graph.name);
-                    self.events.record(at.now(), || event);
+                    self.log_planned(event, at);
                 }
             }
             Outcome::Measured(speed) => {

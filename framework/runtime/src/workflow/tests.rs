@@ -217,6 +217,23 @@ fn the_log_has_the_measured_ranks_the_plan_and_what_each_task_waited_for() {
         let count = |is: fn(&Event) -> bool| events.iter().filter(|event| is(event)).count();
         // The first plan, and others where the tasks have turned out to be other than it assumed.
         assert!(count(|event| matches!(event, Event::Planned(planned) if planned.by.is_some())) > 0);
+        // Of each that was taken it is told what is to run where and when; of the first also what ranks are to hold.
+        let plans: Vec<_> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Plan(plan) => Some(plan),
+                _ => None,
+            })
+            .collect();
+        let fresh =
+            |event: &Event| matches!(event, Event::Planned(planned) if planned.by.is_some() && !planned.kept);
+        assert_eq!(plans.len(), events.iter().filter(|event| fresh(event)).count());
+        let first = plans[0];
+        let of = |name: &str| first.longest.iter().find(|task| task.task == name).unwrap();
+        assert_eq!((first.tasks, first.longest.len(), first.held.len()), (7, 7, ranks));
+        assert!(of("last").begin_s >= of("5").end_s, "{first:?}");
+        assert!(first.longest.iter().all(|task| task.rank < ranks && task.begin_s < task.end_s));
+        assert!(plans[1..].iter().all(|plan| plan.tasks < 7 && plan.held.is_empty()), "{plans:?}");
         assert_eq!(count(|event| matches!(event, Event::TaskEnded(_))), 7);
         assert!(count(|event| matches!(event, Event::TaskHeld(_))) > 0, "{events:?}");
         let began = events.iter().filter_map(|event| match event {

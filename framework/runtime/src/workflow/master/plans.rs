@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use armature_planner::workflow::{Plan, Replanned};
+use armature_planner::workflow::{Cluster, Plan, Replanned};
 
 use super::replanning::{Cause, Change, Replanning};
 use super::{Master, State};
@@ -36,6 +36,12 @@ impl Master {
             lost,
             asked: None,
         });
+    }
+
+    /// The plan that is in force, if there is one, and the ranks as it takes them.
+    pub(in crate::workflow) fn plan_in_force(&self) -> Option<(&Plan, &Cluster)> {
+        let replanning = self.replanning.as_ref()?;
+        self.pools.is_planned().then_some((&*replanning.plan, &replanning.clusters.with_disk))
     }
 
     /// What the planner is to be asked `now`, and why, if there is a reason and it costs little enough of the time since it was

@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::observe::{Event, EventLog, Place, TaskHeld};
 use crate::rank::protocol::{Moment, Outgoing};
 use crate::workflow::messages::Content;
-use crate::workflow::root::Answered;
+use crate::workflow::root::{Answered, Root};
 use crate::workflow::user_code::too_long;
 
 impl Running<'_, '_> {
@@ -69,6 +69,18 @@ impl Running<'_, '_> {
             let (task, limit) = (root.graph.dag.name(task), &root.graph.limit_names[limit]);
             let held = || Event::TaskHeld(TaskHeld { task: task.to_string(), limit: limit.clone() });
             self.events.record(at.now(), held);
+        }
+    }
+
+    /// Puts what the planner has said into the log of events, and the plan where that is another one than before.
+    pub(super) fn log_planned(&mut self, said: Event, at: &Moment) {
+        if !self.events.is_on() {
+            return;
+        }
+        let is_fresh = matches!(&said, Event::Planned(planned) if planned.by.is_some() && !planned.kept);
+        self.events.record(at.now(), || said);
+        if let Some(plan) = self.root.as_ref().filter(|_| is_fresh).and_then(Root::plan_event) {
+            self.events.record(at.now(), || plan);
         }
     }
 
